@@ -71,11 +71,13 @@ def filter_arms(
     adjacency: Adjacency = Adjacency.REPLACE_ONE,
     basic_delta_femto: int | None = None,
     division: Division = Division.PURE,
+    orders_epsilon_nano: int | None = None,
 ) -> Arms:
     """Return the arms of a filter account of (epsilon, delta) for `division`.
 
     `basic_delta_femto` sets the share of basic composition in the divisions PURE and GAUSSIAN; the other arms then
-    share the rest in proportion. None selects the division's own share.
+    share the rest in proportion. None selects the division's own share. `orders_epsilon_nano` selects the orders for
+    another epsilon; None selects them for this one.
 
     Guarantee: that of `core.accounting.filters`. The shares of delta are a public function of the arguments and sum to
     at most delta, in whole femto. Renyi arms: Canonne, Kamath and Steinke 2020, Proposition 12, solved for rho at a
@@ -99,7 +101,8 @@ def filter_arms(
         return rest * share // parts if parts else 0
 
     epsilon = Decimal(epsilon_nano) / NANO
-    orders = _orders(epsilon, delta_femto or _DISPLAY_DELTA_FEMTO)
+    orders_epsilon = epsilon if orders_epsilon_nano is None else Decimal(orders_epsilon_nano) / NANO
+    orders = _orders(orders_epsilon, delta_femto or _DISPLAY_DELTA_FEMTO)
     deltas = [part(share) for share in (shares.main, *shares.others)]
     return Arms(
         epsilon_nano=epsilon_nano,

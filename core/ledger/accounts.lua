@@ -25,12 +25,12 @@ for _, name in ipairs(found) do
     missing[#missing + 1] = name
   else
     local state = state_of(a)
-    state[10] = a.offered and cmsgpack.unpack(a.offered) or {} -- the divisions, also after one was chosen
+    state[11] = a.offered and cmsgpack.unpack(a.offered) or {} -- the divisions, also after one was chosen
     if args.history then
       local history = redis.call("HMGET", base .. "account:" .. name, "loss_x", "loss_y", "pure_epsilon")
-      state[11] = history[1] and cmsgpack.unpack(history[1])
-      state[12] = history[2] and cmsgpack.unpack(history[2])
-      state[13] = history[3]
+      state[12] = history[1] and cmsgpack.unpack(history[1])
+      state[13] = history[2] and cmsgpack.unpack(history[2])
+      state[14] = history[3]
     end
     states[#states + 1] = state
   end

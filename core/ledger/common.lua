@@ -104,10 +104,21 @@ local function new_account(terms)
   }
 end
 
--- Returns the account, or nil if it does not exist.
+-- Returns the position of `limit` among the divisions, or 1.
+local function division_of(limit, divisions)
+  for i, division in ipairs(divisions) do
+    if table.concat(division, " ") == table.concat(limit, " ") then
+      return i
+    end
+  end
+  return 1
+end
+
+-- Returns the account, or nil if it does not exist. An account for which the operator has set a current limit also has
+-- `lowered`, the current limit of each division, and `current`, that of its own division.
 local function read_account(name)
   local f = redis.call("HMGET", base .. "account:" .. name, "unit", "subject_hash", "adjacency", "guarantee", "orders",
-    "plan", "limit", "committed", "held", "divisions", "pending")
+    "plan", "limit", "committed", "held", "divisions", "pending", "current")
   if not f[1] then
     return nil
   end
@@ -119,12 +130,17 @@ local function read_account(name)
   if f[10] and a.committed[COUNT] + a.held[COUNT] == 0 then
     a.divisions = cmsgpack.unpack(f[10])
   end
+  if f[12] and f[12] ~= "" then
+    a.current_epsilon, a.lowered = unpack(cmsgpack.unpack(f[12]))
+    a.current = a.lowered[f[10] and division_of(a.limit, cmsgpack.unpack(f[10])) or 1]
+  end
   return a
 end
 
 -- Returns the row that Python parses into an AccountState. `committed` overrides the account's own value.
 local function state_of(a, committed)
-  return { a.unit, a.subject, a.adjacency, a.guarantee, a.orders, a.plan, a.limit, committed or a.committed, a.held }
+  return { a.unit, a.subject, a.adjacency, a.guarantee, a.orders, a.plan, a.limit, committed or a.committed, a.held,
+    a.current and { a.current_epsilon, a.current, a.lowered } or "" }
 end
 
 -- Writes an account without a journal entry. A `pending` account exists because of open holds alone: the first release

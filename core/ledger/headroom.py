@@ -110,19 +110,30 @@ def fit(state: AccountState, cost: Vector, plans: Sequence[str]) -> Fit:
         if state.plan_signature not in plans:
             return Fit(state.account, 0, PLAN_MISMATCH)
         return Fit(state.account, min(most, _times(state.limit_vector, spent, cost, COUNT)), PLAN)
-    limit = _limit(state, spent, cost)
-    found = max(_arms(state.orders, limit, spent, cost), key=lambda arm: arm[0])
+    found = min(
+        (max(_arms(state.orders, limit, spent, cost), key=lambda arm: arm[0]) for limit in _limits(state, spent, cost)),
+        key=lambda arm: arm[0],
+    )
     releases = min(most, found[0])
     return Fit(state.account, releases, *(found[1:] if releases else (None, None)))
 
 
-def _limit(state: AccountState, spent: Vector, cost: Vector) -> Vector:
-    """Return the limit that applies: the first release of an account selects one, as `chosen_limit` in reserve.lua."""
+def _limits(state: AccountState, spent: Vector, cost: Vector) -> list[Vector]:
+    """Return the limits that apply, that of the guarantee and the current one.
+
+    The first release of an account selects them, as `chosen_division` in reserve.lua.
+    """
+    current = state.current
     if not state.divisions or spent[COUNT]:
-        return state.limit_vector
-    pure, gaussian, basic = state.divisions
+        return [state.limit_vector] if current is None else [current.vector, state.limit_vector]
+    division = _division(state.divisions if current is None else current.divisions, cost)
+    return [state.divisions[division]] if current is None else [current.divisions[division], state.divisions[division]]
+
+
+def _division(divisions: Sequence[Vector], cost: Vector) -> int:
+    pure, gaussian, basic = range(3)
     chosen = basic if cost[NO_RHO] else gaussian if cost[NO_SQUARE] else pure
-    if not admits_vector(chosen, cost) and admits_vector(basic, cost):
+    if not admits_vector(divisions[chosen], cost) and admits_vector(divisions[basic], cost):
         return basic
     return chosen
 

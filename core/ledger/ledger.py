@@ -7,6 +7,7 @@ Amounts are integers: nano-epsilon and femto-delta. Times are milliseconds since
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +32,7 @@ from core.errors import (
 )
 from core.ledger import names, wire
 from core.ledger.client import LedgerClient
-from core.ledger.counters import NO_RHO, NO_SQUARE, amount_of
+from core.ledger.counters import NO_RHO, NO_SQUARE, Vector, amount_of
 from core.ledger.debits import Account, Debits, Orders
 from core.ledger.durability import check_configuration
 from core.ledger.headroom import AccountHeadroom, fit, headroom
@@ -286,6 +287,30 @@ class Ledger(LedgerReader):
                 new_subject = headroom(debits, [found.new_subject])
             answers.append(AccountHeadroom(debits.units, headroom(debits, groups), new_subject))
         return found.account, tuple(answers)
+
+    async def lowered_limits(
+        self, tenant: str, account_id: str, epsilon_nano: int
+    ) -> tuple[AccountState, list[Vector]]:
+        """Return an account and the current limit of this epsilon for each of its divisions. Writes nothing.
+
+        Raises InvalidInput for an epsilon above that of the guarantee, an account with a plan or of a subject;
+        UnknownAccount, UnknownTenant.
+        """
+        # imported late: scipy, which a front end needs for few requests
+        from core.ledger.current_limit import lowered_limits
+
+        state = await self.account(tenant, account_id)
+        return state, await asyncio.to_thread(lowered_limits, state, epsilon_nano)
+
+    async def set_current_limit(self, tenant: str, account_id: str, epsilon_nano: int) -> AccountState:
+        """Set what an account of the tenant may spend now; the epsilon of its guarantee removes the current limit.
+
+        Returns the account. Its guarantee does not change (`core.ledger.current_limit`). Raises as `lowered_limits`.
+        """
+        state, lowered = await self.lowered_limits(tenant, account_id, epsilon_nano)
+        args = {"unit": state.unit.value, "epsilon": str(epsilon_nano), "lowered": lowered}
+        found, _ = await self._transition("current_limit", tenant, args)
+        return wire.account_state(tenant, found["account"])
 
     async def ping_write(self) -> None:
         """Write one small key durably. Raises LedgerUnavailable if a transition could not be written now."""

@@ -111,6 +111,19 @@ class Limit:
 
 
 @dataclass(frozen=True)
+class CurrentLimit:
+    """What the operator lets an account spend now, at most its guarantee (`core.ledger.current_limit`).
+
+    `epsilon_nano` belongs to the delta of the guarantee. `vector` is the limit that releases must fit in addition to
+    the account's own. `divisions` has it for each division of an account without releases.
+    """
+
+    epsilon_nano: int
+    vector: Vector
+    divisions: tuple[Vector, ...]
+
+
+@dataclass(frozen=True)
 class History:
     """Sums over the spent releases, for an estimate of their epsilon. `pure_epsilon_nano` is set if all share it."""
 
@@ -123,8 +136,9 @@ class AccountState:
     """An account at one moment: its guarantee `limit`, and its vectors as the ledger stores them.
 
     `committed` and `reserved` are sums of epsilon and delta, as in basic composition. For an account with further arms
-    or a plan they may exceed the limit without violating it. Open holds count in every arm. Only answers of
-    `LedgerReader` contain `history` and `divisions`, the limits from which a first release selects.
+    or a plan they may exceed the limit without violating it. Open holds count in every arm. With a `current` limit the
+    properties that say what is left are about that. Only answers of `LedgerReader` contain `history` and `divisions`,
+    the limits from which a first release selects.
     """
 
     account: str
@@ -137,13 +151,19 @@ class AccountState:
     limit_vector: Vector
     committed_vector: Vector
     held_vector: Vector
+    current: CurrentLimit | None = None
     divisions: tuple[Vector, ...] = ()
     history: History | None = None
 
     @property
+    def admitted_vector(self) -> Vector:
+        """The limit that releases must fit: the current one, or that of the guarantee. The former is never larger."""
+        return self.limit_vector if self.current is None else self.current.vector
+
+    @property
     def arms(self) -> Arms:
         """The arms of a filter account."""
-        return arms_of(self.orders, self.limit_vector)
+        return arms_of(self.orders, self.admitted_vector)
 
     @property
     def plan(self) -> Plan | None:
@@ -182,7 +202,7 @@ class AccountState:
         """
         if self.plan is not None:
             return ()
-        limit, spent = self.limit_vector, plus(self.committed_vector, self.held_vector)
+        limit, spent = self.admitted_vector, plus(self.committed_vector, self.held_vector)
         places: list[tuple[str, float | None, int, int]] = [
             (BASIC, None, EPSILON, NO_EPSILON),
             (SQUARES, None, SQUARE, NO_SQUARE),
@@ -222,8 +242,10 @@ class AccountState:
 
     @property
     def within_limit(self) -> bool:
-        """Whether the account's own rule admits its total."""
-        return self.total.count <= self.plan.count if self.plan is not None else admits(self.arms, self.total)
+        """Whether the rule of the account's guarantee admits its total."""
+        if self.plan is not None:
+            return self.total.count <= self.plan.count
+        return admits(arms_of(self.orders, self.limit_vector), self.total)
 
 
 @dataclass(frozen=True)

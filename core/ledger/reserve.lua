@@ -86,16 +86,16 @@ local function admits(limit, plan, total)
   return false
 end
 
--- Returns the limit that the first release of an account selects: the division for the kind of the release, or the
--- division that gives all of delta to basic composition where only that one admits the release. See `Division` in
--- core/accounting/divisions.py.
+-- Returns the position of the limit that the first release of an account selects: the division for the kind of the
+-- release, or the division that gives all of delta to basic composition where only that one admits the release. See
+-- `Division` in core/accounting/divisions.py.
 local PURE, GAUSSIAN, BASIC = 1, 2, 3
-local function chosen_limit(divisions, cost)
+local function chosen_division(divisions, cost)
   local division = cost[NO_RHO] > 0 and BASIC or cost[NO_SQUARE] > 0 and GAUSSIAN or PURE
   if not admits(divisions[division], "", cost) and admits(divisions[BASIC], "", cost) then
     division = BASIC
   end
-  return divisions[division]
+  return division
 end
 
 -- Returns the account of a debit. The first hold of a subject creates the subject's account on the terms that the
@@ -151,13 +151,15 @@ for i, debit in ipairs(debits) do
       overflow = overflow or total[j] > LARGEST
     end
     if #a.divisions > 0 then
-      local limit = chosen_limit(a.divisions, cost)
+      local division = chosen_division(a.lowered or a.divisions, cost)
+      local limit = a.divisions[division]
       if limit_text(limit) ~= limit_text(a.limit) and a ~= opened[#opened] then
         divided[#divided + 1] = a
       end
       a.limit = limit -- an account opened by this release is opened with this limit
+      a.current = a.lowered and a.lowered[division]
     end
-    fits[i] = admits(a.limit, a.plan, total)
+    fits[i] = admits(a.limit, a.plan, total) and (not a.current or admits(a.current, a.plan, total))
     if a.plan ~= "" and a.plan ~= args.accounts[i][2] and a.plan ~= args.accounts[i][3] then
       if not refused or refused.outcome ~= "plan-mismatch" then
         refused = { outcome = "plan-mismatch", account = state_of(a) }

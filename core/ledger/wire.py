@@ -14,7 +14,7 @@ from core.amounts import EPSILON_MAX, FEMTO, NANO, Amount
 from core.errors import InvalidInput
 from core.ledger.counters import LARGEST, filter_limit, plan_limit
 from core.ledger.names import account_id, check_label
-from core.ledger.records import AccountState, Charge, EntryAmount, History, JournalEntry, Limit
+from core.ledger.records import AccountState, Charge, CurrentLimit, EntryAmount, History, JournalEntry, Limit
 
 EPSILON_NANO_MAX = EPSILON_MAX * NANO
 
@@ -73,7 +73,7 @@ def mechanism_label(charges: Sequence[Charge]) -> str:
 def account_state(tenant: str, row: Sequence[Any]) -> AccountState:
     """Parse a state from `state_of` in common.lua. A state from accounts.lua also has divisions and a history."""
     unit, subject, adjacency, guarantee, orders, plan, limit, committed, held, *rest = row
-    divisions, *history = rest or [()]
+    current, divisions, *history = rest if len(rest) > 1 else [*(rest or [""]), ()]
     return AccountState(
         account=account_id(tenant, Unit(unit), subject or None),
         unit=Unit(unit),
@@ -85,9 +85,14 @@ def account_state(tenant: str, row: Sequence[Any]) -> AccountState:
         limit_vector=tuple(limit),
         committed_vector=tuple(committed),
         held_vector=tuple(held),
+        current=_current_limit(*current) if current else None,
         divisions=tuple(map(tuple, divisions)),
         history=_history(*history) if history else None,
     )
+
+
+def _current_limit(epsilon_nano: str, vector: Sequence[int], divisions: Sequence[Sequence[int]]) -> CurrentLimit:
+    return CurrentLimit(int(epsilon_nano), tuple(vector), tuple(map(tuple, divisions)))
 
 
 def _history(loss_x: Sequence[float], loss_y: Sequence[float], pure_epsilon: str) -> History:
@@ -102,7 +107,7 @@ def new_subject_state(tenant: str, terms: Sequence[Any], subject: str | None) ->
     unit, _, adjacency, guarantee, orders, plan, limit, divided = terms
     nothing = (0,) * len(limit)
     return account_state(
-        tenant, (unit, subject or "", adjacency, guarantee, orders, plan, limit, nothing, nothing, divided or ())
+        tenant, (unit, subject or "", adjacency, guarantee, orders, plan, limit, nothing, nothing, "", divided or ())
     )
 
 

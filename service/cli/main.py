@@ -106,6 +106,27 @@ def tenant_create(
     show_key(name, key.key, key_file, as_json)
 
 
+@tenant_app.command("limit")
+def tenant_limit(tenant: str, unit: str, epsilon: str, as_json: AsJson = False, data_dir: DataDir = None) -> None:
+    """Raise or lower what the account of UNIT may spend, up to the epsilon that it was opened with."""
+    from core.accounting.events import Unit
+    from service.releases.budget_blocks import account_block
+    from service.tenants.limits import set_limit
+
+    if unit not in set(Unit):
+        raise typer.BadParameter(f"the units are {', '.join(Unit)}")
+    number = _number(epsilon)
+    state = _with_ledger(
+        data_dir, lambda ledger, keys: set_limit(ledger, keys.log, tenant, Unit(unit), number, by=BY_CLI)
+    )
+    block = account_block(state)
+    if as_json:
+        print_json(block)
+        return
+    guarantee, left = block["limit"]["epsilon"], block["remaining"]["epsilon"]
+    typer.echo(f"{block['account']} may spend {number} of {guarantee:g}; {left:g} is left")
+
+
 @tenant_app.command("list")
 def tenant_list(as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """List the tenants."""
@@ -132,7 +153,9 @@ def budget_show(tenant: str, as_json: AsJson = False, data_dir: DataDir = None) 
     width = max(len(block["account"]) for block in blocks)
     typer.echo("account".ljust(width) + "".join(column.rjust(14) for column in columns))
     for block in blocks:
-        typer.echo(block["account"].ljust(width) + "".join(f"{block[c]['epsilon']:14g}" for c in columns))
+        current = block.get("current_limit")
+        note = f"  (current limit {current['epsilon']:g})" if current else ""
+        typer.echo(block["account"].ljust(width) + "".join(f"{block[c]['epsilon']:14g}" for c in columns) + note)
 
 
 def _number(text: str) -> Decimal:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from core.accounting.events import Adjacency, PrivacyEvent
-from core.amounts import BASIC, delta_of, epsilon_of
+from core.amounts import BASIC, Amount, delta_of, epsilon_of
 from core.ledger.counters import COUNT, NO_EPSILON, sums_of
 from core.ledger.records import AccountPage, AccountState, Plan
 from core.ledger.series import Series, SeriesPage, amounts
@@ -16,6 +16,8 @@ from service.http.problems import amount
 
 def account_block(state: AccountState, accountants: list[dict[str, Any]] | None = None) -> dict[str, Any]:
     """One account. `committed` and `reserved` are sums; `remaining` is what can still be released.
+
+    `limit` is the guarantee. `current_limit` is there if the operator lets the account spend less now.
 
     `accountants`: what has been spent; by default basic composition only, which needs no calculation.
     """
@@ -29,6 +31,10 @@ def account_block(state: AccountState, accountants: list[dict[str, Any]] | None 
         block["subject_hash"] = state.subject_hash
     block |= {
         "limit": amount(state.limit),
+    }
+    if state.current is not None:
+        block["current_limit"] = amount(Amount(state.current.epsilon_nano, state.limit.delta_femto))
+    block |= {
         "committed": amount(state.committed),
         "reserved": amount(state.reserved),
         "remaining": amount(state.remaining),

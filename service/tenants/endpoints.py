@@ -16,7 +16,8 @@ from service.http.auth import OPERATOR
 from service.http.body import JsonRoute
 from service.http.operator_log import BY_OPERATOR
 from service.http.strict import AtMost, Strict
-from service.releases.budget_blocks import page_block
+from service.releases.budget_blocks import account_block, page_block
+from service.tenants.limits import set_limit
 from service.tenants.service import TenantTerms, UnitLimit, open_tenant
 
 router = APIRouter(prefix="/admin", route_class=JsonRoute, tags=["admin"], dependencies=[OPERATOR])
@@ -32,6 +33,12 @@ class LimitBody(Strict):
     epsilon: float = Field(gt=0)
     delta: float = Field(0.0, ge=0, lt=1)
     basic_delta: float | None = Field(None, ge=0, lt=1)
+
+
+class CurrentLimit(Strict):
+    """What an account may spend from now on, at most the epsilon that it was opened with."""
+
+    epsilon: float = Field(ge=0)
 
 
 class NewTenant(LimitBody):
@@ -83,3 +90,12 @@ async def tenants(ledger: LedgerDep) -> dict[str, Any]:
 async def budgets(tenant: str, ledger: LedgerDep, settings: SettingsDep, page: PagingDep) -> dict[str, Any]:
     found = await ledger.accounts_page(tenant, cursor=page.cursor, limit=page.limit)
     return await page_block(found, settings.display_delta)
+
+
+@router.put("/tenants/{tenant}/budgets/{unit}/limit", summary="Raise or lower what an account may spend")
+async def put_limit(tenant: str, unit: Unit, body: CurrentLimit, ledger: LedgerDep, keys: KeysDep) -> dict[str, Any]:
+    """The account stays (epsilon, delta)-DP for the epsilon that it was opened with; this epsilon is at most that.
+
+    The answer is the account. It has `current_limit` unless the current limit equals the guarantee.
+    """
+    return account_block(await set_limit(ledger, keys.log, tenant, unit, body.epsilon, by=BY_OPERATOR))

@@ -126,6 +126,7 @@ CALLS: dict[str, Callable[[Gateway], Any]] = {
     "GET /admin/tenants": lambda client: client.admin.tenants(),
     "POST /admin/tenants": lambda client: client.admin.create_tenant("t", epsilon=1),
     "GET /admin/tenants/{tenant}/budgets": lambda client: list(client.admin.budgets("t")),
+    "PUT /admin/tenants/{tenant}/budgets/{unit}/limit": lambda client: client.admin.set_limit("t", "vector", epsilon=1),
     "POST /admin/tenants/{tenant}/keys": lambda client: client.admin.create_key("t"),
     "GET /admin/tenants/{tenant}/keys": lambda client: client.admin.keys("t"),
     "POST /admin/tenants/{tenant}/keys/{key_id}/rotate": lambda client: client.admin.rotate_key("t", "k", overlap_s=1),

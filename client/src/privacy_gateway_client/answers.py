@@ -61,6 +61,7 @@ class Account(Answer):
     kind: str
     subject_hash: str | None = None
     limit: Cost
+    current_limit: Cost | None = None
     committed: Cost
     reserved: Cost
     remaining: Cost

@@ -132,6 +132,7 @@ class AsyncAdmin(Space[AsyncDriver]):
     create_tenant = awaiting(administration.create_tenant)
     budgets = listing_async(administration.tenant_budgets, Emits[answers.Account]())
     keys = awaiting(administration.tenant_keys)
+    set_limit = awaiting(administration.set_limit)
     create_key = awaiting(administration.create_tenant_key)
     rotate_key = awaiting(administration.rotate_tenant_key)
     revoke_key = awaiting(administration.revoke_tenant_key)

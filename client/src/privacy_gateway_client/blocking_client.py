@@ -131,6 +131,7 @@ class Admin(Space[BlockingDriver]):
     create_tenant = blocking(administration.create_tenant)
     budgets = listing(administration.tenant_budgets, Emits[answers.Account]())
     keys = blocking(administration.tenant_keys)
+    set_limit = blocking(administration.set_limit)
     create_key = blocking(administration.create_tenant_key)
     rotate_key = blocking(administration.rotate_tenant_key)
     revoke_key = blocking(administration.revoke_tenant_key)

@@ -183,6 +183,10 @@ class ModelRequest(Body):
     model: str
 
 
+class CurrentLimit(Body):
+    epsilon: float
+
+
 class NewTenant(Body):
     epsilon: float
     delta: float = 0.0

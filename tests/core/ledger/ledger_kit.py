@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
+import pytest
+
 from core.accounting.events import ACCOUNT_ADJACENCY, Guarantee, PrivacyEvent, Unit
-from core.amounts import cost_nano, limit_nano
+from core.amounts import NANO, cost_nano, limit_nano
+from core.errors import BudgetExhausted
 from core.ledger.keys import MasterKey
 from core.ledger.ledger import TenantCaps
 from core.ledger.records import Charge, Limit
@@ -54,6 +57,39 @@ def charge(
 
 def claim(key: str = "key-1", body: bytes = b"{}", tenant: str = "acme"):
     return MASTER_KEY.claim(tenant=tenant, route="/v1/test", key=key, body=body)
+
+
+def event(kind="pure", epsilon=1.0, *, unit=Unit.SENTENCE, delta_femto=0, noise=None, mechanism="test") -> PrivacyEvent:
+    """A release of this kind."""
+    return PrivacyEvent(
+        mechanism=mechanism,
+        kind=kind,
+        unit=unit,
+        adjacency=ACCOUNT_ADJACENCY[unit],
+        guarantee=Guarantee.PURE_DP,
+        epsilon_nano=round(epsilon * NANO),
+        delta_femto=delta_femto,
+        noise_multiplier=noise,
+    )
+
+
+def promised(go, ledger, account, what):
+    """The ledger's answer how many more releases fit."""
+    return go(ledger.headroom("acme", account, [[Charge(what)]]))[1][0]
+
+
+def check_headroom(go, ledger, account, what, subject=None):
+    """The first answer, after as many releases as it promised were admitted and the next was refused."""
+    first = promised(go, ledger, account, what)
+    left = first.headroom.binding.releases
+    for times in (1, left // 2, left - 1 - left // 2):
+        if min(times, left) > 0:
+            go(ledger.reserve("acme", [Charge(what, subject, times=times)]))
+    now = promised(go, ledger, account, what)
+    assert now.headroom.binding.releases == 0
+    with pytest.raises(BudgetExhausted):
+        go(ledger.reserve("acme", [Charge(what, subject)]))
+    return first
 
 
 class Proxy:

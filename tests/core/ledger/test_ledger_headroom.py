@@ -3,45 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from ledger_kit import charge, limits
+from ledger_kit import charge, check_headroom, event, limits, promised
 
-from core.accounting.events import ACCOUNT_ADJACENCY, Guarantee, PrivacyEvent, Unit
-from core.amounts import FEMTO, NANO, cost_nano
+from core.accounting.events import PrivacyEvent, Unit
+from core.amounts import FEMTO, cost_nano
 from core.errors import BudgetExhausted, PlanMismatch, UnknownAccount
 from core.ledger.records import Charge, Limit, Plan, plan_signature
 
 DELTA = FEMTO // 10**6
-
-
-def event(kind="pure", epsilon=1.0, *, unit=Unit.SENTENCE, delta_femto=0, noise=None, mechanism="test") -> PrivacyEvent:
-    return PrivacyEvent(
-        mechanism=mechanism,
-        kind=kind,
-        unit=unit,
-        adjacency=ACCOUNT_ADJACENCY[unit],
-        guarantee=Guarantee.PURE_DP,
-        epsilon_nano=round(epsilon * NANO),
-        delta_femto=delta_femto,
-        noise_multiplier=noise,
-    )
-
-
-def promised(go, ledger, account, what):
-    return go(ledger.headroom("acme", account, [[Charge(what)]]))[1][0]
-
-
-def check(go, ledger, account, what, subject=None):
-    """The number of the first answer, after as many releases were admitted and the next was refused."""
-    first = promised(go, ledger, account, what)
-    left = first.headroom.binding.releases
-    for times in (1, left // 2, left - 1 - left // 2):
-        if min(times, left) > 0:
-            go(ledger.reserve("acme", [Charge(what, subject, times=times)]))
-    now = promised(go, ledger, account, what)
-    assert now.headroom.binding.releases == 0
-    with pytest.raises(BudgetExhausted):
-        go(ledger.reserve("acme", [Charge(what, subject)]))
-    return first
 
 
 @pytest.mark.parametrize(
@@ -62,7 +31,7 @@ def check(go, ledger, account, what, subject=None):
 )
 def test_the_promised_number_is_admitted_and_the_next_refused(go, ledger, what, epsilon, delta_femto, arm) -> None:
     go(ledger.open_tenant("acme", limits=limits(epsilon, delta_femto)))
-    found = check(go, ledger, f"acme/{what.unit.value}", what)
+    found = check_headroom(go, ledger, f"acme/{what.unit.value}", what)
     assert found.headroom.binding.arm == arm
     assert found.units == frozenset(what.debited_units)
     assert found.new_subject is None
@@ -72,19 +41,19 @@ def test_the_promised_number_is_admitted_and_the_next_refused(go, ledger, what, 
 def test_an_account_that_released_another_kind_has_another_arm_left(go, ledger) -> None:
     go(ledger.open_tenant("acme", limits=limits(10, DELTA)))
     go(ledger.reserve("acme", [Charge(event("pure", 0.5), times=3)]))
-    gaussian = check(go, ledger, "acme/sentence", event("gaussian", 0, noise=30.0))
+    gaussian = check_headroom(go, ledger, "acme/sentence", event("gaussian", 0, noise=30.0))
     assert gaussian.headroom.binding.arm == "renyi", "the first release gave delta to the Renyi arms"
 
 
 def test_a_release_that_an_arm_cannot_price_leaves_the_others(go, ledger) -> None:
     go(ledger.open_tenant("acme", limits=limits(10, DELTA)))
     go(ledger.reserve("acme", [Charge(event("approximate", 1, delta_femto=DELTA // 100))]))
-    assert check(go, ledger, "acme/sentence", event("pure", 0.4)).headroom.binding.arm == "basic"
+    assert check_headroom(go, ledger, "acme/sentence", event("pure", 0.4)).headroom.binding.arm == "basic"
 
 
 def test_the_coarser_units_account_is_not_the_only_one_that_binds(go, ledger) -> None:
     go(ledger.open_tenant("acme", limits=limits(10, token=4)))
-    found = check(go, ledger, "acme/sentence", event("pure", 1))
+    found = check_headroom(go, ledger, "acme/sentence", event("pure", 1))
     assert [(fit.account, fit.releases) for fit in found.headroom.fits] == [("acme/sentence", 10), ("acme/token", 4)]
     assert found.headroom.binding.account == "acme/token"
 
@@ -97,12 +66,12 @@ def test_the_quota_of_all_subjects_binds_as_their_own_limit_does(go, ledger) -> 
     quota = promised(go, ledger, "acme/sentence", what)
     assert quota.headroom.binding.releases == 11
     assert quota.new_subject.binding.releases == 5
-    assert check(go, ledger, one, what, "one").headroom.binding.releases == 4
+    assert check_headroom(go, ledger, one, what, "one").headroom.binding.releases == 4
     for subject in ("two", "three"):
         two = go(ledger.reserve("acme", [Charge(what, subject)])).accounts[0].account
         if subject == "two":
             go(ledger.reserve("acme", [Charge(what, subject, times=4)]))
-    left = check(go, ledger, two, what, "three")
+    left = check_headroom(go, ledger, two, what, "three")
     assert left.headroom.binding.account == "acme/sentence"
     assert left.headroom.binding.releases == 1, "the quota of 12 has one left"
     assert promised(go, ledger, two, event("pure", 1, unit=Unit.RECORD)).headroom.binding.releases == 5
@@ -112,7 +81,7 @@ def test_a_plan_counts_its_own_releases_and_no_others(go, ledger) -> None:
     what = event("pure", 0.5)
     planned = Limit(cost_nano(1.5), DELTA, plan=Plan(plan_signature(what), 7))
     go(ledger.open_tenant("acme", limits=limits(10) | {Unit.SENTENCE: planned, Unit.TOKEN: planned}))
-    assert check(go, ledger, "acme/sentence", what).headroom.binding.arm == "plan"
+    assert check_headroom(go, ledger, "acme/sentence", what).headroom.binding.arm == "plan"
     other = promised(go, ledger, "acme/sentence", event("pure", 0.4)).headroom.binding
     assert (other.releases, other.arm) == (0, "plan-mismatch")
     with pytest.raises(PlanMismatch):

@@ -99,6 +99,7 @@ def test_budgets_of_a_tenant_are_those_of_the_api(served: WithAdminPort, tenant:
         for account in served.admin.get(f"/admin/tenants/{tenant.name}/budgets").json()["accounts"]:
             assert figures(table, account["account"]) == [
                 account["limit"]["epsilon"],
+                account["limit"]["epsilon"],  # no current limit is set
                 account["limit"]["delta"],
                 account["committed"]["epsilon"],
                 account["reserved"]["epsilon"],
@@ -124,6 +125,34 @@ def test_a_tenant_is_created_when_it_was_asked_for_twice(served: WithAdminPort, 
         page.reload()
         until_shown(page)
         assert key not in page.content()
+
+
+def test_a_limit_is_raised_when_it_was_asked_for_twice(served: WithAdminPort, browser: Browser) -> None:
+    tenant = served.tenant(epsilon=30)
+    assert served.admin.put(f"/admin/tenants/{tenant.name}/budgets/token/limit", json={"epsilon": 6}).status_code == 200
+    assert tenant.embed(epsilon=5).status_code == 200
+    assert tenant.embed(epsilon=5).status_code == 403
+    with watched(browser, served.admin_url) as (page, _):
+        sign_in(page, served.admin_key, f"/dashboard/tenants?tenant={tenant.name}")
+        table = page.get_by_role("table", name=f"Accounts of {tenant.name}")
+        assert figures(table, f"{tenant.name}/token")[:2] == [30, 6]
+        page.get_by_label("Account", exact=True).select_option(label=f"{tenant.name}/token")
+        page.get_by_label("Epsilon that it may spend").fill("31")
+        page.get_by_role("button", name="Set the current limit").click()
+        agree(page, "Set the current limit")
+        expect(page.get_by_role("alert")).to_contain_text("at most the epsilon that the account was opened with")
+        page.get_by_label("Epsilon that it may spend").fill("12")
+        page.get_by_role("button", name="Set the current limit").click()
+        agree(page, "Cancel")
+        expect(page.get_by_role("dialog")).to_have_count(0)
+        assert tenant.embed(epsilon=5).status_code == 403
+        page.get_by_role("button", name="Set the current limit").click()
+        agree(page, "Set the current limit")
+        expect(table.get_by_role("row").filter(has_text=f"{tenant.name}/token")).to_contain_text("12")
+        assert figures(table, f"{tenant.name}/token")[:2] == [30, 12]
+    assert tenant.embed(epsilon=5).status_code == 200
+    logged = [action for _, action, target in actions(served) if target == f"{tenant.name}/token"]
+    assert logged == ["tenant.limit", "tenant.limit"], "a refused limit is not logged"
 
 
 def test_keys_of_a_tenant_are_created_and_revoked(served: WithAdminPort, tenant: Tenant, browser: Browser) -> None:

@@ -12,10 +12,21 @@ from typing_extensions import Unpack
 from privacy_gateway_client.answers import Account, ApiKey, AuditEntry, NewTenantAnswer, Tenant
 from privacy_gateway_client.core import Core
 from privacy_gateway_client.effects import Op, Outgoing
-from privacy_gateway_client.exchange import call, get, given, parsed, parsed_json, post, validated, validated_answer
+from privacy_gateway_client.exchange import (
+    JSON_TYPE,
+    body_of,
+    call,
+    get,
+    given,
+    parsed,
+    parsed_json,
+    post,
+    validated,
+    validated_answer,
+)
 from privacy_gateway_client.operations.paging import pages
 from privacy_gateway_client.options import KeyOptions, TenantOptions
-from privacy_gateway_client.requests import KeyTerms, NewTenant, Rotation
+from privacy_gateway_client.requests import CurrentLimit, KeyTerms, NewTenant, Rotation
 
 
 def list_keys(core: Core) -> Op[list[ApiKey]]:
@@ -55,6 +66,15 @@ def create_tenant(core: Core, name: str, *, epsilon: float, **options: Unpack[Te
 def tenant_budgets(core: Core, tenant: str, *, limit: int | None = None) -> Op[None]:
     """The accounts of a tenant."""
     yield from pages(core, f"/admin/tenants/{tenant}/budgets", "accounts", Account, limit=limit)
+
+
+def set_limit(core: Core, tenant: str, unit: str, *, epsilon: float) -> Op[Account]:
+    """Raise or lower what the account of a unit may spend, at most the epsilon that it was opened with."""
+    body = validated(CurrentLimit, {"epsilon": epsilon})
+    path = f"/admin/tenants/{tenant}/budgets/{unit}/limit"
+    request = Outgoing("PUT", path, headers={"Content-Type": JSON_TYPE}, content=body_of(body))
+    answer = yield from call(core.retry, request)
+    return parsed(Account, answer.content)
 
 
 def tenant_keys(core: Core, tenant: str) -> Op[list[ApiKey]]:

@@ -24,7 +24,11 @@ export async function show(main) {
   };
   const choose = async (name) => {
     remember({ tenant: name });
-    detail.replaceChildren(...(await one(name)));
+    const changed = async () => {
+      await choose(name);
+      await draw();
+    };
+    detail.replaceChildren(...(await one(name, changed)));
   };
   const read = async () => {
     ({ tenants } = await api("GET", "/admin/tenants"));
@@ -73,21 +77,23 @@ function tenantTable(rows, count, choose) {
   );
 }
 
-async function one(name) {
+async function one(name, changed) {
   const accounts = await pages(`${path(name)}/budgets`, "accounts", ACCOUNTS_MAX);
   const panel = keyPanel(`${path(name)}/keys`, name);
   await panel.read();
-  return [el("h2", {}, name), accountTable(name, accounts), el("h2", {}, "Keys"), panel.place];
+  return [el("h2", {}, name), accountTable(name, accounts), ...limitForm(name, accounts, changed), el("h2", {}, "Keys"), panel.place];
 }
 
 function accountTable(name, accounts) {
-  const share = (row) => (row.limit.epsilon ? row.remaining.epsilon / row.limit.epsilon : 0);
+  const current = (row) => (row.current_limit || row.limit).epsilon;
+  const share = (row) => (current(row) ? row.remaining.epsilon / current(row) : 0);
   return table(
     `Accounts of ${name}`,
     [
       { title: "Account", cell: (row) => el("code", { class: "name" }, row.account), key: (row) => row.account },
       { title: "Kind", cell: (row) => row.kind, key: (row) => row.kind },
       { title: "Limit", cell: (row) => number(row.limit.epsilon), key: (row) => row.limit.epsilon, number: true },
+      { title: "Current limit", cell: (row) => number(current(row)), key: current, number: true },
       { title: "Delta", cell: (row) => number(row.limit.delta), key: (row) => row.limit.delta, number: true },
       { title: "Committed", cell: (row) => number(row.committed.epsilon), key: (row) => row.committed.epsilon, number: true },
       { title: "Reserved", cell: (row) => number(row.reserved.epsilon), key: (row) => row.reserved.epsilon, number: true },
@@ -98,6 +104,39 @@ function accountTable(name, accounts) {
   );
 }
 
+// Raises or lowers what an account may spend, up to its limit. Accounts of subjects and with plans have no current limit.
+function limitForm(name, accounts, changed) {
+  const own = accounts.filter((each) => !each.subject_hash && each.kind === "filter");
+  if (!own.length) return [];
+  const unit = el("select", { id: "limit-unit" }, ...own.map((each) => el("option", { value: each.unit }, each.account)));
+  const epsilon = numberField("epsilon", "", { id: "limit-epsilon", required: true });
+  const set = el("button", { type: "submit" }, "Set the current limit");
+  const work = async () => {
+    const account = own.find((each) => each.unit === unit.value);
+    const question = `Let ${account.account} spend epsilon ${typed(epsilon)} of its limit of ${account.limit.epsilon}? ${account.committed.epsilon} are spent.`;
+    if (!(await confirmed(question, "Set the current limit"))) return;
+    await api("PUT", `${path(name)}/budgets/${unit.value}/limit`, { epsilon: typed(epsilon) });
+    await changed();
+  };
+  return [
+    el("h2", {}, "Raise or lower a limit"),
+    el("p", {}, "The guarantee is the limit that the account was opened with. The current limit is what it may spend now."),
+    el(
+      "form",
+      {
+        class: "row",
+        onsubmit: (event) => {
+          event.preventDefault();
+          attempt(set, work);
+        },
+      },
+      field("Account", unit),
+      field("Epsilon that it may spend", epsilon),
+      set,
+    ),
+  ];
+}
+
 function createForm(created) {
   const name = el("input", { name: "name", autocomplete: "off", spellcheck: "false", id: "tenant-name", required: true });
   const epsilon = numberField("epsilon", "", { id: "tenant-epsilon", required: true });
@@ -106,7 +145,7 @@ function createForm(created) {
   const create = el("button", { type: "submit" }, "Create the tenant");
   const work = async () => {
     const body = given({ name: name.value.trim(), epsilon: typed(epsilon), delta: typed(delta), subject_epsilon: typed(subject) });
-    const question = `Create the tenant ${body.name} with epsilon ${body.epsilon} for each unit? Its limits cannot be changed later.`;
+    const question = `Create the tenant ${body.name} with epsilon ${body.epsilon} for each unit? Its limits cannot be raised above that later.`;
     if (await confirmed(question, "Create the tenant")) await created(await api("POST", "/admin/tenants", body));
   };
   return el(

@@ -1,0 +1,14 @@
+-- Sets or removes the current limit of one of the tenant's own accounts. args.lowered contains the limit of each division
+-- of the account, in the order of its divisions, or one limit for an account without divisions. An empty list removes the
+-- current limit. Nothing else of the account changes, so the journal has no entry.
+local name = args.unit
+local a = redis.call("HGET", KEYS[1], "mode") and read_account(name)
+if not a then
+  return answer({ outcome = redis.call("HGET", KEYS[1], "mode") and "unknown-account" or "unknown-tenant" })
+end
+for _, limit in ipairs(args.lowered) do
+  check_limit(limit, #a.limit)
+end
+local current = #args.lowered > 0 and cmsgpack.pack({ args.epsilon, args.lowered }) or ""
+redis.call("HSET", base .. "account:" .. name, "current", current)
+return answer({ outcome = "set", account = state_of(read_account(name)) })

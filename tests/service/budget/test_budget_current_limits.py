@@ -1,0 +1,93 @@
+"""The operator raises and lowers what an account may spend, by the API and by the command, within its guarantee."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+from command_kit import run_command
+from gateway_kit import Tenant
+from inprocess_kit import Gateway
+
+CANARY = "Zimtstern-4711"
+
+
+def put(gateway: Gateway, tenant: Tenant, epsilon: Any, unit: str = "sentence") -> httpx.Response:
+    return gateway.admin.put(f"/admin/tenants/{tenant.name}/budgets/{unit}/limit", json={"epsilon": epsilon})
+
+
+def account(tenant: Tenant, unit: str = "sentence") -> dict[str, Any]:
+    answer = tenant.http.get(f"/budget/{tenant.name}/{unit}")
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_a_refused_request_is_admitted_after_the_limit_was_raised(gateway: Gateway) -> None:
+    tenant = gateway.tenant(epsilon=40)
+    lowered = put(gateway, tenant, 12)
+    assert lowered.status_code == 200
+    block = lowered.json()
+    assert (block["limit"]["epsilon"], block["current_limit"]["epsilon"]) == (40, 12)
+    assert (block["remaining"]["epsilon"], account(tenant)["remaining"]["epsilon"]) == (12, 12)
+
+    assert tenant.embed(epsilon=10).status_code == 200
+    refused = tenant.embed(epsilon=10)
+    assert (refused.status_code, refused.json()["code"]) == (403, "budget-exhausted")
+    assert refused.json()["remaining"]["epsilon"] == 2
+    found = tenant.http.get(f"/budget/{tenant.name}/sentence/headroom", params={"epsilon": 1}).json()
+    assert {row["fits"] for row in found["requests"] if row["mechanism"] == "clipped_cosine"} == {2}
+
+    assert put(gateway, tenant, 20).json()["remaining"]["epsilon"] == 10
+    assert tenant.embed(epsilon=10).status_code == 200
+    assert put(gateway, tenant, 5).json()["remaining"]["epsilon"] == 0
+    assert tenant.embed(epsilon=0.1).status_code == 403
+    whole = put(gateway, tenant, 40).json()
+    assert "current_limit" not in whole
+    assert whole["remaining"]["epsilon"] == 20
+    assert tenant.embed(epsilon=20).status_code == 200
+    assert tenant.embed(epsilon=0.1).status_code == 403
+
+
+def test_no_limit_is_above_the_guarantee(gateway: Gateway) -> None:
+    tenant = gateway.tenant(epsilon=5)
+    for epsilon in (5.1, -1, "5", CANARY, 1e300):
+        answer = put(gateway, tenant, epsilon)
+        assert answer.status_code == 422, epsilon
+        assert CANARY not in answer.text
+    assert put(gateway, tenant, 1, unit="page").status_code == 422
+    assert gateway.admin.put(f"/admin/tenants/{tenant.name}/budgets/token/limit", json={}).status_code == 422
+    assert gateway.admin.put("/admin/tenants/nobody/budgets/token/limit", json={"epsilon": 1}).status_code == 404
+    assert [
+        entry for entry in gateway.admin_log() if entry["action"] == "tenant.limit" and tenant.name in entry["target"]
+    ] == []
+    assert account(tenant)["remaining"]["epsilon"] == 5
+
+
+def test_a_plan_has_no_current_limit(gateway: Gateway) -> None:
+    tenant = gateway.tenant(epsilon=10, delta=1e-6, plans={"clipped_cosine": 0.5})
+    answer = put(gateway, tenant, 1)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid-input")
+
+
+def test_only_the_operator_sets_a_limit_and_the_audit_log_has_it(gateway: Gateway) -> None:
+    tenant = gateway.tenant(epsilon=5)
+    path = f"/admin/tenants/{tenant.name}/budgets/token/limit"
+    assert tenant.http.put(path, json={"epsilon": 1}).json()["code"] == "wrong-scope"
+    assert gateway.anyone.put(path, json={"epsilon": 1}).status_code == 401
+    assert put(gateway, tenant, 2.5, unit="token").status_code == 200
+    [entry] = [
+        entry for entry in gateway.admin_log() if entry["action"] == "tenant.limit" and tenant.name in entry["target"]
+    ]
+    assert (entry["by"], entry["target"], entry["details"]) == ("operator", f"{tenant.name}/token", {"epsilon": "2.5"})
+
+
+def test_the_command_sets_and_shows_a_limit(gateway: Gateway) -> None:
+    tenant = gateway.tenant(epsilon=8)
+    done = run_command(gateway.data_dir, "tenant", "limit", tenant.name, "sentence", "3")
+    assert done.stdout == f"{tenant.name}/sentence may spend 3 of 8; 3 is left\n"
+    shown = run_command(gateway.data_dir, "budget", "show", tenant.name)
+    [line] = [line for line in shown.stdout.splitlines() if line.startswith(f"{tenant.name}/sentence")]
+    assert line.split() == [f"{tenant.name}/sentence", "8", "0", "0", "3", "(current", "limit", "3)"]
+    assert run_command(gateway.data_dir, "tenant", "limit", tenant.name, "sentence", "9").returncode != 0
+    assert run_command(gateway.data_dir, "tenant", "limit", tenant.name, "page", "1").returncode != 0
+    assert account(tenant)["current_limit"]["epsilon"] == 3
