@@ -83,7 +83,7 @@ function summary(account, answer, spent) {
   else if (!preset && answer.requests.length) parts.push(fitting(answer.requests[0], "at this epsilon"));
   if (preset) parts.push(fitting(preset, `the preset ${preset.preset}`));
   if (spent) parts.push(spentCard(account, spent));
-  const [left, limit] = [account.remaining.epsilon, account.limit.epsilon];
+  const [left, limit] = [account.remaining.epsilon, (account.current_limit || account.limit).epsilon];
   parts.push(
     card(
       `Left of ${account.account}`,
@@ -158,10 +158,16 @@ function overview(accounts) {
       { title: "Account", cell: (row) => row.account, key: (row) => row.account },
       { title: "Rule", cell: (row) => (row.kind === "plan" ? `plan of ${row.plan.mechanism}` : "filter"), key: (row) => row.kind },
       { title: "Epsilon left", cell: (row) => number(row.remaining.epsilon), key: (row) => row.remaining.epsilon, number: true },
-      { title: "Limit", cell: (row) => number(row.limit.epsilon), key: (row) => row.limit.epsilon, number: true },
+      { title: "Limit", cell: limits, key: (row) => row.limit.epsilon, number: true },
       { title: "Delta", cell: (row) => number(row.limit.delta), key: (row) => row.limit.delta, number: true },
       { title: "Reserved", cell: (row) => number(row.reserved.epsilon), key: (row) => row.reserved.epsilon, number: true },
     ],
     accounts,
   );
+}
+
+// The limit of the guarantee, and what the operator lets the account spend now where that is less.
+function limits(row) {
+  if (!row.current_limit) return number(row.limit.epsilon);
+  return [number(row.limit.epsilon), el("span", { class: "hint" }, " now ", number(row.current_limit.epsilon))];
 }
