@@ -100,8 +100,10 @@ FOLDERS = {
 }
 # The libraries that a module of the client's integrations may import.
 INTEGRATIONS = {
+    "haystack": {"haystack"},
     "langchain": {"langchain_core"},
     "langchain_texts": {"langchain_core"},
+    "llama_index": {"llama_index"},
 }
 RESTRICTED = {
     "service.gateway": {"service.app", "service.deps", "service.serve"},

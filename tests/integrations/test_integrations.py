@@ -43,6 +43,7 @@ def test_the_suite_of_an_integration_passes(name: str, served: Gateway, tmp_path
         "INTEGRATION_GATEWAY_URL": served.url,
         "INTEGRATION_ADMIN_KEY": (served.data_dir / "admin.key").read_text().strip(),
         "HOME": str(tmp_path),  # libraries keep files there
+        "HAYSTACK_TELEMETRY_ENABLED": "False",
     }
     options = ["-q", "-c", FOLDER / "pytest.ini", "--confcutdir", FOLDER / name, "-p", "no:cacheprovider"]
     done = subprocess.run(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from privacy_gateway_client.async_client import AsyncGateway
 from privacy_gateway_client.blocking_client import Gateway
@@ -55,22 +55,35 @@ class Embedder:
         return result
 
 
+class Cleaned(NamedTuple):
+    """A sanitised text and the facts of its release; a blank text is not sent and has none."""
+
+    text: str
+    facts: Facts
+
+
 def sanitize(
-    gateway: Gateway, texts: Sequence[Any], options: Mapping[str, Any], on_release: OnRelease | None = None
-) -> Sanitized:
+    gateway: Gateway, texts: Sequence[str], options: Mapping[str, Any], on_release: OnRelease | None = None
+) -> list[Cleaned]:
+    """Sanitised texts, in the order of the input."""
     with reporting(on_release) as report:
-        result = gateway.sanitize(texts, **options)
+        result = gateway.sanitize([text for text in texts if text.strip()], **options)
         report(result)
-    return result
+    return _cleaned(texts, result)
 
 
 async def sanitize_async(
-    gateway: AsyncGateway, texts: Sequence[Any], options: Mapping[str, Any], on_release: OnRelease | None = None
-) -> Sanitized:
+    gateway: AsyncGateway, texts: Sequence[str], options: Mapping[str, Any], on_release: OnRelease | None = None
+) -> list[Cleaned]:
     with reporting(on_release) as report:
-        result = await gateway.sanitize(texts, **options)
+        result = await gateway.sanitize([text for text in texts if text.strip()], **options)
         report(result)
-    return result
+    return _cleaned(texts, result)
+
+
+def _cleaned(texts: Sequence[str], result: Sanitized) -> list[Cleaned]:
+    sent = map(Cleaned, result.texts, facts_of(result))
+    return [next(sent) if text.strip() else Cleaned(text, {}) for text in texts]
 
 
 @contextmanager

@@ -17,10 +17,10 @@ from langchain_core.runnables.config import run_in_executor
 from privacy_gateway_client.async_client import AsyncGateway
 from privacy_gateway_client.blocking_client import Gateway
 from privacy_gateway_client.integrations.calls import (
+    Cleaned,
     Embedder,
     Endpoint,
     OnRelease,
-    facts_of,
     lists_of,
     sanitize,
     sanitize_async,
@@ -107,14 +107,14 @@ class DocumentSanitizer(BaseDocumentTransformer):
         texts = [document.page_content for document in documents]
         return self._made(documents, await sanitize_async(self._async_gateway, texts, self._options, self._on_release))
 
-    def _made(self, documents: Sequence[Document], result: Sanitized) -> list[Document]:
+    def _made(self, documents: Sequence[Document], cleaned: list[Cleaned]) -> list[Document]:
         return [
             Document(
                 id=document.id,
                 page_content=text,
                 metadata={key: value for key, value in document.metadata.items() if key in self._keep} | facts,
             )
-            for document, text, facts in zip(documents, result.texts, facts_of(result), strict=True)
+            for document, (text, facts) in zip(documents, cleaned, strict=True)
         ]
 
 
