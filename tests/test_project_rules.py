@@ -104,6 +104,7 @@ INTEGRATIONS = {
     "langchain": {"langchain_core"},
     "langchain_texts": {"langchain_core"},
     "llama_index": {"llama_index"},
+    "scikit_learn": {"sklearn"},
 }
 RESTRICTED = {
     "service.gateway": {"service.app", "service.deps", "service.serve"},
