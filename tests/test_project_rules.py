@@ -104,6 +104,7 @@ INTEGRATIONS = {
     "langchain": {"langchain_core"},
     "langchain_texts": {"langchain_core"},
     "llama_index": {"llama_index"},
+    "presidio": {"presidio_analyzer", "presidio_anonymizer"},
     "scikit_learn": {"sklearn"},
 }
 RESTRICTED = {
