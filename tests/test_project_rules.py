@@ -100,10 +100,13 @@ FOLDERS = {
 }
 # The libraries that a module of the client's integrations may import.
 INTEGRATIONS = {
+    "datasets": {"datasets"},
     "haystack": {"haystack"},
     "langchain": {"langchain_core"},
     "langchain_texts": {"langchain_core"},
     "llama_index": {"llama_index"},
+    "pandas": {"pandas"},
+    "polars": {"polars"},
     "presidio": {"presidio_analyzer", "presidio_anonymizer"},
     "scikit_learn": {"sklearn"},
 }
