@@ -1,0 +1,126 @@
+"""What the integrations share: charging calls whose releases are reported, and the facts of a release.
+
+Errors of the client pass through. What was paid before an error is reported as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from privacy_gateway_client.async_client import AsyncGateway
+from privacy_gateway_client.blocking_client import Gateway
+from privacy_gateway_client.errors import GatewayError
+from privacy_gateway_client.results import Embeddings, Release, Sanitized
+
+OnRelease: TypeAlias = Callable[[Release], None]
+Endpoint: TypeAlias = Literal["sentdp", "vector"]
+Facts: TypeAlias = dict[str, str | float]
+_FACTS = ("guarantee", "unit", "epsilon", "delta", "mechanism", "release_id")
+
+
+@dataclass(frozen=True)
+class Embedder:
+    """How texts become private vectors; each text costs `epsilon`.
+
+    endpoint: `sentdp` protects one sentence of each text (`embed_documents`), `vector` each text (`embed_texts`).
+    options: further keyword arguments of that call. on_release: is called with every release that was received.
+    """
+
+    epsilon: float
+    endpoint: Endpoint = "sentdp"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    on_release: OnRelease | None = None
+
+    def __post_init__(self) -> None:
+        if self.endpoint not in ("sentdp", "vector"):
+            raise ValueError("endpoint is `sentdp` or `vector`")
+
+    def embed(self, gateway: Gateway, texts: Sequence[str], *, idempotency_key: str | None = None) -> Embeddings:
+        call: Callable[..., Embeddings] = gateway.embed_documents if self.endpoint == "sentdp" else gateway.embed_texts
+        with reporting(self.on_release) as report:
+            result = call(texts, epsilon=self.epsilon, idempotency_key=idempotency_key, **self.options)
+            report(result)
+        return result
+
+    async def embed_async(self, gateway: AsyncGateway, texts: Sequence[str]) -> Embeddings:
+        call: Callable[..., Awaitable[Embeddings]] = (
+            gateway.embed_documents if self.endpoint == "sentdp" else gateway.embed_texts
+        )
+        with reporting(self.on_release) as report:
+            result = await call(texts, epsilon=self.epsilon, **self.options)
+            report(result)
+        return result
+
+
+class Cleaned(NamedTuple):
+    """A sanitised text and the facts of its release; a blank text is not sent and has none."""
+
+    text: str
+    facts: Facts
+
+
+def sanitize(
+    gateway: Gateway, texts: Sequence[str], options: Mapping[str, Any], on_release: OnRelease | None = None
+) -> list[Cleaned]:
+    """Sanitised texts, in the order of the input."""
+    with reporting(on_release) as report:
+        result = gateway.sanitize([text for text in texts if text.strip()], **options)
+        report(result)
+    return _cleaned(texts, result)
+
+
+async def sanitize_async(
+    gateway: AsyncGateway, texts: Sequence[str], options: Mapping[str, Any], on_release: OnRelease | None = None
+) -> list[Cleaned]:
+    with reporting(on_release) as report:
+        result = await gateway.sanitize([text for text in texts if text.strip()], **options)
+        report(result)
+    return _cleaned(texts, result)
+
+
+def _cleaned(texts: Sequence[str], result: Sanitized) -> list[Cleaned]:
+    sent = map(Cleaned, result.texts, facts_of(result))
+    return [next(sent) if text.strip() else Cleaned(text, {}) for text in texts]
+
+
+@contextmanager
+def reporting(on_release: OnRelease | None) -> Iterator[Callable[[Embeddings | Sanitized], None]]:
+    """Reports the releases of a result, and of what an error brings that was paid before it."""
+
+    def report(result: Embeddings | Sanitized) -> None:
+        if on_release is not None:
+            for release in result.releases:
+                on_release(release)
+
+    try:
+        yield report
+    except GatewayError as error:
+        paid = getattr(error.partial, "result", None)
+        if paid is not None:
+            report(paid)
+        raise
+
+
+def facts_of(result: Embeddings | Sanitized) -> list[Facts]:
+    """For each input of a call, what its release guarantees and costs: flat, as metadata of a document."""
+    found: dict[int, Facts] = {}
+    for release in result.releases:
+        facts = release_facts(release)
+        found.update((index, facts) for index in release.inputs)
+    return [dict(facts) for _, facts in sorted(found.items())]
+
+
+def release_facts(release: Release) -> Facts:
+    """`privacy_guarantee` and others, as far as the answer has them."""
+    members = ((name, getattr(release.privacy, name)) for name in _FACTS)
+    return {f"privacy_{name}": member for name, member in members if member is not None}
+
+
+def lists_of(result: Embeddings) -> list[list[float]]:
+    """The vectors as lists of numbers."""
+    vectors: Any = result.vectors
+    rows: list[list[float]] = vectors.tolist() if hasattr(vectors, "tolist") else [list(row) for row in vectors]
+    return rows

@@ -1,0 +1,214 @@
+"""Haystack: private embedders of documents and texts, and a component that sanitises documents.
+
+`pip install privacy-gateway-client[haystack]`
+
+A component is made from an address and a `Secret`, so that a pipeline can be written to YAML and read again. An error
+of the client is the cause (`__cause__`) of Haystack's `PipelineRuntimeError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from haystack import Document, component, default_from_dict, default_to_dict
+from haystack.utils import Secret
+
+from privacy_gateway_client.blocking_client import Gateway
+from privacy_gateway_client.cache import Cache, new_cache_key
+from privacy_gateway_client.integrations.calls import (
+    Embedder,
+    Endpoint,
+    facts_of,
+    lists_of,
+    release_facts,
+    sanitize,
+)
+from privacy_gateway_client.results import Release
+
+API_KEY = "PRIVACY_GATEWAY_API_KEY"
+
+
+class _Client:
+    """A client that is made with its first use. Its parameters are those that a component is written to a file with."""
+
+    def __init__(self, url: str, api_key: Secret, cache_file: str | None, cache_key_file: str | None) -> None:
+        if (cache_file is None) != (cache_key_file is None):
+            raise ValueError("a cache has both a file and a file with its key")
+        self.parameters = {
+            "url": url,
+            "api_key": api_key,
+            "cache_file": cache_file,
+            "cache_key_file": cache_key_file,
+        }
+        self._gateway: Gateway | None = None
+
+    @property
+    def gateway(self) -> Gateway:
+        if self._gateway is None:
+            cache, key = self.parameters["cache_file"], self.parameters["cache_key_file"]
+            self._gateway = Gateway(
+                self.parameters["url"],
+                self.parameters["api_key"].resolve_value(),
+                cache=Cache(cache, new_cache_key(key)) if cache is not None and key is not None else None,
+            )
+        return self._gateway
+
+    def close(self) -> None:
+        if self._gateway is not None:
+            self._gateway.close()
+            self._gateway = None
+
+
+@component
+class PrivateDocumentEmbedder:
+    """Embeds the content of documents with a guarantee. Each document costs `epsilon`; one without content nothing.
+
+    The documents get the facts of the release in `meta`, as `privacy_guarantee`, `privacy_epsilon` and others.
+    endpoint: `sentdp` protects one sentence of each document, `vector` each document as a whole.
+    cache_file, cache_key_file: an encrypted cache of paid answers, so that equal contents are bought once.
+    options: further arguments of `Gateway.embed_documents` or `Gateway.embed_texts`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        epsilon: float,
+        api_key: Secret = Secret.from_env_var(API_KEY),  # noqa: B008 - as Haystack's own components
+        endpoint: Endpoint = "sentdp",
+        cache_file: str | None = None,
+        cache_key_file: str | None = None,
+        **options: Any,
+    ) -> None:
+        self._client = _Client(url, api_key, cache_file, cache_key_file)
+        self._embedder = Embedder(epsilon, endpoint, options)
+
+    def to_dict(self) -> dict[str, Any]:
+        return _written(self, self._client, self._embedder)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> PrivateDocumentEmbedder:
+        made: PrivateDocumentEmbedder = default_from_dict(cls, data)
+        return made
+
+    def close(self) -> None:
+        self._client.close()
+
+    @component.output_types(documents=list[Document], meta=dict[str, Any])
+    def run(self, documents: list[Document]) -> dict[str, Any]:
+        """meta: `releases`, each with its facts, the number of documents, and the epsilon that is left."""
+        filled = [index for index, document in enumerate(documents) if (document.content or "").strip()]
+        result = self._embedder.embed(self._client.gateway, [documents[index].content for index in filled])
+        made = list(documents)
+        for index, vector, facts in zip(filled, lists_of(result), facts_of(result), strict=True):
+            made[index] = replace(documents[index], embedding=vector, meta=documents[index].meta | facts)
+        return {"documents": made, "meta": _summary(result.releases)}
+
+
+@component
+class PrivateTextEmbedder:
+    """Embeds a text, such as a query, with a guarantee. Each text costs `epsilon`.
+
+    endpoint: `vector` protects the text as a whole, `sentdp` one sentence of it. For one sentence, `sentdp` returns
+    nearly noise. The others: as of `PrivateDocumentEmbedder`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        epsilon: float,
+        api_key: Secret = Secret.from_env_var(API_KEY),  # noqa: B008
+        endpoint: Endpoint = "vector",
+        cache_file: str | None = None,
+        cache_key_file: str | None = None,
+        **options: Any,
+    ) -> None:
+        self._client = _Client(url, api_key, cache_file, cache_key_file)
+        self._embedder = Embedder(epsilon, endpoint, options)
+
+    def to_dict(self) -> dict[str, Any]:
+        return _written(self, self._client, self._embedder)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> PrivateTextEmbedder:
+        made: PrivateTextEmbedder = default_from_dict(cls, data)
+        return made
+
+    def close(self) -> None:
+        self._client.close()
+
+    @component.output_types(embedding=list[float], meta=dict[str, Any])
+    def run(self, text: str) -> dict[str, Any]:
+        """meta: as of `PrivateDocumentEmbedder`."""
+        result = self._embedder.embed(self._client.gateway, [text])
+        return {"embedding": lists_of(result)[0], "meta": _summary(result.releases)}
+
+
+@component
+class DocumentSanitizer:
+    """Masks and fills the content of documents. No formal guarantee, except by the fills `dp` and `metric_dp`.
+
+    A document is made anew, since the id of Haystack's documents is a hash of their content: it has the sanitised
+    content, the score, of `meta` the keys in `keep_meta`, and the facts of the release. Blobs and embeddings are
+    removed.
+    options: `mask`, `fill`, `policy` of `Gateway.sanitize`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        api_key: Secret = Secret.from_env_var(API_KEY),  # noqa: B008
+        keep_meta: Sequence[str] = (),
+        cache_file: str | None = None,
+        cache_key_file: str | None = None,
+        **options: Any,
+    ) -> None:
+        self._client = _Client(url, api_key, cache_file, cache_key_file)
+        self._keep, self._options = list(keep_meta), options
+
+    def to_dict(self) -> dict[str, Any]:
+        written: dict[str, Any] = default_to_dict(
+            self, **self._client.parameters, keep_meta=self._keep, **self._options
+        )
+        return written
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> DocumentSanitizer:
+        made: DocumentSanitizer = default_from_dict(cls, data)
+        return made
+
+    def close(self) -> None:
+        self._client.close()
+
+    @component.output_types(documents=list[Document], meta=dict[str, Any])
+    def run(self, documents: list[Document]) -> dict[str, Any]:
+        """meta: as of `PrivateDocumentEmbedder`."""
+        releases: list[Release] = []
+        texts = [document.content or "" for document in documents]
+        cleaned = sanitize(self._client.gateway, texts, self._options, releases.append)
+        made = []
+        for document, (text, facts) in zip(documents, cleaned, strict=True):
+            kept = {key: value for key, value in document.meta.items() if key in self._keep}
+            made.append(Document(content=text, meta=kept | facts, score=document.score))
+        return {"documents": made, "meta": _summary(releases)}
+
+
+def _written(embedder: Any, client: _Client, terms: Embedder) -> dict[str, Any]:
+    written: dict[str, Any] = default_to_dict(
+        embedder, **client.parameters, epsilon=terms.epsilon, endpoint=terms.endpoint, **terms.options
+    )
+    return written
+
+
+def _summary(releases: list[Release]) -> dict[str, Any]:
+    return {
+        "releases": [
+            {**release_facts(release), "inputs": len(release.inputs), "cached": release.cached}
+            | ({} if release.budget is None else {"remaining_epsilon": release.budget.remaining.epsilon})
+            for release in releases
+        ]
+    }

@@ -1,0 +1,166 @@
+"""LlamaIndex: private embeddings, and a post-processor that sanitises nodes before a model sees them.
+
+`pip install privacy-gateway-client[llama-index]`
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from typing import Any
+
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
+from pydantic import PrivateAttr
+
+from privacy_gateway_client.async_client import AsyncGateway
+from privacy_gateway_client.blocking_client import Gateway
+from privacy_gateway_client.integrations.calls import (
+    Cleaned,
+    Embedder,
+    Endpoint,
+    OnRelease,
+    lists_of,
+    sanitize,
+    sanitize_async,
+)
+
+_BATCH = 256  # texts of one call; LlamaIndex's own default is 10
+
+
+class PrivateEmbedding(BaseEmbedding):
+    """Embeddings with a guarantee. Each node and each query costs `epsilon`.
+
+    A node is embedded with the metadata that LlamaIndex adds to its text (`excluded_embed_metadata_keys` of the node).
+    endpoint: `sentdp` protects one sentence of each text, `vector` each text as a whole.
+    queries: embeds the queries instead, for example another `PrivateEmbedding`, or a public model with the vectors of
+        the gateway's encoder, which costs nothing and protects nothing.
+    async_gateway: for the asynchronous methods; without it, they use `gateway` in a thread.
+    on_release: is called with each `Release`, which has the guarantee and the account's balance.
+    options: further arguments of `Gateway.embed_documents` or `Gateway.embed_texts`.
+    """
+
+    epsilon: float
+    endpoint: str
+    options: dict[str, Any]
+    _gateway: Gateway = PrivateAttr()
+    _async_gateway: AsyncGateway | None = PrivateAttr()
+    _queries: BaseEmbedding | None = PrivateAttr()
+    _embedder: Embedder = PrivateAttr()
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        *,
+        epsilon: float,
+        endpoint: Endpoint = "sentdp",
+        queries: BaseEmbedding | None = None,
+        async_gateway: AsyncGateway | None = None,
+        on_release: OnRelease | None = None,
+        embed_batch_size: int = _BATCH,
+        **options: Any,
+    ) -> None:
+        super().__init__(
+            model_name=f"privacy-gateway/{options.get('mechanism') or endpoint}",
+            embed_batch_size=embed_batch_size,
+            epsilon=epsilon,
+            endpoint=endpoint,
+            options=options,
+        )
+        self._gateway, self._async_gateway, self._queries = gateway, async_gateway, queries
+        self._embedder = Embedder(epsilon, endpoint, options, on_release)
+
+    @classmethod
+    def class_name(cls) -> str:
+        return "PrivateEmbedding"
+
+    def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
+        return lists_of(self._embedder.embed(self._gateway, texts))
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        return self._get_text_embeddings([text])[0]
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        if self._queries is not None:
+            vector: list[float] = self._queries.get_query_embedding(query)
+            return vector
+        return self._get_text_embedding(query)
+
+    async def _aget_text_embeddings(self, texts: list[str]) -> list[list[float]]:
+        if self._async_gateway is None:
+            return await asyncio.to_thread(self._get_text_embeddings, texts)
+        return lists_of(await self._embedder.embed_async(self._async_gateway, texts))
+
+    async def _aget_text_embedding(self, text: str) -> list[float]:
+        return (await self._aget_text_embeddings([text]))[0]
+
+    async def _aget_query_embedding(self, query: str) -> list[float]:
+        if self._queries is not None:
+            vector: list[float] = await self._queries.aget_query_embedding(query)
+            return vector
+        return await self._aget_text_embedding(query)
+
+
+class NodeSanitizer(BaseNodePostprocessor):
+    """Masks and fills the texts of nodes. No formal guarantee, except by the fills `dp` and `metric_dp`.
+
+    Metadata may hold names, too, and relationships hold hashes of the originals: only the keys in `keep_metadata` stay.
+    The facts of the release are added to the metadata, not for the model, as `privacy_guarantee` and others.
+    options: `mask`, `fill`, `policy` of `Gateway.sanitize`.
+    """
+
+    keep_metadata: list[str]
+    options: dict[str, Any]
+    _gateway: Gateway = PrivateAttr()
+    _async_gateway: AsyncGateway | None = PrivateAttr()
+    _on_release: OnRelease | None = PrivateAttr()
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        *,
+        keep_metadata: Collection[str] = (),
+        async_gateway: AsyncGateway | None = None,
+        on_release: OnRelease | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(keep_metadata=list(keep_metadata), options=options)
+        self._gateway, self._async_gateway, self._on_release = gateway, async_gateway, on_release
+
+    @classmethod
+    def class_name(cls) -> str:
+        return "NodeSanitizer"
+
+    def _postprocess_nodes(
+        self,
+        nodes: list[NodeWithScore],
+        query_bundle: QueryBundle | None = None,  # noqa: ARG002 - of LlamaIndex's interface
+    ) -> list[NodeWithScore]:
+        return self._made(nodes, sanitize(self._gateway, _texts(nodes), self.options, self._on_release))
+
+    async def _apostprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        if self._async_gateway is None:
+            return await asyncio.to_thread(self._postprocess_nodes, nodes, query_bundle)
+        cleaned = await sanitize_async(self._async_gateway, _texts(nodes), self.options, self._on_release)
+        return self._made(nodes, cleaned)
+
+    def _made(self, nodes: list[NodeWithScore], cleaned: list[Cleaned]) -> list[NodeWithScore]:
+        made = []
+        for scored, (text, facts) in zip(nodes, cleaned, strict=True):
+            kept = {key: value for key, value in scored.node.metadata.items() if key in self.keep_metadata}
+            node = TextNode(
+                id_=scored.node.node_id,
+                text=text,
+                metadata=kept | facts,
+                excluded_llm_metadata_keys=list(facts),
+                excluded_embed_metadata_keys=list(facts),
+            )
+            made.append(NodeWithScore(node=node, score=scored.score))
+        return made
+
+
+def _texts(nodes: list[NodeWithScore]) -> list[str]:
+    return [scored.node.get_content(metadata_mode=MetadataMode.NONE) for scored in nodes]
