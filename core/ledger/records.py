@@ -221,6 +221,11 @@ class AccountState:
         return min(shares)
 
     @property
+    def committed_share(self) -> float:
+        """As `used_share`, without open holds. While the limit stays as it is, this share never falls."""
+        return replace(self, held_vector=(0,) * len(self.held_vector)).used_share
+
+    @property
     def within_limit(self) -> bool:
         """Whether the account's own rule admits its total."""
         return self.total.count <= self.plan.count if self.plan is not None else admits(self.arms, self.total)
