@@ -54,6 +54,7 @@ from service.synthesis.endpoints import router as synthesis
 from service.tenants.endpoints import router as tenants
 from service.tenants.keys import operator_router as operator_keys
 from service.tenants.keys import tenant_router as own_keys
+from service.tenants.sessions import router as operator_sessions
 from service.vectors.endpoints import projections_router
 from service.vectors.endpoints import router as vectors
 
@@ -116,6 +117,7 @@ def _administrate(app: FastAPI) -> None:
     app.include_router(metrics)
     app.include_router(tenants)
     app.include_router(operator_keys)
+    app.include_router(operator_sessions)
     app.include_router(operator_alerts)
     app.include_router(all_integrity)
     app.include_router(audit)

@@ -134,6 +134,7 @@ class Gateway:
                 ),
                 self.keys,
                 self.admin_keys,
+                grants=None if settings.sign_on is None else settings.sign_on.grants_digest,
                 hosts=settings.dashboard_hosts,
             ),
         )

@@ -61,6 +61,11 @@ def sessions_of_key(holder: str) -> str:
     return f"{{sessions}}:sessions-of:{check_hex(holder, length=64)}"
 
 
+def sessions_ended_key(holder: str) -> str:
+    """When the sessions of a tenant or of the operator were ended, a string. No tenant's key has this suffix."""
+    return f"{{sessions}}:ended:{check_hex(holder, length=64)}"
+
+
 def check_tenant(name: str) -> str:
     """Return `name`. Raises InvalidInput unless it matches `[a-z0-9][a-z0-9_-]{0,62}`."""
     if not _TENANT.fullmatch(name):

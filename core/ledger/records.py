@@ -241,6 +241,11 @@ class AccountState:
         return min(shares)
 
     @property
+    def committed_share(self) -> float:
+        """As `used_share`, without open holds. While the limit stays as it is, this share never falls."""
+        return replace(self, held_vector=(0,) * len(self.held_vector)).used_share
+
+    @property
     def within_limit(self) -> bool:
         """Whether the rule of the account's guarantee admits its total."""
         if self.plan is not None:

@@ -2,7 +2,8 @@
 
 Guarantee: Redis stores a session under an HMAC of its token, encrypted under a key of the master key. A copy of the
 data signs nobody in, and whoever controls Redis alone cannot make or extend a session. The browser holds the token, 256
-random bits, and never the key that it was given for. A session is refused after its end, whatever Redis does.
+random bits, and never the key that it was given for. A session is refused after its end, whatever Redis does. Sessions
+that were ended before their time are refused as long as Redis keeps what says so.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -25,6 +27,7 @@ from core.ledger.names import KEY_ID_LENGTH
 
 TOKEN_BYTES = 32
 TOKEN_CHARS = 2 * TOKEN_BYTES
+LIFETIME_S_MAX = 30 * 86_400
 
 
 class SignedInBy(StrEnum):
@@ -36,13 +39,16 @@ class SignedInBy(StrEnum):
 @dataclass(frozen=True)
 class Session:
     """Who has signed in. `tenant`: None for the operator. `credential`: the id of the tenant's key, the HMAC of the
-    admin key, or the HMAC of a person of an identity provider. `form_token`: what a request that changes something must
-    repeat. `name`: the HMAC of the token. Times: milliseconds since the epoch."""
+    admin key, or the HMAC of a person of an identity provider. `grants`: the digest of the setting that granted the
+    session to that person. `form_token`: what a request that changes something must repeat. `name`: the HMAC of the
+    token. Times: milliseconds since the epoch."""
 
     tenant: str | None
     by: SignedInBy
     credential: str
     roles: frozenset[KeyRole]
+    grants: str
+    opened_ms: int
     ends_ms: int
     form_token: str = field(repr=False)
     name: str = field(repr=False)
@@ -78,17 +84,25 @@ class SessionStore:
         return self._master_key.mac(Purpose.SESSION_NAME, b"person", issuer.encode(), subject.encode())[:KEY_ID_LENGTH]
 
     async def open(
-        self, tenant: str | None, by: SignedInBy, credential: str, roles: frozenset[KeyRole]
+        self, tenant: str | None, by: SignedInBy, credential: str, roles: frozenset[KeyRole], *, grants: str = ""
     ) -> tuple[str, Session]:
         """Return the token of a new session, and the session. The oldest one of too many ends."""
         token = secrets.token_hex(TOKEN_BYTES)
-        ends_ms = int(self._clock() * 1000) + self._lifetime_ms
+        now_ms = int(self._clock() * 1000)
         name = self._name(token)
-        content = {"tenant": tenant, "by": by, "credential": credential, "roles": sorted(roles), "ends_ms": ends_ms}
+        content = {
+            "tenant": tenant,
+            "by": by,
+            "credential": credential,
+            "roles": sorted(roles),
+            "grants": grants,
+            "opened_ms": now_ms,
+            "ends_ms": now_ms + self._lifetime_ms,
+        }
         nonce = secrets.token_bytes(NONCE_BYTES)
         sealed = nonce + self._cipher.encrypt(nonce, json.dumps(content).encode(), name.encode())
         await self._client.call("SET", names.session_key(name), sealed, "PX", self._lifetime_ms)
-        session = Session(tenant, by, credential, roles, ends_ms, self._form_token(token), name)
+        session = self._session(content, token, name)
         await self._end_oldest(session)
         return token, session
 
@@ -105,30 +119,51 @@ class SessionStore:
         except (InvalidTag, ValueError):
             return None
         content = json.loads(plain)
-        found = Session(
-            content["tenant"],
-            SignedInBy(content["by"]),
-            content["credential"],
-            frozenset(map(KeyRole, content["roles"])),
-            content["ends_ms"],
-            self._form_token(token),
-            name,
-        )
-        return None if self.has_ended(found) else found
+        if "opened_ms" not in content:
+            return None  # of an earlier version
+        found = self._session(content, token, name)
+        return None if self.has_ended(found) or await self._was_ended(found) else found
 
     def has_ended(self, session: Session) -> bool:
         """Whether the time of a session is over."""
         return session.ends_ms <= self._clock() * 1000
 
     async def is_known(self, session: Session) -> bool:
-        """Whether a session that was found is still there: nobody has signed out of it."""
-        return bool(await self._client.call("GET", names.session_key(session.name)))
+        """Whether a session that was found is still there: nobody has signed out of it or ended it."""
+        return bool(await self._client.call("GET", names.session_key(session.name))) and not await self._was_ended(
+            session
+        )
+
+    async def end_all(self, tenant: str | None) -> None:
+        """End every session of a tenant, or those of the operator, that was opened up to now."""
+        now_ms = int(self._clock() * 1000)
+        await self._client.call("SET", self._ended_key(tenant), now_ms, "PX", LIFETIME_S_MAX * 1000)
 
     async def end(self, token: str) -> None:
         """End a session. One that has ended, and an unknown one, stays ended."""
         session = await self.find(token)
         if session is not None:
             await self._remove(session.name, self._list_of(session))
+
+    async def _was_ended(self, session: Session) -> bool:
+        ended_ms = await self._client.call("GET", self._ended_key(session.tenant))
+        return ended_ms is not None and session.opened_ms <= int(ended_ms)
+
+    def _ended_key(self, tenant: str | None) -> str:
+        return names.sessions_ended_key(self._master_key.mac(Purpose.SESSION_NAME, b"ended", (tenant or "").encode()))
+
+    def _session(self, content: Mapping[str, Any], token: str, name: str) -> Session:
+        return Session(
+            tenant=content["tenant"],
+            by=SignedInBy(content["by"]),
+            credential=content["credential"],
+            roles=frozenset(map(KeyRole, content["roles"])),
+            grants=content["grants"],
+            opened_ms=content["opened_ms"],
+            ends_ms=content["ends_ms"],
+            form_token=self._form_token(token),
+            name=name,
+        )
 
     async def _end_oldest(self, session: Session) -> None:
         """List a new session of its credential, and end the oldest ones while there are too many."""

@@ -60,9 +60,10 @@ class Kind:
 
 
 async def _budget_used(terms: BudgetUsed, view: View, _: Mapping[str, Any]) -> Look:
+    """Open holds do not count: a hold that is refunded would end the alert, and the next one would fire it again."""
     found = []
     for state in await view.accounts(terms.accounts):
-        share = state.used_share
+        share = state.committed_share
         if share >= terms.share:
             found.append(Finding(state.account, {"used": round(share, 6), "share": terms.share}))
     return Look(tuple(found))

@@ -37,7 +37,7 @@ class _OfAccounts(Strict):
 
 
 class BudgetUsed(_OfAccounts):
-    """An account has used this share of its budget. Open holds count."""
+    """An account has spent this share of its budget. Open holds do not count, because they may be refunded."""
 
     kind: Literal["budget_used"]
     share: float = Field(gt=0, le=1)

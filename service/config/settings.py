@@ -13,6 +13,7 @@ from pydantic import AliasChoices, BaseModel, Field, SecretStr, ValidationInfo, 
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from core import credentials
+from core.ledger.sessions import LIFETIME_S_MAX
 from gpu_workers.engine.task_queue import QueueLimits
 from gpu_workers.finetune.spec import BUNDLED
 from gpu_workers.models.endpoint import Endpoint, is_url
@@ -249,7 +250,7 @@ class DashboardSettings(BaseModel):
     """The pages for people, and their sessions."""
 
     dashboard_hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "::1")
-    dashboard_session_s: int = Field(8 * 3600, ge=60, le=30 * 86_400)
+    dashboard_session_s: int = Field(8 * 3600, ge=60, le=LIFETIME_S_MAX)
     dashboard_sessions_max: int = Field(100, ge=1)
     sign_on: Annotated[SignOnSettings | None, NoDecode] = None
     budget_watch_interval_s: float = Field(2.0, gt=0)

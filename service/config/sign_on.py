@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -53,6 +54,12 @@ class SignOnSettings(_Strict):
     def key(self) -> SecretStr | None:
         """The client's secret; None for a public client."""
         return self._key
+
+    @property
+    def grants_digest(self) -> str:
+        """What tells two mappings of people to grants apart: the provider, the claim, and the grants in their order."""
+        grants = [(value, grant.model_dump(mode="json")) for value, grant in self.grants.items()]
+        return hashlib.sha256(orjson.dumps([self.issuer, self.client_id, self.claim, grants])).hexdigest()
 
     @model_validator(mode="after")
     def _check(self) -> SignOnSettings:

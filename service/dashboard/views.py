@@ -22,30 +22,33 @@ class Surface:
 @dataclass(frozen=True)
 class View:
     """`question`: what the view answers, as its page says. `role`: what a tenant's key needs for it; None for a view of
-    the operator. `chart`: whether it draws one. `shared`: a view of tenants that the operator opens, too, for what all
-    tenants share."""
+    the operator. `chart`: whether it draws one. `operator`: a view of tenants that the operator opens, too, with other
+    calls. `shared`: one that the operator opens with the same calls, for what all tenants share."""
 
     name: str
     title: str
     question: str
     role: KeyRole | None
     chart: bool = False
+    operator: bool = False
     shared: bool = False
 
 
 VIEWS: tuple[View, ...] = (
+    View("service", "Service", "Does the gateway work, and how fast?", None),
+    View("tenants", "Tenants", "Who may spend how much, and with which keys?", None),
+    View("audit", "Audit log", "Who changed tenants and keys, and when?", None),
     View("headroom", "Headroom", "How many more requests fit, and what refuses the next one?", KeyRole.READ),
     View("forecast", "Forecast", "When does the budget run out?", KeyRole.READ, chart=True),
     View("spending", "Spending", "Who spent how much, and when?", KeyRole.READ, chart=True),
     View("subjects", "Subjects", "Whose next request is refused?", KeyRole.READ),
     View("bounds", "Bounds", "What is proven, and what is an estimate?", KeyRole.READ),
-    View("integrity", "Integrity", "Is the record of what was spent complete and unchanged?", KeyRole.READ),
-    View("alerts", "Alerts", "What fired, and is it over?", KeyRole.READ),
+    View(
+        "integrity", "Integrity", "Is the record of what was spent complete and unchanged?", KeyRole.READ, operator=True
+    ),
+    View("alerts", "Alerts", "What fired, and is it over?", KeyRole.READ, operator=True),
     View("journal", "Journal", "Who did what, and when?", KeyRole.READ),
     View("what-if", "What if", "What would this cost, and what would be left?", KeyRole.READ),
-    View("service", "Service", "Does the gateway work, and how fast?", None),
-    View("tenants", "Tenants", "Who may spend how much, and with which keys?", None),
-    View("audit", "Audit log", "Who changed tenants and keys, and when?", None),
     View("jobs", "Jobs", "What runs, how far is it, and what did it cost?", KeyRole.JOBS, shared=True),
     View("try", "Try it", "What does the gateway make of a document?", KeyRole.RELEASE),
     View("keys", "Keys", "Who can use the gateway for this tenant?", KeyRole.ADMIN),
@@ -57,7 +60,9 @@ def of(session: Session, surface: Surface) -> tuple[View, ...]:
     """The views that a session may open, the first one first."""
     if session.tenant is None:
         return tuple(
-            view for view in VIEWS if (view.role is None and surface.operator) or (view.shared and surface.tenants)
+            view
+            for view in VIEWS
+            if ((view.role is None or view.operator) and surface.operator) or (view.shared and surface.tenants)
         )
     return tuple(view for view in VIEWS if surface.tenants and view.role in session.roles)
 

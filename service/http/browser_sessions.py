@@ -24,12 +24,25 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class BrowserSessions:
-    """Sessions of tenants' keys and of the admin keys. `hosts`: the names under which the dashboard is served."""
+    """Sessions of tenants' keys, of the admin keys and of people.
 
-    def __init__(self, store: SessionStore, keys: KeyStore, admin_keys: Sequence[str], *, hosts: Sequence[str]) -> None:
+    `grants`: the digest of the setting that grants sessions to people of an identity provider; None without one.
+    `hosts`: the names under which the dashboard is served.
+    """
+
+    def __init__(
+        self,
+        store: SessionStore,
+        keys: KeyStore,
+        admin_keys: Sequence[str],
+        *,
+        grants: str | None,
+        hosts: Sequence[str],
+    ) -> None:
         self._store = store
         self._keys = keys
         self._admin_credentials = frozenset(map(store.admin_credential, admin_keys))
+        self._grants = grants
         self._hosts = frozenset(host.lower().strip("[]") for host in hosts)
 
     def check_host(self, request: Request) -> None:
@@ -47,17 +60,17 @@ class BrowserSessions:
         return session if session is not None and await self.is_valid(session) else None
 
     async def is_valid(self, session: Session) -> bool:
-        """Whether a session has not ended, nor its key. Raises LedgerUnavailable."""
+        """Whether a session has not ended, nor its key, nor the grant of its person. Raises LedgerUnavailable."""
         if self._store.has_ended(session):
             return False
         if session.by is SignedInBy.ADMIN_KEY:
             return session.credential in self._admin_credentials
-        if session.tenant is None or session.by is SignedInBy.SIGN_ON:
-            return True
-        return await self._keys.is_valid(session.tenant, session.credential)
+        if session.by is SignedInBy.SIGN_ON:
+            return session.grants == self._grants
+        return session.tenant is not None and await self._keys.is_valid(session.tenant, session.credential)
 
     async def is_open(self, session: Session) -> bool:
-        """As `is_valid`, for a session that was found a while ago: a person may have signed out since."""
+        """As `is_valid`, for a session that was found a while ago: it may have been ended since."""
         return await self._store.is_known(session) and await self.is_valid(session)
 
     def check_origin(self, request: Request, session: Session) -> None:
@@ -78,9 +91,10 @@ class BrowserSessions:
         by: SignedInBy,
         credential: str,
         roles: Iterable[KeyRole],
+        grants: str = "",
     ) -> Session:
         """Open a session and set its cookie."""
-        token, session = await self._store.open(tenant, by, credential, frozenset(roles))
+        token, session = await self._store.open(tenant, by, credential, frozenset(roles), grants=grants)
         set_cookie(request, response, COOKIE, token, samesite="strict", path="/")
         return session
 
@@ -102,7 +116,13 @@ class BrowserSessions:
         """As `open`, for a person of an identity provider."""
         credential = self._store.person_credential(issuer, subject)
         return await self.open(
-            request, response, tenant=tenant, by=SignedInBy.SIGN_ON, credential=credential, roles=roles
+            request,
+            response,
+            tenant=tenant,
+            by=SignedInBy.SIGN_ON,
+            credential=credential,
+            roles=roles,
+            grants=self._grants or "",
         )
 
     async def end(self, request: Request, response: Response) -> None:
@@ -110,6 +130,10 @@ class BrowserSessions:
         if token := request.cookies.get(COOKIE):
             await self._store.end(token)
         response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+
+    async def end_all(self, tenant: str | None) -> None:
+        """End every session of a tenant, or those of the operator. Raises LedgerUnavailable."""
+        await self._store.end_all(tenant)
 
 
 def set_cookie(

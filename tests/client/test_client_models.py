@@ -131,6 +131,8 @@ CALLS: dict[str, Callable[[Gateway], Any]] = {
     "GET /admin/tenants/{tenant}/keys": lambda client: client.admin.keys("t"),
     "POST /admin/tenants/{tenant}/keys/{key_id}/rotate": lambda client: client.admin.rotate_key("t", "k", overlap_s=1),
     "DELETE /admin/tenants/{tenant}/keys/{key_id}": lambda client: client.admin.revoke_key("t", "k"),
+    "POST /admin/tenants/{tenant}/sessions/end": lambda client: client.admin.end_sessions("t"),
+    "POST /admin/sessions/end": lambda client: client.admin.end_sessions(),
     "GET /admin/audit": lambda client: list(client.admin.audit()),
 }
 

@@ -7,8 +7,7 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from gateway_kit import Tenant
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 WAIT_MS = 300_000  # generous, so that a loaded machine does not fail a test
 CHROMIUM = shutil.which("chromium")
@@ -67,5 +66,10 @@ def until_shown(page: Page) -> None:
     expect(page.locator("#view")).to_have_attribute("aria-busy", "false")
 
 
-def signed_in_as(page: Page, tenant: Tenant, path: str = "/dashboard") -> None:
-    sign_in(page, tenant.key, path)
+def tab_to(page: Page, wanted: Locator, *, most: int = 100) -> None:
+    """Press Tab until an element has the focus, as a person without a mouse does."""
+    for _ in range(most):
+        if wanted.evaluate("each => each === document.activeElement"):
+            return
+        page.keyboard.press("Tab")
+    raise AssertionError(f"{wanted} cannot be reached by the keyboard")

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Literal
 
 from gateway_kit import Tenant, Tenants
 
@@ -33,7 +34,7 @@ class Past:
     route: str = "embed/sentdp"
     key: int = 0
     subject: str | None = None
-    is_refunded: bool = False
+    end: Literal["commit", "cancel", "expire", "open"] = "commit"
 
 
 def tenant_with_history(
@@ -93,8 +94,10 @@ async def _seed(
                 route=one.route,
                 hold_ttl_ms=_HOLD_TTL_MS,
             )
-            if one.is_refunded:
-                await ledger.cancel(name, hold.release_id, reason="client-disconnected")
-            else:
+            if one.end == "commit":
                 await ledger.commit(name, hold.release_id)
+            elif one.end == "cancel":
+                await ledger.cancel(name, hold.release_id, reason="client-disconnected")
+            elif one.end == "expire":
+                await ledger.expire(name, hold.release_id, reason="worker-lost")
     return Tenant(name, made[0]["key"], gateway.client(made[0]["key"]))

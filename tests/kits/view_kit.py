@@ -92,3 +92,7 @@ def accessible(browser: Browser, url: str, key: str, views: tuple[str, ...], pre
                     assert not found, (view, theme, [(each["id"], each["nodes"][0]["html"]) for each in found])
                 wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
                 assert wide <= 0, (view, width)
+                cut = page.locator(".scroll").evaluate_all(
+                    "all => all.some((each) => each.scrollWidth > each.clientWidth)"
+                )
+                assert not cut, f"a table of {view} is cut off at {width}"

@@ -136,6 +136,7 @@ class AsyncAdmin(Space[AsyncDriver]):
     create_key = awaiting(administration.create_tenant_key)
     rotate_key = awaiting(administration.rotate_tenant_key)
     revoke_key = awaiting(administration.revoke_tenant_key)
+    end_sessions = awaiting(administration.end_sessions)
     audit = listing_async(administration.audit, Emits[answers.AuditEntry]())
     fired_alerts = listing_async(alerts.operator_fired, Emits[EventData]())
     alert_rules = awaiting(alerts.operator_rules)

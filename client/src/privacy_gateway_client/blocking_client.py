@@ -135,6 +135,7 @@ class Admin(Space[BlockingDriver]):
     create_key = blocking(administration.create_tenant_key)
     rotate_key = blocking(administration.rotate_tenant_key)
     revoke_key = blocking(administration.revoke_tenant_key)
+    end_sessions = blocking(administration.end_sessions)
     audit = listing(administration.audit, Emits[answers.AuditEntry]())
     fired_alerts = listing(alerts.operator_fired, Emits[EventData]())
     alert_rules = blocking(alerts.operator_rules)

@@ -86,14 +86,17 @@ export function hideProblem() {
 /** Run what a person asked for; a problem is shown, and the button is off meanwhile. */
 export async function attempt(button, work) {
   hideProblem();
+  const isFocused = document.activeElement === button;
   button.disabled = true;
   try {
     return await work();
   } catch (error) {
     showProblem(error);
+    document.getElementById("problem")?.scrollIntoView({ block: "nearest" }); // the button may be far below it
     return undefined;
   } finally {
     button.disabled = false;
+    if (isFocused && document.activeElement === document.body) button.focus(); // disabling took the focus away
   }
 }
 

@@ -2,21 +2,34 @@
 // A view whose `show` returns a function is refreshed by it whenever the tenant's budget has changed.
 import { api, leave, showProblem, startSession } from "./api.js";
 
-/** `known`: the number of the last journal entry before the view read anything. */
+/**
+ * `known`: the number of the last journal entry before the view read anything. A page that nobody sees has no stream,
+ * because browsers open at most six connections to a server. It catches up when it is seen again.
+ */
 function follow(refresh, known) {
-  const events = new EventSource("/budget/events");
-  events.addEventListener("budget", async (event) => {
-    const last = JSON.parse(event.data).last_entry;
-    if (last === known) return;
-    known = last;
-    await refresh().catch(showProblem);
-  });
-  events.addEventListener("problem", (event) => {
-    if (JSON.parse(event.data).status === 401) leave(); // else the browser connects again
-  });
-  events.addEventListener("error", () => {
-    if (events.readyState === EventSource.CLOSED) api("GET", "/dashboard/session").catch(showProblem);
-  });
+  let events = null;
+  const open = () => {
+    events = new EventSource("/budget/events");
+    events.addEventListener("budget", async (event) => {
+      const last = JSON.parse(event.data).last_entry;
+      if (last === known) return;
+      known = last;
+      await refresh().catch(showProblem);
+    });
+    events.addEventListener("problem", (event) => {
+      if (JSON.parse(event.data).status === 401) leave(); // else the browser connects again
+    });
+    events.addEventListener("error", () => {
+      if (events.readyState === EventSource.CLOSED) api("GET", "/dashboard/session").catch(showProblem);
+    });
+  };
+  const fit = () => {
+    if (events) events.close();
+    events = null;
+    if (!document.hidden) open();
+  };
+  document.addEventListener("visibilitychange", fit);
+  fit();
 }
 
 document.getElementById("sign-out").addEventListener("click", async () => {

@@ -1,10 +1,17 @@
 // Parts that several views share: facts about one thing, buttons that copy, numbers that a person types.
 import { el } from "./elements.js";
 
+const REGULARLY_MS = 15000;
+
 /** Names with their values, one below the other. Rows without a value are left out. */
 export function facts(rows) {
   const shown = rows.filter(([, value]) => value !== null && value !== undefined && value !== "");
   return el("dl", { class: "facts" }, shown.map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
+}
+
+/** Repeat work while the page is seen: for what no event announces. The next time repeats what has failed. */
+export function regularly(work, every_ms = REGULARLY_MS) {
+  setInterval(() => document.hidden || work().catch(() => {}), every_ms);
 }
 
 /** A button that copies a text, which stays readable where the browser refuses. */

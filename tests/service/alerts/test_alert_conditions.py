@@ -126,12 +126,12 @@ def rounds(shared: Rounds) -> Rounds:
     return shared
 
 
-def test_a_share_of_the_budget_fires_once_and_ends_once(rounds: Rounds) -> None:
+def test_a_share_of_the_budget_fires_once(rounds: Rounds) -> None:
     rounds.rule(kind="budget_used", share=0.5, accounts=None)
-    rounds.spend(40)
+    rounds.spend(49)
     rounds.round()
     assert rounds.listed() == []
-    hold = rounds.hold(10)
+    rounds.spend(1)
     for _ in range(3):
         rounds.round()
         assert rounds.listed(None) == ["acme/record"]
@@ -141,13 +141,25 @@ def test_a_share_of_the_budget_fires_once_and_ends_once(rounds: Rounds) -> None:
     rounds.restart()
     rounds.round()
     assert rounds.listed(None) == ["acme/record"], "neither more spending nor a restart fires it again"
-    rounds.go(rounds.ledger.cancel("acme", hold, reason="test"))
-    for _ in range(2):
+
+
+def test_holds_that_are_refunded_fire_nothing(rounds: Rounds) -> None:
+    rounds.rule(kind="budget_used", share=0.5, accounts=None)
+    rounds.spend(45)
+    for _ in range(3):
+        hold = rounds.hold(10)
         rounds.round()
-        assert (rounds.listed("open"), rounds.listed("over")) == ([], ["acme/record"])
-    rounds.spend(20)
+        rounds.go(rounds.ledger.cancel("acme", hold, reason="test"))
+        rounds.round()
+    assert rounds.listed(None) == []
+    rounds.spend(10, lost=True)
     rounds.round()
-    assert (rounds.listed("open"), rounds.listed("over")) == (["acme/record"], ["acme/record"])
+    for _ in range(3):
+        hold = rounds.hold(10)
+        rounds.round()
+        rounds.go(rounds.ledger.cancel("acme", hold, reason="test"))
+        rounds.round()
+    assert rounds.listed("open") == rounds.listed(None) == ["acme/record"], "a hold that expired is spent"
 
 
 def test_only_the_accounts_of_a_rule_count(rounds: Rounds) -> None:

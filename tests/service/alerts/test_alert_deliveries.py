@@ -85,16 +85,14 @@ class Watched:
         assert answer.status_code == 201, answer.text
         return answer.json()["webhook"]["secret"] if answer.json()["webhook"] else ""
 
-    def hold(self, epsilon: float) -> str:
+    def spend(self, epsilon: float) -> None:
         gateway = self.world.gateways[0]
         event = PrivacyEvent(
             "test", "pure", Unit.RECORD, ACCOUNT_ADJACENCY[Unit.RECORD], Guarantee.PURE_DP, round(epsilon * NANO)
         )
-        return gateway.on_loop(gateway.service.ledger.reserve(self.name, [Charge(event, None)])).release_id
-
-    def refund(self, release: str) -> None:
-        gateway = self.world.gateways[0]
-        gateway.on_loop(gateway.service.ledger.cancel(self.name, release, reason="test"))
+        ledger = gateway.service.ledger
+        release = gateway.on_loop(ledger.reserve(self.name, [Charge(event, None)])).release_id
+        gateway.on_loop(ledger.commit(self.name, release))
 
     def events(self) -> list[dict[str, Any]]:
         return self.world.receiver.events(self.name)
@@ -117,13 +115,14 @@ def test_an_alert_arrives_signed_once_and_says_when_it_is_over(world: World) -> 
     tenant, bystander = world.tenant(), world.tenant()
     secret = tenant.rule()
     bystander.rule()
-    release = tenant.hold(6)
+    tenant.spend(6)
     fired = tenant.until_event("alert.fired")
     [listed] = tenant.http.get("/alerts", params={"status": "open"}).json()["alerts"]
     assert fired["alert"] == listed
     assert (listed["rule"], listed["kind"], listed["target"]) == ("near", "budget_used", f"{tenant.name}/record")
     assert listed["facts"] == {"used": 0.6, "share": 0.5}
-    tenant.refund(release)
+    raised = {"when": {"kind": "budget_used", "share": 0.9}, "webhook": {"url": world.receiver.url}}
+    assert tenant.http.put("/alerts/rules/near", json=raised).status_code == 200
     over = tenant.until_event("alert.over")
     assert over["alert"]["id"] == fired["alert"]["id"]
     assert over["alert"]["over_ms"] >= over["alert"]["fired_ms"]
@@ -143,7 +142,7 @@ def test_a_failing_receiver_gets_the_same_id_again(world: World) -> None:
     tenant = world.tenant()
     world.receiver.statuses[:] = [500, 302, 429]
     tenant.rule()
-    tenant.hold(6)
+    tenant.spend(6)
     until(lambda: tenant.last_delivery().get("webhook", {}).get("result") == "delivered")
     ids = [headers["webhook-id"] for headers, body in world.receiver.received if tenant.name.encode() in body]
     assert len(ids) == 4
@@ -154,7 +153,7 @@ def test_a_failing_receiver_gets_the_same_id_again(world: World) -> None:
 def test_a_receiver_that_always_fails_is_given_up_and_the_alert_stays_listed(world: World) -> None:
     tenant = world.tenant()
     tenant.rule(webhook={"url": "http://127.0.0.1:1/"})
-    tenant.hold(6)
+    tenant.spend(6)
 
     def is_empty() -> bool:
         with world.redis.admin() as redis:
@@ -175,7 +174,7 @@ def test_mail_goes_to_the_domains_that_the_operator_admits(world: World) -> None
     assert CANARY not in refused.text
     tenant.rule("mail", webhook=None, email=["privacy@acme.example", "ops@acme.example"])
     assert tenant.http.post("/alerts/rules/mail/test").json() == {"results": {"email": "delivered"}}
-    tenant.hold(6)
+    tenant.spend(6)
     recipients, text = until(
         lambda: next((mail for mail in world.mail.messages if f"{tenant.name}/record" in mail[1]), None)
     )
@@ -201,7 +200,7 @@ def test_the_operator_hears_of_every_tenant(world: World) -> None:
     body = {"when": {"kind": "budget_used", "share": 0.95}, "webhook": {"url": world.receiver.url}}
     admin = world.gateways[0].admin
     assert admin.put("/admin/alerts/rules/all", json=body).status_code == 201
-    tenant.hold(9.6)
+    tenant.spend(9.6)
     assert tenant.until_event("alert.fired")["alert"]["rule"] == "all"
     assert tenant.http.get("/alerts").json()["alerts"] == []
     assert [alert["tenant"] for alert in admin.get("/admin/alerts").json()["alerts"]] == [tenant.name]
@@ -228,10 +227,10 @@ def test_a_restart_loses_nothing_and_fires_nothing_again(world: World) -> None:
     tenant = world.tenant()
     tenant.rule()
     tenant.rule("again", webhook={"url": "http://127.0.0.1:1/"})
-    tenant.hold(6)
+    tenant.spend(6)
     tenant.until_event("alert.fired")
     world.receiver.statuses[:] = [503] * 2
-    tenant.hold(1)
+    tenant.spend(1)
     tenant.rule("late", when={"kind": "budget_used", "share": 0.7})
     until(lambda: len(world.receiver.statuses) < 2)
     for gateway in world.gateways:

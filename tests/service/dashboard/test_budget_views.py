@@ -53,7 +53,7 @@ def owner(served: Gateway) -> Tenant:
         for day in range(1, 15)
         for mechanism in ("sentence_codes", "clipped_cosine")[: 1 + day % 2]
     ]
-    past.append(Past(3 * HOUR_MS, epsilon=7, is_refunded=True))
+    past.append(Past(3 * HOUR_MS, epsilon=7, end="cancel"))
     tenant = tenant_with_history(served, "acme", past, epsilon=200, keys=2)
     for epsilon in (1.0, 0.25):
         assert tenant.embed(epsilon=epsilon).status_code == 200

@@ -99,6 +99,34 @@ def test_signing_out_ends_the_session_for_every_copy_of_the_cookie(served: Gatew
     assert copy.get("/budget").status_code == 401
 
 
+def test_the_operator_ends_every_session_of_a_tenant(served: Gateway, owner: Tenant) -> None:
+    clients = [signed_in(served, owner.key)[0] for _ in range(2)]
+    other, _ = signed_in(served, served.tenant().key)
+    assert served.admin.post(f"/admin/tenants/{owner.name}/sessions/end").status_code == 204
+    assert [client.get("/budget").status_code for client in (*clients, other)] == [401, 401, 200]
+    assert served.client(owner.key).get("/budget").status_code == 200, "the key itself is still valid"
+    assert served.admin.post("/admin/tenants/nobody/sessions/end").json()["code"] == "unknown-tenant"
+    for path in (f"/admin/tenants/{owner.name}/sessions/end", "/admin/sessions/end"):
+        assert served.client(owner.key).post(path).json()["code"] == "wrong-scope"
+
+
+def test_sessions_that_are_opened_after_the_others_ended_last(served: Gateway, owner: Tenant) -> None:
+    service = served.service
+    now = [1_000.0]
+    store = SessionStore(service.ledger._client, service.master_key, lifetime_s=600, each_max=9, clock=lambda: now[0])
+
+    async def found() -> list[bool]:
+        before, session = await store.open(owner.name, SignedInBy.KEY, "0" * 16, frozenset())
+        now[0] += 1
+        await store.end_all(owner.name)
+        now[0] += 1
+        after, _ = await store.open(owner.name, SignedInBy.KEY, "0" * 16, frozenset())
+        ended = await store.find(before) is None and not await store.is_known(session)
+        return [ended, await store.find(after) is not None]
+
+    assert served.on_loop(found()) == [True, True]
+
+
 def test_a_session_ends_by_time_whatever_redis_does(served: Gateway, owner: Tenant) -> None:
     service = served.service
     now = [1_000.0]

@@ -10,10 +10,13 @@ from unittest import mock
 
 import httpx
 import pytest
+from alert_kit import until
 from gateway_kit import LEAN, refused_start
 from inprocess_kit import Gateway
 from joserfc.jwk import RSAKey
 from provider_kit import SECRET, Provider
+
+from service.config.sign_on import SignOnSettings
 
 ORIGIN = "http://127.0.0.1:8000"
 
@@ -73,6 +76,66 @@ def test_a_person_signs_in_with_the_roles_of_the_grant(served: Gateway, provider
     headers = {"X-Form-Token": session["form_token"]}
     released = client.post("/embed/sentdp", json={"documents": [{"text": "One. Two."}], "epsilon": 1}, headers=headers)
     assert released.status_code == 200, released.text
+
+
+def granted(grants: dict[str, Any], **fields: Any) -> str:
+    """The digest of a setting with these grants."""
+    given = {"issuer": "https://id.example.com", "client_id": "x", "grants": grants} | fields
+    return SignOnSettings.model_validate(given).grants_digest
+
+
+def test_a_session_ends_with_the_grants_that_opened_it(
+    served: Gateway, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = browser(served)
+    assert signed_on(client, provider).status_code == 200
+    assert client.get("/budget").status_code == 200
+    sessions = served.service.authenticator.sessions
+    for changed in (granted({"search-team": {"tenant": "acme"}}), None):  # as after a restart with another setting
+        with monkeypatch.context() as patch:
+            patch.setattr(sessions, "_grants", changed)
+            assert client.get("/budget").status_code == 401
+            assert 'id="sign-in"' in client.get("/dashboard").text
+    assert client.get("/budget").status_code == 200
+
+
+def test_every_change_of_grants_is_another_digest() -> None:
+    one, two = {"tenant": "acme", "roles": ["read", "jobs"]}, {"operator": True}
+    digests = [
+        granted({"a": one, "b": two}),
+        granted({"b": two, "a": one}),  # the first grant that a person has applies
+        granted({"a": one}),
+        granted({"a": one, "c": two}),
+        granted({"a": {"tenant": "acme", "roles": ["read"]}, "b": two}),
+        granted({"a": {"tenant": "other", "roles": ["read", "jobs"]}, "b": two}),
+        granted({"a": one, "b": two}, claim="roles"),
+        granted({"a": one, "b": two}, client_id="y"),
+        granted({"a": one, "b": two}, issuer="https://other.example.com"),
+    ]
+    assert len(set(digests)) == len(digests)
+    assert granted({"a": one, "b": two}, scopes="openid groups") == digests[0]
+
+
+def test_the_operator_ends_sessions_of_people(served: Gateway, provider: Provider) -> None:
+    member, officer, stranger = browser(served), browser(served), browser(served)
+    signed_on(member, provider)
+    provider.claims = {"sub": "b", "groups": ["officers"]}
+    signed_on(officer, provider)
+    key = served.admin.post("/admin/tenants/other/keys", json={}).json()["key"]
+    stranger.post("/dashboard/session", headers={"Authorization": f"Bearer {key}"})
+    assert served.admin.post("/admin/tenants/acme/sessions/end").status_code == 204
+    assert [each.get("/dashboard/session").status_code for each in (member, officer, stranger)] == [401, 200, 200]
+    assert served.admin.post("/admin/sessions/end").status_code == 204
+    assert [each.get("/dashboard/session").status_code for each in (member, officer, stranger)] == [401, 401, 200]
+    logged = [(entry["action"], entry["target"]) for entry in served.admin_log()]
+    assert logged[-2:] == [("sessions.end", "acme"), ("operator.sessions.end", "operator")]
+
+    def signs_in_again() -> bool:
+        provider.claims = {"sub": "anna", "groups": ["search-team"]}
+        signed_on(member, provider)
+        return member.get("/dashboard/session").status_code == 200
+
+    until(signs_in_again)
 
 
 def test_the_sign_in_page_offers_the_provider(served: Gateway) -> None:

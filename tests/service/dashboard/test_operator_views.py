@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import httpx
 import pytest
+from alert_kit import until
 from browser_kit import Browser, Page, expect, needs_chromium, running_browser, sign_in, until_shown
+from command_kit import run_command
 from gateway_kit import LEAN, Gateway, Tenant, free_port
+from history_kit import HOUR_MS, Past, tenant_with_history
 from view_kit import accessible, escaped, figures, poisoned, watched
+
+from core.accounting.events import Unit
 
 pytestmark = [needs_chromium, pytest.mark.slow("browser")]
 
-VIEWS = ("service", "tenants", "audit")
+VIEWS = ("service", "tenants", "audit", "integrity", "alerts")
 
 
 class WithAdminPort(Gateway):
@@ -69,7 +76,7 @@ def actions(served: WithAdminPort) -> list[tuple[str, str, str]]:
 def test_the_service_shows_the_figures_of_the_api(served: WithAdminPort, tenant: Tenant, browser: Browser) -> None:
     with watched(browser, served.admin_url) as (page, _):
         sign_in(page, served.admin_key)
-        assert page.locator("nav a").all_inner_texts() == ["Service", "Tenants", "Audit log"]
+        assert page.locator("nav a").all_inner_texts() == ["Service", "Tenants", "Audit log", "Integrity", "Alerts"]
         found = served.admin.get("/admin/service").json()
         release = next(row for row in found["requests"] if row["route"] == "/embed/sentdp")
         table = page.get_by_role("table", name="Requests by route")
@@ -178,6 +185,76 @@ def test_keys_of_a_tenant_are_created_and_revoked(served: WithAdminPort, tenant:
         expect(rows.first).to_contain_text("by the operator")
 
 
+def test_sessions_of_a_tenant_are_ended(served: WithAdminPort, tenant: Tenant, browser: Browser) -> None:
+    own = served.new_client({"Authorization": f"Bearer {tenant.key}"})
+    cookies = own.post("/dashboard/session").cookies
+    with watched(browser, served.admin_url) as (page, _):
+        sign_in(page, served.admin_key, f"/dashboard/tenants?tenant={tenant.name}")
+        for action, status in (("Cancel", 200), ("End all sessions", 401)):
+            page.get_by_role("button", name="End all sessions").click()
+            agree(page, action)
+            if status == 401:
+                expect(page.get_by_text(f"Every session of {tenant.name} has ended.")).to_be_visible()
+            assert httpx.get(f"{served.url}/budget", cookies=cookies, timeout=60).status_code == status
+    assert ("operator", "sessions.end", tenant.name) in actions(served)
+
+
+def lost_figures(tenants: dict[str, Any]) -> list[float]:
+    """What the view shows of a tenant, in the order of its columns."""
+    journal, lost = tenants["journal"], tenants["spent_without_output"]
+    shown = [journal["entries"], journal["unsealed"], tenants["open_holds"]["number"]]
+    for each in lost:
+        if each["releases"]:
+            shown += [each["epsilon"], *([each["delta"]] if each["delta"] else []), each["releases"]]
+    return shown
+
+
+def test_integrity_of_all_tenants_has_the_figures_of_the_api(served: WithAdminPort, browser: Browser) -> None:
+    past = [Past(HOUR_MS, 2.5, end="expire"), Past(HOUR_MS, 0.5, end="expire", unit=Unit.TOKEN), Past(0, 1, end="open")]
+    tenant_with_history(served, "unlucky", past, epsilon=50)
+    with ThreadPoolExecutor(1) as thread:  # this thread runs the loop of the browser's driver
+        for command in ("seal", "audit"):
+            assert thread.submit(run_command, served.data_dir, "ledger", command).result().returncode == 0
+
+    def answer() -> dict[str, Any]:
+        found: dict[str, Any] = served.admin.get("/admin/integrity").json()
+        return found
+
+    until(lambda: sum(each["releases"] for each in answer()["tenants"][-1]["spent_without_output"]) == 3)
+    with watched(browser, served.admin_url) as (page, _):
+        sign_in(page, served.admin_key, "/dashboard/integrity")
+        found = answer()
+        assert found["next_cursor"] is None
+        table = page.get_by_role("table", name=f"All tenants, {len(found['tenants'])}")
+        for each in found["tenants"]:
+            assert figures(table, each["tenant"]) == lost_figures(each)
+        unlucky = table.get_by_role("row").filter(has_text="unlucky")
+        expect(unlucky).to_contain_text("sentence: epsilon 2.5 in 1 release")
+        expect(unlucky).to_contain_text("token: epsilon 3 in 2 releases")
+        assert unlucky.locator("time").count() == 1, "the first deadline of its open hold"
+        seal = page.locator(".card").filter(has_text="Last seal").locator("[data-value]")
+        assert float(seal.last.get_attribute("data-value") or "nan") == found["epoch"]
+        audit = found["last_audit"]
+        expect(page.locator(".card").filter(has_text="Last audit")).to_contain_text("no fault")
+        expect(page.locator(".card").filter(has_text="chain of seals")).to_contain_text("yes")
+        faults = page.locator(".card").filter(has_text="Tenants with faults").locator("[data-value]").all()
+        shown = [float(each.get_attribute("data-value") or "nan") for each in faults]
+        assert shown == [0, audit["tenants"], audit["entries"]]
+
+
+def test_integrity_of_many_tenants_is_paged(served: WithAdminPort, tenant: Tenant, browser: Browser) -> None:
+    served.tenant()
+    with watched(browser, served.admin_url) as (page, _):
+        short = "**/admin/integrity?limit=50"
+        page.route(short, lambda route: route.continue_(url=route.request.url.replace("limit=50", "limit=1")))
+        sign_in(page, served.admin_key, "/dashboard/integrity")
+        expect(page.get_by_role("table", name="The first tenants, 1", exact=True)).to_be_visible()
+        page.get_by_role("button", name="More tenants").click()
+        count = len(served.admin.get("/admin/integrity").json()["tenants"])
+        expect(page.get_by_role("table", name=f"All tenants, {count}", exact=True)).to_be_visible()
+        expect(page.get_by_role("button", name="More tenants")).to_be_hidden()
+
+
 def test_the_other_port_has_no_view_of_the_operator(served: WithAdminPort, tenant: Tenant, browser: Browser) -> None:
     with watched(browser, served.url) as (page, _):
         sign_in(page, served.admin_key, "/dashboard/jobs")
@@ -201,7 +278,7 @@ def test_the_admin_port_has_no_view_of_a_tenant(served: WithAdminPort, tenant: T
             assert page.evaluate(f"fetch('{path}').then((answer) => answer.status)") == 403
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("view", [view for view in VIEWS if view != "alerts"])  # test_alert_view.py has some
 def test_no_string_for_the_operator_becomes_markup(
     served: WithAdminPort, tenant: Tenant, browser: Browser, view: str
 ) -> None:

@@ -100,6 +100,12 @@ def revoke_tenant_key(core: Core, tenant: str, key_id: str) -> Op[ApiKey]:
     return parsed(ApiKey, answer.content)
 
 
+def end_sessions(core: Core, tenant: str | None = None) -> Op[None]:
+    """End every session of the dashboard for a tenant; without one, those of the operator."""
+    path = "/admin/sessions/end" if tenant is None else f"/admin/tenants/{tenant}/sessions/end"
+    yield from call(core.retry, post(path, None))
+
+
 def audit(core: Core, *, limit: int | None = None) -> Op[None]:
     """The entries of the log of administrative actions."""
     yield from pages(core, "/admin/audit", "entries", AuditEntry, limit=limit)

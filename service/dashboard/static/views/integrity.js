@@ -1,8 +1,16 @@
-// How far the ledger is sealed and audited, what is open, and what was lost.
-import { api } from "../api.js";
+// How far the ledger is sealed and audited, what is open, and what was lost: of one tenant, or of all for the operator.
+import { api, attempt } from "../api.js";
 import { card, duration, el, number, table, time } from "../elements.js";
+import { regularly, yesNo } from "../parts.js";
 
-export async function show(main) {
+const PAGE = 50;
+const SEALS = [
+  "A seal is a keyed hash over every entry since the seal before, so a change of an entry or an older copy is found. ",
+  "A ledger in which nothing happens is not sealed again. As of ",
+];
+
+export async function show(main, session) {
+  if (session.operator) return showAll(main);
   const fill = async () => main.replaceChildren(...shown(await api("GET", "/budget/integrity")));
   await fill();
   return fill;
@@ -23,9 +31,66 @@ function shown(found) {
       ],
       found.spent_without_output,
     ),
-    el("p", { class: "hint" }, "A seal is a keyed hash over every entry since the seal before, so a change of an entry or an older copy is found. ",
-      "A ledger in which nothing happens is not sealed again. As of ", time(found.at_ms), "."),
+    el("p", { class: "hint" }, SEALS, time(found.at_ms), "."),
   ];
+}
+
+async function showAll(main) {
+  const cards = el("div", { class: "cards" });
+  const result = el("div");
+  const asOf = el("p", { class: "hint" });
+  const more = el("button", { type: "button" }, "More tenants");
+  let [tenants, count, cursor] = [[], 0, null];
+  const read = async () => {
+    const page = await api("GET", `/admin/integrity?limit=${PAGE}${cursor === null ? "" : `&cursor=${encodeURIComponent(cursor)}`}`);
+    tenants = tenants.concat(page.tenants);
+    count += 1;
+    cursor = page.next_cursor;
+    more.hidden = cursor === null;
+    cards.replaceChildren(sealCard(page), auditCard(page), ...(page.last_audit ? auditCards(page.last_audit) : []));
+    result.replaceChildren(tenantTable(tenants, cursor !== null));
+    asOf.replaceChildren(...SEALS, time(page.at_ms), ".");
+  };
+  more.addEventListener("click", () => attempt(more, read));
+  main.append(cards, result, more, asOf);
+  await read();
+  regularly(async () => {
+    if (count > 1 || result.contains(document.activeElement)) return; // a table in use stays as it is
+    [tenants, count, cursor] = [[], 0, null];
+    await read();
+  });
+}
+
+function auditCards(audit) {
+  const faulty = audit.faulty.length;
+  return [
+    card("The chain of seals is whole", yesNo(audit.chain_ok), el("div", { class: "hint" }, number(audit.seals), " seals were read")),
+    card("Tenants with faults", number(faulty), el("div", { class: faulty ? "bad" : "hint" }, faulty ? audit.faulty.join(", ") : ["of ", number(audit.tenants), ", ", number(audit.entries), " entries"])),
+  ];
+}
+
+/** `isCut`: whether there are more tenants than these. */
+function tenantTable(tenants, isCut) {
+  const releases = (row) => row.spent_without_output.reduce((sum, each) => sum + each.releases, 0);
+  return table(
+    `${isCut ? "The first tenants" : "All tenants"}, ${tenants.length}`,
+    [
+      { title: "Tenant", cell: (row) => el("code", {}, row.tenant), key: (row) => row.tenant },
+      { title: "Entries", cell: (row) => number(row.journal.entries), key: (row) => row.journal.entries, number: true },
+      { title: "Not sealed", cell: (row) => number(row.journal.unsealed), key: (row) => row.journal.unsealed, number: true },
+      { title: "Open holds", cell: (row) => number(row.open_holds.number), key: (row) => row.open_holds.number, number: true },
+      { title: "First deadline", cell: (row) => time(row.open_holds.earliest_deadline_ms), key: (row) => row.open_holds.earliest_deadline_ms },
+      { title: "Spent without an output", cell: (row) => lost(row.spent_without_output), key: releases, wide: true },
+    ],
+    tenants,
+  );
+}
+
+/** The units in which something was lost. */
+function lost(rows) {
+  const found = rows.filter((row) => row.releases > 0);
+  if (!found.length) return "nothing";
+  return found.map((row) => el("div", {}, `${row.unit}: epsilon `, number(row.epsilon), row.delta ? [", delta ", number(row.delta)] : null, " in ", number(row.releases), row.releases === 1 ? " release" : " releases"));
 }
 
 function sealCard(found) {

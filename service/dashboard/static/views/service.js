@@ -1,7 +1,7 @@
 // Workers, queues, throughput, latency and errors of the gateway, for the operator.
 import { api } from "../api.js";
 import { card, duration, el, number, table, time } from "../elements.js";
-import { yesNo } from "../parts.js";
+import { regularly, yesNo } from "../parts.js";
 
 const AGAIN_MS = 5000;
 
@@ -17,7 +17,7 @@ export async function show(main) {
   };
   main.append(cards, tables);
   await read();
-  setInterval(() => document.hidden || read().catch(() => {}), AGAIN_MS);
+  regularly(read, AGAIN_MS);
 }
 
 function summary(found, before) {

@@ -81,7 +81,27 @@ async function one(name, changed) {
   const accounts = await pages(`${path(name)}/budgets`, "accounts", ACCOUNTS_MAX);
   const panel = keyPanel(`${path(name)}/keys`, name);
   await panel.read();
-  return [el("h2", {}, name), accountTable(name, accounts), ...limitForm(name, accounts, changed), el("h2", {}, "Keys"), panel.place];
+  return [
+    el("h2", {}, name),
+    accountTable(name, accounts),
+    ...limitForm(name, accounts, changed),
+    el("h2", {}, "Keys"),
+    panel.place,
+    el("h2", {}, "Sessions"),
+    sessionPart(name),
+  ];
+}
+
+function sessionPart(name) {
+  const end = el("button", { type: "button", class: "danger" }, "End all sessions");
+  const said = el("span", { class: "hint", role: "status" });
+  const work = async () => {
+    if (!(await confirmed(`End every open session of the dashboard of ${name}? Its keys stay valid.`, "End all sessions"))) return;
+    await api("POST", `${path(name)}/sessions/end`);
+    said.textContent = `Every session of ${name} has ended.`;
+  };
+  end.addEventListener("click", () => attempt(end, work));
+  return el("p", { class: "copy" }, end, said);
 }
 
 function accountTable(name, accounts) {
