@@ -73,7 +73,7 @@ def run_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...
     """Runs the Python blocks of a section of the guide, and returns the names that they define."""
 
     def run(heading: str, **names: Any) -> dict[str, Any]:
-        section = re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE)
+        section = re.split(r"^##+ ", PAGE.read_text(), flags=re.MULTILINE)
         text = next(part for part in section if part.startswith(f"{heading}\n"))
         code = "\n".join(re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE))
         key = new_tenant()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from gateway_kit import Gateway, clean_environment
+from topic_corpus import write_corpus
 
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parents[1]
@@ -44,10 +45,14 @@ def test_the_suite_of_an_integration_passes(name: str, served: Gateway, tmp_path
         "INTEGRATION_ADMIN_KEY": (served.data_dir / "admin.key").read_text().strip(),
         "HOME": str(tmp_path),  # libraries keep files there
         "HAYSTACK_TELEMETRY_ENABLED": "False",
+        "PYTHONDONTWRITEBYTECODE": "",  # the libraries are compiled once, when they are first imported
     }
-    options = ["-q", "-c", FOLDER / "pytest.ini", "--confcutdir", FOLDER / name, "-p", "no:cacheprovider"]
+    if name == "vector_stores":
+        write_corpus(tmp_path / "corpus.npz")
+        variables["INTEGRATION_CORPUS"] = str(tmp_path / "corpus.npz")
+    options = ["-q", "-c", FOLDER / "suites.ini", "--confcutdir", FOLDER / name, "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [environment(name) / "bin/python", "-m", "pytest", *options, FOLDER / name],
+        [environment(name) / "bin/python", "-m", "pytest", "-s", *options, FOLDER / name],
         cwd=tmp_path,
         env=clean_environment() | variables,
         capture_output=True,
