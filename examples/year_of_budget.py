@@ -80,23 +80,21 @@ def spend_a_week(client: Gateway, documents: int, epsilon: float) -> None:
 def watch(client: Gateway, own: Account) -> None:
     """Who spent, when it ends, what is proven, and whether the ledger is sealed."""
     print("\nSpending of the last 28 days, by route (sums are made every few seconds):")
-    for row in client.budget.spending(own.account, by="route")["rows"]:
-        print(f"  {row['route']:<16} epsilon {row['total']['epsilon']:.6g}, releases {row['total']['releases']}")
+    for row in client.budget.spending(own.account, by="route").rows:
+        print(f"  {row.route or 'not recorded':<16} epsilon {row.total.epsilon:.6g}, releases {row.total.releases}")
 
     forecast = client.budget.forecast(own.account)
-    if forecast["reason"]:
-        print(f"No forecast: {forecast['reason']}. It needs a day of spending.")
+    if ends := forecast.exhausted_ms:
+        print(f"Forecast, an estimate: the budget ends {day(ends.middle)} ({day(ends.earliest)} to {day(ends.latest)})")
     else:
-        ends = {case: day(moment) for case, moment in forecast["exhausted_ms"].items()}
-        print(f"Forecast, an estimate: the budget ends {ends['middle']} ({ends['earliest']} to {ends['latest']})")
+        print(f"No forecast: {forecast.reason}. It needs a day of spending.")
 
     print("What is proven of the account, and what is an estimate:")
-    for line in client.budget.bounds(own.account)["lines"]:
-        if line["epsilon"] is not None:
-            print(f"  {line['name']:<10} {line['label']:<9} epsilon {line['epsilon']:.6g}")
+    for line in client.budget.bounds(own.account).lines:
+        if line.epsilon is not None:
+            print(f"  {line.name:<10} {line.label:<9} epsilon {line.epsilon:.6g}")
     integrity = client.budget.integrity()
-    entries, holds = integrity["journal"]["entries"], integrity["open_holds"]["number"]
-    print(f"The journal has {entries} entries; {holds} holds are open.")
+    print(f"The journal has {integrity.journal.entries} entries; {integrity.open_holds.number} holds are open.")
 
 
 def store_alerts(client: Gateway, own: Account, share: float, webhook: str | None) -> None:
@@ -116,7 +114,7 @@ def store_alerts(client: Gateway, own: Account, share: float, webhook: str | Non
             raise
         print("  no rule is stored, because this key does not have the role `admin`")
     for alert in client.alerts.fired():
-        print(f"  {alert['status']} since {day(alert['fired_ms'])}: {alert['rule']} {alert['facts']}")
+        print(f"  {alert.status} since {day(alert.fired_ms)}: {alert.rule} {alert.facts}")
 
 
 def day(moment_ms: int | None) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from client_kit import Recorder, async_client_of, client_of
+from client_kit import Recorder, async_client_of, client_of, extras
 from gateway_kit import DOCUMENT, Tenant
 from inprocess_kit import Gateway as InProcessGateway
 
@@ -29,7 +29,6 @@ from privacy_gateway_client import (
     Unauthorized,
     new_cache_key,
 )
-from privacy_gateway_client.answers import Answer
 from privacy_gateway_client.errors import NotFound, RoleMissing
 
 SECRET = "Maria Keller pays 4111 1111 1111 1111"
@@ -39,16 +38,6 @@ SECRET = "Maria Keller pays 4111 1111 1111 1111"
 def client(gateway: InProcessGateway, tenant: Tenant) -> Iterator[Gateway]:
     with client_of(gateway, tenant) as running:
         yield running
-
-
-def extras(value: Any) -> set[str]:
-    """The members of answers that no model names; the mechanisms' own facts and free tables left out."""
-    if isinstance(value, Answer):
-        own = set() if type(value).__name__ in ("Privacy", "Domain") else set(value.model_extra or {})
-        return own | {name for field in type(value).model_fields for name in extras(getattr(value, field))}
-    if isinstance(value, list):
-        return {name for one in value for name in extras(one)}
-    return set()
 
 
 def test_documents_are_embedded(client: Gateway, tenant: Tenant) -> None:
@@ -357,8 +346,8 @@ def test_the_entries_of_the_vault_are_listed(client: Gateway, gateway: InProcess
         gateway.on_loop(vault.put(tenant.name, f"name {number}", b"content", lifetime_s=60 + number))
 
     found = list(client.vault.entries(limit=2))
-    assert {entry["id"] for entry in found} == {vault.entry_id(tenant.name, f"name {number}") for number in range(3)}
-    client.vault.delete(found[0]["id"])
+    assert {entry.id for entry in found} == {vault.entry_id(tenant.name, f"name {number}") for number in range(3)}
+    client.vault.delete(found[0].id)
     assert list(client.vault.entries()) == found[1:]
 
 

@@ -31,15 +31,14 @@ class Charge(NamedTuple):
     limit: float
 
 
-def drafted(body: dict[str, Any]) -> str:
-    """An answer to the person whom the model was shown, or to all of them."""
-    names = re.findall(r"(?:[Tt]his is|I am|My name is|mother,|Regards,) (\w+ \w+)", last_text(body))
-    return "\n".join(f"Dear {name}, we will look at it." for name in names)
+def read_back(body: dict[str, Any]) -> str:
+    """An answer that repeats what the model was shown after its task."""
+    return "You wrote: " + last_text(body).partition("\n\n")[2]
 
 
 @pytest.fixture(scope="module")
 def model() -> Iterator[ModelServer]:
-    with ModelServer(drafted) as server:
+    with ModelServer(read_back) as server:
         yield server
 
 
@@ -122,18 +121,13 @@ def test_tickets_come_back_from_a_model_with_their_names(served: Gateway, model:
     tenant = served.tenant()
     printed = output(served, tenant, "ticket_drafts.py", "--model", "stub-gpt", "--model-url", f"{model.origin}/v1")
 
-    people = [
-        "Ingrid Halvorsen",
-        "Marco Bellini",
-        "Thomas Whitfield",
-        "Sofia Lindqvist",
-        "Helga Brandt",
-        "Amara Diallo",
-    ]
-    for name in people:
-        assert printed.count(f"Dear {name}, we will look at it.") == 2, "a draft, and a line of the summary"
-        assert name not in model.seen
-    assert len(model.bodies) == len(people) + 1
+    tickets = [json.loads(line) for line in (EXAMPLES / "data/personal_tickets.jsonl").read_text().splitlines()]
+    drafts, _, summary = printed.partition("A summary by a model")
+    for ticket in tickets:
+        assert f"You wrote: {ticket['text']}" in drafts
+        assert ticket["text"] in summary
+        assert all(value not in model.seen for value in ticket["personal"] if value != "diabetes")
+    assert len(model.bodies) == len(tickets) + 1
     assert "diabetes" in model.seen
     assert re.search(r"\d+ of 24 personal values are gone; guarantee: none\.", printed)
     assert "not found: diabetes" in printed

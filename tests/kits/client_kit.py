@@ -12,6 +12,7 @@ from gateway_kit import Tenant
 from inprocess_kit import Gateway as InProcessGateway
 
 from privacy_gateway_client import AsyncGateway, Gateway, Retry
+from privacy_gateway_client.answers import Answer
 
 AT_ONCE = Retry(attempts=20, first_s=0.01, longest_s=0.05)
 
@@ -58,3 +59,15 @@ class Recorder(httpx.BaseTransport):
     def to(self, path: str) -> list[httpx.Request]:
         """The requests to a path."""
         return [request for request in self.requests if request.url.path == path]
+
+
+def extras(value: Any) -> set[str]:
+    """The members of answers that no model names; the mechanisms' own facts and free tables left out."""
+    if isinstance(value, Answer):
+        own = set() if type(value).__name__ in ("Privacy", "Domain") else set(value.model_extra or {})
+        return own | {name for field in type(value).model_fields for name in extras(getattr(value, field))}
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return {name for one in value for name in extras(one)}
+    return set()

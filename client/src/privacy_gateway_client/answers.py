@@ -137,6 +137,32 @@ class JournalEntry(Answer):
     sha256: str | None = None
 
 
+class ExportedEntry(Answer):
+    """A row of a journal's export. `epsilon` and `delta` are exact decimals."""
+
+    seq: int
+    at_ms: int
+    at: str
+    transition: str
+    account: str
+    epsilon: str | None = None
+    delta: str | None = None
+    releases: int
+    mechanism: str | None = None
+    reason: str | None = None
+    route: str | None = None
+    key_id: str | None = None
+    release_id: str | None = None
+    seal: int | None = None
+    sha256: str | None = None
+
+
+class BudgetChanged(Answer):
+    """`last_entry`: the number of the last journal entry."""
+
+    last_entry: int
+
+
 class SeriesPoint(Answer):
     at_ms: int
     committed: Cost

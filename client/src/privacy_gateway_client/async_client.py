@@ -7,7 +7,7 @@ from types import TracebackType
 import httpx
 from typing_extensions import Self, Unpack
 
-from privacy_gateway_client import answers
+from privacy_gateway_client import alert_answers, answers
 from privacy_gateway_client.async_driver import AsyncDriver
 from privacy_gateway_client.async_surface import awaiting, listing_async
 from privacy_gateway_client.cap import BudgetCap
@@ -45,8 +45,8 @@ class AsyncBudget(Space[AsyncDriver]):
     bounds = awaiting(budget_reports.bounds)
     spending = awaiting(budget_reports.spending)
     integrity = awaiting(budget_reports.integrity)
-    export_journal = listing_async(budget_reports.export_journal, Emits[EventData]())
-    events = listing_async(budget_reports.budget_events, Emits[EventData]())
+    export_journal = listing_async(budget_reports.export_journal, Emits[answers.ExportedEntry]())
+    events = listing_async(budget_reports.budget_events, Emits[answers.BudgetChanged]())
 
 
 class AsyncJobs(Space[AsyncDriver]):
@@ -138,7 +138,7 @@ class AsyncAdmin(Space[AsyncDriver]):
     revoke_key = awaiting(administration.revoke_tenant_key)
     end_sessions = awaiting(administration.end_sessions)
     audit = listing_async(administration.audit, Emits[answers.AuditEntry]())
-    fired_alerts = listing_async(alerts.operator_fired, Emits[EventData]())
+    fired_alerts = listing_async(alerts.operator_fired, Emits[alert_answers.Alert]())
     alert_rules = awaiting(alerts.operator_rules)
     alert_rule = awaiting(alerts.operator_rule)
     put_alert_rule = awaiting(alerts.put_operator_rule)
@@ -151,7 +151,7 @@ class AsyncAdmin(Space[AsyncDriver]):
 class AsyncAlerts(Space[AsyncDriver]):
     """Alerts of the tenant."""
 
-    fired = listing_async(alerts.fired, Emits[EventData]())
+    fired = listing_async(alerts.fired, Emits[alert_answers.Alert]())
     rules = awaiting(alerts.rules)
     rule = awaiting(alerts.rule)
     put_rule = awaiting(alerts.put_rule)
@@ -175,7 +175,7 @@ class AsyncPresidio(Space[AsyncDriver]):
 class AsyncVault(Space[AsyncDriver]):
     """Entries of the tenant in the vault."""
 
-    entries = listing_async(presidio.vault, Emits[EventData]())
+    entries = listing_async(presidio.vault, Emits[alert_answers.VaultEntry]())
     delete = awaiting(presidio.delete_vault_entry)
     clear = awaiting(presidio.clear_vault)
 

@@ -7,7 +7,7 @@ from types import TracebackType
 import httpx
 from typing_extensions import Self, Unpack
 
-from privacy_gateway_client import answers
+from privacy_gateway_client import alert_answers, answers
 from privacy_gateway_client.cap import BudgetCap
 from privacy_gateway_client.connection import EventData, Sanitised, Settings, Space, SyntheticRow, http_options
 from privacy_gateway_client.core import Core
@@ -44,8 +44,8 @@ class Budget(Space[BlockingDriver]):
     bounds = blocking(budget_reports.bounds)
     spending = blocking(budget_reports.spending)
     integrity = blocking(budget_reports.integrity)
-    export_journal = listing(budget_reports.export_journal, Emits[EventData]())
-    events = listing(budget_reports.budget_events, Emits[EventData]())
+    export_journal = listing(budget_reports.export_journal, Emits[answers.ExportedEntry]())
+    events = listing(budget_reports.budget_events, Emits[answers.BudgetChanged]())
 
 
 class Jobs(Space[BlockingDriver]):
@@ -137,7 +137,7 @@ class Admin(Space[BlockingDriver]):
     revoke_key = blocking(administration.revoke_tenant_key)
     end_sessions = blocking(administration.end_sessions)
     audit = listing(administration.audit, Emits[answers.AuditEntry]())
-    fired_alerts = listing(alerts.operator_fired, Emits[EventData]())
+    fired_alerts = listing(alerts.operator_fired, Emits[alert_answers.Alert]())
     alert_rules = blocking(alerts.operator_rules)
     alert_rule = blocking(alerts.operator_rule)
     put_alert_rule = blocking(alerts.put_operator_rule)
@@ -150,7 +150,7 @@ class Admin(Space[BlockingDriver]):
 class Alerts(Space[BlockingDriver]):
     """Alerts of the tenant."""
 
-    fired = listing(alerts.fired, Emits[EventData]())
+    fired = listing(alerts.fired, Emits[alert_answers.Alert]())
     rules = blocking(alerts.rules)
     rule = blocking(alerts.rule)
     put_rule = blocking(alerts.put_rule)
@@ -174,7 +174,7 @@ class Presidio(Space[BlockingDriver]):
 class Vault(Space[BlockingDriver]):
     """Entries of the tenant in the vault."""
 
-    entries = listing(presidio.vault, Emits[EventData]())
+    entries = listing(presidio.vault, Emits[alert_answers.VaultEntry]())
     delete = blocking(presidio.delete_vault_entry)
     clear = blocking(presidio.clear_vault)
 

@@ -1,25 +1,46 @@
-"""Reports on budgets: forecasts, spending, bounds, integrity, exports, events. None of them charges."""
+"""Reports on budgets: forecasts, spending, bounds, integrity, exports, events. None of them charges.
+
+Most of their models are imported with the first use, so that the client's import takes less time.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from pydantic import BaseModel
+
+from privacy_gateway_client.answers import BudgetChanged, ExportedEntry
 from privacy_gateway_client.core import Core
 from privacy_gateway_client.effects import Op, close_flow, emit, next_line
-from privacy_gateway_client.exchange import call, call_flow, get, parsed_json
+from privacy_gateway_client.exchange import call, call_flow, get, parsed, parsed_json
+from privacy_gateway_client.problems import line_problem
 from privacy_gateway_client.sse import EventReader
 
-Answer = dict[str, Any]
+if TYPE_CHECKING:
+    from privacy_gateway_client.report_answers import (
+        AllIntegrity,
+        Bounds,
+        Forecast,
+        Integrity,
+        Service,
+        Spending,
+    )
+
+Model = TypeVar("Model", bound=BaseModel)
 
 
-def forecast(core: Core, account: str) -> Op[Answer]:
+def forecast(core: Core, account: str) -> Op[Forecast]:
     """When the account runs out: an estimate, with a band."""
-    return (yield from _json(core, f"/budget/{account}/forecast"))
+    from privacy_gateway_client.report_answers import Forecast
+
+    return (yield from _parsed(core, Forecast, f"/budget/{account}/forecast"))
 
 
-def bounds(core: Core, account: str) -> Op[Answer]:
+def bounds(core: Core, account: str) -> Op[Bounds]:
     """What is proven of an account, and what is an estimate."""
-    return (yield from _json(core, f"/budget/{account}/bounds"))
+    from privacy_gateway_client.report_answers import Bounds
+
+    return (yield from _parsed(core, Bounds, f"/budget/{account}/bounds"))
 
 
 def spending(
@@ -32,16 +53,20 @@ def spending(
     to_ms: int | None = None,
     cursor: str | None = None,
     limit: int | None = None,
-) -> Op[Answer]:
+) -> Op[Spending]:
     """Who spent: by mechanism, route, key or subject, over time. One page."""
+    from privacy_gateway_client.report_answers import Spending
+
     times = {"from": from_ms, "to": to_ms}
     path = f"/budget/{account}/spending"
-    return (yield from _json(core, path, by=by, bucket=bucket, cursor=cursor, limit=limit, **times))
+    return (yield from _parsed(core, Spending, path, by=by, bucket=bucket, cursor=cursor, limit=limit, **times))
 
 
-def integrity(core: Core) -> Op[Answer]:
+def integrity(core: Core) -> Op[Integrity]:
     """Seals, open holds, epsilon spent without output, and the last audit."""
-    return (yield from _json(core, "/budget/integrity"))
+    from privacy_gateway_client.report_answers import Integrity
+
+    return (yield from _parsed(core, Integrity, "/budget/integrity"))
 
 
 def export_journal(
@@ -52,32 +77,38 @@ def export_journal(
     flow = yield from call_flow(core.retry, get(f"/budget/{account}/journal/export", **params))
     while (line := (yield from next_line(flow))) is not None:
         if line:
-            yield from emit(parsed_json(line))
+            yield from emit(parsed(ExportedEntry, line))
     yield from close_flow(flow)
 
 
 def budget_events(core: Core) -> Op[None]:
-    """The data of each event that says that the tenant's budget has changed, until the stream ends."""
+    """An item for each event that says that the tenant's budget has changed, until the stream ends. Raises Unauthorized
+    when the key is revoked or expires."""
     flow = yield from call_flow(core.retry, get("/budget/events"))
     reader = EventReader()
     while (line := (yield from next_line(flow))) is not None:
         event = reader.take(line)
+        if event is not None and event.name == "problem":
+            raise line_problem(parsed_json(event.data))
         if event is not None:
-            yield from emit(parsed_json(event.data))
+            yield from emit(parsed(BudgetChanged, event.data))
     yield from close_flow(flow)
 
 
-def all_integrity(core: Core, *, cursor: str | None = None, limit: int | None = None) -> Op[Answer]:
+def all_integrity(core: Core, *, cursor: str | None = None, limit: int | None = None) -> Op[AllIntegrity]:
     """The integrity of every tenant, one page. With the admin key."""
-    return (yield from _json(core, "/admin/integrity", cursor=cursor, limit=limit))
+    from privacy_gateway_client.report_answers import AllIntegrity
+
+    return (yield from _parsed(core, AllIntegrity, "/admin/integrity", cursor=cursor, limit=limit))
 
 
-def service(core: Core) -> Op[Answer]:
+def service(core: Core) -> Op[Service]:
     """Workers, queues, throughput, latency and errors since the gateway's start. With the admin key."""
-    return (yield from _json(core, "/admin/service"))
+    from privacy_gateway_client.report_answers import Service
+
+    return (yield from _parsed(core, Service, "/admin/service"))
 
 
-def _json(core: Core, path: str, **params: Any) -> Op[Answer]:
+def _parsed(core: Core, model: type[Model], path: str, **params: Any) -> Op[Model]:
     answer = yield from call(core.retry, get(path, **params))
-    members: Answer = parsed_json(answer.content)
-    return members
+    return parsed(model, answer.content)

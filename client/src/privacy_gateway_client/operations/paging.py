@@ -13,19 +13,6 @@ from privacy_gateway_client.exchange import call, get, parsed_json, validated_an
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def rows_of_pages(core: Core, path: str, member: str, **params: Any) -> Op[None]:
-    """Emit the rows of every page as they are, as they are asked for."""
-    cursor: Any = None
-    while True:
-        answer = yield from call(core.retry, get(path, cursor=cursor, **params))
-        members = parsed_json(answer.content)
-        for row in members[member]:
-            yield from emit(row)
-        cursor = members.get("next_cursor")
-        if cursor is None:
-            return
-
-
 def pages(core: Core, path: str, member: str, model: type[Model], **params: Any) -> Op[None]:
     """Emit the rows of every page, as they are asked for."""
     cursor: Any = None

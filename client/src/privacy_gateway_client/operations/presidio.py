@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from privacy_gateway_client.alert_answers import VaultEntry
 from privacy_gateway_client.core import Core
 from privacy_gateway_client.effects import Op, Outgoing
 from privacy_gateway_client.exchange import call, get, parsed_json, post, validated
 from privacy_gateway_client.operations.catalogue import delete
-from privacy_gateway_client.operations.paging import rows_of_pages
+from privacy_gateway_client.operations.paging import pages
 from privacy_gateway_client.presidio_requests import (
     AnalyzeRequest,
     AnonymizeRequest,
@@ -62,7 +63,7 @@ def guardrail(core: Core, request: GuardrailRequest | Mapping[str, Any]) -> Op[A
 
 def vault(core: Core, *, limit: int | None = None) -> Op[None]:
     """The entries of the vault of the tenant."""
-    yield from rows_of_pages(core, "/vault", "data", limit=limit)
+    yield from pages(core, "/vault", "data", VaultEntry, limit=limit)
 
 
 def delete_vault_entry(core: Core, entry_id: str) -> Op[None]:
