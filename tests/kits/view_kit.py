@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
+import httpx
 from axe_playwright_python.sync_playwright import Axe
 from browser_kit import open_page, sign_in, until_shown
 from playwright.sync_api import Browser, Locator, Page, Request, Route
@@ -15,7 +16,7 @@ from playwright.sync_api import Browser, Locator, Page, Request, Route
 CANARIES = ("<img src=x onerror=alert(1)>", '"><script>alert(1)</script>', "${7*7}")
 CANARY = "".join(CANARIES)
 # what the pages decide by; everything else in an answer may be any text
-_KEPT = {"status", "job_id", "role", "form_token", "next_cursor", "unit", "transition", "key_id", "cursor"}
+_KEPT = ("status", "job_id", "role", "form_token", "next_cursor", "unit", "transition", "key_id", "cursor")
 
 
 def figures(table: Locator, row: str) -> list[float]:
@@ -38,15 +39,26 @@ def watched(browser: Browser, url: str, **options: Any) -> Iterator[tuple[Page, 
         assert not foreign
 
 
-def poisoned(page: Page) -> None:
-    """Put the canaries into every string of every answer of the API, whatever the API itself would admit."""
+def visit(page: Page, key: str, path: str) -> None:
+    """Open a view with a session that was opened without the page to sign in."""
+    page.goto("/dashboard")
+    url = "{0.scheme}://{0.netloc}".format(urlsplit(page.url))
+    answer = httpx.post(f"{url}/dashboard/session", headers={"Authorization": f"Bearer {key}"}, timeout=300)
+    page.context.add_cookies([{"name": "pgw_session", "value": answer.cookies["pgw_session"], "url": url}])
+    page.goto(path)
+    until_shown(page)
+
+
+def poisoned(page: Page, *, kept: Sequence[str] = _KEPT) -> None:
+    """Put the canaries into every string of every answer of the API but members of the names `kept`, whatever the API
+    itself would admit. The gateway gets the page's requests without them."""
 
     def answer(route: Route) -> None:
-        found = route.fetch()
+        found = route.fetch(url=_cleaned(route.request.url))
         content = found.json()
         path = urlsplit(route.request.url).path
         if path != "/dashboard/session":
-            content = _poison(content)
+            content = _poison(content, kept)
         route.fulfill(response=found, body=json.dumps(content))
 
     def is_answer(url: str) -> bool:
@@ -59,16 +71,25 @@ def poisoned(page: Page) -> None:
     page.route("**/events", lambda route: route.abort())  # their states would replace what was poisoned
 
 
-def _poison(value: Any) -> Any:
+def _poison(value: Any, kept: Sequence[str]) -> Any:
     if isinstance(value, str):
         return value + CANARY
     if isinstance(value, list):
-        return [_poison(each) for each in value]
+        return [_poison(each, kept) for each in value]
     if isinstance(value, dict):
         return {
-            name: each if name in _KEPT and isinstance(each, str) else _poison(each) for name, each in value.items()
+            name: each if name in kept and isinstance(each, str) else _poison(each, kept)
+            for name, each in value.items()
         }
     return value
+
+
+def _cleaned(url: str) -> str:
+    """An address without the canaries."""
+    parts = urlsplit(url)
+    path = quote(unquote(parts.path).replace(CANARY, ""))
+    query = [(name, value.replace(CANARY, "")) for name, value in parse_qsl(parts.query, keep_blank_values=True)]
+    return parts._replace(path=path, query=urlencode(query)).geturl()
 
 
 def escaped(page: Page) -> None:

@@ -32,9 +32,9 @@ function shown(entries) {
       [
         { title: "Number", cell: (row) => number(row.n), key: (row) => row.n, number: true },
         { title: "Time", cell: (row) => time(row.at_ms), key: (row) => row.at_ms },
-        { title: "By", cell: (row) => el("code", { class: "name" }, row.by), key: (row) => row.by },
+        { title: "By", cell: (row) => el("code", {}, row.by), key: (row) => row.by },
         { title: "Action", cell: (row) => row.action, key: (row) => row.action },
-        { title: "Target", cell: (row) => el("code", { class: "name" }, row.target), key: (row) => row.target, wide: true },
+        { title: "Target", cell: (row) => el("code", {}, row.target), key: (row) => row.target, wide: true },
         { title: "Details", cell: (row) => el("span", { class: "long" }, details(row.details)), wide: true },
         { title: "Genuine", cell: (row) => yesNo(row.genuine), key: (row) => row.genuine },
       ],

@@ -91,7 +91,7 @@ function answer(found) {
     table(
       "What each account pays",
       [
-        { title: "Account", cell: (row) => el("code", { class: "name" }, row.account), key: (row) => row.account },
+        { title: "Account", cell: (row) => el("code", {}, row.account), key: (row) => row.account },
         { title: "Unit", cell: (row) => row.unit, key: (row) => row.unit },
         { title: "Cost, epsilon", cell: (row) => number(row.cost.epsilon), key: (row) => row.cost.epsilon, number: true },
         { title: "Cost, delta", cell: (row) => number(row.cost.delta), key: (row) => row.cost.delta, number: true },
