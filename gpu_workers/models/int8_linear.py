@@ -53,9 +53,9 @@ class Int8Linear:
         self._bias = bias * factor
         self._input = step, zero
 
-    def __call__(self, inputs: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    def __call__(self, inputs: torch.Tensor) -> torch.Tensor:
         out: torch.Tensor = torch.ops.onednn.qlinear_pointwise(
-            inputs, *self._input, *self._packed, self._bias, 1.0, 0, dtype, "none", [], ""
+            inputs, *self._input, *self._packed, self._bias, 1.0, 0, torch.float32, "none", [], ""
         )
         return out
 

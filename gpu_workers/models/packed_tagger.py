@@ -8,7 +8,6 @@ from pathlib import Path
 import torch
 from torch.nn.functional import embedding, linear
 
-from gpu_workers.models.encoder import fastest_dtype
 from gpu_workers.models.int8_bert import Int8Bert
 from gpu_workers.models.int8_linear import RangedLinear
 from gpu_workers.models.packed_adapter import packed_adapter
@@ -56,7 +55,7 @@ class PackedTagger:
 
     def fix_ranges(self) -> None:
         """Convert the linear layers to 8 bits, for the ranges that they have recorded."""
-        self._bert = Int8Bert(self._packed, attention=fastest_dtype(torch.device("cpu")))
+        self._bert = Int8Bert(self._packed)
 
     def __call__(self, ids: torch.Tensor, cases: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Map `ids`, `cases` int64 and `mask` `[rows, length]` to logits `[rows, length, labels]`. Most of the padding

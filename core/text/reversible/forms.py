@@ -14,6 +14,7 @@ import regex  # type: ignore[import-untyped]
 from core.text.reversible.form import BARE, CASE, INFLECTION, PART, PART_CASE, WHOLE, Form
 from core.text.reversible.frequent import is_ordinary
 from core.text.reversible.inflection import inflected, same_form
+from core.text.reversible.key_tree import KeyTree
 from core.text.reversible.mapping import Content, Mapping
 from core.text.surrogates.name_words import PARTICLES
 from core.text.surrogates.shape import alphanumerics
@@ -42,7 +43,7 @@ def mapping_of(content: Content) -> Mapping:
             elif form.rank == known.rank and form.other != known.other:
                 unclear.add(form.written)
     kept = {key: form for key, form in found.items() if key not in unclear and key not in content.blocked}
-    return Mapping(content, kept)
+    return Mapping(content, KeyTree(kept))
 
 
 def _capital(text: str) -> str:
