@@ -26,6 +26,7 @@ BARE_DIGITS_MIN = 7
 
 _JOINTS = "-_."
 _SEPARATOR = regex.compile(r"[\s\-‐‑]+")
+_LETTERS = regex.compile(r"\p{L}[\p{L}\p{M}]*")
 _EDGES = regex.compile(r"^[^\p{L}\p{M}]+|[^\p{L}\p{M}]+$")
 
 
@@ -51,7 +52,7 @@ def _capital(text: str) -> str:
 
 
 def _title(text: str) -> str:
-    return str(regex.sub(r"\p{L}[\p{L}\p{M}]*", lambda word: word.group()[:1].upper() + word.group()[1:].lower(), text))
+    return str(_LETTERS.sub(lambda word: word.group()[:1].upper() + word.group()[1:].lower(), text))
 
 
 def letter_cases(type_: str, value: str) -> Iterator[tuple[str, Callable[[str], str]]]:

@@ -88,6 +88,8 @@ class Escape(NamedTuple):
 
 def lex(text: str, *, final: bool = True) -> Lexed:
     """Return the tokens of `text`. `final`: nothing follows."""
+    if text.isascii() and text.isalnum():
+        return Lexed(word := [text], word, "")
     plain = _in_plain_letters(text)
     found, cut = _scan(plain, final=final) if _MAY_ESCAPE.search(plain) else ([], "")
     if cut:
