@@ -2,7 +2,7 @@
 
 A surrogate is a keyed function of its type and original (`core.text.surrogates`). It is drawn again if it could not be
 restored without doubt: if it, or a part that is restored alone, is a frequent word, stands in a text of the
-conversation, or belongs to another original.
+conversation, or belongs to another original. The surrogate of a name has no word that is an original, however short.
 """
 
 from __future__ import annotations
@@ -135,6 +135,7 @@ def surrogates(
             if (
                 _well_formed(candidate)
                 and not repeats(candidate)
+                and not (value.type in _WORDS and strings.intersection(folded_words(candidate)))
                 and not unfit(candidate)
                 and not any(unfit(part) for _, part in parts)
                 and (value.original, candidate) not in banned

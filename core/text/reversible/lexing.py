@@ -93,7 +93,7 @@ def lex(text: str, *, final: bool = True) -> Lexed:
     plain = _in_plain_letters(text)
     found, cut = _scan(plain, final=final) if _MAY_ESCAPE.search(plain) else ([], "")
     if cut:
-        text, plain = text[: -len(cut)], plain[: -len(cut)]
+        text, plain, cut = text[: -len(cut)], plain[: -len(cut)], text[-len(cut) :]
     if not found and plain == text:
         tokens = _split(text)
         return _lexed(tokens, tokens, cut, final=final)
