@@ -6,7 +6,7 @@ numbers that are not finite, lets no text through.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from core.errors import RecogniserFailed
@@ -14,7 +14,7 @@ from core.text.mask_tagged import Tagged
 from core.text.policy import ENTITIES, MaskPolicy
 from gpu_workers.facts import TaggerFacts
 from gpu_workers.models.sources import TAGGER_BUNDLED
-from gpu_workers.models.tagger import EntityTagger, embedded_tagger, pretrained_tagger
+from gpu_workers.models.tagger import Entity, EntityTagger, embedded_tagger, pretrained_tagger
 
 # Fictitious names. The accents are separate (combining) characters, as some systems write them.
 CANARY = "😀 Yesterday Maria Ke\u0301ller flew from Lisbon to Norway. She works for Siemens in Munich."
@@ -63,16 +63,31 @@ class NameFinder:
 
         If that fails, the texts are read one by one, so that one text does not fail the others.
         """
+        return self.begin(texts)()
+
+    def begin(self, texts: Sequence[str]) -> Callable[[], list[Tagged | RecogniserFailed]]:
+        """Begin to read the texts beside the calling thread, where the tagger has threads of its own. Returns what
+        waits for the result of `find`."""
         try:
-            return [*self._read(texts)]
-        except Exception:  # noqa: S110 - its message and frames may hold the text; the code below reports the failure
-            pass
+            finish = self._tagger.begin(texts) if texts else list
+        except Exception:  # its message and frames may hold the text
+            return lambda: self._one_by_one(texts)
+
+        def found() -> list[Tagged | RecogniserFailed]:
+            try:
+                return [*self._tagged(texts, finish())]
+            except Exception:  # noqa: S110 - as above; the code below reports the failure
+                pass
+            return self._one_by_one(texts)
+
+        return found
+
+    def _one_by_one(self, texts: Sequence[str]) -> list[Tagged | RecogniserFailed]:
         if len(texts) == 1:
             return [RecogniserFailed()]
         return [answer for text in texts for answer in self.find([text])]
 
-    def _read(self, texts: Sequence[str]) -> list[Tagged]:
-        found = self._tagger.tag(texts) if texts else []
+    def _tagged(self, texts: Sequence[str], found: Sequence[Sequence[Entity]]) -> list[Tagged]:
         return [
             Tagged(text, self.types, tuple((e.start, e.end, e.type, e.score) for e in own if e.type in self.types))
             for text, own in zip(texts, found, strict=True)

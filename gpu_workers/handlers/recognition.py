@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -62,17 +63,23 @@ def joined(task: SanitizeTask, finds: Finds) -> Recognised:
 def _read(
     tasks: Sequence[WindowTask], names: NameFinder | None, own_finder: OwnFinder
 ) -> list[WindowFinds | GatewayError]:
+    """The tagger and the other recognisers work side by side."""
     read = [index for index, task in enumerate(tasks) if names and names.wanted(task.policy)]
-    found = names.find([tasks[index].text for index in read]) if names and read else []
-    tagged = dict(zip(read, found, strict=True))
-    return [_finds(task, tagged.get(index), own_finder) for index, task in enumerate(tasks)]
+    tagged = names.begin([tasks[index].text for index in read]) if names and read else list
+    others = [_found(task, own_finder) for task in tasks]
+    by_tagger = dict(zip(read, tagged(), strict=True))
+    return [_with_tagged(found, by_tagger.get(index)) for index, found in enumerate(others)]
 
 
-def _finds(task: WindowTask, tagged: Tagged | GatewayError | None, own_finder: OwnFinder) -> WindowFinds | GatewayError:
-    if isinstance(tagged, GatewayError):
-        return tagged
+def _found(task: WindowTask, own_finder: OwnFinder) -> WindowFinds | GatewayError:
     hits = guarded(search, task.text, task.policy)
     if isinstance(hits, GatewayError):
         return hits
     own = guarded(own_finder.search, task.text, task.policy)
-    return own if isinstance(own, GatewayError) else WindowFinds(hits, tagged, own)
+    return own if isinstance(own, GatewayError) else WindowFinds(hits, None, own)
+
+
+def _with_tagged(found: WindowFinds | GatewayError, tagged: Tagged | GatewayError | None) -> WindowFinds | GatewayError:
+    if isinstance(tagged, GatewayError) or isinstance(found, GatewayError):
+        return tagged if isinstance(tagged, GatewayError) else found
+    return replace(found, tagged=tagged)

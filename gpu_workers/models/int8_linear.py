@@ -1,77 +1,97 @@
 """Linear layers with 8-bit integers, for processors that multiply them about twice as fast as bfloat16.
 
-Weights have one scale for each output, fixed when the layer is created. Inputs have one range for each layer, fixed
-beforehand on public samples. The output of a row therefore depends on that row alone, whatever the other rows are.
+Weights have one scale for each output, fixed when the layer is created. Inputs are whole numbers from 0 to 255 with one
+step for each layer, fixed beforehand on public samples. The output of a row therefore depends on that row alone,
+whatever the other rows are.
 """
 
 from __future__ import annotations
 
-import warnings
 from functools import cache
 
 import torch
 from torch.nn.functional import linear
 
-_ENGINE = "fbgemm"  # its sums are exact; oneDNN took seconds for a layer on a processor for which it has no kernel
-_STEPS = 255
-_MIDDLE = 128
+STEPS = 255
+MIDDLE = 128
+_TINY = torch.finfo(torch.float32).tiny
 
 
 @cache
 def int8_supported() -> bool:
-    """Whether this processor sums 8-bit products in 32 bits (others overflow at 16). No flag reports it, so it is
-    tested."""
-    if _ENGINE not in torch.backends.quantized.supported_engines:
-        return False
+    """Whether this processor sums 8-bit products in 32 bits (others overflow at 16). No flag says what the library
+    uses, so it is tested."""
+    if not torch.cpu.get_capabilities().get("avx512_vnni"):
+        return False  # for some processors the library has no kernel, and takes seconds for a layer
     width = 64
-    ends = torch.ones(width)
-    widest = Int8Linear(torch.ones(1, width), torch.zeros(1), low=-ends, high=ends)
-    return abs(float(widest(ends[None])) - width) < 1
+    widest = Int8Linear(torch.ones(width, width), torch.zeros(width), step=1.0, zero=0)
+    inputs = torch.full((width, width), STEPS, dtype=torch.uint8)
+    return all(bool(((widest(rows) - STEPS * width).abs() < 1).all()) for rows in (inputs, inputs[:1]))
+
+
+def rounded(inputs: torch.Tensor) -> torch.Tensor:
+    """Return float32 numbers without their fractions, and those below 0 or above 255 as 0 or 255, as uint8.
+
+    NumPy converts them, because torch takes several times as long."""
+    return torch.from_numpy(inputs.clamp(0, STEPS).numpy().astype("uint8"))
 
 
 class Int8Linear:
-    """Each output row depends only on the same input row: the sums are exact, and the steps before and after them treat
-    numbers one by one. No privacy guarantee relies on this.
+    """`(W (step (inputs - zero)) + bias)`, times `factor`. Each output row depends only on the same input row: the
+    sums are exact, and the steps before and after them treat numbers one by one. No privacy guarantee relies on this.
 
-    `weight` `[out, in]`, `bias` `[out]`; inputs and outputs are float32. `low`, `high` `[in]`: the range of each input.
-    Inputs are measured from the middle of their range, and the bias compensates for it. One step size serves all
-    inputs, so an input is clipped if its distance from its middle exceeds half the widest range.
+    `weight` `[out, in]`, `bias` `[out]`; `factor`: a number, or one for each output. Inputs are uint8.
     """
 
-    def __init__(self, weight: torch.Tensor, bias: torch.Tensor, *, low: torch.Tensor, high: torch.Tensor) -> None:
-        tiny = torch.finfo(torch.float32).tiny
-        self._middle = (low + high) / 2
-        self._step = max(float((high - low).max()) / _STEPS, tiny)
-        scales = (weight.abs().amax(dim=1) / 127).clamp_min(tiny)
-        zeros = torch.zeros(len(scales), dtype=torch.int64)
-        before = torch.backends.quantized.engine
-        torch.backends.quantized.engine = _ENGINE
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # later versions of torch replace this operator; ours is pinned
-                whole = torch.quantize_per_channel(weight, scales.double(), zeros, 0, torch.qint8)
-            self._packed = torch.ops.quantized.linear_prepack(whole, bias + weight @ self._middle)
-        finally:
-            torch.backends.quantized.engine = before
+    def __init__(
+        self, weight: torch.Tensor, bias: torch.Tensor, *, step: float, zero: int, factor: torch.Tensor | float = 1.0
+    ) -> None:
+        scales = (weight.abs().amax(dim=1) / 127).clamp_min(_TINY)
+        whole = (weight / scales[:, None]).round().to(torch.int8)
+        self._zeros = torch.zeros(len(scales), dtype=torch.int64)
+        self._packed = torch.ops.onednn.qlinear_prepack(whole, None), scales * factor, self._zeros
+        self._bias = bias * factor
+        self._input = step, zero
 
     def __call__(self, inputs: torch.Tensor) -> torch.Tensor:
-        out: torch.Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
-            inputs - self._middle, self._step, _MIDDLE, self._packed
+        out: torch.Tensor = torch.ops.onednn.qlinear_pointwise(
+            inputs, *self._input, *self._packed, self._bias, 1.0, 0, torch.float32, "none", [], ""
+        )
+        return out
+
+    def added_to(self, other: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
+        """Return the output plus `other`, float32, whose memory it takes."""
+        own = (inputs, *self._input, *self._packed, other, self._bias, 1.0, 0, torch.float32)
+        out: torch.Tensor = torch.ops.onednn.qlinear_pointwise.binary(*own, 1.0, 0, "sum", 1.0, "none", [], "")
+        return out
+
+    def gelu(self, inputs: torch.Tensor, *, step: float, zero: int) -> torch.Tensor:
+        """Return the GELU of the output as uint8 with this step and zero."""
+        out: torch.Tensor = torch.ops.onednn.qlinear_pointwise(
+            inputs, *self._input, *self._packed, self._bias, step, zero, torch.uint8, "gelu", [], "none"
         )
         return out
 
 
 class RangedLinear:
-    """The layer in float32. It records the range of each of its inputs; the range always includes zero."""
+    """The layer in float32. It records the range of each of its inputs, `low` and `high` `[in]`; the range always
+    includes zero."""
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor) -> None:
-        self._pair = weight, bias
-        self._low = self._high = torch.zeros(weight.shape[1])
+        self.weight, self.bias = weight, bias
+        self.low = self.high = torch.zeros(weight.shape[1])
 
     def __call__(self, inputs: torch.Tensor) -> torch.Tensor:
-        self._low = torch.minimum(self._low, inputs.amin(dim=0))
-        self._high = torch.maximum(self._high, inputs.amax(dim=0))
-        return linear(inputs, *self._pair)
+        self.low = torch.minimum(self.low, inputs.amin(dim=0))
+        self.high = torch.maximum(self.high, inputs.amax(dim=0))
+        return linear(inputs, self.weight, self.bias)
 
-    def fixed(self) -> Int8Linear:
-        return Int8Linear(*self._pair, low=self._low, high=self._high)
+    @property
+    def middle(self) -> torch.Tensor:
+        """`[in]`: what inputs are measured from, so that one step serves inputs of different ranges."""
+        return (self.low + self.high) / 2
+
+    @property
+    def step(self) -> float:
+        """An input is clipped if its distance from its middle exceeds half the widest range, 255 steps."""
+        return max(float((self.high - self.low).max()) / STEPS, _TINY)

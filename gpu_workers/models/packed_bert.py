@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 from torch.nn.functional import embedding, gelu, layer_norm, linear, scaled_dot_product_attention
-
-from gpu_workers.models.int8_linear import RangedLinear
 
 # (ids `[sentences, length]`, mask `[sentences, length]`): sentences of one padded length
 Group = tuple[torch.Tensor, torch.Tensor]
@@ -27,12 +25,12 @@ LinearOf = Callable[[torch.Tensor, torch.Tensor], _Linear]  # weight and bias to
 
 
 @dataclass(frozen=True)
-class _Layer:
-    query_key_value: _Linear
-    attention_output: _Linear
+class Layer:
+    query_key_value: Any  # a `_Linear`, or what `linear_of` makes
+    attention_output: Any
     attention_norm: _Pair
-    intermediate: _Linear
-    output: _Linear
+    intermediate: Any
+    output: Any
     output_norm: _Pair
 
 
@@ -69,10 +67,10 @@ class PackedBert:
         def pair(name: str) -> _Pair:
             return weights[f"{name}.weight"], weights[f"{name}.bias"]
 
-        def layer(name: str) -> _Layer:
+        def layer(name: str) -> Layer:
             three = [pair(f"{name}.attention.self.{part}") for part in ("query", "key", "value")]
             together = torch.cat([weight for weight, _ in three]), torch.cat([bias for _, bias in three])
-            return _Layer(
+            return Layer(
                 query_key_value=linear_of(*together),
                 attention_output=linear_of(*pair(f"{name}.attention.output.dense")),
                 attention_norm=pair(f"{name}.attention.output.LayerNorm"),
@@ -84,11 +82,11 @@ class PackedBert:
         self._words = weights["embeddings.word_embeddings.weight"]
         self._positions = weights["embeddings.position_embeddings.weight"]
         self._type = weights["embeddings.token_type_embeddings.weight"][0]
-        self._norm = pair("embeddings.LayerNorm")
-        self._layers = [layer(f"encoder.layer.{i}") for i in range(config["num_hidden_layers"])]
+        self.norm = pair("embeddings.LayerNorm")
+        self.layers = [layer(f"encoder.layer.{i}") for i in range(config["num_hidden_layers"])]
         self._inner = len(weights["encoder.layer.0.intermediate.dense.bias"])
         self.heads = int(config["num_attention_heads"])
-        self._eps = float(config["layer_norm_eps"])
+        self.eps = float(config["layer_norm_eps"])
 
     @property
     def width(self) -> int:
@@ -113,47 +111,39 @@ class PackedBert:
         """The model cut after its first layer. It uses the kernels and shapes of every layer and takes much less
         time."""
         shallow = copy.copy(self)
-        shallow._layers = self._layers[:1]
+        shallow.layers = self.layers[:1]
         return shallow
-
-    def fix_ranges(self) -> None:
-        """Convert each `RangedLinear` to 8 bits, for the range that it has recorded."""
-
-        def fixed(layer: _Linear) -> _Linear:
-            return layer.fixed() if isinstance(layer, RangedLinear) else layer
-
-        self._layers = [
-            replace(
-                layer,
-                query_key_value=fixed(layer.query_key_value),
-                attention_output=fixed(layer.attention_output),
-                intermediate=fixed(layer.intermediate),
-                output=fixed(layer.output),
-            )
-            for layer in self._layers
-        ]
 
     def __call__(self, groups: Sequence[Group], added: torch.Tensor | None = None) -> list[torch.Tensor]:
         """Return the last hidden states of each group, `[sentences, length, d]`.
 
         `added`: `[tokens, d]`, added to the word embeddings of the concatenated tokens of all groups.
         """
+        hidden = self._normalised(self.embedded(groups, added), self.norm)
+        for layer in self.layers:
+            attended = self.attend(layer.query_key_value(hidden), groups)
+            hidden = self._normalised(layer.attention_output(attended) + hidden, layer.attention_norm)
+            wide = gelu(layer.intermediate(hidden))
+            hidden = self._normalised(layer.output(wide) + hidden, layer.output_norm)
+        return self.blocks(hidden, groups)
+
+    def embedded(self, groups: Sequence[Group], added: torch.Tensor | None) -> torch.Tensor:
+        """Return the sum of the embeddings of the concatenated tokens, `[tokens, d]`, before the first norm."""
         ids = torch.cat([ids.reshape(-1) for ids, _ in groups])
         positions = torch.cat([torch.arange(ids.shape[1]).repeat(len(ids)) for ids, _ in groups])
         hidden = embedding(ids, self._words) + self._type
         if added is not None:
             hidden = hidden + added
-        hidden = self._normalised(hidden + embedding(positions, self._positions), self._norm)
-        for layer in self._layers:
-            attended = self.attend(layer.query_key_value(hidden), groups)
-            hidden = self._normalised(layer.attention_output(attended) + hidden, layer.attention_norm)
-            wide = gelu(layer.intermediate(hidden))
-            hidden = self._normalised(layer.output(wide) + hidden, layer.output_norm)
+        return hidden + embedding(positions, self._positions)
+
+    @staticmethod
+    def blocks(hidden: torch.Tensor, groups: Sequence[Group]) -> list[torch.Tensor]:
+        """Return the rows of `[tokens, d]` that belong to each group, `[sentences, length, d]`."""
         blocks = torch.split(hidden, [ids.numel() for ids, _ in groups])
         return [block.view(*ids.shape, -1) for block, (ids, _) in zip(blocks, groups, strict=True)]
 
     def _normalised(self, hidden: torch.Tensor, norm: _Pair) -> torch.Tensor:
-        return layer_norm(hidden, hidden.shape[1:], *norm, eps=self._eps)
+        return layer_norm(hidden, hidden.shape[1:], *norm, eps=self.eps)
 
     def attend(self, packed: torch.Tensor, groups: Sequence[Group]) -> torch.Tensor:
         """Compute attention inside each sentence: queries, keys and values `[tokens, 3 d]` to `[tokens, d]`."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from pathlib import Path
 
 import torch
 from torch.nn.functional import embedding, linear
 
+from gpu_workers.models.int8_bert import Int8Bert
 from gpu_workers.models.int8_linear import RangedLinear
 from gpu_workers.models.packed_adapter import packed_adapter
-from gpu_workers.models.packed_bert import dense
+from gpu_workers.models.packed_bert import Group, PackedBert, dense
 
 # Fictitious texts of many kinds. The 8-bit layers take their ranges from these samples.
 SAMPLES = (
@@ -35,6 +37,9 @@ SAMPLES = (
 )
 
 
+_STEP = 8  # the padded length of a row is a multiple: the first use of a shape takes about 3 ms
+
+
 class PackedTagger:
     """Logits of the labels for every piece, equal to those of `TaggerNet` up to rounding. `info`: the adapter's
     metadata."""
@@ -43,12 +48,30 @@ class PackedTagger:
         """See `packed_adapter`. With `ranged`, the linear layers stay in float32 until `fix_ranges` is called."""
         loaded = packed_adapter("tagger", path, torch.float32 if ranged else dtype, RangedLinear if ranged else dense)
         self.info = loaded.info
-        self.fix_ranges = loaded.bert.fix_ranges
-        self._bert = loaded.bert
+        self._packed = loaded.bert
+        self._bert: PackedBert | Int8Bert = loaded.bert
         self._case = loaded.tensors["case"]
         self._head = loaded.tensors["head.weight"], loaded.tensors["head.bias"]
 
+    def fix_ranges(self) -> None:
+        """Convert the linear layers to 8 bits, for the ranges that they have recorded."""
+        self._bert = Int8Bert(self._packed)
+
     def __call__(self, ids: torch.Tensor, cases: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Map `ids`, `cases` int64 and `mask` `[rows, length]` to logits `[rows, length, labels]`."""
-        (states,) = self._bert([(ids, mask.bool())], embedding(cases.reshape(-1), self._case))
-        return linear(states, *self._head)
+        """Map `ids`, `cases` int64 and `mask` `[rows, length]` to logits `[rows, length, labels]`. Most of the padding
+        is not computed, and its logits are 0."""
+        lengths = [min(-(-int(size) // _STEP) * _STEP, ids.shape[1]) for size in mask.sum(dim=1)]
+        groups: list[Group] = []
+        added = []
+        first = 0
+        for length, rows in groupby(lengths):
+            own = slice(first, first := first + len(list(rows)))
+            groups.append((ids[own, :length], mask[own, :length].bool()))
+            added.append(embedding(cases[own, :length].reshape(-1), self._case))
+        blocks = self._bert(groups, torch.cat(added))
+        logits = torch.zeros((*ids.shape, len(self._head[1])), dtype=self._head[1].dtype)
+        first = 0
+        for block in blocks:
+            logits[first : first + len(block), : block.shape[1]] = linear(block, *self._head)
+            first += len(block)
+        return logits

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,7 +32,7 @@ FloatArray = npt.NDArray[np.float32]
 Forward = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 _MARK_MIN = 0.5  # the least probability of a punctuation mark that joins two words to one name
-_TOKENS_MAX = 512  # on a CPU: less padding, and the output of a layer stays in the cache
+_TOKENS_MAX = 256  # on a CPU: less padding, shares for several threads, and the output of a layer stays in the cache
 _TOKENS_MAX_GPU = 65_536
 _BRIDGE_MAX = 2
 _OVERLAP = 8  # the overlap is 1/8 of a window; twice as much found no more names and took a sixth longer
@@ -103,8 +105,10 @@ class EntityTagger:
         forward: Forward,
         device: torch.device,
         name: str,
+        threads: int = 1,
     ) -> None:
-        """Raises ValueError if the labels name no type, or lack `O`."""
+        """`threads`: that read batches side by side, each with one thread of torch. With 1, batches are read one after
+        another, with all threads of torch. Raises ValueError if the labels name no type, or lack `O`."""
         self._labels = [_label(label) for label in labels]
         self.types = tuple(sorted({label.type for label in self._labels if label.type}))
         if "O" not in labels or not self.types or any(kind.startswith("LABEL_") for kind in self.types):
@@ -113,6 +117,9 @@ class EntityTagger:
         self._vocabulary = vocabulary
         self._forward = forward
         self._device = device
+        self._pool: ThreadPoolExecutor | None = None
+        if threads > 1:
+            self._pool = ThreadPoolExecutor(threads, "tagger", initializer=partial(torch.set_num_threads, 1))
         self._tokens_max = _TOKENS_MAX_GPU if device.type == "cuda" else _TOKENS_MAX
         # Column t marks the labels of type t; the last column marks the labels of no type.
         kinds = [*self.types, None]
@@ -124,13 +131,22 @@ class EntityTagger:
 
         Raises: RuntimeError if the model gives a number that is not finite.
         """
+        return self.begin(documents)()
+
+    def begin(self, documents: Sequence[str]) -> Callable[[], list[list[Entity]]]:
+        """Begin to read the documents. Returns what waits for the result of `tag`, and has to be called. With one
+        thread, that does all the work."""
         encodings = self._vocabulary.tokenizer.encode_batch([*map(_readable, documents)], add_special_tokens=False)
         pieces = [pieces_of(text, item) for text, item in zip(documents, encodings, strict=True)]
         probabilities = self._probabilities(pieces)
-        return [
-            list(self._entities(text, own, rows))
-            for text, own, rows in zip(documents, pieces, probabilities, strict=True)
-        ]
+
+        def entities() -> list[list[Entity]]:
+            return [
+                list(self._entities(text, own, rows))
+                for text, own, rows in zip(documents, pieces, probabilities(), strict=True)
+            ]
+
+        return entities
 
     def reads_all(self, text: str) -> bool:
         """Whether every letter and digit of `text` is in some piece. A tokeniser may drop or misplace characters."""
@@ -140,26 +156,40 @@ class EntityTagger:
             read[start:end] = True
         return all(seen or not character.isalnum() for seen, character in zip(read, text, strict=True))
 
-    @torch.inference_mode()
-    def _probabilities(self, pieces: Sequence[Pieces]) -> list[FloatArray]:
-        """Return the probability of each label at each piece, `[pieces, labels]` for each document."""
+    def _probabilities(self, pieces: Sequence[Pieces]) -> Callable[[], list[FloatArray]]:
+        """Begin to read the pieces. Returns what waits for the probability of each label at each piece, `[pieces,
+        labels]` for each document."""
         size = self._vocabulary.window
         cut = [w for n, own in enumerate(pieces) for w in windows(n, len(own), size=size, overlap=size // _OVERLAP)]
-        out = [np.full((len(own), len(self._labels)), np.nan, dtype=np.float32) for own in pieces]
-        for numbers in batches([window.end - window.start + 2 for window in cut], self._tokens_max):
-            chosen = [cut[number] for number in numbers]
-            ids = [self._framed(pieces[w.document].ids[w.start : w.end]) for w in chosen]
-            cases = [np.pad(pieces[w.document].cases[w.start : w.end], 1) for w in chosen]
-            mask = padded([np.ones(len(row), dtype=np.int64) for row in ids], 0, self._device)
-            logits = self._forward(
-                padded(ids, self._vocabulary.pad, self._device), padded(cases, 0, self._device), mask
-            )
-            rows = torch.softmax(logits.float(), dim=-1).cpu().numpy()
-            for row, window in zip(rows, chosen, strict=True):
-                self._place(out[window.document], row, window)
-        if not all(np.isfinite(rows).all() for rows in out):
-            raise RuntimeError("the tagger gave a probability that is not finite")
-        return out
+        parts = [
+            [cut[number] for number in numbers]
+            for numbers in batches([window.end - window.start + 2 for window in cut], self._tokens_max)
+        ]
+        if self._pool is None:
+            results: Iterator[FloatArray] = (self._rows(pieces, chosen) for chosen in parts)
+        else:
+            results = self._pool.map(partial(self._rows, pieces), parts)
+
+        def wait() -> list[FloatArray]:
+            out = [np.full((len(own), len(self._labels)), np.nan, dtype=np.float32) for own in pieces]
+            for chosen, rows in zip(parts, results, strict=True):
+                for row, window in zip(rows, chosen, strict=True):
+                    self._place(out[window.document], row, window)
+            if not all(np.isfinite(rows).all() for rows in out):
+                raise RuntimeError("the tagger gave a probability that is not finite")
+            return out
+
+        return wait
+
+    @torch.inference_mode()
+    def _rows(self, pieces: Sequence[Pieces], chosen: Sequence[Window]) -> FloatArray:
+        """Return the probabilities in one batch of windows, `[windows, length, labels]`."""
+        ids = [self._framed(pieces[w.document].ids[w.start : w.end]) for w in chosen]
+        cases = [np.pad(pieces[w.document].cases[w.start : w.end], 1) for w in chosen]
+        mask = padded([np.ones(len(row), dtype=np.int64) for row in ids], 0, self._device)
+        logits = self._forward(padded(ids, self._vocabulary.pad, self._device), padded(cases, 0, self._device), mask)
+        rows: FloatArray = torch.softmax(logits.float(), dim=-1).cpu().numpy()
+        return rows
 
     def _framed(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         return np.concatenate([[self._vocabulary.start], ids, [self._vocabulary.end]])
@@ -269,7 +299,12 @@ def embedded_tagger(
             "tagger", lambda bert, info: TaggerNet(bert, len(info.labels)), path, device=own, dtype=dtype
         )
     tagger = EntityTagger(
-        vocabulary=embedded_vocabulary(), labels=info.labels, forward=forward, device=own, name="embedded"
+        vocabulary=embedded_vocabulary(),
+        labels=info.labels,
+        forward=forward,
+        device=own,
+        name="embedded",
+        threads=torch.get_num_threads() if own.type == "cpu" else 1,
     )
     if ranged:
         tagger.tag(SAMPLES)

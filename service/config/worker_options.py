@@ -31,7 +31,8 @@ def worker_pools(settings: Settings) -> dict[Role, WorkerPoolOptions]:
         role: WorkerPoolOptions(
             workers=workers,
             limits=queue_limits(settings),
-            batch_linger_ms=settings.batch_linger_ms,
+            # The sanitiser reads texts one by one or in small batches: a larger one takes as much longer.
+            batch_linger_ms=0.0 if role is Role.SANITIZE else settings.batch_linger_ms,
             batch_seconds_max=settings.request_timeout_s,
         )
         for role, workers in handler_factories(settings).items()

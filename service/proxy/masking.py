@@ -6,6 +6,7 @@ Guarantee: none beyond `core.text.reversible`. Nothing is kept but where the fin
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -27,6 +28,8 @@ from service.sanitize.policies import Policies
 from service.sanitize.reversible import NOTHING, Read, read_of
 from service.sanitize.schemas import Fill, SanitizeRequest, Terms, TextDocument
 from service.sanitize.service import SanitizeService
+
+_DOCUMENT = re.compile(r"documents\.(\d+)")
 
 
 class ConversationMasking:
@@ -153,26 +156,24 @@ class ConversationMasking:
         return await self._releases.results(caller, request, client_disconnected)
 
     def _tasks(self, tenant: str, terms: Terms, paths: Mapping[str, str]) -> list[Task]:
-        """The dry runs of some texts. Raises as `SanitizeService.prepare`, with the path of the text, and InvalidInput
-        for a type that is blocked and that no recogniser looks for."""
-        tasks: list[Task] = []
-        block = self._policies.proxied(terms.policy).block
-        for text, path in paths.items():
-            body = SanitizeRequest.model_construct(
-                _fields_set={"documents", "mask", "dry_run"},
-                documents=[TextDocument(text=text)],
-                **(dict(terms) | {"fill": Fill(), "dry_run": True}),
-            )
-            try:
-                _, (task,) = self._sanitize.prepare(tenant, body)
-            except InvalidInput as error:
-                if (error.field or "").startswith("documents"):
-                    error.field = path
-                raise
-            if not task.payload.policy.looks_for(block):
-                raise InvalidInput("A type that the policy blocks has no recogniser now.", field="policy")
-            tasks.append(replace(task, payload=replace(task.payload, explain=0)))
-        return tasks
+        """The dry runs of some texts, one for each. Raises as `SanitizeService.prepare`, with the path of the text, and
+        InvalidInput for a type that is blocked and that no recogniser looks for."""
+        if not paths:
+            return []
+        body = SanitizeRequest.model_construct(
+            _fields_set={"documents", "mask", "dry_run"},
+            documents=[TextDocument(text=text) for text in paths],
+            **(dict(terms) | {"fill": Fill(), "dry_run": True}),
+        )
+        try:
+            _, tasks = self._sanitize.prepare(tenant, body)
+        except InvalidInput as error:
+            if place := _DOCUMENT.match(error.field or ""):
+                error.field = list(paths.values())[int(place[1])]
+            raise
+        if not tasks[0].payload.policy.looks_for(self._policies.proxied(terms.policy).block):
+            raise InvalidInput("A type that the policy blocks has no recogniser now.", field="policy")
+        return [replace(task, payload=replace(task.payload, explain=0)) for task in tasks]
 
 
 def _write(fields: Sequence[Field], masked: Sequence[str]) -> None:

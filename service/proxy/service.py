@@ -21,6 +21,7 @@ import orjson
 
 from core.errors import InvalidInput
 from core.text.policy import SURROGATE
+from core.text.reversible.key_tree import KeyTree
 from core.text.reversible.mapping import Content
 from core.text.reversible.mapping import Mapping as Surrogates
 from service.config.settings import Settings
@@ -41,7 +42,7 @@ from service.sanitize.schemas import Fill, Terms
 from service.sanitize.service import SanitizeService
 
 NO_GUARANTEE: Mapping[str, str] = MappingProxyType({"Privacy-Guarantee": "none"})
-NOTHING_MASKED = Surrogates(Content((), "en"), {})
+NOTHING_MASKED = Surrogates(Content((), "en"), KeyTree({}))
 _BACKGROUND = "background"
 
 

@@ -11,7 +11,7 @@ from core.text.formats import options
 from core.text.formats.builder import FormatLimits
 from core.text.formats.form import Form
 from core.text.formats.paths import RULES_MAX
-from core.text.formats.registry import parse
+from core.text.formats.registry import TEXT, parse
 from service.config.settings import Settings
 from service.http.choices import Attachments, Delimiter, HeaderRow, HiddenText, ValueAction
 from service.http.strict import AtMost, Strict
@@ -109,6 +109,8 @@ def form_of(
     Raises InvalidInput, whose field begins with `field`, for a document that is not in its format, and for an option
     that cannot be used.
     """
+    if format_name == TEXT and chosen is None:
+        return None
     limits = FormatLimits(
         values_max=settings.format_values_max,
         depth_max=settings.format_depth_max,

@@ -15,6 +15,7 @@ from itertools import accumulate
 
 from core.errors import TaskFailed
 from core.text.reversible.draws import Value, Words, markers, surrogates
+from core.text.reversible.encodings import is_in_entities
 from core.text.reversible.form import WHOLE, Form
 from core.text.reversible.forms import PERSON, mapping_of, name_parts
 from core.text.reversible.lexing import as_read
@@ -116,7 +117,7 @@ class _Masking:
         return values
 
     def _places(self) -> list[list[Place]]:
-        values = self._extra | _as_read(self._values() | self._given | self._known) | self._known
+        values = self._extra | _as_read(self._values() | self._given, self._known) | self._known
         tree = writings(values.values(), self._language)
         found = [places_of(source, own, tree) for source, own in zip(self._sources, self._regions, strict=True)]
         return [[place.as_one_of(values) for place in own] for own in found]
@@ -218,13 +219,17 @@ class _Masking:
         return True
 
 
-def _as_read(values: dict[str, Value]) -> dict[str, Value]:
-    """Return the values without those that are another one with escapes: `M&uuml;ller` where there is `Müller`."""
-    return {
-        original: value
-        for original, value in values.items()
-        if (plain := as_read(original)) == original or plain not in values
-    }
+def _as_read(values: dict[str, Value], known: dict[str, Value]) -> dict[str, Value]:
+    """Return the values without those that are another one with escapes: `M&uuml;ller` where there is `Müller`. Letters
+    that are entities of HTML are read in any case, since a surrogate is written with them, too."""
+    found: dict[str, Value] = {}
+    for original, value in values.items():
+        plain = as_read(original)
+        if plain != original and original not in known and is_in_entities(original):
+            found.setdefault(plain, Value(value.type, plain))
+        elif plain == original or not (plain in values or plain in known):
+            found[original] = value
+    return found
 
 
 def _filled(text: str, places: Sequence[Place], chosen: dict[str, str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 A surrogate is a keyed function of its type and original (`core.text.surrogates`). It is drawn again if it could not be
 restored without doubt: if it, or a part that is restored alone, is a frequent word, stands in a text of the
-conversation, or belongs to another original.
+conversation, or belongs to another original. The surrogate of a name has no word that is an original, however short.
 """
 
 from __future__ import annotations
@@ -68,21 +68,24 @@ class _Owners:
         self._folded: dict[str, str] = {}
         self._numbers: dict[str, str] = {}
 
-    def allow(self, value: Value, surrogate: str, parts: Sequence[tuple[str, str]]) -> bool:
+    def allow(self, value: Value, surrogate: str, folded: Sequence[tuple[str, str]]) -> bool:
+        """`folded`: the pairs of value and surrogate, and of their parts, as `_folded_pairs` gives them."""
         if self._exact.get(surrogate, value.original) != value.original:
             return False
-        pairs = [(value.original, surrogate), *parts]
-        if any(self._folded.get(_folded(new), _folded(own)) != _folded(own) for own, new in pairs):
+        if any(self._folded.get(new, own) != own for own, new in folded):
             return False
         own = identity(value.type, value.original)
         return value.type not in NUMBERS or self._numbers.get(_bare(surrogate), own) == own
 
-    def add(self, value: Value, surrogate: str, parts: Sequence[tuple[str, str]]) -> None:
+    def add(self, value: Value, surrogate: str, folded: Sequence[tuple[str, str]]) -> None:
         self._exact[surrogate] = value.original
-        for own, new in ((value.original, surrogate), *parts):
-            self._folded[_folded(new)] = _folded(own)
+        self._folded |= {new: own for own, new in folded}
         if value.type in NUMBERS:
             self._numbers[_bare(surrogate)] = identity(value.type, value.original)
+
+
+def _folded_pairs(value: Value, surrogate: str, parts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [(_folded(own), _folded(new)) for own, new in ((value.original, surrogate), *parts)]
 
 
 def _folded(text: str) -> str:
@@ -119,7 +122,7 @@ def surrogates(
     terms = _terms(together, frozenset(strings), key, language, known, unfit)
     owners = _Owners()
     for value, surrogate in fixed.items():
-        owners.add(value, surrogate, _parts(value, surrogate))
+        owners.add(value, surrogate, _folded_pairs(value, surrogate, _parts(value, surrogate)))
     chosen: dict[str, str] = {}
     for value in values:
         repeats = known.equal_to if value.type in DATES else known.repeated_by
@@ -132,16 +135,17 @@ def surrogates(
             if (
                 _well_formed(candidate)
                 and not repeats(candidate)
+                and not (value.type in _WORDS and strings.intersection(folded_words(candidate)))
                 and not unfit(candidate)
                 and not any(unfit(part) for _, part in parts)
                 and (value.original, candidate) not in banned
                 and candidate not in blocked
-                and owners.allow(value, candidate, parts)
+                and owners.allow(value, candidate, folded := _folded_pairs(value, candidate, parts))
             ):
                 break
         else:
             raise TaskFailed(reason="no-surrogate")
-        owners.add(value, candidate, parts)
+        owners.add(value, candidate, folded)
         chosen[value.original] = candidate
     return chosen
 

@@ -2,12 +2,16 @@
 
 The encoding is read from the escapes and the white space of the text: `Maria%20Weber` is in percent encoding, with a
 space as `%20`. Characters that the text writes without an escape are written so in the replacement.
+
+HTML writes the letters outside of ASCII by name (`Sch&ouml;ne`), in decimal (`&#246;`) or in hexadecimal (`&#xf6;`). A
+replacement has them in the same way. If it has none, its first letter is written as an entity that tells the way:
+`&#87;eber` by name, `&#087;eber` in decimal, `&#x57;eber` in hexadecimal.
 """
 
 from __future__ import annotations
 
-import html
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from html.entities import codepoint2name
 from urllib.parse import quote
 
 import regex  # type: ignore[import-untyped]
@@ -35,6 +39,9 @@ def encoded_as(raw: str, written: str, replacement: str) -> str:
     else:
         spaces = [_same_space(own, new, encode) for own in spaces]
     encoded = [encode(piece) for piece in pieces]
+    way = None if plus or any(map(_is_wide, replacement)) else _way(raw, found)
+    if way and all(escape.kind == HTML for escape in found):
+        encoded = list(_with_marked_letter(encoded, pieces, way))
     return encoded[0] + "".join(space + piece for space, piece in zip(spaces, encoded[1:], strict=True))
 
 
@@ -90,17 +97,79 @@ def _percent(text: str, raw: str, literal: frozenset[str]) -> str:
     return _HEX.sub(lambda code: code.group().lower(), encoded) if codes != codes.upper() else encoded
 
 
+def is_in_entities(text: str) -> bool:
+    """Whether a text writes letters outside of ASCII as entities of HTML, and has no other escapes."""
+    found = escapes(text)
+    return all(escape.kind == HTML for escape in found) and any(map(_is_wide, (escape.plain for escape in found)))
+
+
+def _is_wide(char: str) -> bool:
+    return char.isalnum() and not char.isascii()
+
+
 def _entities(text: str, raw: str, literal: frozenset[str], found: list[Escape]) -> str:
     own = {escape.plain: raw[escape.start : escape.end] for escape in found}
-    wide = any(char.isalnum() and not char.isascii() for char in own)
+    way = _way(raw, found)
 
     def entity(char: str) -> str:
-        if char in own:
+        if char in own and not (char.isascii() and char.isalnum()):
             return own[char]
         if char in _NAMED:
             return char if char in literal and char != "&" else _NAMED[char]
         if char == "'":
             return char if char in literal else "&#39;"
-        return html.escape(char) if char.isascii() or not wide else f"&#{ord(char)};"
+        return way(char) if way and _is_wide(char) else char
 
     return "".join(map(entity, text))
+
+
+def _with_marked_letter(encoded: list[str], pieces: list[str], way: Callable[[str], str]) -> Iterator[str]:
+    """Yield the pieces in entities, with the first letter of ASCII as one that tells how others are written."""
+    marked = False
+    for done, piece in zip(encoded, pieces, strict=True):
+        if not marked and piece[:1].isascii() and piece[:1].isalpha():
+            marked = True
+            yield _telling(way, piece[0]) + done[1:]
+        else:
+            yield done
+
+
+def _by_name(char: str) -> str:
+    name = codepoint2name.get(ord(char))
+    return f"&{name};" if name else _in_decimal(char)
+
+
+def _in_decimal(char: str) -> str:
+    return f"&#{ord(char)};"
+
+
+def _in_hexadecimal(char: str) -> str:
+    return f"&#x{ord(char):x};"
+
+
+def _in_hexadecimal_capitals(char: str) -> str:
+    return f"&#x{ord(char):X};"
+
+
+_WAYS: dict[Callable[[str], str], str] = {
+    _in_decimal: "&#0{:d};",
+    _by_name: "&#{:d};",
+    _in_hexadecimal: "&#x{:x};",
+    _in_hexadecimal_capitals: "&#x0{:x};",
+}
+
+
+def _telling(way: Callable[[str], str], letter: str) -> str:
+    """Write a letter of ASCII as an entity that tells how letters outside of ASCII are written."""
+    return _WAYS[way].format(ord(letter))
+
+
+def _way(raw: str, found: list[Escape]) -> Callable[[str], str] | None:
+    """Return how `raw` writes letters outside of ASCII; None if it writes no letter or digit as an entity."""
+    for escape in found:
+        char, written = escape.plain, raw[escape.start : escape.end]
+        if escape.kind == HTML and char.isalnum() and char.isascii():
+            return next((way for way in _WAYS if _telling(way, char) == written), _in_decimal)
+        if escape.kind == HTML and char.isalnum():
+            return next((way for way in _WAYS if way(char) == written), _by_name)
+    return None

@@ -14,6 +14,7 @@ import regex  # type: ignore[import-untyped]
 from core.text.reversible.form import BARE, CASE, INFLECTION, PART, PART_CASE, WHOLE, Form
 from core.text.reversible.frequent import is_ordinary
 from core.text.reversible.inflection import inflected, same_form
+from core.text.reversible.key_tree import KeyTree
 from core.text.reversible.mapping import Content, Mapping
 from core.text.surrogates.name_words import PARTICLES
 from core.text.surrogates.shape import alphanumerics
@@ -25,6 +26,7 @@ BARE_DIGITS_MIN = 7
 
 _JOINTS = "-_."
 _SEPARATOR = regex.compile(r"[\s\-‐‑]+")
+_LETTERS = regex.compile(r"\p{L}[\p{L}\p{M}]*")
 _EDGES = regex.compile(r"^[^\p{L}\p{M}]+|[^\p{L}\p{M}]+$")
 
 
@@ -42,7 +44,7 @@ def mapping_of(content: Content) -> Mapping:
             elif form.rank == known.rank and form.other != known.other:
                 unclear.add(form.written)
     kept = {key: form for key, form in found.items() if key not in unclear and key not in content.blocked}
-    return Mapping(content, kept)
+    return Mapping(content, KeyTree(kept))
 
 
 def _capital(text: str) -> str:
@@ -50,7 +52,7 @@ def _capital(text: str) -> str:
 
 
 def _title(text: str) -> str:
-    return str(regex.sub(r"\p{L}[\p{L}\p{M}]*", lambda word: word.group()[:1].upper() + word.group()[1:].lower(), text))
+    return str(_LETTERS.sub(lambda word: word.group()[:1].upper() + word.group()[1:].lower(), text))
 
 
 def letter_cases(type_: str, value: str) -> Iterator[tuple[str, Callable[[str], str]]]:

@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping as AbstractMapping
-from functools import cached_property
 from typing import Any, Literal, NamedTuple, Self, overload
 
-from core.text.reversible.form import Form
 from core.text.reversible.json_restorer import JsonRestorer
 from core.text.reversible.key_tree import KeyTree
 from core.text.reversible.lexing import Lexed
@@ -58,24 +55,21 @@ class Content(NamedTuple):
 
 
 class Mapping:
-    """`keys`: each form of each surrogate that is restored, by how it is written."""
+    """`tree`: finds each form of each surrogate that is restored. It is sent with the mapping, since it takes as long
+    to make as a large conversation to read."""
 
-    def __init__(self, content: Content, keys: AbstractMapping[str, Form]) -> None:
+    def __init__(self, content: Content, tree: KeyTree) -> None:
         self.content = content
-        self._keys = keys
+        self.tree = tree
 
     def __repr__(self) -> str:
         return f"Mapping({len(self)} values)"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Mapping, (self.content, self._keys)
+        return Mapping, (self.content, self.tree)
 
     def __len__(self) -> int:
         return len(self.content.pairs)
-
-    @cached_property
-    def tree(self) -> KeyTree:
-        return KeyTree(self._keys)
 
     def restore(self, text: str, lexed: Lexed | None = None) -> str:
         """Return a whole text with the originals of the surrogates in it. `lexed`: the text, if it has been read

@@ -42,7 +42,7 @@ def longer(draw: Draw) -> str:
 
 
 def alphanumerics(text: str) -> str:
-    return "".join(char for char in text if char.isalnum())
+    return text if text.isalnum() else "".join(filter(str.isalnum, text))
 
 
 def laid_out(original: str, fresh: Iterable[str]) -> str:

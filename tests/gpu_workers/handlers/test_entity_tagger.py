@@ -64,18 +64,23 @@ def test_a_bundled_tagger_that_misses_names_does_not_become_ready(monkeypatch: p
         finder.check()
 
 
+@pytest.mark.parametrize("later", [False, True])
 def test_a_failure_takes_no_neighbours_along_and_says_nothing(
-    sanitiser: Sanitiser, monkeypatch: pytest.MonkeyPatch
+    sanitiser: Sanitiser, monkeypatch: pytest.MonkeyPatch, later: bool
 ) -> None:
+    """At once, as of the tokeniser, or `later`, as of the network."""
     tagger = sanitiser._names._tagger  # type: ignore[union-attr]
-    tag = tagger.tag
+    begin = tagger.begin
 
     def fail(documents: list[str]) -> object:
-        if any(SECRET in text for text in documents):
+        def raises() -> object:
             raise ValueError(documents)
-        return tag(documents)
 
-    monkeypatch.setattr(tagger, "tag", fail)
+        if any(SECRET in text for text in documents):
+            return raises if later else raises()
+        return begin(documents)
+
+    monkeypatch.setattr(tagger, "begin", fail)
     texts = ("Tom O'Brien left.", f"{SECRET} left.", "Nobody left Lisbon.")
     first, second, third = sanitiser.run([SanitizeTask(text, NAMES) for text in texts])
 
@@ -91,8 +96,8 @@ def test_a_failure_takes_no_neighbours_along_and_says_nothing(
 def test_only_documents_that_ask_for_names_are_read(sanitiser: Sanitiser, monkeypatch: pytest.MonkeyPatch) -> None:
     tagger = sanitiser._names._tagger  # type: ignore[union-attr]
     read: list[str] = []
-    tag = tagger.tag
-    monkeypatch.setattr(tagger, "tag", lambda documents: read.extend(documents) or tag(documents))
+    begin = tagger.begin
+    monkeypatch.setattr(tagger, "begin", lambda documents: read.extend(documents) or begin(documents))
     everything = MaskPolicy(techniques=("entity", "all"), entities=("PERSON",))
     sanitiser.run(
         [
@@ -120,7 +125,7 @@ def test_no_text_is_read_for_names_of_which_no_word_stays(
     def read(_finder: NameFinder, texts: object) -> list[object]:
         raise AssertionError(texts)
 
-    monkeypatch.setattr(NameFinder, "find", read)
+    monkeypatch.setattr(NameFinder, "begin", read)
     whole = MaskPolicy(techniques=("all", "entity"), entities=("PERSON",))
     task = SanitizeTask(f"Ask {SECRET}.", whole, "metric_dp", epsilon_nano=10**9)
     assert isinstance(sanitiser.run([task])[0], Sanitised)

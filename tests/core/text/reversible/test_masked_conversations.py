@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 
@@ -41,7 +42,8 @@ _SNIPPETS = st.sampled_from(
      "\\_", "_", " ", "\n", "\r\n", "  ", "+", "4111 1111 1111 1111", "4111-1111-1111-1111", "+49 30 1234567", "王伟",
      "さん", "[PERSON_1]", "[person_2]", "PERSON_1", "a@b.de", ".", ",", "'s", "s", "é", "e\u0301", "\u0301", "ß",
      "STRASSE", "Straße", "İ", "ﬁ", "12", "3 May 2021", "van", "der", "Herr", "\u00a0", "&", "%", "\U0001f600",
-     "Ａｎｎａ", "𝐊owalska", "anna-kowalska", "ANNA_KOWALSKA", "%41nna"]
+     "Ａｎｎａ", "𝐊owalska", "anna-kowalska", "ANNA_KOWALSKA", "%41nna", "&Ａ", "&ouml;",
+     "&#246;", "&#xF6;", "&#65;", "Ren&eacute;"]
 )  # fmt: skip
 _TEXTS = st.lists(st.one_of(_SNIPPETS, st.text(max_size=3)), max_size=14).map("".join)
 _TYPES = st.sampled_from([*ENTITIES, "WORD", "PROJECT"])
@@ -246,3 +248,37 @@ def test_a_find_over_a_line_break_is_two_values() -> None:
     key = "-----BEGIN KEY-----\nabc\n-----END KEY-----"
     kept = mask_conversation([key], [[Region(0, len(key), "SECRET")]], key=b"k" * 32, language="en")
     assert [pair.original for pair in kept.mapping.content.pairs] == [key]
+
+
+@pytest.mark.parametrize(
+    ("written", "language"),
+    [
+        ("Dieter Sch&ouml;ne", "de"),
+        ("Dieter Sch&#246;ne", "de"),
+        ("Dieter Sch&#xf6;ne", "en"),
+        ("Dieter Sch&#xF6;ne", "fr"),
+        ("Ren&eacute; M&uuml;ller", "es"),
+        ("&Eacute;lise Martin-N&uacute;&ntilde;ez", "pl"),
+    ],
+)
+def test_letters_in_entities_come_back_so_in_their_place_and_plain_elsewhere(written: str, language: str) -> None:
+    plain = html.unescape(written)
+    texts = (f"<td>{written}</td> <p>{written} &amp; R&amp;D</p>", f"Ask {plain}.")
+    for text in (texts[:1], texts):
+        done = masked(*text, values=((written, "PERSON"),), language=language)
+        assert [pair.original for pair in done.mapping.content.pairs] == [plain]
+        surrogate = done.mapping.content.pairs[0].surrogate
+        assert all(html.unescape(each).count(surrogate) for each in done.texts)
+        assert done.mapping.restore(f"<td>{surrogate}</td> {surrogate.upper()}") == f"<td>{plain}</td> {plain.upper()}"
+
+
+def test_entities_that_no_surrogate_can_carry_come_back_as_they_were() -> None:
+    for written in ("We&#98;er", "Ren&eacute; Müller", "&lstrok;ukasz", "Sch&#0246;ne", "Sch&#X00F6;ne", "A&#x308;nna"):
+        masked(f"<b>{written}</b> and {html.unescape(written)}.", values=((written, "PERSON"),))
+
+
+def test_no_name_has_a_word_that_is_an_original() -> None:
+    towns = [(f"São {letter}{letter.lower()}nda", "LOCATION") for letter in "BCDFGLMNPRSTV"]
+    text = "De São a São: " + "; ".join(town for town, _ in towns)
+    done = masked(text, values=(*towns, ("São", "LOCATION")), language="pt")
+    assert not re.search(r"\bSão\b", done.texts[0])
