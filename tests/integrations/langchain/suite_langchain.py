@@ -19,7 +19,7 @@ from langchain_tests.unit_tests import EmbeddingsUnitTests
 from pydantic import BaseModel
 from suite_kit import LETTER, REVIEWS, URL, new_tenant, shown, spent
 
-from privacy_gateway_client import AsyncGateway, BudgetExhausted, Gateway, Release
+from privacy_gateway_client import AsyncGateway, BudgetExhausted, ConnectionLost, Gateway, Release, Retry
 from privacy_gateway_client.integrations.langchain import DocumentSanitizer, PrivateEmbeddings, Reversible
 
 
@@ -191,6 +191,7 @@ def test_a_conversation_with_tools_leaves_masked(gateway: Gateway) -> None:
     assert Reversible(gateway, model).invoke(history).content == "Maria Keller has it."
     assert not shown(str(model.seen))
     assert [message.type for message in model.seen] == ["human", "ai", "tool"]
+    assert model.seen[0].name is None
     assert model.seen[1].tool_calls[0]["name"] == "find"
 
 
@@ -217,6 +218,14 @@ def test_what_cannot_be_masked_is_refused(gateway: Gateway) -> None:
         with pytest.raises(TypeError) as error:
             Reversible(gateway, model).invoke(refused)
         assert "maria" not in str(error.value).casefold()
+    assert not model.seen
+
+
+def test_a_model_is_not_called_without_the_gateway() -> None:
+    model = EchoModel(seen=[])
+    nowhere = Gateway("http://127.0.0.1:9", "pgw_none", retry=Retry(attempts=1))
+    with nowhere, pytest.raises(ConnectionLost):
+        Reversible(nowhere, model).invoke(LETTER)
     assert not model.seen
 
 
