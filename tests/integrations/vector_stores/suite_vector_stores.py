@@ -49,8 +49,7 @@ def test_recall_of_private_vectors(
     def found(name: str, vectors: Any, *, centred: bool) -> list[list[int]]:
         centre = vectors.mean(axis=0) if centred else np.zeros(vectors.shape[1], np.float32)
         recipe["index"](name, vectors - centre, "{}" if store == "sqlite-vec" else [{}] * len(vectors))
-        own = queries.mean(axis=0) if centred else 0
-        return [recipe["nearest"](name, query - own, NEAREST) for query in queries]
+        return [recipe["nearest"](name, query - centre, NEAREST) for query in queries]
 
     queries, clean = np.split(corpus["vectors"], [QUERIES])
     topics = corpus["topics"]
