@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from datetime import date
 from typing import Any, ClassVar
 
 import pytest
@@ -205,10 +206,18 @@ def test_pairs_of_roles_and_texts_are_messages(gateway: Gateway) -> None:
 def test_structured_output_is_restored(gateway: Gateway) -> None:
     class Person(BaseModel):
         name: str
-        age: int
+        born: date
 
-    named = RunnableLambda(lambda text: Person(name=text.removeprefix("I am "), age=40))
-    assert Reversible(gateway, named).invoke("I am Maria Keller") == Person(name="Maria Keller", age=40)
+    class Family(BaseModel):
+        people: list[Person]
+        named: tuple[str, int]
+
+    def read(text: str) -> Family:
+        name = text.removeprefix("I am ")
+        return Family(people=[Person(name=name, born=date(1984, 5, 3))], named=(name, 1))
+
+    answer = Reversible(gateway, RunnableLambda(read)).invoke("I am Maria Keller")
+    assert answer == Family(people=[Person(name="Maria Keller", born=date(1984, 5, 3))], named=("Maria Keller", 1))
 
 
 def test_what_cannot_be_masked_is_refused(gateway: Gateway) -> None:
