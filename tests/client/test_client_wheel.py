@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -38,6 +39,21 @@ def test_the_first_example_has_six_lines_at_most_and_stands_in_the_guide() -> No
     example = re.findall(r"```python\n(.*?)```", (ROOT / "client/README.md").read_text(), re.DOTALL)[0]
     assert len(example.strip().splitlines()) <= 6
     assert example in (ROOT / "docs/guide/python-client.md").read_text()
+
+
+def test_every_integration_has_an_extra_and_its_tested_version_in_the_guide() -> None:
+    extras = tomllib.loads((ROOT / "client/pyproject.toml").read_text())["project"]["optional-dependencies"]
+    guide = (ROOT / "docs/guide/integrations.md").read_text()
+    named = {
+        extra
+        for path in (SOURCE / "integrations").glob("*.py")
+        for extra in re.findall(r"pip install privacy-gateway-client\[(.+?)\]", path.read_text())
+    }
+    assert named == extras.keys() - {"numpy", "cache", "progress"}
+    assert all(f"| `{extra}` |" in guide for extra in named)
+    for path in (ROOT / "tests/integrations").glob("*/requirements.txt"):
+        for version in re.findall(r"==(\S+)", path.read_text()):
+            assert f" {version}" in guide, f"{path.parent.name}: {version}"
 
 
 @pytest.mark.slow("installation")

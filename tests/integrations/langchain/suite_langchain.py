@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from datetime import date
 from typing import Any, ClassVar
 
 import pytest
@@ -19,7 +20,7 @@ from langchain_tests.unit_tests import EmbeddingsUnitTests
 from pydantic import BaseModel
 from suite_kit import LETTER, REVIEWS, URL, new_tenant, shown, spent
 
-from privacy_gateway_client import AsyncGateway, BudgetExhausted, Gateway, Release
+from privacy_gateway_client import AsyncGateway, BudgetExhausted, ConnectionLost, Gateway, Release, Retry
 from privacy_gateway_client.integrations.langchain import DocumentSanitizer, PrivateEmbeddings, Reversible
 
 
@@ -191,6 +192,7 @@ def test_a_conversation_with_tools_leaves_masked(gateway: Gateway) -> None:
     assert Reversible(gateway, model).invoke(history).content == "Maria Keller has it."
     assert not shown(str(model.seen))
     assert [message.type for message in model.seen] == ["human", "ai", "tool"]
+    assert model.seen[0].name is None
     assert model.seen[1].tool_calls[0]["name"] == "find"
 
 
@@ -204,10 +206,18 @@ def test_pairs_of_roles_and_texts_are_messages(gateway: Gateway) -> None:
 def test_structured_output_is_restored(gateway: Gateway) -> None:
     class Person(BaseModel):
         name: str
-        age: int
+        born: date
 
-    named = RunnableLambda(lambda text: Person(name=text.removeprefix("I am "), age=40))
-    assert Reversible(gateway, named).invoke("I am Maria Keller") == Person(name="Maria Keller", age=40)
+    class Family(BaseModel):
+        people: list[Person]
+        named: tuple[str, int]
+
+    def read(text: str) -> Family:
+        name = text.removeprefix("I am ")
+        return Family(people=[Person(name=name, born=date(1984, 5, 3))], named=(name, 1))
+
+    answer = Reversible(gateway, RunnableLambda(read)).invoke("I am Maria Keller")
+    assert answer == Family(people=[Person(name="Maria Keller", born=date(1984, 5, 3))], named=("Maria Keller", 1))
 
 
 def test_what_cannot_be_masked_is_refused(gateway: Gateway) -> None:
@@ -217,6 +227,14 @@ def test_what_cannot_be_masked_is_refused(gateway: Gateway) -> None:
         with pytest.raises(TypeError) as error:
             Reversible(gateway, model).invoke(refused)
         assert "maria" not in str(error.value).casefold()
+    assert not model.seen
+
+
+def test_a_model_is_not_called_without_the_gateway() -> None:
+    model = EchoModel(seen=[])
+    nowhere = Gateway("http://127.0.0.1:9", "pgw_none", retry=Retry(attempts=1))
+    with nowhere, pytest.raises(ConnectionLost):
+        Reversible(nowhere, model).invoke(LETTER)
     assert not model.seen
 
 

@@ -31,34 +31,38 @@ API_KEY = "PRIVACY_GATEWAY_API_KEY"
 
 
 class _Client:
-    """A client that is made with its first use. Its parameters are those that a component is written to a file with."""
+    """A client that is made with its first use. parameters: what the written form of a component has of it."""
 
     def __init__(self, url: str, api_key: Secret, cache_file: str | None, cache_key_file: str | None) -> None:
         if (cache_file is None) != (cache_key_file is None):
             raise ValueError("a cache has both a file and a file with its key")
-        self.parameters = {
-            "url": url,
-            "api_key": api_key,
-            "cache_file": cache_file,
-            "cache_key_file": cache_key_file,
-        }
+        self._url, self._api_key, self._cache_file, self._cache_key_file = url, api_key, cache_file, cache_key_file
         self._gateway: Gateway | None = None
+        self._cache: Cache | None = None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {
+            "url": self._url,
+            "api_key": self._api_key,
+            "cache_file": self._cache_file,
+            "cache_key_file": self._cache_key_file,
+        }
 
     @property
     def gateway(self) -> Gateway:
         if self._gateway is None:
-            cache, key = self.parameters["cache_file"], self.parameters["cache_key_file"]
-            self._gateway = Gateway(
-                self.parameters["url"],
-                self.parameters["api_key"].resolve_value(),
-                cache=Cache(cache, new_cache_key(key)) if cache is not None and key is not None else None,
-            )
+            if self._cache_file is not None and self._cache_key_file is not None:
+                self._cache = Cache(self._cache_file, new_cache_key(self._cache_key_file))
+            self._gateway = Gateway(self._url, self._api_key.resolve_value() or "", cache=self._cache)
         return self._gateway
 
     def close(self) -> None:
         if self._gateway is not None:
             self._gateway.close()
-            self._gateway = None
+        if self._cache is not None:
+            self._cache.close()
+        self._gateway = self._cache = None
 
 
 @component
@@ -100,7 +104,7 @@ class PrivateDocumentEmbedder:
     def run(self, documents: list[Document]) -> dict[str, Any]:
         """meta: `releases`, each with its facts, the number of documents, and the epsilon that is left."""
         filled = [index for index, document in enumerate(documents) if (document.content or "").strip()]
-        result = self._embedder.embed(self._client.gateway, [documents[index].content for index in filled])
+        result = self._embedder.embed(self._client.gateway, [documents[index].content or "" for index in filled])
         made = list(documents)
         for index, vector, facts in zip(filled, lists_of(result), facts_of(result), strict=True):
             made[index] = replace(documents[index], embedding=vector, meta=documents[index].meta | facts)

@@ -55,11 +55,13 @@ def _changed(value: Any, change: Change, strict: bool) -> Any:
     if isinstance(value, (list, tuple)):
         if value and all(_is_message(one) for one in value):
             value = convert_to_messages(value)
-        return [_changed(one, change, strict) for one in value]
+        made = [_changed(one, change, strict) for one in value]
+        return tuple(made) if isinstance(value, tuple) else made
     if isinstance(value, Mapping):
         return {key: _changed(one, change, strict) for key, one in value.items()}
     if isinstance(value, BaseModel):
-        return type(value).model_validate(_changed(value.model_dump(), change, strict))
+        members = {name: _changed(getattr(value, name), change, strict) for name in type(value).model_fields}
+        return value.model_copy(update=members)  # without a validation, whose errors would show texts
     if strict:
         raise TypeError(f"a value of the type {type(value).__name__} cannot be masked")
     return value
