@@ -10,6 +10,7 @@ Cost: linear in the text, and one check for each form that a number fits.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from typing import NamedTuple
 import regex  # type: ignore[import-untyped]
 
 from core.text.anchors import Anchors
-from core.text.recogniser import Hit, Scan, context_of, matches, stands_near
+from core.text.recogniser import Hit, Scan, context_of, stands_near
 
 ALONE_SCORE = 0.6
 NEAR_SCORE = 0.55
@@ -27,7 +28,7 @@ _PLAIN = {ord(char): " " for char in "\u00a0\u2007\u2009\u202f"} | {
     ord(char): "-" for char in "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
 }
 _SHAPE = {ord(char): "9" for char in _DIGITS} | {ord(char): "A" for char in _LETTERS}
-_RUN = regex.compile(r"(?<!\d)(?<!\d[.,/-])[0-9]++")
+_RUN = re.compile(r"[0-9](?<!\d\d)(?<!\d[.,/-][0-9])[0-9]*")  # not after a digit, nor after one with a mark
 _LETTERS_BEFORE = regex.compile(r"(?r)(?<![\w])[A-Za-z]{1,4}[ -]?\Z")
 _GOES_ON = regex.compile(r"[\w@]|[-./,:][A-Za-z0-9]")
 _HEAD_CHARS = 4
@@ -120,7 +121,7 @@ def number_scan(rows: Sequence[Number], words: Sequence[str]) -> Scan:
 
 def _starts(text: str) -> Iterator[int]:
     """Yield where a number may start: at a run of digits, and at up to four letters before it."""
-    for run in matches(_RUN, text):
+    for run in _RUN.finditer(text):
         start = run.start()
         if letters := _LETTERS_BEFORE.search(text, max(0, start - _HEAD_CHARS - 2), start):
             yield letters.start()

@@ -27,6 +27,8 @@ class Case(IntEnum):
 
 def case_of(word: str) -> Case:
     """The class of one word, as split by the pre-tokeniser."""
+    if word.isalpha() and word.islower():
+        return Case.LOWER
     if any(character.isdigit() for character in word):
         return Case.DIGITS
     if not any(character.isalpha() for character in word):

@@ -133,11 +133,14 @@ class ProxyService:
         if is_priced(terms):
             if _BACKGROUND in dialect.kept_by_upstream(body):
                 raise InvalidInput("An answer in the background cannot be fetched.", field=_BACKGROUND)
+            await self._check_owner(tenant, upstream, dialect, body, vault=proxied.vault)
             fields = self._fields(tenant, terms, slots)
+            kept = Kept(_conversation_key(key, seed), NOTHING_MASKED.content)
+            keeping = await self._keeping(tenant, upstream, dialect, body, kept) if proxied.vault else None
             take_call(upstream)
             headers = await self._priced.fill(payer, terms, fields, client_disconnected)
             filled = Outgoing(dialect, upstream, _sent(body, model), NOTHING_MASKED, streams, structured, terms.policy)
-            return replace(filled, headers=headers, charged=True, pseudonyms=pseudonyms)
+            return replace(filled, keeping=keeping, headers=headers, charged=True, pseudonyms=pseudonyms)
         _refuse_recall(dialect, body, vault=proxied.vault)
         previous = dialect.continues(body)
         earlier = None if previous is None else await self._kept.find(tenant, upstream.name, previous)
@@ -150,9 +153,8 @@ class ProxyService:
             own_key=own_key,
             earlier=None if earlier is None else earlier.content,
         )
-        keeping = None
-        if proxied.vault and STORE in dialect.kept_by_upstream(body):
-            keeping = await self._kept.keeping(tenant, upstream.name, Kept(own_key, surrogates.content))
+        kept = Kept(own_key, surrogates.content)
+        keeping = await self._keeping(tenant, upstream, dialect, body, kept) if proxied.vault else None
         take_call(upstream)
         masked = Outgoing(dialect, upstream, _sent(body, model), surrogates, streams, structured, terms.policy)
         return replace(masked, keeping=keeping, pseudonyms=pseudonyms)
@@ -179,6 +181,29 @@ class ProxyService:
     def lets_media_pass(self, tenant: str, policy: str | None) -> bool:
         """Whether the policy lets images pass unread. Raises InvalidInput, PolicyEnforced."""
         return self._policies.proxied(self._terms(tenant, policy).policy).media == "pass"
+
+    async def _keeping(
+        self, tenant: str, upstream: Upstream, dialect: Dialect, body: Any, kept: Kept
+    ) -> Keeping | None:
+        """The entry of an answer that the upstream keeps. Raises as `KeptConversations.keeping`."""
+        if STORE not in dialect.kept_by_upstream(body):
+            return None
+        return await self._kept.keeping(tenant, upstream.name, kept)
+
+    async def _check_owner(self, tenant: str, upstream: Upstream, dialect: Dialect, body: Any, *, vault: bool) -> None:
+        """Refuse what an upstream recalls and another tenant may have caused: an upstream that several tenants share
+        knows them as one. Raises InvalidInput, LedgerUnavailable."""
+        if not self._upstreams.is_shared(upstream):
+            return
+        for path in dialect.kept_by_upstream(body):
+            if path == CONTINUED and vault and (previous := dialect.continues(body)) is not None:
+                await self._kept.find(tenant, upstream.name, previous)
+            elif path != STORE:
+                raise InvalidInput(
+                    "Several tenants share this model, and the conversation may be another tenant's: send the "
+                    "conversation itself, or continue an answer of a policy with a vault.",
+                    field=path,
+                )
 
     def _fields(self, tenant: str, terms: Terms, slots: Iterable[Slot]) -> list[Field]:
         """The fields of a request. Raises InvalidInput for what the policy refuses, and for too much text."""

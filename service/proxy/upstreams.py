@@ -83,6 +83,16 @@ class Upstreams:
         """The models that a tenant may call, in the order of the setting."""
         return [model for model in self._served if model.is_for(tenant)]
 
+    def is_shared(self, upstream: Upstream) -> bool:
+        """Whether several tenants may call the upstream, or another one with its address and key."""
+        tenants: set[str] = set()
+        for served in self._served:
+            if (served.upstream.base_url, served.upstream.key) == (upstream.base_url, upstream.key):
+                if served.tenants is None:
+                    return True
+                tenants |= served.tenants
+        return len(tenants) > 1
+
     def find(self, model: str, tenant: str, kind: UpstreamKind) -> tuple[Upstream, str]:
         """The upstream that serves a model to a tenant, and the model's name there. Raises UnknownModel."""
         for served in self.visible(tenant):

@@ -17,6 +17,10 @@ fill = { mode = "surrogate" }
 [policies.priced]
 fill = { mode = "dp", epsilon = 4.0 }
 
+[policies.priced-kept]
+proxy = { vault = true }
+fill = { mode = "dp", epsilon = 4.0 }
+
 [policies.priced-words]
 fill = { mode = "metric_dp", epsilon = 2.5 }
 mask = { techniques = ["all"] }

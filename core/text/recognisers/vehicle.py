@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import regex  # type: ignore[import-untyped]
@@ -43,7 +44,7 @@ _SMALL = regex.compile(
     rf"|[a-z0-9]{{1,7}}(?:-[a-z0-9]{{1,5}}){{0,2}}){_END}"
 )
 _PLATE_CHARS = range(4, 9)
-_DIGITS = regex.compile(r"[0-9]++")
+_DIGITS = re.compile(r"[0-9]+")
 _LETTERS_BEFORE = regex.compile(r"(?r)(?<![\w-])[A-ZÄÖÜ]{1,4}(?:[ \-][A-Z]{1,3})?[ \u00a0·•\-]?\Z", regex.IGNORECASE)
 # Plates near a label word.
 _CAPITAL_FORMS = (
@@ -73,7 +74,7 @@ def _labelled_plate(text: str) -> Iterator[Hit]:
     if not _LABEL.may_occur(text):
         return
     done = 0
-    for digits in matches(_DIGITS, text):
+    for digits in _DIGITS.finditer(text):
         if digits.start() < done:
             continue
         for start in _plate_starts(text, digits.start()):

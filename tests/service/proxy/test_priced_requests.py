@@ -151,12 +151,55 @@ def test_what_has_no_guarantee_is_refused_before_it_costs(tenant: Tenant, llm: M
     assert tenant.committed("token") == 0.0
 
 
-def test_a_conversation_that_the_upstream_keeps_costs_its_new_texts(tenant: Tenant, llm: ModelServer) -> None:
-    for number, fields in enumerate(({}, {"previous_response_id": "r1"}, {"conversation": "c1"}), 1):
-        body = {"model": "stub-gpt", "input": TEXT} | fields
-        answer = tenant.http.post("/v1/responses", json=body, headers={"Privacy-Policy": "priced"})
-        assert answer.status_code == 200, answer.text
-        assert tenant.committed("token") == number * EPSILON
+def respond(tenant: Tenant, policy: str, **fields: Any) -> httpx.Response:
+    body = {"model": "stub-gpt", "input": TEXT} | fields
+    return tenant.http.post("/v1/responses", json=body, headers={"Privacy-Policy": policy})
+
+
+def test_a_conversation_that_the_upstream_keeps_costs_its_new_texts(
+    stub: ModelServer, llm: ModelServer, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """At an upstream of one tenant."""
+    folder = tmp_path_factory.mktemp("alone")
+    (folder / "policies.toml").write_text(POLICIES)
+    upstreams = {name: given | {"tenants": ["alone"]} for name, given in json.loads(stub.setting).items()}
+    settings = {
+        "PRIVACY_GATEWAY_UPSTREAMS": json.dumps(upstreams),
+        "PRIVACY_GATEWAY_POLICIES_FILE": str(folder / "policies.toml"),
+    }
+    gateway = Gateway(folder / "data", settings)
+    try:
+        tenant = gateway.tenant("alone")
+        for number, fields in enumerate(({}, {"previous_response_id": "r1"}, {"conversation": "c1"}), 1):
+            answer = respond(tenant, "priced", **fields)
+            assert answer.status_code == 200, answer.text
+            assert tenant.committed("token") == number * EPSILON
+    finally:
+        gateway.stop()
+
+
+def test_a_tenant_continues_its_own_answers_alone_where_several_share_the_model(
+    proxying: Gateway, tenant: Tenant, llm: ModelServer
+) -> None:
+    first = respond(tenant, "priced-kept")
+    assert first.status_code == 200, first.text
+    own = {"previous_response_id": first.json()["id"]}
+    other = proxying.tenant(epsilon=100.0)
+    items = [{"role": "user", "content": TEXT}, {"type": "item_reference", "id": "i1"}]
+    for caller, policy, fields, place in (
+        (other, "priced-kept", own, "previous_response_id"),
+        (tenant, "priced", own, "previous_response_id"),
+        (tenant, "priced-kept", {"previous_response_id": "unknown"}, "previous_response_id"),
+        (tenant, "priced-kept", {"conversation": "c1"}, "conversation"),
+        (tenant, "priced-kept", {"input": items}, "input"),
+    ):
+        assert refused(respond(caller, policy, **fields), 400, "invalid-input")["param"] == place
+    assert len(llm.bodies) == 1
+    assert (tenant.committed("token"), other.committed("token")) == (EPSILON, 0.0)
+    assert respond(tenant, "priced-kept", **own).status_code == 200
+    assert tenant.committed("token") == 2 * EPSILON
+    vault = tenant.http.get("/vault").json()
+    assert "Maria" not in json.dumps(vault)
 
 
 def test_a_subject_pays_for_its_requests(proxying: Gateway, llm: ModelServer) -> None:
