@@ -216,7 +216,9 @@ class AccountState:
                 order=order,
                 spent=spent[at] / NANO,
                 limit=limit[at] / NANO,
-                is_open=spent[unpriced] == 0 and spent[at] <= limit[at],
+                is_open=spent[unpriced] == 0
+                and spent[at] <= limit[at]
+                and (name != BASIC or spent[DELTA] <= limit[DELTA]),
                 spent_delta=delta_of(spent[DELTA]) if name == BASIC else 0.0,
                 limit_delta=delta_of(limit[DELTA]) if name == BASIC else 0.0,
                 requested=None if requested is None or requested[unpriced] else requested[at] / NANO,

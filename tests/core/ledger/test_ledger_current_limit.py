@@ -108,3 +108,13 @@ def test_what_cannot_be_set_is_refused(go, ledger) -> None:
         go(ledger.set_current_limit("other", "other/sentence", NANO))
     assert go(ledger.account("acme", "acme/sentence")).current is None
     go(ledger.reserve("acme", [Charge(event("pure", 10, unit=Unit.RECORD))]))
+
+
+def test_a_release_with_a_delta_where_basic_composition_has_none_can_be_shown(go, ledger) -> None:
+    go(ledger.open_tenant("acme", limits=limits(3, DELTA, basic_delta_femto=0)))
+    what = event("gaussian", 0.6, delta_femto=DELTA // 8, noise=9.0)
+    go(ledger.commit("acme", go(ledger.reserve("acme", [Charge(what)])).release_id))
+    for epsilon in (3, 2):
+        state = set_limit(go, ledger, epsilon)
+        assert [arm.name for arm in state.arm_states() if not arm.is_open] == ["basic", "squares"]
+        assert 0 < state.committed_share == state.used_share < 1
