@@ -5,6 +5,7 @@ import { el, field, select, table, time } from "../elements.js";
 import { regularly } from "../parts.js";
 
 const PAGE = 50;
+const RULES_EACH = 4; // times that alerts are read, until rules are read again although no alert has changed
 const STATUSES = [["", "Open and over"], ["open", "Open"], ["over", "Over"]];
 
 export async function show(main, session) {
@@ -13,6 +14,7 @@ export async function show(main, session) {
   const more = el("button", { type: "button" }, "More alerts");
   const status = select("status", STATUSES, parameters().get("status") || "");
   let [rows, count, cursor] = [[], 0, null];
+  let [seen, times] = ["", 0];
   const read = async () => {
     const query = new URLSearchParams({ limit: PAGE });
     if (status.value) query.set("status", status.value);
@@ -38,7 +40,10 @@ export async function show(main, session) {
   await Promise.all([restart(), panel && panel.read()]);
   const refresh = async () => {
     if (count === 1 && !result.contains(document.activeElement)) await restart(); // a person who reads older pages keeps them
-    if (panel) await panel.refresh();
+    const state = rows.map((row) => `${row.id} ${row.status}`).join();
+    times += 1;
+    if (panel && (state !== seen || times % RULES_EACH === 0)) await panel.refresh();
+    seen = state;
   };
   regularly(refresh);
   return refresh;
