@@ -15,26 +15,23 @@ export async function show(main, session) {
   const status = select("status", STATUSES, parameters().get("status") || "");
   let [rows, count, cursor] = [[], 0, null];
   let [seen, times] = ["", 0];
-  const read = async () => {
+  const read = async (isFirst) => {
     const query = new URLSearchParams({ limit: PAGE });
     if (status.value) query.set("status", status.value);
-    if (cursor !== null) query.set("cursor", cursor);
+    if (!isFirst) query.set("cursor", cursor);
     const page = await api("GET", `${path}?${query}`);
-    rows = rows.concat(page.alerts);
-    count += 1;
+    rows = isFirst ? page.alerts : rows.concat(page.alerts);
+    count = isFirst ? 1 : count + 1;
     cursor = page.next_cursor;
     more.hidden = cursor === null;
     result.replaceChildren(rows.length ? alertTable(rows, session.operator) : el("p", {}, "No alert."));
   };
-  const restart = () => {
-    [rows, count, cursor] = [[], 0, null];
-    return read();
-  };
+  const restart = () => read(true);
   status.addEventListener("change", () => {
     remember({ status: status.value });
     attempt(status, restart);
   });
-  more.addEventListener("click", () => attempt(more, read));
+  more.addEventListener("click", () => attempt(more, () => read(false)));
   const panel = session.operator || session.roles.includes("admin") ? rulePanel(path, session.operator) : null;
   main.append(el("div", { class: "fields" }, field("Status", status)), result, more, panel ? panel.place : "");
   await Promise.all([restart(), panel && panel.read()]);
