@@ -18,12 +18,14 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page, Request
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests/kits"))
+from alert_kit import until
 from browser_kit import running_browser, until_shown
 from gateway_kit import DOCUMENT, LEAN, Gateway, Tenant
 from history_kit import DAY_MS, HOUR_MS, Past, tenant_with_history
@@ -34,6 +36,7 @@ FOLDER = Path(__file__).parent.parent / "docs/guide/dashboard"
 BYTES_MAX = 600_000  # of all pictures together
 COLOURS = 64
 ROUNDS = 10
+SETTINGS = {"PRIVACY_GATEWAY_SERIES_INTERVAL_S": "0.5", "PRIVACY_GATEWAY_ALERT_INTERVAL_S": "0.5"}
 _WHEN_SHOWN = """
 addEventListener("DOMContentLoaded", () => {
   const view = document.getElementById("view");
@@ -45,11 +48,11 @@ addEventListener("DOMContentLoaded", () => {
 
 @dataclass(frozen=True)
 class Picture:
-    """One file: a view of one of the seeded tenants. The picture ends after `height` pixels."""
+    """One file: a view of one of the seeded tenants, or of the operator. The picture ends after `height` pixels."""
 
     name: str
     path: str
-    tenant: str = "acme"
+    tenant: str | None = "acme"
     dark: bool = False
     width: int = 1280
     height: int = 760
@@ -66,6 +69,11 @@ PICTURES = (
     Picture("bounds", "bounds", tenant="research", height=800),
     Picture("integrity", "integrity", height=520),
     Picture("journal", "journal"),
+    Picture("alerts", "alerts", height=1000),
+    Picture("alerts-phone", "alerts", width=390, height=1300),
+    Picture("operator-alerts-dark", "alerts", tenant=None, dark=True, height=900),
+    Picture("operator-integrity", "integrity", tenant=None, height=520),
+    Picture("operator-integrity-phone", "integrity", tenant=None, width=390, height=844),
 )
 
 
@@ -102,16 +110,38 @@ def seeded(gateway: Gateway) -> dict[str, Tenant]:
             tenants[name].embed(epsilon=epsilon).raise_for_status()
     body = {"model": "minilm-sentdp-eps10", "input": DOCUMENT}
     tenants["acme"].http.post("/v1/embeddings", json=body).raise_for_status()
+    watch(gateway, tenants["acme"])
     return tenants
 
 
+def watch(gateway: Gateway, tenant: Tenant) -> None:
+    """Rules of the tenant and of the operator, of which two have fired. A name of the example domain is called by
+    nobody."""
+    webhook = {"url": "https://hooks.example/privacy"}
+    rules: list[tuple[str, dict[str, Any], bool]] = [
+        ("nearly-spent", {"kind": "budget_used", "share": 0.2, "accounts": ["acme/sentence"]}, False),
+        ("runs-out", {"kind": "forecast", "days": 7}, True),
+        ("jobs", {"kind": "job_ended", "statuses": ["failed"]}, False),
+    ]
+    for name, when, is_sent in rules:
+        body = {"when": when, "webhook": webhook if is_sent else None}
+        tenant.http.put(f"/alerts/rules/{name}", json=body).raise_for_status()
+    for name, body in (
+        ("fifth-spent", {"when": {"kind": "budget_used", "share": 0.2}}),
+        ("any-loss", {"when": {"kind": "spent_without_output"}, "tenants": ["acme", "clinic"]}),
+        ("seals", {"when": {"kind": "integrity"}, "webhook": webhook}),
+    ):
+        gateway.admin.put(f"/admin/alerts/rules/{name}", json=body).raise_for_status()
+    until(lambda: tenant.http.get("/alerts").json()["alerts"])
+    until(lambda: gateway.admin.get("/admin/alerts").json()["alerts"])
+
+
 def profile(
-    browser: Browser, gateway: Gateway, tenant: Tenant, *, dark: bool, width: int, height: int
+    browser: Browser, gateway: Gateway, tenant: Tenant | None, *, dark: bool, width: int, height: int
 ) -> BrowserContext:
-    """A profile without a cache, signed in."""
-    answer = httpx.post(
-        f"{gateway.url}/dashboard/session", headers={"Authorization": f"Bearer {tenant.key}"}, timeout=60
-    )
+    """A profile without a cache, signed in as a tenant or as the operator."""
+    key = tenant.key if tenant else (gateway.data_dir / "admin.key").read_text().strip()
+    answer = httpx.post(f"{gateway.url}/dashboard/session", headers={"Authorization": f"Bearer {key}"}, timeout=60)
     context = browser.new_context(
         base_url=gateway.url,
         color_scheme="dark" if dark else "light",
@@ -148,7 +178,7 @@ def take(browser: Browser, gateway: Gateway, tenants: dict[str, Tenant]) -> None
     FOLDER.mkdir(exist_ok=True)
     total = 0
     for picture in PICTURES:
-        tenant = tenants[picture.tenant]
+        tenant = tenants[picture.tenant] if picture.tenant else None
         context = profile(browser, gateway, tenant, dark=picture.dark, width=picture.width, height=picture.height)
         page: Page = context.new_page()
         page.goto(f"/dashboard/{picture.path}")
@@ -172,7 +202,7 @@ def main() -> None:
     parser.add_argument("what", nargs="?", choices=["speed", "pictures"], default="speed")
     what = parser.parse_args().what
     with tempfile.TemporaryDirectory() as folder, running_browser() as browser:
-        gateway = Gateway(Path(folder) / "data", LEAN | {"PRIVACY_GATEWAY_SERIES_INTERVAL_S": "0.5"})
+        gateway = Gateway(Path(folder) / "data", LEAN | SETTINGS)
         try:
             tenants = seeded(gateway)
             if what == "pictures":

@@ -138,9 +138,28 @@ def test_compose_starts_grafana_with_these_dashboards() -> None:
         assert (ROOT / source).is_dir(), source
     provider = yaml.safe_load((GRAFANA / "provisioning/dashboards/privacy-gateway.yml").read_text())["providers"][0]
     assert mounts["./deploy/grafana/dashboards"] == provider["options"]["path"]
+    assert mounts["./deploy/grafana/provisioning"] == "/etc/grafana/provisioning"  # where Grafana looks
+    home = Path(grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"])
+    assert str(home.parent) == provider["options"]["path"]
+    assert home.name in {path.name for path in DASHBOARDS}
     source = yaml.safe_load((GRAFANA / "provisioning/datasources/prometheus.yml").read_text())["datasources"][0]
     assert source["url"] == "http://prometheus:9090"
     assert "prometheus" in compose["services"]
     for path in DASHBOARDS:
         assert {panel["datasource"]["uid"] for panel in json.loads(path.read_text())["panels"]} == {source["uid"]}
     assert all(port.startswith("127.0.0.1:") for port in grafana["ports"])
+
+
+def test_compose_names_only_what_exists() -> None:
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    services = compose["services"]
+    for name, each in services.items():
+        assert each.keys() & {"image", "build"}, name
+        assert set(each["networks"]) <= compose["networks"].keys(), name
+        assert set(each.get("depends_on", ())) <= services.keys(), name
+        for mount in each.get("volumes", ()):
+            source, target, *options = mount.split(":")
+            exists = (ROOT / source).exists() if source.startswith("./") else source in compose["volumes"]
+            assert exists, f"{name}: {source}"
+            assert target.startswith("/"), f"{name}: {target}"
+            assert options in ([], ["ro"]), f"{name}: {mount}"

@@ -5,6 +5,7 @@ import { el, field, select, table, time } from "../elements.js";
 import { regularly } from "../parts.js";
 
 const PAGE = 50;
+const RULES_EACH = 4; // times that alerts are read, until rules are read again although no alert has changed
 const STATUSES = [["", "Open and over"], ["open", "Open"], ["over", "Over"]];
 
 export async function show(main, session) {
@@ -13,32 +14,33 @@ export async function show(main, session) {
   const more = el("button", { type: "button" }, "More alerts");
   const status = select("status", STATUSES, parameters().get("status") || "");
   let [rows, count, cursor] = [[], 0, null];
-  const read = async () => {
+  let [seen, times] = ["", 0];
+  const read = async (isFirst) => {
     const query = new URLSearchParams({ limit: PAGE });
     if (status.value) query.set("status", status.value);
-    if (cursor !== null) query.set("cursor", cursor);
+    if (!isFirst) query.set("cursor", cursor);
     const page = await api("GET", `${path}?${query}`);
-    rows = rows.concat(page.alerts);
-    count += 1;
+    rows = isFirst ? page.alerts : rows.concat(page.alerts);
+    count = isFirst ? 1 : count + 1;
     cursor = page.next_cursor;
     more.hidden = cursor === null;
     result.replaceChildren(rows.length ? alertTable(rows, session.operator) : el("p", {}, "No alert."));
   };
-  const restart = () => {
-    [rows, count, cursor] = [[], 0, null];
-    return read();
-  };
+  const restart = () => read(true);
   status.addEventListener("change", () => {
     remember({ status: status.value });
     attempt(status, restart);
   });
-  more.addEventListener("click", () => attempt(more, read));
+  more.addEventListener("click", () => attempt(more, () => read(false)));
   const panel = session.operator || session.roles.includes("admin") ? rulePanel(path, session.operator) : null;
   main.append(el("div", { class: "fields" }, field("Status", status)), result, more, panel ? panel.place : "");
   await Promise.all([restart(), panel && panel.read()]);
   const refresh = async () => {
     if (count === 1 && !result.contains(document.activeElement)) await restart(); // a person who reads older pages keeps them
-    if (panel) await panel.refresh();
+    const state = rows.map((row) => `${row.id} ${row.status}`).join();
+    times += 1;
+    if (panel && (state !== seen || times % RULES_EACH === 0)) await panel.refresh();
+    seen = state;
   };
   regularly(refresh);
   return refresh;

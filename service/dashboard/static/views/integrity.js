@@ -41,23 +41,21 @@ async function showAll(main) {
   const asOf = el("p", { class: "hint" });
   const more = el("button", { type: "button" }, "More tenants");
   let [tenants, count, cursor] = [[], 0, null];
-  const read = async () => {
-    const page = await api("GET", `/admin/integrity?limit=${PAGE}${cursor === null ? "" : `&cursor=${encodeURIComponent(cursor)}`}`);
-    tenants = tenants.concat(page.tenants);
-    count += 1;
+  const read = async (isFirst) => {
+    const page = await api("GET", `/admin/integrity?limit=${PAGE}${isFirst ? "" : `&cursor=${encodeURIComponent(cursor)}`}`);
+    tenants = isFirst ? page.tenants : tenants.concat(page.tenants);
+    count = isFirst ? 1 : count + 1;
     cursor = page.next_cursor;
     more.hidden = cursor === null;
     cards.replaceChildren(sealCard(page), auditCard(page), ...(page.last_audit ? auditCards(page.last_audit) : []));
     result.replaceChildren(tenantTable(tenants, cursor !== null));
     asOf.replaceChildren(...SEALS, time(page.at_ms), ".");
   };
-  more.addEventListener("click", () => attempt(more, read));
+  more.addEventListener("click", () => attempt(more, () => read(false)));
   main.append(cards, result, more, asOf);
-  await read();
+  await read(true);
   regularly(async () => {
-    if (count > 1 || result.contains(document.activeElement)) return; // a table in use stays as it is
-    [tenants, count, cursor] = [[], 0, null];
-    await read();
+    if (count === 1 && !result.contains(document.activeElement)) await read(true); // a table in use stays as it is
   });
 }
 

@@ -21,21 +21,18 @@ export async function show(main) {
   const inputs = filterInputs();
   let account = chosenAccount(accounts);
   let [entries, pages, cursor] = [[], 0, 0];
-  const read = async () => {
+  const read = async (isFirst) => {
     const query = wanted(inputs);
-    const page = await api("GET", accountPath(account.account, `/journal?${query}&limit=${PAGE}&cursor=${cursor}`));
-    entries = entries.concat(page.entries);
-    pages += 1;
+    const page = await api("GET", accountPath(account.account, `/journal?${query}&limit=${PAGE}&cursor=${isFirst ? 0 : cursor}`));
+    entries = isFirst ? page.entries : entries.concat(page.entries);
+    pages = isFirst ? 1 : pages + 1;
     cursor = page.next_cursor;
     more.hidden = cursor === null;
     files.replaceChildren("Download these entries as ", file(account, query, "csv", "CSV"), " or ", file(account, query, "jsonl", "JSON lines"), ".");
     result.replaceChildren(shown(account, entries, inputs.order.value, cursor !== null));
   };
-  const restart = () => {
-    [entries, pages, cursor] = [[], 0, 0];
-    return read();
-  };
-  more.addEventListener("click", () => attempt(more, read));
+  const restart = () => read(true);
+  more.addEventListener("click", () => attempt(more, () => read(false)));
   const form = el(
     "form",
     {

@@ -28,26 +28,24 @@ export async function show(main) {
     const kept = rows.filter((row) => row.name.toLowerCase().includes(words));
     result.replaceChildren(...shown(account, page, kept, by.value));
   };
-  const read = async () => {
-    const query = new URLSearchParams({ by: by.value, bucket: bucket.value, limit: LIMIT });
-    if (page !== null) query.set("cursor", page.next_cursor);
+  const read = async (isFirst) => {
+    const asked = by.value;
+    const query = new URLSearchParams({ by: asked, bucket: bucket.value, limit: LIMIT });
+    if (!isFirst) query.set("cursor", page.next_cursor);
     page = await api("GET", accountPath(account.account, `/spending?${query}`));
-    rows = rows.concat(page.rows.map((row) => named(row, by.value)));
+    const found = page.rows.map((row) => named(row, asked));
+    rows = isFirst ? found : rows.concat(found);
     more.hidden = page.next_cursor === null;
     draw();
   };
-  const restart = () => {
-    page = null;
-    rows = [];
-    return read();
-  };
+  const restart = () => read(true);
   const changed = () => {
     remember({ by: by.value, bucket: bucket.value });
     attempt(more, restart);
   };
   by.addEventListener("change", changed);
   bucket.addEventListener("change", changed);
-  more.addEventListener("click", () => attempt(more, read));
+  more.addEventListener("click", () => attempt(more, () => read(false)));
   filter.addEventListener("input", () => {
     remember({ filter: filter.value.trim() });
     draw();

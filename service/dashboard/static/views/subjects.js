@@ -18,22 +18,18 @@ export async function show(main) {
   let account = chosenAccount(accounts);
   let rows = [];
   let cursor = null;
-  const read = async () => {
+  const read = async (isFirst) => {
     const query = new URLSearchParams({ limit: PAGE });
     if (near.value.trim()) query.set("near", near.value.trim());
-    if (cursor !== null) query.set("cursor", cursor);
+    if (!isFirst) query.set("cursor", cursor);
     const page = await api("GET", accountPath(account.account, `/subjects?${query}`));
-    rows = rows.concat(page.subjects);
+    rows = isFirst ? page.subjects : rows.concat(page.subjects);
     cursor = page.next_cursor;
     more.hidden = cursor === null;
     result.replaceChildren(...shown(page, rows, near.value.trim()));
   };
-  const restart = () => {
-    rows = [];
-    cursor = null;
-    return read();
-  };
-  more.addEventListener("click", () => attempt(more, read));
+  const restart = () => read(true);
+  more.addEventListener("click", () => attempt(more, () => read(false)));
   const form = el(
     "form",
     {
