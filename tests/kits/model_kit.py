@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,6 +22,13 @@ def last_text(body: dict[str, Any]) -> str:
     if isinstance(content, str):
         return content
     return "".join(part.get("text", "") for part in content)
+
+
+def left_in(text: str, originals: Iterable[str]) -> list[str]:
+    """The originals that stand in a text as whole words, in upper or lower case: a surrogate such as Marian may hold
+    another name in part. The letter of an escape such as `\\n` belongs to no word."""
+    before, after = r"(?:(?<![^\W_])|(?<=\\[nrtbf]))", r"(?![^\W_])"
+    return [each for each in originals if re.search(before + re.escape(each) + after, text, re.IGNORECASE)]
 
 
 def pieces_of(characters: int) -> Split:

@@ -16,7 +16,7 @@ import openai
 import pytest
 from gateway_kit import Gateway, Tenant, free_port
 from litellm_kit import LiteLLM
-from model_kit import ModelServer, last_text
+from model_kit import ModelServer, last_text, left_in
 
 pytestmark = [
     pytest.mark.slow("peer"),
@@ -25,7 +25,7 @@ pytestmark = [
 ]
 
 TEXT = "Please write to Maria Keller in Lisbon, maria.keller@example.org, about card 4111 1111 1111 1111."
-ORIGINALS = ("Maria", "Keller", "maria.keller", "Lisbon", "4111")
+ORIGINALS = ("Maria", "Keller", "maria.keller", "Lisbon", "1111 1111")
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def gpt(proxy: LiteLLM, model: ModelServer) -> Iterator[openai.OpenAI]:
 
 def unseen(model: ModelServer) -> None:
     assert model.bodies
-    assert not [original for original in ORIGINALS if original.casefold() in model.seen.casefold()]
+    assert not left_in(model.seen, ORIGINALS)
 
 
 def chat(client: openai.OpenAI, guard: str = "first", text: str = TEXT, **fields: Any) -> Any:
@@ -207,7 +207,7 @@ def test_streams_of_other_endpoints_leave_masked_and_stay_masked(
     events = list(gpt.responses.create(model="stub", input=TEXT, stream=True, extra_body=guarded))
     said = "".join(event.delta for event in events if event.type == "response.output_text.delta")
     assert said
-    assert not [original for original in ORIGINALS if original in said]
+    assert not left_in(said, ORIGINALS)
     unseen(model)
 
 
@@ -224,7 +224,7 @@ def test_nothing_leaves_without_the_gateway(gpt: openai.OpenAI, model: ModelServ
     for guard in ("down", "wrong-key"):
         with pytest.raises(openai.APIStatusError) as refused:
             chat(gpt, guard)
-        assert not [original for original in ORIGINALS if original in str(refused.value)]
+        assert not left_in(str(refused.value), ORIGINALS)
         with pytest.raises(openai.APIError):
             list(chat(gpt, guard, stream=True))
     assert not model.bodies
@@ -261,5 +261,5 @@ def test_the_proxy_reaches_models_through_the_gateway(gpt: openai.OpenAI, model:
 def test_the_log_of_the_proxy_holds_no_name(gpt: openai.OpenAI, proxy: LiteLLM) -> None:
     chat(gpt)
     log = proxy.log_path.read_text()
-    assert not [original for original in ORIGINALS if original in log]
+    assert not left_in(log, ORIGINALS)
     assert httpx.get(f"{proxy.url}/health/liveliness").status_code == 200

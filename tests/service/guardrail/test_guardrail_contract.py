@@ -9,6 +9,7 @@ import httpx
 import pytest
 from gateway_kit import Tenant
 from inprocess_kit import Gateway
+from model_kit import left_in
 
 TEXT = "Please write to Maria Keller in Lisbon, maria.keller@example.org."
 ORIGINALS = ("Maria", "Keller", "maria.keller", "Lisbon")
@@ -51,7 +52,7 @@ def restored(tenant: Tenant, *texts: str, **fields: Any) -> dict[str, Any]:
 def test_a_request_is_masked_and_its_answer_restored(tenant: Tenant) -> None:
     decision = masked(tenant)
     assert decision["action"] == "GUARDRAIL_INTERVENED"
-    assert not [each for each in ORIGINALS if each in json.dumps(decision)]
+    assert not left_in(json.dumps(decision), ORIGINALS)
     assert decision.keys() == {"action", "texts"}
     answer = restored(tenant, *decision["texts"], "Nobody else.")
     assert answer == {
@@ -110,7 +111,7 @@ def test_tools_and_tool_calls_are_masked_in_the_messages(tenant: Tenant) -> None
     tools = [{"type": "function", "function": {"name": "mail", "description": "Mails Maria Keller."}}]
     texts = ["Mail Maria Keller.", "Sent to Maria Keller."]
     decision = masked(tenant, texts=texts, structured_messages=messages, tool_calls=[call], tools=tools)
-    assert not [each for each in ORIGINALS if each in json.dumps(decision)]
+    assert not left_in(json.dumps(decision), ORIGINALS)
     arguments = json.loads(decision["structured_messages"][1]["tool_calls"][0]["function"]["arguments"])
     assert list(arguments) == ["to"]
     assert decision["structured_messages"][2]["content"] == decision["texts"][1]

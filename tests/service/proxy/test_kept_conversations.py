@@ -10,7 +10,7 @@ import httpx
 import pytest
 from gateway_kit import Tenant
 from inprocess_kit import Gateway
-from model_kit import ModelServer
+from model_kit import ModelServer, left_in
 
 from core.errors import LedgerUnavailable
 
@@ -63,7 +63,7 @@ def test_a_continued_response_has_its_names(tenant: Tenant, llm: ModelServer, po
     assert said(third) == "Maria Keller, Jonas Weber."
     assert llm.bodies[2]["input"].startswith(name)
     assert llm.bodies[2]["previous_response_id"] == "a2"
-    assert not [each for each in ORIGINALS if each in llm.seen]
+    assert not left_in(llm.seen, ORIGINALS)
     assert tenant.http.get("/vault").json()["entries"] == 3
 
 
@@ -200,7 +200,7 @@ def test_names_of_users_that_an_answer_repeats_come_back(
     fields: Any = {"user": "maria-keller-7", "safety_identifier": "maria@example.org", "stream": stream}
     answer = respond(tenant, llm, "Hello.", answer="a1", policy=policy, **fields)
     assert said(answer) == "Hello."
-    assert "maria" not in llm.seen
+    assert not left_in(llm.seen, ["maria"])
     whole = answer.text if stream else json.dumps(answer.json())
     assert '"user":"maria-keller-7"' in whole.replace(" ", "")
     assert '"safety_identifier":"maria@example.org"' in whole.replace(" ", "")

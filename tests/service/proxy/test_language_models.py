@@ -12,10 +12,10 @@ import httpx
 import openai
 import pytest
 from gateway_kit import Gateway, Tenant
-from model_kit import ModelServer, last_text
+from model_kit import ModelServer, last_text, left_in
 
 TEXT = "Please write to Maria Keller in Lisbon, maria.keller@example.org, about card 4111 1111 1111 1111."
-ORIGINALS = ("Maria", "Keller", "maria.keller", "Lisbon", "4111")
+ORIGINALS = ("Maria", "Keller", "maria.keller", "Lisbon", "1111 1111")
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def resident_kib(pid: int) -> int:
 def unseen(model: ModelServer) -> None:
     """The model was asked, and no original was in what it saw."""
     assert model.bodies
-    assert not [original for original in ORIGINALS if original.casefold() in model.seen.casefold()]
+    assert not left_in(model.seen, ORIGINALS)
 
 
 def chat(client: openai.OpenAI, text: str = TEXT, **fields: Any) -> Any:
@@ -259,8 +259,8 @@ def test_names_in_json_within_a_text_do_not_leave(gpt: openai.OpenAI, model: Mod
     seen = json.dumps(sent).encode().decode("unicode_escape") + json.dumps(sent)
     shown = [sent[1]["tool_calls"][0]["function"]["arguments"], sent[2]["content"]]
     for original in ("Müller", "Jörg", "M\\u00fcller", "J\\u00f6rg", "Maria", "Keller", "Lisbon"):
-        assert original not in seen
-        assert not any(original in text for text in shown)
+        assert not left_in(seen, [original])
+        assert not any(left_in(text, [original]) for text in shown)
     if result.startswith("{"):
         json.loads(sent[2]["content"])
 

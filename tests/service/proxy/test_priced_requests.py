@@ -9,7 +9,7 @@ import httpx
 import pytest
 from gateway_kit import Tenant
 from inprocess_kit import Gateway
-from model_kit import ModelServer
+from model_kit import ModelServer, left_in
 from proxy_kit import POLICIES
 
 TEXT = "Please write to Maria Keller in Lisbon, maria.keller@example.org."
@@ -45,7 +45,7 @@ def test_each_text_is_filled_and_charged_before_it_leaves(tenant: Tenant, llm: M
     assert second == "Nothing is masked here."
     for filled in (first, third):
         assert filled.startswith("Please write to ")
-        assert not [each for each in ORIGINALS if each in filled]
+        assert not left_in(filled, ORIGINALS)
     assert tenant.committed("token") == 3 * EPSILON
     assert answer.headers["privacy-guarantee"] == "pure-dp; unit=token"
     assert answer.headers["privacy-epsilon"] == str(EPSILON)
@@ -63,7 +63,7 @@ def test_every_format_is_filled(tenant: Tenant, llm: ModelServer, path: str, str
         body = {"model": "stub-claude", "max_tokens": 9, "system": "Be kind.", "messages": [turn], "stream": stream}
     answer = tenant.http.post(path, json=body, headers={"Privacy-Policy": "priced"})
     assert answer.status_code == 200, answer.text
-    assert not [each for each in ORIGINALS if each in llm.seen + answer.text]
+    assert not left_in(llm.seen + answer.text, ORIGINALS)
     assert answer.headers["privacy-guarantee"] == "pure-dp; unit=token"
     assert tenant.committed("token") == 2 * EPSILON
 
@@ -75,7 +75,7 @@ def test_metric_fills_say_their_worst_case(tenant: Tenant, llm: ModelServer) -> 
     assert (guarantee, unit) == ("metric-dp", "unit=token")
     assert float(worst.removeprefix("epsilon-worst-case=")) == tenant.committed("token")
     assert float(answer.headers["privacy-epsilon"]) == 2.5 == tenant.committed("vector")
-    assert "Zworykin" not in llm.seen
+    assert not left_in(llm.seen, ["Zworykin"])
 
 
 def test_keys_and_form_of_json_stay(tenant: Tenant, llm: ModelServer) -> None:
@@ -91,7 +91,7 @@ def test_keys_and_form_of_json_stay(tenant: Tenant, llm: ModelServer) -> None:
     arguments = json.loads(found[1]["tool_calls"][0]["function"]["arguments"])
     assert (list(arguments), arguments["copies"], arguments["urgent"]) == (["to", "copies", "urgent"], 2, "")
     assert list(json.loads(found[2]["content"])[0]) == ["customer"]
-    assert "Maria" not in llm.seen
+    assert not left_in(llm.seen, ["Maria"])
     assert tenant.committed("token") == 4 * EPSILON  # the number is a value, too
 
 
@@ -209,7 +209,7 @@ def test_a_subject_pays_for_its_requests(proxying: Gateway, llm: ModelServer) ->
         assert ask(tenant, headers={"Privacy-Subject": subject}).status_code == 200
     refused(ask(tenant, headers={"Privacy-Subject": "ada"}), 403, "budget-exhausted")
     assert len(llm.bodies) == 2
-    assert "ada" not in llm.seen
+    assert not left_in(llm.seen, ["ada"])
 
 
 def test_with_reuse_a_conversation_pays_for_each_text_once(
