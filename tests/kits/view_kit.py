@@ -34,6 +34,7 @@ def watched(browser: Browser, url: str, **options: Any) -> Iterator[tuple[Page, 
         page.on("request", lambda request: requests.append(request))
         page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
         yield page, requests
+        page.unroute_all(behavior="ignoreErrors")  # the page may be asking for something at its end
         assert not dialogs
         foreign = [each.url for each in requests if not each.url.startswith((f"{url}/", f"blob:{url}/"))]
         assert not foreign

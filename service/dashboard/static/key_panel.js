@@ -15,7 +15,7 @@ const OVERLAPS = [
 
 /** `path`: where the keys are in the API. `place` is shown; `read()` reads the keys again. */
 export function keyPanel(path, tenant) {
-  const list = el("div");
+  const list = el("div", { class: "tight" });
   const fresh = el("div", { role: "status" });
   const overlap = select("overlap", OVERLAPS, "86400");
   const read = async () => {

@@ -81,7 +81,7 @@ function figures(found) {
     table(
       "Requests by route",
       [
-        { title: "Route", cell: (row) => el("code", { class: "name" }, row.route), key: (row) => row.route },
+        { title: "Route", cell: (row) => el("code", {}, row.route), key: (row) => row.route },
         { title: "Requests", cell: (row) => number(row.seconds.count), key: (row) => row.seconds.count, number: true },
         { title: "Answers by status", cell: (row) => Object.entries(row.statuses).map(([status, n]) => `${status}: ${n}`).join(", ") },
         ...times("Time", (row) => row.seconds),
