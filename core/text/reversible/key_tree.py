@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any, NamedTuple
 
 from core.text.reversible.lexing import EASTERN, NUMBER, OTHER, SPACE, WORD, Lexed, kind, lex, normal
@@ -35,18 +35,18 @@ class Piece(NamedTuple):
 
 
 class _Joined:
-    """The text of tokens, made when it is needed."""
+    """The text of tokens, made when it is needed. Tokens may be added to their list."""
 
     def __init__(self, tokens: list[str]) -> None:
         self._tokens = tokens
-        self._text: str | None = None
-        self.starts: list[int] = []  # of each token, and the end of the last one
+        self._text = ""
+        self.starts = [0]  # of each token, and the end of the last one
 
     def text(self) -> str:
-        if self._text is None:
-            normals = [normal(token) for token in self._tokens]
-            self._text = "".join(normals)
-            self.starts = [0, *accumulate(map(len, normals))]
+        if len(self.starts) <= len(self._tokens):
+            normals = [normal(token) for token in self._tokens[len(self.starts) - 1 :]]
+            self._text += "".join(normals)
+            self.starts += islice(accumulate(map(len, normals), initial=self.starts[-1]), 1, None)
         return self._text
 
 
@@ -116,7 +116,7 @@ class KeyTree:
         """Return the pieces of a whole text. `lexed`: the text, if it has been read before."""
         tokens, raws, _ = lex(text) if lexed is None else lexed
         out: list[Piece] = []
-        _match(self, tokens, raws, None, out)
+        _match(self, tokens, raws, None, out, text=_Joined(tokens))
         return [piece for piece in out if piece.raw]
 
     def _add(self, tokens: list[str], value: object) -> None:
@@ -152,8 +152,10 @@ class KeyFinder:
 
     def __init__(self, tree: KeyTree) -> None:
         self._tree = tree
-        self._held: list[str] = []  # whole tokens that may be the beginning of a key
-        self._held_raws: list[str] = []
+        self._tokens: list[str] = []  # whole ones; those from `_passed` on may be the beginning of a key
+        self._raws: list[str] = []
+        self._joined = _Joined(self._tokens)
+        self._passed = 0
         self._rest = ""  # of the text, from a token on that may become longer
         self._context = ""  # stands for the beginning of that token, which was passed on
 
@@ -177,10 +179,12 @@ class KeyFinder:
         if tokens and context:
             out.append(Piece(raws[0]))
             tokens, raws, context = tokens[1:], raws[1:], ""
-        if self._held:
-            tokens, raws = self._held + tokens, self._held_raws + raws
-        passed = _match(self._tree, tokens, raws, tail, out)
-        self._held, self._held_raws = tokens[passed:], raws[passed:]
+        self._tokens += tokens
+        self._raws += raws
+        self._passed = _match(self._tree, self._tokens, self._raws, tail, out, text=self._joined, at=self._passed)
+        if 2 * self._passed >= len(self._tokens):  # else what is held would be copied for each token that is passed on
+            self._tokens, self._raws = self._tokens[self._passed :], self._raws[self._passed :]
+            self._joined, self._passed = _Joined(self._tokens), 0
         self._context, self._rest = context, cut
         if tail:
             self._hold(tail, out, context=context)
@@ -189,18 +193,27 @@ class KeyFinder:
     def _hold(self, tail: tuple[str, str], out: list[Piece], *, context: str) -> None:
         """Hold back the last token, or pass it on if it begins no key."""
         token, raw = tail
-        if self._held or (not context and self._tree.may_start(token)):
+        if self._passed < len(self._tokens) or (not context and self._tree.may_start(token)):
             self._rest = raw + self._rest
             return
         out.append(Piece(raw))
         self._context = _context_of(token)
 
 
-def _match(tree: KeyTree, tokens: list[str], raws: list[str], tail: tuple[str, str] | None, out: list[Piece]) -> int:
-    """Add what is decided to `out`. Return the number of tokens that are."""
+def _match(
+    tree: KeyTree,
+    tokens: list[str],
+    raws: list[str],
+    tail: tuple[str, str] | None,
+    out: list[Piece],
+    *,
+    text: _Joined,
+    at: int = 0,
+) -> int:
+    """Add what is decided of the tokens from `at` on to `out`. Return the number of tokens that are. `text`: of all
+    tokens."""
     starts, count = tree.starts, len(tokens)
-    text = _Joined(tokens)
-    at = plain = 0
+    plain = at
     while at < count:
         node = starts(tokens[at])
         if node is None:

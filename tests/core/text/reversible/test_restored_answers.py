@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.text.reversible import key_tree
 from core.text.reversible.forms import mapping_of
+from core.text.reversible.lexing import normal
 from core.text.reversible.mapping import Content, Mapping, Pair
 
 MAPPING = mapping_of(
@@ -105,6 +107,29 @@ def test_any_split_gives_the_same(text: str, chance: random.Random) -> None:
 def test_only_what_may_become_a_surrogate_is_held_back(fed: str, given: str) -> None:
     restorer = MAPPING.restorer()
     assert "".join(map(restorer.feed, fed)) == given
+
+
+@pytest.mark.parametrize(
+    ("answer", "restored"),
+    [
+        ("[" * 20_000 + "x" + "]" * 100, "hunter2" + "]" * 100),
+        ("[" * 10_000 + "y", "[" * 10_000 + "y"),
+        ("[" * 40_000 + "x", "[" * 20_000 + "hunter2"),
+    ],
+    ids=["found", "ends otherwise", "begins late"],
+)
+def test_what_is_held_back_is_not_read_again_for_each_character(answer: str, restored: str, monkeypatch) -> None:
+    read = 0
+
+    def counted(token: str) -> str:
+        nonlocal read
+        read += 1
+        return normal(token)
+
+    restorer = mapping_of(Content((Pair("SECRET", "hunter2", "[" * 20_000 + "x"),), "en")).restorer()
+    monkeypatch.setattr(key_tree, "normal", counted)
+    assert "".join([*map(restorer.feed, answer), restorer.end()]) == restored
+    assert read < 100 * len(answer), "the first 48 tokens of a key are compared one by one"
 
 
 def test_restorers_share_nothing() -> None:
