@@ -124,11 +124,13 @@ class Delivery:
 
 @dataclass(frozen=True)
 class Positions:
-    """The last journal entry of a tenant, and the last that the series and the spending contain."""
+    """The last journal entry of a tenant, the last that the series and the spending contain, and how often a current
+    limit was set, which has no entry."""
 
     seq: int = 0
     series: int = 0
     spending: int = 0
+    limit_changes: int = 0
 
 
 @dataclass(frozen=True)
@@ -273,7 +275,7 @@ class AlertStore:
         if tenants is None:
             tenants = [name.decode() for name in await self._client.call("SMEMBERS", names.TENANTS_KEY)]
         listed, found = sorted(tenants), {}
-        fields = ("seq", SERIES.position, SPENDING.position)
+        fields = ("seq", SERIES.position, SPENDING.position, "limit_changes")
         for start in range(0, len(listed), TENANT_BATCH):
             batch = listed[start : start + TENANT_BATCH]
             replies = await self._client.call_many([("HMGET", names.tenant_key(name), *fields) for name in batch])

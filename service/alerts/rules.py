@@ -1,6 +1,7 @@
 """The kinds of rules: one row for each. A kind reads one tenant and returns what its condition holds for.
 
-A kind is evaluated again only if its stamp has changed: the rule, the entries that its figures depend on, or the hour.
+A kind is evaluated again only if its stamp has changed: the rule, the entries or current limits that its figures
+depend on, or the hour.
 """
 
 from __future__ import annotations
@@ -135,8 +136,8 @@ async def _job_ended(terms: JobEnded, view: View, memo: Mapping[str, Any]) -> Lo
     return Look(tuple(found), {"since_ms": recent_ms, "watched": watched, "done": kept})
 
 
-def _entries(view: View) -> Hashable:
-    return view.positions.seq
+def _budgets(view: View) -> Hashable:
+    return view.positions.seq, view.positions.limit_changes
 
 
 def _hour(view: View) -> Hashable:
@@ -144,7 +145,7 @@ def _hour(view: View) -> Hashable:
 
 
 KINDS: tuple[Kind, ...] = (
-    Kind(BudgetUsed, _entries, _budget_used),
+    Kind(BudgetUsed, _budgets, _budget_used),
     Kind(RunsOut, _hour, _runs_out),
     Kind(SpentWithoutOutput, lambda view: (view.positions.spending, _hour(view)), _spent_without_output),
     Kind(UnusualSpending, lambda view: (view.positions.series, _hour(view)), _unusual_spending),

@@ -17,7 +17,7 @@ from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_tests.integration_tests import EmbeddingsIntegrationTests
 from langchain_tests.unit_tests import EmbeddingsUnitTests
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field
 from suite_kit import LETTER, REVIEWS, URL, new_tenant, shown, spent
 
 from privacy_gateway_client import AsyncGateway, BudgetExhausted, ConnectionLost, Gateway, Release, Retry
@@ -218,6 +218,26 @@ def test_structured_output_is_restored(gateway: Gateway) -> None:
 
     answer = Reversible(gateway, RunnableLambda(read)).invoke("I am Maria Keller")
     assert answer == Family(people=[Person(name="Maria Keller", born=date(1984, 5, 3))], named=("Maria Keller", 1))
+
+
+def test_structured_output_with_aliases_and_limits_is_restored(gateway: Gateway) -> None:
+    class Person(BaseModel):
+        model_config = ConfigDict(extra="allow")
+        name: str = Field(alias="fullName", max_length=40)
+
+    class Note(BaseModel):
+        person: Person
+        pair: tuple[str, int]
+
+    def note(text: str) -> Note:
+        name = text.removeprefix("I am ")
+        return Note(person=Person(fullName=name.ljust(40), by=name), pair=(name, 1))
+
+    made = Reversible(gateway, RunnableLambda(note)).invoke("I am Maximiliane Keller")
+    assert (made.person.name.strip(), made.person.by, made.pair) == (
+        *["Maximiliane Keller"] * 2,
+        ("Maximiliane Keller", 1),
+    )
 
 
 def test_what_cannot_be_masked_is_refused(gateway: Gateway) -> None:

@@ -192,6 +192,20 @@ def test_a_rule_is_looked_at_only_after_a_change(rounds: Rounds) -> None:
     assert rounds.round() == 1
 
 
+def test_a_current_limit_that_is_lowered_or_raised_fires_and_ends_without_a_release(rounds: Rounds) -> None:
+    rounds.rule(kind="budget_used", share=0.5, accounts=None)
+    rounds.spend(20)
+    rounds.round()
+    assert rounds.listed(None) == []
+    rounds.go(rounds.ledger.set_current_limit("acme", "acme/record", 25 * NANO))
+    rounds.round()
+    assert rounds.listed() == ["acme/record"]
+    assert rounds.facts() == {"used": 0.8, "share": 0.5}
+    rounds.go(rounds.ledger.set_current_limit("acme", "acme/record", 100 * NANO))
+    rounds.round()
+    assert (rounds.listed("open"), rounds.listed("over")) == ([], ["acme/record"])
+
+
 def test_a_forecast_of_exhaustion(rounds: Rounds) -> None:
     rounds.rule(kind="forecast", days=30, case="latest")
     rounds.rule(name="soon", kind="forecast", days=1, case="earliest")

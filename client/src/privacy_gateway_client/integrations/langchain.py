@@ -122,8 +122,9 @@ class Reversible(Runnable[Any, Any]):
     """Runs a chat model, or another runnable, on masked input, and puts the originals back into its output.
 
     Input and output may be texts, messages, prompt values, and lists and dictionaries of them. Input that cannot be
-    masked, such as a picture, is a TypeError, and nothing is sent. There is no formal guarantee: what the recognisers
-    do not find reaches the model. It costs nothing.
+    masked, such as a picture, is a TypeError, and nothing is sent. Keys of dictionaries and numbers that are not in a
+    text are sent as they are. There is no formal guarantee: what the recognisers do not find reaches the model. It
+    costs nothing.
 
     A stream has one piece, the whole output: a surrogate may be divided over the pieces of a model.
     Tracing sees what each runnable sees: the model masked texts, a chain around this runnable the originals.

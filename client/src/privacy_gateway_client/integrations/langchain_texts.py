@@ -1,6 +1,6 @@
 """The texts in inputs and outputs of LangChain's runnables, in order, and the same values with other texts.
 
-Names of roles, tools, keys and identifiers are no texts. They leave as they are.
+Numbers, and names of roles, tools, keys and identifiers, are no texts. They leave as they are.
 """
 
 from __future__ import annotations
@@ -55,13 +55,14 @@ def _changed(value: Any, change: Change, strict: bool) -> Any:
     if isinstance(value, (list, tuple)):
         if value and all(_is_message(one) for one in value):
             value = convert_to_messages(value)
-        made = [_changed(one, change, strict) for one in value]
-        return tuple(made) if isinstance(value, tuple) else made
+        changed = [_changed(one, change, strict) for one in value]
+        return tuple(changed) if type(value) is tuple else changed
     if isinstance(value, Mapping):
         return {key: _changed(one, change, strict) for key, one in value.items()}
     if isinstance(value, BaseModel):
-        members = {name: _changed(getattr(value, name), change, strict) for name in type(value).model_fields}
-        return value.model_copy(update=members)  # without a validation, whose errors would show texts
+        # not validated again: an error would quote the texts, and a model with aliases does not take its own members
+        members = dict(value)  # fields, and extra members where the model allows them
+        return value.model_copy(update={name: _changed(one, change, strict) for name, one in members.items()})
     if strict:
         raise TypeError(f"a value of the type {type(value).__name__} cannot be masked")
     return value
