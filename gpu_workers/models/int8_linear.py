@@ -75,7 +75,7 @@ class Int8Linear:
 
 class RangedLinear:
     """The layer in float32. It records the range of each of its inputs, `low` and `high` `[in]`; the range always
-    includes zero."""
+    includes zero. For one thread at a time."""
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor) -> None:
         self.weight, self.bias = weight, bias

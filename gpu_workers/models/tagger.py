@@ -298,18 +298,18 @@ def embedded_tagger(
         info, forward = load_embedded(
             "tagger", lambda bert, info: TaggerNet(bert, len(info.labels)), path, device=own, dtype=dtype
         )
-    tagger = EntityTagger(
+    made = partial(
+        EntityTagger,
         vocabulary=embedded_vocabulary(),
         labels=info.labels,
         forward=forward,
         device=own,
         name="embedded",
-        threads=torch.get_num_threads() if own.type == "cpu" else 1,
     )
     if ranged:
-        tagger.tag(SAMPLES)
+        made().tag(SAMPLES)  # by one thread: several would lose ranges that the others record
         packed.fix_ranges()
-    return tagger
+    return made(threads=torch.get_num_threads() if own.type == "cpu" else 1)
 
 
 def pretrained_tagger(path: Path, *, device: torch.device | str = "cpu") -> EntityTagger:
