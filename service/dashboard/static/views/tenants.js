@@ -133,7 +133,7 @@ function limitForm(name, accounts, changed) {
   const set = el("button", { type: "submit" }, "Set the current limit");
   const work = async () => {
     const account = own.find((each) => each.unit === unit.value);
-    const question = `Let ${account.account} spend epsilon ${typed(epsilon)} of its limit of ${account.limit.epsilon}? ${account.committed.epsilon} are spent.`;
+    const question = `Let ${account.account} spend epsilon ${typed(epsilon)} of its limit of ${account.limit.epsilon}? Epsilon ${account.committed.epsilon} is spent.`;
     if (!(await confirmed(question, "Set the current limit"))) return;
     await api("PUT", `${path(name)}/budgets/${unit.value}/limit`, { epsilon: typed(epsilon) });
     await changed();
