@@ -52,6 +52,7 @@ class Purpose(StrEnum):
     SESSION_FORM = "session-form-token"
     ALERT = "alert-encryption"
     SIGN_ON = "sign-on-request-encryption"
+    ARCHIVE = "archive-encryption"
 
 
 @dataclass(frozen=True)

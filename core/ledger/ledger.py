@@ -31,6 +31,7 @@ from core.errors import (
     UnknownTenant,
 )
 from core.ledger import names, wire
+from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
 from core.ledger.counters import NO_RHO, NO_SQUARE, Vector, amount_of
 from core.ledger.debits import Account, Debits, Orders
@@ -107,12 +108,13 @@ class Ledger(LedgerReader):
         tombstone_ttl_ms: int = TOMBSTONE_TTL_MS,
         caps: TenantCaps | None = None,
         clock: Callable[[], int] | None = None,
+        archive: LedgerArchive | None = None,
     ) -> None:
         if hold_ttl_ms <= 0:
             raise ValueError("the hold TTL must be at least one millisecond")
         if not 0 <= response_retention_ms < tombstone_ttl_ms:
             raise ValueError("a tombstone must outlive the stored response")
-        super().__init__(client)
+        super().__init__(client, archive=archive)
         self._master_key = master_key
         self._hold_ttl_ms = hold_ttl_ms
         self._response_retention_ms = response_retention_ms

@@ -1,4 +1,4 @@
-"""Which seal contains an entry, from an index that seal.lua writes.
+"""Which seal contains an entry, from an index that seal.lua writes, or from the object of an archived entry.
 
 The index is not authenticated. A seal that it names is shown to a reader of the journal; the audit and the export read
 the seals themselves.
@@ -10,15 +10,17 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from core.ledger import names
+from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
 
 
 class SealPlaces:
     """Finds the seals of one tenant's entries."""
 
-    def __init__(self, client: LedgerClient, tenant: str) -> None:
+    def __init__(self, client: LedgerClient, tenant: str, archive: LedgerArchive | None = None) -> None:
         self._client = client
         self._tenant = tenant
+        self._archive = archive
 
     async def of(self, numbers: Sequence[int]) -> dict[int, int | None]:
         """Return the number of the seal of each entry. None: not sealed yet, or sealed by an earlier version."""
@@ -30,7 +32,17 @@ class SealPlaces:
         found = self._among(numbers, rows)
         left = [number for number in numbers if found[number] is None]
         single = await self._client.call_many([("ZRANGEBYSCORE", key, n, "+inf", "LIMIT", 0, 1) for n in left])
-        return found | self._among(left, [row for rows in single for row in rows])
+        found |= self._among(left, [row for rows in single for row in rows])
+        return found | await self._archived([number for number in left if found[number] is None])
+
+    async def _archived(self, numbers: Sequence[int]) -> dict[int, int | None]:
+        """Return the seals of archived entries, which their objects name."""
+        found: dict[int, int | None] = {}
+        for number in numbers if self._archive is not None else ():
+            archived = await self._archive.object_at(self._tenant, number) if self._archive else None
+            if archived is not None:
+                found[number] = archived.seal_of(number)
+        return found
 
     @staticmethod
     def _among(numbers: Sequence[int], rows: Sequence[bytes]) -> dict[int, int | None]:

@@ -17,7 +17,9 @@ from core.errors import InvalidInput, LedgerNotTrusted, LedgerUnavailable, Unkno
 from core.ledger import names, wire
 from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.admin_log import AdminLog
+from core.ledger.hash_chain.archived import CHAIN
 from core.ledger.hash_chain.chain import (
+    Archived,
     ChainHead,
     Head,
     JournalDigest,
@@ -27,7 +29,7 @@ from core.ledger.hash_chain.chain import (
     SealId,
     Segment,
 )
-from core.ledger.hash_chain.epoch import Call, Epoch, EpochFile, verify_epoch
+from core.ledger.hash_chain.epoch import Call, Continues, Epoch, EpochFile, verify_epoch
 from core.ledger.hash_chain.replay import JournalReplay
 from core.ledger.keys import MasterKey
 from core.ledger.pages import entry_number, own_accounts, raw_entries, readable_entry
@@ -45,8 +47,12 @@ class Sealer:
     the client: every later call of this process fails.
     """
 
-    def __init__(self, client: LedgerClient, master_key: MasterKey, epoch_file: Path) -> None:
+    def __init__(
+        self, client: LedgerClient, master_key: MasterKey, epoch_file: Path, *, continues: Continues | None = None
+    ) -> None:
+        """`continues` reads archived seals (`LedgerArchive.continues`)."""
         self._client = client
+        self._continues = continues
         self._master_key = master_key
         self._chain = SealChain(client, master_key)
         self._admin_log = AdminLog(client, master_key)
@@ -63,7 +69,7 @@ class Sealer:
         with _unreadable_is_untrusted():
             epoch = self._file.read()
             if epoch is not None:
-                await verify_epoch(self._client.call, epoch, self._master_key)
+                await verify_epoch(self._client.call, epoch, self._master_key, self._continues)
             self._ledger = await self._chain.ledger_id() or await self._chain.name_ledger(secrets.token_hex(16))
             head = await self._chain.head()
             self._of_this_ledger(head)
@@ -75,18 +81,49 @@ class Sealer:
 
         With `always` a seal is written in any case, so that the epoch advances. Call `check` first.
         """
+        with self._distrust_stops_the_client():
+            for _ in range(ATTEMPTS if always else 1):
+                head = await self._current_head()
+                segments = await self._unsealed(head)
+                if not segments and not always:
+                    await self._remember(head)
+                    return None
+                sealed = await self._append(head, segments)
+                if sealed is not None:
+                    await self._remember(sealed)
+                    return sealed.id.n
+        if always:
+            raise LedgerUnavailable("Other gateways keep sealing the ledger, so this one could not add a seal.")
+        return None
+
+    async def current_head(self) -> ChainHead:
+        """Return the end of the chain, verified as in a sealing round. Call `check` first."""
+        with self._distrust_stops_the_client():
+            return await self._current_head()
+
+    async def record_archive(self, archived: Archived, *, repeat_before: int) -> ChainHead | None:
+        """Write a seal that records archived ranges. Returns None if another process has recorded some of them first.
+
+        The seal also repeats the accounts of each tenant whose last segment is in a seal before number `repeat_before`,
+        so that the older seals are not needed to check a tenant.
+        """
+        with self._distrust_stops_the_client():
+            for _ in range(ATTEMPTS):
+                head = await self._current_head()
+                if not _continues_archive(head, archived):
+                    return None
+                segments = await self._unsealed(head, repeat_before=repeat_before)
+                sealed = await self._append(head, segments, archived=archived)
+                if sealed is not None:
+                    await self._remember(sealed)
+                    return sealed
+        raise LedgerUnavailable("Other gateways keep sealing the ledger, so this one could not add a seal.")
+
+    @contextmanager
+    def _distrust_stops_the_client(self) -> Iterator[None]:
         try:
             with _unreadable_is_untrusted():
-                for _ in range(ATTEMPTS if always else 1):
-                    head = await self._current_head()
-                    segments = await self._unsealed(head)
-                    if not segments and not always:
-                        await self._remember(head)
-                        return None
-                    sealed = await self._append(head, segments)
-                    if sealed is not None:
-                        await self._remember(sealed)
-                        return sealed.id.n
+                yield
         except LedgerNotTrusted as error:
             self._client.stop(error.detail)
             raise
@@ -94,9 +131,6 @@ class Sealer:
             if self._client.is_stopped:  # a new connection has found it
                 raise LedgerNotTrusted(error.detail) from error
             raise
-        if always:
-            raise LedgerUnavailable("Other gateways keep sealing the ledger, so this one could not add a seal.")
-        return None
 
     async def verify_connection(self, call: Call) -> None:
         """Reject a server that does not continue from the last seal that this process saw.
@@ -125,7 +159,7 @@ class Sealer:
             if epoch is None:
                 raise LedgerUnavailable(f"There is no epoch file {self._file.path}, so no restore needs acceptance.")
             try:
-                await verify_epoch(self._client.call, epoch, self._master_key)
+                await verify_epoch(self._client.call, epoch, self._master_key, self._continues)
             except LedgerNotTrusted:
                 pass
             else:
@@ -159,7 +193,13 @@ class Sealer:
             raise LedgerNotTrusted("The seals in Redis are those of another ledger.")
 
     async def _append(
-        self, head: ChainHead, segments: tuple[Segment, ...], *, n: int | None = None, restored: SealId | None = None
+        self,
+        head: ChainHead,
+        segments: tuple[Segment, ...],
+        *,
+        n: int | None = None,
+        restored: SealId | None = None,
+        archived: Archived | None = None,
     ) -> ChainHead | None:
         at_ms = await self._client.now_ms()
         return await self._chain.append(
@@ -170,6 +210,7 @@ class Sealer:
             admin=await self._admin_log.end(),
             n=n,
             restored=restored,
+            archived=archived,
         )
 
     async def _remember(self, head: ChainHead) -> None:
@@ -178,8 +219,11 @@ class Sealer:
             await asyncio.to_thread(self._file.write, Epoch(self._ledger, head.id))
         self._head = head
 
-    async def _unsealed(self, head: ChainHead, *, every: bool = False) -> tuple[Segment, ...]:
-        """Return what each tenant wrote since its last seal, verified. `every` also verifies unchanged accounts."""
+    async def _unsealed(self, head: ChainHead, *, every: bool = False, repeat_before: int = 0) -> tuple[Segment, ...]:
+        """Return what each tenant wrote since its last seal, verified. `every` also verifies unchanged accounts.
+
+        A tenant whose last segment is in a seal before number `repeat_before` gets a segment even without entries.
+        """
         listed = {name.decode() for name in await self._client.call("SMEMBERS", names.TENANTS_KEY)}
         for tenant in head.tenants.keys() - listed:
             raise LedgerNotTrusted(f"The tenant {tenant} was sealed and is no longer listed; {_AUDIT}.")
@@ -198,9 +242,10 @@ class Sealer:
                     raise LedgerNotTrusted(
                         f"The tenant {tenant} is at entry {seq} and was sealed up to {sealed.last}; {_AUDIT}."
                     )
-                if every or sealed is None or seq > sealed.last:
+                repeats = sealed is not None and sealed.n < repeat_before
+                if every or repeats or sealed is None or seq > sealed.last:
                     segment = await self._segment(tenant, sealed, seals)
-                    segments += [segment] if segment.last >= segment.first else []
+                    segments += [segment] if segment.is_new or repeats else []
         return tuple(segments)
 
     async def _segment(self, tenant: str, sealed: Head | None, seals: dict[int, Seal]) -> Segment:
@@ -232,7 +277,8 @@ class Sealer:
             raise LedgerNotTrusted(
                 f"The journal of the tenant {tenant} {since} does not explain its accounts; {_AUDIT}."
             )
-        return Segment(tenant, first, page.seq, digest.hexdigest(), end.hexdigest(), page.rows)
+        end_digest = before.end if before is not None and page.seq < first else end.hexdigest()
+        return Segment(tenant, first, page.seq, digest.hexdigest(), end_digest, page.rows)
 
     async def _last_segment(self, tenant: str, sealed: Head, seals: dict[int, Seal]) -> Segment:
         """Return the tenant's part of its last seal, after verifying that its last sealed entry is unchanged."""
@@ -247,6 +293,18 @@ class Sealer:
         raise LedgerNotTrusted(
             f"Entry {segment.last} of the tenant {tenant} is not the one that seal {sealed.n} sealed; {_AUDIT}."
         )
+
+
+def _continues_archive(head: ChainHead, archived: Archived) -> bool:
+    """Whether the ranges follow those that are recorded already."""
+    chain = head.seal.archived.chain if head.seal else SealId()
+    ends = {tenant: one.archived for tenant, one in head.tenants.items()} | {CHAIN: chain.n}
+    for range_ in archived.ranges:
+        end = ends.get(range_.stream)
+        if end is None or range_.first <= end or (range_.first > end + 1 and range_.stream != CHAIN):
+            return False  # the numbers of seals may have a gap, those of entries have none
+        ends[range_.stream] = range_.last
+    return archived.chain.n >= chain.n
 
 
 def _apply(replay: JournalReplay, digest: JournalDigest, batch: Sequence[RawEntry]) -> int | None:
