@@ -48,6 +48,7 @@ from service.jobs.submit import JobSubmission
 from service.ledger import LedgerParts, build_ledger, tenant_caps
 from service.openai.presets import load_presets
 from service.openai.service import OpenAIService
+from service.operation.duties import Duties
 from service.operation.maintenance import Maintenance
 from service.operation.readiness import Readiness
 from service.operation.scrape import Scrapes
@@ -119,7 +120,14 @@ class Gateway:
         self.ranks = SubjectRanks(ledger.client)
         self.budget_watch = BudgetWatch(self.ledger.last_numbers, interval_s=settings.budget_watch_interval_s)
         self.integrity = Integrity(ledger.client, self.master_key)
-        self._maintenance = Maintenance(settings, ledger, folds=(self.series, self.spending), ranks=self.ranks)
+        self.duties = Duties(
+            settings,
+            ledger,
+            folds=(self.series, self.spending),
+            ranks=self.ranks,
+            is_alone=self._redis is not None,
+        )
+        self._maintenance = Maintenance(settings, ledger, self.duties)
         self.authenticator = Authenticator(
             self.keys,
             self.admin_keys,
@@ -296,7 +304,7 @@ class Gateway:
             spending=self.spending,
             jobs=store,
             admin_log=self.keys.log,
-            seal_age_s=self._maintenance.seal_age_s,
+            seal_age_s=self.duties.seal_age_s,
         )
         self.jobs = JobRunner(store, files, self.job_kinds, limits=limits)
         self.submission = JobSubmission(

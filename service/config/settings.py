@@ -20,6 +20,7 @@ from gpu_workers.models.endpoint import Endpoint, is_url
 from gpu_workers.models.sources import INFILL_BUNDLED, INFILL_OFF, TAGGER_BUNDLED, TAGGER_OFF
 from service.config.alerts import AlertSettings
 from service.config.checkpoints import checkpoint_folder, is_pinned
+from service.config.duties import DutySettings
 from service.config.sign_on import SignOnSettings
 from service.config.sign_on import parsed as parsed_sign_on
 from service.config.storage import StorageSettings
@@ -281,6 +282,7 @@ class Settings(
     UpstreamLimits,
     DashboardSettings,
     AlertSettings,
+    DutySettings,
     ConnectionSettings,
     BaseSettings,
 ):

@@ -139,6 +139,18 @@ def heads_digest(heads: Mapping[str, Head]) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
+def continues_archive(head: ChainHead, archived: Archived) -> bool:
+    """Whether the ranges follow those that are recorded already."""
+    chain = head.seal.archived.chain if head.seal else SealId()
+    ends = {tenant: one.archived for tenant, one in head.tenants.items()} | {CHAIN: chain.n}
+    for range_ in archived.ranges:
+        end = ends.get(range_.stream)
+        if end is None or range_.first <= end or (range_.first > end + 1 and range_.stream != CHAIN):
+            return False  # the numbers of seals may have a gap, those of entries have none
+        ends[range_.stream] = range_.last
+    return archived.chain.n >= chain.n
+
+
 def seal_entry(raw: Any, master_key: MasterKey) -> Seal:
     """Parse and verify an entry of the chain, in the form of XRANGE or of a raw connection.
 
@@ -218,6 +230,11 @@ class SealChain:
             raise LedgerNotTrusted("The list of sealed tenants does not match the last seal.")
         return ChainHead(seal, heads)
 
+    async def last_seal(self) -> Seal | None:
+        """Return the last seal alone, without the heads, or None if there is none."""
+        found = await self._client.call("XREVRANGE", names.SEAL_CHAIN_KEY, "+", "-", "COUNT", 1)
+        return seal_entry(found[0], self._master_key) if found else None
+
     async def seal(self, n: int) -> Seal:
         """Return seal number `n`."""
         found = await self._client.call("XRANGE", names.SEAL_CHAIN_KEY, f"{n}-0", f"{n}-0")
@@ -243,12 +260,14 @@ class SealChain:
         admin: SealId,
         n: int | None = None,
         restored: SealId | None = None,
+        fence: str | None = None,
         archived: Archived | None = None,
     ) -> ChainHead | None:
         """Write the next seal durably. Returns None if the chain no longer ends with `after`.
 
-        `n` is the next number, unless the acceptance of a restore skips some numbers. `archived` records ranges that
-        were archived. Without it the seal repeats how far the archive reaches.
+        With `fence`, also if the lease of the duties no longer has this fencing number. `n` is the next number, unless
+        the acceptance of a restore skips some numbers. `archived` records ranges that were archived. Without it the
+        seal repeats how far the archive reaches.
         """
         number = after.id.n + 1 if n is None else n
         if archived is None:
@@ -281,9 +300,10 @@ class SealChain:
                 "after_mac": after.id.mac,
                 "heads": [[tenant, head.text, *index.get(tenant, ("", ""))] for tenant, head in changed.items()],
                 "archived": [[range_.stream, range_.last, range_.index_row] for range_ in archived.ranges],
+                **({} if fence is None else {"fence": fence}),
             },
         )
-        if found["outcome"] == "overtaken":
+        if found["outcome"] in ("overtaken", "fenced"):
             return None
         return ChainHead(parse_seal(body, mac, self._master_key), heads)
 
