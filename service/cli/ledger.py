@@ -1,4 +1,4 @@
-"""`privacy-gateway ledger`: check, seal and export the ledger; accept a restored one."""
+"""`privacy-gateway ledger`: check, seal, archive and export the ledger; accept a restored one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def _audit(parts: LedgerParts) -> LedgerAudit:
     from core.ledger.hash_chain.audit import audit_ledger
     from core.ledger.hash_chain.last_audit import store_audit
 
-    report = await audit_ledger(parts.client, parts.master_key, parts.epoch_file)
+    report = await audit_ledger(parts.client, parts.master_key, parts.epoch_file, archive=parts.archive)
     with contextlib.suppress(LedgerUnavailable):
         await store_audit(parts.client, parts.master_key, report)
     return report
@@ -75,7 +75,9 @@ def spending(
     from core.ledger.spending import spending_by_key
 
     found = with_parts(
-        data_dir, lambda parts: spending_by_key(parts.client, tenant, from_ms=from_ms, to_ms=to_ms), trusted=False
+        data_dir,
+        lambda parts: spending_by_key(parts.client, tenant, from_ms=from_ms, to_ms=to_ms, archive=parts.archive),
+        trusted=False,
     )
     rows = [
         {
@@ -102,6 +104,29 @@ def seal(data_dir: DataDir = None) -> None:
     typer.echo(f"seal {number}")
 
 
+@ledger_app.command("archive")
+def archive(
+    everything: Annotated[
+        bool, typer.Option("--all", help="Archive all sealed entries. Redis keeps as many as the settings say.")
+    ] = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Move old journal entries to the blob store now. A gateway does so by itself where ARCHIVE says so."""
+    entries, trimmed = with_parts(data_dir, lambda parts: _archive(parts, everything))
+    typer.echo(f"{entries} entries archived, {trimmed} removed from Redis")
+
+
+async def _archive(parts: LedgerParts, everything: bool) -> tuple[int, int]:
+    entries = trimmed = 0
+    if everything:
+        await parts.sealer.seal()
+    while True:
+        found = await parts.archiver.run_once(everything=everything)
+        entries, trimmed = entries + found.entries, trimmed + found.trimmed
+        if found.complete:
+            return entries, trimmed
+
+
 @ledger_app.command("export")
 def export(
     tenant: Annotated[str | None, typer.Option(help="This tenant alone.  [default: all]")] = None,
@@ -122,7 +147,9 @@ async def _write(parts: LedgerParts, tenant: str | None, file: BinaryIO) -> bool
     from core.ledger.hash_chain.export import export_ledger
 
     line: dict[str, Any] = {}
-    async for line in export_ledger(parts.client, parts.master_key, parts.epoch_file, tenant=tenant):
+    async for line in export_ledger(
+        parts.client, parts.master_key, parts.epoch_file, tenant=tenant, archive=parts.archive
+    ):
         file.write(orjson.dumps(line) + b"\n")
     return bool(line["ok"])  # the last line is the summary
 

@@ -19,6 +19,7 @@ from gpu_workers.finetune.spec import BUNDLED
 from gpu_workers.models.endpoint import Endpoint, is_url
 from gpu_workers.models.sources import INFILL_BUNDLED, INFILL_OFF, TAGGER_BUNDLED, TAGGER_OFF
 from service.config.alerts import AlertSettings
+from service.config.archive import ArchiveSettings
 from service.config.checkpoints import checkpoint_folder, is_pinned
 from service.config.duties import DutySettings
 from service.config.sign_on import SignOnSettings
@@ -282,6 +283,7 @@ class Settings(
     UpstreamLimits,
     DashboardSettings,
     AlertSettings,
+    ArchiveSettings,
     DutySettings,
     ConnectionSettings,
     BaseSettings,

@@ -24,6 +24,7 @@ class Maintenance:
     def __init__(self, settings: Settings, parts: LedgerParts, duties: Duties) -> None:
         self._settings = settings
         self._client = parts.client
+        self._parts = parts
         self._ledger = parts.ledger
         self._sealer = parts.sealer
         self._duties = duties
@@ -61,7 +62,7 @@ class Maintenance:
         if self._is_open:
             await self._duties.end()
         with contextlib.suppress(LedgerError):
-            await self._ledger.close()
+            await self._parts.close()
 
     async def _watch_durability(self) -> None:
         metrics.LEDGER_DURABLE.set(await self._client.watch_durability())

@@ -21,6 +21,7 @@ from core.ledger.archive.copying import JournalCopy, copy_chain
 from core.ledger.archive.policy import ArchivePolicy, ArchiveRound
 from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
+from core.ledger.duty_lease import DutyLease
 from core.ledger.hash_chain.archived import CHAIN, ArchivedRange
 from core.ledger.hash_chain.chain import Archived, ChainHead, Head
 from core.ledger.hash_chain.sealer import Sealer
@@ -62,10 +63,11 @@ class Archiver:
         self._checked: dict[str, int] = {}  # up to which entry this process has verified the archive
         self._chain_end: list[ArchivedRange] = []  # the newest seals, which the next round archives with others
 
-    async def run_once(self, *, everything: bool = False) -> ArchiveRound:
+    async def run_once(self, *, everything: bool = False, lease: DutyLease | None = None) -> ArchiveRound:
         """Run one round. With `everything` all sealed entries are archived; Redis keeps what the policy keeps.
 
-        Call `Sealer.check` first. Raises LedgerNotTrusted if the journal is not the one that was sealed,
+        With `lease` it is recorded only while this process holds that lease. Call `Sealer.check` first. Raises
+        LedgerNotTrusted if the journal is not the one that was sealed,
         StoreUnavailable, StorageFull, BlobCorrupt if an object is not what was written, LedgerUnavailable.
         """
         head = await self._sealer.current_head()
@@ -84,7 +86,7 @@ class Archiver:
         ranges = await self._copied(head, wanted) if wanted else []
         kept_seals_from = await self._kept_seals_from(head)
         if ranges or kept_seals_from > head.seal.archived.chain.n + 1:
-            recorded = await self._record(head, ranges, kept_seals_from)
+            recorded = await self._record(head, ranges, kept_seals_from, lease)
             if recorded is None:
                 return ArchiveRound(complete=False)
             head = recorded
@@ -151,13 +153,15 @@ class Archiver:
         first = await first_in_redis(self._client, names.SEAL_CHAIN_KEY) or head.id.n
         return max(first, head.id.n - self._policy.keep_seals + 1)
 
-    async def _record(self, head: ChainHead, ranges: list[ArchivedRange], kept_seals_from: int) -> ChainHead | None:
+    async def _record(
+        self, head: ChainHead, ranges: list[ArchivedRange], kept_seals_from: int, lease: DutyLease | None
+    ) -> ChainHead | None:
         store = await self._archive.store()
         before = head.seal.archived.chain.n if head.seal else 0
         chain = await copy_chain(self._client, store, after=before, last=head.id.n)
         self._after_step("chain-written")
         archived = Archived(head.id, (*ranges, *chain))
-        recorded = await self._sealer.record_archive(archived, repeat_before=kept_seals_from)
+        recorded = await self._sealer.record_archive(archived, repeat_before=kept_seals_from, lease=lease)
         self._after_step("recorded")
         if recorded is not None:
             superseded = [range_ for range_ in self._chain_end if range_ not in chain]

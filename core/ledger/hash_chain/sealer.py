@@ -101,19 +101,24 @@ class Sealer:
         async with self._stops_an_untrusted_client():
             return await self._current_head()
 
-    async def record_archive(self, archived: Archived, *, repeat_before: int) -> ChainHead | None:
+    async def record_archive(
+        self, archived: Archived, *, repeat_before: int, lease: DutyLease | None = None
+    ) -> ChainHead | None:
         """Write a seal that records archived ranges. Returns None if another process has recorded some of them first.
+
+        With `lease` it is written only while this process holds that lease.
 
         The seal also repeats the accounts of each tenant whose last segment is in a seal before number `repeat_before`,
         so that the older seals are not needed to check a tenant.
         """
-        async with self._stops_an_untrusted_client():
+        async with self._stops_an_untrusted_client(lease):
             for _ in range(ATTEMPTS):
                 head = await self._current_head()
-                if not continues_archive(head, archived):
+                fence = None if lease is None else lease.fence
+                if not continues_archive(head, archived) or (lease is not None and fence is None):
                     return None
                 segments = await self._unsealed.segments(head, repeat_before=repeat_before)
-                sealed = await self._append(head, segments, archived=archived)
+                sealed = await self._append(head, segments, archived=archived, fence=fence)
                 if sealed is not None:
                     await self._remember(sealed)
                     return sealed
