@@ -7,9 +7,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from core.errors import LedgerUnavailable
 from core.ledger.archive.archiver import Archiver
 from core.ledger.archive.policy import ArchivePolicy
 from core.ledger.archive.reader import LedgerArchive
+from core.ledger.archive.store import ArchiveStore, ledgers_in
 from core.ledger.client import Call, LedgerClient, connect
 from core.ledger.durability import check_configuration
 from core.ledger.embedded import attached
@@ -125,6 +127,16 @@ async def ledger_access(settings: Settings, *, trusted: bool = True) -> AsyncIte
         _checked(settings, master_key, socket, trusted=trusted) as parts,
     ):
         yield parts
+
+
+async def archive_of(settings: Settings, ledger: str | None) -> ArchiveStore:
+    """The archive in the blob store, by the id of its ledger, or the only one. Raises LedgerUnavailable."""
+    blobs = opened_store(settings, settings.data_dir)
+    found = [ledger] if ledger else await ledgers_in(blobs)
+    if len(found) != 1:
+        detail = f"name one with --ledger: {', '.join(found)}" if found else "there is none"
+        raise LedgerUnavailable(f"The blob store has archives of {len(found)} ledgers; {detail}.")
+    return ArchiveStore(blobs, load_master_key(settings), found[0])
 
 
 @asynccontextmanager

@@ -9,27 +9,57 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from core.errors import LedgerUnavailable
-from service.cli.common import AsJson, DataDir, destination, print_json, with_parts
+from service.cli.common import AsJson, DataDir, destination, load_settings, print_json, run_async, with_parts
 from service.cli.keys import BY_CLI
 
 if TYPE_CHECKING:
+    from core.ledger.archive.archive_audit import ArchiveAudit
+    from core.ledger.archive.restore import RestoreReport
     from core.ledger.hash_chain.audit import LedgerAudit
+    from service.config.settings import Settings
     from service.ledger import LedgerParts
 
 ledger_app = typer.Typer(no_args_is_help=True, help="Check, seal and export the ledger.")
 
 
+LedgerId = Annotated[
+    str | None, typer.Option("--ledger", help="The id of the archived ledger.  [default: the only one]")
+]
+
+
 @ledger_app.command("audit")
-def audit(as_json: AsJson = False, data_dir: DataDir = None) -> None:
+def audit(
+    archive_only: Annotated[
+        bool, typer.Option("--archive-only", help="Check the archive alone, without Redis.")
+    ] = False,
+    ledger: LedgerId = None,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+) -> None:
     """Check every seal, every journal entry and every balance. Exits 1 when anything differs."""
     from dataclasses import asdict
 
-    report = with_parts(data_dir, _audit, trusted=False)
+    later: dict[str, int] = {}
+    if archive_only:
+        found = run_async(lambda: _audit_archive(load_settings(data_dir), ledger))
+        report, later = found.audit, found.later
+    else:
+        report = with_parts(data_dir, _audit, trusted=False)
     if as_json:
-        print_json({"ok": report.ok, **asdict(report)})
+        print_json({"ok": report.ok, **asdict(report), **({"later": later} if archive_only else {})})
     else:
         _show_audit(report)
+        for tenant, entries in later.items():
+            typer.echo(f"{tenant}: {entries} sealed entries are not archived yet")
     raise typer.Exit(0 if report.ok else 1)
+
+
+async def _audit_archive(settings: Settings, ledger: str | None) -> ArchiveAudit:
+    from core.ledger.archive.archive_audit import audit_archive
+    from service.config.secrets import load_master_key
+    from service.ledger import archive_of
+
+    return await audit_archive(await archive_of(settings, ledger), load_master_key(settings))
 
 
 async def _audit(parts: LedgerParts) -> LedgerAudit:
@@ -125,6 +155,42 @@ async def _archive(parts: LedgerParts, everything: bool) -> tuple[int, int]:
         entries, trimmed = entries + found.entries, trimmed + found.trimmed
         if found.complete:
             return entries, trimmed
+
+
+@ledger_app.command("restore")
+def restore(
+    from_archive: Annotated[
+        bool, typer.Option("--from-archive", help="Rebuild the ledger in an empty Redis from the archive.")
+    ] = False,
+    ledger: LedgerId = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Rebuild a lost ledger from its archive. Read docs/operating/ledger.md first."""
+    if not from_archive:
+        typer.echo("error: name the source: --from-archive", err=True)
+        raise typer.Exit(1)
+    settings = load_settings(data_dir)
+    found = with_parts(data_dir, lambda parts: _restore(settings, parts, ledger), trusted=False)
+    typer.echo(
+        f"{found.tenants} tenants restored from {found.entries} entries, up to seal {found.seal} and later entries"
+    )
+    typer.echo(f"{found.spent_holds} open holds were spent")
+    if found.lost_subject_holds:
+        typer.echo(f"of them, {found.lost_subject_holds} had debited accounts of subjects by amounts that are unknown")
+    for tenant, entries in found.later.items():
+        typer.echo(
+            f"{tenant}: {entries} sealed entries were not archived. Their spending is lost: do not use this tenant"
+        )
+    typer.echo("API keys are not restored. No gateway starts before `ledger accept-restore`: docs/operating/ledger.md")
+
+
+async def _restore(settings: Settings, parts: LedgerParts, ledger: str | None) -> RestoreReport:
+    from core.ledger.archive.restore import Restore
+    from service.ledger import archive_of
+
+    store = await archive_of(settings, ledger)
+    await parts.ledger.migrate()  # an empty ledger gets the current version
+    return await Restore(parts.client, parts.master_key, store, parts.epoch_file).run()
 
 
 @ledger_app.command("export")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from core.blob_errors import BlobCorrupt, BlobExists
+from core.blob_errors import BlobExists
 from core.blobs.store import BlobStore
 from core.ledger.archive.objects import ArchiveObject, SealRow, decode, encode
-from core.ledger.hash_chain.archived import ArchivedRange, blob_folder
+from core.ledger.hash_chain.archived import CHAIN, ArchivedRange
 from core.ledger.hash_chain.chain import RawEntry
 from core.ledger.keys import MasterKey, Purpose
 
@@ -79,21 +79,31 @@ class ArchiveStore:
             self._cached.move_to_end(key)
         return found
 
-    async def listed(self, stream: str) -> list[ArchivedRange]:
-        """Return every object of a stream that the blob store has, recorded or not. Their times are 0."""
-        found = []
-        async for key, _ in self._blobs.list(blob_folder(self.ledger, stream)):
-            name = _NAME.fullmatch(key.rpartition("/")[2])
-            if name is None:
-                raise BlobCorrupt
-            found.append(ArchivedRange(stream, int(name[1]), int(name[2]), name[3]))
-        return found
+    async def every_range(self) -> AsyncIterator[ArchivedRange | None]:
+        """Yield all objects that the blob store has of this ledger; None for a key that is not one of an object."""
+        folder = f"archive/{self.ledger}"
+        async for key, _ in self._blobs.list(folder):
+            *place, last = key.removeprefix(f"{folder}/").split("/")
+            name = _NAME.fullmatch(last)
+            stream = CHAIN if place == ["chain"] else place[1] if len(place) == 2 and place[0] == "journal" else None
+            if name is None or stream is None:
+                yield None
+            else:
+                yield ArchivedRange(stream, int(name[1]), int(name[2]), name[3])
 
     async def delete(self, ranges: Sequence[ArchivedRange]) -> None:
         """Delete objects that no seal records."""
         await self._blobs.delete([range_.blob_key(self.ledger) for range_ in ranges])
 
 
-async def ledgers_in(blobs: BlobStore) -> set[str]:
+async def ledgers_in(blobs: BlobStore) -> list[str]:
     """Return the ids of the ledgers that have an archive in this blob store."""
-    return {key.split("/")[1] async for key, _ in blobs.list("archive")}
+    found: list[str] = []
+    after: str | None = None
+    while True:
+        async for key, _ in blobs.list("archive", after=after):
+            found.append(key.split("/")[1])
+            break
+        else:
+            return found
+        after = f"archive/{found[-1]}/~"  # after all keys of this ledger

@@ -45,7 +45,7 @@ async def audit_ledger(
     replays: dict[str, JournalReplay] = {}
     async for event in history.sealed():
         if isinstance(event, Entries):
-            _apply(replays.setdefault(event.tenant, JournalReplay(event.tenant)), event.raw)
+            apply_entries(replays.setdefault(event.tenant, JournalReplay(event.tenant)), event.raw)
         elif isinstance(event, SegmentEnd):
             segment = event.segment
             replay = replays.setdefault(segment.tenant, JournalReplay(segment.tenant))
@@ -89,7 +89,7 @@ async def audit_tenant(
         replay.faults.append(f"the tenant is at entry {page.seq} and was sealed up to entry {sealed}")
     while True:
         async for batch in raw_entries(client, tenant, after=replay.last_seq, last=page.seq):
-            _apply(replay, batch)
+            apply_entries(replay, batch)
         replay.faults += page.faults
         replay.compare(page.states, await holds.held_by_subjects(replay.open_digests))
         if not page.last:
@@ -98,7 +98,7 @@ async def audit_tenant(
         page = await account_batch(client, tenant, after=page.last)
 
 
-def _apply(replay: JournalReplay, batch: list[RawEntry]) -> None:
+def apply_entries(replay: JournalReplay, batch: list[RawEntry]) -> None:
     for raw in batch:
         entry = readable_entry(replay.tenant, raw)
         if entry is None:

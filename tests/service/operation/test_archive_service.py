@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from pathlib import Path
 
@@ -56,9 +57,28 @@ def test_a_gateway_archives_and_answers_across_the_border(tmp_path: Path) -> Non
     finally:
         gateway.stop()
 
+    alone = run_command(gateway.data_dir, "ledger", "audit", "--archive-only", "--json")
+    assert alone.returncode == 0, alone.stdout
+    assert json.loads(alone.stdout)["ok"]
     lost = archived_objects(gateway.data_dir)[1]
-    lost.write_bytes(lost.read_bytes()[:-1])
-    audit = run_command(gateway.data_dir, "ledger", "audit")
-    assert audit.returncode == 1
-    assert "is not the one that was written" in audit.stdout
+    whole = lost.read_bytes()
+    lost.write_bytes(whole[:-1])
+    for arguments in ((), ("--archive-only",)):
+        audit = run_command(gateway.data_dir, "ledger", "audit", *arguments)
+        assert audit.returncode == 1
+        assert "is not the one that was written" in audit.stdout
     assert run_command(gateway.data_dir, "budget", "show", tenant.name).returncode == 0
+    lost.write_bytes(whole)
+
+    shutil.rmtree(gateway.data_dir / "redis")  # the disk of Redis is lost
+    restored = run_command(gateway.data_dir, "ledger", "restore", "--from-archive")
+    assert restored.returncode == 0, restored.stderr
+    assert "1 tenants restored" in restored.stdout
+    shown = run_command(gateway.data_dir, "budget", "show", tenant.name)
+    assert "older state" in shown.stderr
+    accepted = run_command(gateway.data_dir, "ledger", "accept-restore", "--nothing-was-released-since")
+    assert accepted.returncode == 0, accepted.stderr
+    assert run_command(gateway.data_dir, "ledger", "audit").returncode == 0
+    assert run_command(gateway.data_dir, "budget", "show", tenant.name).returncode == 0
+    again = run_command(gateway.data_dir, "ledger", "restore", "--from-archive")
+    assert (again.returncode, "empty Redis" in again.stderr) == (1, True)
