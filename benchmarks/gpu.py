@@ -72,8 +72,6 @@ def encoders(device: str, documents: list[list[str]]) -> None:
     exact = Encoder(dtype=torch.float32).encode(texts[:1000])
     cosines = (encoder.encode(texts[:1000]) * exact).sum(axis=1)
     print(f"cosine to float32 on the processor: mean {cosines.mean():.5f}, least {cosines.min():.5f}")
-    few = documents[:100]
-    count = sum(map(len, few))
     print("\n| | all at once, sentences/s | document by document, sentences/s |\n| --- | --- | --- |")
     print(f"| worker's encoder, {facts.dtype} | {rates(encoder.encode, documents)} |")
     for dtype in ("float32", "float16", "bfloat16"):
