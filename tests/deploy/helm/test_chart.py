@@ -80,7 +80,8 @@ EVERYTHING = merged(
         "networkPolicy": {"egress": dict.fromkeys(("upstreams", "webhooks", "mail", "traces"), ANYWHERE)},
     },
 )
-LATER = {"store_url", "store_options", "engine", "workers_directory", "workers_token"}  # settings of parts that are not merged yet
+# settings of parts that are not merged yet
+LATER = {"store_url", "store_options", "engine", "workers_directory", "workers_token"}
 VALUES = {"default": {}, "everything": EVERYTHING} | {name: helm_kit.example(name) for name in EXAMPLES}
 
 
