@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import LedgerUnavailable
+from core.ledger import names
 from core.ledger.archive.archiver import Archiver
 from core.ledger.archive.policy import ArchivePolicy
 from core.ledger.archive.reader import LedgerArchive
@@ -19,9 +20,51 @@ from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.keys import MasterKey
 from core.ledger.keystore import KeyStore
 from core.ledger.ledger import Ledger, TenantCaps
+from core.ledger.migration import SCHEMA
+from core.ledger.presence import Presences
 from service.config.secrets import load_master_key
 from service.config.settings import Settings
 from service.config.storage import opened_store
+
+
+class SchemaGuard:
+    """Checks the schema of the ledger: once before it is used, and then on every new connection."""
+
+    def __init__(self, client: LedgerClient, *, migrates: bool) -> None:
+        """`migrates`: an older ledger is migrated instead of refused, because no other process serves it."""
+        self._client = client
+        self._presences = Presences(client)
+        self._migrates = migrates
+        self._is_checked = False
+
+    async def check_connection(self, call: Call) -> None:
+        if self._is_checked:
+            SCHEMA.check_text(await call("GET", names.VERSION_KEY))
+
+    async def before_seals(self) -> None:
+        """Refuse a ledger that this version cannot read. Raises LedgerUnavailable."""
+        await SCHEMA.begin(self._client)
+        if self._migrates:
+            SCHEMA.refuse_newer(await self._client.call("GET", names.VERSION_KEY))
+        else:
+            await SCHEMA.check(self._client.call)
+
+    async def after_seals(self) -> None:
+        """Migrate a ledger whose seals are right, if this guard may. Raises LedgerUnavailable."""
+        if self._migrates:
+            await SCHEMA.migrate(self._client, self._presences)
+        await SCHEMA.check(self._client.call)
+        self._is_checked = True
+
+    async def migrate(self, sealer: Sealer) -> int:
+        """Check the seals and migrate, on behalf of the operator. Returns the number of changed records.
+
+        Raises LedgerNotTrusted for a ledger that does not match its seals, LedgerUnavailable.
+        """
+        await SCHEMA.begin(self._client)
+        SCHEMA.refuse_newer(await self._client.call("GET", names.VERSION_KEY))
+        await sealer.check()
+        return await SCHEMA.migrate(self._client, self._presences)
 
 
 @dataclass(frozen=True)
@@ -37,6 +80,7 @@ class LedgerParts:
     archive: LedgerArchive
     archiver: Archiver
     trim_client: LedgerClient
+    schema: SchemaGuard
 
     async def close(self) -> None:
         """Close the connections."""
@@ -47,6 +91,7 @@ class LedgerParts:
 def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | None) -> LedgerParts:
     """The ledger over the embedded server's `socket`, or over `redis_url` without one. Does not connect yet."""
     client = _client(settings, socket, settings.redis_url)
+    schema = SchemaGuard(client, migrates=settings.redis_url is None)
     epoch_file = settings.epoch_file or settings.data_dir / "ledger.epoch"
     blobs = opened_store(settings, settings.data_dir)
     archive = LedgerArchive(client, master_key, blobs, cache_bytes_max=settings.archive_cache_bytes_max)
@@ -55,6 +100,7 @@ def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | No
     async def guard(call: Call) -> None:
         # A new connection may lead to another server, or to the same one with an older file or weaker settings.
         await check_configuration(call)
+        await schema.check_connection(call)
         await sealer.verify_connection(call)
 
     client.guard_connections(guard)
@@ -71,7 +117,7 @@ def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | No
     )
     keys = KeyStore(client, master_key, keys_max=settings.keys_per_tenant_max)
     archiver = Archiver(client, master_key, sealer, archive, archive_policy(settings), trim_client=trim_client)
-    return LedgerParts(client, master_key, epoch_file, ledger, keys, sealer, archive, archiver, trim_client)
+    return LedgerParts(client, master_key, epoch_file, ledger, keys, sealer, archive, archiver, trim_client, schema)
 
 
 def _client(settings: Settings, socket: Path | None, url: str | None) -> LedgerClient:
@@ -147,8 +193,9 @@ async def _checked(
     try:
         await parts.ledger.check()
         if trusted:
+            await parts.schema.before_seals()
             await parts.sealer.check()
-            await parts.ledger.migrate()
+            await parts.schema.after_seals()
         yield parts
     finally:
         await parts.close()

@@ -80,3 +80,9 @@ class DutyLease:
         """End the lease, so that another gateway takes it at its next attempt. Others' leases stay."""
         self._fence = ""
         await self._client.run("lease", key=names.SEAL_CHAIN_KEY, args={"action": "release", "holder": self.holder})
+
+
+async def lease_holder(client: LedgerClient) -> str | None:
+    """Return the identity of the process that holds the lease, or None. Raises LedgerUnavailable."""
+    holder = await client.call("HGET", names.DUTIES_KEY, "holder")
+    return None if holder is None else holder.decode()

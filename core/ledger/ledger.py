@@ -39,8 +39,9 @@ from core.ledger.debits import Account, Debits, Orders
 from core.ledger.durability import check_configuration
 from core.ledger.headroom import AccountHeadroom, fit, headroom
 from core.ledger.keys import Claim, MasterKey, Purpose
-from core.ledger.migration import migrate
+from core.ledger.migration import SCHEMA
 from core.ledger.overdue import OverdueHolds
+from core.ledger.presence import Presences
 from core.ledger.reader import LedgerReader
 from core.ledger.records import (
     AccountState,
@@ -138,8 +139,11 @@ class Ledger(LedgerReader):
             raise LedgerUnavailable("The master key is not the one that this ledger was opened with.")
 
     async def migrate(self) -> int:
-        """Migrate a ledger of an earlier version. Returns the number of lowered limits. Call it after `check`."""
-        return await migrate(self._client)
+        """Migrate a ledger of an earlier schema (`core.ledger.schema`). Returns the number of changed records.
+
+        Raises LedgerUnavailable while gateways of another schema are present.
+        """
+        return await SCHEMA.migrate(self._client, Presences(self._client))
 
     async def open_tenant(
         self, name: str, *, limits: Mapping[Unit, Limit], subject_limits: Mapping[Unit, Limit] | None = None

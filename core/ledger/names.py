@@ -33,6 +33,11 @@ SEAL_HEADS_KEY = "{seals}:heads"
 _SEGMENTS = "{seals}:segments:"
 LAST_AUDIT_KEY = "{seals}:last-audit"
 VERSION_KEY = "{seals}:version"
+# The lease of the duties, a hash, and the last fencing number, as lease.lua builds them.
+DUTIES_KEY = "{seals}:duties"
+FENCE_KEY = "{seals}:fence"
+# The owners of jobs (`core.ledger.job_owners`). No key of a tenant has this suffix.
+JOB_OWNERS_KEY = "{jobs}:owners"
 # The log of administrative actions. No key of a tenant has this suffix.
 ADMIN_LOG_KEY = "{admin}:log"
 # From this key alert.lua derives every key of alerts. No tenant can have this tag. This key itself does not exist.

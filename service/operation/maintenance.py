@@ -16,6 +16,7 @@ from service.ledger import LedgerParts
 from service.operation.duties import Duties, regularly
 from service.operation.freed_memory import TRIM_INTERVAL_S, trim
 from service.operation.loop_lag import measure_loop_lag
+from service.operation.presence import GatewayPresence
 
 
 class Maintenance:
@@ -27,7 +28,9 @@ class Maintenance:
         self._parts = parts
         self._ledger = parts.ledger
         self._sealer = parts.sealer
+        self._schema = parts.schema
         self._duties = duties
+        self._presence = GatewayPresence(parts.client, duties.lease.holder, ttl_s=settings.duties_lease_s)
         self._tasks: list[asyncio.Task[None]] = []
         self._is_open = False
 
@@ -36,9 +39,12 @@ class Maintenance:
         self._tasks.append(asyncio.create_task(work))
 
     async def open_ledger(self) -> None:
-        """Check the seals, migrate, and write a seal. Raises LedgerNotTrusted, LedgerUnavailable."""
+        """Check the schema and the seals, and write a seal. Raises LedgerNotTrusted, LedgerUnavailable."""
+        await self._presence.begin()
+        self.run(self._presence.renew_regularly())
+        await self._schema.before_seals()
         await self._sealer.check()
-        await self._ledger.migrate()
+        await self._schema.after_seals()
         await self._sealer.seal(always=True)  # a copy from before this start is then recognised as older
         self._is_open = True
         await self._duties.begin()
@@ -61,6 +67,7 @@ class Maintenance:
         await before_closing()
         if self._is_open:
             await self._duties.end()
+        await self._presence.end()
         with contextlib.suppress(LedgerError):
             await self._parts.close()
 

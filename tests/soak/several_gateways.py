@@ -24,7 +24,7 @@ from pathlib import Path
 import httpx
 from gateway_kit import Gateway
 from redis_kit import EmbeddedServer
-from soak.kill_cycles import SETTINGS, TERMS, Soak
+from soak.kill_cycles import BACK_S_MAX, SETTINGS, TERMS, Soak
 from soak.load import Account
 
 from core.ledger import names
@@ -42,6 +42,7 @@ def settings(redis_url: str, *, hold_ttl_s: int) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(map(str, (TESTS.parent, TESTS, TESTS / "kits"))),
         "PRIVACY_GATEWAY_MASTER_KEY": "5a" * 32,
         "PRIVACY_GATEWAY_DUTIES_LEASE_S": str(LEASE_S),
+        "PRIVACY_GATEWAY_REQUESTS_IN_FLIGHT_PER_TENANT_MAX": "128",
         "PRIVACY_GATEWAY_SEAL_INTERVAL_S": "0.5",
         "PRIVACY_GATEWAY_SERIES_INTERVAL_S": "1",
         "PRIVACY_GATEWAY_REQUEST_TIMEOUT_S": str(hold_ttl_s - 1),
@@ -97,7 +98,7 @@ class SeveralGateways(Soak):
             self.audit()
         self._replace_exhausted()
         self.counts["cycles"] += 1
-        print(f"cycle {self.counts['cycles']} {kind}, faults {len(self.book.faults)}", flush=True)
+        print(f"cycle {self.counts['cycles']} {kind}, faults {self.book.faults}", flush=True)
 
     def _kill_one(self) -> None:
         """At least one gateway goes on serving."""
@@ -109,10 +110,15 @@ class SeveralGateways(Soak):
         gateway.process.wait()
 
         def start() -> None:
-            try:
-                gateway.start()
-            except AssertionError as error:
-                self.book.fault(f"a gateway does not start again: {str(error)[-500:]}")
+            while True:
+                try:
+                    gateway.start()
+                    break
+                except AssertionError as error:  # Redis died during its start, which a supervisor repeats
+                    if time.monotonic() - killed > BACK_S_MAX:
+                        self.book.fault(f"a gateway does not start again: {str(error)[-500:]}")
+                        break
+                    self.counts["starts refused"] += 1
             self.recoveries["gateway"].append(time.monotonic() - killed)
 
         thread = threading.Thread(target=start)
@@ -143,7 +149,7 @@ class SeveralGateways(Soak):
 
     def takeovers(self) -> int:
         """How many holders the lease of the duties has had."""
-        return int(self.server.admin().get(names.SEAL_CHAIN_KEY.replace("chain", "fence")) or 0)
+        return int(self.server.admin().get(names.FENCE_KEY) or 0)
 
 
 def main() -> int:
@@ -181,6 +187,7 @@ def main() -> int:
             "clients": given.clients,
             "kills": soak.counts["kills"],
             "holders_of_duties": takeovers,
+            "starts_refused": soak.counts["starts refused"],
         }
     for fault in soak.book.faults[:50]:
         print(f"FAULT {fault}")

@@ -21,7 +21,7 @@ from core.ledger.pages import entry_number, raw_entries
 _READ = 500  # entries: some milliseconds of the event loop's thread
 _SEALS = 20
 _CHAIN_BYTES = 16 * 1024 * 1024
-_KEPT_FIELDS = (b"mode", b"operation", b"created_ms")
+_KEPT_FIELDS = (b"mode", b"operation", b"created_ms", b"schema")
 
 
 class JournalCopy:

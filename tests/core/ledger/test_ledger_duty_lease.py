@@ -20,7 +20,7 @@ LONG_S = 600.0
 
 def ends(go, admin) -> None:
     """The lease ends, as it does by the clock of Redis."""
-    go(admin.call("DEL", "{seals}:duties"))
+    go(admin.call("DEL", names.DUTIES_KEY))
 
 
 def release(go, ledger, tenant="acme") -> None:
@@ -47,7 +47,7 @@ def test_one_holder_at_a_time_with_growing_fencing_numbers(go, ledger, client, a
     assert two.last.holder == one.holder
     assert go(one.take())
     assert one.fence == "1"  # a renewal keeps it
-    assert 0 < go(admin.call("PTTL", "{seals}:duties")) <= LONG_S * 1000
+    assert 0 < go(admin.call("PTTL", names.DUTIES_KEY)) <= LONG_S * 1000
     go(two.release())  # of another's lease: no effect
     assert not go(two.take())
     go(one.release())
