@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import secrets
 import zlib
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -70,7 +71,8 @@ class ArchiveObject:
 
     def seal_of(self, number: int) -> int | None:
         """Return the number of the seal that contains an entry."""
-        return next((n for n, first, last in self.seals if first <= number <= last), None)
+        at = bisect_left(self.seals, number, key=lambda row: row[2])
+        return self.seals[at][0] if at < len(self.seals) and self.seals[at][1] <= number else None
 
     def check(self) -> None:
         """Decode everything and compare it with the digest in the object's key. Raises BlobCorrupt."""

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from core.ledger import names
+from core.ledger.archive.objects import ArchiveObject
 from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
 
@@ -30,18 +31,21 @@ class SealPlaces:
         # One read covers entries that are near each other. An entry far from the others takes one of its own.
         rows = await self._client.call("ZRANGEBYSCORE", key, min(numbers), "+inf", "LIMIT", 0, len(numbers))
         found = self._among(numbers, rows)
+        found |= await self._archived([number for number in numbers if found[number] is None])
         left = [number for number in numbers if found[number] is None]
         single = await self._client.call_many([("ZRANGEBYSCORE", key, n, "+inf", "LIMIT", 0, 1) for n in left])
-        found |= self._among(left, [row for rows in single for row in rows])
-        return found | await self._archived([number for number in left if found[number] is None])
+        return found | self._among(left, [row for rows in single for row in rows])
 
     async def _archived(self, numbers: Sequence[int]) -> dict[int, int | None]:
-        """Return the seals of archived entries, which their objects name."""
+        """Return the seals of archived entries, which their objects name. The archive has the first entries."""
         found: dict[int, int | None] = {}
-        for number in numbers if self._archive is not None else ():
-            archived = await self._archive.object_at(self._tenant, number) if self._archive else None
-            if archived is not None:
-                found[number] = archived.seal_of(number)
+        archived: ArchiveObject | None = None
+        for number in sorted(numbers) if self._archive is not None else ():
+            if self._archive is not None and (archived is None or number > archived.range.last):
+                archived = await self._archive.object_at(self._tenant, number)
+                if archived is None:
+                    break
+            found[number] = archived.seal_of(number) if archived is not None else None
         return found
 
     @staticmethod
