@@ -113,6 +113,7 @@ def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | No
         archive=archive,
         response_retention_ms=int(settings.response_retention_s * 1000),
         tombstone_ttl_ms=int(settings.tombstone_retention_s * 1000),
+        generated_ttl_ms=int(settings.generated_key_retention_s * 1000),
         caps=tenant_caps(settings),
     )
     keys = KeyStore(client, master_key, keys_max=settings.keys_per_tenant_max)

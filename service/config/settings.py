@@ -159,6 +159,7 @@ class LedgerSettings(BaseModel):
     response_retention_s: float = Field(3600.0, ge=1)
     response_stored_bytes_max: int = Field(8 * MIB, ge=0, le=256 * MIB)
     tombstone_retention_s: float = Field(30 * 86400.0, gt=0)
+    generated_key_retention_s: float = Field(86400.0, gt=0)
     holds_per_tenant_max: int = Field(4096, ge=1)
     uncharged_holds_per_hour_max: int = Field(10_000, ge=1, le=3_600_000)
     stored_bytes_per_tenant_max: int = Field(256 * MIB, ge=0)
