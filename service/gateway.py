@@ -35,17 +35,16 @@ from service.guardrail.service import GuardrailService
 from service.http.auth import Authenticator
 from service.http.body_memory import BodyMemory
 from service.http.browser_sessions import BrowserSessions
-from service.http.failure_limit import FailureLimit
 from service.http.in_flight import InFlight
 from service.http.large_requests import LargeRequests
 from service.http.open_streams import OpenStreams
-from service.http.rate_limit import RateLimit
 from service.jobs.attempt import AttemptLimits
 from service.jobs.files import JobFiles
 from service.jobs.runner import JobRunner, RunnerLimits
 from service.jobs.storage import Storage
 from service.jobs.submit import JobSubmission
 from service.ledger import LedgerParts, build_ledger, tenant_caps
+from service.limits import build_limits
 from service.openai.presets import load_presets
 from service.openai.service import OpenAIService
 from service.operation.duties import Duties
@@ -59,7 +58,6 @@ from service.proxy.kept_conversations import KeptConversations
 from service.proxy.masking import ConversationMasking
 from service.proxy.priced import PricedFills
 from service.proxy.service import ProxyParts, ProxyService
-from service.proxy.shares import CallShares
 from service.proxy.upstreams import load_upstreams
 from service.registry import KindParts, job_kinds
 from service.releases.pipeline import ReleasePipeline
@@ -120,6 +118,9 @@ class Gateway:
         self.ranks = SubjectRanks(ledger.client)
         self.budget_watch = BudgetWatch(self.ledger.last_numbers, interval_s=settings.budget_watch_interval_s)
         self.integrity = Integrity(ledger.client, self.master_key)
+        self.limits = build_limits(
+            settings, ledger.client, self.master_key, is_alone=self._redis is not None, clock=clock
+        )
         self.duties = Duties(
             settings,
             ledger,
@@ -131,8 +132,8 @@ class Gateway:
         self.authenticator = Authenticator(
             self.keys,
             self.admin_keys,
-            RateLimit(settings.rate_limit_per_minute, clock=clock),
-            FailureLimit(settings.auth_failures_per_minute, clock=clock),
+            self.limits.requests,
+            self.limits.failures,
             BrowserSessions(
                 SessionStore(
                     ledger.client,
@@ -263,8 +264,7 @@ class Gateway:
             preparation=self.preparation,
         )
         self.upstream_client = UpstreamClient(upstreams.all, client_limits(settings))
-        shares = CallShares(calls_max=settings.upstream_calls_max, tenant_share=settings.queue_tenant_share)
-        self.proxy = ProxyParts(settings, proxy, self.upstream_client, shares, self.preparation)
+        self.proxy = ProxyParts(settings, proxy, self.upstream_client, self.limits.calls, self.preparation)
         self.stream = StreamParts(
             settings, self.sanitize, self.releases, self.engine, self.preparation, self.body_memory
         )
@@ -305,6 +305,7 @@ class Gateway:
             jobs=store,
             admin_log=self.keys.log,
             seal_age_s=self.duties.seal_age_s,
+            samples=self.limits.samples,
         )
         self.jobs = JobRunner(store, files, self.job_kinds, limits=limits)
         self.submission = JobSubmission(
@@ -341,6 +342,8 @@ class Gateway:
         await self.engine.start()
         await self.jobs.open()
         self._maintenance.start()
+        for limit in self.limits.shared:
+            self._maintenance.run(limit.return_regularly())
         self._maintenance.run(self.alert_watch.evaluate_regularly())
         self._maintenance.run(self.alert_watch.deliver_regularly())
 

@@ -50,6 +50,7 @@ class Purpose(StrEnum):
     SESSION = "session-encryption"
     SESSION_NAME = "session-name"
     SESSION_FORM = "session-form-token"
+    ADDRESS = "address"
     ALERT = "alert-encryption"
     SIGN_ON = "sign-on-request-encryption"
 
