@@ -23,6 +23,7 @@ from service.config.checkpoints import checkpoint_folder, is_pinned
 from service.config.duties import DutySettings
 from service.config.sign_on import SignOnSettings
 from service.config.sign_on import parsed as parsed_sign_on
+from service.config.storage import StorageSettings
 from service.config.upstreams import UpstreamSettings, check_no_overlap, parsed
 
 MIB = 1024 * 1024
@@ -271,6 +272,7 @@ class ConnectionSettings(BaseModel):
 
 class Settings(
     LocationSettings,
+    StorageSettings,
     EngineSettings,
     AccountingSettings,
     JobSettings,
