@@ -11,6 +11,7 @@ from core.ledger import names
 from core.ledger.client import Call, LedgerClient, connect
 from core.ledger.durability import check_configuration
 from core.ledger.embedded import attached
+from core.ledger.hash_chain.epoch_store import EpochStore
 from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.keys import MasterKey
 from core.ledger.keystore import KeyStore
@@ -19,6 +20,7 @@ from core.ledger.migration import SCHEMA
 from core.ledger.presence import Presences
 from service.config.secrets import load_master_key
 from service.config.settings import Settings
+from service.config.storage import opened_store
 
 
 class SchemaGuard:
@@ -87,7 +89,9 @@ def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | No
     )
     schema = SchemaGuard(client, migrates=settings.redis_url is None)
     epoch_file = settings.epoch_file or settings.data_dir / "ledger.epoch"
-    sealer = Sealer(client, master_key, epoch_file)
+    # The default store is a folder beside the epoch file, which shows nothing more.
+    shared = EpochStore(opened_store(settings, settings.data_dir), master_key) if settings.store_url else None
+    sealer = Sealer(client, master_key, epoch_file, epoch_store=shared)
 
     async def guard(call: Call) -> None:
         # A new connection may lead to another server, or to the same one with an older file or weaker settings.

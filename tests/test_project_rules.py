@@ -93,7 +93,7 @@ FOLDERS = {
     "core.accounting": set(),
     "core.blobs": {"files"},
     "core.files": set(),
-    "core.ledger": {"accounting", "files"},
+    "core.ledger": {"accounting", "files", "blobs"},
     "core.mechanisms": {"accounting"},
     "core.finetune": {"accounting", "mechanisms"},
     "core.synthesis": {"accounting", "mechanisms"},

@@ -51,6 +51,7 @@ class Purpose(StrEnum):
     SESSION_NAME = "session-name"
     SESSION_FORM = "session-form-token"
     ADDRESS = "address"
+    EPOCH = "epoch"
     ALERT = "alert-encryption"
     SIGN_ON = "sign-on-request-encryption"
 
