@@ -29,7 +29,7 @@ RETURN_INTERVAL_S = 1.0
 REPORT_INTERVAL_S = 5.0
 GROWTH_MAX = 8  # of one batch to the next
 POOL_WAIT_S = 0.1  # a full pool is not asked again before
-_ATTEMPTS = 2  # the second asks for callers that came while the first was on its way
+_ATTEMPTS = 5  # a request that is on its way does not ask for callers that come later
 
 
 @dataclass(frozen=True)
@@ -109,6 +109,8 @@ class SharedLimit:
                 lease.waiting -= 1
             if self._take(lease):
                 return Taken(True, self._left(lease))
+            if self._clock() < lease.empty_until:
+                break
         return Taken(False, 0.0, max(0.0, lease.empty_until - self._clock()))
 
     def give_back(self, name: str) -> None:
