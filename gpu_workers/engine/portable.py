@@ -50,6 +50,11 @@ class MemoryBlock:
         """Return the first `size` bytes, read-only."""
         return self._data[:size].toreadonly()
 
+    @property
+    def written(self) -> int:
+        """The end of the last byte that was written; all bytes after it are zero."""
+        return self._end
+
     def changes(self) -> tuple[int, bytes]:
         """Return the range from the first to the last byte written since creation or unpickling, as (start, bytes)."""
         start, end = self._changed or (0, 0)
