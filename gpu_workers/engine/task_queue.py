@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from core.errors import (
     DeadlineExceeded,
     NotStarted,
     QueueFull,
+    TaskFailed,
     TenantLimitReached,
     WorkerCold,
     WorkerDied,
@@ -37,6 +38,8 @@ PIECES_PER_BATCH = 8
 # tenant waits for less than a full batch. A tenant is active while it waits, and for a second after its last request.
 CROWDED_BATCH_S = 0.06
 ACTIVE_S = 1.0
+
+_FILE_MISSING = "The worker does not have a pack, model or recogniser that the request needs; nothing was charged."
 
 
 @dataclass(frozen=True)
@@ -231,13 +234,20 @@ class TaskQueue:
             metrics.BATCH_TOKENS.labels(self._role).observe(weight)
         return batch
 
-    def put_back(self, batch: Sequence[PendingTask]) -> None:
+    def put_back(self, batch: Sequence[PendingTask], lacking: Collection[int] = ()) -> None:
         """Queue a batch of `start_batch` again, in its place. It no longer counts as started. For a batch of which it
-        is certain that no worker has run anything, and that none will."""
-        for pending in reversed(batch):
+        is certain that no worker has run anything, and that none will.
+
+        `lacking`: the places of tasks that no worker can run, because it does not have their files. They end.
+        """
+        for pending in batch:
             pending.group.starts -= 1
-            if not self._open:
-                pending.settle(WorkerDied() if pending.group.started else WorkerCold())
+        for place, pending in reversed(list(enumerate(batch))):
+            started = pending.group.started
+            if place in lacking:
+                pending.settle(TaskFailed(reason="file-missing") if started else WorkerCold(_FILE_MISSING))
+            elif not self._open:
+                pending.settle(WorkerDied() if started else WorkerCold())
             elif not pending.withdrawn:
                 self._waiting.put_back(pending.group.tenant, pending)
         self._changed()

@@ -165,7 +165,8 @@ def toy_engine(
     """An engine whose roles run what `factory` builds, one worker each."""
     limits = QueueLimits(queue_tasks_max, queue_tokens_max, queue_tenant_share, batch_tokens_max)
     if kind == "inline":
-        return InlineEngine(dict.fromkeys(roles, factory), limits=limits, array_bytes_max=array_bytes_max)
+        own = dict.fromkeys(roles, factory)
+        return InlineEngine(own, codec=toy_codec(), limits=limits, array_bytes_max=array_bytes_max)
     if kind == "remote":
         remote = RemotePoolOptions(limits=limits, batch_linger_ms=1)
         return RemoteToyEngine(dict.fromkeys(roles, remote), factory, array_bytes_max=array_bytes_max)
@@ -186,7 +187,8 @@ class ToyWorker:
         arguments = [role.value, factory, self.address, str(options.get("slot_s", 5)), str(options.get("batch_s", 120))]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(KITS), str(KITS.parents[1])])}
         self.process = subprocess.Popen(
-            [sys.executable, str(KITS / "toy_worker.py"), *arguments], env=environment, 
+            [sys.executable, str(KITS / "toy_worker.py"), *arguments],
+            env=environment,
         )
 
     def end(self) -> None:

@@ -11,6 +11,9 @@ allocates memory, and writes arrays directly into their blocks, so it never hold
                                             <-    DONE, PART ... | DIED | REFUSED (nothing was run)
     ASK ...
 
+REFUSED has the reason: `stale` for a slot that was taken back, `missing` with the places of the tasks whose files the
+worker does not have, `unreadable` for a batch that is no batch.
+
 A gateway that has no work for a granted slot sends RELEASE. A server that takes a slot back sends REVOKED, and refuses
 the batch that may be under way.
 """
@@ -28,7 +31,7 @@ SERVICE = "privacy_gateway.Worker"
 WORK = "Work"  # a stream of the messages above; a gateway holds one for each slot that it may use
 WATCH = "Watch"  # the server sends its `State` when it changes, and regularly
 
-TOKEN = "privacy-gateway-token"  # names of metadata
+TOKEN = "privacy-gateway-token"  # noqa: S105 - names of metadata
 GATEWAY = "privacy-gateway-id"
 SCHEMA = "privacy-gateway-schema"
 
@@ -36,6 +39,9 @@ PART_BYTES = 2 * 1024 * 1024
 MESSAGE_BYTES_MAX = 4 * 1024 * 1024
 BODY_BYTES_MAX = 256 * 1024 * 1024  # a batch, or its answer, without its arrays
 _BLOCKS_MAX = 4096
+
+
+STALE, MISSING, UNREADABLE = "stale", "missing", "unreadable"
 
 
 class Kind(IntEnum):

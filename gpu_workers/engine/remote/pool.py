@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpu_workers.engine import metrics
-from gpu_workers.engine.pending import PendingTask
 from gpu_workers.engine.protocol import Role, RoleStatus
 from gpu_workers.engine.remote.access import Access
 from gpu_workers.engine.remote.codec import Codec
@@ -220,8 +219,6 @@ class RemotePool:
         return left if left > 0 and self.queue.fills(min(left, budget)) else 0
 
 
-def pools(
-    options: Mapping[Role, RemotePoolOptions], codec: Codec, access: Access
-) -> dict[Role, RemotePool]:
+def pools(options: Mapping[Role, RemotePoolOptions], codec: Codec, access: Access) -> dict[Role, RemotePool]:
     """A pool for each role."""
     return {role: RemotePool(role, own, codec, access) for role, own in options.items()}

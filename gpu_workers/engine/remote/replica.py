@@ -1,8 +1,8 @@
 """A gateway's connection to one worker server: what it last reported, and the streams that carry batches.
 
 Guarantee: a batch is put back only if this side has not sent the last message of it, or if the server has answered that
-it refused it. A server runs whole batches alone, so nothing of such a batch was run, and nothing will be. In every other
-case the batch ends with a result or as started.
+it refused it. A server runs only whole batches, so nothing of such a batch was run, and nothing will be. In every
+other case the batch ends with a result or as started.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from enum import Enum, auto
 from typing import Any
@@ -19,11 +19,14 @@ from grpc import aio
 
 from core.errors import GatewayError, TaskFailed, WorkerDied
 from gpu_workers.engine.pending import PendingTask
+from gpu_workers.engine.portable import contents
 from gpu_workers.engine.remote.access import Access
 from gpu_workers.engine.remote.codec import Blocks, Codec
 from gpu_workers.engine.remote.frames import (
     BODY_BYTES_MAX,
+    MISSING,
     SERVICE,
+    STALE,
     WATCH,
     WORK,
     BadFrame,
@@ -53,7 +56,11 @@ class Phase(Enum):
 
 
 class Refused(Exception):
-    """Nothing of the batch was run."""
+    """Nothing of the batch was run. `lacking`: the places of the tasks whose files the worker does not have."""
+
+    def __init__(self, lacking: Collection[int] = ()) -> None:
+        super().__init__()
+        self.lacking = lacking
 
 
 class Lane:
@@ -153,8 +160,8 @@ class Lane:
         results: Sequence[Any] | GatewayError
         try:
             results, seconds = await self._exchange(batch)
-        except Refused:
-            self._replica.put_back(batch)
+        except Refused as refused:
+            self._replica.put_back(batch, refused.lacking)
         except asyncio.CancelledError:
             _finish(batch, WorkerDied())
             raise
@@ -180,8 +187,7 @@ class Lane:
         if len(body) > BODY_BYTES_MAX:
             await self._call.write(frame(Kind.RELEASE, self._slot))
             raise TaskFailed(reason="too-large")
-        ranges = list(zip(blocks.blocks, blocks.ranges, strict=True))
-        views = [block.view(max(start, min(end, block.written)))[start:] for block, (start, end) in ranges]
+        views = contents(blocks)
         head = [self._slot, [[start, end - start] for start, end in blocks.ranges]]
         await self._send(head, Content(body, views))
         del body, views
@@ -189,8 +195,10 @@ class Lane:
         while kind is Kind.REVOKED:  # it crossed the batch, which is then refused
             kind, answer = await self._read()
         if kind is Kind.REFUSED:
-            if answer[1] == "stale":
+            if answer[1] == STALE:
                 raise Refused
+            if answer[1] == MISSING and answer[2]:  # else the batch would be sent again without an end
+                raise Refused(frozenset(answer[2]))
             raise TaskFailed(reason="refused")
         if kind is Kind.DIED:
             raise WorkerDied
@@ -218,9 +226,7 @@ class Lane:
     async def _answer(self, answer: Any, blocks: Blocks, tasks: int) -> tuple[list[Any], float]:
         _, seconds, starts, lengths, inline = answer
         places: list[Write] = []
-        for block, (first, last), start, length in zip(
-            blocks.blocks, blocks.ranges, starts, lengths[1:], strict=True
-        ):
+        for block, (first, last), start, length in zip(blocks.blocks, blocks.ranges, starts, lengths[1:], strict=True):
             if not 0 <= start <= start + length <= last - first:
                 raise BadFrame("a change beyond its block")
             places.append(_writer(block, first + start))
@@ -252,7 +258,7 @@ class Replica:
         gateway: str,
         on_state: Callable[[], None],
         on_lane: Callable[[], None],
-        put_back: Callable[[Sequence[PendingTask]], None],
+        put_back: Callable[[Sequence[PendingTask], Collection[int]], None],
         on_batch: Callable[[int, float], None],
     ) -> None:
         """Raises ValueError or OSError as `Access.channel`."""

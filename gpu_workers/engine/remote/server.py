@@ -14,8 +14,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import grpc
@@ -32,8 +32,11 @@ from gpu_workers.engine.remote.child import HandlerProcess
 from gpu_workers.engine.remote.codec import Codec, Undecodable
 from gpu_workers.engine.remote.frames import (
     GATEWAY,
+    MISSING,
     SCHEMA,
     SERVICE,
+    STALE,
+    UNREADABLE,
     WATCH,
     WORK,
     BadFrame,
@@ -52,8 +55,6 @@ STATE_S = 2.0  # a gateway hears from a worker at least this often
 CALLS_MAX = 1024
 _STREAMS_PER_GATEWAY_MAX = 2 * SLOTS  # those of a connection that was lost may end later than new ones begin
 _GRACE_S = 1.0
-_DRAIN_POLL_S = 0.02
-_STALE, _UNREADABLE = "stale", "unreadable"
 
 
 class WorkerServer:
@@ -68,11 +69,13 @@ class WorkerServer:
         *,
         listen: str,
         content: str = "",
+        lacking: Callable[[Sequence[Any]], Sequence[int]] = lambda _: (),
         batch_seconds_max: float = 120.0,
         slot_s: float = 5.0,
         array_bytes_max: int = ARRAY_BYTES_MAX,
     ) -> None:
-        """`content`: see `state.fingerprint`. `array_bytes_max`: of the arrays of one batch.
+        """`content`: see `state.fingerprint`. `lacking`: see `_Stream`. `array_bytes_max`: of the arrays of one
+        batch.
 
         Raises ValueError or OSError for an address or TLS files that cannot be used.
         """
@@ -82,14 +85,16 @@ class WorkerServer:
         self._content = content
         self._slot_s = slot_s
         self._array_bytes_max = array_bytes_max
-        self._slots = Slots(SLOTS)
+        self._lacking = lacking
+        self._progress = asyncio.Event()
+        self._slots = Slots(SLOTS, on_free=self._progress.set)
         self._instance = secrets.token_hex(8)
         self._changed = asyncio.Event()
         self._draining = False
         self._deaths = 0
         self._was_ready = False
         self._streams: Counter[str] = Counter()
-        self.sending = 0  # streams that send results
+        self._sending = 0  # streams that wait for results, or send them
         self._batches: set[asyncio.Task[Done]] = set()
         self.handler = HandlerProcess(role, factory, batch_seconds_max=batch_seconds_max, on_change=self._on_change)
         self._server, self.port = access.server(listen, calls_max=CALLS_MAX)
@@ -126,8 +131,9 @@ class WorkerServer:
         self._draining = True
         self._slots.close()
         self._on_change()
-        while self._slots.granted or self.sending:
-            await asyncio.sleep(_DRAIN_POLL_S)
+        while self._slots.granted or self._sending:
+            self._progress.clear()
+            await self._progress.wait()
 
     async def stop(self) -> None:
         """End the calls and the handler. A batch that runs is lost, so `drain` first."""
@@ -193,6 +199,20 @@ class WorkerServer:
     def slot_s(self) -> float:
         return self._slot_s
 
+    def lacking(self, payloads: list[Any]) -> Sequence[int]:
+        """The places of the tasks that this worker must not run, because it lacks their files."""
+        return self._lacking(payloads)
+
+    @contextmanager
+    def sending(self) -> Iterator[None]:
+        """Keep the server from ending while a stream waits for results or sends them."""
+        self._sending += 1
+        try:
+            yield
+        finally:
+            self._sending -= 1
+            self._progress.set()
+
     async def run(self, slot: int, payloads: Any) -> Done:
         """Run a batch, and free its slot when it has ended, also if the caller is cancelled."""
 
@@ -237,7 +257,10 @@ class WorkerServer:
 
 
 class _Stream:
-    """One stream of a gateway. It has at most one slot at a time."""
+    """One stream of a gateway. It has at most one slot at a time.
+
+    A batch with tasks whose files this worker lacks is refused as a whole, before anything of it is run.
+    """
 
     def __init__(self, context: Any, server: WorkerServer) -> None:
         self._context = context
@@ -291,7 +314,10 @@ class _Stream:
                 raise BadFrame("not a batch under this slot")
             batch = await self._batch(body)
             if batch is None:
-                await self._context.write(frame(Kind.REFUSED, [slot, _UNREADABLE]))
+                await self._context.write(frame(Kind.REFUSED, [slot, UNREADABLE]))
+                return
+            if places := self._server.lacking(batch[0]):
+                await self._context.write(frame(Kind.REFUSED, [slot, MISSING, list(places)]))
                 return
             running = True  # from here on the slot is freed by the end of the batch
             await self._run(slot, *batch)
@@ -324,11 +350,8 @@ class _Stream:
             return None
 
     async def _run(self, slot: int, payloads: list[Any], memory: list[SharedBlock]) -> None:
-        self._server.sending += 1
-        try:
+        with self._server.sending():
             await self._send(slot, payloads, memory)
-        finally:
-            self._server.sending -= 1
 
     async def _send(self, slot: int, payloads: list[Any], memory: list[SharedBlock]) -> None:
         try:
@@ -345,7 +368,7 @@ class _Stream:
         slot, _, lengths, inline = body
         if inline is None:
             await receive(lengths, None, self._part, [_dropped] * (len(lengths) - 1))
-        await self._context.write(frame(Kind.REFUSED, [slot, _STALE]))
+        await self._context.write(frame(Kind.REFUSED, [slot, STALE]))
 
 
 def _dropped(data: memoryview, at: int) -> None:

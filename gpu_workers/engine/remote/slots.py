@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
+from collections.abc import Callable
 
 
 class Slots:
     """Used on the event loop only, without locks. No slot is granted until `open`."""
 
-    def __init__(self, slots_max: int) -> None:
+    def __init__(self, slots_max: int, *, on_free: Callable[[], None]) -> None:
+        """`on_free` is called when a slot was given back."""
         self._slots_max = slots_max
+        self._on_free = on_free
         self._granted: set[int] = set()
         self._waiting: OrderedDict[str, deque[asyncio.Future[int]]] = OrderedDict()  # the next gateway is the first
         self._last = 0
@@ -49,6 +52,7 @@ class Slots:
         """Free a slot. Does nothing for one that is free."""
         self._granted.discard(slot)
         self._grant()
+        self._on_free()
 
     def _grant(self) -> None:
         while self._open and len(self._granted) < self._slots_max and (asked := self._next()) is not None:
