@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -133,6 +134,13 @@ class ToyHandler:
         return task.name.upper() if task.joined is None else [*task.joined, task.name.upper()]
 
 
+class OtherHandler(ToyHandler):
+    """Has other models."""
+
+    def warm_up(self) -> EmbedderFacts:
+        return replace(TOY_FACTS, domains=("other",))
+
+
 class UnfitHandler(ToyHandler):
     def warm_up(self) -> EmbedderFacts:
         raise UnfitDevice("this device is unfit")
@@ -181,10 +189,19 @@ def toy_codec() -> Codec:
 class ToyWorker:
     """A worker server in a process of its own, over a Unix socket."""
 
-    def __init__(self, factory: str = "ToyHandler", *, role: Role = Role.EMBED, **options: float) -> None:
+    def __init__(
+        self,
+        factory: str = "ToyHandler",
+        *,
+        role: Role = Role.EMBED,
+        slot_s: float = 60,
+        batch_s: float = 120,
+        address: str | None = None,
+        tls: Sequence[Path] = (),
+    ) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="toy-worker-")
-        self.address = f"unix:{self._folder.name}/socket"
-        arguments = [role.value, factory, self.address, str(options.get("slot_s", 5)), str(options.get("batch_s", 120))]
+        self.address = address or f"unix:{self._folder.name}/socket"
+        arguments = [role.value, factory, self.address, str(slot_s), str(batch_s), *map(str, tls)]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(KITS), str(KITS.parents[1])])}
         self.process = subprocess.Popen(
             [sys.executable, str(KITS / "toy_worker.py"), *arguments],
@@ -196,6 +213,20 @@ class ToyWorker:
         self.process.kill()
         self.process.wait()
         self._folder.cleanup()
+
+
+def free_address() -> str:
+    """An address that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+def remote_engine(*workers: ToyWorker, limits: QueueLimits | None = None, access: Access | None = None) -> RemoteEngine:
+    """A gateway's engine with one role and these workers."""
+    options = RemotePoolOptions(limits=limits or QueueLimits(batch_tokens_max=100), batch_linger_ms=1)
+    directory = StaticDirectory({Role.EMBED: [worker.address for worker in workers]})
+    return RemoteEngine({Role.EMBED: options}, directory, toy_codec(), access or Access(TOKEN))
 
 
 class RemoteToyEngine(RemoteEngine):

@@ -41,7 +41,7 @@ from gpu_workers.engine.remote.frames import (
 from gpu_workers.engine.remote.state import WorkerState
 
 SLOTS = 2
-SILENCE_S_MAX = 8.0  # a worker reports every two seconds
+SILENCE_S_MAX = 15.0  # a worker reports every two seconds; after this time it counts as away
 _RETRY_S = 0.2
 
 
@@ -72,6 +72,7 @@ class Lane:
         self._replica = replica
         self._call: Any = None
         self._slot = 0
+        self._closed = False
         self._done = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -93,6 +94,7 @@ class Lane:
 
     async def close(self) -> None:
         """Cancel the stream. A batch that was sent ends with WorkerDied."""
+        self._closed = True
         if self._call is not None:
             self._call.cancel()
         if self._task is not None:
@@ -104,6 +106,11 @@ class Lane:
         if self.phase is Phase.RUNNING and self._task is not None:
             await asyncio.wait({self._task}, timeout=grace_s)
         await self.close()
+
+    def cut(self) -> None:
+        """Give up the stream of a server that is silent. A batch that was sent ends with WorkerDied."""
+        if self._call is not None:
+            self._call.cancel()
 
     def _become(self, phase: Phase) -> None:
         self.phase = phase
@@ -131,15 +138,16 @@ class Lane:
                     self._become(Phase.WAITING)
                 elif kind is not Kind.REVOKED:  # of an earlier slot
                     raise BadFrame("unexpected")
-        except Exception:
+        except (Exception, asyncio.CancelledError):  # a stream that was cut raises CancelledError
             self._drop()
-            await asyncio.sleep(_RETRY_S)
+            if not self._closed:
+                await asyncio.sleep(_RETRY_S)
             self._become(Phase.IDLE)
 
     async def _release(self) -> None:
         try:
             await self._call.write(frame(Kind.RELEASE, self._slot))
-        except Exception:
+        except (Exception, asyncio.CancelledError):
             self._drop()
         self._become(Phase.IDLE)
 
@@ -162,12 +170,9 @@ class Lane:
             results, seconds = await self._exchange(batch)
         except Refused as refused:
             self._replica.put_back(batch, refused.lacking)
-        except asyncio.CancelledError:
-            _finish(batch, WorkerDied())
-            raise
         except GatewayError as error:
             _finish(batch, error)
-        except Exception:
+        except (Exception, asyncio.CancelledError):  # a stream that was cut raises CancelledError
             self._drop()
             _finish(batch, WorkerDied())
         else:
@@ -216,7 +221,7 @@ class Lane:
                 raise Refused
             try:
                 await self._call.write(message)
-            except Exception:
+            except (Exception, asyncio.CancelledError):
                 if after is None:
                     raise  # the server may have it
                 self._drop()
@@ -307,20 +312,26 @@ class Replica:
         return self._channel.stream_stream(f"/{SERVICE}/{WORK}")(metadata=self._metadata)
 
     async def _watch(self) -> None:
-        """Read what the server reports, and connect again when it goes away."""
+        """Read what the server reports, and connect again when it goes away or is silent."""
         while True:
+            call = self._channel.unary_stream(f"/{SERVICE}/{WATCH}")(b"", metadata=self._metadata)
             with suppress(Exception):
-                call = self._channel.unary_stream(f"/{SERVICE}/{WATCH}")(b"", metadata=self._metadata)
-                while True:
-                    message = await asyncio.wait_for(call.read(), SILENCE_S_MAX)
-                    if message is aio.EOF:
-                        break
-                    state = WorkerState.read(message, self.codec)
-                    self._heard_at = time.monotonic()
-                    if state != self.state:
-                        self.state = state
-                        self.on_state()
+                await self._follow(call)
+            call.cancel()
+            for lane in self.lanes:
+                lane.cut()
             if self.state is not None:
                 self.state = None
                 self.on_state()
             await asyncio.sleep(_RETRY_S)
+
+    async def _follow(self, call: Any) -> None:
+        while True:
+            message = await asyncio.wait_for(call.read(), SILENCE_S_MAX)
+            if message is aio.EOF:
+                return
+            state = WorkerState.read(message, self.codec)
+            self._heard_at = time.monotonic()
+            if state != self.state:
+                self.state = state
+                self.on_state()
