@@ -15,7 +15,7 @@ export HF_HUB_OFFLINE := 1
 # Each test that starts a process would compile the project again if the environment switched the cache off.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup run test test-all test-long check format bench bench-sentdp bench-vectors bench-synthesis bench-finetune soak mutants fuzz audit audit-quick clean
+.PHONY: setup run test test-all test-long check format bench bench-sentdp bench-vectors bench-synthesis bench-finetune chart-settings soak mutants fuzz audit audit-quick clean
 
 ## setup: make .venv with everything that the other targets need
 setup: $(VENV)/installed
@@ -56,6 +56,10 @@ check: setup
 format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+## chart-settings: write the names of the settings to the schema of the Helm chart's values, after a setting was added
+chart-settings: setup
+	PYTHONPATH=.:tests:tests/kits $(BIN)/python -m helm_settings
 
 ## bench: measure speed (ledger, gateway) and, where DATA holds the evaluation data, utility
 bench: setup

@@ -1,0 +1,28 @@
+{{/* Combinations of values that cannot work. The schema checks each value alone. */}}
+{{- define "gateway.checks" -}}
+{{- $values := .Values -}}
+{{- if and $values.autoscaling.enabled (not $values.storage.objectStore.url) -}}
+{{- fail "autoscaling.enabled needs storage.objectStore.url: a gateway with a volume of its own keeps jobs and models there" -}}
+{{- end -}}
+{{- if gt (int $values.autoscaling.minReplicas) (int $values.autoscaling.maxReplicas) -}}
+{{- fail "autoscaling.minReplicas is above autoscaling.maxReplicas" -}}
+{{- end -}}
+{{- if and (eq $values.redis.mode "external") (not $values.redis.external.secret) -}}
+{{- fail "redis.mode external needs redis.external.secret, the existing Secret with the URL" -}}
+{{- end -}}
+{{- if and $values.networkPolicy.enabled (eq $values.redis.mode "external") (not $values.networkPolicy.egress.redis) -}}
+{{- fail "networkPolicy denies the connection to Redis: set networkPolicy.egress.redis" -}}
+{{- end -}}
+{{- if and $values.networkPolicy.enabled $values.storage.objectStore.url (not $values.networkPolicy.egress.objectStore) -}}
+{{- fail "networkPolicy denies the connection to the object store: set networkPolicy.egress.objectStore" -}}
+{{- end -}}
+{{- if and $values.ingress.enabled (not $values.ingress.host) -}}
+{{- fail "ingress.enabled needs ingress.host" -}}
+{{- end -}}
+{{- if gt (int $values.workers.ports.first) (int $values.workers.ports.last) -}}
+{{- fail "workers.ports.first is above workers.ports.last" -}}
+{{- end -}}
+{{- if gt (int $values.workers.nodes.replicas) (int $values.workers.nodes.maxReplicas) -}}
+{{- fail "workers.nodes.replicas is above workers.nodes.maxReplicas" -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,169 @@
+"""Wrong values are refused, and misspelt fields of templates are found."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from helm_kit import CHART, Values, errors_of, read, rendered
+from helm_python import HelmError
+from helm_settings import CHART_SETS, SECRET_SETTINGS, setting_names
+from test_chart import EVERYTHING, MONITORING, STORE, merged
+
+SCHEMA: dict[str, Any] = yaml.safe_load((CHART / "values.schema.json").read_text())
+
+
+def described(schema: dict[str, Any], place: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every value that the schema has, by its place."""
+    yield place, schema
+    for name, each in schema.get("properties", {}).items():
+        yield from described(each, f"{place}.{name}")
+    if isinstance(schema.get("items"), dict) and "properties" in schema["items"]:
+        yield from described(schema["items"], f"{place}[]")
+
+
+def test_every_value_is_described_and_unknown_ones_are_refused() -> None:
+    roots = {"values": SCHEMA} | {f"$defs.{name}": each for name, each in SCHEMA["$defs"].items()}
+    for root, schema in roots.items():
+        for place, each in described(schema, root):
+            assert each.get("description") or place.endswith("[]"), place
+            assert "properties" not in each or each["additionalProperties"] is False, place
+
+
+def test_every_default_is_in_the_schema_and_every_value_has_a_default() -> None:
+    def places(values: Values, schema: dict[str, Any], place: str = "") -> Iterator[str]:
+        own = schema.get("properties", {})
+        if "$ref" in schema:
+            own = SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]].get("properties", {})
+        yield from (
+            f"{place}.{name} has no default" for name in own.keys() - values.keys() - {"global"} if "$ref" not in schema
+        )
+        for name in own.keys() & values.keys():
+            if isinstance(values[name], dict):
+                yield from places(values[name], own[name], f"{place}.{name}")
+
+    assert list(places(yaml.safe_load((CHART / "values.yaml").read_text()), SCHEMA)) == []
+
+
+def test_the_schema_names_every_setting_but_those_of_the_chart() -> None:
+    assert SCHEMA["$defs"]["setting"]["enum"] == setting_names(), "run `make chart-settings`"
+    assert {
+        each.removeprefix("PRIVACY_GATEWAY_") for each in SCHEMA["$defs"]["secretSetting"]["enum"]
+    } == SECRET_SETTINGS
+    assert not CHART_SETS & SECRET_SETTINGS
+
+
+WRONG: dict[str, Values] = {
+    "section": {"gatway": {"replicas": 2}},
+    "member": {"gateway": {"replica": 2}},
+    "setting": {"gateway": {"settings": {"REQUEST_TIMEOUT": 60}}},
+    "setting of the chart": {"gateway": {"settings": {"PORT": 9000}}},
+    "secret as a setting": {"gateway": {"settings": {"INFILL_API_KEY": "text"}}},
+    "secret setting": {"gateway": {"secretEnvironment": {"PRIVACY_GATEWAY_INFIL_KEY": {"secret": "a", "key": "b"}}}},
+    "member of a secret": {"gateway": {"secretEnvironment": {"OPENAI_API_KEY": {"secret": "a", "name": "b"}}}},
+    "value of a secret": {"gateway": {"secretEnvironment": {"OPENAI_API_KEY": "text"}}},
+    "folder": {"gateway": {"secretFolders": [{"name": "a"}]}},
+    "no gateway": {"gateway": {"replicas": 0}},
+    "quantity": {"gateway": {"temporaryFiles": "1 GiB"}},
+    "resource": {"gateway": {"resources": {"limits": {"memry": "1Gi"}}}},
+    "short probe": {"gateway": {"probeTimeoutSeconds": 5}},
+    "toleration": {"gateway": {"tolerations": [{"keys": "gpu"}]}},
+    "spread": {"gateway": {"topologySpread": {"hostname": "Sometimes"}}},
+    "redis mode": {"redis": {"mode": "embedded"}},
+    "memory of redis": {"redis": {"maxmemory": "3Gi"}},
+    "store": {"storage": {"objectStore": {"url": "https://bucket"}}},
+    "volume": {"storage": {"volume": {"siez": "1Gi"}}},
+    "digest": {"image": {"digest": "0123"}},
+    "service": {"service": {"type": "ExternalName"}},
+    "port": {"service": {"port": 70000}},
+    "role": {"workers": {"roles": {"embedding": {"replicas": 1}}}},
+    "replicas of a role": {"workers": {"roles": {"embed": {"replicas": -1}}}},
+    "peer": {"networkPolicy": {"clients": [{"podSelektor": {}}]}},
+    "empty peer": {"networkPolicy": {"clients": [{}]}},
+    "destination": {"networkPolicy": {"egress": {"upstream": []}}},
+    "destination without peers": {"networkPolicy": {"egress": {"upstreams": [{"to": [], "ports": [443]}]}}},
+    "destination without ports": {"networkPolicy": {"egress": {"upstreams": [{"to": [{"podSelector": {}}]}]}}},
+    "cidr": {"networkPolicy": {"egress": {"mail": [{"to": [{"ipBlock": {"cidr": "anywhere"}}], "ports": [25]}]}}},
+    "interval": {"monitoring": {"serviceMonitor": {"interval": "often"}}},
+    # combinations
+    "autoscaling with volumes": {"autoscaling": {"enabled": True}},
+    "autoscaling backwards": merged(STORE, {"autoscaling": {"enabled": True, "minReplicas": 9}}),
+    "external redis without a secret": {"redis": {"mode": "external"}},
+    "external redis that is denied": {"redis": {"mode": "external", "external": {"secret": "ledger"}}},
+    "store that is denied": {"storage": {"objectStore": {"url": "s3://bucket"}}},
+    "ingress without a host": {"ingress": {"enabled": True}},
+    "ports backwards": {"workers": {"ports": {"first": 9700}}},
+    "nodes backwards": {"workers": {"nodes": {"replicas": 3}}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_values_are_refused(name: str) -> None:
+    with pytest.raises(HelmError):
+        rendered(WRONG[name])
+
+
+MISSPELT = [  # template, what it has, what is written in its place
+    ("gateway/workload", "topologySpreadConstraints:", "topologySpreadConstraint:"),
+    ("gateway/workload", "terminationGracePeriodSeconds:", "terminationGraceSeconds:"),
+    ("gateway/workload", "startupProbe:", "startUpProbe:"),
+    ("gateway/workload", "timeoutSeconds: {{ $timeout }}", "timeout: {{ $timeout }}"),
+    ("gateway/workload", "httpGet: {path: /readyz", "httpGet: {url: /readyz"),
+    ("gateway/workload", "containerPort: 8000", "port: 8000"),
+    ("gateway/workload", "mountPath: /tmp", "path: /tmp"),
+    ("gateway/workload", "emptyDir: {medium: Memory", "emptyDir: {type: Memory"),
+    ("gateway/workload", "maxSurge: 1", "maxSurges: 1"),
+    ("gateway/workload", "secret: {secretName:", "secret: {name:"),
+    ("gateway/_environment", "{name: {{ .Values.keys.secret", "{secret: {{ .Values.keys.secret"),
+    ("gateway/service", "targetPort: api", "target: api"),
+    ("gateway/service", "publishNotReadyAddresses", "publishNotReady"),
+    ("gateway/ingress", "ingressClassName", "className"),
+    ("gateway/ingress", "pathType: Prefix", "pathTyp: Prefix"),
+    ("gateway/scaling", "maxUnavailable", "maxUnavailabel"),
+    ("gateway/scaling", "averageUtilization", "averageUtilisation"),
+    ("gateway/scaling", "behavior", "behaviour"),
+    ("redis/statefulset", "serviceName", "service"),
+    ("redis/statefulset", "readinessProbe:", "readynessProbe:"),
+    ("redis/statefulset", "whenDeleted", "onDeletion"),
+    ("redis/statefulset", "accessModes: [ReadWriteOnce]", "accessMode: ReadWriteOnce"),
+    ("redis/service", "data:", "files:"),
+    ("network/policies", "policyTypes: [Ingress, Egress]", "policyType: [Ingress, Egress]"),
+    ("network/policies", "endPort", "lastPort"),
+    ("network/policies", "- from:", "- form:"),
+    ("network/_rules", "podSelector:", "podSelektor:"),
+    ("monitoring/prometheus", "endpoints:", "endpoint:"),
+    ("monitoring/prometheus", "interval:", "every:"),
+    ("monitoring/dashboards", "data:", "dashboards:"),
+    ("_security", "runAsNonRoot", "runAsNotRoot"),
+    ("_security", "fsGroupChangePolicy", "fsGroupPolicy"),
+    ("_security", "readOnlyRootFilesystem", "readOnlyRootFileSystem"),
+    ("_security", "allowPrivilegeEscalation", "allowPrivilegesEscalation"),
+    ("workers/rayservice", "serveConfigV2", "serveConfigV3"),
+    ("workers/rayservice", "authOptions", "authOption"),
+    ("workers/rayservice", "mode: token", "mode: tokens"),
+    ("workers/rayservice", "minReplicas", "minimumReplicas"),
+    ("workers/rayservice", "rayStartParams: {}", "rayStartParams: []"),
+    ("workers/_pod", "volumeMounts:", "volumeMount:"),
+    ("workers/_pod", "containerPort", "port"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("template", "old", "new"), MISSPELT, ids=[f"{each[0]}: {each[1]}" for each in MISSPELT])
+def test_a_misspelt_field_of_a_template_is_found(template: str, old: str, new: str, tmp_path: Path) -> None:
+    chart = tmp_path / "chart"
+    shutil.copytree(CHART, chart)
+    [path] = [path for path in (chart / "templates").rglob(f"{template.rpartition('/')[2]}.*")
+              if path.relative_to(chart / "templates").with_suffix("").as_posix() == template]  # fmt: skip
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    values = (merged(EVERYTHING, MONITORING), {})  # of both kinds of workload
+    changed = [
+        text for chosen in values for place, text in rendered(chosen, chart).items() if text != rendered(chosen)[place]
+    ]
+    assert changed
+    assert any(errors_of(each) for text in changed for each in read(text))
