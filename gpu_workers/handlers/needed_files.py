@@ -16,7 +16,7 @@ from core.text.policy import MaskPolicy
 
 
 def lacking(payloads: Sequence[Any]) -> list[int]:
-    """Return the places of the payloads whose files are missing here."""
+    """Return the places of the payloads whose files are missing on this machine."""
     return [place for place, payload in enumerate(payloads) if not all(map(_exists, _files(payload)))]
 
 

@@ -21,7 +21,7 @@ def worker(
 ) -> None:
     """Run a worker for gateways with ENGINE=remote; stays in the foreground. SIGTERM lets it finish what it has."""
     from gpu_workers.engine.protocol import Role
-    from gpu_workers.engine.remote.process import serve_until_told
+    from gpu_workers.engine.remote.process import serve_until_signal
     from gpu_workers.environment import drop_other_variables
     from service.config.worker_options import worker_server
 
@@ -31,7 +31,7 @@ def worker(
     drop_other_variables()
 
     async def serve() -> int:
-        return await serve_until_told(
+        return await serve_until_signal(
             lambda: worker_server(settings, Role(role), listen, device=device), drain_s=settings.worker_drain_s
         )
 

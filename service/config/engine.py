@@ -16,21 +16,21 @@ class RemoteEngineSettings(BaseModel):
 
     engine: Literal["local", "remote"] = "local"
     workers: tuple[str, ...] = ()
-    engine_token: SecretStr | None = None
-    engine_tls_ca: Path | None = None
-    engine_tls_certificate: Path | None = None
-    engine_tls_key: Path | None = None
-    engine_plain: bool = False
+    workers_token: SecretStr | None = None
+    workers_tls_ca: Path | None = None
+    workers_tls_certificate: Path | None = None
+    workers_tls_key: Path | None = None
+    workers_plain: bool = False
     worker_slot_s: float = Field(5.0, gt=0, le=60)
     worker_drain_s: float = Field(120.0, gt=0)
 
-    @field_validator("engine_token")
+    @field_validator("workers_token")
     @classmethod
     def _check_token(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and (
             len(value.get_secret_value()) < TOKEN_CHARS_MIN or not value.get_secret_value().isascii()
         ):
-            raise ValueError(f"ENGINE_TOKEN has at least {TOKEN_CHARS_MIN} characters of ASCII")
+            raise ValueError(f"WORKERS_TOKEN has at least {TOKEN_CHARS_MIN} characters of ASCII")
         return value
 
     @field_validator("workers")
@@ -44,13 +44,13 @@ class RemoteEngineSettings(BaseModel):
 
     @model_validator(mode="after")
     def _check_engine(self) -> Self:
-        tls = (self.engine_tls_ca, self.engine_tls_certificate, self.engine_tls_key)
+        tls = (self.workers_tls_ca, self.workers_tls_certificate, self.workers_tls_key)
         if any(tls) and not all(tls):
-            raise ValueError("ENGINE_TLS_CA, ENGINE_TLS_CERTIFICATE and ENGINE_TLS_KEY are set together")
+            raise ValueError("WORKERS_TLS_CA, WORKERS_TLS_CERTIFICATE and WORKERS_TLS_KEY are set together")
         if self.engine == "local":
             return self
-        if self.engine_token is None:
-            raise ValueError("ENGINE needs ENGINE_TOKEN, which its workers have, too")
+        if self.workers_token is None:
+            raise ValueError("ENGINE needs WORKERS_TOKEN, which its workers have, too")
         if self.engine == "remote" and not self.workers:
             raise ValueError('ENGINE=remote needs WORKERS, for example ["embed=10.0.0.5:7001"]')
         return self

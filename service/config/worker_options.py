@@ -63,11 +63,11 @@ def access(settings: Settings) -> Access:
     """What gateways and worker servers share. Raises ValueError without a token."""
     from gpu_workers.engine.remote.access import Access, Tls
 
-    if settings.engine_token is None:
-        raise ValueError("PRIVACY_GATEWAY_ENGINE_TOKEN is not set")
-    ca, certificate, key = settings.engine_tls_ca, settings.engine_tls_certificate, settings.engine_tls_key
+    if settings.workers_token is None:
+        raise ValueError("PRIVACY_GATEWAY_WORKERS_TOKEN is not set")
+    ca, certificate, key = settings.workers_tls_ca, settings.workers_tls_certificate, settings.workers_tls_key
     tls = Tls(ca, certificate, key) if ca and certificate and key else None
-    return Access(settings.engine_token.get_secret_value(), tls, settings.engine_plain)
+    return Access(settings.workers_token.get_secret_value(), tls, settings.workers_plain)
 
 
 def worker_server(settings: Settings, role: Role, listen: str, *, device: str | None = None) -> WorkerServer:

@@ -14,7 +14,7 @@ import engine_kit
 
 from gpu_workers.engine.protocol import Role
 from gpu_workers.engine.remote.access import Access, Tls
-from gpu_workers.engine.remote.process import serve_until_told
+from gpu_workers.engine.remote.process import serve_until_signal
 from gpu_workers.engine.remote.server import WorkerServer
 
 
@@ -31,7 +31,7 @@ def main(role: str, factory: str, address: str, slot_s: str, batch_s: str, *tls:
             lacking=lambda payloads: [n for n, payload in enumerate(payloads) if payload.name.startswith("lacking")],
         )
 
-    return asyncio.run(serve_until_told(make, drain_s=60))
+    return asyncio.run(serve_until_signal(make, drain_s=60))
 
 
 if __name__ == "__main__":

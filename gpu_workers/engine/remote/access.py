@@ -71,7 +71,7 @@ class Access:
     def check(self, address: str) -> None:
         """Raise ValueError for an address that text would reach without encryption."""
         if self.tls is None and not self.plain and not _is_local(address):
-            raise ValueError(f"{address}: a worker on another machine needs TLS (ENGINE_TLS_CA and its files)")
+            raise ValueError(f"{address}: a worker on another machine needs TLS (WORKERS_TLS_CA and its files)")
 
     def metadata(self, *, gateway: str, schema: str) -> tuple[tuple[str, str], ...]:
         return ((TOKEN, self.token), (GATEWAY, gateway), (SCHEMA, schema))

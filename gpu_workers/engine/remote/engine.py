@@ -35,12 +35,12 @@ class StaticDirectory:
 
     def __init__(self, addresses: Addresses) -> None:
         self._addresses = addresses
-        self._told = False
+        self._answered = False
 
     async def changed(self) -> Addresses:
-        if self._told:
+        if self._answered:
             await asyncio.Event().wait()
-        self._told = True
+        self._answered = True
         return self._addresses
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Run a worker server in this process until it is told to end.
+"""Run a worker server in this process until a signal ends it.
 
 SIGTERM and SIGINT drain it: it finishes the batches that it has, takes no further one, and exits. A second signal ends
 it at once. The process writes lines about its own state, and nothing about requests.
@@ -15,13 +15,13 @@ from collections.abc import Callable
 from gpu_workers.engine.remote.server import WorkerServer
 
 
-async def serve_until_told(make: Callable[[], WorkerServer], *, drain_s: float) -> int:
+async def serve_until_signal(make: Callable[[], WorkerServer], *, drain_s: float) -> int:
     """Return the exit status. `drain_s`: how long started batches may take once the server drains."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would contain text
-    told, again = asyncio.Event(), asyncio.Event()
+    asked, again = asyncio.Event(), asyncio.Event()
 
     def stop() -> None:
-        (again if told.is_set() else told).set()
+        (again if asked.is_set() else asked).set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop)
@@ -32,7 +32,7 @@ async def serve_until_told(make: Callable[[], WorkerServer], *, drain_s: float) 
         return 1
     await server.start()
     shown = asyncio.create_task(_show(server))
-    await told.wait()
+    await asked.wait()
     _print("draining")
     draining = asyncio.ensure_future(server.drain())
     ended = asyncio.ensure_future(again.wait())

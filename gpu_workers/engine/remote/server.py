@@ -319,7 +319,7 @@ class _Stream:
             if places := self._server.lacking(batch[0]):
                 await self._context.write(frame(Kind.REFUSED, [slot, MISSING, list(places)]))
                 return
-            running = True  # from here on the slot is freed by the end of the batch
+            running = True  # from now on the slot is freed by the end of the batch
             await self._run(slot, *batch)
         finally:
             if not running:
