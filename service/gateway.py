@@ -20,7 +20,6 @@ from core.ledger.sessions import SessionStore
 from core.ledger.spending_totals import SpendingTotals
 from core.ledger.vault import Vault
 from core.text.lists import AllowLists
-from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.protocol import Engine
 from service.accounting.calculations import Calculations
 from service.alerts.parts import build_alerts
@@ -28,7 +27,7 @@ from service.budget.pricing import Estimated, estimated_jobs
 from service.budget.watch import BudgetWatch
 from service.config.secrets import load_admin_keys, load_master_key
 from service.config.settings import Settings
-from service.config.worker_options import worker_pools
+from service.config.worker_options import make_engine
 from service.dashboard.sign_on import SignOn
 from service.domains.store import Domains
 from service.guardrail.service import GuardrailService
@@ -95,7 +94,7 @@ class Gateway:
     ) -> None:
         """Build everything, start nothing.
 
-        engine: by default a `LocalEngine` with the workers of the settings.
+        engine: by default the one that the settings describe (`service.config.worker_options`).
         ledger: by default the embedded Redis of the data directory, or the server at `redis_url`.
         Raises GatewayError, ValueError or OSError for settings and files that cannot be used.
         """
@@ -151,11 +150,7 @@ class Gateway:
         self.sign_on = None if settings.sign_on is None else SignOn(settings.sign_on, self.master_key)
         self.streams = OpenStreams(self.authenticator.refusal, interval_s=settings.stream_key_check_s)
 
-        self.engine = engine or LocalEngine(
-            worker_pools(settings),
-            array_bytes_max=settings.vectors_memory_bytes_max,
-            array_owner_bytes_max=settings.vectors_memory_per_tenant_bytes_max,
-        )
+        self.engine = engine or make_engine(settings)
         self.body_memory = BodyMemory(
             bytes_max=settings.bodies_memory_bytes_max, owner_bytes_max=settings.bodies_memory_per_tenant_bytes_max
         )

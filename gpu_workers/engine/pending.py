@@ -17,18 +17,24 @@ Settle = Callable[[Any], None]
 
 @dataclass(eq=False)
 class Group:
-    """The tasks of one request, which are admitted together."""
+    """The tasks of one request, which are admitted together. `starts`: how often one of its tasks was started."""
 
+    tenant: str
     results: list[Any]
     done: asyncio.Future[None]
     unfinished: int
     isolate_failures: bool
-    started: bool = False
+    starts: int = 0
 
     @classmethod
-    def of(cls, tasks: int, *, isolate_failures: bool) -> Group:
+    def of(cls, tasks: int, *, tenant: str, isolate_failures: bool) -> Group:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        return cls([None] * tasks, done, unfinished=tasks, isolate_failures=isolate_failures)
+        return cls(tenant, [None] * tasks, done, unfinished=tasks, isolate_failures=isolate_failures)
+
+    @property
+    def started(self) -> bool:
+        """Whether a worker may have begun with a task of the group."""
+        return self.starts > 0
 
     def pending(self, index: int, task: Task, *, admitted_at: float) -> PendingTask:
         """The task at `index` of the group."""

@@ -21,6 +21,7 @@ from gpu_workers.models.sources import INFILL_BUNDLED, INFILL_OFF, TAGGER_BUNDLE
 from service.config.alerts import AlertSettings
 from service.config.checkpoints import checkpoint_folder, is_pinned
 from service.config.duties import DutySettings
+from service.config.engine import RemoteEngineSettings
 from service.config.sign_on import SignOnSettings
 from service.config.sign_on import parsed as parsed_sign_on
 from service.config.storage import StorageSettings
@@ -284,6 +285,7 @@ class Settings(
     AlertSettings,
     DutySettings,
     ConnectionSettings,
+    RemoteEngineSettings,
     BaseSettings,
 ):
     """Settings of one gateway process and its workers, grouped by area."""
