@@ -24,6 +24,7 @@ from core.errors import (
     WorkerDied,
 )
 from gpu_workers.engine import metrics
+from gpu_workers.engine.batch_spans import trace_batch
 from gpu_workers.engine.fair_queue import FairQueue
 from gpu_workers.engine.pending import Group, PendingTask
 from gpu_workers.engine.protocol import Role, Task
@@ -162,6 +163,7 @@ class TaskQueue:
             return group.results
         finally:
             disconnected.cancel()
+            group.waiting.end()
             if not group.done.done():
                 self._keep(lambda pending: pending.group is not group)
                 group.done.cancel()
@@ -208,6 +210,7 @@ class TaskQueue:
             by_tenant[tenant] = own + pending.work
         self._changed()
         if batch:
+            trace_batch(self._role, batch)
             for pending in batch:
                 pending.group.started = True
                 metrics.QUEUE_SECONDS.labels(self._role).observe(now - pending.admitted_at)
@@ -266,6 +269,7 @@ class TaskQueue:
         if refusal := self._refusal_of(tasks, tenant):
             raise self._refused(refusal)
         group = Group.of(len(tasks), isolate_failures=isolate_failures)
+        group.waiting.set("gateway.role", self._role.value)
         now = time.monotonic()
         for index, task in enumerate(tasks):
             self._waiting.append(tenant, group.pending(index, task, admitted_at=now))

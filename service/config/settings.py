@@ -22,6 +22,7 @@ from service.config.alerts import AlertSettings
 from service.config.checkpoints import checkpoint_folder, is_pinned
 from service.config.sign_on import SignOnSettings
 from service.config.sign_on import parsed as parsed_sign_on
+from service.config.tracing import TracingSettings
 from service.config.upstreams import UpstreamSettings, check_no_overlap, parsed
 
 MIB = 1024 * 1024
@@ -279,6 +280,7 @@ class Settings(
     UpstreamLimits,
     DashboardSettings,
     AlertSettings,
+    TracingSettings,
     ConnectionSettings,
     BaseSettings,
 ):
