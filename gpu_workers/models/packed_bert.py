@@ -130,7 +130,7 @@ class PackedBert:
     def embedded(self, groups: Sequence[Group], added: torch.Tensor | None) -> torch.Tensor:
         """Return the sum of the embeddings of the concatenated tokens, `[tokens, d]`, before the first norm."""
         ids = torch.cat([ids.reshape(-1) for ids, _ in groups])
-        positions = torch.cat([torch.arange(ids.shape[1]).repeat(len(ids)) for ids, _ in groups])
+        positions = torch.cat([torch.arange(ids.shape[1], device=ids.device).repeat(len(ids)) for ids, _ in groups])
         hidden = embedding(ids, self._words) + self._type
         if added is not None:
             hidden = hidden + added

@@ -18,7 +18,7 @@ import torch
 from tiny_models import sentence_encoder
 
 from gpu_workers.models import packed_bert
-from gpu_workers.models.encoder import Encoder, fastest_dtype, weights_fingerprint
+from gpu_workers.models.encoder import Encoder, fastest_dtype, padded_lengths, weights_fingerprint
 from gpu_workers.models.encoder_model import bundled_path
 
 SUBJECTS = ("The committee", "My neighbour's old dog", "A report of forty pages", "She", "The new driver for the card")
@@ -76,6 +76,21 @@ def test_vectors_ignore_their_companions_bitwise(dtype: torch.dtype) -> None:
     if not encoder.self_check():
         pytest.skip("no worker serves on this processor")
     assert moved(encoder, SENTENCES[:4] + SENTENCES[4::4], (2, 3, 5, 9, 16, 33, 65, 150)) == 0
+
+
+def test_a_gpu_has_few_lengths_up_to_that_of_the_model() -> None:
+    assert padded_lengths(256, torch.device("cuda")) == (64, 128, 256)
+    assert padded_lengths(384, torch.device("cuda")) == (64, 128, 256, 384)
+    assert padded_lengths(32, torch.device("cuda")) == (32,)
+    assert padded_lengths(24, torch.device("cpu")) == (8, 16, 24)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_vectors_of_a_gpu_ignore_their_companions_bitwise() -> None:
+    encoder = Encoder(device="cuda")
+    assert encoder.self_check()
+    assert moved(encoder, SENTENCES[:4] + SENTENCES[4::4], (2, 3, 5, 9, 16, 33, 65, 150)) == 0
+    assert (encoder.encode(SENTENCES) * Encoder(dtype=torch.float32).encode(SENTENCES)).sum(axis=1).min() > 0.985
 
 
 def test_vectors_are_unit_float32(encoder: Encoder) -> None:
