@@ -16,6 +16,7 @@ from core.ledger.archive.store import ArchiveStore, ledgers_in
 from core.ledger.client import Call, LedgerClient, connect
 from core.ledger.durability import check_configuration
 from core.ledger.embedded import attached
+from core.ledger.hash_chain.epoch_store import EpochStore
 from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.keys import MasterKey
 from core.ledger.keystore import KeyStore
@@ -95,7 +96,9 @@ def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | No
     epoch_file = settings.epoch_file or settings.data_dir / "ledger.epoch"
     blobs = opened_store(settings, settings.data_dir)
     archive = LedgerArchive(client, master_key, blobs, cache_bytes_max=settings.archive_cache_bytes_max)
-    sealer = Sealer(client, master_key, epoch_file, continues=archive.continues)
+    # The default store is a folder beside the epoch file, which shows nothing more.
+    shared = EpochStore(blobs, master_key) if settings.store_url else None
+    sealer = Sealer(client, master_key, epoch_file, epoch_store=shared, continues=archive.continues)
 
     async def guard(call: Call) -> None:
         # A new connection may lead to another server, or to the same one with an older file or weaker settings.

@@ -61,6 +61,7 @@ FOLDERS = {
     },  # lists upstreams' models
     "service.restore": {"config", "http", "releases"},
     "service.outbound": set(),
+    "service.tracing": {"config"},  # receives the spans of every folder, by core.spans
     "service.alerts": {"config", "http", "budget", "outbound"},  # a rule about forecasts
     "service.proxy": {
         "config",
@@ -93,7 +94,7 @@ FOLDERS = {
     "core.accounting": set(),
     "core.blobs": {"files"},
     "core.files": set(),
-    "core.ledger": {"accounting", "blobs", "files"},
+    "core.ledger": {"accounting", "files", "blobs"},
     "core.mechanisms": {"accounting"},
     "core.finetune": {"accounting", "mechanisms"},
     "core.synthesis": {"accounting", "mechanisms"},

@@ -202,6 +202,16 @@ def api_key_key(key_id: str) -> str:
     return f"api-key:{check_hex(key_id, length=KEY_ID_LENGTH)}"
 
 
+def shared_limit_key(owner: str, limit: str) -> str:
+    """What the gateways share of a limit of load, a string (share.lua). `limit` is a fixed word, or one with a hash."""
+    return f"{{{check_owner(owner)}}}:limit:{limit}"
+
+
+def address_limit_key(address_hash: str) -> str:
+    """The same for an address. No key of a tenant has this suffix."""
+    return f"{{limits}}:address:{check_hex(address_hash, length=64)}"
+
+
 def account_name(unit: Unit, subject_hash: str | None) -> str:
     """An account's name within its tenant, as the scripts build it. It also serves as the cursor of account pages."""
     return f"{unit.value}:{subject_hash}" if subject_hash else unit.value

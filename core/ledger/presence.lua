@@ -1,4 +1,4 @@
--- The presences of gateways. KEYS[1] is the chain of seals, so that everything here is in one slot. A presence ends by
+-- The presences of gateways. KEYS[1] is the chain of seals, so that everything is in one slot. A presence ends by
 -- the clock of Redis. args.action: beat, leave or list. `beat` writes or renews the presence args.id with args.facts,
 -- and returns the schema of the ledger. `list` returns rows {id, facts}.
 local base_key = string.sub(KEYS[1], 1, -6) -- without "chain"

@@ -10,3 +10,4 @@ class DutySettings(BaseModel):
 
     duties_lease_s: float = Field(15.0, ge=1, le=600)
     idle_check_interval_s: float = Field(60.0, gt=0)
+    epoch_store_interval_s: float = Field(60.0, gt=0)

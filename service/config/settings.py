@@ -22,9 +22,11 @@ from service.config.alerts import AlertSettings
 from service.config.archive import ArchiveSettings
 from service.config.checkpoints import checkpoint_folder, is_pinned
 from service.config.duties import DutySettings
+from service.config.engine import RemoteEngineSettings
 from service.config.sign_on import SignOnSettings
 from service.config.sign_on import parsed as parsed_sign_on
 from service.config.storage import StorageSettings
+from service.config.tracing import TracingSettings
 from service.config.upstreams import UpstreamSettings, check_no_overlap, parsed
 
 MIB = 1024 * 1024
@@ -286,7 +288,9 @@ class Settings(
     AlertSettings,
     ArchiveSettings,
     DutySettings,
+    TracingSettings,
     ConnectionSettings,
+    RemoteEngineSettings,
     BaseSettings,
 ):
     """Settings of one gateway process and its workers, grouped by area."""

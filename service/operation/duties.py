@@ -16,6 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
+from core.blob_errors import BlobError
 from core.errors import LedgerError, LedgerNotTrusted
 from core.ledger.activity import TenantActivity
 from core.ledger.duty_lease import DutyLease
@@ -68,6 +69,7 @@ class Duties:
             regularly(self._keep_lease, settings.duties_lease_s / ATTEMPTS_PER_LEASE, "lease-not-kept"),
             regularly(self._expire, settings.expire_interval_s, "expire-failed"),
             regularly(self._aggregate, settings.series_interval_s, "fold-failed"),
+            regularly(self._store_epoch, settings.epoch_store_interval_s, "epoch-not-stored"),
             regularly(self._measure, settings.budget_metrics_interval_s, "budgets-not-measured"),
             self._seal_regularly(),
             regularly(self._archive, settings.archive_interval_s, "archive-failed"),
@@ -78,6 +80,8 @@ class Duties:
         with contextlib.suppress(LedgerError):
             if await self.lease.take(sealed_ms=self._sealed_ms):
                 await self._sealer.seal(lease=self.lease)
+                with contextlib.suppress(BlobError, OSError):
+                    await self._sealer.store_epoch()
         with contextlib.suppress(LedgerError):
             await self.lease.release()
 
@@ -112,6 +116,10 @@ class Duties:
         complete = self._archiver is None
         while self._archiver is not None and not complete and self.lease.is_held:
             complete = (await self._archiver.run_once(lease=self.lease)).complete
+
+    async def _store_epoch(self) -> None:
+        if self.lease.is_held:
+            await self._sealer.store_epoch()
 
     async def _measure(self) -> None:
         if self.lease.is_held:

@@ -46,6 +46,7 @@ class Maintenance:
         await self._sealer.check()
         await self._schema.after_seals()
         await self._sealer.seal(always=True)  # a copy from before this start is then recognised as older
+        await self._sealer.store_epoch()
         self._is_open = True
         await self._duties.begin()
 

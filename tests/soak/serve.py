@@ -1,6 +1,6 @@
 """Serves a real gateway whose engine answers after a random moment, without a model: it starts in a few seconds.
 
-`python -m soak.serve serve --port PORT --data-dir DIR`
+`python tests/soak/serve.py serve --port PORT --data-dir DIR`
 """
 
 from __future__ import annotations

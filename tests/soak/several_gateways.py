@@ -30,7 +30,7 @@ from soak.load import Account
 from core.ledger import names
 
 TESTS = Path(__file__).parents[1]
-SERVE = (sys.executable, "-m", "soak.serve")
+SERVE = Path(__file__).with_name("serve.py")
 LEASE_S = 3
 # 64 clients empty it in a second or two
 TERMS["edge"] = ({"epsilon": 10}, {"epsilon": 0.1, "documents_max": 3})
@@ -39,7 +39,6 @@ TERMS["edge"] = ({"epsilon": 10}, {"epsilon": 0.1, "documents_max": 3})
 def settings(redis_url: str, *, hold_ttl_s: int) -> dict[str, str]:
     return SETTINGS | {
         "REDIS_URL": redis_url,
-        "PYTHONPATH": os.pathsep.join(map(str, (TESTS.parent, TESTS, TESTS / "kits"))),
         "PRIVACY_GATEWAY_MASTER_KEY": "5a" * 32,
         "PRIVACY_GATEWAY_DUTIES_LEASE_S": str(LEASE_S),
         "PRIVACY_GATEWAY_REQUESTS_IN_FLIGHT_PER_TENANT_MAX": "128",
@@ -48,6 +47,12 @@ def settings(redis_url: str, *, hold_ttl_s: int) -> dict[str, str]:
         "PRIVACY_GATEWAY_REQUEST_TIMEOUT_S": str(hold_ttl_s - 1),
         "PRIVACY_GATEWAY_HOLD_TTL_S": str(hold_ttl_s),
     }
+
+
+def paths(checkout: Path) -> dict[str, str]:
+    """The environment in which Python finds the packages and the toys of a checkout."""
+    tests = checkout / "tests"
+    return {"PYTHONPATH": os.pathsep.join(map(str, (checkout, tests, tests / "kits")))}
 
 
 class SeveralGateways(Soak):
@@ -156,6 +161,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gateways", type=int, default=4)
     parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--old", type=Path, help="a checkout whose code every second gateway runs, as in an upgrade")
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--hold-ttl-s", type=int, default=21)
     parser.add_argument("--seconds", type=float, default=3600, help="begin no cycle after this time")
@@ -173,7 +179,15 @@ def main() -> int:
         gateways: list[Gateway] = []
         try:
             for number in range(given.gateways):
-                gateways.append(Gateway(Path(directory) / f"gateway-{number}", environment, command=SERVE))
+                code = given.old if given.old and number % 2 else TESTS.parent
+                gateways.append(
+                    Gateway(
+                        Path(directory) / f"gateway-{number}",
+                        environment | paths(code),
+                        command=(sys.executable, str(SERVE)),
+                        folder=code,
+                    )
+                )
             soak = SeveralGateways(server, gateways, seed=given.seed)
             soak.run(cycles, given.seconds)
             soak.check_journal()

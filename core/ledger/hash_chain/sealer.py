@@ -21,6 +21,7 @@ from core.ledger.duty_lease import DutyLease
 from core.ledger.hash_chain.admin_log import AdminLog
 from core.ledger.hash_chain.chain import Archived, ChainHead, Seal, SealChain, SealId, Segment, continues_archive
 from core.ledger.hash_chain.epoch import Call, Continues, Epoch, EpochFile, verify_epoch
+from core.ledger.hash_chain.epoch_store import EpochStore
 from core.ledger.hash_chain.unsealed import AUDIT, UnsealedEntries
 from core.ledger.keys import MasterKey
 
@@ -38,11 +39,21 @@ class Sealer:
     """
 
     def __init__(
-        self, client: LedgerClient, master_key: MasterKey, epoch_file: Path, *, continues: Continues | None = None
+        self,
+        client: LedgerClient,
+        master_key: MasterKey,
+        epoch_file: Path,
+        *,
+        epoch_store: EpochStore | None = None,
+        continues: Continues | None = None,
     ) -> None:
-        """`continues` reads archived seals (`LedgerArchive.continues`)."""
+        """`epoch_store`: a second place of the epoch, which all gateways share. `check` may then raise
+        StoreUnavailable. `continues` reads archived seals (`LedgerArchive.continues`).
+        """
         self._client = client
         self._continues = continues
+        self._store = epoch_store
+        self._stored = SealId()  # the last seal that this process has seen in the store, or has written to it
         self._master_key = master_key
         self._chain = SealChain(client, master_key)
         self._unsealed = UnsealedEntries(client, self._chain)
@@ -59,8 +70,7 @@ class Sealer:
         write is the id of a ledger that has none.
         """
         with _unreadable_is_untrusted():
-            epoch = self._file.read()
-            if epoch is not None:
+            for epoch in await self._epochs():
                 await verify_epoch(self._client.call, epoch, self._master_key, self._continues)
             self._ledger = await self._chain.ledger_id() or await self._chain.name_ledger(secrets.token_hex(16))
             head = await self._chain.head()
@@ -162,11 +172,13 @@ class Sealer:
         another ledger, or if the older state is inconsistent.
         """
         with _unreadable_is_untrusted():
-            epoch = self._file.read()
-            if epoch is None:
+            epochs = await self._epochs()
+            if not epochs:
                 raise LedgerUnavailable(f"There is no epoch file {self._file.path}, so no restore needs acceptance.")
+            epoch = max(epochs, key=lambda one: one.seal.n)
             try:
-                await verify_epoch(self._client.call, epoch, self._master_key, self._continues)
+                for one in epochs:
+                    await verify_epoch(self._client.call, one, self._master_key, self._continues)
             except LedgerNotTrusted:
                 pass
             else:
@@ -182,7 +194,25 @@ class Sealer:
         if sealed is None:
             raise LedgerUnavailable("A gateway seals this ledger at the same time. Stop the gateway first.")
         await self._remember(sealed)
+        await self.store_epoch()
         return number
+
+    async def store_epoch(self) -> None:
+        """Write the last seal that this process has seen to the shared store, unless it is there.
+
+        Raises StoreUnavailable. The epoch file is written with each seal; this is for longer intervals.
+        """
+        seen = self._seen
+        if self._store is not None and seen.n > self._stored.n:
+            await self._store.write(Epoch(self._ledger, seen))
+            self._stored = seen
+
+    async def _epochs(self) -> list[Epoch]:
+        """Return the epochs of the file and of the store."""
+        stored = await self._store.read() if self._store is not None else None
+        if stored is not None:
+            self._stored = stored.seal
+        return [epoch for epoch in (self._file.read(), stored) if epoch is not None]
 
     async def _current_head(self) -> ChainHead:
         """Return the current end of the chain, after verifying that it continues from the last known end."""
