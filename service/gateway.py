@@ -21,7 +21,6 @@ from core.ledger.sessions import SessionStore
 from core.ledger.spending_totals import SpendingTotals
 from core.ledger.vault import Vault
 from core.text.lists import AllowLists
-from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.protocol import Engine
 from service.accounting.calculations import Calculations
 from service.alerts.parts import build_alerts
@@ -29,26 +28,26 @@ from service.budget.pricing import Estimated, estimated_jobs
 from service.budget.watch import BudgetWatch
 from service.config.secrets import load_admin_keys, load_master_key
 from service.config.settings import Settings
-from service.config.worker_options import worker_pools
+from service.config.worker_options import make_engine
 from service.dashboard.sign_on import SignOn
 from service.domains.store import Domains
 from service.guardrail.service import GuardrailService
 from service.http.auth import Authenticator
 from service.http.body_memory import BodyMemory
 from service.http.browser_sessions import BrowserSessions
-from service.http.failure_limit import FailureLimit
 from service.http.in_flight import InFlight
 from service.http.large_requests import LargeRequests
 from service.http.open_streams import OpenStreams
-from service.http.rate_limit import RateLimit
 from service.jobs.attempt import AttemptLimits
 from service.jobs.files import JobFiles
 from service.jobs.runner import JobRunner, RunnerLimits
 from service.jobs.storage import Storage
 from service.jobs.submit import JobSubmission
 from service.ledger import LedgerParts, build_ledger, tenant_caps
+from service.limits import build_limits
 from service.openai.presets import load_presets
 from service.openai.service import OpenAIService
+from service.operation.duties import Duties
 from service.operation.maintenance import Maintenance
 from service.operation.readiness import Readiness
 from service.operation.scrape import Scrapes
@@ -59,7 +58,6 @@ from service.proxy.kept_conversations import KeptConversations
 from service.proxy.masking import ConversationMasking
 from service.proxy.priced import PricedFills
 from service.proxy.service import ProxyParts, ProxyService
-from service.proxy.shares import CallShares
 from service.proxy.upstreams import load_upstreams
 from service.registry import KindParts, job_kinds
 from service.releases.pipeline import ReleasePipeline
@@ -98,7 +96,7 @@ class Gateway:
     ) -> None:
         """Build everything, start nothing.
 
-        engine: by default a `LocalEngine` with the workers of the settings.
+        engine: by default the one that the settings describe (`service.config.worker_options`).
         ledger: by default the embedded Redis of the data directory, or the server at `redis_url`.
         Raises GatewayError, ValueError or OSError for settings and files that cannot be used.
         """
@@ -122,12 +120,22 @@ class Gateway:
         self.ranks = SubjectRanks(ledger.client)
         self.budget_watch = BudgetWatch(self.ledger.last_numbers, interval_s=settings.budget_watch_interval_s)
         self.integrity = Integrity(ledger.client, self.master_key)
-        self._maintenance = Maintenance(settings, ledger, folds=(self.series, self.spending), ranks=self.ranks)
+        self.limits = build_limits(
+            settings, ledger.client, self.master_key, is_alone=self._redis is not None, clock=clock
+        )
+        self.duties = Duties(
+            settings,
+            ledger,
+            folds=(self.series, self.spending),
+            ranks=self.ranks,
+            is_alone=self._redis is not None,
+        )
+        self._maintenance = Maintenance(settings, ledger, self.duties)
         self.authenticator = Authenticator(
             self.keys,
             self.admin_keys,
-            RateLimit(settings.rate_limit_per_minute, clock=clock),
-            FailureLimit(settings.auth_failures_per_minute, clock=clock),
+            self.limits.requests,
+            self.limits.failures,
             BrowserSessions(
                 SessionStore(
                     ledger.client,
@@ -145,11 +153,7 @@ class Gateway:
         self.sign_on = None if settings.sign_on is None else SignOn(settings.sign_on, self.master_key)
         self.streams = OpenStreams(self.authenticator.refusal, interval_s=settings.stream_key_check_s)
 
-        self.engine = engine or LocalEngine(
-            worker_pools(settings),
-            array_bytes_max=settings.vectors_memory_bytes_max,
-            array_owner_bytes_max=settings.vectors_memory_per_tenant_bytes_max,
-        )
+        self.engine = engine or make_engine(settings)
         self.body_memory = BodyMemory(
             bytes_max=settings.bodies_memory_bytes_max, owner_bytes_max=settings.bodies_memory_per_tenant_bytes_max
         )
@@ -260,8 +264,7 @@ class Gateway:
         self.upstream_client = UpstreamClient(
             upstreams.all, client_limits(settings), send_trace=settings.traces_send_to_upstreams
         )
-        shares = CallShares(calls_max=settings.upstream_calls_max, tenant_share=settings.queue_tenant_share)
-        self.proxy = ProxyParts(settings, proxy, self.upstream_client, shares, self.preparation)
+        self.proxy = ProxyParts(settings, proxy, self.upstream_client, self.limits.calls, self.preparation)
         self.stream = StreamParts(
             settings, self.sanitize, self.releases, self.engine, self.preparation, self.body_memory
         )
@@ -301,7 +304,8 @@ class Gateway:
             spending=self.spending,
             jobs=store,
             admin_log=self.keys.log,
-            seal_age_s=self._maintenance.seal_age_s,
+            seal_age_s=self.duties.seal_age_s,
+            samples=self.limits.samples,
         )
         self.jobs = JobRunner(store, files, self.job_kinds, limits=limits)
         self.submission = JobSubmission(
@@ -340,6 +344,8 @@ class Gateway:
         await self.engine.start()
         await self.jobs.open()
         self._maintenance.start()
+        for limit in self.limits.shared:
+            self._maintenance.run(limit.return_regularly())
         self._maintenance.run(self.alert_watch.evaluate_regularly())
         self._maintenance.run(self.alert_watch.deliver_regularly())
 

@@ -7,15 +7,60 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from core.ledger import names
 from core.ledger.client import Call, LedgerClient, connect
 from core.ledger.durability import check_configuration
 from core.ledger.embedded import attached
+from core.ledger.hash_chain.epoch_store import EpochStore
 from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.keys import MasterKey
 from core.ledger.keystore import KeyStore
 from core.ledger.ledger import Ledger, TenantCaps
+from core.ledger.migration import SCHEMA
+from core.ledger.presence import Presences
 from service.config.secrets import load_master_key
 from service.config.settings import Settings
+from service.config.storage import opened_store
+
+
+class SchemaGuard:
+    """Checks the schema of the ledger: once before it is used, and then on every new connection."""
+
+    def __init__(self, client: LedgerClient, *, migrates: bool) -> None:
+        """`migrates`: an older ledger is migrated instead of refused, because no other process serves it."""
+        self._client = client
+        self._presences = Presences(client)
+        self._migrates = migrates
+        self._is_checked = False
+
+    async def check_connection(self, call: Call) -> None:
+        if self._is_checked:
+            SCHEMA.check_text(await call("GET", names.VERSION_KEY))
+
+    async def before_seals(self) -> None:
+        """Refuse a ledger that this version cannot read. Raises LedgerUnavailable."""
+        await SCHEMA.begin(self._client)
+        if self._migrates:
+            SCHEMA.refuse_newer(await self._client.call("GET", names.VERSION_KEY))
+        else:
+            await SCHEMA.check(self._client.call)
+
+    async def after_seals(self) -> None:
+        """Migrate a ledger whose seals are right, if this guard may. Raises LedgerUnavailable."""
+        if self._migrates:
+            await SCHEMA.migrate(self._client, self._presences)
+        await SCHEMA.check(self._client.call)
+        self._is_checked = True
+
+    async def migrate(self, sealer: Sealer) -> int:
+        """Check the seals and migrate, on behalf of the operator. Returns the number of changed records.
+
+        Raises LedgerNotTrusted for a ledger that does not match its seals, LedgerUnavailable.
+        """
+        await SCHEMA.begin(self._client)
+        SCHEMA.refuse_newer(await self._client.call("GET", names.VERSION_KEY))
+        await sealer.check()
+        return await SCHEMA.migrate(self._client, self._presences)
 
 
 @dataclass(frozen=True)
@@ -28,6 +73,7 @@ class LedgerParts:
     ledger: Ledger
     keys: KeyStore
     sealer: Sealer
+    schema: SchemaGuard
 
 
 def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | None) -> LedgerParts:
@@ -41,12 +87,16 @@ def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | No
             max_commands=settings.redis_commands_max,
         )
     )
+    schema = SchemaGuard(client, migrates=settings.redis_url is None)
     epoch_file = settings.epoch_file or settings.data_dir / "ledger.epoch"
-    sealer = Sealer(client, master_key, epoch_file)
+    # The default store is a folder beside the epoch file, which shows nothing more.
+    shared = EpochStore(opened_store(settings, settings.data_dir), master_key) if settings.store_url else None
+    sealer = Sealer(client, master_key, epoch_file, epoch_store=shared)
 
     async def guard(call: Call) -> None:
         # A new connection may lead to another server, or to the same one with an older file or weaker settings.
         await check_configuration(call)
+        await schema.check_connection(call)
         await sealer.verify_connection(call)
 
     client.guard_connections(guard)
@@ -58,7 +108,7 @@ def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | No
         caps=tenant_caps(settings),
     )
     keys = KeyStore(client, master_key, keys_max=settings.keys_per_tenant_max)
-    return LedgerParts(client, master_key, epoch_file, ledger, keys, sealer)
+    return LedgerParts(client, master_key, epoch_file, ledger, keys, sealer, schema)
 
 
 def tenant_caps(settings: Settings) -> TenantCaps:
@@ -97,8 +147,9 @@ async def _checked(
     try:
         await parts.ledger.check()
         if trusted:
+            await parts.schema.before_seals()
             await parts.sealer.check()
-            await parts.ledger.migrate()
+            await parts.schema.after_seals()
         yield parts
     finally:
         await parts.ledger.close()

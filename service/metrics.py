@@ -50,7 +50,12 @@ UPSTREAM_FIRST_BYTE_SECONDS = Histogram(
 )
 
 LEDGER_DURABLE = Gauge("gateway_ledger_durable", "1 if Redis had the required settings at the last check, else 0")
-SEALED_AT = Gauge("gateway_sealed_timestamp_seconds", "When a sealing round was last completed, seconds since 1970")
+SEALED_AT = Gauge(
+    "gateway_sealed_timestamp_seconds", "When a gateway last completed a sealing round, seconds since 1970"
+)
+HOLDS_DUTIES = Gauge(
+    "gateway_holds_duties", "1 if this gateway seals, expires holds and folds the journal for all gateways, else 0"
+)
 
 ALERTS_FIRED = Counter("gateway_alerts_fired", "Alerts that fired, by kind of their rule", ["kind"])
 ALERT_DELIVERIES = Counter(

@@ -50,6 +50,8 @@ class Purpose(StrEnum):
     SESSION = "session-encryption"
     SESSION_NAME = "session-name"
     SESSION_FORM = "session-form-token"
+    ADDRESS = "address"
+    EPOCH = "epoch"
     ALERT = "alert-encryption"
     SIGN_ON = "sign-on-request-encryption"
 

@@ -31,13 +31,16 @@ from core.errors import (
     UnknownTenant,
 )
 from core.ledger import names, wire
+from core.ledger.activity import TenantPosition
 from core.ledger.client import LedgerClient
 from core.ledger.counters import NO_RHO, NO_SQUARE, Vector, amount_of
 from core.ledger.debits import Account, Debits, Orders
 from core.ledger.durability import check_configuration
 from core.ledger.headroom import AccountHeadroom, fit, headroom
 from core.ledger.keys import Claim, MasterKey, Purpose
-from core.ledger.migration import migrate
+from core.ledger.migration import SCHEMA
+from core.ledger.overdue import OverdueHolds
+from core.ledger.presence import Presences
 from core.ledger.reader import LedgerReader
 from core.ledger.records import (
     AccountState,
@@ -51,12 +54,12 @@ from core.ledger.records import (
     Tenant,
     TenantMode,
 )
+from core.ledger.tenant_rounds import over_tenants
 
 DAY_MS = 24 * 3600 * 1000
 TOMBSTONE_TTL_MS = 30 * DAY_MS
 RESPONSE_RETENTION_MS = 3600 * 1000
 HOLD_TTL_MS = 5 * 60 * 1000
-SWEEP_BATCH = 256
 PRICINGS_MAX = 5
 
 _REFUSALS: dict[str, type[Exception]] = {
@@ -118,6 +121,7 @@ class Ledger(LedgerReader):
         self._response_retention_ms = response_retention_ms
         self._limits = {"tombstone_ttl_ms": tombstone_ttl_ms, **asdict(caps or TenantCaps())}
         self._clock = clock
+        self._overdue = OverdueHolds(client, lambda tenant, release: self.expire(tenant, release, reason="overdue"))
         self._orders: dict[tuple[str, Unit, bool], Orders] = {}  # the flag separates own accounts from subjects'
 
     async def check(self) -> None:
@@ -133,8 +137,11 @@ class Ledger(LedgerReader):
             raise LedgerUnavailable("The master key is not the one that this ledger was opened with.")
 
     async def migrate(self) -> int:
-        """Migrate a ledger of an earlier version. Returns the number of lowered limits. Call it after `check`."""
-        return await migrate(self._client)
+        """Migrate a ledger of an earlier schema (`core.ledger.schema`). Returns the number of changed records.
+
+        Raises LedgerUnavailable while gateways of another schema are present.
+        """
+        return await SCHEMA.migrate(self._client, Presences(self._client))
 
     async def open_tenant(
         self, name: str, *, limits: Mapping[Unit, Limit], subject_limits: Mapping[Unit, Limit] | None = None
@@ -233,26 +240,16 @@ class Ledger(LedgerReader):
         """
         return await self._settle("expire", tenant, release_id, reason)
 
-    async def expire_overdue(self) -> int:
-        """Spend every overdue hold of every tenant. Returns the number of holds. Call it regularly."""
-        return sum([await self._expire_overdue_of(tenant) for tenant in await self._tenant_names()])
+    async def expire_overdue(self, positions: Mapping[str, TenantPosition] | None = None) -> int:
+        """Spend every overdue hold of every tenant. Returns the number of holds. Call it regularly.
 
-    async def _expire_overdue_of(self, tenant: str) -> int:
-        expired = 0
+        `positions` are those of all tenants, as TenantActivity returns them: tenants without new entries and overdue
+        holds then cost nothing. Without it every tenant is read.
+        """
         now_ms = self._clock() if self._clock else await self._client.now_ms()
-        while True:
-            overdue = await self._client.call(
-                "ZRANGEBYSCORE", names.overdue_key(tenant), 0, now_ms, "LIMIT", 0, SWEEP_BATCH
-            )
-            before = expired
-            for release_id in overdue:
-                try:
-                    await self.expire(tenant, release_id.decode(), reason="overdue")
-                except HoldNotOpen:
-                    continue  # settled in the meantime, which also removed it from this list
-                expired += 1
-            if len(overdue) < SWEEP_BATCH or expired == before:
-                return expired
+        if positions is not None:
+            return await self._overdue.expire_all(positions, now_ms)
+        return await over_tenants(await self._tenant_names(), lambda tenant: self._overdue.expire_of(tenant, now_ms))
 
     async def estimate(self, tenant: str, charges: Sequence[Charge]) -> Estimate:
         """Return what `reserve` would decide at this moment, computed by the same script. Writes nothing.

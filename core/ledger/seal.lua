@@ -2,6 +2,7 @@
 -- args.heads: list of {tenant, head, last entry, segment}. The segments are an index of which seal contains an entry.
 -- Without args.body it returns the last seal and the head of every tenant, or "same" if the caller's known seal is
 -- still the last. With args.body it appends seal args.n if the last seal is still (args.after_n, args.after_mac).
+-- With args.fence it appends only while the lease of the duties (lease.lua) has this fencing number.
 local base_key = string.sub(KEYS[1], 1, -6) -- without "chain"
 local heads_key = base_key .. "heads"
 local last = redis.call("XREVRANGE", KEYS[1], "+", "-", "COUNT", 1)[1]
@@ -26,6 +27,9 @@ end
 
 if n == args.n and mac == args.mac then
   return answer({ outcome = "sealed" }) -- a retry of the same attempt, whose reply was lost
+end
+if args.fence and redis.call("HGET", base_key .. "duties", "fence") ~= args.fence then
+  return answer({ outcome = "fenced" }) -- the lease has ended or has another holder
 end
 if n ~= args.after_n or mac ~= args.after_mac then
   return answer({ outcome = "overtaken" })

@@ -26,8 +26,9 @@ def trace_batch(role: Role, batch: Sequence[PendingTask]) -> None:
     span = spans.root("batch", because_of=waits)
     span.set("gateway.role", role.value)
     for wait in waits:
-        wait.link(span)
-        wait.end()
+        if not wait.end_ns:  # it has ended if an earlier batch was not run
+            wait.link(span)
+            wait.end()
     ended = BatchSpan(span, len(batch))
     for pending in batch:
         pending.in_batch = ended

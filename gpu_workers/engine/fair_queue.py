@@ -88,6 +88,11 @@ class FairQueue(Generic[T]):
         line.entries.appendleft(entry)
         self._count(line, entry, 1)
 
+    def put_back(self, tenant: str, entry: T) -> None:
+        """Undo a `take`: put `entry` at the start of the tenant's line, which is not charged for it."""
+        self.append_first(tenant, entry)
+        self._lines[tenant].start -= entry.work
+
     def next(self) -> tuple[str, T]:
         """The tenant and the entry that `take` would return. Raises ValueError for an empty queue."""
         tenant = min(self._lines, key=lambda name: self._lines[name].start)

@@ -2,7 +2,8 @@
 
 It is deterministic: it runs one batch at a time, of the role whose queue holds the oldest task. Admission, order,
 deadlines and cancellation are those of every engine (`gpu_workers.engine.task_queue`). Payloads and results pass
-through `gpu_workers.engine.portable`, as they would to a worker on another machine.
+through a codec, as they do to a worker on another machine, or through pickle without one
+(`gpu_workers.engine.portable`).
 
 If a handler raises an exception outside `Exception`, such as SystemExit, the engine treats it as the death of a worker:
 the batch ends with `WorkerDied`, and the handler is built again. A handler that never returns is not stopped.
@@ -21,8 +22,9 @@ from core.guarded import without_text
 from gpu_workers.engine import metrics
 from gpu_workers.engine.arrays import ARRAY_BYTES_MAX, ArrayPool
 from gpu_workers.engine.handler import Handler, HandlerFactory, load_failure
-from gpu_workers.engine.portable import MemoryBlock, pack, run_packed, unpack
+from gpu_workers.engine.portable import MemoryBlock, pack, run_coded, run_packed, unpack
 from gpu_workers.engine.protocol import Role, RoleStatus, Task
+from gpu_workers.engine.remote.codec import Codec
 from gpu_workers.engine.task_queue import QueueLimits, TaskQueue
 from gpu_workers.facts import WorkerFacts
 
@@ -32,12 +34,13 @@ DEFAULT_LIMITS = QueueLimits()
 class _Worker:
     """The handler of one role and its queue."""
 
-    def __init__(self, factory: HandlerFactory, queue: TaskQueue) -> None:
+    def __init__(self, factory: HandlerFactory, queue: TaskQueue, codec: Codec | None) -> None:
         self.queue = queue
         self.handler: Handler | None = None
         self.facts: WorkerFacts | None = None
         self.stage = "not started"
         self._factory = factory
+        self._codec = codec
 
     def load(self) -> None:
         """Build the handler and warm it up."""
@@ -53,8 +56,10 @@ class _Worker:
     def results(self, handler: Handler, payloads: Sequence[Any]) -> list[Any]:
         """Return a result or an error for each payload. If the handler dies, drop it."""
         try:
+            if self._codec is not None:
+                return run_coded(handler, payloads, self._codec)
             return unpack(run_packed(handler, pack(payloads)), payloads)
-        except Exception as error:  # a payload or a result that cannot be pickled
+        except Exception as error:  # a payload or a result that cannot be sent
             return [without_text(error) for _ in payloads]
         except BaseException:
             self.handler = None
@@ -68,13 +73,14 @@ class InlineEngine:
         self,
         handlers: Mapping[Role, HandlerFactory],
         *,
+        codec: Codec | None = None,
         limits: QueueLimits = DEFAULT_LIMITS,
         array_bytes_max: int = ARRAY_BYTES_MAX,
         array_owner_bytes_max: int | None = None,
     ) -> None:
         self._wake = asyncio.Event()
         self._workers = {
-            role: _Worker(factory, TaskQueue(role, limits, on_admitted=self._wake.set))
+            role: _Worker(factory, TaskQueue(role, limits, on_admitted=self._wake.set), codec)
             for role, factory in handlers.items()
         }
         self.arrays = ArrayPool(MemoryBlock, bytes_max=array_bytes_max, owner_bytes_max=array_owner_bytes_max)

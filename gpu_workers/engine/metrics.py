@@ -15,5 +15,8 @@ BATCH_TOKENS = Histogram(
 )
 BATCH_SECONDS = Histogram("gateway_batch_seconds", "Time of a batch in a worker", ["role"], buckets=_SECONDS)
 WORKER_READY = Gauge("gateway_workers_ready", "Workers that are warm", ["role"])
+WORKERS_REFUSED = Gauge(
+    "gateway_workers_refused", "Workers that are not used because their models or packs are others", ["role"]
+)
 WORKER_RESTARTS = Counter("gateway_worker_restarts", "Workers that died and were started again", ["role"])
 REFUSED = Counter("gateway_engine_refused", "Groups of tasks that were not started", ["role", "code"])

@@ -20,20 +20,27 @@ Settle = Callable[[Any], None]
 
 @dataclass(eq=False)
 class Group:
-    """The tasks of one request, which are admitted together. `waiting`: the span of their wait."""
+    """The tasks of one request, which are admitted together. `waiting`: the span of their wait. `starts`: how often one
+    of its tasks was started."""
 
+    tenant: str
     results: list[Any]
     done: asyncio.Future[None]
     unfinished: int
     isolate_failures: bool
     waiting: Span
-    started: bool = False
+    starts: int = 0
 
     @classmethod
-    def of(cls, tasks: int, *, isolate_failures: bool) -> Group:
+    def of(cls, tasks: int, *, tenant: str, isolate_failures: bool) -> Group:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting = spans.span("wait for a worker")
-        return cls([None] * tasks, done, unfinished=tasks, isolate_failures=isolate_failures, waiting=waiting)
+        return cls(tenant, [None] * tasks, done, unfinished=tasks, isolate_failures=isolate_failures, waiting=waiting)
+
+    @property
+    def started(self) -> bool:
+        """Whether a worker may have begun with a task of the group."""
+        return self.starts > 0
 
     def pending(self, index: int, task: Task, *, admitted_at: float) -> PendingTask:
         """The task at `index` of the group."""
@@ -81,6 +88,12 @@ class PendingTask:
         if self.in_batch is not None:
             self.in_batch.finished(result)
         self.settle(TaskFailed() if isinstance(result, NotStarted) else result)
+
+    def leave_batch(self) -> None:
+        """The batch was not run."""
+        if self.in_batch is not None:
+            self.in_batch.finished(None)
+            self.in_batch = None
 
     @property
     def is_divisible(self) -> bool:

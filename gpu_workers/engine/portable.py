@@ -1,7 +1,8 @@
-"""Serialise batches for workers that share no memory with the gateway.
+"""Memory for arrays that is not shared with a worker, and batches that pass through a serialised form in one process.
 
-The payloads are pickled with the contents of their blocks. The answer holds the results and, for each block, the bytes
-that the worker wrote. `unpack` copies these bytes into the caller's blocks.
+`run_coded` uses the codec of worker servers (`gpu_workers.engine.remote`), so what it runs is what a worker on another
+machine would get. `pack`, `run_packed` and `unpack` pickle, for payloads that have no codec. In both cases the answer
+holds the results and, for each block, the bytes that the worker wrote.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from gpu_workers.engine.arrays import blocks_of
 from gpu_workers.engine.handler import Handler, run_batch
+from gpu_workers.engine.remote.codec import Blocks, Codec
 
 
 class MemoryBlock:
@@ -23,10 +25,17 @@ class MemoryBlock:
     def __init__(self, size: int) -> None:
         self.__setstate__((size, b""))
 
+    @classmethod
+    def of(cls, size: int, content: memoryview) -> MemoryBlock:
+        """A block that begins with `content`, which does not count as a change."""
+        block = cls.__new__(cls)
+        block.__setstate__((size, content))
+        return block
+
     def __getstate__(self) -> tuple[int, bytes]:
         return self.size, bytes(self._data[: self._end])
 
-    def __setstate__(self, state: tuple[int, bytes]) -> None:
+    def __setstate__(self, state: tuple[int, bytes | memoryview]) -> None:
         self.size, content = state
         self._data = np.zeros(self.size, np.uint8).data
         self._data[: len(content)] = content
@@ -50,10 +59,39 @@ class MemoryBlock:
         """Return the first `size` bytes, read-only."""
         return self._data[:size].toreadonly()
 
+    @property
+    def written(self) -> int:
+        """The end of the last byte that was written; all bytes after it are zero."""
+        return self._end
+
     def changes(self) -> tuple[int, bytes]:
         """Return the range from the first to the last byte written since creation or unpickling, as (start, bytes)."""
         start, end = self._changed or (0, 0)
         return start, bytes(self._data[start:end])
+
+
+def contents(blocks: Blocks) -> list[memoryview]:
+    """The written beginning of the range of each block."""
+    return [
+        block.view(max(start, min(end, block.written)))[start:]
+        for block, (start, end) in zip(blocks.blocks, blocks.ranges, strict=True)
+    ]
+
+
+def run_coded(handler: Handler, payloads: Sequence[Any], codec: Codec) -> list[Any]:
+    """Run a batch as a worker server does. `run_batch` documents the guarantee."""
+    blocks = Blocks()
+    body = codec.encode(list(payloads), blocks)
+    memory = [
+        MemoryBlock.of(max(1, end - start), content)
+        for (start, end), content in zip(blocks.ranges, contents(blocks), strict=True)
+    ]
+    places = [(own, start) for own, (start, _) in zip(memory, blocks.ranges, strict=True)]
+    answer = codec.encode(run_batch(handler, codec.decode(body, places)))
+    for block, (own, start) in zip(blocks.blocks, places, strict=True):
+        first, content = own.changes()
+        block.write(content, start + first)
+    return list(codec.decode(answer))
 
 
 def pack(payloads: Sequence[Any]) -> bytes:

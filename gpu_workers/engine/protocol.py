@@ -148,6 +148,8 @@ class Engine(Protocol):
         Raises:
             QueueFull: the queue stays too full for `timeout_s`, or its limit is below the number of tasks.
             TenantLimitReached: the same for the tenant's share of the queue.
+            WorkerCold: no worker of the role can be reached for `timeout_s`. An engine that restarts its own workers
+                does not raise it.
         """
         ...
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from core.errors import (
     DeadlineExceeded,
     NotStarted,
     QueueFull,
+    TaskFailed,
     TenantLimitReached,
     WorkerCold,
     WorkerDied,
@@ -38,6 +39,8 @@ PIECES_PER_BATCH = 8
 # tenant waits for less than a full batch. A tenant is active while it waits, and for a second after its last request.
 CROWDED_BATCH_S = 0.06
 ACTIVE_S = 1.0
+
+_FILE_MISSING = "The worker does not have a pack, model or recogniser that the request needs; nothing was charged."
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,7 @@ class TaskQueue:
         self._arrivals: dict[str, float] = {}  # the last one of each active tenant
         self._tokens_per_s = math.inf
         self._open = False
+        self._paused = False
 
     def __len__(self) -> int:
         """The number of tasks that wait and have not started. It can be 0 while pieces wait; see `__bool__`."""
@@ -87,6 +91,11 @@ class TaskQueue:
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
+
+    @property
+    def work(self) -> int:
+        """The tokens of the tasks that wait."""
+        return self._waiting.work
 
     @property
     def oldest_at(self) -> float:
@@ -125,13 +134,23 @@ class TaskQueue:
         return self._waiting.work >= self.budget
 
     def open(self) -> None:
-        """Start to admit tasks."""
-        self._open = True
+        """Start to admit tasks, or go on with it after a pause."""
+        self._open, self._paused = True, False
+        self._changed()
+
+    def pause(self) -> None:
+        """Refuse further tasks with `WorkerCold` until `open`. Those that wait stay until their deadlines."""
+        self._paused = True
+        self._changed()
+
+    def cut_large_tasks(self, cut: bool) -> None:
+        """Set whether large tasks are cut from now on, as `in_pieces`."""
+        self._in_pieces = cut
 
     def close(self) -> None:
         """Refuse all further tasks. Queued tasks end with `WorkerDied` if their group has started, else with
         `WorkerCold`."""
-        self._open = False
+        self._open = self._paused = False
         for pending in list(self._waiting):
             pending.settle(WorkerDied() if pending.group.started else WorkerCold())
         self._keep(lambda _: False)
@@ -158,7 +177,7 @@ class TaskQueue:
             # key.
             await asyncio.wait({group.done}, timeout=max(0.0, deadline - time.monotonic()))
             if not group.done.done():
-                raise DeadlineExceeded
+                raise DeadlineExceeded if group.started else self._refused(DeadlineBeforeStart())
             group.done.result()
             return group.results
         finally:
@@ -173,7 +192,7 @@ class TaskQueue:
         if never := self._refusal(tasks, held=(0, 0), others=(0, 0)):
             raise self._refused(never)
         deadline = time.monotonic() + timeout_s
-        while refusal := self._refusal_of(tasks, tenant):
+        while refusal := WorkerCold() if self._paused else self._refusal_of(tasks, tenant):
             try:
                 async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
                     await self._shrunk.wait()
@@ -212,11 +231,31 @@ class TaskQueue:
         if batch:
             trace_batch(self._role, batch)
             for pending in batch:
-                pending.group.started = True
+                pending.group.starts += 1
                 metrics.QUEUE_SECONDS.labels(self._role).observe(now - pending.admitted_at)
             metrics.BATCH_TASKS.labels(self._role).observe(len(batch))
             metrics.BATCH_TOKENS.labels(self._role).observe(weight)
         return batch
+
+    def put_back(self, batch: Sequence[PendingTask], lacking: Collection[int] = ()) -> None:
+        """Queue a batch of `start_batch` again, in its place. It no longer counts as started. For a batch of which it
+        is certain that no worker has run anything, and that none will.
+
+        `lacking`: the places of tasks that no worker can run, because it does not have their files. They end.
+        """
+        for pending in batch:
+            pending.group.starts -= 1
+            pending.leave_batch()
+        for place, pending in reversed(list(enumerate(batch))):
+            started = pending.group.started
+            if place in lacking:
+                pending.settle(TaskFailed(reason="file-missing") if started else WorkerCold(_FILE_MISSING))
+            elif not self._open:
+                pending.settle(WorkerDied() if started else WorkerCold())
+            elif not pending.withdrawn:
+                self._waiting.put_back(pending.group.tenant, pending)
+        self._changed()
+        self._on_admitted()
 
     def _is_large(self, pending: PendingTask) -> bool:
         """Whether a task runs in pieces."""
@@ -264,11 +303,11 @@ class TaskQueue:
         return None
 
     def _admit(self, tasks: Sequence[Task], *, tenant: str, isolate_failures: bool) -> Group:
-        if not self._open:
+        if not self._open or self._paused:
             raise self._refused(WorkerCold())
         if refusal := self._refusal_of(tasks, tenant):
             raise self._refused(refusal)
-        group = Group.of(len(tasks), isolate_failures=isolate_failures)
+        group = Group.of(len(tasks), tenant=tenant, isolate_failures=isolate_failures)
         group.waiting.set("gateway.role", self._role.value)
         now = time.monotonic()
         for index, task in enumerate(tasks):

@@ -1,4 +1,4 @@
-"""`privacy-gateway ledger`: check, seal and export the ledger; accept a restored one."""
+"""`privacy-gateway ledger`: check, seal, migrate and export the ledger; accept a restored one; list its gateways."""
 
 from __future__ import annotations
 
@@ -100,6 +100,53 @@ def seal(data_dir: DataDir = None) -> None:
     """Write a seal now, for example before a backup. A running gateway seals by itself."""
     number = with_parts(data_dir, lambda parts: parts.sealer.seal(always=True))
     typer.echo(f"seal {number}")
+
+
+@ledger_app.command("migrate")
+def migrate(data_dir: DataDir = None) -> None:
+    """Bring the ledger to the schema of this version. Refused while gateways of another schema are present.
+
+    It may be repeated and interrupted. The embedded ledger migrates itself at the start of its gateway.
+    """
+    number, changed = with_parts(data_dir, _migrate, trusted=False)
+    typer.echo(f"schema {number}; {changed} records changed")
+
+
+async def _migrate(parts: LedgerParts) -> tuple[int, int]:
+    from core.ledger.migration import SCHEMA
+
+    return SCHEMA.number, await parts.schema.migrate(parts.sealer)
+
+
+@ledger_app.command("gateways")
+def gateways(as_json: AsJson = False, data_dir: DataDir = None) -> None:
+    """List the gateways that are present: id, machine, version, schema, start, and which one does the duties."""
+    rows = with_parts(data_dir, _gateways, trusted=False)
+    if as_json:
+        print_json(rows)
+        return
+    for row in rows:
+        duties = "duties" if row["duties"] else ""
+        shown = (row["id"], row["name"], row["version"], f"schema {row['schema']}", row["started_ms"], duties)
+        typer.echo("\t".join(map(str, shown)).rstrip())
+
+
+async def _gateways(parts: LedgerParts) -> list[dict[str, Any]]:
+    from core.ledger.duty_lease import lease_holder
+    from core.ledger.presence import Presences
+
+    holder = await lease_holder(parts.client)
+    return [
+        {
+            "id": one.gateway_id,
+            "name": one.name,
+            "version": one.version,
+            "schema": one.schema,
+            "started_ms": one.started_ms,
+            "duties": one.gateway_id == holder,
+        }
+        for one in await Presences(parts.client).listed()
+    ]
 
 
 @ledger_app.command("export")

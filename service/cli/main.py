@@ -18,6 +18,7 @@ from service.cli.keys import BY_CLI, KeyFile, key_app, show_key
 from service.cli.ledger import ledger_app
 from service.cli.model import model_app
 from service.cli.synthesize import synthesize
+from service.cli.worker import worker
 
 if TYPE_CHECKING:
     from core.accounting.certificate import PlanCertificate
@@ -41,6 +42,7 @@ app.add_typer(domain_app, name="domain")
 app.add_typer(model_app, name="model")
 app.command("synthesize")(synthesize)
 app.command("finetune")(finetune)
+app.command("worker")(worker)
 
 
 @app.command()

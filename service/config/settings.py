@@ -20,8 +20,11 @@ from gpu_workers.models.endpoint import Endpoint, is_url
 from gpu_workers.models.sources import INFILL_BUNDLED, INFILL_OFF, TAGGER_BUNDLED, TAGGER_OFF
 from service.config.alerts import AlertSettings
 from service.config.checkpoints import checkpoint_folder, is_pinned
+from service.config.duties import DutySettings
+from service.config.engine import RemoteEngineSettings
 from service.config.sign_on import SignOnSettings
 from service.config.sign_on import parsed as parsed_sign_on
+from service.config.storage import StorageSettings
 from service.config.tracing import TracingSettings
 from service.config.upstreams import UpstreamSettings, check_no_overlap, parsed
 
@@ -271,6 +274,7 @@ class ConnectionSettings(BaseModel):
 
 class Settings(
     LocationSettings,
+    StorageSettings,
     EngineSettings,
     AccountingSettings,
     JobSettings,
@@ -281,7 +285,9 @@ class Settings(
     DashboardSettings,
     AlertSettings,
     TracingSettings,
+    DutySettings,
     ConnectionSettings,
+    RemoteEngineSettings,
     BaseSettings,
 ):
     """Settings of one gateway process and its workers, grouped by area."""

@@ -1,17 +1,116 @@
-"""The workers that the settings describe."""
+"""The engine and the workers that the settings describe."""
 
 from __future__ import annotations
 
+import hashlib
+from collections import defaultdict
 from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from core.files.file_version import file_digest
 from gpu_workers.engine.handler import HandlerFactory
+from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.local.worker_pool import WorkerPoolOptions
-from gpu_workers.engine.protocol import Role
+from gpu_workers.engine.protocol import Engine, Role
 from gpu_workers.engine.task_queue import QueueLimits
 from gpu_workers.handlers.options import WorkerOptions
 from gpu_workers.handlers.registry import make_handler
 from gpu_workers.models.sources import INFILL_OFF
 from service.config.settings import Settings
+
+if TYPE_CHECKING:
+    from gpu_workers.engine.remote.access import Access
+    from gpu_workers.engine.remote.server import WorkerServer
+
+
+def make_engine(settings: Settings) -> Engine:
+    """The engine of a gateway. What a remote one needs is imported for it alone.
+
+    Raises ValueError or OSError for addresses or TLS files that cannot be used.
+    """
+    if settings.engine == "local":
+        return LocalEngine(
+            worker_pools(settings),
+            array_bytes_max=settings.vectors_memory_bytes_max,
+            array_owner_bytes_max=settings.vectors_memory_per_tenant_bytes_max,
+        )
+    from gpu_workers.engine.remote.engine import RemoteEngine, StaticDirectory
+    from gpu_workers.engine.remote.pool import RemotePoolOptions
+    from gpu_workers.handlers.wire import wire_codec
+
+    addresses: defaultdict[Role, list[str]] = defaultdict(list)
+    own = access(settings)
+    for worker in settings.workers:
+        role, _, address = worker.partition("=")
+        own.check(address)
+        addresses[Role(role)].append(address)
+    options = {
+        role: RemotePoolOptions(limits=queue_limits(settings), batch_linger_ms=_linger_ms(role, settings))
+        for role in sorted(addresses)
+    }
+    return RemoteEngine(
+        options,
+        StaticDirectory(addresses),
+        wire_codec(),
+        own,
+        array_bytes_max=settings.vectors_memory_bytes_max,
+        array_owner_bytes_max=settings.vectors_memory_per_tenant_bytes_max,
+    )
+
+
+def access(settings: Settings) -> Access:
+    """What gateways and worker servers share. Raises ValueError without a token."""
+    from gpu_workers.engine.remote.access import Access, Tls
+
+    if settings.workers_token is None:
+        raise ValueError("PRIVACY_GATEWAY_WORKERS_TOKEN is not set")
+    ca, certificate, key = settings.workers_tls_ca, settings.workers_tls_certificate, settings.workers_tls_key
+    tls = Tls(ca, certificate, key) if ca and certificate and key else None
+    return Access(settings.workers_token.get_secret_value(), tls, settings.workers_plain)
+
+
+def worker_server(settings: Settings, role: Role, listen: str, *, device: str | None = None) -> WorkerServer:
+    """A server with the worker of a role. `device`: instead of the first one of the settings.
+
+    Raises ValueError or OSError for an address or files that cannot be used.
+    """
+    from gpu_workers.engine.remote.server import WorkerServer
+    from gpu_workers.handlers.needed_files import lacking
+    from gpu_workers.handlers.wire import wire_codec
+
+    default = settings.devices[0] if role is Role.EMBED else settings.sanitize_device
+    return WorkerServer(
+        role,
+        _factory(role, settings, device or default),
+        wire_codec(),
+        access(settings),
+        listen=listen,
+        content=_content(settings),
+        lacking=lacking,
+        batch_seconds_max=settings.request_timeout_s,
+        slot_s=settings.worker_slot_s,
+        array_bytes_max=settings.vectors_memory_bytes_max,
+    )
+
+
+def _content(settings: Settings) -> str:
+    """A digest of the operator's own packs, lists and models that a worker loads at its start. The bundled ones are
+    part of the version."""
+    digest = hashlib.sha256()
+    named = [
+        settings.domain_packs_dir,
+        settings.allow_lists_dir,
+        settings.encoder_path,
+        settings.tagger,
+        settings.infill,
+    ]
+    for folder in (Path(name or "") for name in named):
+        for path in sorted(folder.rglob("*")) if folder.name and folder.is_dir() else ():
+            if path.is_file():
+                digest.update(str(path.relative_to(folder)).encode() + b"\0" + bytes.fromhex(file_digest(path)))
+        digest.update(b"\0\0")
+    return digest.hexdigest()
 
 
 def handler_factories(settings: Settings) -> dict[Role, tuple[HandlerFactory, ...]]:
@@ -31,12 +130,16 @@ def worker_pools(settings: Settings) -> dict[Role, WorkerPoolOptions]:
         role: WorkerPoolOptions(
             workers=workers,
             limits=queue_limits(settings),
-            # The sanitiser reads texts one by one or in small batches: a larger one takes as much longer.
-            batch_linger_ms=0.0 if role is Role.SANITIZE else settings.batch_linger_ms,
+            batch_linger_ms=_linger_ms(role, settings),
             batch_seconds_max=settings.request_timeout_s,
         )
         for role, workers in handler_factories(settings).items()
     }
+
+
+def _linger_ms(role: Role, settings: Settings) -> float:
+    """The sanitiser reads texts one by one or in small batches: a larger one takes as much longer."""
+    return 0.0 if role is Role.SANITIZE else settings.batch_linger_ms
 
 
 def queue_limits(settings: Settings) -> QueueLimits:

@@ -7,8 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +28,10 @@ from gpu_workers.engine.inline import InlineEngine
 from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.local.worker_pool import WorkerPoolOptions
 from gpu_workers.engine.protocol import Engine, Joined, Pieces, Role, Task
+from gpu_workers.engine.remote.access import Access
+from gpu_workers.engine.remote.codec import Codec
+from gpu_workers.engine.remote.engine import RemoteEngine, StaticDirectory
+from gpu_workers.engine.remote.pool import RemotePoolOptions
 from gpu_workers.engine.task_queue import QueueLimits
 from gpu_workers.facts import EmbedderFacts, EncoderFacts
 
@@ -49,8 +58,9 @@ TOY_FACTS = EmbedderFacts(
     unit="sentence",
 )
 
-Kind = Literal["local", "inline"]
-KINDS: tuple[Kind, ...] = ("local", "inline")
+Kind = Literal["local", "inline", "remote"]
+KINDS: tuple[Kind, ...] = ("local", "inline", "remote")
+TOKEN = "toy-token-of-the-workers"
 Failure = Literal["", "unprepared", "raise", "unfit", "refund", "death"]
 
 
@@ -65,7 +75,7 @@ class Work:
     """
 
     name: str
-    folder: Path
+    folder: str
     held: bool = False
     fails: Failure = ""
     vectors: BlockArray | None = None
@@ -100,7 +110,7 @@ class ToyHandler:
                 raise InvalidInput("unfit")
 
         def draw() -> list[Any]:
-            with (tasks[0].folder / "journal").open("a") as journal:
+            with (Path(tasks[0].folder) / "journal").open("a") as journal:
                 journal.write(" ".join(task.name for task in tasks) + "\n")
             return [self._result(task) for task in tasks]
 
@@ -108,7 +118,7 @@ class ToyHandler:
 
     def _result(self, task: Work) -> Any:
         if task.held:
-            _wait_for(task.folder / f"{task.name}.go")
+            _wait_for(Path(task.folder) / f"{task.name}.go")
         if task.fails == "death":
             raise SystemExit
         if task.fails == "raise":
@@ -122,6 +132,13 @@ class ToyHandler:
             for index in reversed(range(len(rows))):  # in parts, in no order, as handlers do
                 task.released.write_rows(rows[index : index + 1], index)
         return task.name.upper() if task.joined is None else [*task.joined, task.name.upper()]
+
+
+class OtherHandler(ToyHandler):
+    """Has other models."""
+
+    def warm_up(self) -> EmbedderFacts:
+        return replace(TOY_FACTS, domains=("other",))
 
 
 class UnfitHandler(ToyHandler):
@@ -156,9 +173,82 @@ def toy_engine(
     """An engine whose roles run what `factory` builds, one worker each."""
     limits = QueueLimits(queue_tasks_max, queue_tokens_max, queue_tenant_share, batch_tokens_max)
     if kind == "inline":
-        return InlineEngine(dict.fromkeys(roles, factory), limits=limits, array_bytes_max=array_bytes_max)
+        own = dict.fromkeys(roles, factory)
+        return InlineEngine(own, codec=toy_codec(), limits=limits, array_bytes_max=array_bytes_max)
+    if kind == "remote":
+        remote = RemotePoolOptions(limits=limits, batch_linger_ms=1)
+        return RemoteToyEngine(dict.fromkeys(roles, remote), factory, array_bytes_max=array_bytes_max)
     options = WorkerPoolOptions(workers=[factory], limits=limits, batch_linger_ms=1)
     return LocalEngine(dict.fromkeys(roles, options), array_bytes_max=array_bytes_max)
+
+
+def toy_codec() -> Codec:
+    return Codec((Work, EmbedderFacts, EncoderFacts))
+
+
+class ToyWorker:
+    """A worker server in a process of its own, over a Unix socket."""
+
+    def __init__(
+        self,
+        factory: str = "ToyHandler",
+        *,
+        role: Role = Role.EMBED,
+        slot_s: float = 60,
+        batch_s: float = 120,
+        address: str | None = None,
+        tls: Sequence[Path] = (),
+    ) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="toy-worker-")
+        self.address = address or f"unix:{self._folder.name}/socket"
+        arguments = [role.value, factory, self.address, str(slot_s), str(batch_s), *map(str, tls)]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(KITS), str(KITS.parents[1])])}
+        self.process = subprocess.Popen(
+            [sys.executable, str(KITS / "toy_worker.py"), *arguments],
+            env=environment,
+        )
+
+    def end(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+        self.process.kill()
+        self.process.wait()
+        self._folder.cleanup()
+
+
+def free_address() -> str:
+    """An address that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+def remote_engine(*workers: ToyWorker, limits: QueueLimits | None = None, access: Access | None = None) -> RemoteEngine:
+    """A gateway's engine with one role and these workers."""
+    options = RemotePoolOptions(limits=limits or QueueLimits(batch_tokens_max=100), batch_linger_ms=1)
+    directory = StaticDirectory({Role.EMBED: [worker.address for worker in workers]})
+    return RemoteEngine({Role.EMBED: options}, directory, toy_codec(), access or Access(TOKEN))
+
+
+class RemoteToyEngine(RemoteEngine):
+    """A `RemoteEngine` that starts a worker server for each role, and ends it."""
+
+    def __init__(self, roles: Mapping[Role, RemotePoolOptions], factory: Any, *, array_bytes_max: int) -> None:
+        self._factory = factory
+        self._servers: list[ToyWorker] = []
+        self._addresses: dict[Role, list[str]] = {}
+        super().__init__(
+            roles, StaticDirectory(self._addresses), toy_codec(), Access(TOKEN), array_bytes_max=array_bytes_max
+        )
+
+    async def start(self) -> None:
+        self._servers = [ToyWorker(self._factory.__name__, role=role) for role in self.roles]
+        self._addresses |= {role: [own.address] for role, own in zip(self.roles, self._servers, strict=True)}
+        await super().start()
+
+    async def stop(self) -> None:
+        await super().stop()
+        for server in self._servers:
+            server.end()
 
 
 def find_kits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,12 +267,12 @@ class Bench:
     def work(
         self, name: str, *, weight: int = 10, held: bool = False, fails: Failure = "", **arrays: BlockArray
     ) -> Task:
-        return Task(Work(name, self.folder, held=held, fails=fails, **arrays), weight)
+        return Task(Work(name, str(self.folder), held=held, fails=fails, **arrays), weight)
 
     def divided(self, name: str, *pieces: Work, completed: bool = True) -> Task:
         """A task that is larger than a batch and runs in `pieces`."""
-        last = Work(f"{name}-completed", self.folder) if completed else None
-        return Task(Work(name, self.folder, divided=pieces, completed=last), 10_000)
+        last = Work(f"{name}-completed", str(self.folder)) if completed else None
+        return Task(Work(name, str(self.folder), divided=pieces, completed=last), 10_000)
 
     def of(self, role: Role) -> Bench:
         return replace(self, role=role)

@@ -25,6 +25,7 @@ from gpu_workers.engine.protocol import Role
 from gpu_workers.facts import WorkerFacts
 from gpu_workers.handlers.options import WorkerOptions
 from gpu_workers.handlers.registry import make_handler
+from gpu_workers.handlers.wire import wire_codec
 from gpu_workers.models.sources import INFILL_OFF, TAGGER_OFF
 from service.app import create_app
 from service.config.settings import Settings
@@ -77,6 +78,7 @@ def inline_engine(settings: Settings) -> InlineEngine:
     """An engine with the real handlers, which every gateway of this process shares."""
     return InlineEngine(
         {role: _factory(role, *factories[0].args[1:]) for role, factories in handler_factories(settings).items()},
+        codec=wire_codec(),
         limits=queue_limits(settings),
         array_bytes_max=settings.vectors_memory_bytes_max,
         array_owner_bytes_max=settings.vectors_memory_per_tenant_bytes_max,

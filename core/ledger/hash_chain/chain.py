@@ -187,6 +187,11 @@ class SealChain:
             raise LedgerNotTrusted("The list of sealed tenants does not match the last seal.")
         return ChainHead(seal, heads)
 
+    async def last_seal(self) -> Seal | None:
+        """Return the last seal alone, without the heads, or None if there is none."""
+        found = await self._client.call("XREVRANGE", names.SEAL_CHAIN_KEY, "+", "-", "COUNT", 1)
+        return seal_entry(found[0], self._master_key) if found else None
+
     async def seal(self, n: int) -> Seal:
         """Return seal number `n`."""
         found = await self._client.call("XRANGE", names.SEAL_CHAIN_KEY, f"{n}-0", f"{n}-0")
@@ -212,10 +217,12 @@ class SealChain:
         admin: SealId,
         n: int | None = None,
         restored: SealId | None = None,
+        fence: str | None = None,
     ) -> ChainHead | None:
         """Write the next seal durably. Returns None if the chain no longer ends with `after`.
 
-        `n` is the next number, unless the acceptance of a restore skips some numbers.
+        With `fence`, also if the lease of the duties no longer has this fencing number. `n` is the next number, unless
+        the acceptance of a restore skips some numbers.
         """
         number = after.id.n + 1 if n is None else n
         heads = {**after.tenants, **{segment.tenant: Head(segment.last, number) for segment in segments}}
@@ -242,9 +249,10 @@ class SealChain:
                 "after_n": str(after.id.n),
                 "after_mac": after.id.mac,
                 "heads": [[s.tenant, f"{s.last} {number}", s.last, f"{number}:{s.first}:{s.last}"] for s in segments],
+                **({} if fence is None else {"fence": fence}),
             },
         )
-        if found["outcome"] == "overtaken":
+        if found["outcome"] in ("overtaken", "fenced"):
             return None
         return ChainHead(parse_seal(body, mac, self._master_key), heads)
 

@@ -42,8 +42,10 @@ class Batch:
 
 @dataclass(frozen=True)
 class Done:
-    """`results` holds a result or a `GatewayError` for each payload."""
+    """`results` holds a result or a `GatewayError` for each payload. `changed`: the range of each block of the batch
+    that the worker has written."""
 
     batch_id: int
     results: list[Any]
     seconds: float
+    changed: tuple[tuple[int, int], ...] = ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import threading
 import weakref
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
@@ -21,7 +22,7 @@ class SharedBlock:
     """
 
     def __init__(self, size: int) -> None:
-        self.size = size
+        self.__setstate__(size)
         self._hold(os.memfd_create("privacy-gateway"))
         os.ftruncate(self._fd, size)
 
@@ -34,6 +35,13 @@ class SharedBlock:
 
     def __setstate__(self, size: int) -> None:
         self.size = size
+        self._changed: tuple[int, int] | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def changed(self) -> tuple[int, int]:
+        """The range from the first to the last byte that this process has written; (0, 0) for none."""
+        return self._changed or (0, 0)
 
     def send(self, connection: Connection, pid: int) -> None:
         send_handle(connection, self._fd, pid)
@@ -46,6 +54,9 @@ class SharedBlock:
         view = memoryview(data).cast("B")
         if offset + len(view) > self.size:
             raise ValueError("beyond the end of the block")
+        with self._lock:
+            start, end = self._changed or (offset, offset)
+            self._changed = min(start, offset), max(end, offset + len(view))
         while len(view):
             written = os.pwrite(self._fd, view, offset)
             view, offset = view[written:], offset + written

@@ -49,7 +49,7 @@ def serve(connection: Connection) -> NoReturn:
         started = time.perf_counter()
         results = run_batch(handler, batch.payloads)
         seconds = time.perf_counter() - started
-        connection.send(Done(batch.batch_id, results, seconds))
+        connection.send(Done(batch.batch_id, results, seconds, tuple(block.changed for block in batch.blocks)))
         del batch, results
 
 

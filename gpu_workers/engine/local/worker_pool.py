@@ -180,7 +180,7 @@ class WorkerPool:
                 if not self._stopping:
                     self.queue.open()
                 metrics.WORKER_READY.labels(self.role).set(sum(slot.ready for slot in self._slots))
-            case Done(batch_id, results, seconds):
+            case Done(batch_id, results, seconds, _):
                 _, batch = slot.in_flight.pop(batch_id)
                 metrics.BATCH_SECONDS.labels(self.role).observe(seconds)
                 self.queue.measured(sum(pending.work for pending in batch), seconds)

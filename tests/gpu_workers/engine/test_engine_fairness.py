@@ -154,7 +154,7 @@ def test_a_group_above_the_share_of_a_tenant_is_refused_at_once(on_engine: OnEng
 def test_a_large_task_runs_in_pieces_between_the_tasks_of_others(on_engine: OnEngine) -> None:
     async def check(on: Bench) -> None:
         busy = await on.busy()
-        large = on.divided("large", *(Work(f"large-{n}", on.folder) for n in range(40)))
+        large = on.divided("large", *(Work(f"large-{n}", str(on.folder)) for n in range(40)))
         call = await on.submit(large, on.work("after"), tenant="greedy")
         one = await on.submit(on.work("one", weight=1), tenant="modest")
         assert on.queued == 3, "the pieces of a task take no place of their own"
@@ -171,7 +171,7 @@ def test_a_large_task_runs_in_pieces_between_the_tasks_of_others(on_engine: OnEn
 
 def test_pieces_that_leave_nothing_to_do_are_joined(on_engine: OnEngine) -> None:
     async def check(on: Bench) -> None:
-        large = on.divided("large", *(Work(f"large-{n}", on.folder) for n in range(3)), completed=False)
+        large = on.divided("large", *(Work(f"large-{n}", str(on.folder)) for n in range(3)), completed=False)
         assert await on.run(large) == [["LARGE-0", "LARGE-1", "LARGE-2"]]
         assert on.started == ["large-0", "large-1", "large-2"]
 
@@ -180,7 +180,7 @@ def test_pieces_that_leave_nothing_to_do_are_joined(on_engine: OnEngine) -> None
 
 def test_a_task_within_a_batch_is_not_divided(on_engine: OnEngine) -> None:
     async def check(on: Bench) -> None:
-        small = on.divided("small", Work("piece", on.folder))
+        small = on.divided("small", Work("piece", str(on.folder)))
         assert await on.run(type(small)(small.payload, 100)) == ["SMALL"]
 
     on_engine(check)
@@ -188,8 +188,8 @@ def test_a_task_within_a_batch_is_not_divided(on_engine: OnEngine) -> None:
 
 def test_a_piece_that_fails_fails_its_task_alone(on_engine: OnEngine) -> None:
     async def check(on: Bench) -> None:
-        pieces = [Work("first", on.folder), Work("second", on.folder, fails="unfit")]
-        pieces += [Work(f"rest-{n}", on.folder) for n in range(60)]
+        pieces = [Work("first", str(on.folder)), Work("second", str(on.folder), fails="unfit")]
+        pieces += [Work(f"rest-{n}", str(on.folder)) for n in range(60)]
         failed, other = await on.run(on.divided("large", *pieces), on.work("other"), isolate_failures=True)
         assert isinstance(failed, InvalidInput)
         assert other == "OTHER"
@@ -202,7 +202,7 @@ def test_a_piece_that_fails_fails_its_task_alone(on_engine: OnEngine) -> None:
 def test_a_failure_in_a_piece_never_leads_to_a_refund(on_engine: OnEngine) -> None:
     async def check(on: Bench) -> None:
         with pytest.raises(TaskFailed):
-            await on.run(on.divided("large", Work("piece", on.folder, fails="refund")))
+            await on.run(on.divided("large", Work("piece", str(on.folder), fails="refund")))
 
     on_engine(check)
 
@@ -213,15 +213,15 @@ def test_a_task_has_started_with_its_first_piece(on_engine: OnEngine) -> None:
     async def check(on: Bench) -> None:
         busy = await on.busy()
         with pytest.raises(DeadlineBeforeStart):
-            await on.run(on.divided("late", Work("piece", on.folder)), timeout_s=0.05)
+            await on.run(on.divided("late", Work("piece", str(on.folder))), timeout_s=0.05)
         gone = asyncio.Event()
-        leaving = await on.submit(on.divided("leaving", Work("piece", on.folder)), client_disconnected=gone)
+        leaving = await on.submit(on.divided("leaving", Work("piece", str(on.folder))), client_disconnected=gone)
         gone.set()
         with pytest.raises(ClientGone):
             await leaving
         on.let_go("blocker")
         await busy
-        pieces = [Work("held", on.folder, held=True), *(Work(f"rest-{n}", on.folder) for n in range(60))]
+        pieces = [Work("held", str(on.folder), held=True), *(Work(f"rest-{n}", str(on.folder)) for n in range(60))]
         call = await on.submit(on.divided("large", *pieces), timeout_s=1)
         await on.has_started("held")
         with pytest.raises(DeadlineExceeded):
@@ -238,7 +238,7 @@ def test_a_task_has_started_with_its_first_piece(on_engine: OnEngine) -> None:
 def test_a_client_that_leaves_after_the_first_piece_is_waited_for(on_engine: OnEngine) -> None:
     async def check(on: Bench) -> None:
         gone = asyncio.Event()
-        pieces = [Work("held", on.folder, held=True), Work("last", on.folder)]
+        pieces = [Work("held", str(on.folder), held=True), Work("last", str(on.folder))]
         call = await on.submit(on.divided("large", *pieces), client_disconnected=gone)
         await on.has_started("held")
         gone.set()
@@ -250,8 +250,8 @@ def test_a_client_that_leaves_after_the_first_piece_is_waited_for(on_engine: OnE
 
 def test_the_death_of_a_worker_ends_the_task_of_its_pieces(on_engine: OnEngine) -> None:
     async def check(on: Bench) -> None:
-        pieces = [Work(f"piece-{n}", on.folder) for n in range(60)]
-        pieces[10] = Work("dying", on.folder, fails="death")
+        pieces = [Work(f"piece-{n}", str(on.folder)) for n in range(60)]
+        pieces[10] = Work("dying", str(on.folder), fails="death")
         with pytest.raises(WorkerDied):
             await on.run(on.divided("large", *pieces))
         assert await on.run(on.work("next"), tenant="other") == ["NEXT"]
@@ -263,7 +263,7 @@ def test_the_death_of_a_worker_ends_the_task_of_its_pieces(on_engine: OnEngine) 
 
 def test_pieces_take_no_places_of_other_tenants(on_engine: OnEngine) -> None:
     async def check(on: Bench) -> None:
-        pieces = [Work("held", on.folder, held=True), *(Work(f"rest-{n}", on.folder) for n in range(60))]
+        pieces = [Work("held", str(on.folder), held=True), *(Work(f"rest-{n}", str(on.folder)) for n in range(60))]
         large = await on.submit(on.divided("large", *pieces), tenant="greedy")
         await on.has_started("held")
         others = [await on.submit(on.work(f"other-{n}"), tenant="modest") for n in range(4)]

@@ -21,6 +21,7 @@ from gpu_workers.handlers.embedder import Embedder
 from gpu_workers.handlers.options import WorkerOptions
 from gpu_workers.handlers.registry import make_handler
 from gpu_workers.handlers.tasks import EmbedTask, EncodeTask, VectorTask
+from gpu_workers.handlers.wire import wire_codec
 
 LINES = tuple(
     f"Sentence number {n} is about {'the weather and ' * (n % 7)}{'trains' if n % 3 else 'ships'}." for n in range(60)
@@ -114,7 +115,7 @@ def test_pieces_of_texts_keep_their_order() -> None:
 def test_an_engine_releases_large_tasks_in_pieces() -> None:
     async def main() -> None:
         factory = partial(make_handler, Role.EMBED, WorkerOptions())
-        engine = InlineEngine({Role.EMBED: factory}, limits=QueueLimits(batch_tokens_max=200))
+        engine = InlineEngine({Role.EMBED: factory}, codec=wire_codec(), limits=QueueLimits(batch_tokens_max=200))
         await engine.start()
         vectors, released = arrays(400, 8)
         spec = vector_spec(mechanism="codebook", dimension=8, epsilon=1)

@@ -1,0 +1,143 @@
+"""The handler of a worker server, in a process of its own.
+
+It is the worker process of the local engine (`gpu_workers.engine.local.worker`), so handlers run in one way everywhere.
+The server's process holds no model and runs no handler: it stays responsive while a batch computes, it can end a batch
+that is stuck, and it knows whether a batch has ended when the handler's process dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from core.errors import WorkerDied
+from gpu_workers.engine.handler import HandlerFactory
+from gpu_workers.engine.local.messages import Batch, Done, Failed, Ready, Stage
+from gpu_workers.engine.local.worker_process import WorkerProcess
+from gpu_workers.engine.protocol import Role
+from gpu_workers.facts import WorkerFacts
+
+RESTART_DELAY_S_MAX = 10.0
+
+
+class HandlerProcess:
+    """Runs batches one after the other, restarts a process that has died, and kills one that is stuck.
+
+    `on_change` is called when `ready`, `stage`, `failure` or `facts` have changed.
+    """
+
+    def __init__(
+        self, role: Role, factory: HandlerFactory, *, batch_seconds_max: float, on_change: Callable[[], None]
+    ) -> None:
+        self.ready = False
+        self.stage = "not started"
+        self.failure = ""  # why the last start failed
+        self.facts: WorkerFacts | None = None
+        self._role = role
+        self._factory = factory
+        self._batch_seconds_max = batch_seconds_max
+        self._on_change = on_change
+        self._process: WorkerProcess | None = None
+        self._batches: dict[int, asyncio.Future[Done]] = {}
+        self._running_since = 0.0
+        self._last = 0
+        self._deaths_in_a_row = 0
+        self._stopping = False
+        self._background: set[asyncio.Task[None]] = set()
+
+    @property
+    def pid(self) -> int | None:
+        """The process that runs the handler; None while none does."""
+        return None if self._process is None else self._process.pid
+
+    def start(self) -> None:
+        self._launch()
+        self._spawn(self._watch())
+
+    async def stop(self) -> None:
+        """End the process. Batches that it holds end with WorkerDied."""
+        self._stopping = True
+        for task in self._background:
+            task.cancel()
+        if self._process is not None:
+            await self._process.stop()
+        self._fail_batches()
+
+    async def run(self, payloads: Sequence[Any]) -> Done:
+        """Run a batch. Raises WorkerDied if the process dies meanwhile, or is not running."""
+        if self._process is None:
+            raise WorkerDied
+        self._last += 1
+        done: asyncio.Future[Done] = asyncio.get_running_loop().create_future()
+        if not self._batches:
+            self._running_since = time.monotonic()
+        self._batches[self._last] = done
+        self._process.send(Batch(self._last, list(payloads)))
+        return await done
+
+    async def _watch(self) -> None:
+        """Kill a process that has run one batch for too long."""
+        while True:
+            await asyncio.sleep(min(1.0, self._batch_seconds_max / 4))
+            stuck = self._batches and time.monotonic() - self._running_since > self._batch_seconds_max
+            if stuck and self._process is not None:
+                self._process.kill()
+
+    def _launch(self) -> None:
+        self.stage = "starting"
+
+        def on_message(process: WorkerProcess, message: Any) -> None:
+            if self._process is process:
+                self._received(message)
+
+        def on_death(process: WorkerProcess) -> None:
+            if self._process is process:
+                self._died()
+
+        self._process = WorkerProcess(self._role, self._factory, on_message=on_message, on_death=on_death)
+        self._on_change()
+
+    def _received(self, message: Any) -> None:
+        match message:
+            case Stage(name):
+                self.stage = name
+            case Failed(reason):
+                self.failure = reason
+            case Ready(facts):
+                self.ready, self.stage, self.facts, self.failure = True, "ready", facts, ""
+                self._deaths_in_a_row = 0
+            case Done(batch_id):
+                self._running_since = time.monotonic()
+                done = self._batches.pop(batch_id)
+                if not done.done():
+                    done.set_result(message)
+                return
+            case _:
+                raise TypeError("unknown message from a handler's process")
+        self._on_change()
+
+    def _died(self) -> None:
+        self.ready, self._process, self.stage = False, None, "restarting"
+        self._fail_batches()
+        if not self._stopping:
+            self._deaths_in_a_row += 1
+            self._spawn(self._relaunch())
+        self._on_change()
+
+    def _fail_batches(self) -> None:
+        for done in self._batches.values():
+            if not done.done():
+                done.set_exception(WorkerDied())
+        self._batches.clear()
+
+    async def _relaunch(self) -> None:
+        if self._deaths_in_a_row > 1:
+            await asyncio.sleep(min(RESTART_DELAY_S_MAX, 0.25 * 2**self._deaths_in_a_row))
+        self._launch()
+
+    def _spawn(self, coroutine: Any) -> None:
+        task = asyncio.ensure_future(coroutine)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)

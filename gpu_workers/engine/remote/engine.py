@@ -1,0 +1,113 @@
+"""The `remote` engine: worker servers on other machines, or on this one, over gRPC.
+
+The gateway is a plain client. It sends and receives msgpack and raw arrays, and never unpickles what a worker sends.
+A task has started once the last message of its batch was sent to a worker server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from gpu_workers.engine.arrays import ARRAY_BYTES_MAX, ArrayPool
+from gpu_workers.engine.portable import MemoryBlock
+from gpu_workers.engine.protocol import Role, RoleStatus, Task
+from gpu_workers.engine.remote.access import Access
+from gpu_workers.engine.remote.codec import Codec
+from gpu_workers.engine.remote.pool import RemotePoolOptions, pools
+
+Addresses = Mapping[Role, Sequence[str]]
+
+
+class Directory(Protocol):
+    """Where the worker servers are."""
+
+    async def changed(self) -> Addresses:
+        """Return the addresses of each role: at once when called for the first time, then after a change."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class StaticDirectory:
+    """Addresses that do not change."""
+
+    def __init__(self, addresses: Addresses) -> None:
+        self._addresses = addresses
+        self._answered = False
+
+    async def changed(self) -> Addresses:
+        if self._answered:
+            await asyncio.Event().wait()
+        self._answered = True
+        return self._addresses
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class RemoteEngine:
+    """`Engine` that uses worker servers. Its arrays are in this process's memory."""
+
+    def __init__(
+        self,
+        roles: Mapping[Role, RemotePoolOptions],
+        directory: Directory,
+        codec: Codec,
+        access: Access,
+        *,
+        array_bytes_max: int = ARRAY_BYTES_MAX,
+        array_owner_bytes_max: int | None = None,
+    ) -> None:
+        self._pools = pools(roles, codec, access)
+        self._directory = directory
+        self._following: asyncio.Task[None] | None = None
+        self.arrays = ArrayPool(MemoryBlock, bytes_max=array_bytes_max, owner_bytes_max=array_owner_bytes_max)
+
+    @property
+    def roles(self) -> Sequence[Role]:
+        return tuple(self._pools)
+
+    async def start(self) -> None:
+        """Begin to connect and return at once."""
+        for pool in self._pools.values():
+            pool.start()
+        self._following = asyncio.create_task(self._follow())
+
+    async def stop(self) -> None:
+        """Close the connections. The workers go on: other gateways may use them."""
+        if self._following is not None:
+            self._following.cancel()
+        await asyncio.gather(*(pool.stop() for pool in self._pools.values()))
+        await self._directory.close()
+
+    async def _follow(self) -> None:
+        while True:
+            addresses = await self._directory.changed()
+            for role, pool in self._pools.items():
+                pool.use(addresses.get(role, ()))
+
+    async def run(
+        self,
+        role: Role,
+        tasks: Sequence[Task],
+        *,
+        tenant: str,
+        timeout_s: float,
+        client_disconnected: asyncio.Event,
+        isolate_failures: bool = False,
+    ) -> list[Any]:
+        return await self._pools[role].queue.run(
+            tasks,
+            tenant=tenant,
+            timeout_s=timeout_s,
+            client_disconnected=client_disconnected,
+            isolate_failures=isolate_failures,
+        )
+
+    async def wait_for_capacity(self, role: Role, tasks: Sequence[Task], *, tenant: str, timeout_s: float) -> None:
+        await self._pools[role].queue.wait_for_capacity(tasks, tenant=tenant, timeout_s=timeout_s)
+
+    def status(self, role: Role) -> RoleStatus:
+        return self._pools[role].status()

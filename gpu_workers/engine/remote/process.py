@@ -1,0 +1,58 @@
+"""Run a worker server in this process until a signal ends it.
+
+SIGTERM and SIGINT drain it: it finishes the batches that it has, takes no further one, and exits. A second signal ends
+it at once. The process writes lines about its own state, and nothing about requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import signal
+import sys
+from collections.abc import Callable
+
+from gpu_workers.engine.remote.server import WorkerServer
+
+
+async def serve_until_signal(make: Callable[[], WorkerServer], *, drain_s: float) -> int:
+    """Return the exit status. `drain_s`: how long started batches may take once the server drains."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would contain text
+    asked, again = asyncio.Event(), asyncio.Event()
+
+    def stop() -> None:
+        (again if asked.is_set() else asked).set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+    try:
+        server = make()
+    except (ValueError, OSError) as error:
+        _print(f"cannot start: {error}")
+        return 1
+    await server.start()
+    shown = asyncio.create_task(_show(server))
+    await asked.wait()
+    _print("draining")
+    draining = asyncio.ensure_future(server.drain())
+    ended = asyncio.ensure_future(again.wait())
+    await asyncio.wait({draining, ended}, timeout=drain_s, return_when=asyncio.FIRST_COMPLETED)
+    for task in (draining, ended, shown):
+        task.cancel()
+    await server.stop()
+    return 0
+
+
+async def _show(server: WorkerServer) -> None:
+    """Print the stages of loading."""
+    known = ""
+    while True:
+        if server.state.shown != known:
+            known = server.state.shown
+            _print(f"{server.role.value}: {known} (port {server.port})")
+        await asyncio.sleep(0.2)
+
+
+def _print(text: str) -> None:
+    sys.stderr.write(f"privacy-gateway worker: {text}\n")
+    sys.stderr.flush()

@@ -1,0 +1,337 @@
+"""A gateway's connection to one worker server: what it last reported, and the streams that carry batches.
+
+Guarantee: a batch is put back only if this side has not sent the last message of it, or if the server has answered that
+it refused it. A server runs only whole batches, so nothing of such a batch was run, and nothing will be. In every
+other case the batch ends with a result or as started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from enum import Enum, auto
+from typing import Any
+
+from grpc import aio
+
+from core.errors import GatewayError, TaskFailed, WorkerDied
+from gpu_workers.engine.pending import PendingTask
+from gpu_workers.engine.portable import contents
+from gpu_workers.engine.remote.access import Access
+from gpu_workers.engine.remote.codec import Blocks, Codec
+from gpu_workers.engine.remote.frames import (
+    BODY_BYTES_MAX,
+    MISSING,
+    SERVICE,
+    STALE,
+    WATCH,
+    WORK,
+    BadFrame,
+    Content,
+    Kind,
+    Write,
+    frame,
+    messages,
+    read,
+    receive,
+)
+from gpu_workers.engine.remote.state import WorkerState
+
+SLOTS = 2
+SILENCE_S_MAX = 15.0  # a worker reports every two seconds; after this time it counts as away
+_RETRY_S = 0.2
+
+
+class Phase(Enum):
+    """Of a lane. ASKING: no answer yet. WAITING: the server has said that all its slots are taken."""
+
+    IDLE = auto()
+    ASKING = auto()
+    WAITING = auto()
+    GRANTED = auto()
+    RUNNING = auto()
+
+
+class Refused(Exception):
+    """Nothing of the batch was run. `lacking`: the places of the tasks whose files the worker does not have."""
+
+    def __init__(self, lacking: Collection[int] = ()) -> None:
+        super().__init__()
+        self.lacking = lacking
+
+
+class Lane:
+    """One stream, which has at most one slot at a time."""
+
+    def __init__(self, replica: Replica) -> None:
+        self.phase = Phase.IDLE
+        self.tokens = 0  # of the batch that runs
+        self._replica = replica
+        self._call: Any = None
+        self._slot = 0
+        self._closed = False
+        self._done = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def ask(self) -> None:
+        """Ask for a slot. The lane becomes GRANTED, or IDLE if the connection fails."""
+        self.phase = Phase.ASKING
+        self._task = asyncio.create_task(self._ask())
+
+    def release(self) -> None:
+        """Give a granted slot back."""
+        self.phase = Phase.RUNNING
+        self._task = asyncio.create_task(self._release())
+
+    def run(self, batch: Sequence[PendingTask]) -> None:
+        """Send a batch under the granted slot and set its results. The lane is IDLE afterwards."""
+        self.phase = Phase.RUNNING
+        self.tokens = sum(pending.work for pending in batch)
+        self._task = asyncio.create_task(self._run(batch))
+
+    async def close(self) -> None:
+        """Cancel the stream. A batch that was sent ends with WorkerDied."""
+        self._closed = True
+        if self._call is not None:
+            self._call.cancel()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def finish(self, grace_s: float) -> None:
+        """Wait for a batch that runs, then close."""
+        if self.phase is Phase.RUNNING and self._task is not None:
+            await asyncio.wait({self._task}, timeout=grace_s)
+        await self.close()
+
+    def cut(self) -> None:
+        """Give up the stream of a server that is silent. A batch that was sent ends with WorkerDied."""
+        if self._call is not None:
+            self._call.cancel()
+
+    def _become(self, phase: Phase) -> None:
+        self.phase = phase
+        if phase is Phase.IDLE:
+            self.tokens = 0
+        self._replica.on_lane()
+
+    def _drop(self) -> None:
+        if self._call is not None:
+            self._call.cancel()
+        self._call = None
+
+    async def _ask(self) -> None:
+        try:
+            if self._call is None or self._call.done():
+                self._call = self._replica.open_stream()
+            await self._call.write(frame(Kind.ASK))
+            while True:
+                kind, body = await self._read()
+                if kind is Kind.GRANT:
+                    self._slot = int(body)
+                    self._become(Phase.GRANTED)
+                    return
+                if kind is Kind.WAIT:
+                    self._become(Phase.WAITING)
+                elif kind is not Kind.REVOKED:  # of an earlier slot
+                    raise BadFrame("unexpected")
+        except (Exception, asyncio.CancelledError):  # a stream that was cut raises CancelledError
+            self._drop()
+            if not self._closed:
+                await asyncio.sleep(_RETRY_S)
+            self._become(Phase.IDLE)
+
+    async def _release(self) -> None:
+        try:
+            await self._call.write(frame(Kind.RELEASE, self._slot))
+        except (Exception, asyncio.CancelledError):
+            self._drop()
+        self._become(Phase.IDLE)
+
+    async def _read(self) -> tuple[Kind, Any]:
+        message = await self._call.read()
+        if message is aio.EOF:
+            raise BadFrame("the stream has ended")
+        return read(message)
+
+    async def _part(self) -> bytes:
+        message = await self._call.read()
+        if message is aio.EOF:
+            raise BadFrame("the stream has ended")
+        found: bytes = message
+        return found
+
+    async def _run(self, batch: Sequence[PendingTask]) -> None:
+        results: Sequence[Any] | GatewayError
+        try:
+            results, seconds = await self._exchange(batch)
+        except Refused as refused:
+            self._replica.put_back(batch, refused.lacking)
+        except GatewayError as error:
+            _finish(batch, error)
+        except (Exception, asyncio.CancelledError):  # a stream that was cut raises CancelledError
+            self._drop()
+            _finish(batch, WorkerDied())
+        else:
+            self._replica.on_batch(sum(pending.work for pending in batch), seconds)
+            for pending, result in zip(batch, results, strict=True):
+                pending.finish(result)
+        self._become(Phase.IDLE)
+
+    async def _exchange(self, batch: Sequence[PendingTask]) -> tuple[list[Any], float]:
+        """Send a batch and return its results and the time that it took. Raises Refused if nothing was run."""
+        blocks = Blocks()
+        try:
+            body = self._replica.codec.encode([pending.task.payload for pending in batch], blocks)
+        except Exception as error:
+            await self._call.write(frame(Kind.RELEASE, self._slot))
+            raise TaskFailed(reason=type(error).__name__) from None
+        if len(body) > BODY_BYTES_MAX:
+            await self._call.write(frame(Kind.RELEASE, self._slot))
+            raise TaskFailed(reason="too-large")
+        views = contents(blocks)
+        head = [self._slot, [[start, end - start] for start, end in blocks.ranges]]
+        await self._send(head, Content(body, views))
+        del body, views
+        kind, answer = await self._read()
+        while kind is Kind.REVOKED:  # it crossed the batch, which is then refused
+            kind, answer = await self._read()
+        if kind is Kind.REFUSED:
+            if answer[1] == STALE:
+                raise Refused
+            if answer[1] == MISSING and answer[2]:  # else the batch would be sent again without an end
+                raise Refused(frozenset(answer[2]))
+            raise TaskFailed(reason="refused")
+        if kind is Kind.DIED:
+            raise WorkerDied
+        if kind is not Kind.DONE:
+            raise BadFrame("unexpected")
+        return await self._answer(answer, blocks, len(batch))
+
+    async def _send(self, head: list[Any], content: Content) -> None:
+        """Send a batch. Raises Refused if it fails before the last message is sent."""
+        following = iter(messages(Kind.BATCH, head, content))
+        message: bytes | None = next(following)
+        while message is not None:
+            after = next(following, None)
+            if after is None and self._call.done():
+                raise Refused
+            try:
+                await self._call.write(message)
+            except (Exception, asyncio.CancelledError):
+                if after is None:
+                    raise  # the server may have it
+                self._drop()
+                raise Refused from None
+            message = after
+
+    async def _answer(self, answer: Any, blocks: Blocks, tasks: int) -> tuple[list[Any], float]:
+        _, seconds, starts, lengths, inline = answer
+        places: list[Write] = []
+        for block, (first, last), start, length in zip(blocks.blocks, blocks.ranges, starts, lengths[1:], strict=True):
+            if not 0 <= start <= start + length <= last - first:
+                raise BadFrame("a change beyond its block")
+            places.append(_writer(block, first + start))
+        body = await receive(lengths, inline, self._part, places)
+        results = self._replica.codec.decode(body)
+        if not isinstance(results, list) or len(results) != tasks:
+            raise TaskFailed(reason="result-count")
+        return results, float(seconds) if math.isfinite(seconds) else 0.0
+
+
+def _writer(block: Any, base: int) -> Write:
+    return lambda data, at: block.write(data, base + at)
+
+
+def _finish(batch: Sequence[PendingTask], error: GatewayError) -> None:
+    for pending in batch:
+        pending.finish(error)
+
+
+class Replica:
+    """One worker server. `on_state` is called when its state has changed, `on_lane` when a lane has."""
+
+    def __init__(
+        self,
+        address: str,
+        codec: Codec,
+        access: Access,
+        *,
+        gateway: str,
+        on_state: Callable[[], None],
+        on_lane: Callable[[], None],
+        put_back: Callable[[Sequence[PendingTask], Collection[int]], None],
+        on_batch: Callable[[int, float], None],
+    ) -> None:
+        """Raises ValueError or OSError as `Access.channel`."""
+        self.address = address
+        self.codec = codec
+        self.state: WorkerState | None = None
+        self.on_state = on_state
+        self.on_lane = on_lane
+        self.put_back = put_back
+        self.on_batch = on_batch
+        self.lanes = [Lane(self) for _ in range(SLOTS)]
+        self._heard_at = 0.0
+        self._metadata = access.metadata(gateway=gateway, schema=codec.schema)
+        self._channel = access.channel(address)
+        self._watching: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._watching = asyncio.create_task(self._watch())
+
+    async def stop(self, *, grace_s: float = 5.0) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+        await asyncio.gather(*(lane.finish(grace_s) for lane in self.lanes))
+        await self._channel.close()
+
+    @property
+    def reachable(self) -> bool:
+        """Whether the server has reported in time."""
+        return self.state is not None and time.monotonic() - self._heard_at < SILENCE_S_MAX
+
+    @property
+    def ready(self) -> bool:
+        return self.reachable and self.state is not None and self.state.ready
+
+    @property
+    def busy(self) -> bool:
+        """Whether a batch of this gateway is under way."""
+        return any(lane.phase is Phase.RUNNING for lane in self.lanes)
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of this gateway's batches that run there."""
+        return sum(lane.tokens for lane in self.lanes)
+
+    def open_stream(self) -> Any:
+        return self._channel.stream_stream(f"/{SERVICE}/{WORK}")(metadata=self._metadata)
+
+    async def _watch(self) -> None:
+        """Read what the server reports, and connect again when it goes away or is silent."""
+        while True:
+            call = self._channel.unary_stream(f"/{SERVICE}/{WATCH}")(b"", metadata=self._metadata)
+            with suppress(Exception):
+                await self._follow(call)
+            call.cancel()
+            for lane in self.lanes:
+                lane.cut()
+            if self.state is not None:
+                self.state = None
+                self.on_state()
+            await asyncio.sleep(_RETRY_S)
+
+    async def _follow(self, call: Any) -> None:
+        while True:
+            message = await asyncio.wait_for(call.read(), SILENCE_S_MAX)
+            if message is aio.EOF:
+                return
+            state = WorkerState.read(message, self.codec)
+            self._heard_at = time.monotonic()
+            if state != self.state:
+                self.state = state
+                self.on_state()

@@ -1,0 +1,32 @@
+"""The files of the data directory that a task needs: domain packs, fine-tuned models and recognisers of tenants.
+
+A worker server refuses a task whose files its machine does not have, before it runs anything. So such a task is never
+charged. The folder of these files is shared between the machines, under the same path
+(`docs/operating/scaling.md`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from core.files.file_version import FileVersion
+from core.text.policy import MaskPolicy
+
+
+def lacking(payloads: Sequence[Any]) -> list[int]:
+    """Return the places of the payloads whose files are missing on this machine."""
+    return [place for place, payload in enumerate(payloads) if not all(map(_exists, _files(payload)))]
+
+
+def _files(payload: Any) -> Iterator[FileVersion]:
+    for name in ("pack", "model"):
+        if isinstance(found := getattr(payload, name, None), FileVersion):
+            yield found
+    if isinstance(policy := getattr(payload, "policy", None), MaskPolicy):
+        yield from (own.file for own in policy.own)
+
+
+def _exists(file: FileVersion) -> bool:
+    return Path(file.path).is_file()

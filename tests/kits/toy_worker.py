@@ -1,0 +1,38 @@
+"""A worker server whose handler is a toy of `engine_kit`.
+
+`python toy_worker.py ROLE FACTORY ADDRESS SLOT_S BATCH_S [CA CERTIFICATE KEY]`. It lacks the files of each task whose
+name begins with `lacking`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import engine_kit
+
+from gpu_workers.engine.protocol import Role
+from gpu_workers.engine.remote.access import Access, Tls
+from gpu_workers.engine.remote.process import serve_until_signal
+from gpu_workers.engine.remote.server import WorkerServer
+
+
+def main(role: str, factory: str, address: str, slot_s: str, batch_s: str, *tls: str) -> int:
+    def make() -> WorkerServer:
+        return WorkerServer(
+            Role(role),
+            getattr(engine_kit, factory),
+            engine_kit.toy_codec(),
+            Access(engine_kit.TOKEN, Tls(*map(Path, tls)) if tls else None),
+            listen=address,
+            slot_s=float(slot_s),
+            batch_seconds_max=float(batch_s),
+            lacking=lambda payloads: [n for n, payload in enumerate(payloads) if payload.name.startswith("lacking")],
+        )
+
+    return asyncio.run(serve_until_signal(make, drain_s=60))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
