@@ -20,8 +20,8 @@ Settle = Callable[[Any], None]
 
 @dataclass(eq=False)
 class Group:
-    """The tasks of one request, which are admitted together. `waiting`: the span of their wait. `starts`: how often one
-    of its tasks was started."""
+    """The tasks of one request, which are admitted together. `starts`: how often one of its tasks was started.
+    `waiting`: the span of their wait."""
 
     tenant: str
     results: list[Any]
@@ -90,7 +90,7 @@ class PendingTask:
         self.settle(TaskFailed() if isinstance(result, NotStarted) else result)
 
     def leave_batch(self) -> None:
-        """The batch was not run."""
+        """No worker has run the batch that the task was in."""
         if self.in_batch is not None:
             self.in_batch.finished(None)
             self.in_batch = None
