@@ -196,6 +196,7 @@ def test_presences_end_by_themselves(go, ledger, client, admin, presences):
     assert go(admin.call("ZCARD", "{seals}:gateways")) == 1
     go(presences.leave("a"))
     assert go(presences.listed()) == []
+    assert go(admin.call("ZCARD", "{seals}:gateways")) == 0
 
 
 def test_the_scripts_have_the_number_of_the_schema():
