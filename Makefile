@@ -65,6 +65,7 @@ chart-settings: setup
 bench: setup
 	$(BIN)/python -m benchmarks.ledger
 	$(BIN)/python -m benchmarks.alerts
+	$(BIN)/python -m benchmarks.tracing
 	$(BIN)/python -m benchmarks.hostile_bodies
 	$(BIN)/python -m benchmarks.hostile_texts
 	$(BIN)/python -m benchmarks.gateway --data $(DATA)

@@ -6,6 +6,7 @@ application, the server and tests.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 
@@ -72,6 +73,7 @@ from service.sanitize.tuned_models import TunedModels
 from service.sentdp import schemas as sentdp_schemas
 from service.sentdp.schemas import SentDPRequest
 from service.sentdp.service import SentDPService
+from service.tracing.export import built_export
 from service.turns import Turns
 from service.vectors import schemas as vector_schemas
 from service.vectors.constructions import Constructions
@@ -99,6 +101,7 @@ class Gateway:
         Raises GatewayError, ValueError or OSError for settings and files that cannot be used.
         """
         self.settings = settings
+        self._traces = built_export(settings)
         presets = load_presets(settings)
         upstreams = load_upstreams(settings)
         settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -258,7 +261,9 @@ class Gateway:
             workers=self.workers,
             preparation=self.preparation,
         )
-        self.upstream_client = UpstreamClient(upstreams.all, client_limits(settings))
+        self.upstream_client = UpstreamClient(
+            upstreams.all, client_limits(settings), send_trace=settings.traces_send_to_upstreams
+        )
         self.proxy = ProxyParts(settings, proxy, self.upstream_client, self.limits.calls, self.preparation)
         self.stream = StreamParts(
             settings, self.sanitize, self.releases, self.engine, self.preparation, self.body_memory
@@ -327,6 +332,8 @@ class Gateway:
 
     async def start(self) -> None:
         """Start the ledger, refuse a wrong configuration, begin to load the workers."""
+        if self._traces is not None:
+            self._traces.start()
         await self.jobs.claim_files()
         await self.recognisers.open()
         if self._redis is not None:
@@ -357,6 +364,8 @@ class Gateway:
         await self._maintenance.stop(self.alert_watch.stop)
         if self._redis is not None:
             await self._redis.stop()
+        if self._traces is not None:
+            await asyncio.to_thread(self._traces.stop)
 
 
 def _reuse_store(settings: Settings, ledger: LedgerParts) -> ReuseStore | None:

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from core import spans
+
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 REQUESTS = Counter("gateway_requests", "Requests by route and status", ["route", "status"])
@@ -63,6 +65,12 @@ ALERT_DELIVERIES = Counter(
     ["channel", "outcome"],
 )
 
+TRACE_SPANS = Counter(
+    "gateway_trace_spans",
+    "Spans by outcome: exported, export-failed, queue-full, limit (the request had as many as it may)",
+    ["outcome"],
+)
+
 EVENT_LOOP_LAG = Histogram(
     "gateway_event_loop_lag_seconds",
     "By how much the event loop was late for a task that was due",
@@ -81,6 +89,6 @@ JOBS_WAITING = Gauge("gateway_jobs_waiting", "Jobs that are queued on this gatew
 
 @contextmanager
 def stage(name: str) -> Iterator[None]:
-    """Time one stage of the request pipeline."""
-    with STAGE_SECONDS.labels(name).time():
+    """Time one stage of the request pipeline, as a metric and as a span."""
+    with spans.span(name), STAGE_SECONDS.labels(name).time():
         yield

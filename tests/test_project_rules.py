@@ -61,6 +61,7 @@ FOLDERS = {
     },  # lists upstreams' models
     "service.restore": {"config", "http", "releases"},
     "service.outbound": set(),
+    "service.tracing": {"config"},  # receives the spans of every folder, by core.spans
     "service.alerts": {"config", "http", "budget", "outbound"},  # a rule about forecasts
     "service.proxy": {
         "config",

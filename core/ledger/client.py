@@ -25,6 +25,7 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from core import spans
 from core.errors import LedgerNotDurable, LedgerNotTrusted, LedgerUnavailable
 from core.ledger.connection import Endpoint, Link, Links, NoTurn, connect, packed
 from core.ledger.durability import check_configuration
@@ -200,10 +201,12 @@ class LedgerClient:
             len(key_data), key_data, len(args_data), args_data, len(blob),
         )  # fmt: skip
         pieces = (rest, blob, b"\r\n")
-        try:
-            reply = await self._run_once(script, pieces)
-        except _LinkFailed:
-            reply = await self._run_once(script, pieces)
+        with spans.span("redis script", kind="client") as step:
+            step.set("gateway.script", name)
+            try:
+                reply = await self._run_once(script, pieces)
+            except _LinkFailed:
+                reply = await self._run_once(script, pieces)
         return msgpack.unpackb(reply[0]), reply[1] if len(reply) > 1 else b""
 
     async def _run_once(self, script: _Script, pieces: Sequence[bytes]) -> Any:

@@ -25,6 +25,7 @@ from service.config.engine import RemoteEngineSettings
 from service.config.sign_on import SignOnSettings
 from service.config.sign_on import parsed as parsed_sign_on
 from service.config.storage import StorageSettings
+from service.config.tracing import TracingSettings
 from service.config.upstreams import UpstreamSettings, check_no_overlap, parsed
 
 MIB = 1024 * 1024
@@ -284,6 +285,7 @@ class Settings(
     DashboardSettings,
     AlertSettings,
     DutySettings,
+    TracingSettings,
     ConnectionSettings,
     RemoteEngineSettings,
     BaseSettings,

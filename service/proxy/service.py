@@ -19,6 +19,7 @@ from typing import Any
 
 import orjson
 
+from core import spans
 from core.errors import InvalidInput
 from core.text.policy import SURROGATE
 from core.text.reversible.key_tree import KeyTree
@@ -123,6 +124,7 @@ class ProxyService:
         """
         caller, tenant = payer.caller, payer.caller.tenant
         upstream, model = self._upstreams.find(dialect.model(body), tenant, dialect.upstream_kind)
+        spans.current().set("gateway.model", model)  # the upstream's name of it, from the operator's configuration
         terms = self._terms(tenant, policy)
         streams, structured = dialect.streams(body), dialect.structured(body)
         key = self._surrogate_key(tenant)
