@@ -26,8 +26,15 @@ def trace_batch(role: Role, batch: Sequence[PendingTask]) -> None:
     span = spans.root("batch", because_of=waits)
     span.set("gateway.role", role.value)
     for wait in waits:
-        wait.link(span)
-        wait.end()
-    ended = BatchSpan(span, len(batch))
+        if not wait.end_ns:  # it has ended if an earlier batch was not run
+            wait.link(span)
+            wait.end()
+    whole = BatchSpan(span, len(batch))
     for pending in batch:
-        pending.in_batch = ended
+        pending.in_batch = whole
+
+
+def trace_work(batch: Sequence[PendingTask], seconds: float) -> None:
+    """Record the time that a worker reports for a batch. Call it before the tasks are finished."""
+    if batch and batch[0].in_batch is not None:
+        batch[0].in_batch.worked(seconds)

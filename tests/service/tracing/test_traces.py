@@ -84,6 +84,7 @@ def test_a_batch_and_its_request_are_linked(tenant: Tenant, collector: Collector
     assert wait.links[0].span_id == batch.span_id
     assert batch.trace_id != wait.trace_id
     assert attributes(batch) == {"gateway.role": "embed"}
+    collector.until(lambda found: any(span.name == "work" and span.parent_span_id == batch.span_id for span in found))
 
 
 def test_a_long_document_has_as_many_spans_as_a_short_one(tenant: Tenant, collector: Collector) -> None:
