@@ -31,7 +31,7 @@ http://{{ include "workers.fullname" . }}-serve-svc:8000
 {{- define "workers.application" -}}
 applications:
   - name: privacy-gateway
-    import_path: gpu_workers.engine.ray.application:build
+    import_path: service.ray_serve.application:build
     route_prefix: /
     args:
       port_first: {{ .Values.workers.ports.first }}
