@@ -60,7 +60,7 @@ def status(as_json: AsJson = False, address: Address = "auto") -> None:
     if found is None:
         typer.echo("error: the workers are not started", err=True)
         raise typer.Exit(1)
-    roles = {
+    roles: dict[str, dict[str, Any]] = {
         name.removeprefix("worker-"): {"status": str(one.status.value), "replicas": dict(one.replica_states)}
         for name, one in found.deployments.items()
     }

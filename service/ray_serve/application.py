@@ -155,6 +155,7 @@ class Directory:
 def build(arguments: Mapping[str, Any]) -> serve.Application:
     """The application. Ray Serve calls this with the arguments of its configuration."""
     own = Arguments(**arguments)
+    shared = own.model_dump(mode="json", exclude={"roles"})  # a change of it would restart every replica
     deployment: Any = serve.deployment
     workers = [
         deployment(
@@ -168,7 +169,7 @@ def build(arguments: Mapping[str, Any]) -> serve.Application:
             graceful_shutdown_wait_loop_s=1,
             graceful_shutdown_timeout_s=own.drain_s + 10,
             logging_config=_LOGGING,
-        ).bind(role.value, own.model_dump(mode="json"))
+        ).bind(role.value, shared)
         for role, size in own.roles.items()
     ]
     directory = deployment(
