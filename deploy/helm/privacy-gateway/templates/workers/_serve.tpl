@@ -17,12 +17,14 @@ http://{{ include "workers.fullname" . }}-serve-svc:8000
 - name: PRIVACY_GATEWAY_WORKERS_TOKEN
   valueFrom:
     secretKeyRef: {name: {{ .Values.workers.secret }}, key: {{ .Values.workers.tokenKey }}}
+- {name: PRIVACY_GATEWAY_WORKERS_PLAIN, value: "true"}  # the network policies bound who reaches workers and directory
 {{- end -}}
 
 {{- define "workers.environment" -}}
 - name: PRIVACY_GATEWAY_WORKERS_TOKEN
   valueFrom:
     secretKeyRef: {name: {{ .Values.workers.secret }}, key: {{ .Values.workers.tokenKey }}}
+- {name: PRIVACY_GATEWAY_WORKERS_PLAIN, value: "true"}  # the network policies bound who reaches workers and directory
 - {name: HOME, value: /tmp}  # the root file system is read-only
 - {name: RAY_USAGE_STATS_ENABLED, value: "0"}
 - {name: RAY_ENABLE_AUTO_CONNECT, value: "0"}
