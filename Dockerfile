@@ -1,6 +1,7 @@
 # The gateway: front end and workers in one image.
 #   docker build --target cpu -t privacy-gateway:cpu .
 #   docker build --target gpu -t privacy-gateway:gpu .
+# --build-arg EXTRAS=otel adds extras of pyproject.toml, separated by commas.
 ARG PYTHON_VERSION=3.11
 
 FROM python:${PYTHON_VERSION}-slim AS source
@@ -13,15 +14,17 @@ COPY gpu_workers gpu_workers
 FROM python:${PYTHON_VERSION}-slim AS build-cpu
 # A package index that carries CPU builds of torch; without one, the default index decides (on Linux: CUDA builds).
 ARG TORCH_INDEX_URL=
+ARG EXTRAS=
 RUN python -m venv /venv \
     && /venv/bin/pip install --no-cache-dir ${TORCH_INDEX_URL:+--index-url "$TORCH_INDEX_URL"} torch==2.13.0
 COPY --from=source /app /app
-RUN /venv/bin/pip install --no-cache-dir /app
+RUN /venv/bin/pip install --no-cache-dir "/app${EXTRAS:+[$EXTRAS]}"
 
 FROM python:${PYTHON_VERSION}-slim AS build-gpu
+ARG EXTRAS=
 RUN python -m venv /venv && /venv/bin/pip install --no-cache-dir torch==2.13.0
 COPY --from=source /app /app
-RUN /venv/bin/pip install --no-cache-dir /app
+RUN /venv/bin/pip install --no-cache-dir "/app${EXTRAS:+[$EXTRAS]}"
 
 FROM python:${PYTHON_VERSION}-slim AS runtime
 RUN useradd --system --uid 10001 --create-home gateway && install -d -o gateway -m 0700 /data

@@ -65,6 +65,7 @@ chart-settings: setup
 bench: setup
 	$(BIN)/python -m benchmarks.ledger
 	$(BIN)/python -m benchmarks.alerts
+	$(BIN)/python -m benchmarks.tracing
 	$(BIN)/python -m benchmarks.hostile_bodies
 	$(BIN)/python -m benchmarks.hostile_texts
 	$(BIN)/python -m benchmarks.gateway --data $(DATA)
@@ -111,9 +112,11 @@ bench-synthesis: setup
 bench-finetune: setup
 	$(BIN)/python -m benchmarks.finetune --data $(DATA)
 
-## soak: kill worker, Redis and gateway under load 200 times and see that nothing is under-counted (10 to 20 minutes)
+## soak: kill worker, Redis and gateway 200 times under load, also of 2 and 4 gateways: nothing is under-counted (an hour)
 soak: setup
 	PYTHONPATH=.:tests:tests/kits $(BIN)/python -m soak.kill_cycles --cycles 200
+	PYTHONPATH=.:tests:tests/kits $(BIN)/python -m soak.several_gateways --gateways 2 --kills 200
+	PYTHONPATH=.:tests:tests/kits $(BIN)/python -m soak.several_gateways --gateways 4 --kills 200
 
 ## mutants: seed bugs in the ledger's scripts and see that the tests catch each (20 minutes)
 mutants: setup

@@ -26,6 +26,7 @@
     │   ├── HoldNotOpen             commit, cancel or expire of a hold that has ended otherwise
     │   ├── UnknownJob              no such job, or another tenant's
     │   └── JobQuotaExceeded        the tenant has as many unfinished jobs as it may
+    ├── BlobError                   of `core.blob_errors`: BlobExists, BlobMissing, BlobCorrupt, StoreUnavailable
     ├── JobNotSucceeded, JobFailed  of `core.job_errors`; UnknownAlertRule of `core.alert_errors`
     ├── RoleMissing                 the API key does not have the role that the route needs; carries `role`
     ├── CrossSiteRequest, HostRefused, SignOnFailed    of `core.browser_errors`

@@ -35,6 +35,7 @@ from service.http.body import json_limits
 from service.http.body_pace import BodyPace
 from service.http.middleware import BodyLimit, JsonLines, RequestContext
 from service.http.open_streams import StreamGuard
+from service.http.request_tracing import RequestTracing
 from service.jobs.endpoints import creation_router
 from service.jobs.endpoints import router as jobs
 from service.openai.endpoints import router as openai
@@ -133,7 +134,13 @@ def _app(gateway: Gateway) -> FastAPI:
         version=version("privacy-gateway"),
         summary="Private embeddings and sanitised text, against a durable privacy budget.",
         middleware=[
-            Middleware(RequestContext, hsts_max_age_s=settings.hsts_max_age_s),
+            Middleware(
+                RequestContext,
+                hsts_max_age_s=settings.hsts_max_age_s,
+                tracing=RequestTracing(
+                    tenants=settings.traces_tenants, accept_incoming=settings.traces_accept_incoming
+                ),
+            ),
             Middleware(StreamGuard, streams=gateway.streams),
             Middleware(BodyPace, idle_s=settings.body_idle_s, bytes_per_s_min=settings.transfer_bytes_per_s_min),
             Middleware(
@@ -158,7 +165,8 @@ def _app(gateway: Gateway) -> FastAPI:
             s503="Too much is in work, or a part of the gateway is not ready.",
         ),
         redirect_slashes=False,  # a redirect would repeat the path
-        telemetry={"logs": False},  # the framework's own would export the text of exceptions
+        # The framework's own would export the text of exceptions. `auto_configure` reads the environment otherwise.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     add_api_page(app)
     app.state.gateway = gateway

@@ -6,6 +6,7 @@ application, the server and tests.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 
@@ -34,19 +35,19 @@ from service.guardrail.service import GuardrailService
 from service.http.auth import Authenticator
 from service.http.body_memory import BodyMemory
 from service.http.browser_sessions import BrowserSessions
-from service.http.failure_limit import FailureLimit
 from service.http.in_flight import InFlight
 from service.http.large_requests import LargeRequests
 from service.http.open_streams import OpenStreams
-from service.http.rate_limit import RateLimit
 from service.jobs.attempt import AttemptLimits
 from service.jobs.files import JobFiles
 from service.jobs.runner import JobRunner, RunnerLimits
 from service.jobs.storage import Storage
 from service.jobs.submit import JobSubmission
 from service.ledger import LedgerParts, build_ledger, tenant_caps
+from service.limits import build_limits
 from service.openai.presets import load_presets
 from service.openai.service import OpenAIService
+from service.operation.duties import Duties
 from service.operation.maintenance import Maintenance
 from service.operation.readiness import Readiness
 from service.operation.scrape import Scrapes
@@ -57,7 +58,6 @@ from service.proxy.kept_conversations import KeptConversations
 from service.proxy.masking import ConversationMasking
 from service.proxy.priced import PricedFills
 from service.proxy.service import ProxyParts, ProxyService
-from service.proxy.shares import CallShares
 from service.proxy.upstreams import load_upstreams
 from service.registry import KindParts, job_kinds
 from service.releases.pipeline import ReleasePipeline
@@ -73,6 +73,7 @@ from service.sanitize.tuned_models import TunedModels
 from service.sentdp import schemas as sentdp_schemas
 from service.sentdp.schemas import SentDPRequest
 from service.sentdp.service import SentDPService
+from service.tracing.export import built_export
 from service.turns import Turns
 from service.vectors import schemas as vector_schemas
 from service.vectors.constructions import Constructions
@@ -100,6 +101,7 @@ class Gateway:
         Raises GatewayError, ValueError or OSError for settings and files that cannot be used.
         """
         self.settings = settings
+        self._traces = built_export(settings)
         presets = load_presets(settings)
         upstreams = load_upstreams(settings)
         settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -113,17 +115,32 @@ class Gateway:
                 self._redis = EmbeddedRedis(settings.data_dir, redis_server=settings.redis_server)
             ledger = build_ledger(settings, self.master_key, socket=self._redis.socket if self._redis else None)
         self.ledger, self.keys = ledger.ledger, ledger.keys
-        self.series = LedgerSeries(ledger.client, points_max=settings.series_points_max, series_max=settings.series_max)
-        self.spending = SpendingTotals(ledger.client)
-        self.ranks = SubjectRanks(ledger.client)
+        self.series = LedgerSeries(
+            ledger.client,
+            points_max=settings.series_points_max,
+            series_max=settings.series_max,
+            archive=ledger.archive,
+        )
+        self.spending = SpendingTotals(ledger.client, archive=ledger.archive)
+        self.ranks = SubjectRanks(ledger.client, archive=ledger.archive)
         self.budget_watch = BudgetWatch(self.ledger.last_numbers, interval_s=settings.budget_watch_interval_s)
         self.integrity = Integrity(ledger.client, self.master_key)
-        self._maintenance = Maintenance(settings, ledger, folds=(self.series, self.spending), ranks=self.ranks)
+        self.limits = build_limits(
+            settings, ledger.client, self.master_key, is_alone=self._redis is not None, clock=clock
+        )
+        self.duties = Duties(
+            settings,
+            ledger,
+            folds=(self.series, self.spending),
+            ranks=self.ranks,
+            is_alone=self._redis is not None,
+        )
+        self._maintenance = Maintenance(settings, ledger, self.duties)
         self.authenticator = Authenticator(
             self.keys,
             self.admin_keys,
-            RateLimit(settings.rate_limit_per_minute, clock=clock),
-            FailureLimit(settings.auth_failures_per_minute, clock=clock),
+            self.limits.requests,
+            self.limits.failures,
             BrowserSessions(
                 SessionStore(
                     ledger.client,
@@ -249,9 +266,10 @@ class Gateway:
             workers=self.workers,
             preparation=self.preparation,
         )
-        self.upstream_client = UpstreamClient(upstreams.all, client_limits(settings))
-        shares = CallShares(calls_max=settings.upstream_calls_max, tenant_share=settings.queue_tenant_share)
-        self.proxy = ProxyParts(settings, proxy, self.upstream_client, shares, self.preparation)
+        self.upstream_client = UpstreamClient(
+            upstreams.all, client_limits(settings), send_trace=settings.traces_send_to_upstreams
+        )
+        self.proxy = ProxyParts(settings, proxy, self.upstream_client, self.limits.calls, self.preparation)
         self.stream = StreamParts(
             settings, self.sanitize, self.releases, self.engine, self.preparation, self.body_memory
         )
@@ -291,7 +309,8 @@ class Gateway:
             spending=self.spending,
             jobs=store,
             admin_log=self.keys.log,
-            seal_age_s=self._maintenance.seal_age_s,
+            seal_age_s=self.duties.seal_age_s,
+            samples=self.limits.samples,
         )
         self.jobs = JobRunner(store, files, self.job_kinds, limits=limits)
         self.submission = JobSubmission(
@@ -318,6 +337,8 @@ class Gateway:
 
     async def start(self) -> None:
         """Start the ledger, refuse a wrong configuration, begin to load the workers."""
+        if self._traces is not None:
+            self._traces.start()
         await self.jobs.claim_files()
         await self.recognisers.open()
         if self._redis is not None:
@@ -328,6 +349,8 @@ class Gateway:
         await self.engine.start()
         await self.jobs.open()
         self._maintenance.start()
+        for limit in self.limits.shared:
+            self._maintenance.run(limit.return_regularly())
         self._maintenance.run(self.alert_watch.evaluate_regularly())
         self._maintenance.run(self.alert_watch.deliver_regularly())
 
@@ -346,6 +369,8 @@ class Gateway:
         await self._maintenance.stop(self.alert_watch.stop)
         if self._redis is not None:
             await self._redis.stop()
+        if self._traces is not None:
+            await asyncio.to_thread(self._traces.stop)
 
 
 def _reuse_store(settings: Settings, ledger: LedgerParts) -> ReuseStore | None:

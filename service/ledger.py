@@ -7,20 +7,70 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from core.errors import LedgerUnavailable
+from core.ledger import names
+from core.ledger.archive.archiver import Archiver
+from core.ledger.archive.policy import ArchivePolicy
+from core.ledger.archive.reader import LedgerArchive
+from core.ledger.archive.store import ArchiveStore, ledgers_in
 from core.ledger.client import Call, LedgerClient, connect
 from core.ledger.durability import check_configuration
 from core.ledger.embedded import attached
+from core.ledger.hash_chain.epoch_store import EpochStore
 from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.keys import MasterKey
 from core.ledger.keystore import KeyStore
 from core.ledger.ledger import Ledger, TenantCaps
+from core.ledger.migration import SCHEMA
+from core.ledger.presence import Presences
 from service.config.secrets import load_master_key
 from service.config.settings import Settings
+from service.config.storage import opened_store
+
+
+class SchemaGuard:
+    """Checks the schema of the ledger: once before it is used, and then on every new connection."""
+
+    def __init__(self, client: LedgerClient, *, migrates: bool) -> None:
+        """`migrates`: an older ledger is migrated instead of refused, because no other process serves it."""
+        self._client = client
+        self._presences = Presences(client)
+        self._migrates = migrates
+        self._is_checked = False
+
+    async def check_connection(self, call: Call) -> None:
+        if self._is_checked:
+            SCHEMA.check_text(await call("GET", names.VERSION_KEY))
+
+    async def before_seals(self) -> None:
+        """Refuse a ledger that this version cannot read. Raises LedgerUnavailable."""
+        await SCHEMA.begin(self._client)
+        if self._migrates:
+            SCHEMA.refuse_newer(await self._client.call("GET", names.VERSION_KEY))
+        else:
+            await SCHEMA.check(self._client.call)
+
+    async def after_seals(self) -> None:
+        """Migrate a ledger whose seals are right, if this guard may. Raises LedgerUnavailable."""
+        if self._migrates:
+            await SCHEMA.migrate(self._client, self._presences)
+        await SCHEMA.check(self._client.call)
+        self._is_checked = True
+
+    async def migrate(self, sealer: Sealer) -> int:
+        """Check the seals and migrate, on behalf of the operator. Returns the number of changed records.
+
+        Raises LedgerNotTrusted for a ledger that does not match its seals, LedgerUnavailable.
+        """
+        await SCHEMA.begin(self._client)
+        SCHEMA.refuse_newer(await self._client.call("GET", names.VERSION_KEY))
+        await sealer.check()
+        return await SCHEMA.migrate(self._client, self._presences)
 
 
 @dataclass(frozen=True)
 class LedgerParts:
-    """The parts that share one connection pool. Closing `ledger` closes the pool."""
+    """The parts of the ledger. All but `trim_client`, which removes archived entries, share one connection pool."""
 
     client: LedgerClient
     master_key: MasterKey
@@ -28,37 +78,77 @@ class LedgerParts:
     ledger: Ledger
     keys: KeyStore
     sealer: Sealer
+    archive: LedgerArchive
+    archiver: Archiver
+    trim_client: LedgerClient
+    schema: SchemaGuard
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self.ledger.close()
+        await self.trim_client.close()
 
 
 def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | None) -> LedgerParts:
     """The ledger over the embedded server's `socket`, or over `redis_url` without one. Does not connect yet."""
-    client = LedgerClient(
+    client = _client(settings, socket, settings.redis_url)
+    schema = SchemaGuard(client, migrates=settings.redis_url is None)
+    epoch_file = settings.epoch_file or settings.data_dir / "ledger.epoch"
+    blobs = opened_store(settings, settings.data_dir)
+    archive = LedgerArchive(client, master_key, blobs, cache_bytes_max=settings.archive_cache_bytes_max)
+    # The default store is a folder beside the epoch file, which shows nothing more.
+    shared = EpochStore(blobs, master_key) if settings.store_url else None
+    sealer = Sealer(client, master_key, epoch_file, epoch_store=shared, continues=archive.continues)
+
+    async def guard(call: Call) -> None:
+        # A new connection may lead to another server, or to the same one with an older file or weaker settings.
+        await check_configuration(call)
+        await schema.check_connection(call)
+        await sealer.verify_connection(call)
+
+    client.guard_connections(guard)
+    trim_url = settings.archive_redis_url.get_secret_value() if settings.archive_redis_url else settings.redis_url
+    trim_client = _client(settings, socket, trim_url)
+    trim_client.guard_connections(guard)
+    ledger = Ledger(
+        client,
+        master_key,
+        archive=archive,
+        response_retention_ms=int(settings.response_retention_s * 1000),
+        tombstone_ttl_ms=int(settings.tombstone_retention_s * 1000),
+        generated_ttl_ms=int(settings.generated_key_retention_s * 1000),
+        caps=tenant_caps(settings),
+    )
+    keys = KeyStore(client, master_key, keys_max=settings.keys_per_tenant_max)
+    archiver = Archiver(client, master_key, sealer, archive, archive_policy(settings), trim_client=trim_client)
+    return LedgerParts(client, master_key, epoch_file, ledger, keys, sealer, archive, archiver, trim_client, schema)
+
+
+def _client(settings: Settings, socket: Path | None, url: str | None) -> LedgerClient:
+    return LedgerClient(
         connect(
             socket_path=socket,
-            url=settings.redis_url if socket is None else None,
+            url=url if socket is None else None,
             timeout_s=settings.redis_timeout_s,
             max_connections=settings.redis_connections_max,
             max_commands=settings.redis_commands_max,
         )
     )
-    epoch_file = settings.epoch_file or settings.data_dir / "ledger.epoch"
-    sealer = Sealer(client, master_key, epoch_file)
 
-    async def guard(call: Call) -> None:
-        # A new connection may lead to another server, or to the same one with an older file or weaker settings.
-        await check_configuration(call)
-        await sealer.verify_connection(call)
 
-    client.guard_connections(guard)
-    ledger = Ledger(
-        client,
-        master_key,
-        response_retention_ms=int(settings.response_retention_s * 1000),
-        tombstone_ttl_ms=int(settings.tombstone_retention_s * 1000),
-        caps=tenant_caps(settings),
+def archive_policy(settings: Settings) -> ArchivePolicy:
+    """What moves to the archive, and when."""
+    return ArchivePolicy(
+        keep_entries=settings.archive_keep_entries,
+        after_ms=max(1, int(settings.archive_after_s * 1000)),
+        object_entries=settings.archive_object_entries,
+        keep_seals=settings.archive_keep_seals,
     )
-    keys = KeyStore(client, master_key, keys_max=settings.keys_per_tenant_max)
-    return LedgerParts(client, master_key, epoch_file, ledger, keys, sealer)
+
+
+def archives(settings: Settings) -> bool:
+    """Whether a gateway archives by itself. The blob store of the embedded ledger is on the same disk by default."""
+    return settings.archive == "on" or (settings.archive == "auto" and settings.redis_url is None)
 
 
 def tenant_caps(settings: Settings) -> TenantCaps:
@@ -89,6 +179,16 @@ async def ledger_access(settings: Settings, *, trusted: bool = True) -> AsyncIte
         yield parts
 
 
+async def archive_of(settings: Settings, ledger: str | None) -> ArchiveStore:
+    """The archive in the blob store, by the id of its ledger, or the only one. Raises LedgerUnavailable."""
+    blobs = opened_store(settings, settings.data_dir)
+    found = [ledger] if ledger else await ledgers_in(blobs)
+    if len(found) != 1:
+        detail = f"name one with --ledger: {', '.join(found)}" if found else "there is none"
+        raise LedgerUnavailable(f"The blob store has archives of {len(found)} ledgers; {detail}.")
+    return ArchiveStore(blobs, load_master_key(settings), found[0])
+
+
 @asynccontextmanager
 async def _checked(
     settings: Settings, master_key: MasterKey, socket: Path | None, *, trusted: bool
@@ -97,8 +197,9 @@ async def _checked(
     try:
         await parts.ledger.check()
         if trusted:
+            await parts.schema.before_seals()
             await parts.sealer.check()
-            await parts.ledger.migrate()
+            await parts.schema.after_seals()
         yield parts
     finally:
-        await parts.ledger.close()
+        await parts.close()

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from core import spans
+
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 REQUESTS = Counter("gateway_requests", "Requests by route and status", ["route", "status"])
@@ -48,7 +50,12 @@ UPSTREAM_FIRST_BYTE_SECONDS = Histogram(
 )
 
 LEDGER_DURABLE = Gauge("gateway_ledger_durable", "1 if Redis had the required settings at the last check, else 0")
-SEALED_AT = Gauge("gateway_sealed_timestamp_seconds", "When a sealing round was last completed, seconds since 1970")
+SEALED_AT = Gauge(
+    "gateway_sealed_timestamp_seconds", "When a gateway last completed a sealing round, seconds since 1970"
+)
+HOLDS_DUTIES = Gauge(
+    "gateway_holds_duties", "1 if this gateway seals, expires holds and folds the journal for all gateways, else 0"
+)
 
 ALERTS_FIRED = Counter("gateway_alerts_fired", "Alerts that fired, by kind of their rule", ["kind"])
 ALERT_DELIVERIES = Counter(
@@ -56,6 +63,12 @@ ALERT_DELIVERIES = Counter(
     "Attempts to deliver an alert by channel and outcome: delivered, failed; given-up after the last attempt; dropped "
     "if the outbox of its owner is full",
     ["channel", "outcome"],
+)
+
+TRACE_SPANS = Counter(
+    "gateway_trace_spans",
+    "Spans by outcome: exported, export-failed, queue-full, limit (the request had as many as it may)",
+    ["outcome"],
 )
 
 EVENT_LOOP_LAG = Histogram(
@@ -76,6 +89,6 @@ JOBS_WAITING = Gauge("gateway_jobs_waiting", "Jobs that are queued on this gatew
 
 @contextmanager
 def stage(name: str) -> Iterator[None]:
-    """Time one stage of the request pipeline."""
-    with STAGE_SECONDS.labels(name).time():
+    """Time one stage of the request pipeline, as a metric and as a span."""
+    with spans.span(name), STAGE_SECONDS.labels(name).time():
         yield

@@ -17,7 +17,7 @@ import pytest
 from soak.mutant_table import MUTANTS
 
 import privacy_gateway
-from core import alert_errors, browser_errors, errors, upstream_errors
+from core import alert_errors, blob_errors, browser_errors, errors, upstream_errors
 from service.config.settings import Settings
 from service.http import problems
 
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parent.parent
 LAYERS = ("service", "gpu_workers", "core")
 CLIENT = "client/src/privacy_gateway_client"
 HEAVY = {"torch", "transformers", "sentence_transformers", "presidio_analyzer", "spacy", "faker", "wordfreq"}
-HEAVY |= {"scipy", "dp_accounting", "matplotlib"}
+HEAVY |= {"scipy", "dp_accounting", "matplotlib", "obstore"}
 
 # Which folder of a layer imports which others. Modules directly in a layer (`core.errors`, `service.workers`) are for
 # all of its folders, but for those in RESTRICTED.
@@ -61,6 +61,7 @@ FOLDERS = {
     },  # lists upstreams' models
     "service.restore": {"config", "http", "releases"},
     "service.outbound": set(),
+    "service.tracing": {"config"},  # receives the spans of every folder, by core.spans
     "service.alerts": {"config", "http", "budget", "outbound"},  # a rule about forecasts
     "service.proxy": {
         "config",
@@ -100,8 +101,9 @@ FOLDERS = {
         "offline",
     },  # masks as the workers do, trains as `offline` does
     "core.accounting": set(),
+    "core.blobs": {"files"},
     "core.files": set(),
-    "core.ledger": {"accounting", "files"},
+    "core.ledger": {"accounting", "files", "blobs"},
     "core.mechanisms": {"accounting"},
     "core.finetune": {"accounting", "mechanisms"},
     "core.synthesis": {"accounting", "mechanisms"},
@@ -271,7 +273,13 @@ def test_every_setting_is_documented() -> None:
 
 
 def error_classes() -> list[type[errors.GatewayError]]:
-    found = {**vars(errors), **vars(alert_errors), **vars(upstream_errors), **vars(browser_errors)}.values()
+    found = {
+        **vars(errors),
+        **vars(alert_errors),
+        **vars(upstream_errors),
+        **vars(browser_errors),
+        **vars(blob_errors),
+    }.values()
     classes = [value for value in found if isinstance(value, type)]
     return [kind for kind in classes if issubclass(kind, errors.GatewayError)]
 

@@ -25,6 +25,7 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from core import spans
 from core.errors import LedgerNotDurable, LedgerNotTrusted, LedgerUnavailable
 from core.ledger.connection import Endpoint, Link, Links, NoTurn, connect, packed
 from core.ledger.durability import check_configuration
@@ -49,7 +50,11 @@ _DETAILS: tuple[tuple[type[BaseException], str], ...] = (
     (OSError, "Redis cannot be reached."),
 )
 # An error that is raised inside a script arrives as a generic ResponseError. Its text names the reason.
-_MARKS = (("OOM command", "Redis is full."), ("READONLY", "Redis is read-only."))
+_MARKS = (
+    ("OOM command", "Redis is full."),
+    ("READONLY", "Redis is read-only."),
+    ("can't run this command", "Redis does not permit a command of the ledger."),
+)
 
 
 class _LinkFailed(LedgerUnavailable):
@@ -105,6 +110,7 @@ class LedgerClient:
         self._guard: Guard | None = None
         self._stopped = False
         self._paused = ""
+        self._refused = ""
 
     def guard_connections(self, guard: Guard) -> None:
         """Await `guard(call)` on every connection opened from now on, before any other command uses it.
@@ -122,6 +128,12 @@ class LedgerClient:
         if not self._stopped:
             log.error("ledger-not-trusted", extra={"fields": {"detail": reason}})
         self._stopped = True
+
+    def refuse(self, reason: str) -> None:
+        """From now on every call of this client raises LedgerUnavailable with this reason, which names no tenant."""
+        if not self._refused:
+            log.error("ledger-refused", extra={"fields": {"detail": reason}})
+        self._refused = reason
 
     @property
     def is_stopped(self) -> bool:
@@ -151,8 +163,8 @@ class LedgerClient:
     def _refuse_when_stopped(self) -> None:
         if self._stopped:
             raise LedgerUnavailable("The ledger does not match its seals. The gateway's log has the details.")
-        if self._paused:
-            raise LedgerUnavailable(self._paused)
+        if self._refused or self._paused:
+            raise LedgerUnavailable(self._refused or self._paused)
 
     async def now_ms(self) -> int:
         """Return the time of the Redis clock."""
@@ -193,10 +205,12 @@ class LedgerClient:
             len(key_data), key_data, len(args_data), args_data, len(blob),
         )  # fmt: skip
         pieces = (rest, blob, b"\r\n")
-        try:
-            reply = await self._run_once(script, pieces)
-        except _LinkFailed:
-            reply = await self._run_once(script, pieces)
+        with spans.span("redis script", kind="client") as step:
+            step.set("gateway.script", name)
+            try:
+                reply = await self._run_once(script, pieces)
+            except _LinkFailed:
+                reply = await self._run_once(script, pieces)
         return msgpack.unpackb(reply[0]), reply[1] if len(reply) > 1 else b""
 
     async def _run_once(self, script: _Script, pieces: Sequence[bytes]) -> Any:

@@ -11,6 +11,7 @@
 local base = string.sub(KEYS[1], 1, -7) -- without "tenant"
 local args = cmsgpack.unpack(ARGV[1])
 local LARGEST = 9007199254740991 -- 2^53 - 1
+local SCHEMA = 2 -- of core/ledger/migration.py
 
 local function integer(number)
   if type(number) ~= "number" or number < 0 or number > LARGEST or number % 1 ~= 0 then
@@ -161,7 +162,10 @@ end
 local tenant_fields
 local function tenant()
   if not tenant_fields then
-    local f = redis.call("HMGET", KEYS[1], "mode", "seq", "holds", "uncharged_until_ms", "stored")
+    local f = redis.call("HMGET", KEYS[1], "mode", "seq", "holds", "uncharged_until_ms", "stored", "schema")
+    if f[6] and tonumber(f[6]) > SCHEMA then
+      error("the tenant has a newer schema") -- a gateway that was paused while the ledger was migrated
+    end
     tenant_fields = {
       mode = f[1], seq = tonumber(f[2] or 0), holds = tonumber(f[3] or 0), uncharged_until_ms = tonumber(f[4] or 0),
       stored = f[5],

@@ -30,8 +30,8 @@ from core.errors import (
 from core.job_errors import JobFailed
 from core.ledger import names
 from core.ledger.client import LedgerClient
+from core.ledger.job_owners import JobOwners
 from core.ledger.ledger import TOMBSTONE_TTL_MS, TenantCaps
-from core.ledger.reader import LedgerReader
 
 # The numbers that a job may report. Each is public, or was released and paid for. No others may depend on private rows.
 METRICS = frozenset({"step", "steps", "eta_s", "public_rows", "public_accuracy", "public_macro_f1"})
@@ -118,6 +118,7 @@ class JobStore:
         self._tombstone_ttl_ms = tombstone_ttl_ms
         self._caps = caps or TenantCaps()
         self._clock = clock
+        self._owners = JobOwners(client)
 
     async def create(
         self,
@@ -138,6 +139,7 @@ class JobStore:
         TenantLimitReached beyond the cap on records, HoldNotOpen.
         """
         cost = hold.amount if hold else Amount(0)
+        await self._owners.add(owner)
         found = await self._run(
             "create",
             owner,
@@ -279,9 +281,8 @@ class JobStore:
 
     async def unfinished_of_gateway(self) -> tuple[JobRecord, ...]:
         """Return every job of this gateway that has not ended, oldest first."""
-        owners = [tenant.name for tenant in await LedgerReader(self._client).tenants()]
         found: list[JobRecord] = []
-        for owner in (names.SHARED_OWNER, *owners):
+        for owner in await self._owners.listed():
             found += await self.unfinished(owner)
         return tuple(sorted((job for job in found if job.gateway == self._gateway), key=lambda job: job.created_ms))
 

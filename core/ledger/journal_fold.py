@@ -16,9 +16,12 @@ from typing import Any, NamedTuple
 
 from core.errors import UnknownTenant
 from core.ledger import names, wire
+from core.ledger.activity import Done, TenantPosition
+from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
 from core.ledger.reader import LedgerReader
 from core.ledger.records import JournalEntry
+from core.ledger.tenant_rounds import over_tenants
 
 DAY_S = 86400
 FOLD_BATCH = 256  # an entry may have a thousand rows of 100 bytes
@@ -76,25 +79,37 @@ class SumsPage:
 class JournalFold(LedgerReader):
     """Folds the journal into one aggregate and reads it. `clock` replaces the Redis time in tests."""
 
-    def __init__(self, client: LedgerClient, aggregate: Aggregate, *, clock: Callable[[], int] | None = None) -> None:
-        super().__init__(client)
+    def __init__(
+        self,
+        client: LedgerClient,
+        aggregate: Aggregate,
+        *,
+        clock: Callable[[], int] | None = None,
+        archive: LedgerArchive | None = None,
+    ) -> None:
+        super().__init__(client, archive=archive)
         self._aggregate = aggregate
         self._clock = clock
+        self._done = Done()
 
-    async def fold_all(self) -> int:
+    async def fold_all(self, positions: Mapping[str, TenantPosition] | None = None) -> int:
         """Fold every tenant's new entries. Returns their number. Any number of processes may call it, regularly.
 
-        If the journal of one tenant cannot be read, the other tenants are still folded. The error is raised at the end.
+        `positions` are those of all tenants, as TenantActivity returns them: tenants without new entries then cost
+        nothing. If the journal of one tenant cannot be read, the other tenants are still folded. The error is raised at
+        the end.
         """
-        folded, failures = 0, []
-        for tenant in await self._tenant_names():
-            try:
-                folded += await self.fold(tenant)
-            except Exception as error:
-                failures.append(error)
-        if failures:
-            raise failures[0]
-        return folded
+        if positions is None:
+            return await over_tenants(await self._tenant_names(), self.fold)
+        self._done.keep(positions)
+        return await over_tenants(self._done.pending(positions), lambda one: self._fold_to(one, positions[one]))
+
+    async def _fold_to(self, tenant: str, position: TenantPosition) -> int:
+        counted = await self.fold(tenant)
+        folded = await self._client.call("HGET", names.tenant_key(tenant), self._aggregate.position)
+        if int(folded or 0) >= position.seq:  # or another process is still folding
+            self._done.note(tenant, position)
+        return counted
 
     async def fold(self, tenant: str) -> int:
         """Fold the entries that the journal has at this moment. Returns how many entries this call counted.

@@ -50,8 +50,11 @@ class Purpose(StrEnum):
     SESSION = "session-encryption"
     SESSION_NAME = "session-name"
     SESSION_FORM = "session-form-token"
+    ADDRESS = "address"
+    EPOCH = "epoch"
     ALERT = "alert-encryption"
     SIGN_ON = "sign-on-request-encryption"
+    ARCHIVE = "archive-encryption"
 
 
 @dataclass(frozen=True)

@@ -31,13 +31,17 @@ from core.errors import (
     UnknownTenant,
 )
 from core.ledger import names, wire
+from core.ledger.activity import TenantPosition
+from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
 from core.ledger.counters import NO_RHO, NO_SQUARE, Vector, amount_of
 from core.ledger.debits import Account, Debits, Orders
 from core.ledger.durability import check_configuration
 from core.ledger.headroom import AccountHeadroom, fit, headroom
 from core.ledger.keys import Claim, MasterKey, Purpose
-from core.ledger.migration import migrate
+from core.ledger.migration import SCHEMA
+from core.ledger.overdue import OverdueHolds
+from core.ledger.presence import Presences
 from core.ledger.reader import LedgerReader
 from core.ledger.records import (
     AccountState,
@@ -51,12 +55,12 @@ from core.ledger.records import (
     Tenant,
     TenantMode,
 )
+from core.ledger.tenant_rounds import over_tenants
 
 DAY_MS = 24 * 3600 * 1000
 TOMBSTONE_TTL_MS = 30 * DAY_MS
 RESPONSE_RETENTION_MS = 3600 * 1000
 HOLD_TTL_MS = 5 * 60 * 1000
-SWEEP_BATCH = 256
 PRICINGS_MAX = 5
 
 _REFUSALS: dict[str, type[Exception]] = {
@@ -91,10 +95,11 @@ class TenantCaps:
 class Ledger(LedgerReader):
     """The transitions of the ledger. `LedgerReader` has the reads.
 
-    A stored response lives for `response_retention_ms` (0 stores none). The tombstone of an ended release lives for
-    `tombstone_ttl_ms`, which must be longer. Between the two, a replay raises ReleaseGone. After the tombstone expires,
-    the idempotency key can be used for a new release. Counters never expire. `expire_overdue` spends a hold that nobody
-    settles within `hold_ttl_ms`. `clock` replaces the Redis time in tests.
+    A stored response lives for `response_retention_ms` (0 stores none). The claim of an ended release lives for
+    `tombstone_ttl_ms`, which must be longer, or for `generated_ttl_ms` if the gateway generated the key. Between the
+    two, a replay raises ReleaseGone. After the claim expires, the idempotency key can be used for a new release.
+    Counters never expire. `expire_overdue` spends a hold that nobody settles within `hold_ttl_ms`. `clock` replaces the
+    Redis time in tests.
     """
 
     def __init__(
@@ -105,19 +110,26 @@ class Ledger(LedgerReader):
         hold_ttl_ms: int = HOLD_TTL_MS,
         response_retention_ms: int = RESPONSE_RETENTION_MS,
         tombstone_ttl_ms: int = TOMBSTONE_TTL_MS,
+        generated_ttl_ms: int = DAY_MS,
         caps: TenantCaps | None = None,
         clock: Callable[[], int] | None = None,
+        archive: LedgerArchive | None = None,
     ) -> None:
         if hold_ttl_ms <= 0:
             raise ValueError("the hold TTL must be at least one millisecond")
         if not 0 <= response_retention_ms < tombstone_ttl_ms:
             raise ValueError("a tombstone must outlive the stored response")
-        super().__init__(client)
+        super().__init__(client, archive=archive)
         self._master_key = master_key
         self._hold_ttl_ms = hold_ttl_ms
         self._response_retention_ms = response_retention_ms
-        self._limits = {"tombstone_ttl_ms": tombstone_ttl_ms, **asdict(caps or TenantCaps())}
+        self._limits = {
+            "tombstone_ttl_ms": tombstone_ttl_ms,
+            "generated_ttl_ms": min(tombstone_ttl_ms, max(generated_ttl_ms, response_retention_ms)),
+            **asdict(caps or TenantCaps()),
+        }
         self._clock = clock
+        self._overdue = OverdueHolds(client, lambda tenant, release: self.expire(tenant, release, reason="overdue"))
         self._orders: dict[tuple[str, Unit, bool], Orders] = {}  # the flag separates own accounts from subjects'
 
     async def check(self) -> None:
@@ -133,8 +145,11 @@ class Ledger(LedgerReader):
             raise LedgerUnavailable("The master key is not the one that this ledger was opened with.")
 
     async def migrate(self) -> int:
-        """Migrate a ledger of an earlier version. Returns the number of lowered limits. Call it after `check`."""
-        return await migrate(self._client)
+        """Migrate a ledger of an earlier schema (`core.ledger.schema`). Returns the number of changed records.
+
+        Raises LedgerUnavailable while gateways of another schema are present.
+        """
+        return await SCHEMA.migrate(self._client, Presences(self._client))
 
     async def open_tenant(
         self, name: str, *, limits: Mapping[Unit, Limit], subject_limits: Mapping[Unit, Limit] | None = None
@@ -233,26 +248,16 @@ class Ledger(LedgerReader):
         """
         return await self._settle("expire", tenant, release_id, reason)
 
-    async def expire_overdue(self) -> int:
-        """Spend every overdue hold of every tenant. Returns the number of holds. Call it regularly."""
-        return sum([await self._expire_overdue_of(tenant) for tenant in await self._tenant_names()])
+    async def expire_overdue(self, positions: Mapping[str, TenantPosition] | None = None) -> int:
+        """Spend every overdue hold of every tenant. Returns the number of holds. Call it regularly.
 
-    async def _expire_overdue_of(self, tenant: str) -> int:
-        expired = 0
+        `positions` are those of all tenants, as TenantActivity returns them: tenants without new entries and overdue
+        holds then cost nothing. Without it every tenant is read.
+        """
         now_ms = self._clock() if self._clock else await self._client.now_ms()
-        while True:
-            overdue = await self._client.call(
-                "ZRANGEBYSCORE", names.overdue_key(tenant), 0, now_ms, "LIMIT", 0, SWEEP_BATCH
-            )
-            before = expired
-            for release_id in overdue:
-                try:
-                    await self.expire(tenant, release_id.decode(), reason="overdue")
-                except HoldNotOpen:
-                    continue  # settled in the meantime, which also removed it from this list
-                expired += 1
-            if len(overdue) < SWEEP_BATCH or expired == before:
-                return expired
+        if positions is not None:
+            return await self._overdue.expire_all(positions, now_ms)
+        return await over_tenants(await self._tenant_names(), lambda tenant: self._overdue.expire_of(tenant, now_ms))
 
     async def estimate(self, tenant: str, charges: Sequence[Charge]) -> Estimate:
         """Return what `reserve` would decide at this moment, computed by the same script. Writes nothing.

@@ -1,10 +1,10 @@
-"""Migrates a ledger of an earlier version, once. The migration can be repeated and interrupted safely.
+"""The migrations of the ledger. Each can be repeated and interrupted safely (`core.ledger.schema`).
 
-Version 1: accounts under metric adjacency keep only the basic arm. Earlier versions gave them Renyi and square arms.
+Schema 1: accounts under metric adjacency keep only the basic arm. Earlier versions gave them Renyi and square arms.
 Those arms are no bound beyond distance 1 (`core.accounting.filters`), so such an account may already have counted more
 than its limit. It then admits no further release, the journal has an entry `limit` for it, and the audit lists it.
 
-Version 2: the journal has the amounts of subjects' accounts in a field of their own, and only in entries that spend
+Schema 2: the journal has the amounts of subjects' accounts in a field of their own, and only in entries that spend
 them. Older entries and open holds remain valid, so nothing is converted. The number keeps earlier versions from opening
 a ledger that they would report as changed.
 """
@@ -12,31 +12,20 @@ a ledger that they would report as changed.
 from __future__ import annotations
 
 from core.accounting.events import ACCOUNT_ADJACENCY, Adjacency, Unit
-from core.errors import LedgerUnavailable
 from core.ledger import names
 from core.ledger.client import LedgerClient
+from core.ledger.schema import Migration, Schema
 
-VERSION = b"2"
-_BASIC_ONLY_SINCE = b"1"
 _BATCH = 200
 
 
-async def migrate(client: LedgerClient) -> int:
-    """Migrate every tenant. Returns the number of lowered limits.
-
-    Raises LedgerUnavailable, also for a ledger that a newer version of the gateway has migrated.
-    """
-    found = await client.call("GET", names.VERSION_KEY)
-    if found == VERSION:
-        return 0
-    if found not in (None, _BASIC_ONLY_SINCE):
-        raise LedgerUnavailable("A newer version of the gateway has migrated this ledger.")
+async def _basic_only_everywhere(client: LedgerClient) -> int:
+    """Returns the number of lowered limits."""
     lowered = 0
-    for tenant in await client.call("SMEMBERS", names.TENANTS_KEY) if found is None else ():
+    for tenant in await client.call("SMEMBERS", names.TENANTS_KEY):
         for unit in Unit:
             if ACCOUNT_ADJACENCY[unit] is Adjacency.METRIC:
                 lowered += await _basic_only(client, tenant.decode(), unit)
-    await client.call("SET", names.VERSION_KEY, VERSION)
     return lowered
 
 
@@ -51,3 +40,8 @@ async def _basic_only(client: LedgerClient, tenant: str, unit: Unit) -> int:
         if len(found) < _BATCH:
             return lowered
         start = f"({listed[-1]}"
+
+
+# common.lua has the number of the last one, too: a script refuses the tenant of a newer schema. A migration that other
+# versions must not serve beside writes its number to the field `schema` of each tenant's record.
+SCHEMA = Schema([Migration(1, _basic_only_everywhere), Migration(2)])

@@ -33,6 +33,11 @@ SEAL_HEADS_KEY = "{seals}:heads"
 _SEGMENTS = "{seals}:segments:"
 LAST_AUDIT_KEY = "{seals}:last-audit"
 VERSION_KEY = "{seals}:version"
+# The lease of the duties, a hash, and the last fencing number, as lease.lua builds them.
+DUTIES_KEY = "{seals}:duties"
+FENCE_KEY = "{seals}:fence"
+# The owners of jobs (`core.ledger.job_owners`). No key of a tenant has this suffix.
+JOB_OWNERS_KEY = "{jobs}:owners"
 # The log of administrative actions. No key of a tenant has this suffix.
 ADMIN_LOG_KEY = "{admin}:log"
 # From this key alert.lua derives every key of alerts. No tenant can have this tag. This key itself does not exist.
@@ -129,6 +134,11 @@ def segments_key(tenant: str) -> str:
     return _SEGMENTS + check_tenant(tenant)
 
 
+def archive_index_key(stream: str) -> str:
+    """The archived ranges of a stream, a sorted set by their last entries (`core.ledger.hash_chain.archived`)."""
+    return f"{{seals}}:archive:{stream}"
+
+
 def ranks_key(tenant: str, unit: Unit) -> str:
     """The subjects of a unit by what remains of their accounts, a sorted set without scores (rank.lua)."""
     return f"{{{check_tenant(tenant)}}}:ranks:{unit.value}"
@@ -190,6 +200,16 @@ def open_jobs_key(owner: str) -> str:
 def api_key_key(key_id: str) -> str:
     """One API key, a hash. It is outside the tenant's slot, because it is read before the tenant is known."""
     return f"api-key:{check_hex(key_id, length=KEY_ID_LENGTH)}"
+
+
+def shared_limit_key(owner: str, limit: str) -> str:
+    """What the gateways share of a limit of load, a string (share.lua). `limit` is a fixed word, or one with a hash."""
+    return f"{{{check_owner(owner)}}}:limit:{limit}"
+
+
+def address_limit_key(address_hash: str) -> str:
+    """The same for an address. No key of a tenant has this suffix."""
+    return f"{{limits}}:address:{check_hex(address_hash, length=64)}"
 
 
 def account_name(unit: Unit, subject_hash: str | None) -> str:

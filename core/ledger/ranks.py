@@ -12,17 +12,21 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from core.accounting.events import Unit
 from core.errors import InvalidInput, LedgerUnavailable, UnknownTenant
 from core.ledger import names, wire
+from core.ledger.activity import Done, TenantPosition
+from core.ledger.archive.reader import LedgerArchive
+from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.chain import RawEntry
 from core.ledger.pages import ACCOUNT_BATCH, ENTRY_BATCH, entry_number, read_accounts
 from core.ledger.reader import ACCOUNTS_PAGE_MAX, LedgerReader
 from core.ledger.records import AccountState, TenantMode
+from core.ledger.tenant_rounds import over_tenants
 
 _ROWS_MAX = 2000  # of one update; a single entry may have more
 _LENGTH = 16  # digits of the largest limit in nano
@@ -46,20 +50,29 @@ class RankedPage:
 class SubjectRanks(LedgerReader):
     """Ranks subjects' accounts, and reads them in that order."""
 
-    async def rank_all(self) -> int:
+    def __init__(self, client: LedgerClient, *, archive: LedgerArchive | None = None) -> None:
+        super().__init__(client, archive=archive)
+        self._done = Done()
+
+    async def rank_all(self, positions: Mapping[str, TenantPosition] | None = None) -> int:
         """Rank what every tenant has spent since the last call. Returns the number of entries read.
 
-        Any number of processes may call this, regularly. If the journal of one tenant cannot be read, the others are
-        still ranked. The error is raised at the end.
+        Any number of processes may call this, regularly. `positions` are those of all tenants, as TenantActivity
+        returns them: tenants without new entries then cost nothing. If the journal of one tenant cannot be read, the
+        others are still ranked. The error is raised at the end.
         """
-        read, failures = 0, []
-        for tenant in await self._tenant_names():
-            try:
-                read += await self.rank(tenant)
-            except Exception as error:
-                failures.append(error)
-        if failures:
-            raise failures[0]
+        if positions is None:
+            return await over_tenants(await self._tenant_names(), self.rank)
+        self._done.keep(positions)
+        return await over_tenants(self._done.pending(positions), lambda one: self._rank_to(one, positions[one]))
+
+    async def _rank_to(self, tenant: str, position: TenantPosition) -> int:
+        read, mode, ranked = 0, TenantMode.TENANT.value, 0
+        if position.seq:  # else it is the name of an interrupted `open_tenant`
+            read = await self.rank(tenant)
+            mode, _, ranked = await self._position(tenant)
+        if mode != TenantMode.SUBJECT or ranked >= position.seq:  # or another process is still ranking
+            self._done.note(tenant, position)
         return read
 
     async def rank(self, tenant: str) -> int:

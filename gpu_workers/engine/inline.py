@@ -21,6 +21,7 @@ from core.errors import WorkerDied
 from core.guarded import without_text
 from gpu_workers.engine import metrics
 from gpu_workers.engine.arrays import ARRAY_BYTES_MAX, ArrayPool
+from gpu_workers.engine.batch_spans import trace_work
 from gpu_workers.engine.handler import Handler, HandlerFactory, load_failure
 from gpu_workers.engine.portable import MemoryBlock, pack, run_coded, run_packed, unpack
 from gpu_workers.engine.protocol import Role, RoleStatus, Task
@@ -159,7 +160,9 @@ class InlineEngine:
         results = await asyncio.get_running_loop().run_in_executor(
             self._thread, worker.results, handler, [pending.task.payload for pending in batch]
         )
-        metrics.BATCH_SECONDS.labels(role).observe(time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        metrics.BATCH_SECONDS.labels(role).observe(seconds)
+        trace_work(batch, seconds)
         for pending, result in zip(batch, results, strict=True):
             pending.finish(result)
         if worker.handler is None and not self._stopping:

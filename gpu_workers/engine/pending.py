@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from core import spans
 from core.errors import GatewayError, NotStarted, TaskFailed
 from core.guarded import guarded
+from core.spans import Span
+from gpu_workers.engine.batch_span import BatchSpan
 from gpu_workers.engine.protocol import Divisible, Joined, Pieces, Task
 
 Settle = Callable[[Any], None]
@@ -17,19 +20,22 @@ Settle = Callable[[Any], None]
 
 @dataclass(eq=False)
 class Group:
-    """The tasks of one request, which are admitted together. `starts`: how often one of its tasks was started."""
+    """The tasks of one request, which are admitted together. `starts`: how often one of its tasks was started.
+    `waiting`: the span of their wait."""
 
     tenant: str
     results: list[Any]
     done: asyncio.Future[None]
     unfinished: int
     isolate_failures: bool
+    waiting: Span
     starts: int = 0
 
     @classmethod
     def of(cls, tasks: int, *, tenant: str, isolate_failures: bool) -> Group:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        return cls(tenant, [None] * tasks, done, unfinished=tasks, isolate_failures=isolate_failures)
+        waiting = spans.span("wait for a worker")
+        return cls(tenant, [None] * tasks, done, unfinished=tasks, isolate_failures=isolate_failures, waiting=waiting)
 
     @property
     def started(self) -> bool:
@@ -66,6 +72,7 @@ class PendingTask:
     settle: Settle
     places: int
     cut_from: _Cut | None = None
+    in_batch: BatchSpan | None = None
 
     @property
     def work(self) -> int:
@@ -78,7 +85,15 @@ class PendingTask:
 
     def finish(self, result: Any) -> None:
         """Set a worker's result. The task was passed to a worker, so no result can lead to a refund."""
+        if self.in_batch is not None:
+            self.in_batch.finished(result)
         self.settle(TaskFailed() if isinstance(result, NotStarted) else result)
+
+    def leave_batch(self) -> None:
+        """No worker has run the batch that the task was in."""
+        if self.in_batch is not None:
+            self.in_batch.finished(None)
+            self.in_batch = None
 
     @property
     def is_divisible(self) -> bool:

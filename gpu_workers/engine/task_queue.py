@@ -25,6 +25,7 @@ from core.errors import (
     WorkerDied,
 )
 from gpu_workers.engine import metrics
+from gpu_workers.engine.batch_spans import trace_batch
 from gpu_workers.engine.fair_queue import FairQueue
 from gpu_workers.engine.pending import Group, PendingTask
 from gpu_workers.engine.protocol import Role, Task
@@ -181,6 +182,7 @@ class TaskQueue:
             return group.results
         finally:
             disconnected.cancel()
+            group.waiting.end()
             if not group.done.done():
                 self._keep(lambda pending: pending.group is not group)
                 group.done.cancel()
@@ -227,6 +229,7 @@ class TaskQueue:
             by_tenant[tenant] = own + pending.work
         self._changed()
         if batch:
+            trace_batch(self._role, batch)
             for pending in batch:
                 pending.group.starts += 1
                 metrics.QUEUE_SECONDS.labels(self._role).observe(now - pending.admitted_at)
@@ -242,6 +245,7 @@ class TaskQueue:
         """
         for pending in batch:
             pending.group.starts -= 1
+            pending.leave_batch()
         for place, pending in reversed(list(enumerate(batch))):
             started = pending.group.started
             if place in lacking:
@@ -304,6 +308,7 @@ class TaskQueue:
         if refusal := self._refusal_of(tasks, tenant):
             raise self._refused(refusal)
         group = Group.of(len(tasks), tenant=tenant, isolate_failures=isolate_failures)
+        group.waiting.set("gateway.role", self._role.value)
         now = time.monotonic()
         for index, task in enumerate(tasks):
             self._waiting.append(tenant, group.pending(index, task, admitted_at=now))

@@ -33,6 +33,7 @@ def build_alerts(
     jobs: JobStore,
     admin_log: AdminLog,
     seal_age_s: Callable[[], float],
+    samples: RateLimit,
 ) -> tuple[AlertService, AlertWatch]:
     """Build both; start nothing. Raises ValueError for files of certificates that cannot be used."""
     store = AlertStore(
@@ -66,6 +67,5 @@ def build_alerts(
         retry_max_s=settings.alert_retry_max_s,
         timeout_s=max(settings.alert_webhook_timeout_s, settings.alert_smtp_timeout_s),
     )
-    samples = RateLimit(settings.alert_samples_per_minute)
     service = AlertService(store, channels, admin_log, email_domains=settings.alert_email_domains, samples=samples)
     return service, AlertWatch(store, sources, channels, limits, interval_s=settings.alert_interval_s)

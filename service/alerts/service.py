@@ -93,9 +93,9 @@ class AlertService:
         rule = parse_rule(owner, name, await self._store.rule(owner, name))
         if owner in self._sending:
             raise TenantLimitReached(limit="alert_deliveries_max")
-        self._samples.take(owner)
         self._sending.add(owner)
         try:
+            await self._samples.take(owner)
             now_ms = await self._store.now_ms()
             alert = Alert(new_alert_id(), name, rule.kind.name, owner, "sample", now_ms, now_ms, {})
             body = event_body("sample", alert)

@@ -104,13 +104,13 @@ class Authenticator:
             return Admin()
         return Caller(session.tenant, session.credential, session.roles, session)
 
-    def admit(self, caller: Caller) -> dict[str, str]:
-        """Count a request of `caller`; the headers of its rate limit. Raises HTTPException 429."""
-        return self._rate_limit.take(caller.tenant)
+    async def admit(self, caller: Caller) -> dict[str, str]:
+        """Count a request of `caller`; the headers of its rate limit. Raises HTTPException 429, LedgerUnavailable."""
+        return await self._rate_limit.take(caller.tenant)
 
-    def rejected(self, authorization: str, address: str) -> HTTPException:
+    async def rejected(self, authorization: str, address: str) -> HTTPException:
         """Count a failed authentication; the answer to it: 401, or 429 for too many from this address."""
-        wait_s = self._failure_limit.failed(address) if authorization else None
+        wait_s = await self._failure_limit.failed(address) if authorization else None
         reason = "limited" if wait_s is not None else "wrong" if authorization else "missing"
         metrics.AUTH_FAILURES.labels(reason).inc()
         if wait_s is not None:
@@ -174,12 +174,12 @@ async def identify(request: Request) -> Caller | Admin:
         else:
             identity = await authenticator.of_session(request)
     if identity is None:
-        raise authenticator.rejected(authorization, request.client.host if request.client else "")
+        raise await authenticator.rejected(authorization, request.client.host if request.client else "")
     request.state.identity = identity
     request.state.headers = {}
     if isinstance(identity, Caller):
         request.state.tenant = identity.tenant
-        request.state.headers = authenticator.admit(identity)
+        request.state.headers = await authenticator.admit(identity)
         in_flight: InFlight = request.app.state.in_flight
         await in_flight.take(request, identity.tenant)
     return identity

@@ -18,6 +18,7 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
+from core import spans
 from core.errors import InvalidInput
 from core.ledger.names import SHARED_OWNER
 from service.config.settings import Settings
@@ -144,7 +145,8 @@ class JsonRoute(APIRoute):
             await large.take(owner, request.headers, held)
             body = memory.opened(owner)
             held.callback(body.close)
-            await json_request.receive_body(body, owner=owner)
+            with spans.span("receive and check"):
+                await json_request.receive_body(body, owner=owner)
             return await handler(json_request)
 
         return handle

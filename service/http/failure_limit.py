@@ -1,30 +1,40 @@
-"""A limit of failed authentications for each address: token buckets in this process.
+"""A limit of failed authentications for each address: token buckets in this process, and those that gateways share.
 
 Guarantee: only failures are counted and refused. A valid key is accepted whatever else its address has sent, so nobody
-can lock out a caller behind the same address. The table has at most `ADDRESSES_MAX` entries.
+can lock out a caller behind the same address. The table has at most `ADDRESSES_MAX` entries. An address is in the
+shared buckets once it has used an eighth of the limit at one gateway; Redis has an HMAC of it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 
+from core.errors import LedgerUnavailable
+from service.http.rate_limit import Tokens
+
 ADDRESSES_MAX = 10_000
+SHARED_BELOW = 7 / 8  # of the limit, left at this gateway
 _IPV6_NETWORK_BITS = 64  # a client can use every address of its network
 
 
 class FailureLimit:
     """`failed` counts one failure. `per_minute` 0 disables the limit."""
 
-    def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, per_minute: int, *, clock: Callable[[], float] = time.monotonic, shared: Tokens | None = None
+    ) -> None:
+        """`shared`: the buckets of all gateways. While Redis does not answer, those of this process count alone."""
         self._per_minute = per_minute
+        self._shared = shared
         self._clock = clock
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # failures left, and at what time
 
-    def failed(self, address: str) -> int | None:
+    async def failed(self, address: str) -> int | None:
         """Count a failure of `address`. Returns the seconds to wait if it is beyond the limit, else None."""
         if self._per_minute == 0:
             return None
@@ -34,7 +44,13 @@ class FailureLimit:
         while len(self._left) >= ADDRESSES_MAX:
             self._left.popitem(last=False)
         self._left[network] = (left if left < 1 else left - 1, now)
-        return math.ceil((1 - left) / per_second) if left < 1 else None
+        if left < 1:
+            return math.ceil((1 - left) / per_second)
+        if self._shared is not None and left <= self._per_minute * SHARED_BELOW:
+            with contextlib.suppress(LedgerUnavailable):
+                taken = await self._shared.take(network)
+                return None if taken.admitted else max(1, math.ceil(taken.wait_s))
+        return None
 
 
 def _network(address: str) -> str:

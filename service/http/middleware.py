@@ -24,11 +24,11 @@ from service import metrics
 from service.http import problems
 from service.http.api_page import PAGE_PATH
 from service.http.numbers import whole_number
+from service.http.request_tracing import RequestTracing
 
 access_log = logging.getLogger("privacy_gateway.access")
 
 _REQUEST_ID = re.compile(r"^[A-Za-z0-9._-]{1,64}$")
-_TRACE_ID = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$")
 _UNMATCHED = "unmatched"
 VECTOR_FILE_PATH = "/embed/vector/safetensors"
 STREAM_PATH = "/sanitize/batch"
@@ -52,8 +52,9 @@ _DISCARD_FACTOR = 16
 class RequestContext:
     """Request id, fixed headers, access log, request metrics, and the handler of unexpected exceptions."""
 
-    def __init__(self, app: ASGIApp, *, hsts_max_age_s: int = 0) -> None:
+    def __init__(self, app: ASGIApp, *, hsts_max_age_s: int = 0, tracing: RequestTracing | None = None) -> None:
         self.app = app
+        self._tracing = tracing or RequestTracing()
         self._fixed = dict(_FIXED_HEADERS)
         if hsts_max_age_s:
             self._fixed["Strict-Transport-Security"] = f"max-age={hsts_max_age_s}; includeSubDomains"
@@ -65,7 +66,7 @@ class RequestContext:
         headers = Headers(scope=scope)
         offered = headers.get("x-request-id", "")
         request_id = offered if _REQUEST_ID.match(offered) else uuid.uuid4().hex
-        trace = _TRACE_ID.match(headers.get("traceparent", ""))
+        traced = self._tracing.begin(scope, headers, None if offered == request_id else request_id)
         scope.setdefault("state", {})["request_id"] = request_id
         started = time.perf_counter()
         status = 500
@@ -75,6 +76,7 @@ class RequestContext:
             nonlocal status, begun
             if message["type"] == "http.response.start":
                 status, begun = message["status"], True
+                traced.respond()
                 out = MutableHeaders(scope=message)
                 out["X-Request-ID"] = request_id
                 out.update(self._fixed)
@@ -86,7 +88,8 @@ class RequestContext:
             await send(message)
 
         try:
-            await self.app(scope, receive, send_with_headers)
+            with traced:
+                await self.app(scope, receive, send_with_headers)
         except Exception as error:
             raised = {"request_id": request_id, "kind": type(error).__name__, "at": _positions(error)}
             access_log.error("unforeseen", extra={"fields": raised})
@@ -99,9 +102,10 @@ class RequestContext:
             route = getattr(scope.get("route"), "path", _UNMATCHED)
             metrics.REQUESTS.labels(route, str(status)).inc()
             metrics.REQUEST_SECONDS.labels(route).observe(seconds)
+            traced.end(route, status, scope["state"].get("tenant"))
             fields = {
                 "request_id": request_id,
-                "trace_id": trace.group(1) if trace else None,
+                "trace_id": traced.trace_id,
                 "tenant": scope["state"].get("tenant"),
                 "method": scope["method"],
                 "route": route,

@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from core import alert_errors, browser_errors, errors, job_errors, upstream_errors
+from core import alert_errors, blob_errors, browser_errors, errors, job_errors, upstream_errors
 from core.amounts import BASIC, Amount, ArmState, delta_of, epsilon_of
 from service import metrics
 from service.http import anthropic_errors, openai_errors
@@ -52,6 +52,8 @@ STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
     (errors.PolicyEnforced, 403),
     (errors.DomainBroken, 422),
     (errors.DataDirInUse, 503),
+    (blob_errors.BlobExists, 409),
+    (blob_errors.BlobError, 503),
     (upstream_errors.UpstreamTimeout, 504),
     (upstream_errors.UpstreamFailed, 502),
     (errors.TenantExists, 409),
@@ -190,7 +192,7 @@ def error_block(error: errors.GatewayError) -> dict[str, Any]:
         members = {"charged": error.charged, "reason": error.reason}
     elif isinstance(error, errors.Started):
         members = {"charged": error.charged}
-    elif isinstance(error, upstream_errors.UpstreamFailed | browser_errors.SignOnFailed):
+    elif isinstance(error, upstream_errors.UpstreamFailed | browser_errors.SignOnFailed | blob_errors.StoreUnavailable):
         members = {"reason": error.reason}
     elif isinstance(error, errors.RoleMissing):
         members = {"role": error.role}

@@ -1,4 +1,7 @@
-"""A limit of requests per minute for each tenant: a token bucket in this process, off by default (0)."""
+"""A limit of requests per minute for each tenant: a token bucket, off by default (0).
+
+One gateway has the buckets in its process. Several gateways share them (`core/ledger/shared_limit.py`).
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,23 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from starlette.exceptions import HTTPException
+
+from core.ledger.shared_limit import Taken
+
+
+class Tokens(Protocol):
+    """Token buckets by name."""
+
+    async def take(self, name: str) -> Taken:
+        """Take one token, if there is one."""
+        ...
+
+    def is_exceeded(self, name: str) -> bool:
+        """Whether the last `take` was refused and the next one would be, too."""
+        ...
 
 
 @dataclass
@@ -17,41 +35,61 @@ class _Bucket:
     is_exceeded: bool = False
 
 
-class RateLimit:
-    """`take` counts one request of a tenant. The ledger limits privacy loss; this limits load."""
+class OwnTokens:
+    """Buckets in this process, of `per_minute` tokens each."""
 
     def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._per_minute = per_minute
         self._clock = clock
         self._buckets: dict[str, _Bucket] = {}
 
-    def is_exceeded(self, tenant: str) -> bool:
-        """Whether the last request of the tenant was refused and the next one would be, too."""
-        bucket = self._buckets.get(tenant)
+    def is_exceeded(self, name: str) -> bool:
+        bucket = self._buckets.get(name)
         if bucket is None or not bucket.is_exceeded:
             return False
         return bucket.tokens + (self._clock() - bucket.at) * self._per_minute / 60 < 1
 
-    def take(self, tenant: str) -> dict[str, str]:
+    async def take(self, name: str) -> Taken:
+        now, per_second = self._clock(), self._per_minute / 60
+        bucket = self._buckets.setdefault(name, _Bucket(tokens=self._per_minute, at=now))
+        bucket.tokens = min(self._per_minute, bucket.tokens + (now - bucket.at) * per_second)
+        bucket.at = now
+        bucket.is_exceeded = bucket.tokens < 1
+        if bucket.is_exceeded:
+            return Taken(False, 0.0, (1 - bucket.tokens) / per_second)
+        bucket.tokens -= 1
+        return Taken(True, bucket.tokens)
+
+
+class RateLimit:
+    """`take` counts one request of a tenant. The ledger limits privacy loss; this limits load."""
+
+    def __init__(
+        self, per_minute: int, *, clock: Callable[[], float] = time.monotonic, tokens: Tokens | None = None
+    ) -> None:
+        """`tokens`: by default those of this process."""
+        self._per_minute = per_minute
+        self._tokens = tokens or OwnTokens(per_minute, clock=clock)
+
+    def is_exceeded(self, tenant: str) -> bool:
+        """Whether the last request of the tenant was refused and the next one would be, too."""
+        return self._per_minute > 0 and self._tokens.is_exceeded(tenant)
+
+    async def take(self, tenant: str) -> dict[str, str]:
         """The `RateLimit` headers of the answer; none without a limit.
 
         Raises:
             HTTPException: 429 with `Retry-After`.
+            LedgerUnavailable: the tokens are shared, and Redis does not answer.
         """
         if self._per_minute == 0:
             return {}
-        now = self._clock()
-        bucket = self._buckets.setdefault(tenant, _Bucket(tokens=self._per_minute, at=now))
-        per_second = self._per_minute / 60
-        bucket.tokens = min(self._per_minute, bucket.tokens + (now - bucket.at) * per_second)
-        bucket.at = now
-        reset_s = math.ceil((self._per_minute - bucket.tokens + 1) / per_second)
+        taken = await self._tokens.take(tenant)
         headers = {"RateLimit-Policy": f'"tenant";q={self._per_minute};w=60'}
-        bucket.is_exceeded = bucket.tokens < 1
-        if bucket.is_exceeded:
-            wait_s = math.ceil((1 - bucket.tokens) / per_second)
+        if not taken.admitted:
+            wait_s = max(1, math.ceil(taken.wait_s))
             raise HTTPException(
                 429, headers=headers | {"Retry-After": str(wait_s), "RateLimit": f'"tenant";r=0;t={wait_s}'}
             )
-        bucket.tokens -= 1
-        return headers | {"RateLimit": f'"tenant";r={int(bucket.tokens)};t={reset_s}'}
+        reset_s = math.ceil((self._per_minute - taken.left) * 60 / self._per_minute)
+        return headers | {"RateLimit": f'"tenant";r={int(taken.left)};t={reset_s}'}

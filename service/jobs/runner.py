@@ -26,6 +26,7 @@ from service.jobs.attempt import Attempt, AttemptLimits, Cancelled, Died, Stoppi
 from service.jobs.files import Incoming, JobFiles
 from service.jobs.kind import JobKinds, Outputs
 from service.jobs.queue import JobQueue
+from service.jobs.tracing import traced_attempt
 
 log = logging.getLogger("privacy_gateway.jobs")
 
@@ -267,7 +268,9 @@ class JobRunner:
             try:
                 if self._stopping.is_set():
                     attempt.interrupt(Stopping())
-                outcome = await attempt.outcome(self._files, self._kinds, limits=self._limits.attempt)
+                outcome = await traced_attempt(
+                    taken, attempt.outcome(self._files, self._kinds, limits=self._limits.attempt)
+                )
             finally:
                 del self._attempts[job.job_id]
             if isinstance(outcome, Died):

@@ -15,6 +15,7 @@ from typing import cast
 
 import httpcore
 
+from core import spans
 from core import upstream_errors as errors
 from service import metrics
 from service.outbound.addresses import TAIL_BYTES, NotConnected, UpstreamSocket
@@ -43,6 +44,8 @@ class Call:
         self._raw_tail = b""
         self._is_open = True
         self._on_close = on_close
+        self.span = spans.span("call a language model", kind="client")
+        self.span.set("gateway.upstream", upstream.name)
         metrics.UPSTREAM_OPEN.labels(upstream.name).inc()
 
     async def open(self, pool: httpcore.AsyncConnectionPool, path: str, body: bytes, headers: dict[str, str]) -> None:
@@ -126,11 +129,15 @@ class Call:
         self._on_close()
         metrics.UPSTREAM_OPEN.labels(self._upstream.name).dec()
         metrics.UPSTREAM_CALLS.labels(self._upstream.name, outcome).inc()
+        self.span.set("gateway.outcome", outcome)
+        self.span.set("http.response.status_code", self.status or None)
+        self.span.end()
         if self._response is not None:
             await self._response.aclose()
 
     async def fail(self, error: BaseException) -> None:
         """End the call because of an error."""
+        self.span.fail(error)
         await self.close(_outcome_of(error))
 
     def _check_end(self) -> None:

@@ -136,10 +136,18 @@ class UpstreamClient:
     """One for a gateway. `aclose` ends every connection."""
 
     def __init__(
-        self, upstreams: Iterable[Upstream], limits: ClientLimits, *, resolve: Resolve = system_resolve
+        self,
+        upstreams: Iterable[Upstream],
+        limits: ClientLimits,
+        *,
+        resolve: Resolve = system_resolve,
+        send_trace: bool = False,
     ) -> None:
-        """Opens nothing. Raises ValueError for a file of certificates that cannot be used."""
+        """Opens nothing. `send_trace`: whether calls have the header `traceparent`.
+
+        Raises ValueError for a file of certificates that cannot be used."""
         self._limits = limits
+        self._send_trace = send_trace
         self._pools = {upstream.name: _pool(upstream, limits, resolve) for upstream in upstreams}
         self._open = dict.fromkeys(self._pools, 0)
 
@@ -182,6 +190,8 @@ class UpstreamClient:
             on_close=lambda: self._ended(upstream.name),
         )
         self._open[upstream.name] += 1
+        if self._send_trace and call.span:
+            sent["traceparent"] = call.span.ref.traceparent
         try:
             await call.open(self._pools[upstream.name], path, body, sent)
             if call.status == 401:

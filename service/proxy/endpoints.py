@@ -67,9 +67,9 @@ async def _proxied(
 ) -> Response:
     dialect = DIALECTS[request.scope["route"].path]
 
-    def take_call(upstream: Upstream) -> None:
+    async def take_call(upstream: Upstream) -> None:
         parts.client.check_capacity(upstream)
-        parts.shares.take(upstream.name, caller.tenant, request.state.exchange.held)
+        await parts.shares.take(upstream.name, caller.tenant, request.state.exchange.held)
 
     async with disconnect_of(request) as client_disconnected:
         outgoing = await parts.service.outgoing(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from core import spans
 from core.errors import InvalidInput
 from core.text.policy import AUTO, PER_TENANT
 from core.text.reversible.mapping import Content
@@ -53,6 +54,7 @@ class ConversationMasking:
         self._surrogate_key = surrogate_key
         self._finds = Finds(settings.proxy_finds_bytes_max)
 
+    @spans.step("mask a conversation")
     async def mask(
         self,
         caller: Caller,

@@ -20,6 +20,7 @@ from typing import Any
 import orjson
 from fastapi import Request
 
+from core import spans
 from core.errors import InvalidInput
 from core.text.policy import PRICED_FILLS
 from gpu_workers.handlers.sanitize_tasks import DocumentTask
@@ -59,6 +60,7 @@ class PricedFills:
         self._sanitize = sanitize
         self._releases = releases
 
+    @spans.step("fill a conversation")
     async def fill(
         self, payer: Payer, terms: Terms, fields: Sequence[Field], client_disconnected: asyncio.Event
     ) -> dict[str, str]:

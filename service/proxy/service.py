@@ -12,13 +12,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
 import orjson
 
+from core import spans
 from core.errors import InvalidInput
 from core.text.policy import SURROGATE
 from core.text.reversible.key_tree import KeyTree
@@ -112,7 +113,7 @@ class ProxyService:
         *,
         policy: str | None,
         conversation: str | None,
-        take_call: Callable[[Upstream], None],
+        take_call: Callable[[Upstream], Awaitable[None]],
         client_disconnected: asyncio.Event,
     ) -> Outgoing:
         """The request that leaves. `body` is changed. `policy`, `conversation`: as the client names them in headers.
@@ -123,6 +124,7 @@ class ProxyService:
         """
         caller, tenant = payer.caller, payer.caller.tenant
         upstream, model = self._upstreams.find(dialect.model(body), tenant, dialect.upstream_kind)
+        spans.current().set("gateway.model", model)  # the upstream's name of it, from the operator's configuration
         terms = self._terms(tenant, policy)
         streams, structured = dialect.streams(body), dialect.structured(body)
         key = self._surrogate_key(tenant)
@@ -137,7 +139,7 @@ class ProxyService:
             fields = self._fields(tenant, terms, slots)
             kept = Kept(_conversation_key(key, seed), NOTHING_MASKED.content)
             keeping = await self._keeping(tenant, upstream, dialect, body, kept) if proxied.vault else None
-            take_call(upstream)
+            await take_call(upstream)
             headers = await self._priced.fill(payer, terms, fields, client_disconnected)
             filled = Outgoing(dialect, upstream, _sent(body, model), NOTHING_MASKED, streams, structured, terms.policy)
             return replace(filled, keeping=keeping, headers=headers, charged=True, pseudonyms=pseudonyms)
@@ -155,7 +157,7 @@ class ProxyService:
         )
         kept = Kept(own_key, surrogates.content)
         keeping = await self._keeping(tenant, upstream, dialect, body, kept) if proxied.vault else None
-        take_call(upstream)
+        await take_call(upstream)
         masked = Outgoing(dialect, upstream, _sent(body, model), surrogates, streams, structured, terms.policy)
         return replace(masked, keeping=keeping, pseudonyms=pseudonyms)
 

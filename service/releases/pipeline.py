@@ -19,6 +19,7 @@ from typing import Any
 import orjson
 from fastapi import Request, Response
 
+from core import spans
 from core.accounting.events import Guarantee
 from core.amounts import epsilon_of
 from core.errors import GatewayError, LedgerError, NotStarted, Started, TaskFailed
@@ -105,6 +106,7 @@ class ReleasePipeline:
         )
         outcome = await self._reserve(caller, release_request, claim, route_of(request))
         request.state.headers["Release-Id"] = outcome.release_id
+        spans.current().set("gateway.release_id", outcome.release_id)
         if isinstance(outcome, Replay):
             return [_unpacked(outcome.response, release_request)], True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from core import spans
 from core.errors import InvalidInput, PolicyEnforced
 from core.text.formats.registry import TEXT
 from core.text.policy import AUTO, PER_TENANT, SURROGATE, Sanitised
@@ -62,6 +63,7 @@ class SanitizeService:
             raise InvalidInput("This fill costs nothing.", field="fill.mode")
         return cost
 
+    @spans.step("validate and price")
     async def release_request(self, tenant: str, body: SanitizeRequest) -> ReleaseRequest:
         """The release that `body` describes. Raises as `price` and `prepare`."""
         applied = self._policies.applied(body, tenant)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from core import spans
 from core.accounting.events import PrivacyEvent
 from core.amounts import cost_nano, epsilon_of
 from core.errors import InvalidInput
@@ -65,6 +66,7 @@ class SentDPService:
         """Of the vectors of a domain. Raises InvalidInput, DomainBroken."""
         return (await self._domains.find(tenant, domain)).info.dimension
 
+    @spans.step("validate and price")
     async def release_request(self, tenant: str, body: SentDPRequest) -> ReleaseRequest:
         """The release that `body` describes. Raises as `price`, and InvalidInput as `tasks_of`; WorkerCold for a
         domain of one's own. A replay of the general domain needs no worker."""

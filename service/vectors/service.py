@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import orjson
 
+from core import spans
 from core.accounting.events import PrivacyEvent
 from core.errors import InvalidInput
 from core.ledger.records import Charge
@@ -130,6 +131,7 @@ class VectorService:
             params = params.model_copy(update={"mechanism": "codebook", "projection": projection})
         return params, facts.encoder.dimension
 
+    @spans.step("validate and price")
     async def release_request(self, tenant: str, body: VectorRequest) -> ReleaseRequest:
         """The release that `body` describes. Raises as `price`, `text_batch` and `array_batch`; QueueFull,
         TenantLimitReached."""

@@ -23,6 +23,7 @@ import tempfile
 import threading
 import time
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,15 +61,24 @@ TERMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 class Soak:
     """A gateway, its load, and the counts of one run."""
 
+    kinds: Sequence[str] = tuple(TERMS)  # of tenants
+    kills: Sequence[str] = KINDS
+    clients = CLIENTS
+
     def __init__(self, gateway: Gateway, *, seed: int) -> None:
         self.rng = random.Random(seed)
         self.book = Book()
         self.gateway = gateway
-        self.accounts = [self._open(kind) for kind in TERMS]
+        self.ports = [gateway.port]
+        self.accounts = [self._open(kind) for kind in self.kinds]
         self.everyone = list(self.accounts)
         self.recoveries: dict[str, list[float]] = defaultdict(list)
         self.counts: Counter[str] = Counter()
         self._loading: threading.Thread | None = None  # waits for a killed worker
+
+    @property
+    def redis_url(self) -> str:
+        return f"unix://{socket_path(self.gateway.data_dir)}"
 
     def _open(self, kind: str) -> Account:
         terms, how = TERMS[kind]
@@ -78,8 +88,8 @@ class Soak:
     def run(self, cycles: int, seconds: float) -> None:
         stop = threading.Event()
         clients = [
-            threading.Thread(target=keep_asking, args=(self.book, self.accounts, self.gateway.port, stop, number))
-            for number in range(CLIENTS)
+            threading.Thread(target=keep_asking, args=(self.book, self.accounts, self.ports, stop, number))
+            for number in range(self.clients)
         ]
         for client in clients:
             client.start()
@@ -88,7 +98,7 @@ class Soak:
             for number in range(cycles):
                 if time.monotonic() > deadline:
                     break
-                self._cycle(KINDS[number % len(KINDS)])
+                self._cycle(self.kills[number % len(self.kills)])
         finally:
             stop.set()
             self._worker_is_back()
@@ -141,7 +151,7 @@ class Soak:
 
     def _recover(self, kind: str, killed: float) -> None:
         """Wait for the first output, or for Redis the first budget, that was requested after the kill."""
-        client = Client(self.gateway.port, self.book)
+        client = Client(self.ports, self.book)
         while time.monotonic() - killed < BACK_S_MAX:
             if client.look(self.accounts[0]) if kind == "redis" else self._delivers(client):
                 self.recoveries[kind].append(time.monotonic() - killed)
@@ -220,7 +230,7 @@ class Soak:
 
     def _read(self, read: Any) -> dict[str, Any]:
         async def all_tenants() -> dict[str, Any]:
-            client = LedgerClient(connect(socket_path=socket_path(self.gateway.data_dir)))
+            client = LedgerClient(connect(url=self.redis_url))
             try:
                 ledger = LedgerReader(client)
                 return {account.tenant: await read(ledger, account.tenant) for account in self.everyone}
@@ -232,14 +242,16 @@ class Soak:
     def audit(self) -> None:
         """`privacy-gateway ledger audit`, beside the running gateway."""
         command = [str(COMMAND), "ledger", "audit", "--data-dir", str(self.gateway.data_dir)]
-        done = subprocess.run(command, capture_output=True, text=True, env=clean_environment() | SETTINGS, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=clean_environment() | self.gateway.environment, check=False
+        )
         self.counts["audits"] += 1
         if done.returncode != 0:
             self.book.fault(f"audit: {done.stdout}{done.stderr}")
 
     def _settle_open_keys(self) -> None:
         """Ask for every open key until it is settled: holds of a killed gateway end after HOLD_TTL_S."""
-        client, deadline = Client(self.gateway.port, self.book), time.monotonic() + BACK_S_MAX
+        client, deadline = Client(self.ports, self.book), time.monotonic() + BACK_S_MAX
         while time.monotonic() < deadline:
             unsettled = [ask for ask in self.book.asks if ask.state == OPEN]
             if not unsettled:

@@ -15,6 +15,7 @@ import threading
 import time
 import uuid
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -122,11 +123,21 @@ class Book:
 
 
 class Client:
-    """One connection to the gateway; a failed one is opened anew by the next request."""
+    """One connection to one of the gateways. After a failure the next request opens one to any of them."""
 
-    def __init__(self, port: int, book: Book) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
+    def __init__(self, ports: Sequence[int], book: Book, rng: random.Random | None = None) -> None:
+        self._ports = ports
+        self._rng = rng or random.Random(0)
         self._book = book
+        self._connect()
+
+    def _connect(self) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", self._rng.choice(self._ports), timeout=TIMEOUT_S)
+
+    def move(self) -> None:
+        """Continue at any of the gateways."""
+        self._connection.close()
+        self._connect()
 
     def ask(self, ask: Ask) -> int:
         """Send it, once; returns the status, 0 for no whole answer."""
@@ -160,15 +171,17 @@ class Client:
             answer = self._connection.getresponse()
             return answer.status, answer.read()
         except (OSError, http.client.HTTPException):
-            self._connection.close()
+            self.move()
             return 0, b""
 
 
-def keep_asking(book: Book, accounts: list[Account], port: int, stop: threading.Event, seed: int) -> None:
+def keep_asking(book: Book, accounts: list[Account], ports: Sequence[int], stop: threading.Event, seed: int) -> None:
     """One client's life: mostly new keys, and retries, replays, the same key twice at once, and looks at budgets."""
     rng = random.Random(seed)
-    client = Client(port, book)
+    client = Client(ports, book, rng)
     while not stop.is_set():
+        if len(ports) > 1 and rng.random() < 0.2:
+            client.move()
         dice = rng.random()
         ask = None
         with book.lock:

@@ -8,51 +8,60 @@ epoch file.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-from core.errors import InvalidInput, LedgerNotTrusted, LedgerUnavailable, UnknownTenant
-from core.ledger import names, wire
+from core.errors import InvalidInput, LedgerError, LedgerNotTrusted, LedgerUnavailable
+from core.ledger.activity import TenantPosition
 from core.ledger.client import LedgerClient
+from core.ledger.duty_lease import DutyLease
 from core.ledger.hash_chain.admin_log import AdminLog
-from core.ledger.hash_chain.chain import (
-    ChainHead,
-    Head,
-    JournalDigest,
-    RawEntry,
-    Seal,
-    SealChain,
-    SealId,
-    Segment,
-)
-from core.ledger.hash_chain.epoch import Call, Epoch, EpochFile, verify_epoch
-from core.ledger.hash_chain.replay import JournalReplay
+from core.ledger.hash_chain.chain import Archived, ChainHead, Seal, SealChain, SealId, Segment, continues_archive
+from core.ledger.hash_chain.epoch import Call, Continues, Epoch, EpochFile, verify_epoch
+from core.ledger.hash_chain.epoch_store import EpochStore
+from core.ledger.hash_chain.unsealed import AUDIT, UnsealedEntries
 from core.ledger.keys import MasterKey
-from core.ledger.pages import entry_number, own_accounts, raw_entries, readable_entry
 
-TENANT_BATCH = 250
 ATTEMPTS = 5
-_AUDIT = "`privacy-gateway ledger audit` shows where"
+
+ReadPositions = Callable[[], Awaitable[Mapping[str, TenantPosition]]]
 
 
 class Sealer:
     """Writes one gateway's seals and remembers the last. Methods may raise LedgerUnavailable.
 
     LedgerNotTrusted means that the data in Redis does not match the seals: it is an older copy, an entry was changed or
-    is missing, or the journal does not explain an account. If `seal` or `verify_connection` raises it, it also stops
-    the client: every later call of this process fails.
+    is missing, or the journal does not explain an account. If `seal`, `follow` or `verify_connection` raises it, it
+    also stops the client: every later call of this process fails.
     """
 
-    def __init__(self, client: LedgerClient, master_key: MasterKey, epoch_file: Path) -> None:
+    def __init__(
+        self,
+        client: LedgerClient,
+        master_key: MasterKey,
+        epoch_file: Path,
+        *,
+        epoch_store: EpochStore | None = None,
+        continues: Continues | None = None,
+    ) -> None:
+        """`epoch_store`: a second place of the epoch, which all gateways share. `check` may then raise
+        StoreUnavailable. `continues` reads archived seals (`LedgerArchive.continues`).
+        """
         self._client = client
+        self._continues = continues
+        self._store = epoch_store
+        self._stored = SealId()  # the last seal that this process has seen in the store, or has written to it
         self._master_key = master_key
         self._chain = SealChain(client, master_key)
+        self._unsealed = UnsealedEntries(client, self._chain)
         self._admin_log = AdminLog(client, master_key)
         self._file = EpochFile(epoch_file)
         self._ledger = ""
-        self._head: ChainHead | None = None
+        self._head: ChainHead | None = None  # the end of the chain when this process last read or wrote all of it
+        self._seen = SealId()  # the last seal that this process has seen, which may be a later one
 
     async def check(self) -> None:
         """Reject a ledger that is older than the epoch, or that contradicts its seals and journals. Call this at start.
@@ -61,42 +70,84 @@ class Sealer:
         write is the id of a ledger that has none.
         """
         with _unreadable_is_untrusted():
-            epoch = self._file.read()
-            if epoch is not None:
-                await verify_epoch(self._client.call, epoch, self._master_key)
+            for epoch in await self._epochs():
+                await verify_epoch(self._client.call, epoch, self._master_key, self._continues)
             self._ledger = await self._chain.ledger_id() or await self._chain.name_ledger(secrets.token_hex(16))
             head = await self._chain.head()
-            self._of_this_ledger(head)
-            await self._unsealed(head, every=True)
-        self._head = head
+            self._of_this_ledger(head.seal)
+            await self._unsealed.segments(head, every=True)
+        self._head, self._seen = head, head.id
 
-    async def seal(self, *, always: bool = False) -> int | None:
+    async def seal(
+        self, *, always: bool = False, lease: DutyLease | None = None, positions: ReadPositions | None = None
+    ) -> int | None:
         """Run one sealing round. Returns the seal's number, or None if nothing was new or another gateway sealed it.
 
-        With `always` a seal is written in any case, so that the epoch advances. Call `check` first.
+        With `always` a seal is written in any case, so that the epoch advances. With `lease` it is written only while
+        this process holds that lease. A ledger that is not trusted ends the lease, so that another gateway looks soon.
+        `positions` reads those of all tenants at less cost than their records. Call `check` first.
         """
-        try:
-            with _unreadable_is_untrusted():
-                for _ in range(ATTEMPTS if always else 1):
-                    head = await self._current_head()
-                    segments = await self._unsealed(head)
-                    if not segments and not always:
-                        await self._remember(head)
-                        return None
-                    sealed = await self._append(head, segments)
-                    if sealed is not None:
-                        await self._remember(sealed)
-                        return sealed.id.n
-        except LedgerNotTrusted as error:
-            self._client.stop(error.detail)
-            raise
-        except LedgerUnavailable as error:
-            if self._client.is_stopped:  # a new connection has found it
-                raise LedgerNotTrusted(error.detail) from error
-            raise
+        async with self._stops_an_untrusted_client(lease):
+            for _ in range(ATTEMPTS if always else 1):
+                fence = None if lease is None else lease.fence
+                if lease is not None and fence is None:
+                    return None
+                head = await self._current_head()
+                # Read after the end of the chain: a position from before could be behind a seal of another process.
+                segments = await self._unsealed.segments(head, positions=await positions() if positions else None)
+                if not segments and not always:
+                    await self._remember(head)
+                    return None
+                sealed = await self._append(head, segments, fence=fence)
+                if sealed is not None:
+                    await self._remember(sealed)
+                    return sealed.id.n
         if always:
             raise LedgerUnavailable("Other gateways keep sealing the ledger, so this one could not add a seal.")
         return None
+
+    async def current_head(self) -> ChainHead:
+        """Return the end of the chain, verified as in a sealing round. Call `check` first."""
+        async with self._stops_an_untrusted_client():
+            return await self._current_head()
+
+    async def record_archive(
+        self, archived: Archived, *, repeat_before: int, lease: DutyLease | None = None
+    ) -> ChainHead | None:
+        """Write a seal that records archived ranges. Returns None if another process has recorded some of them first.
+
+        With `lease` it is written only while this process holds that lease.
+
+        The seal also repeats the accounts of each tenant whose last segment is in a seal before number `repeat_before`,
+        so that the older seals are not needed to check a tenant.
+        """
+        async with self._stops_an_untrusted_client(lease):
+            for _ in range(ATTEMPTS):
+                head = await self._current_head()
+                fence = None if lease is None else lease.fence
+                if not continues_archive(head, archived) or (lease is not None and fence is None):
+                    return None
+                segments = await self._unsealed.segments(head, repeat_before=repeat_before)
+                sealed = await self._append(head, segments, archived=archived, fence=fence)
+                if sealed is not None:
+                    await self._remember(sealed)
+                    return sealed
+        raise LedgerUnavailable("Other gateways keep sealing the ledger, so this one could not add a seal.")
+
+    async def follow(self) -> None:
+        """Verify that the chain continues from the last seal seen, and advance the epoch. Reads no tenant.
+
+        For a gateway that does not hold the lease, at the interval of the seals. Call `check` first.
+        """
+        async with self._stops_an_untrusted_client():
+            seal = await self._chain.last_seal()
+            if (seal.id if seal else SealId()) == self._seen:
+                return
+            if self._seen.n:
+                await verify_epoch(self._client.call, Epoch(self._ledger, self._seen), self._master_key)
+            if seal is not None:
+                self._of_this_ledger(seal)
+                await self._advance(seal.id)
 
     async def verify_connection(self, call: Call) -> None:
         """Reject a server that does not continue from the last seal that this process saw.
@@ -104,11 +155,11 @@ class Sealer:
         `call` sends a command to that server. Use this for every new connection: it may lead to another server, or to
         the same server with an older file.
         """
-        if self._head is None or self._head.seal is None:
+        if not self._seen.n:
             return
         try:
             with _unreadable_is_untrusted():
-                await verify_epoch(call, Epoch(self._ledger, self._head.id), self._master_key)
+                await verify_epoch(call, Epoch(self._ledger, self._seen), self._master_key)
         except LedgerNotTrusted as error:
             self._client.stop(error.detail)
             raise
@@ -121,11 +172,13 @@ class Sealer:
         another ledger, or if the older state is inconsistent.
         """
         with _unreadable_is_untrusted():
-            epoch = self._file.read()
-            if epoch is None:
+            epochs = await self._epochs()
+            if not epochs:
                 raise LedgerUnavailable(f"There is no epoch file {self._file.path}, so no restore needs acceptance.")
+            epoch = max(epochs, key=lambda one: one.seal.n)
             try:
-                await verify_epoch(self._client.call, epoch, self._master_key)
+                for one in epochs:
+                    await verify_epoch(self._client.call, one, self._master_key, self._continues)
             except LedgerNotTrusted:
                 pass
             else:
@@ -134,14 +187,32 @@ class Sealer:
             if self._ledger != epoch.ledger:
                 raise LedgerUnavailable("The epoch file belongs to another ledger. Set EPOCH_FILE to the right one.")
             head = await self._chain.head()
-            self._of_this_ledger(head)
-            segments = await self._unsealed(head, every=True)
+            self._of_this_ledger(head.seal)
+            segments = await self._unsealed.segments(head, every=True)
             number = max(epoch.seal.n, head.id.n) + 1
             sealed = await self._append(head, segments, n=number, restored=epoch.seal)
         if sealed is None:
             raise LedgerUnavailable("A gateway seals this ledger at the same time. Stop the gateway first.")
         await self._remember(sealed)
+        await self.store_epoch()
         return number
+
+    async def store_epoch(self) -> None:
+        """Write the last seal that this process has seen to the shared store, unless it is there.
+
+        Raises StoreUnavailable. The epoch file is written with each seal; this is for longer intervals.
+        """
+        seen = self._seen
+        if self._store is not None and seen.n > self._stored.n:
+            await self._store.write(Epoch(self._ledger, seen))
+            self._stored = seen
+
+    async def _epochs(self) -> list[Epoch]:
+        """Return the epochs of the file and of the store."""
+        stored = await self._store.read() if self._store is not None else None
+        if stored is not None:
+            self._stored = stored.seal
+        return [epoch for epoch in (self._file.read(), stored) if epoch is not None]
 
     async def _current_head(self) -> ChainHead:
         """Return the current end of the chain, after verifying that it continues from the last known end."""
@@ -149,17 +220,24 @@ class Sealer:
             raise RuntimeError("check the ledger before sealing it")
         head = await self._chain.head(self._head)
         if head is not self._head:
-            if self._head.seal is not None:
-                await verify_epoch(self._client.call, Epoch(self._ledger, self._head.id), self._master_key)
-            self._of_this_ledger(head)
+            if self._seen.n:
+                await verify_epoch(self._client.call, Epoch(self._ledger, self._seen), self._master_key)
+            self._of_this_ledger(head.seal)
         return head
 
-    def _of_this_ledger(self, head: ChainHead) -> None:
-        if head.seal is not None and head.seal.ledger != self._ledger:
+    def _of_this_ledger(self, seal: Seal | None) -> None:
+        if seal is not None and seal.ledger != self._ledger:
             raise LedgerNotTrusted("The seals in Redis are those of another ledger.")
 
     async def _append(
-        self, head: ChainHead, segments: tuple[Segment, ...], *, n: int | None = None, restored: SealId | None = None
+        self,
+        head: ChainHead,
+        segments: tuple[Segment, ...],
+        *,
+        n: int | None = None,
+        restored: SealId | None = None,
+        fence: str | None = None,
+        archived: Archived | None = None,
     ) -> ChainHead | None:
         at_ms = await self._client.now_ms()
         return await self._chain.append(
@@ -170,94 +248,36 @@ class Sealer:
             admin=await self._admin_log.end(),
             n=n,
             restored=restored,
+            fence=fence,
+            archived=archived,
         )
 
     async def _remember(self, head: ChainHead) -> None:
-        """Write the epoch after Redis has the seal. A crash between the two writes then blocks nothing."""
-        if head.seal is not None and (head is not self._head or self._file.read() is None):
-            await asyncio.to_thread(self._file.write, Epoch(self._ledger, head.id))
+        if head is not self._head or head.id != self._seen or self._file.read() is None:
+            await self._advance(head.id)
         self._head = head
 
-    async def _unsealed(self, head: ChainHead, *, every: bool = False) -> tuple[Segment, ...]:
-        """Return what each tenant wrote since its last seal, verified. `every` also verifies unchanged accounts."""
-        listed = {name.decode() for name in await self._client.call("SMEMBERS", names.TENANTS_KEY)}
-        for tenant in head.tenants.keys() - listed:
-            raise LedgerNotTrusted(f"The tenant {tenant} was sealed and is no longer listed; {_AUDIT}.")
-        tenants = sorted(listed)
-        seals: dict[int, Seal] = {head.seal.id.n: head.seal} if head.seal else {}
-        segments = []
-        for start in range(0, len(tenants), TENANT_BATCH):
-            batch = tenants[start : start + TENANT_BATCH]
-            numbers = await self._client.call_many([("HGET", names.tenant_key(tenant), "seq") for tenant in batch])
-            for tenant, number in zip(batch, numbers, strict=True):
-                sealed = head.tenants.get(tenant)
-                if number is None and sealed is None:
-                    continue  # the name of an interrupted `open_tenant`
-                seq = int(number or 0)
-                if sealed is not None and seq < sealed.last:
-                    raise LedgerNotTrusted(
-                        f"The tenant {tenant} is at entry {seq} and was sealed up to {sealed.last}; {_AUDIT}."
-                    )
-                if every or sealed is None or seq > sealed.last:
-                    segment = await self._segment(tenant, sealed, seals)
-                    segments += [segment] if segment.last >= segment.first else []
-        return tuple(segments)
+    async def _advance(self, seal: SealId) -> None:
+        """Write the epoch after Redis has the seal. A crash between the two writes then blocks nothing."""
+        if seal.n:
+            await asyncio.to_thread(self._file.write, Epoch(self._ledger, seal))
+        self._seen = seal
 
-    async def _segment(self, tenant: str, sealed: Head | None, seals: dict[int, Seal]) -> Segment:
-        """Return the entries since the last seal, after verifying that they explain the accounts."""
+    @asynccontextmanager
+    async def _stops_an_untrusted_client(self, lease: DutyLease | None = None) -> AsyncIterator[None]:
         try:
-            page = await own_accounts(self._client, tenant)
-        except UnknownTenant:
-            raise LedgerNotTrusted(f"The record of the tenant {tenant} is missing; {_AUDIT}.") from None
-        if page.faults:
-            raise LedgerNotTrusted(f"Of the tenant {tenant}, {page.faults[0]}; {_AUDIT}.")
-        before = await self._last_segment(tenant, sealed, seals) if sealed else None
-        if before is None:
-            replay = JournalReplay(tenant, own_accounts_only=True)
-        else:
-            replay = JournalReplay.since(tenant, wire.account_states(tenant, before.accounts), seq=before.last)
-        first = replay.last_seq + 1
-        digest, end = JournalDigest(), JournalDigest()
-        async for batch in raw_entries(self._client, tenant, after=replay.last_seq, last=page.seq):
-            # In a thread, because an entry may have a thousand rows and the event loop serves requests.
-            unreadable = await asyncio.to_thread(_apply, replay, digest, batch)
-            if unreadable is not None:
-                raise LedgerNotTrusted(
-                    f"Entry {unreadable} of the tenant {tenant} was not written by the ledger; {_AUDIT}."
-                )
-            end = JournalDigest(batch[-1:])
-        replay.compare(page.states)
-        if not replay.report(last_seq=page.seq).ok:
-            since = f"since seal {sealed.n}" if sealed else "from its beginning"
-            raise LedgerNotTrusted(
-                f"The journal of the tenant {tenant} {since} does not explain its accounts; {_AUDIT}."
-            )
-        return Segment(tenant, first, page.seq, digest.hexdigest(), end.hexdigest(), page.rows)
-
-    async def _last_segment(self, tenant: str, sealed: Head, seals: dict[int, Seal]) -> Segment:
-        """Return the tenant's part of its last seal, after verifying that its last sealed entry is unchanged."""
-        if sealed.n not in seals:
-            seals[sealed.n] = await self._chain.seal(sealed.n)
-        segment = seals[sealed.n].segment(tenant)
-        if segment is None or segment.last != sealed.last:
-            raise LedgerNotTrusted(f"Seal {sealed.n} does not contain entry {sealed.last} of the tenant {tenant}.")
-        async for batch in raw_entries(self._client, tenant, after=segment.last - 1, last=segment.last):
-            if JournalDigest(batch).hexdigest() == segment.end:
-                return segment
-        raise LedgerNotTrusted(
-            f"Entry {segment.last} of the tenant {tenant} is not the one that seal {sealed.n} sealed; {_AUDIT}."
-        )
-
-
-def _apply(replay: JournalReplay, digest: JournalDigest, batch: Sequence[RawEntry]) -> int | None:
-    """Apply the entries. Returns the number of the first that cannot be read."""
-    digest.add(batch)
-    for raw in batch:
-        entry = readable_entry(replay.tenant, raw, subjects=False)
-        if entry is None:
-            return entry_number(raw)
-        replay.apply(entry)
-    return None
+            with _unreadable_is_untrusted():
+                yield
+        except LedgerNotTrusted as error:
+            if lease is not None:
+                with contextlib.suppress(LedgerError):
+                    await lease.release()
+            self._client.stop(error.detail)
+            raise
+        except LedgerUnavailable as error:
+            if self._client.is_stopped:  # a new connection has found it
+                raise LedgerNotTrusted(error.detail) from error
+            raise
 
 
 @contextmanager
@@ -266,4 +286,4 @@ def _unreadable_is_untrusted() -> Iterator[None]:
     try:
         yield
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, InvalidInput) as error:
-        raise LedgerNotTrusted(f"A record of the ledger cannot be read; {_AUDIT}.") from error
+        raise LedgerNotTrusted(f"A record of the ledger cannot be read; {AUDIT}.") from error

@@ -17,6 +17,7 @@ from typing import Any
 
 from core.errors import WorkerDied
 from gpu_workers.engine import metrics
+from gpu_workers.engine.batch_spans import trace_work
 from gpu_workers.engine.handler import HandlerFactory
 from gpu_workers.engine.local.messages import Batch, Done, Failed, Ready, Stage
 from gpu_workers.engine.local.worker_process import WorkerProcess
@@ -183,6 +184,7 @@ class WorkerPool:
             case Done(batch_id, results, seconds, _):
                 _, batch = slot.in_flight.pop(batch_id)
                 metrics.BATCH_SECONDS.labels(self.role).observe(seconds)
+                trace_work(batch, seconds)
                 self.queue.measured(sum(pending.work for pending in batch), seconds)
                 for pending, result in zip(batch, results, strict=True):
                     pending.finish(result)

@@ -18,6 +18,7 @@ from typing import Any
 from grpc import aio
 
 from core.errors import GatewayError, TaskFailed, WorkerDied
+from gpu_workers.engine.batch_spans import trace_work
 from gpu_workers.engine.pending import PendingTask
 from gpu_workers.engine.portable import contents
 from gpu_workers.engine.remote.access import Access
@@ -176,6 +177,7 @@ class Lane:
             self._drop()
             _finish(batch, WorkerDied())
         else:
+            trace_work(batch, seconds)
             self._replica.on_batch(sum(pending.work for pending in batch), seconds)
             for pending, result in zip(batch, results, strict=True):
                 pending.finish(result)

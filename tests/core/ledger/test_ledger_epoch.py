@@ -12,11 +12,16 @@ import pytest
 from ledger_kit import MASTER_KEY, charge, limits
 
 from core.amounts import NANO, Amount
+from core.blobs.local import LocalBlobs
 from core.errors import LedgerNotTrusted, LedgerUnavailable
 from core.ledger.client import LedgerClient, connect
 from core.ledger.embedded import EmbeddedRedis
 from core.ledger.hash_chain.audit import audit_ledger
+from core.ledger.hash_chain.chain import SealId
+from core.ledger.hash_chain.epoch import Epoch
+from core.ledger.hash_chain.epoch_store import KEPT, EpochStore
 from core.ledger.hash_chain.sealer import Sealer
+from core.ledger.keys import MasterKey
 from core.ledger.ledger import Ledger
 
 
@@ -41,17 +46,21 @@ class Place:
         shutil.copytree(self._folder / name, self.data / "redis", dirs_exist_ok=True)
 
     @asynccontextmanager
-    async def running(self, *, epoch_file: Path | None = None, start: bool = True):
+    async def running(self, *, epoch_file: Path | None = None, start: bool = True, shared: EpochStore | None = None):
         """A server, and what a gateway does with it at its start."""
         server = EmbeddedRedis(self.data)
         await server.start()
         client = LedgerClient(connect(socket_path=server.socket))
-        ledger, sealer = Ledger(client, MASTER_KEY), Sealer(client, MASTER_KEY, epoch_file or self.epoch_file)
+        ledger, sealer = (
+            Ledger(client, MASTER_KEY),
+            Sealer(client, MASTER_KEY, epoch_file or self.epoch_file, epoch_store=shared),
+        )
         try:
             await ledger.check()
             if start:
                 await sealer.check()
                 await sealer.seal(always=True)
+                await sealer.store_epoch()
             yield Running(server, client, ledger, sealer)
         finally:
             await client.close()
@@ -320,3 +329,71 @@ def test_a_restarted_server_on_the_same_file_is_no_alarm(go, place):
             assert await running.spent() == Amount(4 * NANO)
 
     go(scenario())
+
+
+@pytest.fixture
+def blobs(tmp_path) -> LocalBlobs:
+    return LocalBlobs(tmp_path / "bucket")
+
+
+@pytest.fixture
+def shared(blobs) -> EpochStore:
+    return EpochStore(blobs, MASTER_KEY)
+
+
+def test_a_gateway_without_an_epoch_file_notices_an_older_redis_by_the_store(go, place, shared):
+    async def pod(number: int, releases: int) -> None:
+        async with place.running(epoch_file=place.epoch_file.with_name(f"pod-{number}"), shared=shared) as running:
+            await running.release(releases)
+            await running.sealer.seal()
+            await running.sealer.store_epoch()
+
+    go(pod(1, 2))
+    place.back_up("old")
+    go(pod(2, 3))
+    assert go(shared.read()).seal.n == 4
+    place.restore("old")
+    with pytest.raises(LedgerNotTrusted, match="older state"):
+        go(pod(3, 0))
+    shutil.rmtree(place.data / "redis")
+    with pytest.raises(LedgerNotTrusted, match="holds no ledger"):
+        go(pod(4, 0))
+
+    async def accept() -> int | None:
+        async with place.running(epoch_file=place.epoch_file.with_name("pod-5"), start=False, shared=shared) as running:
+            return await running.sealer.accept_restore()
+
+    place.restore("old")
+    assert go(accept()) == 5
+    assert go(shared.read()).seal.n == 5
+    go(pod(6, 1))
+
+
+def test_only_genuine_epochs_count_and_old_ones_are_deleted(go, blobs, shared):
+    assert go(shared.read()) is None
+    for n in range(1, KEPT + 5):
+        go(shared.write(Epoch("ledger", SealId(n, f"{n:064x}"))))
+        go(EpochStore(blobs, MASTER_KEY).write(Epoch("ledger", SealId(n, f"{n:064x}"))))  # another gateway
+    assert go(shared.read()) == Epoch("ledger", SealId(KEPT + 4, f"{KEPT + 4:064x}"))
+
+    async def keys() -> list[str]:
+        return [key async for key, _ in blobs.list("epoch")]
+
+    newest = go(keys())[-1]
+    assert len(go(keys())) == KEPT
+    content = go(blobs.get(newest))
+    for forged in (
+        content.replace(b'"ledger":"ledger"', b'"ledger":"other"'),
+        content.replace(f"{KEPT + 4:064x}".encode(), b"f" * 64),
+        b"{}",
+        b"no JSON",
+    ):
+        go(blobs.put(newest, forged))
+        with pytest.raises(LedgerNotTrusted):
+            go(shared.read())
+    go(blobs.put(newest, content))
+    go(blobs.put("epoch/0000000000009999", content))  # under another number
+    with pytest.raises(LedgerNotTrusted, match="genuine"):
+        go(shared.read())
+    with pytest.raises(LedgerNotTrusted):
+        go(EpochStore(blobs, MasterKey(bytes(32))).read())

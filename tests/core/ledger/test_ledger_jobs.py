@@ -173,6 +173,17 @@ def test_another_gateways_job_is_not_taken(go, store, client):
     assert [found.job_id for found in go(store.unfinished_of_gateway())] == [job.job_id]
 
 
+def test_a_search_reads_owners_of_jobs_and_once_all_tenants(go, store, client, admin):
+    go(Ledger(client, MASTER_KEY).open_tenant("acme", limits=limits(1)))
+    go(Ledger(client, MASTER_KEY).open_tenant("idle", limits=limits(1)))
+    job = create(go, store)
+    assert go(client.call("SMEMBERS", "{jobs}:owners")) == {b"acme"}
+    go(admin.call("DEL", "{jobs}:owners"))  # as a version without the list leaves it
+    started = JobStore(client, gateway=job.gateway)
+    assert [found.job_id for found in go(started.unfinished_of_gateway())] == [job.job_id]
+    assert go(client.call("SMEMBERS", "{jobs}:owners")) == {b"acme"}
+
+
 def test_the_same_key_finds_the_same_job(go, store):
     job_id = secrets.token_hex(16)
     job = create(go, store, job_id=job_id)

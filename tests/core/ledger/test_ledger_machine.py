@@ -12,6 +12,7 @@ from ledger_kit import MASTER_KEY, charge, claim, limits
 
 from core.amounts import NANO, Amount, cost_nano
 from core.errors import BudgetExhausted, HoldNotOpen, IdempotencyConflict, LedgerError, ReleaseGone, ReleaseInFlight
+from core.ledger.activity import TenantActivity
 from core.ledger.hash_chain.audit import audit_tenant
 from core.ledger.ledger import Ledger
 from core.ledger.records import Replay
@@ -37,6 +38,7 @@ def machine(go, client):
             super().__init__()
             self.now = 1_000_000
             self.ledger = Ledger(client, MASTER_KEY, hold_ttl_ms=100, clock=lambda: self.now)
+            self.activity = TenantActivity(client)
             self.tenant = f"machine-{next(_names)}"
             go(self.ledger.open_tenant(self.tenant, limits=limits(QUOTA), subject_limits=limits(SUBJECT_LIMIT)))
             self.model = {}  # release id -> [state, subject, cost, key, deadline]
@@ -107,7 +109,8 @@ def machine(go, client):
         def sweep(self, passed_ms):
             self.now += passed_ms
             overdue = [r for r in self.model.values() if r[0] == "held" and r[4] <= self.now]
-            assert go(self.ledger._expire_overdue_of(self.tenant)) == len(overdue)
+            position = go(self.activity.positions())[self.tenant]
+            assert go(self.ledger.expire_overdue({self.tenant: position})) == len(overdue)
             for release in overdue:
                 release[0] = "spent"
 

@@ -34,7 +34,7 @@ PEERS = {"networkPolicy": {"clients": [{"podSelector": {}}], "operators": [{"nam
 SWITCHES: dict[str, Values] = {
     "external-redis": EXTERNAL,
     "object-store": STORE,
-    "workers": {"workers": {"enabled": True, "nodes": {"gpus": 1}}},
+    "workers": {"workers": {"enabled": True, "plain": True, "nodes": {"gpus": 1}}},
     "gpus": {"gateway": {"gpus": 2, "runtimeClassName": "nvidia"}},
     "no-policies": {"networkPolicy": {"enabled": False}},
     "peers": PEERS,
@@ -71,17 +71,27 @@ EVERYTHING = merged(
             "podLabels": {"team": "privacy"},
             "podAnnotations": {"note": "text"},
         },
-        "redis": {"adminPasswordKey": "admin", "priorityClassName": "high", "podAnnotations": {"note": "text"}},
+        "redis": {
+            "adminPasswordKey": "admin",
+            "archiverPasswordKey": "archiver",
+            "priorityClassName": "high",
+            "podAnnotations": {"note": "text"},
+        },
         "service": {"type": "LoadBalancer", "annotations": {"note": "text"}},
         "serviceAccount": {"annotations": {"role": "store"}},
         "ingress": {"enabled": True, "host": "gateway.example.com", "className": "nginx", "tlsSecret": "certificate"},
         "autoscaling": {"enabled": True},
-        "workers": {"enabled": True, "nodes": {"nodeSelector": {"gpu": "yes"}}},
+        "workers": {
+            "enabled": True,
+            "tls": {"gatewaySecret": "gateway-tls", "workerSecret": "worker-tls"},
+            "settings": {"TAGGER": "off"},
+            "nodes": {"nodeSelector": {"gpu": "yes"}},
+        },
         "networkPolicy": {"egress": dict.fromkeys(("upstreams", "webhooks", "mail", "traces"), ANYWHERE)},
     },
 )
 # settings of parts that are not merged yet
-LATER = {"store_url", "store_options", "engine", "workers_directory", "workers_token"}
+LATER = {"workers_directory", "archive_redis_url"}
 VALUES = {"default": {}, "everything": EVERYTHING} | {name: helm_kit.example(name) for name in EXAMPLES}
 
 
@@ -159,9 +169,11 @@ def test_the_gateway_has_every_variable_as_a_setting_and_reads_its_value(
     own = {name.removeprefix(prefix).lower() for name in variables if name.startswith(prefix)}
     assert own - LATER <= set(Settings.model_fields)
     secrets = {"MASTER_KEY": "0" * 64, "ADMIN_KEY": "a" * 40, "INFILL_API_KEY": "key", "REDIS_URL": "redis://r:6379/0"}
-    secrets |= {"STORE_OPTIONS": "{}"}
+    secrets |= {"STORE_OPTIONS": "{}", "WORKERS_TOKEN": "a" * 32}
     for name, value in variables.items():
         monkeypatch.setenv(name, value or secrets.get(name.removeprefix(prefix), "key"))
+    if "workers_directory" not in Settings.model_fields:
+        monkeypatch.delenv("PRIVACY_GATEWAY_ENGINE", raising=False)
     settings = Settings()
     assert (settings.port, settings.admin_port, str(settings.data_dir)) == (8000, 9464, "/data/gateway")
 

@@ -79,7 +79,8 @@ def test_no_manifest_is_a_secret_and_no_value_of_one_is_written(manifests: list[
     assert of_kind(manifests, "Secret") == []
     for name, container in containers(manifests):
         for variable in container["env"]:
-            if variable["name"].endswith(("_KEY", "_PASSWORD", "_TOKEN", "_SECRET")):
+            is_file = variable["name"].endswith("_TLS_KEY")
+            if variable["name"].endswith(("_KEY", "_PASSWORD", "_TOKEN", "_SECRET")) and not is_file:
                 assert set(variable["valueFrom"]) == {"secretKeyRef"}, name
 
 

@@ -96,6 +96,9 @@ WRONG: dict[str, Values] = {
     "external redis that is denied": {"redis": {"mode": "external", "external": {"secret": "ledger"}}},
     "store that is denied": {"storage": {"objectStore": {"url": "s3://bucket"}}},
     "ingress without a host": {"ingress": {"enabled": True}},
+    "workers without encryption": {"workers": {"enabled": True}},
+    "workers with half of the certificates": {"workers": {"enabled": True, "tls": {"gatewaySecret": "a"}}},
+    "setting of a worker": {"workers": {"settings": {"ENCODER_PTAH": "/models"}}},
     "ports backwards": {"workers": {"ports": {"first": 9700}}},
     "nodes backwards": {"workers": {"nodes": {"replicas": 3}}},
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
@@ -44,21 +45,29 @@ def test_too_many_wrong_keys_get_429_and_a_valid_key_still_passes(guarded: Gatew
     }
 
 
+def failed(limit: FailureLimit, address: str) -> int | None:
+    return asyncio.run(limit.failed(address))
+
+
 def test_each_address_has_its_own_limit_which_refills() -> None:
     now = 0.0
     limit = FailureLimit(2, clock=lambda: now)
-    assert [limit.failed("192.0.2.1") for _ in range(3)] == [None, None, 30]
-    assert limit.failed("192.0.2.2") is None
-    assert [limit.failed(f"2001:db8::{host}") for host in range(3)] == [None, None, 30], "one network"
-    assert limit.failed("2001:db8:0:1::1") is None
+    assert [failed(limit, "192.0.2.1") for _ in range(3)] == [None, None, 30]
+    assert failed(limit, "192.0.2.2") is None
+    assert [failed(limit, f"2001:db8::{host}") for host in range(3)] == [None, None, 30], "one network"
+    assert failed(limit, "2001:db8:0:1::1") is None
     now = 30.0
-    assert [limit.failed("192.0.2.1") for _ in range(2)] == [None, 30]
-    assert [FailureLimit(0).failed("192.0.2.1") for _ in range(100)] == [None] * 100
+    assert [failed(limit, "192.0.2.1") for _ in range(2)] == [None, 30]
+    assert [failed(FailureLimit(0), "192.0.2.1") for _ in range(100)] == [None] * 100
 
 
 def test_the_table_of_addresses_is_bounded() -> None:
     limit = FailureLimit(1, clock=lambda: 0.0)
-    for number in range(ADDRESSES_MAX + 100):
-        limit.failed(f"10.{number >> 16}.{(number >> 8) & 255}.{number & 255}")
+
+    async def all_fail() -> None:
+        for number in range(ADDRESSES_MAX + 100):
+            await limit.failed(f"10.{number >> 16}.{(number >> 8) & 255}.{number & 255}")
+
+    asyncio.run(all_fail())
     assert len(limit._left) == ADDRESSES_MAX
-    assert limit.failed("10.0.0.0") is None, "the oldest entry was dropped"
+    assert failed(limit, "10.0.0.0") is None, "the oldest entry was dropped"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from gateway_kit import LEAN
 from inprocess_kit import Gateway
+from redis_kit import EmbeddedServer
 from starlette.exceptions import HTTPException
 
 from service.http.rate_limit import RateLimit
@@ -35,19 +38,50 @@ def test_a_request_above_the_rate_is_refused_and_costs_nothing(limited: Gateway)
     assert other.embed().status_code == 200
 
 
+def take(limit: RateLimit, tenant: str) -> dict[str, str]:
+    return asyncio.run(limit.take(tenant))
+
+
 def test_the_rate_refills_and_is_never_above_its_limit() -> None:
     now = 0.0
     limit = RateLimit(2, clock=lambda: now)
     for _ in range(2):
-        limit.take("acme")
+        take(limit, "acme")
     with pytest.raises(HTTPException) as refused:
-        limit.take("acme")
+        take(limit, "acme")
     assert (refused.value.status_code, (refused.value.headers or {})["Retry-After"]) == (429, "30")
 
     now = 30.0
-    limit.take("acme")
+    take(limit, "acme")
     now = 3600.0
     for _ in range(2):
-        limit.take("acme")
+        take(limit, "acme")
     with pytest.raises(HTTPException):
-        limit.take("acme")
+        take(limit, "acme")
+
+
+def test_gateways_on_one_ledger_share_the_rate(tmp_path: Path) -> None:
+    folder = tmp_path / "redis"
+    folder.mkdir()
+    server = EmbeddedServer(folder)
+    server.start()
+    settings = LEAN | {
+        "REDIS_URL": server.url,
+        "PRIVACY_GATEWAY_MASTER_KEY": "33" * 32,
+        "PRIVACY_GATEWAY_RATE_LIMIT_PER_MINUTE": "6",
+    }
+    gateways = []
+    try:
+        for name in ("one", "two"):
+            gateways.append(Gateway(tmp_path / name, settings))
+        tenant = gateways[0].tenant()
+        callers = [tenant, gateways[1].reconnected(tenant)]
+        statuses = [callers[number % 2].http.get("/budget").status_code for number in range(20)]
+    finally:
+        for gateway in gateways:
+            gateway.stop()
+        server.stop()
+    # the limit, what is refilled meanwhile, and the credit of the second gateway
+    assert 6 <= statuses.count(200) < 20
+    assert statuses[-1] == 429
+    assert statuses.count(200) + statuses.count(429) == 20

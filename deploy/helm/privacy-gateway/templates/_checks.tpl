@@ -19,6 +19,12 @@
 {{- if and $values.ingress.enabled (not $values.ingress.host) -}}
 {{- fail "ingress.enabled needs ingress.host" -}}
 {{- end -}}
+{{- if $values.workers.enabled -}}
+{{- $tls := and $values.workers.tls.gatewaySecret $values.workers.tls.workerSecret -}}
+{{- if not (or $tls $values.workers.plain) -}}
+{{- fail "workers.enabled needs workers.tls.gatewaySecret and workers.tls.workerSecret, or workers.plain for text without encryption" -}}
+{{- end -}}
+{{- end -}}
 {{- if gt (int $values.workers.ports.first) (int $values.workers.ports.last) -}}
 {{- fail "workers.ports.first is above workers.ports.last" -}}
 {{- end -}}

@@ -44,6 +44,13 @@
     secretKeyRef: {name: {{ .Values.redis.secret }}, key: {{ .Values.redis.passwordKey }}}
 - name: PRIVACY_GATEWAY_REDIS_URL
   value: redis://gateway:$(REDIS_PASSWORD)@{{ include "gateway.redisHost" . }}:6379/0
+{{- with .Values.redis.archiverPasswordKey }}
+- name: REDIS_ARCHIVER_PASSWORD
+  valueFrom:
+    secretKeyRef: {name: {{ $.Values.redis.secret }}, key: {{ . }}}
+- name: PRIVACY_GATEWAY_ARCHIVE_REDIS_URL
+  value: redis://archiver:$(REDIS_ARCHIVER_PASSWORD)@{{ include "gateway.redisHost" $ }}:6379/0
+{{- end }}
 {{- end }}
 {{- with .Values.storage.objectStore.url }}
 - name: PRIVACY_GATEWAY_STORE_URL

@@ -9,7 +9,7 @@ spec:
   securityContext:
     {{- include "gateway.podSecurity" 10001 | nindent 4 }}
   # Batches that run are finished.
-  terminationGracePeriodSeconds: {{ $values.drainSeconds }}
+  terminationGracePeriodSeconds: {{ add (int $values.drainSeconds) 20 }}
   {{- with .root.Values.image.pullSecrets }}
   imagePullSecrets:
     {{- range . }}
@@ -63,9 +63,16 @@ spec:
       volumeMounts:
         - {name: tmp, mountPath: /tmp}
         - {name: shared-memory, mountPath: /dev/shm}
+        {{- if $values.tls.workerSecret }}
+        - {name: workers-tls, mountPath: {{ include "workers.tlsFolder" . }}, readOnly: true}
+        {{- end }}
   volumes:
     - name: tmp
       emptyDir: {medium: Memory, sizeLimit: {{ $values.sessionSize }}}
     - name: shared-memory
       emptyDir: {medium: Memory, sizeLimit: {{ $values.sharedMemorySize }}}
+    {{- with $values.tls.workerSecret }}
+    - name: workers-tls
+      secret: {secretName: {{ . }}, defaultMode: 0440}
+    {{- end }}
 {{- end -}}

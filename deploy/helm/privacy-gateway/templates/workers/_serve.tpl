@@ -9,28 +9,49 @@
 http://{{ include "workers.fullname" . }}-serve-svc:8000
 {{- end -}}
 
+{{/* The folder of a Secret with certificates, in gateways and in workers. */}}
+{{- define "workers.tlsFolder" -}}
+/etc/privacy-gateway-workers
+{{- end -}}
+
+{{/* Of both sides. Takes {workers, tlsSecret}. */}}
+{{- define "workers.access" -}}
+- name: PRIVACY_GATEWAY_WORKERS_TOKEN
+  valueFrom:
+    secretKeyRef: {name: {{ .workers.secret }}, key: {{ .workers.tokenKey }}}
+{{- if .tlsSecret }}
+- {name: PRIVACY_GATEWAY_WORKERS_TLS_CA, value: {{ include "workers.tlsFolder" . }}/ca.crt}
+- {name: PRIVACY_GATEWAY_WORKERS_TLS_CERTIFICATE, value: {{ include "workers.tlsFolder" . }}/tls.crt}
+- {name: PRIVACY_GATEWAY_WORKERS_TLS_KEY, value: {{ include "workers.tlsFolder" . }}/tls.key}
+{{- else }}
+- {name: PRIVACY_GATEWAY_WORKERS_PLAIN, value: "true"}
+{{- end }}
+{{- end -}}
+
 {{- define "workers.gatewayEnvironment" -}}
 - name: PRIVACY_GATEWAY_ENGINE
   value: ray
 - name: PRIVACY_GATEWAY_WORKERS_DIRECTORY
   value: {{ include "workers.directory" . | quote }}
-- name: PRIVACY_GATEWAY_WORKERS_TOKEN
-  valueFrom:
-    secretKeyRef: {name: {{ .Values.workers.secret }}, key: {{ .Values.workers.tokenKey }}}
-- {name: PRIVACY_GATEWAY_WORKERS_PLAIN, value: "true"}  # the network policies bound who reaches workers and directory
+{{ include "workers.access" (dict "workers" .Values.workers "tlsSecret" .Values.workers.tls.gatewaySecret) }}
 {{- end -}}
 
 {{- define "workers.environment" -}}
-- name: PRIVACY_GATEWAY_WORKERS_TOKEN
-  valueFrom:
-    secretKeyRef: {name: {{ .Values.workers.secret }}, key: {{ .Values.workers.tokenKey }}}
-- {name: PRIVACY_GATEWAY_WORKERS_PLAIN, value: "true"}  # the network policies bound who reaches workers and directory
-- {name: HOME, value: /tmp}  # the root file system is read-only
+{{ include "workers.access" (dict "workers" .Values.workers "tlsSecret" .Values.workers.tls.workerSecret) }}
+# The root file system is read-only.
+- {name: PRIVACY_GATEWAY_DATA_DIR, value: /tmp/gateway}
+- {name: HOME, value: /tmp}
 - {name: RAY_USAGE_STATS_ENABLED, value: "0"}
 - {name: RAY_ENABLE_AUTO_CONNECT, value: "0"}
+{{- range $name, $value := .Values.workers.settings }}
+- name: PRIVACY_GATEWAY_{{ $name }}
+  value: {{ include "gateway.settingValue" $value | quote }}
+{{- end }}
 {{- end -}}
 
 {{- define "workers.application" -}}
+proxy_location: EveryNode
+http_options: {host: 0.0.0.0, port: 8000}
 applications:
   - name: privacy-gateway
     import_path: service.ray_serve.application:build
@@ -38,6 +59,7 @@ applications:
     args:
       port_first: {{ .Values.workers.ports.first }}
       port_last: {{ .Values.workers.ports.last }}
+      drain_s: {{ .Values.workers.drainSeconds }}
       roles:
         {{- range $role, $size := .Values.workers.roles }}
         {{ $role }}: {replicas: {{ $size.replicas }}, cpus: {{ $size.cpus }}, gpus: {{ $size.gpus }}}

@@ -1,0 +1,161 @@
+"""A blob store of an object store: S3 and compatible servers, Google Cloud Storage, Azure, or memory for tests.
+
+Guarantee: as `core.blobs.store` states, where the object store keeps its own: writes are durable when acknowledged, and
+conditional writes (`If-None-Match: *`) are honoured. `check` finds a server that ignores the condition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import obstore
+from obstore import exceptions, store
+
+from core.blob_errors import BlobExists, BlobMissing, StoreUnavailable
+from core.blobs.files import write_chunks
+from core.blobs.options import StoreOptions
+from core.blobs.store import CHUNK_BYTES, CREATE_BYTES_MAX, BlobStore, check_key
+
+_PART_BYTES = 8 * 1024 * 1024
+_PARTS_AT_ONCE = 4
+_LIST_BATCH = 1000
+_DELETE_BATCH = 1000
+_REASONS = {
+    exceptions.PermissionDeniedError: "permission-denied",
+    exceptions.UnauthenticatedError: "unauthenticated",
+    exceptions.NotSupportedError: "not-supported",
+}
+
+
+class RemoteBlobs(BlobStore):
+    """Blobs of an `obstore` store."""
+
+    def __init__(self, objects: Any) -> None:
+        self._objects = objects
+
+    @classmethod
+    def of_url(cls, url: str, options: StoreOptions) -> RemoteBlobs:
+        """Raises ValueError, without the address, for an address or options that cannot be used."""
+        if url == "memory://":
+            return cls(store.MemoryStore())
+        client: dict[str, Any] = {
+            "timeout": timedelta(seconds=options.timeout_s),
+            "connect_timeout": timedelta(seconds=options.connect_timeout_s),
+            "allow_http": options.plain_http,
+        }
+        if options.ca_file is not None:
+            client["root_certificate"] = options.ca_file.read_bytes()
+        retries = {
+            "max_retries": options.retries_max,
+            "retry_timeout": timedelta(seconds=options.timeout_s),
+            "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=2), "base": 2},
+        }
+        try:
+            found = store.from_url(url, config=dict(options.config), client_options=client, retry_config=retries)  # type: ignore[call-overload]
+        except (exceptions.BaseError, ValueError):
+            raise ValueError("the address or the options of the blob store cannot be used") from None
+        return cls(found)
+
+    async def put(self, key: str, data: bytes | AsyncIterator[bytes], *, create_only: bool = False) -> None:
+        check_key(key)
+        body = data if isinstance(data, bytes) or not create_only else await _whole(data)
+        await self._put(key, body, create_only)
+
+    async def put_file(self, key: str, path: Path, *, create_only: bool = False) -> None:
+        if create_only and (await asyncio.to_thread(path.stat)).st_size > CREATE_BYTES_MAX:
+            raise ValueError("too many bytes for `create_only`")
+        await self._put(check_key(key), path, create_only)
+
+    async def _put(self, key: str, body: Any, create_only: bool) -> None:
+        with _failures():
+            await obstore.put_async(
+                self._objects,
+                key,
+                body,
+                mode="create" if create_only else "overwrite",
+                chunk_size=_PART_BYTES,
+                max_concurrency=_PARTS_AT_ONCE,
+            )
+
+    async def get(self, key: str) -> bytes:
+        return b"".join([chunk async for chunk in self.read(key)])
+
+    async def read(self, key: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+        check_key(key)
+        with _failures():
+            head = await obstore.head_async(self._objects, key)
+        last = head["size"] if end is None else min(end, head["size"])
+        for first in range(start, last, CHUNK_BYTES):  # a timeout limits one chunk, not the whole blob
+            with _failures():
+                options: Any = {"range": (first, min(last, first + CHUNK_BYTES)), "if_match": head["e_tag"]}
+                result = await obstore.get_async(self._objects, key, options=options)
+                chunk = bytes(await result.bytes_async())
+            yield chunk
+
+    async def fetch_file(self, key: str, path: Path) -> None:
+        await write_chunks(self.read(key), path)
+
+    async def head(self, key: str) -> int:
+        check_key(key)
+        with _failures():
+            return int((await obstore.head_async(self._objects, key))["size"])
+
+    async def list(self, prefix: str, *, after: str | None = None) -> AsyncIterator[tuple[str, int]]:
+        if prefix:
+            check_key(prefix)
+        with _failures():
+            stream = obstore.list(self._objects, prefix or None, offset=after, chunk_size=_LIST_BATCH)
+        batches = aiter(stream)
+        while True:
+            with _failures():
+                batch = await anext(batches, None)
+            if batch is None:
+                return
+            for each in batch:
+                yield each["path"], int(each["size"])
+
+    async def delete(self, keys: Iterable[str]) -> None:
+        named = [check_key(key) for key in keys]
+        for first in range(0, len(named), _DELETE_BATCH):
+            batch = named[first : first + _DELETE_BATCH]
+            try:
+                with _failures():
+                    await obstore.delete_async(self._objects, batch)
+            except BlobMissing:  # some stores refuse a missing one, and may have left the others
+                for key in batch:
+                    try:
+                        with _failures():
+                            await obstore.delete_async(self._objects, key)
+                    except BlobMissing:
+                        continue
+
+
+async def _whole(data: AsyncIterator[bytes]) -> bytes:
+    body = bytearray()
+    async for chunk in data:
+        body += chunk
+        if len(body) > CREATE_BYTES_MAX:
+            raise ValueError("too many bytes for `create_only`")
+    return bytes(body)
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    """Raises the errors of the interface for those of `obstore`, which contain addresses, keys and answers."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise BlobMissing from None
+    except exceptions.AlreadyExistsError:
+        raise BlobExists from None
+    except exceptions.PreconditionError:
+        raise StoreUnavailable(reason="changed-meanwhile") from None
+    except exceptions.BaseError as error:
+        raise StoreUnavailable(reason=_REASONS.get(type(error), "unreachable")) from None
+    except (OSError, TimeoutError):
+        raise StoreUnavailable(reason="unreachable") from None

@@ -1,0 +1,100 @@
+"""The interface of blob stores: named byte sequences that every gateway finds.
+
+Guarantee of every implementation: a blob is visible whole or not at all. When `put` returns, its bytes survive a crash
+of the machine or of the store's server. With `create_only` exactly one of several writers of a key succeeds, and
+nothing is replaced. Keys are listed in the order of their characters. No key may name a folder of another key: `a` and
+`a/b` exclude each other.
+
+A store gives no secrecy: callers encrypt what is private before they store it. It also does not detect changed bytes:
+`core.blobs.content` does.
+
+Every method raises StoreUnavailable if the store cannot be used, after the timeouts and retries of its options.
+`put` and `put_file` raise StorageFull if a local disk is full.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from core.blob_errors import BlobExists, StoreUnavailable
+
+KEY_CHARS_MAX = 512
+CREATE_BYTES_MAX = 256 * 1024 * 1024  # object stores create in one request; its body is held in memory
+CHUNK_BYTES = 4 * 1024 * 1024
+PROBES = "probes"
+_SEGMENT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+
+
+def check_key(key: str) -> str:
+    """The key. Raises ValueError unless it is segments of letters, digits, `.`, `_` and `-`, separated by `/`.
+
+    No segment begins with a point, so that no key leaves a local folder or names a draft.
+    """
+    if len(key) > KEY_CHARS_MAX or not all(_SEGMENT.fullmatch(segment) for segment in key.split("/")):
+        raise ValueError("not a key of a blob")
+    return key
+
+
+class BlobStore(ABC):
+    """One store. Instances may be used by several tasks at once."""
+
+    @abstractmethod
+    async def put(self, key: str, data: bytes | AsyncIterator[bytes], *, create_only: bool = False) -> None:
+        """Store the bytes, and replace what was there unless `create_only`. Raises BlobExists, StorageFull.
+
+        With `create_only`, BlobExists may also mean that this call has stored the blob and that the store's answer was
+        lost: compare the bytes where it matters. Raises ValueError for more than CREATE_BYTES_MAX with `create_only`.
+        """
+
+    @abstractmethod
+    async def put_file(self, key: str, path: Path, *, create_only: bool = False) -> None:
+        """As `put`, from a file. A local store may link the file: it must not be changed in place afterwards."""
+
+    @abstractmethod
+    async def get(self, key: str) -> bytes:
+        """The whole blob. Raises BlobMissing."""
+
+    @abstractmethod
+    def read(self, key: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+        """Yield the bytes from `start` up to `end` (excluded, by default all) in chunks of at most CHUNK_BYTES.
+
+        The chunks are of one version of the blob, or the call fails: BlobMissing, StoreUnavailable.
+        """
+
+    @abstractmethod
+    async def fetch_file(self, key: str, path: Path) -> None:
+        """Write the blob to a new file at `path`, whole or not at all. A local store may link it: do not change the
+        file in place. Raises BlobMissing, StorageFull; FileExistsError if there is a file.
+        """
+
+    @abstractmethod
+    async def head(self, key: str) -> int:
+        """The number of bytes. Raises BlobMissing."""
+
+    @abstractmethod
+    def list(self, prefix: str, *, after: str | None = None) -> AsyncIterator[tuple[str, int]]:
+        """Yield key and size of every blob in the folder `prefix` (whole segments) and below it, in order of the keys.
+
+        `after`: only keys that come after this one.
+        """
+
+    @abstractmethod
+    async def delete(self, keys: Iterable[str]) -> None:
+        """Delete blobs; those that do not exist are no error."""
+
+    async def check(self) -> None:
+        """Write, create, read and delete a probe. Raises StoreUnavailable if the store does not keep its guarantees."""
+        key, data = f"{PROBES}/{secrets.token_hex(16)}", secrets.token_bytes(32)
+        await self.put(key, data, create_only=True)
+        try:
+            with suppress(BlobExists):
+                await self.put(key, b"replaced", create_only=True)
+            if await self.get(key) != data:
+                raise StoreUnavailable(reason="not-create-only")
+        finally:
+            await self.delete([key])

@@ -1,0 +1,217 @@
+"""Limits of load that gateways share: never more than the limit and its slack, and all of it through any gateway."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from ledger_kit import ReplyDropper
+
+from core.errors import LedgerUnavailable
+from core.ledger import names
+from core.ledger.client import LedgerClient, connect
+from core.ledger.shared_limit import HELD_S, SharedLimit
+
+KEY = names.shared_limit_key("acme", "requests")
+
+
+class Times:
+    """The clock of Redis and that of the gateways."""
+
+    def __init__(self) -> None:
+        self.s = 1_000.0
+
+    def __call__(self) -> float:
+        return self.s
+
+    def redis_ms(self) -> int:
+        return int(self.s * 1000)
+
+
+@pytest.fixture
+def times() -> Times:
+    return Times()
+
+
+@pytest.fixture
+def limit(client, times):
+    """One gateway's part of the limit of `acme`."""
+
+    def made(*, capacity: int, per_minute: int, credit: int = 1, by: LedgerClient = client) -> SharedLimit:
+        return SharedLimit(
+            by,
+            lambda name: names.shared_limit_key(name, "requests"),
+            capacity=capacity,
+            per_minute=per_minute,
+            credit=credit,
+            clock=times,
+            redis_clock=times.redis_ms,
+        )
+
+    return made
+
+
+async def admitted(limit: SharedLimit, times: int) -> int:
+    return sum([(await limit.take("acme")).admitted for _ in range(times)])
+
+
+async def settled(limit: SharedLimit) -> None:
+    """Until no request to Redis is on its way."""
+    while any(lease.asking is not None for lease in limit._leases.values()):
+        await asyncio.sleep(0)
+
+
+def runs(go, admin) -> int:
+    found = go(admin.call("INFO", "commandstats"))
+    return sum(int(found[name]["calls"]) for name in ("cmdstat_evalsha", "cmdstat_eval") if name in found)
+
+
+def test_one_gateway_gets_exactly_the_limit(go, ledger, limit, times):
+    one = limit(capacity=50, per_minute=50)
+    assert go(admitted(one, 80)) == 50
+    refused = go(one.take("acme"))
+    assert (refused.admitted, one.is_exceeded("acme")) == (False, True)
+    assert 0 < refused.wait_s < 1.3
+    times.s += 6  # five more
+    assert not one.is_exceeded("acme")
+    assert go(admitted(one, 20)) == 5
+    times.s += 3600
+    assert go(admitted(one, 80)) == 50  # and never more than the limit at once
+
+
+def test_what_is_left_is_shown(go, ledger, limit):
+    one = limit(capacity=3, per_minute=3)
+
+    async def taken():
+        shown = []
+        for _ in range(4):
+            shown.append(await one.take("acme"))
+            await settled(one)
+        return shown
+
+    found = go(taken())
+    assert [(one.admitted, int(one.left)) for one in found] == [(True, 2), (True, 1), (True, 0), (False, 0)]
+    assert found[3].wait_s == 20
+
+
+def test_several_gateways_get_the_limit_together(go, ledger, limit):
+    gateways = [limit(capacity=100, per_minute=100, credit=2) for _ in range(4)]
+
+    async def all_at_once() -> int:
+        return sum(await asyncio.gather(*(admitted(one, 60) for one in gateways)))
+
+    assert 100 <= go(all_at_once()) <= 100 + 4 * 2
+    assert go(all_at_once()) == 0
+
+
+def test_a_caller_that_changes_gateways_gets_all_of_it(go, ledger, limit, times):
+    one, two = limit(capacity=60, per_minute=60), limit(capacity=60, per_minute=60)
+    assert go(admitted(one, 20)) == 20
+    go(settled(one))
+    times.s += 1
+    go(one.return_unused())  # what the first leased and did not use
+    assert 40 <= go(admitted(two, 60)) <= 42
+
+
+def test_callers_share_requests_to_redis(go, ledger, limit, admin):
+    one = limit(capacity=10_000, per_minute=10_000)
+
+    async def together() -> int:
+        return sum(taken.admitted for taken in await asyncio.gather(*(one.take("acme") for _ in range(500))))
+
+    before = runs(go, admin)
+    assert go(together()) == 500
+    assert runs(go, admin) - before <= 4
+    before = runs(go, admin)
+    assert go(admitted(one, 1000)) == 1000
+    assert runs(go, admin) - before <= 20
+
+
+def test_a_tenant_that_goes_on_asking_beyond_the_limit_costs_redis_nothing(go, ledger, limit, admin):
+    one = limit(capacity=5, per_minute=5)
+    go(admitted(one, 10))
+    before = runs(go, admin)
+    assert go(admitted(one, 1000)) == 0
+    assert runs(go, admin) == before
+
+
+def test_the_first_request_after_a_pause_does_not_wait_for_redis(go, ledger, limit, admin, times):
+    one = limit(capacity=60, per_minute=60)
+    assert go(one.take("acme")).admitted
+    go(settled(one))
+    for _ in range(2):
+        times.s += 10
+        go(one.return_unused())
+    assert one._leases == {}  # it keeps nothing of an idle tenant
+    before = runs(go, admin)
+
+    async def first():
+        taken = await one.take("acme")
+        return taken, [lease.reported_at for lease in one._leases.values()]
+
+    taken, reported = go(first())
+    assert (taken.admitted, reported) == (True, [0.0])
+    go(settled(one))
+    assert runs(go, admin) == before + 1
+
+
+def test_a_pool_is_shared_and_its_places_come_back(go, ledger, limit, times):
+    one, two = limit(capacity=6, per_minute=0), limit(capacity=6, per_minute=0)
+    taken = go(admitted(one, 6)), go(admitted(two, 6))
+    assert taken[0] == 6
+    assert taken[1] <= 1  # its credit
+    for _ in range(3):
+        one.give_back("acme")
+    go(settled(one))
+    go(one.return_unused())
+    times.s += 1
+    assert go(admitted(two, 6)) + taken[1] in (3, 4)
+    for _ in range(3):
+        one.give_back("acme")
+
+
+def test_places_of_a_dead_gateway_come_back(go, ledger, limit, times):
+    dead, other = limit(capacity=4, per_minute=0), limit(capacity=4, per_minute=0)
+    assert go(admitted(dead, 4)) == 4
+    go(settled(dead))
+    assert go(admitted(other, 4)) <= 1
+    times.s += HELD_S + 1
+    assert go(admitted(other, 4)) >= 3
+
+
+def test_places_in_use_stay_taken_while_their_gateway_reports_them(go, ledger, limit, times):
+    one, other = limit(capacity=4, per_minute=0), limit(capacity=4, per_minute=0)
+    assert go(admitted(one, 4)) == 4
+    for _ in range(10):
+        times.s += 5
+        go(settled(one))
+        go(one.return_unused())
+    assert go(admitted(other, 4)) <= 1
+
+
+def test_a_lost_reply_takes_nothing_twice(go, ledger, limit, server, tmp_path):
+    async def scenario() -> int:
+        async with ReplyDropper(server.url, tmp_path / "proxy.sock") as proxy:
+            client = LedgerClient(connect(url=proxy.url))
+            one = limit(capacity=10, per_minute=10, by=client)
+            await client.call("PING")
+            proxy.drops_left = 1
+            found = await admitted(one, 20)
+            assert proxy.dropped == 1
+            await client.close()
+            return found
+
+    assert go(scenario()) == 10
+
+
+def test_without_redis_nothing_is_admitted_beyond_what_was_leased(go, ledger, limit):
+    async def scenario() -> tuple[int, bool]:
+        client = LedgerClient(connect(url="unix:///nonexistent/redis.sock", timeout_s=0.5))
+        one = limit(capacity=100, per_minute=100, credit=2, by=client)
+        first = [(await one.take("acme")).admitted for _ in range(2)]
+        with pytest.raises(LedgerUnavailable):
+            await one.take("acme")
+        await client.close()
+        return sum(first), one.is_exceeded("acme")
+
+    assert go(scenario()) == (2, False)

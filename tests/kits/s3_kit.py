@@ -1,0 +1,85 @@
+"""A real S3 server for tests, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from core.blobs.options import StoreOptions
+
+_START_S = 60.0
+
+
+@dataclass
+class S3Server:
+    """A server with one bucket for each test. `address` serves no other machine."""
+
+    address: str
+    process: subprocess.Popen[bytes]
+
+    def bucket(self) -> str:
+        """The URL of a new, empty bucket."""
+        name = f"bucket-{secrets.token_hex(6)}"
+        request = urllib.request.Request(f"{self.address}/{name}", method="PUT")
+        urllib.request.urlopen(request, timeout=30).close()
+        return f"s3://{name}/gateway"
+
+    def options(self, **changed: str) -> StoreOptions:
+        return StoreOptions(config={**self.config, **changed}, plain_http=True, timeout_s=30, retries_max=1)
+
+    @property
+    def config(self) -> dict[str, str]:
+        return {
+            "endpoint": self.address,
+            "region": "us-east-1",
+            "access_key_id": "testing",
+            "secret_access_key": "testing",
+        }
+
+    def environment(self, url: str) -> dict[str, str]:
+        """The settings of a gateway that uses this bucket."""
+        return {
+            "PRIVACY_GATEWAY_STORE_URL": url,
+            "PRIVACY_GATEWAY_STORE_OPTIONS": json.dumps(self.config),
+            "PRIVACY_GATEWAY_STORE_PLAIN_HTTP": "true",
+        }
+
+
+@contextmanager
+def s3_server() -> Iterator[S3Server]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    server = S3Server(f"http://127.0.0.1:{port}", process)
+    try:
+        _wait(server)
+        yield server
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _wait(server: S3Server) -> None:
+    ends_at = time.monotonic() + _START_S
+    while True:
+        try:
+            urllib.request.urlopen(f"{server.address}/moto-api/", timeout=5).close()
+        except urllib.error.HTTPError:
+            return
+        except OSError:
+            if server.process.poll() is not None or time.monotonic() > ends_at:
+                raise
+            time.sleep(0.1)
+        else:
+            return
