@@ -140,32 +140,34 @@ async def throughput(engine: Engine, seconds: float, make: Callable[[], Any]) ->
     return done / (time.monotonic() - began), (time.process_time() - used) / done * 1000
 
 
-async def latency(engine: Engine, calls: int) -> float:
-    """The median milliseconds of one call at a time."""
-    times = []
+async def latencies(engines: dict[str, Engine], calls: int) -> dict[str, float]:
+    """The median milliseconds of one call at a time. The engines take turns, so that other work on the machine
+    disturbs all of them alike."""
+    times: dict[str, list[float]] = {name: [] for name in engines}
     for _ in range(calls):
-        began = time.perf_counter()
-        await call(engine, document())
-        times.append((time.perf_counter() - began) * 1000)
-    return statistics.median(times)
+        for name, engine in engines.items():
+            began = time.perf_counter()
+            await call(engine, document())
+            times[name].append((time.perf_counter() - began) * 1000)
+    return {name: statistics.median(own) for name, own in times.items()}
 
 
 async def compared(engines: dict[str, Engine], rounds: int, seconds: float) -> None:
-    rows: dict[str, list[tuple[float, float, float]]] = {name: [] for name in engines}
+    rows: dict[str, list[tuple[float, float]]] = {name: [] for name in engines}
     for engine in engines.values():
         await ready(engine, 2)
         await throughput(engine, 2, document)
     for _ in range(rounds):
         for name, engine in engines.items():
-            rate, cpu = await throughput(engine, seconds, document)
-            rows[name].append((rate, cpu, await latency(engine, 60)))
+            rows[name].append(await throughput(engine, seconds, document))
+    p50 = await latencies(engines, 200)
     base = [statistics.median(column) for column in zip(*rows["local"], strict=True)]
     print(f"{'engine':8} {'doc/s':>8} {'ratio':>6} {'CPU ms/doc':>11} {'p50 ms':>8} {'added':>7}   ratio of each round")
     for name, own in rows.items():
-        rate, cpu, p50 = (statistics.median(column) for column in zip(*own, strict=True))
+        rate, cpu = (statistics.median(column) for column in zip(*own, strict=True))
         each = [f"{mine[0] / other[0]:.2f}" for mine, other in zip(own, rows["local"], strict=True)]
         print(
-            f"{name:8} {rate:8.1f} {rate / base[0]:6.2f} {cpu:11.2f} {p50:8.1f} {p50 - base[2]:7.1f}   {' '.join(each)}"
+            f"{name:8} {rate:8.1f} {rate / base[0]:6.2f} {cpu:11.2f} {p50[name]:8.1f} {p50[name] - p50['local']:7.1f}   {' '.join(each)}"
         )
     for engine in engines.values():
         await engine.stop()
