@@ -2,21 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """`edits` are pairs of an exact text, found once in `script`.lua, and what replaces it."""
-
-    name: str
-    script: str
-    edits: tuple[tuple[str, str], ...]
-
-
-def bug(name: str, script: str, *edits: tuple[str, str]) -> Mutant:
-    return Mutant(name, script, edits)
-
+from soak.gateway_mutants import GATEWAYS
+from soak.mutant import bug
 
 _WRITE_HELD = 'redis.call("HSET", base .. "account:" .. a.name, "held", held[i])'
 _WRITE_CLAIM = 'redis.call("HSET", claim_key, "fingerprint", args.fingerprint, "release", args.release)'
@@ -514,4 +501,4 @@ ALERTS = (
     bug("owner-always-due", "alert", ('redis.call("ZREM", base .. "due", args.owner)', "")),
 )
 
-MUTANTS = (*ADMISSION, *IDEMPOTENCY, *SETTLEMENT, *RECORDS, *CAPS, *READS, *JOBS, *ALERTS)
+MUTANTS = (*ADMISSION, *IDEMPOTENCY, *SETTLEMENT, *RECORDS, *CAPS, *READS, *JOBS, *ALERTS, *GATEWAYS)

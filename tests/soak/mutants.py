@@ -26,7 +26,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from soak.mutant_table import MUTANTS, Mutant
+from soak.mutant import Mutant
+from soak.mutant_table import MUTANTS
 
 from core.ledger.client import LedgerClient, connect
 from core.ledger.embedded import EmbeddedRedis
@@ -42,6 +43,7 @@ TESTS = (
     "journal_pages",
     "mutants",
     "filters",
+    "schema",
     "versions",
     "machine",
 )
@@ -50,8 +52,11 @@ TESTS_OF = {
     "fold": ("series",),
     "rank": ("ranks",),
     "alert": ("alerts",),
-    "seal": ("places", "seals", "epoch", "archive/test_archiver"),
+    "seal": ("places", "seals", "epoch", "duty_lease", "archive/test_archiver"),
     "trim": ("archive/test_archiver",),
+    "lease": ("duty_lease",),
+    "presence": ("schema",),
+    "share": ("shared_limit",),
     "job": ("job_holds", "jobs"),
     "basic_only": ("filters",),
 }
