@@ -67,7 +67,7 @@ WRONG: dict[str, Values] = {
     "member of a secret": {"gateway": {"secretEnvironment": {"OPENAI_API_KEY": {"secret": "a", "name": "b"}}}},
     "value of a secret": {"gateway": {"secretEnvironment": {"OPENAI_API_KEY": "text"}}},
     "folder": {"gateway": {"secretFolders": [{"name": "a"}]}},
-    "no gateway": {"gateway": {"replicas": 0}},
+    "replicas": {"gateway": {"replicas": -1}},
     "quantity": {"gateway": {"temporaryFiles": "1 GiB"}},
     "resource": {"gateway": {"resources": {"limits": {"memry": "1Gi"}}}},
     "short probe": {"gateway": {"probeTimeoutSeconds": 5}},
