@@ -36,15 +36,16 @@ LEAN = {"PRIVACY_GATEWAY_TAGGER": "off", "PRIVACY_GATEWAY_INFILL": "off", "PRIVA
 
 
 def lengthen(server: redis.Redis, tenant: str, entries: int) -> None:
-    """Repeat the tenant's release until its journal has so many entries."""
+    """Repeat the tenant's last release until its journal has so many entries. All of its releases must be alike."""
     journal, record = names.journal_key(tenant), names.tenant_key(tenant)
     template: list[Any] = server.xrange(journal)[-2:]  # reserve and commit
     seq = int(server.hget(record, "seq") or 0)  # type: ignore[arg-type]
-    times = (entries - seq) // 2
+    times, before = (entries - seq) // 2, (seq - 1) // 2
     ones: dict[str, Vector] = {}
     for unit in ("sentence", "token"):
         account = names.account_key(tenant, unit)
         ones[account] = msgpack.unpackb(server.hget(account, "committed"))  # type: ignore[arg-type]
+        ones[account] = tuple(value // before for value in ones[account])
     for start in range(0, times, PIPELINE):
         pipeline = server.pipeline(transaction=True)  # the accounts are the sums of the journal at every moment
         end = min(start + PIPELINE, times)
@@ -55,7 +56,7 @@ def lengthen(server: redis.Redis, tenant: str, entries: int) -> None:
                 own = {b"release": release, b"route": route, b"at_ms": int(fields[b"at_ms"]) + number * 50}
                 pipeline.xadd(journal, {**fields, **own}, id=f"{seq}-0")
         for account, one in ones.items():
-            pipeline.hset(account, "committed", msgpack.packb([value * (end + 1) for value in one]))
+            pipeline.hset(account, "committed", msgpack.packb([value * (before + end) for value in one]))
         pipeline.hset(record, "seq", seq)
         pipeline.execute()
 

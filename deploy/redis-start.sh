@@ -3,6 +3,7 @@
 # of redis-server. The passwords come from the environment; only their SHA-256 is written.
 #
 #   REDIS_PASSWORD        the gateway's: REDIS_URL=redis://gateway:PASSWORD@HOST:6379/0
+#   REDIS_ARCHIVER_PASSWORD  of the user `archiver`; without one nobody can log in as `archiver`
 #   REDIS_ADMIN_PASSWORD  the operator's, for the user `admin`; without one nobody can log in as `admin`
 #
 # An ACL file cannot contain comments, so the users of users.acl are described in this file.
@@ -12,6 +13,9 @@
 #             the ledger's keys. No DEL, no FLUSHALL, no CONFIG SET, no KEYS, no SHUTDOWN: whoever has taken over the
 #             gateway can spend budgets, but cannot wipe the ledger in one command. `config|get` is how the gateway
 #             checks at its start that the server is durable.
+#   archiver  the same checks, and XTRIM: removes entries of the journal that are in the archive (trim.lua). Nothing else
+#             may remove entries. PRIVACY_GATEWAY_ARCHIVE_REDIS_URL has its password, in the gateway or only in the
+#             environment of `privacy-gateway ledger archive`.
 #   admin     everything
 set -eu
 umask 077
@@ -24,8 +28,10 @@ sha256() {
 }
 
 gateway=$(sha256 "${REDIS_PASSWORD:?choose a password for the ledger}")
+archiver=$(sha256 "${REDIS_ARCHIVER_PASSWORD:-$(head -c 32 /dev/urandom | base64)}")
 admin=$(sha256 "${REDIS_ADMIN_PASSWORD:-$(head -c 32 /dev/urandom | base64)}")
-sed -e "s/GATEWAY_PASSWORD_SHA256/$gateway/" -e "s/ADMIN_PASSWORD_SHA256/$admin/" "$folder/users.acl" > "$users"
-unset REDIS_PASSWORD REDIS_ADMIN_PASSWORD
+sed -e "s/GATEWAY_PASSWORD_SHA256/$gateway/" -e "s/ADMIN_PASSWORD_SHA256/$admin/" \
+    -e "s/ARCHIVER_PASSWORD_SHA256/$archiver/" "$folder/users.acl" > "$users"
+unset REDIS_PASSWORD REDIS_ARCHIVER_PASSWORD REDIS_ADMIN_PASSWORD
 
 exec redis-server "$folder/redis.conf" --aclfile "$users" "$@"

@@ -115,9 +115,14 @@ class Gateway:
                 self._redis = EmbeddedRedis(settings.data_dir, redis_server=settings.redis_server)
             ledger = build_ledger(settings, self.master_key, socket=self._redis.socket if self._redis else None)
         self.ledger, self.keys = ledger.ledger, ledger.keys
-        self.series = LedgerSeries(ledger.client, points_max=settings.series_points_max, series_max=settings.series_max)
-        self.spending = SpendingTotals(ledger.client)
-        self.ranks = SubjectRanks(ledger.client)
+        self.series = LedgerSeries(
+            ledger.client,
+            points_max=settings.series_points_max,
+            series_max=settings.series_max,
+            archive=ledger.archive,
+        )
+        self.spending = SpendingTotals(ledger.client, archive=ledger.archive)
+        self.ranks = SubjectRanks(ledger.client, archive=ledger.archive)
         self.budget_watch = BudgetWatch(self.ledger.last_numbers, interval_s=settings.budget_watch_interval_s)
         self.integrity = Integrity(ledger.client, self.master_key)
         self.limits = build_limits(

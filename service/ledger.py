@@ -7,7 +7,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from core.errors import LedgerUnavailable
 from core.ledger import names
+from core.ledger.archive.archiver import Archiver
+from core.ledger.archive.policy import ArchivePolicy
+from core.ledger.archive.reader import LedgerArchive
+from core.ledger.archive.store import ArchiveStore, ledgers_in
 from core.ledger.client import Call, LedgerClient, connect
 from core.ledger.durability import check_configuration
 from core.ledger.embedded import attached
@@ -65,7 +70,7 @@ class SchemaGuard:
 
 @dataclass(frozen=True)
 class LedgerParts:
-    """The parts that share one connection pool. Closing `ledger` closes the pool."""
+    """The parts of the ledger. All but `trim_client`, which removes archived entries, share one connection pool."""
 
     client: LedgerClient
     master_key: MasterKey
@@ -73,25 +78,27 @@ class LedgerParts:
     ledger: Ledger
     keys: KeyStore
     sealer: Sealer
+    archive: LedgerArchive
+    archiver: Archiver
+    trim_client: LedgerClient
     schema: SchemaGuard
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self.ledger.close()
+        await self.trim_client.close()
 
 
 def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | None) -> LedgerParts:
     """The ledger over the embedded server's `socket`, or over `redis_url` without one. Does not connect yet."""
-    client = LedgerClient(
-        connect(
-            socket_path=socket,
-            url=settings.redis_url if socket is None else None,
-            timeout_s=settings.redis_timeout_s,
-            max_connections=settings.redis_connections_max,
-            max_commands=settings.redis_commands_max,
-        )
-    )
+    client = _client(settings, socket, settings.redis_url)
     schema = SchemaGuard(client, migrates=settings.redis_url is None)
     epoch_file = settings.epoch_file or settings.data_dir / "ledger.epoch"
+    blobs = opened_store(settings, settings.data_dir)
+    archive = LedgerArchive(client, master_key, blobs, cache_bytes_max=settings.archive_cache_bytes_max)
     # The default store is a folder beside the epoch file, which shows nothing more.
-    shared = EpochStore(opened_store(settings, settings.data_dir), master_key) if settings.store_url else None
-    sealer = Sealer(client, master_key, epoch_file, epoch_store=shared)
+    shared = EpochStore(blobs, master_key) if settings.store_url else None
+    sealer = Sealer(client, master_key, epoch_file, epoch_store=shared, continues=archive.continues)
 
     async def guard(call: Call) -> None:
         # A new connection may lead to another server, or to the same one with an older file or weaker settings.
@@ -100,15 +107,48 @@ def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | No
         await sealer.verify_connection(call)
 
     client.guard_connections(guard)
+    trim_url = settings.archive_redis_url.get_secret_value() if settings.archive_redis_url else settings.redis_url
+    trim_client = _client(settings, socket, trim_url)
+    trim_client.guard_connections(guard)
     ledger = Ledger(
         client,
         master_key,
+        archive=archive,
         response_retention_ms=int(settings.response_retention_s * 1000),
         tombstone_ttl_ms=int(settings.tombstone_retention_s * 1000),
+        generated_ttl_ms=int(settings.generated_key_retention_s * 1000),
         caps=tenant_caps(settings),
     )
     keys = KeyStore(client, master_key, keys_max=settings.keys_per_tenant_max)
-    return LedgerParts(client, master_key, epoch_file, ledger, keys, sealer, schema)
+    archiver = Archiver(client, master_key, sealer, archive, archive_policy(settings), trim_client=trim_client)
+    return LedgerParts(client, master_key, epoch_file, ledger, keys, sealer, archive, archiver, trim_client, schema)
+
+
+def _client(settings: Settings, socket: Path | None, url: str | None) -> LedgerClient:
+    return LedgerClient(
+        connect(
+            socket_path=socket,
+            url=url if socket is None else None,
+            timeout_s=settings.redis_timeout_s,
+            max_connections=settings.redis_connections_max,
+            max_commands=settings.redis_commands_max,
+        )
+    )
+
+
+def archive_policy(settings: Settings) -> ArchivePolicy:
+    """What moves to the archive, and when."""
+    return ArchivePolicy(
+        keep_entries=settings.archive_keep_entries,
+        after_ms=max(1, int(settings.archive_after_s * 1000)),
+        object_entries=settings.archive_object_entries,
+        keep_seals=settings.archive_keep_seals,
+    )
+
+
+def archives(settings: Settings) -> bool:
+    """Whether a gateway archives by itself. The blob store of the embedded ledger is on the same disk by default."""
+    return settings.archive == "on" or (settings.archive == "auto" and settings.redis_url is None)
 
 
 def tenant_caps(settings: Settings) -> TenantCaps:
@@ -139,6 +179,16 @@ async def ledger_access(settings: Settings, *, trusted: bool = True) -> AsyncIte
         yield parts
 
 
+async def archive_of(settings: Settings, ledger: str | None) -> ArchiveStore:
+    """The archive in the blob store, by the id of its ledger, or the only one. Raises LedgerUnavailable."""
+    blobs = opened_store(settings, settings.data_dir)
+    found = [ledger] if ledger else await ledgers_in(blobs)
+    if len(found) != 1:
+        detail = f"name one with --ledger: {', '.join(found)}" if found else "there is none"
+        raise LedgerUnavailable(f"The blob store has archives of {len(found)} ledgers; {detail}.")
+    return ArchiveStore(blobs, load_master_key(settings), found[0])
+
+
 @asynccontextmanager
 async def _checked(
     settings: Settings, master_key: MasterKey, socket: Path | None, *, trusted: bool
@@ -152,4 +202,4 @@ async def _checked(
             await parts.schema.after_seals()
         yield parts
     finally:
-        await parts.ledger.close()
+        await parts.close()

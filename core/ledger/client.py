@@ -50,7 +50,11 @@ _DETAILS: tuple[tuple[type[BaseException], str], ...] = (
     (OSError, "Redis cannot be reached."),
 )
 # An error that is raised inside a script arrives as a generic ResponseError. Its text names the reason.
-_MARKS = (("OOM command", "Redis is full."), ("READONLY", "Redis is read-only."))
+_MARKS = (
+    ("OOM command", "Redis is full."),
+    ("READONLY", "Redis is read-only."),
+    ("can't run this command", "Redis does not permit a command of the ledger."),
+)
 
 
 class _LinkFailed(LedgerUnavailable):

@@ -9,7 +9,7 @@ from itertools import islice
 from core.errors import LedgerNotTrusted, UnknownTenant
 from core.ledger import names
 from core.ledger.client import LedgerClient
-from core.ledger.hash_chain.chain import Seal, SealChain, seal_entry
+from core.ledger.hash_chain.chain import Seal, SealChain, parse_head, seal_entry
 from core.ledger.hash_chain.last_audit import LastAudit, last_audit
 from core.ledger.keys import MasterKey
 
@@ -18,7 +18,8 @@ _BATCH = 250
 
 @dataclass(frozen=True)
 class TenantIntegrity:
-    """`sealed` is the last sealed entry of the journal, and `seal` the number of the seal that contains it; 0 for none.
+    """`sealed` is the last sealed entry of the journal, and `seal` the number of the last seal with a segment of the
+    tenant; 0 for none. `archived` is the last entry that the archive has.
 
     `overdue_ms` is the earliest deadline of a hold that no job owns; None if there is no such hold.
     """
@@ -27,6 +28,7 @@ class TenantIntegrity:
     entries: int
     sealed: int
     seal: int
+    archived: int
     open_holds: int
     overdue_ms: int | None
 
@@ -91,12 +93,13 @@ class Integrity:
         found: list[TenantIntegrity | None] = []
         for tenant, record, head, overdue in zip(chosen, replies[::3], replies[1::3], replies[2::3], strict=True):
             mode, seq, holds = record
-            last, _, seal = (head or b"0 0").partition(b" ")
+            sealed = parse_head((head or b"0 0").decode())
             one = TenantIntegrity(
                 tenant=tenant,
                 entries=int(seq or 0),
-                sealed=int(last),
-                seal=int(seal),
+                sealed=sealed.last,
+                seal=sealed.n,
+                archived=sealed.archived,
                 open_holds=int(holds or 0),
                 overdue_ms=int(float(overdue[1])) if overdue else None,
             )

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from core.errors import UnknownTenant
 from core.ledger import names, wire
 from core.ledger.activity import Done, TenantPosition
+from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
 from core.ledger.reader import LedgerReader
 from core.ledger.records import JournalEntry
@@ -78,8 +79,15 @@ class SumsPage:
 class JournalFold(LedgerReader):
     """Folds the journal into one aggregate and reads it. `clock` replaces the Redis time in tests."""
 
-    def __init__(self, client: LedgerClient, aggregate: Aggregate, *, clock: Callable[[], int] | None = None) -> None:
-        super().__init__(client)
+    def __init__(
+        self,
+        client: LedgerClient,
+        aggregate: Aggregate,
+        *,
+        clock: Callable[[], int] | None = None,
+        archive: LedgerArchive | None = None,
+    ) -> None:
+        super().__init__(client, archive=archive)
         self._aggregate = aggregate
         self._clock = clock
         self._done = Done()

@@ -8,12 +8,15 @@ from dataclasses import dataclass, replace
 
 from core.accounting.events import Unit
 from core.ledger import names, wire
+from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.chain import JournalDigest, RawEntry
+from core.ledger.journal_reads import JournalReads
 from core.ledger.pages import entry_number
 from core.ledger.records import JournalEntry, JournalPage
 
 _READS_MAX = 10_000  # entries read for one page, most of which a filter may leave out
+_OBJECTS_MAX = 16  # objects of the archive read for one page
 _BATCH_MIN, _BATCH_MAX = 8, 1000
 _BATCH_ROWS = 2000  # wanted in a batch: one entry may have thousands of rows
 _LAST = 2**53  # no journal has an entry with this number
@@ -75,7 +78,10 @@ class JournalEntries:
     1 opened is not in the index: its page filters all entries.
     """
 
-    def __init__(self, client: LedgerClient, tenant: str, view: JournalView) -> None:
+    def __init__(
+        self, client: LedgerClient, tenant: str, view: JournalView, archive: LedgerArchive | None = None
+    ) -> None:
+        self._reads = JournalReads(client, tenant, archive)
         self._client = client
         self._tenant = tenant
         self._view = view
@@ -97,7 +103,7 @@ class JournalEntries:
             reads += len(batch)
             batch_rows = sum(map(_rows, batch))
             rows += batch_rows
-            if rows >= rows_max or reads >= _READS_MAX:
+            if rows >= rows_max or reads >= _READS_MAX or self._reads.objects >= _OBJECTS_MAX:
                 return JournalPage(tuple(found), cursor, rows)
             per_entry = 1 + batch_rows // len(batch)
             self._batch = max(_BATCH_MIN, min(_BATCH_MAX, _BATCH_ROWS // per_entry, 2 * self._batch))
@@ -125,9 +131,9 @@ class JournalEntries:
         """Return the first and the last number that the range of times can contain."""
         wanted, first, last = self._view.wanted, self._view.first, self._view.last or _LAST
         if wanted.from_ms is not None:
-            first = max(first, await first_entry_at(self._client, self._tenant, wanted.from_ms))
+            first = max(first, await self._reads.first_at(wanted.from_ms))
         if wanted.to_ms is not None:
-            last = min(last, await first_entry_at(self._client, self._tenant, wanted.to_ms) - 1)
+            last = min(last, await self._reads.first_at(wanted.to_ms) - 1)
         return first, last
 
     async def _is_indexed(self) -> bool:
@@ -136,13 +142,8 @@ class JournalEntries:
         return bool(await self._client.call("HGET", key, "indexed"))
 
     async def _all(self, first: int, last: int) -> Sequence[RawEntry]:
-        key = names.journal_key(self._tenant)
-        found: Sequence[RawEntry]
-        if self._view.newest_first:
-            found = await self._client.call("XREVRANGE", key, last, first, "COUNT", self._batch)
-        else:
-            found = await self._client.call("XRANGE", key, first, last, "COUNT", self._batch)
-        return found
+        read = self._reads.newest if self._view.newest_first else self._reads.oldest
+        return await read(first, last, self._batch)
 
     async def _of_subject(self, first: int, last: int) -> Sequence[RawEntry]:
         index = names.subject_entries_key(self._tenant, self._view.subject or "")
@@ -151,9 +152,7 @@ class JournalEntries:
         else:
             which = ("ZRANGEBYSCORE", index, first, last)
         numbers = await self._client.call(*which, "LIMIT", 0, self._batch)
-        key = names.journal_key(self._tenant)
-        found = await self._client.call_many([("XRANGE", key, number, number) for number in numbers])
-        return [raw for entries in found for raw in entries]
+        return await self._reads.numbered(list(map(int, numbers)), objects_max=_OBJECTS_MAX)
 
     def _parsed(self, batch: Sequence[RawEntry]) -> list[JournalEntry | None]:
         """Parse the entries that the page shows; None for the others."""
@@ -171,20 +170,6 @@ class JournalEntries:
         if view.subject is not None and not any(line.subject_hash == view.subject for line in lines):
             return None
         return replace(entry, sha256=JournalDigest([raw]).hexdigest())
-
-
-async def first_entry_at(client: LedgerClient, tenant: str, at_ms: int) -> int:
-    """Return the number of the first entry at or after a time, by bisection; that of the next one if there is none."""
-    low, high = 1, int(await client.call("HGET", names.tenant_key(tenant), "seq") or 0) + 1
-    key = names.journal_key(tenant)
-    while low < high:
-        middle = (low + high) // 2
-        found = await client.call("XRANGE", key, middle, "+", "COUNT", 1)
-        if found and int(found[0][1].get(b"at_ms", b"0")) < at_ms:
-            low = entry_number(found[0]) + 1
-        else:
-            high = middle
-    return low
 
 
 def _rows(raw: RawEntry) -> int:

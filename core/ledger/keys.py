@@ -54,6 +54,7 @@ class Purpose(StrEnum):
     EPOCH = "epoch"
     ALERT = "alert-encryption"
     SIGN_ON = "sign-on-request-encryption"
+    ARCHIVE = "archive-encryption"
 
 
 @dataclass(frozen=True)

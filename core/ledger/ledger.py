@@ -32,6 +32,7 @@ from core.errors import (
 )
 from core.ledger import names, wire
 from core.ledger.activity import TenantPosition
+from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
 from core.ledger.counters import NO_RHO, NO_SQUARE, Vector, amount_of
 from core.ledger.debits import Account, Debits, Orders
@@ -94,10 +95,11 @@ class TenantCaps:
 class Ledger(LedgerReader):
     """The transitions of the ledger. `LedgerReader` has the reads.
 
-    A stored response lives for `response_retention_ms` (0 stores none). The tombstone of an ended release lives for
-    `tombstone_ttl_ms`, which must be longer. Between the two, a replay raises ReleaseGone. After the tombstone expires,
-    the idempotency key can be used for a new release. Counters never expire. `expire_overdue` spends a hold that nobody
-    settles within `hold_ttl_ms`. `clock` replaces the Redis time in tests.
+    A stored response lives for `response_retention_ms` (0 stores none). The claim of an ended release lives for
+    `tombstone_ttl_ms`, which must be longer, or for `generated_ttl_ms` if the gateway generated the key. Between the
+    two, a replay raises ReleaseGone. After the claim expires, the idempotency key can be used for a new release.
+    Counters never expire. `expire_overdue` spends a hold that nobody settles within `hold_ttl_ms`. `clock` replaces the
+    Redis time in tests.
     """
 
     def __init__(
@@ -108,18 +110,24 @@ class Ledger(LedgerReader):
         hold_ttl_ms: int = HOLD_TTL_MS,
         response_retention_ms: int = RESPONSE_RETENTION_MS,
         tombstone_ttl_ms: int = TOMBSTONE_TTL_MS,
+        generated_ttl_ms: int = DAY_MS,
         caps: TenantCaps | None = None,
         clock: Callable[[], int] | None = None,
+        archive: LedgerArchive | None = None,
     ) -> None:
         if hold_ttl_ms <= 0:
             raise ValueError("the hold TTL must be at least one millisecond")
         if not 0 <= response_retention_ms < tombstone_ttl_ms:
             raise ValueError("a tombstone must outlive the stored response")
-        super().__init__(client)
+        super().__init__(client, archive=archive)
         self._master_key = master_key
         self._hold_ttl_ms = hold_ttl_ms
         self._response_retention_ms = response_retention_ms
-        self._limits = {"tombstone_ttl_ms": tombstone_ttl_ms, **asdict(caps or TenantCaps())}
+        self._limits = {
+            "tombstone_ttl_ms": tombstone_ttl_ms,
+            "generated_ttl_ms": min(tombstone_ttl_ms, max(generated_ttl_ms, response_retention_ms)),
+            **asdict(caps or TenantCaps()),
+        }
         self._clock = clock
         self._overdue = OverdueHolds(client, lambda tenant, release: self.expire(tenant, release, reason="overdue"))
         self._orders: dict[tuple[str, Unit, bool], Orders] = {}  # the flag separates own accounts from subjects'

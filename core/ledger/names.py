@@ -134,6 +134,11 @@ def segments_key(tenant: str) -> str:
     return _SEGMENTS + check_tenant(tenant)
 
 
+def archive_index_key(stream: str) -> str:
+    """The archived ranges of a stream, a sorted set by their last entries (`core.ledger.hash_chain.archived`)."""
+    return f"{{seals}}:archive:{stream}"
+
+
 def ranks_key(tenant: str, unit: Unit) -> str:
     """The subjects of a unit by what remains of their accounts, a sorted set without scores (rank.lua)."""
     return f"{{{check_tenant(tenant)}}}:ranks:{unit.value}"

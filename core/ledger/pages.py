@@ -78,15 +78,23 @@ async def own_accounts(client: LedgerClient, tenant: str) -> AccountsRead:
     return await read_accounts(client, tenant, listed=OWN_ACCOUNTS)
 
 
-async def raw_entries(client: LedgerClient, tenant: str, *, after: int, last: int) -> AsyncIterator[list[RawEntry]]:
-    """Yield the entries with numbers after `after` up to `last`, in batches. Missing entries are left out."""
+async def raw_entries(
+    client: LedgerClient, tenant: str, *, after: int, last: int, count: int = ENTRY_BATCH
+) -> AsyncIterator[list[RawEntry]]:
+    """Yield the entries in Redis with numbers after `after` up to `last`, in batches. Missing entries are left out."""
     start = str(after + 1)
     while after < last:
-        batch = await client.call("XRANGE", names.journal_key(tenant), start, str(last), "COUNT", ENTRY_BATCH)
+        batch = await client.call("XRANGE", names.journal_key(tenant), start, str(last), "COUNT", count)
         if not batch:
             return
         yield batch
         start = f"({batch[-1][0].decode()}"
+
+
+async def first_in_redis(client: LedgerClient, key: str) -> int | None:
+    """Return the number of the first entry of a journal, or of the chain, that is still in Redis."""
+    found = await client.call("XRANGE", key, "-", "+", "COUNT", 1)
+    return entry_number(found[0]) if found else None
 
 
 def entry_number(raw: RawEntry) -> int:

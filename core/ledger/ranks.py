@@ -20,6 +20,7 @@ from core.accounting.events import Unit
 from core.errors import InvalidInput, LedgerUnavailable, UnknownTenant
 from core.ledger import names, wire
 from core.ledger.activity import Done, TenantPosition
+from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.chain import RawEntry
 from core.ledger.pages import ACCOUNT_BATCH, ENTRY_BATCH, entry_number, read_accounts
@@ -49,8 +50,8 @@ class RankedPage:
 class SubjectRanks(LedgerReader):
     """Ranks subjects' accounts, and reads them in that order."""
 
-    def __init__(self, client: LedgerClient) -> None:
-        super().__init__(client)
+    def __init__(self, client: LedgerClient, *, archive: LedgerArchive | None = None) -> None:
+        super().__init__(client, archive=archive)
         self._done = Done()
 
     async def rank_all(self, positions: Mapping[str, TenantPosition] | None = None) -> int:

@@ -11,10 +11,12 @@ import msgpack
 from core.accounting.events import Unit
 from core.errors import LedgerUnavailable, UnknownAccount, UnknownTenant
 from core.ledger import names, wire
+from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.places import SealPlaces
 from core.ledger.headroom import DebitedAccounts
-from core.ledger.journal_pages import EVERY_ENTRY, JournalEntries, JournalFilter, JournalView, first_entry_at
+from core.ledger.journal_pages import EVERY_ENTRY, JournalEntries, JournalFilter, JournalView
+from core.ledger.journal_reads import JournalReads, first_entry_at
 from core.ledger.pages import OWN_ACCOUNTS, missing_fault, read_accounts
 from core.ledger.records import (
     AccountPage,
@@ -33,8 +35,10 @@ ACCOUNTS_PAGE_MAX = 200
 class LedgerReader:
     """Every method raises LedgerUnavailable if Redis does not answer correctly."""
 
-    def __init__(self, client: LedgerClient) -> None:
+    def __init__(self, client: LedgerClient, *, archive: LedgerArchive | None = None) -> None:
+        """`archive` has the entries that are no longer in Redis. Reads of them may raise errors of the blob store."""
         self._client = client
+        self._archive = archive
 
     async def close(self) -> None:
         """Close the connections."""
@@ -185,7 +189,7 @@ class LedgerReader:
         if key_id is not None:
             wanted = replace(wanted, key_id=key_id)
         view = JournalView(account_id, subject_hash, wanted, newest_first, last=last)
-        entries = JournalEntries(self._client, tenant, view)
+        entries = JournalEntries(self._client, tenant, view, self._archive)
         return await entries.page(cursor=cursor, limit=limit, rows_max=rows_max)
 
     async def journal_end(self, tenant: str) -> int:
@@ -194,7 +198,7 @@ class LedgerReader:
 
     async def seals_of(self, tenant: str, numbers: Sequence[int]) -> dict[int, int | None]:
         """Return the seal of each entry (`core.ledger.hash_chain.places`)."""
-        return await SealPlaces(self._client, tenant).of(numbers)
+        return await SealPlaces(self._client, tenant, self._archive).of(numbers)
 
     async def now_ms(self) -> int:
         """Return the time of the Redis clock."""
@@ -202,18 +206,14 @@ class LedgerReader:
 
     async def first_entry_at(self, tenant: str, at_ms: int) -> int:
         """Return the number of the first entry at or after a time, or that of the next entry if there is none."""
-        return await first_entry_at(self._client, tenant, at_ms)
+        return await first_entry_at(self._client, tenant, at_ms, self._archive)
 
     async def subject_history(self, tenant: str, state: AccountState, *, first: int, rows_max: int) -> SubjectHistory:
         """Return what was spent on a subject's account since the entry `first` (`core.ledger.subject_history`)."""
-        return await subject_history(self._client, tenant, state, first=first, rows_max=rows_max)
+        return await subject_history(self._client, tenant, state, first=first, rows_max=rows_max, archive=self._archive)
 
-    async def _raw_entries(self, tenant: str, *, after: int, count: int, last: int | None = None) -> list[Any]:
-        end = "+" if last is None else str(last)
-        found: list[Any] = await self._client.call(
-            "XRANGE", names.journal_key(tenant), str(after + 1), end, "COUNT", count
-        )
-        return found
+    async def _raw_entries(self, tenant: str, *, after: int, count: int, last: int) -> Sequence[Any]:
+        return await JournalReads(self._client, tenant, self._archive).oldest(after + 1, last, count)
 
     async def _states(self, tenant: str, **which: Any) -> tuple[AccountState, ...]:
         """Return what `read_accounts` finds. Raises LedgerUnavailable for missing or unreadable accounts."""

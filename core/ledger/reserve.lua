@@ -29,7 +29,7 @@ if not args.estimate then
   end
 
   if args.scope ~= "" then
-    local claim = redis.call("HMGET", claim_key, "fingerprint", "release", "denied")
+    local claim = redis.call("HMGET", claim_key, "fingerprint", "release", "denied", "ended")
     if claim[1] then
       claimed_before = true
       if claim[1] ~= args.fingerprint then
@@ -39,7 +39,7 @@ if not args.estimate then
         return { claim[3] } -- a denied key stays denied and returns the same numbers
       end
       local earlier = read_release(claim[2])
-      local state = earlier and earlier.state
+      local state = earlier and earlier.state or claim[4] and string.match(claim[4], "^" .. claim[2] .. "(.+)$")
       if state == "held" then
         return answer({ outcome = "in-flight" })
       end

@@ -13,6 +13,7 @@ from core.accounting.events import Unit
 from core.amounts import Amount
 from core.errors import InvalidInput, UnknownTenant
 from core.ledger import names
+from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
 from core.ledger.journal_fold import DAY_S, Aggregate, JournalFold, Totals
 from core.ledger.records import JournalEntry
@@ -83,8 +84,9 @@ class LedgerSeries(JournalFold):
         points_max: int = POINTS_MAX,
         series_max: int = SERIES_MAX,
         clock: Callable[[], int] | None = None,
+        archive: LedgerArchive | None = None,
     ) -> None:
-        super().__init__(client, SERIES, clock=clock)
+        super().__init__(client, SERIES, clock=clock, archive=archive)
         self._points_max = points_max
         self._series_max = series_max
 

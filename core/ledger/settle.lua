@@ -13,7 +13,7 @@ local function plus_loss(packed_total, loss)
   return cmsgpack.pack(total)
 end
 
--- A refunded hold without a key of the caller needs a tombstone only for a retry whose reply was lost.
+-- The record of an ended release serves only retries whose reply was lost. Later calls find no release, and are refused.
 local RETRIED_FOR_MS = 600000
 
 -- Moves a hold to the final state `state`. `spends` says whether the hold is spent or refunded.
@@ -91,13 +91,17 @@ local function settle(transition, state, spends, keep)
       redis.call("HSET", a.key, "held", a.held)
     end
   end
-  local kept_ms = (spends or own_key) and tombstone_ttl or math.min(RETRIED_FOR_MS, tombstone_ttl)
+  local kept_ms = math.min(RETRIED_FOR_MS, tombstone_ttl)
   local tombstone = { state = state, at_ms = text(now) }
   redis.call("SET", base .. "release:" .. args.release, cmsgpack.pack(tombstone), "PX", kept_ms)
   redis.call("ZREM", base .. "overdue", args.release)
   if r.scope ~= "" then
-    -- no other release could claim it before; a generated key is free again
-    redis.call("PEXPIRE", base .. "claim:" .. r.scope, (spends or own_key) and tombstone_ttl or 0)
+    -- No other release could claim it before. The state outlives the record of the release. A generated key is free again
+    -- unless the release was spent.
+    local claim_key = base .. "claim:" .. r.scope
+    local generated_ttl = spends and integer(args.generated_ttl_ms or tombstone_ttl) or 0
+    redis.call("HSET", claim_key, "ended", args.release .. state)
+    redis.call("PEXPIRE", claim_key, own_key and tombstone_ttl or generated_ttl)
   end
   return answer({ outcome = state, at_ms = text(now) })
 end

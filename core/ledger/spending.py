@@ -9,8 +9,10 @@ from core.accounting.events import Unit
 from core.amounts import Amount
 from core.errors import UnknownTenant
 from core.ledger import names
+from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
-from core.ledger.pages import raw_entries, readable_entry
+from core.ledger.journal_reads import JournalReads
+from core.ledger.pages import readable_entry
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,12 @@ class KeySpending:
 
 
 async def spending_by_key(
-    client: LedgerClient, tenant: str, *, from_ms: int = 0, to_ms: int | None = None
+    client: LedgerClient,
+    tenant: str,
+    *,
+    from_ms: int = 0,
+    to_ms: int | None = None,
+    archive: LedgerArchive | None = None,
 ) -> tuple[KeySpending, ...]:
     """Return what was spent from `from_ms` to before `to_ms`, by key, unit and mechanism.
 
@@ -40,7 +47,7 @@ async def spending_by_key(
     if seq is None:
         raise UnknownTenant
     totals: dict[tuple[str | None, Unit, str], Counter[str]] = {}
-    async for batch in raw_entries(client, tenant, after=0, last=int(seq)):
+    async for batch in JournalReads(client, tenant, archive).all(after=0, last=int(seq)):
         for raw in batch:
             entry = readable_entry(tenant, raw, subjects=False)
             if entry is None or entry.transition not in ("commit", "expire"):

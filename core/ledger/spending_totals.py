@@ -10,6 +10,7 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from core.accounting.events import Unit
+from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
 from core.ledger.journal_fold import DAY_S, Aggregate, JournalFold, Totals
 from core.ledger.records import JournalEntry
@@ -54,8 +55,14 @@ SPENDING = Aggregate("spending", "spending_folded", {HOUR_S: 14 * DAY_S, DAY_S: 
 class SpendingTotals(JournalFold):
     """Folds and reads the spending of keys and routes."""
 
-    def __init__(self, client: LedgerClient, *, clock: Callable[[], int] | None = None) -> None:
-        super().__init__(client, SPENDING, clock=clock)
+    def __init__(
+        self,
+        client: LedgerClient,
+        *,
+        clock: Callable[[], int] | None = None,
+        archive: LedgerArchive | None = None,
+    ) -> None:
+        super().__init__(client, SPENDING, clock=clock, archive=archive)
 
     async def lost(self, tenant: str) -> dict[Unit, Totals]:
         """Return what was spent without an output, in each unit."""

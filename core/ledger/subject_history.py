@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.amounts import Amount
+from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
 from core.ledger.counters import COUNT
 from core.ledger.journal_pages import JournalEntries, JournalView
@@ -33,14 +34,20 @@ class SubjectHistory:
 
 
 async def subject_history(
-    client: LedgerClient, tenant: str, state: AccountState, *, first: int, rows_max: int
+    client: LedgerClient,
+    tenant: str,
+    state: AccountState,
+    *,
+    first: int,
+    rows_max: int,
+    archive: LedgerArchive | None = None,
 ) -> SubjectHistory:
     """Return what was spent on a subject's account since the entry `first`. Reads about `rows_max` charges of accounts.
 
     An account that version 1 of the ledger opened has no index: the newest entries of all accounts are read for it.
     """
     view = JournalView(state.account, state.subject_hash, newest_first=True, first=first)
-    page = await JournalEntries(client, tenant, view).page(cursor=0, limit=rows_max, rows_max=rows_max)
+    page = await JournalEntries(client, tenant, view, archive).page(cursor=0, limit=rows_max, rows_max=rows_max)
     releases = [
         Spent(entry, line.amount, line.vector[COUNT])
         for entry in page.entries

@@ -1,8 +1,8 @@
 """What gateways and worker servers send to each other: every class of a task, a result or a fact.
 
-A class that a new task or result uses needs a row in `TABLE`. `tests/gpu_workers/handlers/test_wire.py` follows the types of
-all fields, and fails for a class that has none. The order of the rows is part of the protocol, so a gateway and a
-worker of different versions refuse each other (`Codec.schema`).
+A class that a new task or result uses needs a row in `TABLE`. `tests/gpu_workers/handlers/test_wire.py` follows the
+types of all fields, and fails for a class that has none. The order of the rows is part of the protocol, so a gateway
+and a worker of different versions refuse each other (`Codec.schema`).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
@@ -45,15 +45,21 @@ def with_parts(data_dir: Path | None, use: Callable[[LedgerParts], Awaitable[Any
 
     Ends the command with 1 and one line for an error of the gateway.
     """
-    from core.errors import GatewayError
     from service.ledger import ledger_access
 
     async def connect_and_use() -> Any:
         async with ledger_access(load_settings(data_dir), trusted=trusted) as parts:
             return await use(parts)
 
+    return run_async(connect_and_use)
+
+
+def run_async(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    """Run `work` to its end. Ends the command with 1 and one line for an error of the gateway."""
+    from core.errors import GatewayError
+
     try:
-        return asyncio.run(connect_and_use())
+        return asyncio.run(work())
     except (GatewayError, ValueError, OSError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None

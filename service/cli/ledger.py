@@ -1,4 +1,4 @@
-"""`privacy-gateway ledger`: check, seal, migrate and export the ledger; accept a restored one; list its gateways."""
+"""`privacy-gateway ledger`: check, seal, archive, migrate, export and restore the ledger; list its gateways."""
 
 from __future__ import annotations
 
@@ -9,27 +9,57 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from core.errors import LedgerUnavailable
-from service.cli.common import AsJson, DataDir, destination, print_json, with_parts
+from service.cli.common import AsJson, DataDir, destination, load_settings, print_json, run_async, with_parts
 from service.cli.keys import BY_CLI
 
 if TYPE_CHECKING:
+    from core.ledger.archive.archive_audit import ArchiveAudit
+    from core.ledger.archive.restore import RestoreReport
     from core.ledger.hash_chain.audit import LedgerAudit
+    from service.config.settings import Settings
     from service.ledger import LedgerParts
 
 ledger_app = typer.Typer(no_args_is_help=True, help="Check, seal and export the ledger.")
 
 
+LedgerId = Annotated[
+    str | None, typer.Option("--ledger", help="The id of the archived ledger.  [default: the only one]")
+]
+
+
 @ledger_app.command("audit")
-def audit(as_json: AsJson = False, data_dir: DataDir = None) -> None:
+def audit(
+    archive_only: Annotated[
+        bool, typer.Option("--archive-only", help="Check the archive alone, without Redis.")
+    ] = False,
+    ledger: LedgerId = None,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+) -> None:
     """Check every seal, every journal entry and every balance. Exits 1 when anything differs."""
     from dataclasses import asdict
 
-    report = with_parts(data_dir, _audit, trusted=False)
+    later: dict[str, int] = {}
+    if archive_only:
+        found = run_async(lambda: _audit_archive(load_settings(data_dir), ledger))
+        report, later = found.audit, found.later
+    else:
+        report = with_parts(data_dir, _audit, trusted=False)
     if as_json:
-        print_json({"ok": report.ok, **asdict(report)})
+        print_json({"ok": report.ok, **asdict(report), **({"later": later} if archive_only else {})})
     else:
         _show_audit(report)
+        for tenant, entries in later.items():
+            typer.echo(f"{tenant}: {entries} sealed entries are not archived yet")
     raise typer.Exit(0 if report.ok else 1)
+
+
+async def _audit_archive(settings: Settings, ledger: str | None) -> ArchiveAudit:
+    from core.ledger.archive.archive_audit import audit_archive
+    from service.config.secrets import load_master_key
+    from service.ledger import archive_of
+
+    return await audit_archive(await archive_of(settings, ledger), load_master_key(settings))
 
 
 async def _audit(parts: LedgerParts) -> LedgerAudit:
@@ -37,7 +67,7 @@ async def _audit(parts: LedgerParts) -> LedgerAudit:
     from core.ledger.hash_chain.audit import audit_ledger
     from core.ledger.hash_chain.last_audit import store_audit
 
-    report = await audit_ledger(parts.client, parts.master_key, parts.epoch_file)
+    report = await audit_ledger(parts.client, parts.master_key, parts.epoch_file, archive=parts.archive)
     with contextlib.suppress(LedgerUnavailable):
         await store_audit(parts.client, parts.master_key, report)
     return report
@@ -75,7 +105,9 @@ def spending(
     from core.ledger.spending import spending_by_key
 
     found = with_parts(
-        data_dir, lambda parts: spending_by_key(parts.client, tenant, from_ms=from_ms, to_ms=to_ms), trusted=False
+        data_dir,
+        lambda parts: spending_by_key(parts.client, tenant, from_ms=from_ms, to_ms=to_ms, archive=parts.archive),
+        trusted=False,
     )
     rows = [
         {
@@ -100,6 +132,66 @@ def seal(data_dir: DataDir = None) -> None:
     """Write a seal now, for example before a backup. A running gateway seals by itself."""
     number = with_parts(data_dir, lambda parts: parts.sealer.seal(always=True))
     typer.echo(f"seal {number}")
+
+
+@ledger_app.command("archive")
+def archive(
+    everything: Annotated[
+        bool, typer.Option("--all", help="Archive all sealed entries. Redis keeps as many as the settings say.")
+    ] = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Move old journal entries to the blob store now. A gateway does so by itself where ARCHIVE says so."""
+    entries, trimmed = with_parts(data_dir, lambda parts: _archive(parts, everything))
+    typer.echo(f"{entries} entries archived, {trimmed} removed from Redis")
+
+
+async def _archive(parts: LedgerParts, everything: bool) -> tuple[int, int]:
+    entries = trimmed = 0
+    if everything:
+        await parts.sealer.seal()
+    while True:
+        found = await parts.archiver.run_once(everything=everything)
+        entries, trimmed = entries + found.entries, trimmed + found.trimmed
+        if found.complete:
+            return entries, trimmed
+
+
+@ledger_app.command("restore")
+def restore(
+    from_archive: Annotated[
+        bool, typer.Option("--from-archive", help="Rebuild the ledger in an empty Redis from the archive.")
+    ] = False,
+    ledger: LedgerId = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Rebuild a lost ledger from its archive. Read docs/operating/ledger.md first."""
+    if not from_archive:
+        typer.echo("error: name the source: --from-archive", err=True)
+        raise typer.Exit(1)
+    settings = load_settings(data_dir)
+    found = with_parts(data_dir, lambda parts: _restore(settings, parts, ledger), trusted=False)
+    typer.echo(
+        f"{found.tenants} tenants restored from {found.entries} entries, up to seal {found.seal} and later entries"
+    )
+    typer.echo(f"{found.spent_holds} open holds were spent")
+    if found.lost_subject_holds:
+        typer.echo(f"of them, {found.lost_subject_holds} had debited accounts of subjects by amounts that are unknown")
+    for tenant, entries in found.later.items():
+        typer.echo(
+            f"{tenant}: {entries} sealed entries were not archived. Their spending is lost: do not use this tenant"
+        )
+    typer.echo("API keys are not restored. No gateway starts before `ledger accept-restore`: docs/operating/ledger.md")
+
+
+async def _restore(settings: Settings, parts: LedgerParts, ledger: str | None) -> RestoreReport:
+    from core.ledger.archive.restore import Restore
+    from core.ledger.migration import SCHEMA
+    from service.ledger import archive_of
+
+    store = await archive_of(settings, ledger)
+    await SCHEMA.begin(parts.client)
+    return await Restore(parts.client, parts.master_key, store, parts.epoch_file).run()
 
 
 @ledger_app.command("migrate")
@@ -169,7 +261,9 @@ async def _write(parts: LedgerParts, tenant: str | None, file: BinaryIO) -> bool
     from core.ledger.hash_chain.export import export_ledger
 
     line: dict[str, Any] = {}
-    async for line in export_ledger(parts.client, parts.master_key, parts.epoch_file, tenant=tenant):
+    async for line in export_ledger(
+        parts.client, parts.master_key, parts.epoch_file, tenant=tenant, archive=parts.archive
+    ):
         file.write(orjson.dumps(line) + b"\n")
     return bool(line["ok"])  # the last line is the summary
 

@@ -19,6 +19,7 @@ from gpu_workers.finetune.spec import BUNDLED
 from gpu_workers.models.endpoint import Endpoint, is_url
 from gpu_workers.models.sources import INFILL_BUNDLED, INFILL_OFF, TAGGER_BUNDLED, TAGGER_OFF
 from service.config.alerts import AlertSettings
+from service.config.archive import ArchiveSettings
 from service.config.checkpoints import checkpoint_folder, is_pinned
 from service.config.duties import DutySettings
 from service.config.engine import RemoteEngineSettings
@@ -160,6 +161,7 @@ class LedgerSettings(BaseModel):
     response_retention_s: float = Field(3600.0, ge=1)
     response_stored_bytes_max: int = Field(8 * MIB, ge=0, le=256 * MIB)
     tombstone_retention_s: float = Field(30 * 86400.0, gt=0)
+    generated_key_retention_s: float = Field(86400.0, gt=0)
     holds_per_tenant_max: int = Field(4096, ge=1)
     uncharged_holds_per_hour_max: int = Field(10_000, ge=1, le=3_600_000)
     stored_bytes_per_tenant_max: int = Field(256 * MIB, ge=0)
@@ -284,6 +286,7 @@ class Settings(
     UpstreamLimits,
     DashboardSettings,
     AlertSettings,
+    ArchiveSettings,
     DutySettings,
     TracingSettings,
     ConnectionSettings,

@@ -1,5 +1,5 @@
-"""What one gateway does for all gateways of a ledger: seal, expire overdue holds, fold the journal, rank the subjects
-and measure budgets.
+"""What one gateway does for all gateways of a ledger: seal, expire overdue holds, fold the journal, rank the subjects,
+archive old entries and measure budgets.
 
 Guarantee: a gateway begins these only while it holds the lease of the duties, and only the lease's holder writes seals
 at intervals. If the holder dies, another gateway takes the lease over when it has ended, at most `DUTIES_LEASE_S` and a
@@ -24,7 +24,7 @@ from core.ledger.journal_fold import JournalFold
 from core.ledger.ranks import SubjectRanks
 from service import metrics
 from service.config.settings import Settings
-from service.ledger import LedgerParts
+from service.ledger import LedgerParts, archives
 from service.operation.budget_metrics import BudgetMetrics
 
 log = logging.getLogger("privacy_gateway.maintenance")
@@ -49,6 +49,7 @@ class Duties:
         self._client = parts.client
         self._ledger = parts.ledger
         self._sealer = parts.sealer
+        self._archiver = parts.archiver if archives(settings) else None
         self._aggregates = (*(fold.fold_all for fold in folds), ranks.rank_all)
         self._budgets = BudgetMetrics(parts.ledger, accounts_max=settings.budget_metrics_max)
         self._activity = TenantActivity(parts.client, check_interval_s=settings.idle_check_interval_s)
@@ -71,6 +72,7 @@ class Duties:
             regularly(self._store_epoch, settings.epoch_store_interval_s, "epoch-not-stored"),
             regularly(self._measure, settings.budget_metrics_interval_s, "budgets-not-measured"),
             self._seal_regularly(),
+            regularly(self._archive, settings.archive_interval_s, "archive-failed"),
         ]
 
     async def end(self) -> None:
@@ -108,6 +110,12 @@ class Duties:
         for error in ended:
             if isinstance(error, BaseException):
                 raise error
+
+    async def _archive(self) -> None:
+        """Move what is due to the archive, in as many rounds as that takes."""
+        complete = self._archiver is None
+        while self._archiver is not None and not complete and self.lease.is_held:
+            complete = (await self._archiver.run_once(lease=self.lease)).complete
 
     async def _store_epoch(self) -> None:
         if self.lease.is_held:

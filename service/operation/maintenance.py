@@ -25,6 +25,7 @@ class Maintenance:
     def __init__(self, settings: Settings, parts: LedgerParts, duties: Duties) -> None:
         self._settings = settings
         self._client = parts.client
+        self._parts = parts
         self._ledger = parts.ledger
         self._sealer = parts.sealer
         self._schema = parts.schema
@@ -69,7 +70,7 @@ class Maintenance:
             await self._duties.end()
         await self._presence.end()
         with contextlib.suppress(LedgerError):
-            await self._ledger.close()
+            await self._parts.close()
 
     async def _watch_durability(self) -> None:
         metrics.LEDGER_DURABLE.set(await self._client.watch_durability())

@@ -23,6 +23,7 @@ from core.ledger.embedded import bundled_server
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 REDIS_PASSWORD = "gatewaysecret"
+REDIS_ARCHIVER_PASSWORD = "archiversecret"
 REDIS_ADMIN_PASSWORD = "operatorsecret"
 START_S_MAX = 30.0
 
@@ -49,14 +50,15 @@ def plain(url: str) -> redis.Redis:
 class RedisProcess(ABC):
     """A redis-server on the data in `folder`, which a test may kill and start again.
 
-    `url` is how the ledger comes in, `admin_url` how an operator does.
+    `url` is how the ledger comes in, `archiver_url` what removes archived entries, `admin_url` how an operator does.
     """
 
-    def __init__(self, folder: Path, *, url: str, admin_url: str) -> None:
+    def __init__(self, folder: Path, *, url: str, admin_url: str, archiver_url: str) -> None:
         self.folder = folder
         self.log = folder / "redis.log"
         self.url = url
         self.admin_url = admin_url
+        self.archiver_url = archiver_url
         self._process: subprocess.Popen[bytes] | None = None
 
     @abstractmethod
@@ -130,7 +132,7 @@ class EmbeddedServer(RedisProcess):
     def __init__(self, folder: Path) -> None:
         self.socket = folder / "redis.sock"
         url = f"unix://{self.socket}"
-        super().__init__(folder, url=url, admin_url=url)
+        super().__init__(folder, url=url, admin_url=url, archiver_url=url)
         self._conf = folder / "redis.conf"
         self._conf.write_text(embedded_conf(directory=folder, socket=self.socket))
 
@@ -148,6 +150,7 @@ class DeployedServer(RedisProcess):
             folder,
             url=url.format("gateway", REDIS_PASSWORD, self.port),
             admin_url=url.format("admin", REDIS_ADMIN_PASSWORD, self.port),
+            archiver_url=url.format("archiver", REDIS_ARCHIVER_PASSWORD, self.port),
         )
 
     def command(self) -> list[str]:
@@ -161,6 +164,7 @@ class DeployedServer(RedisProcess):
             "PATH": f"{binary.parent}:{os.defpath}",
             "LC_ALL": "C",
             "REDIS_PASSWORD": REDIS_PASSWORD,
+            "REDIS_ARCHIVER_PASSWORD": REDIS_ARCHIVER_PASSWORD,
             "REDIS_ADMIN_PASSWORD": REDIS_ADMIN_PASSWORD,
             "REDIS_USERS_FILE": str(self.folder / "users.acl"),
         }

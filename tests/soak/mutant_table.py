@@ -28,8 +28,10 @@ _DENY = "elseif not fits[i] and not refused then"
 _RESERVE_JOURNAL = 'journal("reserve", args.release, args.mechanism, "", ARGV[2], args.digest, args.key, args.route, 1)'
 _SETTLE_JOURNAL = "local seq = journal(transition, args.release, r.mechanism, args.reason, r.amounts,"
 _SETTLED_SUBJECTS = 'spends and r.subject_rows or r.digest or "",'
-_KEPT_CLAIM = "(spends or own_key) and tombstone_ttl or 0)"
-_KEPT_RELEASE = "(spends or own_key) and tombstone_ttl or math.min"
+_KEPT_CLAIM = "own_key and tombstone_ttl or generated_ttl)"
+_KEPT_RELEASE = "local kept_ms = math.min(RETRIED_FOR_MS, tombstone_ttl)"
+_ENDED_CLAIM = 'redis.call("HSET", claim_key, "ended", args.release .. state)'
+_GENERATED_TTL = "spends and integer(args.generated_ttl_ms or tombstone_ttl) or 0"
 _REPEATED = "return answer({ outcome = state, at_ms = r.at_ms })"
 _NOT_HELD = 'if r.state ~= "held" then'
 _HELD_AFTER = "sum(cmsgpack.unpack(f[2]), debit[3], -1)"
@@ -192,7 +194,7 @@ IDEMPOTENCY = (
     bug(
         "claim-outlives-its-tombstone",
         "settle",
-        (_KEPT_CLAIM, "(spends or own_key) and 1000 * tombstone_ttl or 0)"),
+        (_KEPT_CLAIM, "own_key and 1000 * tombstone_ttl or generated_ttl)"),
     ),
     bug("opened-twice", "open", ("if opened_by == args.operation then", "if true then")),
     bug("opened-anew", "open", ("if opened_by then", "if false then")),
@@ -346,9 +348,11 @@ CAPS = (
     bug("key-not-marked-as-generated", "reserve", ("generated = args.generated, ", "")),
     bug("refund-keeps-a-generated-key", "settle", (_KEPT_CLAIM, "tombstone_ttl)")),
     bug("refund-forgets-the-callers-key", "settle", (_KEPT_CLAIM, "spends and tombstone_ttl or 0)")),
-    bug("refund-keeps-a-long-tombstone", "settle", (_KEPT_RELEASE, "true and tombstone_ttl or math.min")),
-    bug("refund-keeps-a-short-tombstone", "settle", (_KEPT_RELEASE, "spends and tombstone_ttl or math.min")),
-    bug("spend-keeps-a-short-tombstone", "settle", (_KEPT_RELEASE, "own_key and tombstone_ttl or math.min")),
+    bug("record-of-a-release-kept-long", "settle", (_KEPT_RELEASE, "local kept_ms = tombstone_ttl")),
+    bug("generated-key-forgotten", "settle", (_GENERATED_TTL, "0")),
+    bug("generated-key-kept-as-the-callers", "settle", (_GENERATED_TTL, "spends and tombstone_ttl or 0")),
+    bug("claim-without-its-state", "settle", (_ENDED_CLAIM, "")),
+    bug("state-of-another-release", "reserve", ('"^" .. claim[2] .. "(.+)$"', '"^%x+(cancelled)$"')),
     bug("holds-one-too-many", "reserve", ("holds >= integer(args.holds_max)", "holds > integer(args.holds_max)")),
     bug("holds-never-fewer", "settle", ("r.digest and -1 or 0,", "0,")),
     bug("holds-of-version-1-counted", "settle", ("r.digest and -1 or 0,", "-1,")),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from core.errors import InvalidInput, UnknownTenant
 from core.ledger import names, wire
+from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.audit_records import TenantAudit
 from core.ledger.hash_chain.chain import RawEntry
@@ -31,17 +32,20 @@ class LedgerAudit:
         return not self.faults and all(tenant.ok for tenant in self.tenants)
 
 
-async def audit_ledger(client: LedgerClient, master_key: MasterKey, epoch_file: Path) -> LedgerAudit:
+async def audit_ledger(
+    client: LedgerClient, master_key: MasterKey, epoch_file: Path, *, archive: LedgerArchive | None = None
+) -> LedgerAudit:
     """Check every seal, every entry and every account. Memory is linear in the number of accounts.
 
     The audit verifies three things. The chain of MACs has no gap and continues from the epoch file. Every sealed range
     of every journal is unchanged since it was sealed. At each seal, and now, the accounts are the sums of the journal.
+    Archived entries are read from `archive`. Raises StoreUnavailable.
     """
-    history = History(client, master_key, EpochFile(epoch_file))
+    history = History(client, master_key, EpochFile(epoch_file), archive=archive)
     replays: dict[str, JournalReplay] = {}
     async for event in history.sealed():
         if isinstance(event, Entries):
-            _apply(replays.setdefault(event.tenant, JournalReplay(event.tenant)), event.raw)
+            apply_entries(replays.setdefault(event.tenant, JournalReplay(event.tenant)), event.raw)
         elif isinstance(event, SegmentEnd):
             segment = event.segment
             replay = replays.setdefault(segment.tenant, JournalReplay(segment.tenant))
@@ -85,7 +89,7 @@ async def audit_tenant(
         replay.faults.append(f"the tenant is at entry {page.seq} and was sealed up to entry {sealed}")
     while True:
         async for batch in raw_entries(client, tenant, after=replay.last_seq, last=page.seq):
-            _apply(replay, batch)
+            apply_entries(replay, batch)
         replay.faults += page.faults
         replay.compare(page.states, await holds.held_by_subjects(replay.open_digests))
         if not page.last:
@@ -94,7 +98,7 @@ async def audit_tenant(
         page = await account_batch(client, tenant, after=page.last)
 
 
-def _apply(replay: JournalReplay, batch: list[RawEntry]) -> None:
+def apply_entries(replay: JournalReplay, batch: list[RawEntry]) -> None:
     for raw in batch:
         entry = readable_entry(replay.tenant, raw)
         if entry is None:

@@ -16,10 +16,11 @@ import orjson
 from core.errors import LedgerNotTrusted, LedgerUnavailable
 from core.files.secret_file import write_secret
 from core.ledger import names
-from core.ledger.hash_chain.chain import SealId, seal_entry
+from core.ledger.hash_chain.chain import Seal, SealId, seal_entry
 from core.ledger.keys import MasterKey
 
 Call = Callable[..., Awaitable[Any]]  # one Redis command
+Continues = Callable[[SealId, Seal], Awaitable[bool]]  # whether the archived chain leads from a seal to a later one
 _ADVICE = "was an old copy restored? see docs/operating/ledger.md"
 
 
@@ -58,11 +59,12 @@ class EpochFile:
             ) from error
 
 
-async def verify_epoch(call: Call, epoch: Epoch, master_key: MasterKey) -> None:
+async def verify_epoch(call: Call, epoch: Epoch, master_key: MasterKey, continues: Continues | None = None) -> None:
     """Reject a Redis that does not continue from `epoch`. Makes two reads through `call`, which may be one connection.
 
     Redis must have the epoch's seal with the epoch's MAC. If that number is missing, the seal that follows must be an
-    operator's acceptance of a restore. Raises LedgerNotTrusted.
+    operator's acceptance of a restore, or `continues`, which reads the archive, must lead from the one to the other.
+    Raises LedgerNotTrusted.
     """
     ledger = await call("GET", names.LEDGER_ID_KEY)
     if ledger is None:
@@ -84,5 +86,7 @@ async def verify_epoch(call: Call, epoch: Epoch, master_key: MasterKey) -> None:
         return
     if seal.id.n == epoch.seal.n:
         raise LedgerNotTrusted(f"Redis holds another history than this gateway has seen (seal {seal.id.n}); {_ADVICE}")
-    if seal.restored is None or seal.previous.n >= epoch.seal.n:
+    if seal.restored is not None and seal.previous.n < epoch.seal.n:
+        return
+    if continues is None or not await continues(epoch.seal, seal):
         raise LedgerNotTrusted(f"Seal {epoch.seal.n} of the ledger is missing; {_ADVICE}")

@@ -9,6 +9,7 @@ from typing import Any
 from core.amounts import FEMTO, NANO
 from core.errors import UnknownTenant
 from core.ledger import names
+from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.chain import RawEntry, Seal
 from core.ledger.hash_chain.epoch import EpochFile
@@ -21,7 +22,12 @@ FAULTS_MAX = 1000
 
 
 async def export_ledger(
-    client: LedgerClient, master_key: MasterKey, epoch_file: Path, *, tenant: str | None = None
+    client: LedgerClient,
+    master_key: MasterKey,
+    epoch_file: Path,
+    *,
+    tenant: str | None = None,
+    archive: LedgerArchive | None = None,
 ) -> AsyncIterator[dict[str, Any]]:
     """Yield one object for each line, the summary last, for one `tenant` or for all. Memory is linear in the tenants.
 
@@ -30,7 +36,7 @@ async def export_ledger(
     """
     if tenant is not None and not await client.call("EXISTS", names.tenant_key(tenant)):
         raise UnknownTenant
-    history = History(client, master_key, EpochFile(epoch_file), only=tenant)
+    history = History(client, master_key, EpochFile(epoch_file), only=tenant, archive=archive)
     writer = _Writer(history)
     ends: list[SegmentEnd] = []
     async for event in history.sealed():

@@ -1,4 +1,4 @@
-"""Which seal contains an entry, from an index that seal.lua writes.
+"""Which seal contains an entry, from an index that seal.lua writes, or from the object of an archived entry.
 
 The index is not authenticated. A seal that it names is shown to a reader of the journal; the audit and the export read
 the seals themselves.
@@ -10,15 +10,18 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from core.ledger import names
+from core.ledger.archive.objects import ArchiveObject
+from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
 
 
 class SealPlaces:
     """Finds the seals of one tenant's entries."""
 
-    def __init__(self, client: LedgerClient, tenant: str) -> None:
+    def __init__(self, client: LedgerClient, tenant: str, archive: LedgerArchive | None = None) -> None:
         self._client = client
         self._tenant = tenant
+        self._archive = archive
 
     async def of(self, numbers: Sequence[int]) -> dict[int, int | None]:
         """Return the number of the seal of each entry. None: not sealed yet, or sealed by an earlier version."""
@@ -28,9 +31,22 @@ class SealPlaces:
         # One read covers entries that are near each other. An entry far from the others takes one of its own.
         rows = await self._client.call("ZRANGEBYSCORE", key, min(numbers), "+inf", "LIMIT", 0, len(numbers))
         found = self._among(numbers, rows)
+        found |= await self._archived([number for number in numbers if found[number] is None])
         left = [number for number in numbers if found[number] is None]
         single = await self._client.call_many([("ZRANGEBYSCORE", key, n, "+inf", "LIMIT", 0, 1) for n in left])
         return found | self._among(left, [row for rows in single for row in rows])
+
+    async def _archived(self, numbers: Sequence[int]) -> dict[int, int | None]:
+        """Return the seals of archived entries, which their objects name. The archive has the first entries."""
+        found: dict[int, int | None] = {}
+        archived: ArchiveObject | None = None
+        for number in sorted(numbers) if self._archive is not None else ():
+            if self._archive is not None and (archived is None or number > archived.range.last):
+                archived = await self._archive.object_at(self._tenant, number)
+                if archived is None:
+                    break
+            found[number] = archived.seal_of(number) if archived is not None else None
+        return found
 
     @staticmethod
     def _among(numbers: Sequence[int], rows: Sequence[bytes]) -> dict[int, int | None]:

@@ -122,6 +122,11 @@ class JournalReplay:
         """The open releases that hold amounts of subjects' accounts, with the digests of those amounts."""
         return {release: digest for release, (_, digest, _) in self._open.items() if digest}
 
+    @property
+    def counters(self) -> Mapping[Key, Mapping[str, Vector]]:
+        """The limit, committed and held amounts of each account after the last applied entry."""
+        return self._counters
+
     def compare(
         self, accounts: Iterable[AccountState], held_by_subjects: Mapping[Key, Vector] | None = MappingProxyType({})
     ) -> None:

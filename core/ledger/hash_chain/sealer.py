@@ -19,8 +19,8 @@ from core.ledger.activity import TenantPosition
 from core.ledger.client import LedgerClient
 from core.ledger.duty_lease import DutyLease
 from core.ledger.hash_chain.admin_log import AdminLog
-from core.ledger.hash_chain.chain import ChainHead, Seal, SealChain, SealId, Segment
-from core.ledger.hash_chain.epoch import Call, Epoch, EpochFile, verify_epoch
+from core.ledger.hash_chain.chain import Archived, ChainHead, Seal, SealChain, SealId, Segment, continues_archive
+from core.ledger.hash_chain.epoch import Call, Continues, Epoch, EpochFile, verify_epoch
 from core.ledger.hash_chain.epoch_store import EpochStore
 from core.ledger.hash_chain.unsealed import AUDIT, UnsealedEntries
 from core.ledger.keys import MasterKey
@@ -39,12 +39,19 @@ class Sealer:
     """
 
     def __init__(
-        self, client: LedgerClient, master_key: MasterKey, epoch_file: Path, *, epoch_store: EpochStore | None = None
+        self,
+        client: LedgerClient,
+        master_key: MasterKey,
+        epoch_file: Path,
+        *,
+        epoch_store: EpochStore | None = None,
+        continues: Continues | None = None,
     ) -> None:
         """`epoch_store`: a second place of the epoch, which all gateways share. `check` may then raise
-        StoreUnavailable.
+        StoreUnavailable. `continues` reads archived seals (`LedgerArchive.continues`).
         """
         self._client = client
+        self._continues = continues
         self._store = epoch_store
         self._stored = SealId()  # the last seal that this process has seen in the store, or has written to it
         self._master_key = master_key
@@ -64,7 +71,7 @@ class Sealer:
         """
         with _unreadable_is_untrusted():
             for epoch in await self._epochs():
-                await verify_epoch(self._client.call, epoch, self._master_key)
+                await verify_epoch(self._client.call, epoch, self._master_key, self._continues)
             self._ledger = await self._chain.ledger_id() or await self._chain.name_ledger(secrets.token_hex(16))
             head = await self._chain.head()
             self._of_this_ledger(head.seal)
@@ -98,6 +105,34 @@ class Sealer:
         if always:
             raise LedgerUnavailable("Other gateways keep sealing the ledger, so this one could not add a seal.")
         return None
+
+    async def current_head(self) -> ChainHead:
+        """Return the end of the chain, verified as in a sealing round. Call `check` first."""
+        async with self._stops_an_untrusted_client():
+            return await self._current_head()
+
+    async def record_archive(
+        self, archived: Archived, *, repeat_before: int, lease: DutyLease | None = None
+    ) -> ChainHead | None:
+        """Write a seal that records archived ranges. Returns None if another process has recorded some of them first.
+
+        With `lease` it is written only while this process holds that lease.
+
+        The seal also repeats the accounts of each tenant whose last segment is in a seal before number `repeat_before`,
+        so that the older seals are not needed to check a tenant.
+        """
+        async with self._stops_an_untrusted_client(lease):
+            for _ in range(ATTEMPTS):
+                head = await self._current_head()
+                fence = None if lease is None else lease.fence
+                if not continues_archive(head, archived) or (lease is not None and fence is None):
+                    return None
+                segments = await self._unsealed.segments(head, repeat_before=repeat_before)
+                sealed = await self._append(head, segments, archived=archived, fence=fence)
+                if sealed is not None:
+                    await self._remember(sealed)
+                    return sealed
+        raise LedgerUnavailable("Other gateways keep sealing the ledger, so this one could not add a seal.")
 
     async def follow(self) -> None:
         """Verify that the chain continues from the last seal seen, and advance the epoch. Reads no tenant.
@@ -143,7 +178,7 @@ class Sealer:
             epoch = max(epochs, key=lambda one: one.seal.n)
             try:
                 for one in epochs:
-                    await verify_epoch(self._client.call, one, self._master_key)
+                    await verify_epoch(self._client.call, one, self._master_key, self._continues)
             except LedgerNotTrusted:
                 pass
             else:
@@ -202,6 +237,7 @@ class Sealer:
         n: int | None = None,
         restored: SealId | None = None,
         fence: str | None = None,
+        archived: Archived | None = None,
     ) -> ChainHead | None:
         at_ms = await self._client.now_ms()
         return await self._chain.append(
@@ -213,6 +249,7 @@ class Sealer:
             n=n,
             restored=restored,
             fence=fence,
+            archived=archived,
         )
 
     async def _remember(self, head: ChainHead) -> None:

@@ -25,11 +25,17 @@ class UnsealedEntries:
         self._chain = chain
 
     async def segments(
-        self, head: ChainHead, *, every: bool = False, positions: Mapping[str, TenantPosition] | None = None
+        self,
+        head: ChainHead,
+        *,
+        every: bool = False,
+        positions: Mapping[str, TenantPosition] | None = None,
+        repeat_before: int = 0,
     ) -> tuple[Segment, ...]:
         """Return what each tenant wrote since its last seal, verified. `every` also verifies unchanged accounts.
 
-        `positions` are those of all tenants, read after `head`; by default they are read now.
+        `positions` are those of all tenants, read after `head`; by default they are read now. A tenant whose last
+        segment is in a seal before number `repeat_before` gets a segment even without new entries.
         """
         if positions is None:
             positions = await self._positions()
@@ -45,9 +51,10 @@ class UnsealedEntries:
                 raise LedgerNotTrusted(
                     f"The tenant {tenant} is at entry {seq} and was sealed up to {sealed.last}; {AUDIT}."
                 )
-            if every or sealed is None or seq > sealed.last:
+            repeats = sealed is not None and sealed.n < repeat_before
+            if every or repeats or sealed is None or seq > sealed.last:
                 segment = await self._segment(tenant, sealed, seals)
-                segments += [segment] if segment.last >= segment.first else []
+                segments += [segment] if segment.is_new or repeats else []
         return tuple(segments)
 
     async def _positions(self) -> dict[str, TenantPosition]:
@@ -88,7 +95,8 @@ class UnsealedEntries:
             raise LedgerNotTrusted(
                 f"The journal of the tenant {tenant} {since} does not explain its accounts; {AUDIT}."
             )
-        return Segment(tenant, first, page.seq, digest.hexdigest(), end.hexdigest(), page.rows)
+        end_digest = before.end if before is not None and page.seq < first else end.hexdigest()
+        return Segment(tenant, first, page.seq, digest.hexdigest(), end_digest, page.rows)
 
     async def _last_segment(self, tenant: str, sealed: Head, seals: dict[int, Seal]) -> Segment:
         """Return the tenant's part of its last seal, after verifying that its last sealed entry is unchanged."""

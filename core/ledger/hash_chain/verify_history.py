@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 
 from core.errors import LedgerNotTrusted
 from core.ledger import names
+from core.ledger.archive.history_source import HistorySource, history_source
+from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
+from core.ledger.hash_chain.archived import CHAIN, ArchivedRange
 from core.ledger.hash_chain.chain import (
     JournalDigest,
     RawEntry,
@@ -50,17 +53,24 @@ class History:
     master_key: MasterKey
     epoch_file: EpochFile
     only: str | None = None
+    archive: LedgerArchive | None = None
     seals: int = 0
     chain_faults: list[str] = field(default_factory=list)
     tenant_faults: dict[str, list[str]] = field(default_factory=dict)
     positions: dict[str, int] = field(default_factory=dict)
+    _recorded: list[ArchivedRange] = field(default_factory=list)
+    _source: HistorySource = field(init=False)
 
     async def sealed(self) -> AsyncIterator[Entries | SegmentEnd | Seal]:
         """Yield the entries of each seal, then the seal. Finally check the end of the chain and the epoch file."""
         chain = SealChain(self.client, self.master_key)
         ledger = await chain.ledger_id()
+        self._source = await history_source(self.client, chain, self.archive)
         previous: SealId | None = SealId()
-        async for raw in chain.raw_seals():
+        async for raw in self._source.raw_seals():
+            if isinstance(raw, str):
+                self.chain_faults.append(raw)
+                continue
             self.seals += 1
             try:
                 seal = seal_entry(raw, self.master_key)
@@ -73,6 +83,7 @@ class History:
             if previous is not None:
                 self._follows(previous, seal)
             previous = seal.id
+            self._recorded += seal.archived.ranges
             for segment in seal.segments:
                 if self.only in (None, segment.tenant):
                     async for event in self._segment(seal, segment):
@@ -104,7 +115,10 @@ class History:
         if segment.first != position + 1:
             self.fault_of(tenant, f"seal {seal.id.n} begins at entry {segment.first}, after entry {position}")
         digest = JournalDigest()
-        async for batch in raw_entries(self.client, tenant, after=segment.first - 1, last=segment.last):
+        async for batch in self._source.entries(tenant, segment.first, segment.last):
+            if isinstance(batch, str):
+                self.fault_of(tenant, batch)
+                continue
             digest.add(batch)
             yield Entries(tenant, [raw for raw in batch if entry_number(raw) > position])
         genuine = digest.hexdigest() == segment.digest
@@ -120,9 +134,15 @@ class History:
             await chain.head()
         except LedgerNotTrusted as error:
             self.chain_faults.append(error.detail)
+        for tenant, fault in await self._source.index_faults(self._recorded):
+            if tenant == CHAIN:
+                self.chain_faults.append(fault)
+            elif self.only in (None, tenant):
+                self.fault_of(tenant, fault)
         try:
             epoch = self.epoch_file.read()
             if epoch is not None:
-                await verify_epoch(self.client.call, epoch, self.master_key)
+                continues = None if self.archive is None else self.archive.continues
+                await verify_epoch(self.client.call, epoch, self.master_key, continues)
         except LedgerNotTrusted as error:
             self.chain_faults.append(error.detail)

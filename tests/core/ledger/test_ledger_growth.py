@@ -10,12 +10,21 @@ from ledger_audit_kit import audit
 from ledger_kit import MASTER_KEY, charge, claim, limits
 
 from core.amounts import NANO, Amount
-from core.errors import BudgetExhausted, HoldNotOpen, TenantLimitReached, UnknownAccount
+from core.errors import (
+    BudgetExhausted,
+    HoldNotOpen,
+    IdempotencyConflict,
+    ReleaseGone,
+    ReleaseInFlight,
+    TenantLimitReached,
+    UnknownAccount,
+)
 from core.ledger.jobs import JobHold, JobStore
 from core.ledger.ledger import Ledger, TenantCaps
 from core.ledger.records import Replay, Reserved
 
 HOUR_MS = 3600 * 1000
+DAY_MS = 24 * HOUR_MS
 
 
 @pytest.fixture
@@ -77,16 +86,66 @@ def test_a_refund_under_a_key_of_the_caller_keeps_its_tombstone(go, clinic, cont
     hold = go(clinic.reserve("clinic", people(1), claim=mine))
     go(clinic.cancel("clinic", hold.release_id, reason="client-gone"))
     (kept,) = keys(content, b"claim")
-    for key in (kept, f"{{clinic}}:release:{hold.release_id}"):
-        assert go(admin.call("PTTL", key)) > 600_000
+    assert go(admin.call("PTTL", kept)) > 2 * DAY_MS
+    assert 0 < go(admin.call("PTTL", f"{{clinic}}:release:{hold.release_id}")) <= 600_000
 
 
 @pytest.mark.parametrize("mine", [None, generated()], ids=["no-key", "generated-key"])
-def test_a_spent_hold_keeps_its_tombstone(go, clinic, content, admin, mine):
+def test_a_spent_hold_keeps_its_claim_and_its_record_for_retries_only(go, clinic, content, admin, mine):
     hold = go(clinic.reserve("clinic", people(1), claim=mine))
     go(clinic.expire("clinic", hold.release_id, reason="died"))
-    for key in (*keys(content, b"claim"), f"{{clinic}}:release:{hold.release_id}"):
-        assert go(admin.call("PTTL", key)) > 600_000
+    for key in keys(content, b"claim"):
+        assert DAY_MS - 60_000 < go(admin.call("PTTL", key)) <= DAY_MS  # a day for a generated key
+    assert 0 < go(admin.call("PTTL", f"{{clinic}}:release:{hold.release_id}")) <= 600_000
+    if mine is None:
+        mine = claim(tenant="clinic")
+        hold = go(clinic.reserve("clinic", people(1, first=1), claim=mine))
+        go(clinic.expire("clinic", hold.release_id, reason="died"))
+        (kept,) = keys(content, b"claim")
+        assert go(admin.call("PTTL", kept)) > 2 * DAY_MS
+
+
+@pytest.mark.parametrize("ending", ["commit", "cancel", "expire"])
+def test_a_claim_answers_without_the_record_of_its_release(go, clinic, admin, ending):
+    """As it does ten minutes after the end."""
+    mine, other_body = claim(tenant="clinic"), claim(body=b"other", tenant="clinic")
+    hold = go(clinic.reserve("clinic", people(1), claim=mine))
+    if ending == "commit":
+        go(clinic.commit("clinic", hold.release_id, response=b"answer"))
+    else:
+        go(getattr(clinic, ending)("clinic", hold.release_id, reason="test"))
+    go(admin.call("DEL", f"{{clinic}}:release:{hold.release_id}"))
+    with pytest.raises(IdempotencyConflict):
+        go(clinic.reserve("clinic", people(1), claim=other_body))
+    if ending == "commit":
+        assert go(clinic.reserve("clinic", people(1), claim=mine)) == Replay(hold.release_id, b"answer")
+        go(admin.call("DEL", f"{{clinic}}:response:{hold.release_id}"))
+    if ending == "cancel":
+        again = go(clinic.reserve("clinic", people(1), claim=mine))
+        assert isinstance(again, Reserved)
+        with pytest.raises(ReleaseInFlight):
+            go(clinic.reserve("clinic", people(1), claim=mine))
+        go(
+            admin.call("DEL", f"{{clinic}}:release:{again.release_id}")
+        )  # the state of the release before does not count
+        with pytest.raises(ReleaseGone):
+            go(clinic.reserve("clinic", people(1), claim=mine))
+        go(admin.call("FLUSHALL"))
+        return
+    with pytest.raises(ReleaseGone):
+        go(clinic.reserve("clinic", people(1), claim=mine))
+    for late in (clinic.commit("clinic", hold.release_id), clinic.cancel("clinic", hold.release_id, reason="late")):
+        with pytest.raises(HoldNotOpen):
+            go(late)
+
+
+def test_a_claim_of_the_version_before_is_read(go, clinic, admin):
+    """It has no state; the record of its release has it, for as long as the claim lives."""
+    mine = claim(tenant="clinic")
+    hold = go(clinic.reserve("clinic", people(1), claim=mine))
+    go(clinic.commit("clinic", hold.release_id, response=b"answer"))
+    go(admin.call("HDEL", f"{{clinic}}:claim:{mine.scope}", "ended"))
+    assert go(clinic.reserve("clinic", people(1), claim=mine)) == Replay(hold.release_id, b"answer")
 
 
 def test_an_open_hold_counts_against_a_subject_without_an_account(go, clinic):

@@ -178,13 +178,45 @@ def test_rights_that_are_taken_away_at_run_time_end_in_no_release(go, ledger, ad
     assert go(ledger.account("acme", "acme/sentence")).committed == Amount(NANO)
 
 
+@on_a_deployment
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("DEL", ACCOUNT),
+        ("SET", ACCOUNT, "x"),
+        ("HSET", ACCOUNT, "committed", "x"),
+        ("XADD", "{acme}:journal", "*", "a", "b"),
+        ("XDEL", "{acme}:journal", "1-0"),
+        ("XTRIM", "api-key:0", "MAXLEN", 0),
+        ("HGETALL", ACCOUNT),
+        ("FLUSHALL",),
+        ("CONFIG", "SET", "appendfsync", "no"),
+    ],
+    ids=lambda command: "-".join(str(part) for part in command[:2] if str(part).isalpha()),
+)
+def test_the_archiver_removes_journal_entries_and_changes_nothing(go, ledger, server, command):
+    go(ledger.open_tenant("acme", limits=limits(5)))
+    with plain(server.archiver_url) as archiver, pytest.raises(redis.exceptions.NoPermissionError):
+        archiver.execute_command(*command)
+
+
+def rights(user: str) -> set[str]:
+    (line,) = (line for line in (DEPLOY / "users.acl").read_text().splitlines() if line.startswith(f"user {user} "))
+    return set(re.findall(r" \+(\S+)", line))
+
+
+def calls(paths) -> set[str]:
+    called = set()
+    for path in paths:
+        for first, second in re.findall(r'\bcall\(\s*"([A-Z]+)"(?:,\s*"([A-Z]+)")?', path.read_text()):
+            called.add("config|get" if (first, second) == ("CONFIG", "GET") else first.lower())
+    return called
+
+
 def test_the_rights_are_what_the_code_calls():
     """A right that nothing uses goes; embedded.py talks to the gateway's own server, which has no users."""
-    called = set()
-    for path in [*LEDGER.glob("*.lua"), *(each for each in LEDGER.rglob("*.py") if each.name != "embedded.py")]:
-        text = path.read_text()
-        for first, second in re.findall(r'\bcall\(\s*"([A-Z]+)"(?:,\s*"([A-Z]+)")?', text):
-            called.add("config|get" if (first, second) == ("CONFIG", "GET") else first.lower())
-    (gateway,) = (line for line in (DEPLOY / "users.acl").read_text().splitlines() if line.startswith("user gateway "))
-    granted = set(re.findall(r" \+(\S+)", gateway))
-    assert granted == called | OF_THE_CLIENT
+    trim = LEDGER / "trim.lua"  # run by the archiver
+    paths = {*LEDGER.glob("*.lua"), *LEDGER.rglob("*.py")} - {LEDGER / "embedded.py", trim}
+    assert rights("gateway") == calls(paths) | OF_THE_CLIENT
+    checks_of_a_connection = {"config|get", "get", "xrange", "time"}
+    assert rights("archiver") == calls([trim]) | checks_of_a_connection | OF_THE_CLIENT

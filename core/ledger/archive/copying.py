@@ -1,0 +1,134 @@
+"""Copies sealed entries, and the seals themselves, from Redis to objects of the archive."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from core.accounting.events import Unit
+from core.blob_errors import BlobCorrupt
+from core.errors import LedgerNotTrusted
+from core.ledger import names
+from core.ledger.archive.chain_reads import SegmentRow
+from core.ledger.archive.objects import SealRow, range_of
+from core.ledger.archive.store import ArchiveStore
+from core.ledger.client import LedgerClient
+from core.ledger.hash_chain.archived import CHAIN, ArchivedRange
+from core.ledger.hash_chain.chain import JournalDigest, RawEntry
+from core.ledger.pages import entry_number, raw_entries
+
+_READ = 500  # entries: some milliseconds of the event loop's thread
+_SEALS = 20
+_CHAIN_BYTES = 16 * 1024 * 1024
+_KEPT_FIELDS = (b"mode", b"operation", b"created_ms", b"schema")
+
+
+class JournalCopy:
+    """Copies consecutive sealed segments of one tenant, in objects of up to `object_entries` entries."""
+
+    def __init__(
+        self,
+        client: LedgerClient,
+        store: ArchiveStore,
+        tenant: str,
+        segments: Sequence[SegmentRow],
+        *,
+        object_entries: int,
+    ) -> None:
+        self._client = client
+        self._store = store
+        self._tenant = tenant
+        self._segments = segments
+        self._object_entries = object_entries
+        self._record: Mapping[str, Any] = {}
+        self._pending: list[RawEntry] = []
+
+    async def write(self) -> list[ArchivedRange]:
+        """Write the objects. Raises LedgerNotTrusted if the entries in Redis are not the ones that were sealed."""
+        self._record = await tenant_record(self._client, self._tenant)
+        written = []
+        for n, first, last, sealed in self._segments:
+            digest = JournalDigest()
+            async for batch in raw_entries(self._client, self._tenant, after=first - 1, last=last, count=_READ):
+                await asyncio.to_thread(digest.add, batch)
+                self._pending += batch
+                while len(self._pending) >= self._object_entries:
+                    written.append(await self._put(self._object_entries))
+            if digest.hexdigest() != sealed:
+                raise LedgerNotTrusted(
+                    f"Entries {first} to {last} of the tenant {self._tenant} are not the ones that seal {n} sealed; "
+                    "`privacy-gateway ledger audit` shows where"
+                )
+        if self._pending:
+            written.append(await self._put(len(self._pending)))
+        return written
+
+    async def _put(self, count: int) -> ArchivedRange:
+        part, self._pending = self._pending[:count], self._pending[count:]
+        range_ = await asyncio.to_thread(range_of, self._tenant, part)
+        seals: list[SealRow] = [
+            (n, first, last) for n, first, last, _ in self._segments if first <= range_.last and last >= range_.first
+        ]
+        await self._store.put(range_, part, seals=seals, record=self._record)
+        return range_
+
+    async def read_back(self, written: Sequence[ArchivedRange]) -> None:
+        """Read the objects from the blob store and compare them with the seals. Raises BlobMissing, BlobCorrupt."""
+        at, digest = 0, JournalDigest()
+        for range_ in written:
+            found = await self._store.read(range_, check=True)
+            for batch in found.batches(range_.first, range_.last):
+                while batch:
+                    _, _, last, sealed = self._segments[at]
+                    part = [raw for raw in batch if entry_number(raw) <= last]
+                    await asyncio.to_thread(digest.add, part)
+                    if part and entry_number(part[-1]) == last:
+                        if digest.hexdigest() != sealed:
+                            raise BlobCorrupt
+                        at, digest = at + 1, JournalDigest()
+                    batch = batch[len(part) :]
+        if at != len(self._segments):
+            raise BlobCorrupt
+
+
+async def copy_chain(client: LedgerClient, store: ArchiveStore, *, after: int, last: int) -> list[ArchivedRange]:
+    """Copy the seals with numbers after `after` up to `last`, and read them back. Returns their ranges.
+
+    Raises LedgerNotTrusted if they are not in Redis, BlobMissing, BlobCorrupt.
+    """
+    written: list[ArchivedRange] = []
+    pending: list[RawEntry] = []
+    start = f"{after + 1}-0"
+    while found := await client.call("XRANGE", names.SEAL_CHAIN_KEY, start, f"{last}-0", "COUNT", _SEALS):
+        pending += found
+        start = f"({found[-1][0].decode()}"
+        if sum(len(value) for _, fields in pending for value in fields.values()) >= _CHAIN_BYTES:
+            written.append(await _put_seals(store, pending))
+            pending = []
+    if pending:
+        written.append(await _put_seals(store, pending))
+    if after < last and (not written or written[-1].last != last):
+        raise LedgerNotTrusted(f"Seal {last} of the ledger is missing.")
+    return written
+
+
+async def _put_seals(store: ArchiveStore, seals: Sequence[RawEntry]) -> ArchivedRange:
+    range_ = range_of(CHAIN, seals)
+    await store.put(range_, seals)
+    await store.read(range_, check=True)
+    return range_
+
+
+async def tenant_record(client: LedgerClient, tenant: str) -> dict[str, Any]:
+    """Return what a restore needs and the journal does not have: the terms of the tenant and its current limits."""
+    fields = await client.call("HGETALL", names.tenant_key(tenant))
+    current = await client.call_many([("HGET", names.account_key(tenant, unit.value), "current") for unit in Unit])
+    return {
+        "tenant": {
+            name.decode(): value
+            for name, value in fields.items()
+            if name in _KEPT_FIELDS or name.startswith(b"subject:")
+        },
+        "current": {unit.value: value for unit, value in zip(Unit, current, strict=True) if value},
+    }

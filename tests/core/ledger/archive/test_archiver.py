@@ -1,0 +1,289 @@
+"""The archive of sealed ranges: what moves, what stays, and that a crash at any step is harmless."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from archive_kit import Shelf, Stop
+from ledger_kit import MASTER_KEY
+
+from core.blob_errors import BlobCorrupt, BlobMissing
+from core.errors import LedgerNotTrusted, LedgerUnavailable
+from core.ledger import names
+from core.ledger.client import LedgerClient, connect
+from core.ledger.hash_chain.chain import SealChain
+from core.ledger.hash_chain.export import export_ledger
+from core.ledger.hash_chain.sealer import Sealer
+from core.ledger.journal_pages import JournalFilter
+from core.ledger.pages import first_in_redis
+from core.ledger.spending import spending_by_key
+
+STEPS = (
+    "written",
+    "read-back",
+    "chain-written",
+    "recorded",
+    "chain-end-written",
+    "trimmed",
+    "index-trimmed",
+    "chain-trimmed",
+)
+
+
+@pytest.fixture
+def shelf(go, client, admin, tmp_path):
+    shelf = Shelf(client, tmp_path, trim_client=admin)
+    go(shelf.start())
+    go(shelf.open())
+    return shelf
+
+
+def exported(go, shelf):
+    async def lines():
+        return [line async for line in export_ledger(shelf.client, MASTER_KEY, shelf.epoch_file, archive=shelf.archive)]
+
+    return go(lines())
+
+
+def test_old_entries_move_and_everything_reads_across_the_border(go, shelf):
+    go(shelf.open("clinic", subjects=True))
+    go(shelf.history(4, tenant="clinic", subject="patient-1"))
+    go(shelf.history(10))
+    before = {
+        "entries": [line for line in exported(go, shelf) if line["type"] == "entry"],
+        "pages": go(shelf.ledger.journal("acme", limit=1000)).entries,
+        "seals": go(shelf.ledger.seals_of("acme", range(1, 42))),
+        "spending": go(spending_by_key(shelf.client, "acme")),
+        "accounts": go(shelf.ledger.accounts("acme")),
+    }
+    found = go(shelf.round())
+    assert found.complete
+    assert found.trimmed == found.entries
+    assert go(shelf.first()) == 34  # of 41 entries: segments of 4 entries end before the newest 6
+    assert go(shelf.first("clinic")) > 1
+    assert found.seals_trimmed > 0
+    go(Sealer(shelf.client, MASTER_KEY, shelf.epoch_file).check())  # a start needs nothing of the archive
+
+    assert go(shelf.faults()) == ""
+    assert [line for line in exported(go, shelf) if line["type"] == "entry"] == before["entries"]
+    assert exported(go, shelf)[-1]["ok"]
+    assert go(shelf.ledger.journal("acme", limit=1000)).entries == before["pages"]
+    assert go(shelf.ledger.seals_of("acme", range(1, 42))) == before["seals"]
+    assert go(spending_by_key(shelf.client, "acme", archive=shelf.archive)) == before["spending"]
+    assert go(shelf.ledger.accounts("acme")) == before["accounts"]
+    assert go(shelf.numbers()) == list(range(1, 42))
+    assert go(shelf.numbers(newest_first=True)) == list(range(41, 0, -1))
+    assert go(shelf.round()).entries == 0, "nothing is left to move"
+
+    go(shelf.history(10))
+    assert go(shelf.round()).complete
+    assert go(shelf.numbers()) == list(range(1, 82))
+    assert go(shelf.faults()) == ""
+
+
+def test_pages_by_time_and_by_subject_cross_the_border(go, shelf):
+    go(shelf.open("clinic", subjects=True))
+    for number in range(8):
+        go(shelf.history(1, tenant="clinic", each=1, subject=f"patient-{number % 2}"))
+    every = go(shelf.ledger.journal("clinic", limit=1000)).entries
+    account = next(line.account for entry in every for line in entry.subjects)
+    own = go(shelf.numbers("clinic", account))
+    wanted = JournalFilter(from_ms=every[5].at_ms, to_ms=every[-3].at_ms)
+    timed = [entry.seq for entry in every if every[5].at_ms <= entry.at_ms < every[-3].at_ms]
+    go(shelf.round())
+    assert go(shelf.first("clinic")) > 5
+    assert go(shelf.numbers("clinic", account)) == own
+    assert go(shelf.numbers("clinic", account, newest_first=True)) == own[::-1]
+    assert go(shelf.numbers("clinic", wanted=wanted)) == timed
+    assert go(shelf.numbers("clinic", wanted=wanted, newest_first=True)) == timed[::-1]
+    for entry in every:
+        expected = next(one.seq for one in every if one.at_ms >= entry.at_ms)
+        assert go(shelf.ledger.first_entry_at("clinic", entry.at_ms)) == expected
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_crash_after_any_step_is_harmless(go, shelf, step):
+    go(shelf.history(10))
+    entries = go(shelf.ledger.journal("acme", limit=1000)).entries
+
+    def crash(reached):
+        if reached == step:
+            raise Stop
+
+    with pytest.raises(Stop):
+        go(shelf.archiver(crash).run_once())
+    assert go(shelf.faults()) == ""
+    assert go(shelf.ledger.journal("acme", limit=1000)).entries == entries
+    again = Shelf(shelf.client, shelf.folder, trim_client=shelf.trim_client)  # another process
+    go(again.start())
+    while not go(again.round()).complete:
+        pass
+    go(again.round())
+    assert go(again.faults()) == ""
+    assert go(again.ledger.journal("acme", limit=1000)).entries == entries
+    assert go(again.first()) == 34
+    index = go(again.client.call("ZRANGEBYSCORE", names.archive_index_key("acme"), "-inf", "+inf"))
+    assert [tuple(map(int, row.split(b":")[:2])) for row in index] == [(1, 8), (9, 16), (17, 24), (25, 32), (33, 33)]
+
+
+def test_two_archivers_record_each_range_once(go, shelf):
+    go(shelf.history(10))
+    other = Shelf(shelf.client, shelf.folder, trim_client=shelf.trim_client)
+    go(other.start())
+
+    async def both():
+        return await asyncio.gather(shelf.round(), other.round(), return_exceptions=True)
+
+    results = go(both())
+    assert not [one for one in results if isinstance(one, BaseException)], results
+    chain = SealChain(shelf.client, MASTER_KEY)
+    recorded = go(chain.head()).tenants["acme"].archived
+    assert recorded == 33
+    assert go(shelf.faults()) == "", "among others, each range is recorded once"
+    assert go(shelf.numbers()) == list(range(1, 42))
+
+
+def test_what_the_series_do_not_contain_stays(go, shelf):
+    go(shelf.history(5))
+    for _ in range(10):
+        go(shelf.release())
+        go(shelf.sealer.seal())
+    found = go(shelf.round())  # 21 entries are folded, of 41
+    assert (found.entries, found.trimmed, found.waiting) == (35, 21, 14)
+    assert go(shelf.first()) == 22
+    go(shelf.fold())
+    assert go(shelf.round()).trimmed == 14
+    assert go(shelf.faults()) == ""
+
+
+def test_entries_move_by_their_age_and_the_last_one_stays(go, shelf):
+    go(shelf.history(3))
+    assert go(shelf.round(keep_entries=100)).entries == 0
+    found = go(shelf.round(keep_entries=100, after_ms=1))
+    assert found.entries == 13
+    assert go(shelf.first()) == 13
+    assert go(shelf.round(keep_entries=100, after_ms=1)).trimmed == 0
+    go(shelf.start())
+    go(shelf.history(1))
+    assert go(shelf.faults()) == ""
+
+
+def test_everything_is_archived_on_demand_and_redis_keeps_what_the_policy_keeps(go, shelf):
+    go(shelf.history(3))
+    found = go(shelf.round(everything=True))
+    assert (found.entries, found.trimmed) == (13, 0)
+    assert go(shelf.first()) == 1
+    assert go(shelf.faults()) == ""
+    go(shelf.history(8))
+    go(shelf.round())
+    assert go(shelf.first()) == 38
+    assert go(shelf.faults()) == ""
+
+
+def test_an_idle_tenant_does_not_keep_old_seals(go, shelf):
+    go(shelf.open("idle"))
+    go(shelf.history(12))
+    go(shelf.round())
+    chain = SealChain(shelf.client, MASTER_KEY)
+    head = go(chain.head())
+    first = go(first_in_redis(shelf.client, names.SEAL_CHAIN_KEY))
+    assert first > 1
+    assert head.tenants["idle"].n >= first
+    assert go(shelf.ledger.seals_of("idle", [1])) == {1: 1}
+    go(shelf.start())
+    assert go(shelf.faults()) == ""
+    go(shelf.release("idle"))
+    go(shelf.sealer.seal())
+    assert go(shelf.faults()) == ""
+
+
+def test_an_old_epoch_file_is_found_in_the_archive(go, shelf, tmp_path):
+    go(shelf.history(1))
+    old = shelf.epoch_file.read_bytes()
+    go(shelf.history(12))
+    go(shelf.round())
+    shelf.epoch_file.write_bytes(old)
+    go(Shelf(shelf.client, shelf.folder).start())
+    shelf.epoch_file.write_bytes(old)
+    with pytest.raises(LedgerNotTrusted, match="missing"):
+        go(Sealer(shelf.client, MASTER_KEY, shelf.epoch_file).check())
+    shelf.epoch_file.write_bytes(old.replace(b'"mac":"', b'"mac":"0'))
+    with pytest.raises(LedgerNotTrusted):
+        go(Shelf(shelf.client, shelf.folder).start())
+
+
+def test_a_changed_entry_is_never_archived(go, shelf, admin):
+    go(shelf.history(10))
+    entries = go(admin.call("XRANGE", names.journal_key("acme"), "-", "+"))
+    go(admin.call("DEL", names.journal_key("acme")))
+    for entry_id, fields in entries:
+        changed = {**fields, b"route": b"changed"} if entry_id == b"5-0" else fields
+        go(
+            admin.call(
+                "XADD", names.journal_key("acme"), entry_id, *(part for pair in changed.items() for part in pair)
+            )
+        )
+    with pytest.raises(LedgerNotTrusted, match="are not the ones that seal"):
+        go(shelf.round())
+    assert go(shelf.first()) == 1
+    go(admin.call("FLUSHALL"))
+
+
+def test_a_store_that_loses_an_object_costs_no_entry(go, shelf):
+    go(shelf.history(10))
+    entries = go(shelf.ledger.journal("acme", limit=1000)).entries
+
+    def lose(step):
+        if step == "written":
+            shelf.objects()[2].unlink()
+
+    with pytest.raises(BlobMissing):
+        go(shelf.archiver(lose).run_once())
+    assert go(shelf.first()) == 1
+
+    def damage(step):
+        if step == "written":
+            path = shelf.objects()[2]
+            data = bytearray(path.read_bytes())
+            data[100] ^= 1
+            path.write_bytes(data)
+
+    with pytest.raises(BlobCorrupt):
+        go(shelf.archiver(damage).run_once())
+    assert go(shelf.first()) == 1
+    shelf.objects()[2].unlink()
+
+    def crash(step):
+        if step == "recorded":
+            raise Stop
+
+    with pytest.raises(Stop):
+        go(shelf.archiver(crash).run_once())
+    lost = shelf.objects()[2].read_bytes()
+    path = shelf.objects()[2]
+    path.unlink()  # after it was recorded, before anything was removed
+    with pytest.raises(BlobMissing):
+        go(shelf.round())
+    assert go(shelf.first()) == 1
+    path.write_bytes(lost)
+    go(shelf.round())
+    assert go(shelf.first()) == 34
+    assert go(shelf.ledger.journal("acme", limit=1000)).entries == entries
+
+
+def test_only_the_archiver_may_remove_entries(go, client, admin, server, tmp_path):
+    """On a deployment the ledger's own user may not: a round fails after it has copied and recorded them."""
+    shelf = Shelf(client, tmp_path)
+    go(shelf.start())
+    go(shelf.open())
+    go(shelf.history(10))
+    if server.url != server.archiver_url:
+        with pytest.raises(LedgerUnavailable, match="permit"):
+            go(shelf.round())
+        assert go(shelf.first()) == 1
+        assert go(shelf.faults()) == ""
+    shelf.trim_client = LedgerClient(connect(url=server.archiver_url))
+    assert go(shelf.round()).trimmed == 33
+    go(shelf.trim_client.close())
+    assert go(shelf.faults()) == ""

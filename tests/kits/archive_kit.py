@@ -1,0 +1,122 @@
+"""A ledger with several seals and an archive in a folder, for tests of the border between Redis and the archive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ledger_kit import MASTER_KEY, charge, limits
+
+from core.blobs.local import LocalBlobs
+from core.ledger import names
+from core.ledger.archive.archiver import Archiver
+from core.ledger.archive.policy import ArchivePolicy, ArchiveRound
+from core.ledger.archive.reader import LedgerArchive
+from core.ledger.client import LedgerClient
+from core.ledger.hash_chain.audit import audit_ledger
+from core.ledger.hash_chain.sealer import Sealer
+from core.ledger.journal_fold import JournalFold
+from core.ledger.ledger import Ledger
+from core.ledger.pages import first_in_redis
+from core.ledger.ranks import SubjectRanks
+from core.ledger.series import LedgerSeries
+from core.ledger.spending_totals import SpendingTotals
+
+POLICY = ArchivePolicy(keep_entries=6, object_entries=8, keep_seals=3)
+
+
+class Stop(Exception):
+    """Ends a round at a step, as a crash would."""
+
+
+@dataclass
+class Shelf:
+    """A ledger and its archive, with every part that a gateway has."""
+
+    client: LedgerClient
+    folder: Path
+    policy: ArchivePolicy = POLICY
+    trim_client: LedgerClient | None = None
+    folds: list[JournalFold] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.blobs = LocalBlobs(self.folder / "store")
+        self.epoch_file = self.folder / "epoch"
+        self.archive = LedgerArchive(self.client, MASTER_KEY, self.blobs)
+        self.ledger = Ledger(self.client, MASTER_KEY, archive=self.archive)
+        self.sealer = Sealer(self.client, MASTER_KEY, self.epoch_file, continues=self.archive.continues)
+        self.folds = [
+            LedgerSeries(self.client, archive=self.archive),
+            SpendingTotals(self.client, archive=self.archive),
+        ]
+        self.ranks = SubjectRanks(self.client, archive=self.archive)
+
+    async def start(self) -> None:
+        await self.ledger.check()
+        await self.sealer.check()
+
+    async def open(self, tenant: str = "acme", *, subjects: bool = False) -> None:
+        await self.ledger.open_tenant(tenant, limits=limits(10_000), subject_limits=limits(1000) if subjects else None)
+
+    async def release(self, tenant: str = "acme", subject: str | None = None, ending: str = "commit") -> None:
+        hold = await self.ledger.reserve(tenant, [charge(1, subject=subject)])
+        if ending == "commit":
+            await self.ledger.commit(tenant, hold.release_id)
+        elif ending != "open":
+            await getattr(self.ledger, ending)(tenant, hold.release_id, reason="test")
+
+    async def history(self, seals: int, *, tenant: str = "acme", each: int = 2, subject: str | None = None) -> None:
+        """Make so many seals over `each` releases each, and fold."""
+        for _ in range(seals):
+            for _ in range(each):
+                await self.release(tenant, subject)
+            await self.sealer.seal()
+        await self.fold()
+
+    async def fold(self) -> None:
+        for fold in self.folds:
+            await fold.fold_all()
+        await self.ranks.rank_all()
+
+    def archiver(self, after_step: Callable[[str], object] = str, **policy: Any) -> Archiver:
+        return Archiver(
+            self.client,
+            MASTER_KEY,
+            self.sealer,
+            self.archive,
+            replace(self.policy, **policy),
+            trim_client=self.trim_client or self.client,
+            after_step=after_step,
+        )
+
+    async def round(self, *, everything: bool = False, **policy: Any) -> ArchiveRound:
+        return await self.archiver(**policy).run_once(everything=everything)
+
+    async def first(self, tenant: str = "acme") -> int | None:
+        return await first_in_redis(self.client, names.journal_key(tenant))
+
+    async def numbers(self, tenant: str = "acme", account: str | None = None, **query: Any) -> list[int]:
+        """The numbers of all entries of a view, page by page."""
+        found: list[int] = []
+        cursor: int | None = 0
+        while cursor is not None:
+            page = await self.ledger.journal(tenant, account, cursor=cursor, limit=7, **query)
+            found += [entry.seq for entry in page.entries]
+            cursor = page.next_cursor
+        return found
+
+    async def faults(self, archive: LedgerArchive | None = None) -> str:
+        """Everything that the audit says, "" when it agrees."""
+        report = await audit_ledger(self.client, MASTER_KEY, self.epoch_file, archive=archive or self.archive)
+        faults = [*report.faults]
+        for tenant in report.tenants:
+            faults += [f"{tenant.tenant}: {fault}" for fault in tenant.faults]
+            faults += [f"{tenant.tenant}: gap {gap}" for gap in tenant.gaps]
+            faults += [f"{difference.account}: {difference.counter} differs" for difference in tenant.differences]
+        assert report.ok == (not faults)
+        return "\n".join(faults)
+
+    def objects(self, part: str = "journal") -> list[Path]:
+        return sorted((self.folder / "store" / "archive").glob(f"*/{part}/**/*-*"))
