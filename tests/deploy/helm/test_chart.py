@@ -91,7 +91,7 @@ EVERYTHING = merged(
     },
 )
 # settings of parts that are not merged yet
-LATER = {"workers_directory", "archive_redis_url"}
+LATER = {"workers_directory"}
 VALUES = {"default": {}, "everything": EVERYTHING} | {name: helm_kit.example(name) for name in EXAMPLES}
 
 
