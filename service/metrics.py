@@ -53,6 +53,7 @@ LEDGER_DURABLE = Gauge("gateway_ledger_durable", "1 if Redis had the required se
 SEALED_AT = Gauge(
     "gateway_sealed_timestamp_seconds", "When a gateway last completed a sealing round, seconds since 1970"
 )
+GATEWAYS_PRESENT = Gauge("gateway_gateways_present", "Gateways that serve this ledger, as this one last saw it")
 HOLDS_DUTIES = Gauge(
     "gateway_holds_duties", "1 if this gateway seals, expires holds and folds the journal for all gateways, else 0"
 )

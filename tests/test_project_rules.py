@@ -75,7 +75,16 @@ FOLDERS = {
     "service.guardrail": {"config", "http", "releases", "proxy"},  # masks as requests to language models are
     "service.operation": {"config", "http", "vectors"},  # GET /models lists the projections
     "service.tenants": {"http", "releases", "domains"},  # the price of a plan follows from the domain's pack
-    "service.cli": {"config", "releases", "domains", "finetune", "synthesis", "tenants"},  # a front end of its own
+    "service.ray_serve": {"config"},  # workers by the settings of a node
+    "service.cli": {
+        "config",
+        "releases",
+        "domains",
+        "finetune",
+        "synthesis",
+        "tenants",
+        "ray_serve",
+    },  # a front end of its own
     "gpu_workers.packs": set(),
     "gpu_workers.engine": set(),
     "gpu_workers.models": set(),

@@ -67,6 +67,16 @@ local function read_release(id)
   return found and cmsgpack.unpack(found) or nil
 end
 
+-- The state of a claim whose release has ended, and back. It names its release, because a gateway of an earlier version
+-- that claims the key again leaves this field as it is.
+local function ended_claim(release, state)
+  return string.sub(release, 1, 8) .. state
+end
+
+local function state_of_claim(release, ended)
+  return ended and string.sub(ended, 1, 8) == string.sub(release, 1, 8) and string.sub(ended, 9) or nil
+end
+
 local function account_name(unit, subject)
   if subject == "" then
     return unit

@@ -32,10 +32,13 @@ class Presences:
     def __init__(self, client: LedgerClient) -> None:
         self._client = client
 
-    async def beat(self, presence: Presence, *, ttl_ms: int) -> bytes | None:
-        """Write or renew a presence. Returns the text of the ledger's schema, None if it has none."""
+    async def beat(self, presence: Presence, *, ttl_ms: int) -> tuple[bytes | None, int]:
+        """Write or renew a presence.
+
+        Returns the text of the ledger's schema, None if it has none, and the number of gateways that are present.
+        """
         found = await self._run("beat", id=presence.gateway_id, facts=_packed(presence), ttl_ms=ttl_ms)
-        return found["schema"].encode() or None
+        return found["schema"].encode() or None, int(found["number"])
 
     async def leave(self, gateway_id: str) -> None:
         await self._run("leave", id=gateway_id)

@@ -39,7 +39,7 @@ if not args.estimate then
         return { claim[3] } -- a denied key stays denied and returns the same numbers
       end
       local earlier = read_release(claim[2])
-      local state = earlier and earlier.state or claim[4] and string.match(claim[4], "^" .. claim[2] .. "(.+)$")
+      local state = earlier and earlier.state or state_of_claim(claim[2], claim[4])
       if state == "held" then
         return answer({ outcome = "in-flight" })
       end

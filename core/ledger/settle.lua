@@ -100,7 +100,7 @@ local function settle(transition, state, spends, keep)
     -- unless the release was spent.
     local claim_key = base .. "claim:" .. r.scope
     local generated_ttl = spends and integer(args.generated_ttl_ms or tombstone_ttl) or 0
-    redis.call("HSET", claim_key, "ended", args.release .. state)
+    redis.call("HSET", claim_key, "ended", ended_claim(args.release, state))
     redis.call("PEXPIRE", claim_key, own_key and tombstone_ttl or generated_ttl)
   end
   return answer({ outcome = state, at_ms = text(now) })

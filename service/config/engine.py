@@ -14,8 +14,9 @@ ROLES = ("embed", "sanitize", "fill")
 class RemoteEngineSettings(BaseModel):
     """Where the workers are, and what gateways and workers share."""
 
-    engine: Literal["local", "remote"] = "local"
+    engine: Literal["local", "remote", "ray"] = "local"
     workers: tuple[str, ...] = ()
+    workers_directory: str = ""
     workers_token: SecretStr | None = None
     workers_tls_ca: Path | None = None
     workers_tls_certificate: Path | None = None
@@ -53,4 +54,6 @@ class RemoteEngineSettings(BaseModel):
             raise ValueError("ENGINE needs WORKERS_TOKEN, which its workers have, too")
         if self.engine == "remote" and not self.workers:
             raise ValueError('ENGINE=remote needs WORKERS, for example ["embed=10.0.0.5:7001"]')
+        if self.engine == "ray" and not self.workers_directory:
+            raise ValueError("ENGINE=ray needs WORKERS_DIRECTORY, for example http://10.0.0.5:8000")
         return self

@@ -21,6 +21,7 @@ from service.config.settings import Settings
 
 if TYPE_CHECKING:
     from gpu_workers.engine.remote.access import Access
+    from gpu_workers.engine.remote.engine import Directory
     from gpu_workers.engine.remote.server import WorkerServer
 
 
@@ -39,19 +40,27 @@ def make_engine(settings: Settings) -> Engine:
     from gpu_workers.engine.remote.pool import RemotePoolOptions
     from gpu_workers.handlers.wire import wire_codec
 
-    addresses: defaultdict[Role, list[str]] = defaultdict(list)
     own = access(settings)
-    for worker in settings.workers:
-        role, _, address = worker.partition("=")
-        own.check(address)
-        addresses[Role(role)].append(address)
+    directory: Directory
+    if settings.engine == "ray":
+        from gpu_workers.engine.remote.directory import HttpDirectory
+
+        directory = HttpDirectory(settings.workers_directory, own)
+        roles = [role for role in Role if role is not Role.FILL or settings.infill_source != INFILL_OFF]
+    else:
+        addresses: defaultdict[Role, list[str]] = defaultdict(list)
+        for worker in settings.workers:
+            role, _, address = worker.partition("=")
+            own.check(address)
+            addresses[Role(role)].append(address)
+        directory, roles = StaticDirectory(addresses), sorted(addresses)
     options = {
         role: RemotePoolOptions(limits=queue_limits(settings), batch_linger_ms=_linger_ms(role, settings))
-        for role in sorted(addresses)
+        for role in roles
     }
     return RemoteEngine(
         options,
-        StaticDirectory(addresses),
+        directory,
         wire_codec(),
         own,
         array_bytes_max=settings.vectors_memory_bytes_max,

@@ -13,6 +13,7 @@ from core.errors import LedgerError, LedgerUnavailable
 from core.ledger.client import LedgerClient
 from core.ledger.migration import SCHEMA
 from core.ledger.presence import Presence, Presences
+from service import metrics
 
 log = logging.getLogger("privacy_gateway.maintenance")
 
@@ -46,12 +47,13 @@ class GatewayPresence:
         while True:
             await asyncio.sleep(self._ttl_s / _BEATS_PER_LEASE)
             try:
-                schema = await self._presences.beat(self._presence, ttl_ms=self._ttl_ms)
+                schema, present = await self._presences.beat(self._presence, ttl_ms=self._ttl_ms)
             except LedgerError:
                 continue  # Redis is away
             except Exception as error:
                 log.warning("presence-not-renewed", extra={"fields": {"kind": type(error).__name__}})
                 continue
+            metrics.GATEWAYS_PRESENT.set(present)
             try:
                 SCHEMA.check_text(schema)
             except LedgerUnavailable as error:

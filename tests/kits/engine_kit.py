@@ -30,6 +30,7 @@ from gpu_workers.engine.local.worker_pool import WorkerPoolOptions
 from gpu_workers.engine.protocol import Engine, Joined, Pieces, Role, Task
 from gpu_workers.engine.remote.access import Access
 from gpu_workers.engine.remote.codec import Codec
+from gpu_workers.engine.remote.directory import HttpDirectory
 from gpu_workers.engine.remote.engine import RemoteEngine, StaticDirectory
 from gpu_workers.engine.remote.pool import RemotePoolOptions
 from gpu_workers.engine.task_queue import QueueLimits
@@ -58,8 +59,9 @@ TOY_FACTS = EmbedderFacts(
     unit="sentence",
 )
 
-Kind = Literal["local", "inline", "remote"]
-KINDS: tuple[Kind, ...] = ("local", "inline", "remote")
+Kind = Literal["local", "inline", "remote", "ray"]
+DIRECTORY = os.environ.get("TOY_RAY_DIRECTORY", "")  # of toy workers on a Ray cluster, in the tests that run beside it
+KINDS: tuple[Kind, ...] = ("ray",) if DIRECTORY else ("local", "inline", "remote")
 TOKEN = "toy-token-of-the-workers"
 Failure = Literal["", "unprepared", "raise", "unfit", "refund", "death"]
 
@@ -175,11 +177,16 @@ def toy_engine(
     if kind == "inline":
         own = dict.fromkeys(roles, factory)
         return InlineEngine(own, codec=toy_codec(), limits=limits, array_bytes_max=array_bytes_max)
+    if kind == "ray":
+        options = dict.fromkeys(roles, RemotePoolOptions(limits=limits, batch_linger_ms=1))
+        access = Access(TOKEN, plain=True)
+        directory = HttpDirectory(DIRECTORY, access)
+        return RemoteEngine(options, directory, toy_codec(), access, array_bytes_max=array_bytes_max)
     if kind == "remote":
         remote = RemotePoolOptions(limits=limits, batch_linger_ms=1)
         return RemoteToyEngine(dict.fromkeys(roles, remote), factory, array_bytes_max=array_bytes_max)
-    options = WorkerPoolOptions(workers=[factory], limits=limits, batch_linger_ms=1)
-    return LocalEngine(dict.fromkeys(roles, options), array_bytes_max=array_bytes_max)
+    local = WorkerPoolOptions(workers=[factory], limits=limits, batch_linger_ms=1)
+    return LocalEngine(dict.fromkeys(roles, local), array_bytes_max=array_bytes_max)
 
 
 def toy_codec() -> Codec:

@@ -2,21 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """`edits` are pairs of an exact text, found once in `script`.lua, and what replaces it."""
-
-    name: str
-    script: str
-    edits: tuple[tuple[str, str], ...]
-
-
-def bug(name: str, script: str, *edits: tuple[str, str]) -> Mutant:
-    return Mutant(name, script, edits)
-
+from soak.gateway_mutants import GATEWAYS
+from soak.mutant import bug
 
 _WRITE_HELD = 'redis.call("HSET", base .. "account:" .. a.name, "held", held[i])'
 _WRITE_CLAIM = 'redis.call("HSET", claim_key, "fingerprint", args.fingerprint, "release", args.release)'
@@ -30,7 +17,7 @@ _SETTLE_JOURNAL = "local seq = journal(transition, args.release, r.mechanism, ar
 _SETTLED_SUBJECTS = 'spends and r.subject_rows or r.digest or "",'
 _KEPT_CLAIM = "own_key and tombstone_ttl or generated_ttl)"
 _KEPT_RELEASE = "local kept_ms = math.min(RETRIED_FOR_MS, tombstone_ttl)"
-_ENDED_CLAIM = 'redis.call("HSET", claim_key, "ended", args.release .. state)'
+_ENDED_CLAIM = 'redis.call("HSET", claim_key, "ended", ended_claim(args.release, state))'
 _GENERATED_TTL = "spends and integer(args.generated_ttl_ms or tombstone_ttl) or 0"
 _REPEATED = "return answer({ outcome = state, at_ms = r.at_ms })"
 _NOT_HELD = 'if r.state ~= "held" then'
@@ -352,7 +339,7 @@ CAPS = (
     bug("generated-key-forgotten", "settle", (_GENERATED_TTL, "0")),
     bug("generated-key-kept-as-the-callers", "settle", (_GENERATED_TTL, "spends and tombstone_ttl or 0")),
     bug("claim-without-its-state", "settle", (_ENDED_CLAIM, "")),
-    bug("state-of-another-release", "reserve", ('"^" .. claim[2] .. "(.+)$"', '"^%x+(cancelled)$"')),
+    bug("state-of-another-release", "common", ("== string.sub(release, 1, 8) and", "~= nil and")),
     bug("holds-one-too-many", "reserve", ("holds >= integer(args.holds_max)", "holds > integer(args.holds_max)")),
     bug("holds-never-fewer", "settle", ("r.digest and -1 or 0,", "0,")),
     bug("holds-of-version-1-counted", "settle", ("r.digest and -1 or 0,", "-1,")),
@@ -506,4 +493,4 @@ ALERTS = (
     bug("owner-always-due", "alert", ('redis.call("ZREM", base .. "due", args.owner)', "")),
 )
 
-MUTANTS = (*ADMISSION, *IDEMPOTENCY, *SETTLEMENT, *RECORDS, *CAPS, *READS, *JOBS, *ALERTS)
+MUTANTS = (*ADMISSION, *IDEMPOTENCY, *SETTLEMENT, *RECORDS, *CAPS, *READS, *JOBS, *ALERTS, *GATEWAYS)

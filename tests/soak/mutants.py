@@ -26,7 +26,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from soak.mutant_table import MUTANTS, Mutant
+from soak.mutant import Mutant
+from soak.mutant_table import MUTANTS
 
 from core.ledger.client import LedgerClient, connect
 from core.ledger.embedded import EmbeddedRedis
@@ -42,6 +43,7 @@ TESTS = (
     "journal_pages",
     "mutants",
     "filters",
+    "schema",
     "versions",
     "machine",
 )
@@ -50,7 +52,10 @@ TESTS_OF = {
     "fold": ("series",),
     "rank": ("ranks",),
     "alert": ("alerts",),
-    "seal": ("places", "seals", "epoch"),
+    "seal": ("places", "seals", "epoch", "duty_lease"),
+    "lease": ("duty_lease",),
+    "presence": ("schema",),
+    "share": ("shared_limit",),
     "job": ("job_holds", "jobs"),
     "basic_only": ("filters",),
 }

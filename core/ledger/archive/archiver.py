@@ -67,9 +67,16 @@ class Archiver:
         """Run one round. With `everything` all sealed entries are archived; Redis keeps what the policy keeps.
 
         With `lease` it is recorded only while this process holds that lease. Call `Sealer.check` first. Raises
-        LedgerNotTrusted if the journal is not the one that was sealed,
-        StoreUnavailable, StorageFull, BlobCorrupt if an object is not what was written, LedgerUnavailable.
+        LedgerNotTrusted if the journal is not the one that was sealed, which also stops the client as a sealing round
+        does; StoreUnavailable, StorageFull, BlobMissing, BlobCorrupt, LedgerUnavailable.
         """
+        try:
+            return await self._round(everything, lease)
+        except LedgerNotTrusted as error:
+            self._client.stop(error.detail)
+            raise
+
+    async def _round(self, everything: bool, lease: DutyLease | None) -> ArchiveRound:
         head = await self._sealer.current_head()
         if head.seal is None:
             return ArchiveRound()

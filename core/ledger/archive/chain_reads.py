@@ -41,7 +41,7 @@ async def segments_of(
     heads: Mapping[str, Head],
     wanted: Mapping[str, int],
 ) -> dict[str, list[SegmentRow]]:
-    """Return the sealed segments of each tenant in `wanted` that are not archived and end at its number or before.
+    """Return the sealed segments of each tenant in `wanted` that are not archived, up to the one with its number.
 
     Raises LedgerNotTrusted if they do not follow each other.
     """
@@ -61,7 +61,11 @@ async def segments_of(
         lasts.append(int(last[0].partition(b":")[0]) if last else heads[tenant].n)
     async for seal in seals_between(client, master_key, archive, min(firsts), max(lasts)):
         for segment in seal.segments:
-            if segment.is_new and heads[segment.tenant].archived < segment.last <= wanted.get(segment.tenant, 0):
+            if (
+                segment.is_new
+                and segment.last > heads[segment.tenant].archived
+                and segment.first <= wanted.get(segment.tenant, 0)
+            ):
                 rows = found[segment.tenant]
                 end = rows[-1][2] if rows else heads[segment.tenant].archived
                 if segment.first != end + 1:

@@ -39,6 +39,8 @@ _CLIENT_OPTIONS: tuple[tuple[str, Any], ...] = (
 )
 _SERVER_OPTIONS: tuple[tuple[str, Any], ...] = (
     *_OPTIONS,
+    # a server that counted pings would end the connection, and with it the batches, of a gateway whose pings are late
+    ("grpc.http2.max_ping_strikes", 0),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", KEEPALIVE_S * 500),
     ("grpc.max_concurrent_streams", 64),
     ("grpc.so_reuseport", 0),

@@ -184,9 +184,9 @@ def test_a_gateway_that_starts_during_the_first_look_is_found_or_finds_the_migra
 
 
 def test_presences_end_by_themselves(go, ledger, client, admin, presences):
-    assert go(presences.beat(present("b", 2, started_ms=5), ttl_ms=LONG_MS)) is None
+    assert go(presences.beat(present("b", 2, started_ms=5), ttl_ms=LONG_MS)) == (None, 1)
     go(client.call("SET", names.VERSION_KEY, "2"))
-    assert go(presences.beat(present("a", 2, started_ms=9), ttl_ms=LONG_MS)) == b"2"
+    assert go(presences.beat(present("a", 2, started_ms=9), ttl_ms=LONG_MS)) == (b"2", 2)
     assert [one.gateway_id for one in go(presences.listed())] == ["b", "a"]
     go(presences.beat(present("b", 2, started_ms=5), ttl_ms=LONG_MS))  # renewed
     assert len(go(presences.listed())) == 2
@@ -196,6 +196,7 @@ def test_presences_end_by_themselves(go, ledger, client, admin, presences):
     assert go(admin.call("ZCARD", "{seals}:gateways")) == 1
     go(presences.leave("a"))
     assert go(presences.listed()) == []
+    assert go(admin.call("ZCARD", "{seals}:gateways")) == 0
 
 
 def test_the_scripts_have_the_number_of_the_schema():

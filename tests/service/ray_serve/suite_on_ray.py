@@ -1,0 +1,163 @@
+"""What `test_ray_serve.py` runs beside a Ray cluster, in this order."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from engine_kit import DIRECTORY, SECRET, TOKEN, Bench, bench, toy_engine
+
+from core.errors import DeadlineBeforeStart, TaskFailed, WorkerCold, WorkerDied
+from gpu_workers.engine.protocol import Role
+
+ROOT = Path(__file__).parents[3]
+BIN = Path(sys.executable).parent
+SESSION = Path(os.environ["TOY_RAY_SESSION"])
+CONTRACT = ROOT / "tests/gpu_workers/engine/test_engine_contract.py"
+
+
+def command(*arguments: str) -> str:
+    ran = subprocess.run([str(BIN / arguments[0]), *arguments[1:]], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:]
+    return ran.stdout
+
+
+def workers(embed: int, sanitize: int = 1) -> None:
+    """Start the workers, or change their number."""
+    roles = [f"--role=embed={embed},0.1", f"--role=sanitize={sanitize},0.1"]
+    command("privacy-gateway", "workers", "start", "--server", "toy_ray:toy_server", *roles)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> None:
+    options = ["--head", "--include-dashboard=false", "--num-cpus=4", "--object-store-memory=100000000"]
+    command("ray", "start", *options, "--node-ip-address=127.0.0.1", f"--temp-dir={SESSION}", "--disable-usage-stats")
+    workers(1)
+    # the namespace of processes ends with the tests
+
+
+def run(check: Callable[[Bench], Awaitable[None]], folder: Path) -> None:
+    async def main() -> None:
+        async with bench(toy_engine("ray"), folder) as on:
+            await asyncio.wait_for(check(on), 240)
+
+    asyncio.run(main())
+
+
+def replicas(on: Bench) -> list[Any]:
+    pool: Any = on.engine._pools[Role.EMBED]  # type: ignore[attr-defined]
+    return [replica for replica in pool._replicas.values() if replica.ready]
+
+
+def server_of(on: Bench) -> int:
+    """The process of a Ray replica, which is the parent of the handler's process."""
+    (replica,) = replicas(on)
+    return int(Path(f"/proc/{replica.state.pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def listed() -> list[str]:
+    headers = {"privacy-gateway-token": TOKEN}
+    found = httpx.get(DIRECTORY, headers=headers, trust_env=False).json()["workers"]
+    return [worker["address"] for worker in found if worker["role"] == "embed"]
+
+
+async def until(true: Callable[[], bool]) -> None:
+    while not true():
+        await asyncio.sleep(0.05)
+
+
+def test_the_contract_of_all_engines_holds() -> None:
+    """In a process of its own. The two tests that need a handler that cannot load are those of the remote engine."""
+    options = ["-q", "--all", "-p", "no:cacheprovider", "-p", "no:xdist", "--timeout", "120", "-k", "not cannot_load"]
+    ran = subprocess.run([sys.executable, "-m", "pytest", *options, str(CONTRACT)], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout[-5000:]
+
+
+def test_the_directory_needs_the_token() -> None:
+    for headers in ({}, {"privacy-gateway-token": "another-token-of-workers"}):
+        assert httpx.get(DIRECTORY, headers=headers, trust_env=False).status_code == 401
+    assert len(listed()) == 1
+    assert "embed" in command("privacy-gateway", "workers", "status", "--json")
+
+
+def test_a_replica_that_is_killed_in_a_call_spends_it_and_is_started_again(tmp_path: Path) -> None:
+    async def check(on: Bench) -> None:
+        busy = await on.busy()
+        waiting = await on.submit(on.work("waiting"))
+        os.kill(server_of(on), signal.SIGKILL)
+        with pytest.raises(WorkerDied):
+            await busy
+        assert await waiting == ["WAITING"]
+        assert on.started == ["blocker", "waiting"]
+
+    run(check, tmp_path)
+
+
+def test_a_drain_under_load_loses_nothing(tmp_path: Path) -> None:
+    workers(2)
+
+    async def check(on: Bench) -> None:
+        await until(lambda: len(replicas(on)) == 2)
+        drained = asyncio.ensure_future(asyncio.to_thread(workers, 1))
+        names = []
+        while not drained.done() or len(listed()) > 1:
+            own = [f"work-{len(names) + n}" for n in range(12)]
+            names += own
+            calls = [on.run(on.work(name, weight=40)) for name in own]
+            assert await asyncio.gather(*calls) == [[name.upper()] for name in own]
+        await drained
+        assert sorted(on.started) == sorted(names), "each once"
+        await until(lambda: len(replicas(on)) == 1)
+
+    run(check, tmp_path)
+
+
+def test_no_text_is_in_a_file_or_log_of_ray(tmp_path: Path) -> None:
+    async def check(on: Bench) -> None:
+        await on.run(on.work(f"served-{SECRET}"))
+        with pytest.raises(TaskFailed):
+            await on.run(on.work(f"failing-{SECRET}", fails="raise"))
+        with pytest.raises(WorkerDied):
+            await on.run(on.work(f"dying-{SECRET}", fails="death"))
+        await on.ready()
+        busy = await on.busy(f"killed-{SECRET}")
+        os.kill(server_of(on), signal.SIGKILL)
+        with pytest.raises(WorkerDied):
+            await busy
+        await until(lambda: bool(replicas(on)))
+
+    run(check, tmp_path)
+    control = SESSION / "control"
+    control.write_text(SECRET)
+    found = subprocess.run(["grep", "-rlIa", SECRET, str(SESSION), "/dev/shm"], capture_output=True, text=True).stdout
+    assert set(found.split()) == {str(control)}, "the file that this test wrote, and no other"
+    assert list(SESSION.glob("session_latest/logs/**/*.log")), "there are logs"
+
+
+def test_without_workers_nothing_starts(tmp_path: Path) -> None:
+    async def check(on: Bench) -> None:
+        busy = await on.busy()
+        waiting = await on.submit(on.work("waiting"), timeout_s=20)
+        stopping = asyncio.ensure_future(asyncio.to_thread(command, "privacy-gateway", "workers", "stop"))
+        await asyncio.sleep(3)
+        on.let_go("blocker")
+        assert await busy == ["BLOCKER"], "a drain finishes what has started"
+        await stopping
+        with pytest.raises(DeadlineBeforeStart):
+            await waiting
+        await until(lambda: not on.engine.status(Role.EMBED).ready)
+        with pytest.raises(WorkerCold):
+            await on.engine.wait_for_capacity(Role.EMBED, [on.work("more")], tenant="tenant", timeout_s=0)
+        with pytest.raises(WorkerCold):
+            await on.run(on.work("more"))
+        assert on.started == ["blocker"]
+
+    run(check, tmp_path)
