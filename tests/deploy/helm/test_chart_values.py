@@ -150,7 +150,7 @@ MISSPELT = [  # template, what it has, what is written in its place
     ("workers/rayservice", "authOptions", "authOption"),
     ("workers/rayservice", "mode: token", "mode: tokens"),
     ("workers/rayservice", "minReplicas", "minimumReplicas"),
-    ("workers/rayservice", "rayStartParams: {}", "rayStartParams: []"),
+    ("workers/rayservice", "rayStartParams: {object", "rayStartParam: {object"),
     ("workers/_pod", "volumeMounts:", "volumeMount:"),
     ("workers/_pod", "containerPort", "port"),
 ]  # fmt: skip
