@@ -166,9 +166,8 @@ async def compared(engines: dict[str, Engine], rounds: int, seconds: float) -> N
     for name, own in rows.items():
         rate, cpu = (statistics.median(column) for column in zip(*own, strict=True))
         each = [f"{mine[0] / other[0]:.2f}" for mine, other in zip(own, rows["local"], strict=True)]
-        print(
-            f"{name:8} {rate:8.1f} {rate / base[0]:6.2f} {cpu:11.2f} {p50[name]:8.1f} {p50[name] - p50['local']:7.1f}   {' '.join(each)}"
-        )
+        calls = f"{p50[name]:8.1f} {p50[name] - p50['local']:7.1f}"
+        print(f"{name:8} {rate:8.1f} {rate / base[0]:6.2f} {cpu:11.2f} {calls}   {' '.join(each)}")
     for engine in engines.values():
         await engine.stop()
 

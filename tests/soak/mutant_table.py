@@ -402,6 +402,14 @@ READS = (
         ('redis.call("ZADD", base_key .. "segments:" .. head[1], head[3], head[4])', ""),
     ),
     bug("seal-said-to-be-known", "seal", ("if n == args.known_n and mac == args.known_mac then", "if n ~= 0 then")),
+    bug(
+        "seal-without-the-index-of-the-archive",
+        "seal",
+        ('redis.call("ZADD", base_key .. "archive:" .. range[1], range[2], range[3])', ""),
+    ),
+    bug("trim-past-the-series", "trim", ("math.min(up_to, tonumber(f[i] or 0))", "up_to")),
+    bug("trim-past-the-ranks", "trim", ('f[1] == "subject" and 4 or 3', "3")),
+    bug("trim-one-entry-too-many", "trim", ('base .. "journal", up_to + 1', 'base .. "journal", up_to + 2')),
 )
 
 _CHARGE_ALLOWED = 'if not held or job.cancel_ms and job.spent == "0 0" then'

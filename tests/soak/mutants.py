@@ -52,7 +52,8 @@ TESTS_OF = {
     "fold": ("series",),
     "rank": ("ranks",),
     "alert": ("alerts",),
-    "seal": ("places", "seals", "epoch", "duty_lease"),
+    "seal": ("places", "seals", "epoch", "duty_lease", "archive/test_archiver"),
+    "trim": ("archive/test_archiver",),
     "lease": ("duty_lease",),
     "presence": ("schema",),
     "share": ("shared_limit",),
@@ -113,7 +114,7 @@ def run_tests(mutant: Mutant | None, limit_s: float | None = None) -> Outcome:
         if mutant is not None:
             mutate(mutant, copy / "core" / "ledger")
         names = TESTS_OF.get(mutant.script, TESTS) if mutant else {*TESTS, *itertools.chain(*TESTS_OF.values())}
-        files = [f"tests/core/ledger/test_ledger_{name}.py" for name in names]
+        files = [f"tests/core/ledger/{name if '/' in name else f'test_ledger_{name}'}.py" for name in names]
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-rfE", "--tb=no", "-p", "no:cacheprovider"]
         command += ["-k", "not debian-tcp", "--hypothesis-seed=0"]  # one server is enough to run a script
         began = time.monotonic()
@@ -128,7 +129,7 @@ def run_tests(mutant: Mutant | None, limit_s: float | None = None) -> Outcome:
         ) as tests:
             try:
                 said, _ = tests.communicate(timeout=limit_s)
-                caught = re.search(r"^(?:FAILED|ERROR) \S+/test_ledger_(\S+)", said, re.MULTILINE)
+                caught = re.search(r"^(?:FAILED|ERROR) \S+/test_(?:ledger_)?(\S+)", said, re.MULTILINE)
                 if tests.returncode not in (0, 1) or (caught is None) != (tests.returncode == 0):
                     raise SystemExit(f"the tests did not run:\n{said}")
                 caught_by = caught[1] if caught else None

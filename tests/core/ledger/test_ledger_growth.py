@@ -94,6 +94,7 @@ def test_a_refund_under_a_key_of_the_caller_keeps_its_tombstone(go, clinic, cont
 def test_a_spent_hold_keeps_its_claim_and_its_record_for_retries_only(go, clinic, content, admin, mine):
     hold = go(clinic.reserve("clinic", people(1), claim=mine))
     go(clinic.expire("clinic", hold.release_id, reason="died"))
+    assert len(keys(content, b"claim")) == (0 if mine is None else 1)
     for key in keys(content, b"claim"):
         assert DAY_MS - 60_000 < go(admin.call("PTTL", key)) <= DAY_MS  # a day for a generated key
     assert 0 < go(admin.call("PTTL", f"{{clinic}}:release:{hold.release_id}")) <= 600_000

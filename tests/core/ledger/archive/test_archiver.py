@@ -157,6 +157,21 @@ def test_what_the_series_do_not_contain_stays(go, shelf):
     assert go(shelf.faults()) == ""
 
 
+def test_what_the_ranks_do_not_contain_stays(go, shelf):
+    go(shelf.open("clinic", subjects=True))
+    for _ in range(8):
+        go(shelf.release("clinic", "patient-1"))
+        go(shelf.sealer.seal())
+    for fold in shelf.folds:
+        go(fold.fold_all())
+    go(shelf.round())
+    assert go(shelf.first("clinic")) == 1
+    go(shelf.ranks.rank_all())
+    go(shelf.round())
+    assert go(shelf.first("clinic")) > 1
+    assert go(shelf.faults()) == ""
+
+
 def test_entries_move_by_their_age_and_the_last_one_stays(go, shelf):
     go(shelf.history(3))
     assert go(shelf.round(keep_entries=100)).entries == 0
