@@ -7,6 +7,7 @@ application, the server and tests.
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import Callable
 
@@ -31,6 +32,9 @@ from service.config.settings import Settings
 from service.config.worker_options import make_engine
 from service.dashboard.sign_on import SignOn
 from service.domains.store import Domains
+from service.files.orphans import Orphans
+from service.files.parts import stored_files
+from service.files.takeover import take_over_files
 from service.guardrail.service import GuardrailService
 from service.http.auth import Authenticator
 from service.http.body_memory import BodyMemory
@@ -39,6 +43,7 @@ from service.http.in_flight import InFlight
 from service.http.large_requests import LargeRequests
 from service.http.open_streams import OpenStreams
 from service.jobs.attempt import AttemptLimits
+from service.jobs.blobs import JobBlobs
 from service.jobs.files import JobFiles
 from service.jobs.runner import JobRunner, RunnerLimits
 from service.jobs.storage import Storage
@@ -179,12 +184,14 @@ class Gateway:
         self.large_requests = LargeRequests(
             per_tenant_max=settings.large_requests_per_tenant_max, wait_s=settings.request_timeout_s
         )
-        self.domains = Domains(settings.data_dir, settings.domain_packs_dir, loaded=lambda: self.workers.loaded_domains)
-        self.tuned_models = TunedModels(settings.data_dir)
+        self.files = stored_files(settings, ledger.client, self.master_key)
+        self.domains = Domains(self.files, settings.domain_packs_dir, loaded=lambda: self.workers.loaded_domains)
+        self.tuned_models = TunedModels(self.files)
         self.storage = Storage(
             settings.data_dir,
             tenant_bytes_max=settings.tenant_disk_bytes_max,
             free_bytes_min=settings.disk_free_bytes_min,
+            stored=self.files.index.used,
         )
         self.recognisers = Recognisers(
             settings.data_dir,
@@ -277,12 +284,12 @@ class Gateway:
         self.exports = Turns(1)
 
         self.job_kinds = job_kinds(
-            KindParts(settings, self.policies, self.recognisers, self.workers, self.calculations)
+            KindParts(settings, self.policies, self.recognisers, self.workers, self.calculations, self.files)
         )
         files = JobFiles(settings.data_dir, self.master_key, self.storage)
         store = JobStore(
             ledger.client,
-            gateway=files.gateway,
+            gateway=secrets.token_hex(8),
             retention_ms=int(settings.job_retention_s * 1000),
             tombstone_ttl_ms=int(settings.tombstone_retention_s * 1000),
             caps=tenant_caps(settings),
@@ -293,6 +300,7 @@ class Gateway:
             tenant_share=settings.queue_tenant_share,
             attempts_max=settings.job_attempts_max,
             retention_s=settings.job_retention_s,
+            alone=settings.redis_url is None,
             attempt=AttemptLimits(
                 seconds_max=settings.job_seconds_max,
                 turn_s=settings.job_turn_s,
@@ -312,7 +320,10 @@ class Gateway:
             seal_age_s=self.duties.seal_age_s,
             samples=self.limits.samples,
         )
-        self.jobs = JobRunner(store, files, self.job_kinds, limits=limits)
+        self.jobs = JobRunner(
+            store, files, JobBlobs(self.files.store, self.master_key), self.files, self.job_kinds, limits=limits
+        )
+        self._orphans = Orphans(self.files, store)
         self.submission = JobSubmission(
             settings,
             ledger=self.ledger,
@@ -347,8 +358,11 @@ class Gateway:
         await self.ledger.check()
         await self._maintenance.open_ledger()
         await self.engine.start()
+        await self.files.store.check()
+        await take_over_files(self.settings.data_dir, self.files, artifact_retention_s=self.settings.job_retention_s)
         await self.jobs.open()
         self._maintenance.start()
+        self._maintenance.run(self._orphans.collect_regularly())
         for limit in self.limits.shared:
             self._maintenance.run(limit.return_regularly())
         self._maintenance.run(self.alert_watch.evaluate_regularly())

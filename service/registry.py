@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from service.accounting.calculations import Calculations
 from service.config.settings import Settings
 from service.domains.job_kind import DomainKind
+from service.files.stored import StoredFiles
 from service.finetune.job_kind import FinetuneKind
 from service.infill.job_kind import InfillKind
 from service.jobs.kind import JobKind, JobKinds
@@ -26,12 +27,17 @@ class KindParts:
     recognisers: Recognisers
     workers: Workers
     calculations: Calculations
+    files: StoredFiles
 
 
 JOB_KINDS: list[Callable[[KindParts], JobKind]] = [
-    lambda parts: DomainKind(parts.settings),
+    lambda parts: DomainKind(parts.settings, files=parts.files),
     lambda parts: InfillKind(
-        parts.settings, policies=parts.policies, recognisers=parts.recognisers, workers=parts.workers
+        parts.settings,
+        policies=parts.policies,
+        recognisers=parts.recognisers,
+        workers=parts.workers,
+        files=parts.files,
     ),
     lambda parts: SynthesisKind(parts.settings),
     lambda parts: FinetuneKind(parts.settings, calculations=parts.calculations),

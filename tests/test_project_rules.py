@@ -35,9 +35,10 @@ FOLDERS = {
     "service.http": {"config"},
     "service.releases": {"config", "http"},
     "service.accounting": {"http"},
-    "service.jobs": {"config", "http"},
+    "service.files": {"config"},
+    "service.jobs": {"config", "http", "files"},
     "service.budget": {"config", "http", "releases", "jobs"},  # the estimate prices every kind of job
-    "service.domains": {"config", "http", "jobs"},  # a kind of job
+    "service.domains": {"config", "http", "files", "jobs"},  # a kind of job
     "service.finetune": {
         "config",
         "http",
@@ -45,11 +46,11 @@ FOLDERS = {
         "jobs",
         "accounting",
     },  # a kind of job; its noise is a calculation
-    "service.infill": {"config", "http", "jobs", "sanitize"},  # a kind of job that masks as `/sanitize` does
+    "service.infill": {"config", "http", "files", "jobs", "sanitize"},  # a kind of job that masks as `/sanitize` does
     "service.synthesis": {"config", "http", "releases", "jobs"},  # a kind of job
     "service.sentdp": {"config", "http", "releases", "domains"},  # releases are made from a domain's pack
     "service.vectors": {"config", "http", "releases", "accounting"},  # its processes compute large matrices
-    "service.sanitize": {"config", "http", "releases", "jobs", "restore"},  # disk space of recognisers
+    "service.sanitize": {"config", "http", "files", "releases", "jobs", "restore"},  # disk space of recognisers
     "service.openai": {
         "config",
         "http",
@@ -78,6 +79,7 @@ FOLDERS = {
     "service.ray_serve": {"config"},  # workers by the settings of a node
     "service.cli": {
         "config",
+        "files",
         "releases",
         "domains",
         "finetune",

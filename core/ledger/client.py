@@ -75,6 +75,14 @@ def _detail(error: Exception) -> str:
     return next((text for mark, text in _MARKS if mark in str(error)), "Redis refused a command.")
 
 
+# The texts that are prepended to a script, beside common.lua.
+_SHARED: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("commit", "cancel", "expire"), ("common", "settle")),
+    "job": ("common", "settle", "stored"),
+    "files": ("common", "stored"),
+}
+
+
 @dataclass(frozen=True)
 class _Script:
     """A script, stored as the constant parts of its EVALSHA and EVAL commands."""
@@ -85,7 +93,7 @@ class _Script:
     @classmethod
     @cache
     def load(cls, name: str) -> _Script:
-        shared = ("common", "settle") if name in ("commit", "cancel", "expire", "job") else ("common",)
+        shared = _SHARED.get(name, ("common",))
         files = resources.files("core.ledger")
         text = b"".join(files.joinpath(f"{part}.lua").read_bytes() for part in (*shared, name))
         digest = hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()

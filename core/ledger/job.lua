@@ -1,13 +1,18 @@
 -- State machine of one job: queued -> running -> succeeded | failed | cancelled. A final state never changes.
 -- KEYS[1] is "{owner}:tenant" as in every script. The script accesses the keys "{owner}:job..." and the keys that
 -- settling a hold needs, and no others.
--- args.action: create, take, back, progress, charge, finish or cancel. Every action is replay-safe: repeating it
--- returns the same answer. `seq` increases with every change that a listener can observe. `run` identifies the process
--- that holds the job.
+-- args.action: create, take, back, renew, progress, checkpoint, charge, finish, cancel or adopt. Every action is
+-- replay-safe: repeating it returns the same answer. `seq` increases with every change that a listener can observe.
+--
+-- `run` is the fence: a random name of one attempt. Every change by an attempt requires that the job is running and
+-- that `run` holds it. An attempt that another one has replaced changes nothing any more. `lease_ms` is when, on the
+-- clock of Redis, another gateway may replace the attempt; the holder renews it. `state` names the manifest of the
+-- job's files in the blob store, and `bytes` is their size. A job without a state was made by an earlier version, whose
+-- files are in the data directory of `gateway`; "adopt" gives it one.
 --
 -- A job that charges owns the hold `release`. When the job is created, the hold leaves the list of holds that expire.
 -- From then on only this script settles the hold, atomically with the change of the job's record. "charge" spends the
--- hold before any noise is drawn. A job that ends without a charge refunds it. Python prepends settle.lua to this text.
+-- hold before any noise is drawn. A job that ends without a charge refunds it. Python prepends settle.lua and stored.lua.
 local CANCEL_GRACE_MS = 60000 -- a live holder carries out a cancel request within seconds
 local key = base .. "job:" .. args.job
 
@@ -45,6 +50,9 @@ local function finish(status, problem, result)
     ends.spent = before.reserved -- the hold was spent by another call: do not report it as a refund
   end
   write(ends)
+  redis.call("HDEL", key, "lease_ms")
+  count_bytes(-tonumber(before.bytes or "0"))
+  redis.call("HDEL", key, "bytes")
   redis.call("ZREM", base .. "jobs:open", args.job)
   redis.call("PEXPIRE", key, text(args.retention_ms))
 end
@@ -56,6 +64,11 @@ local function prune()
       redis.call("ZREM", base .. "jobs", member)
     end
   end
+end
+
+-- Sets when another gateway may replace the attempt. No listener observes it, so `seq` stays.
+local function renew()
+  redis.call("HSET", key, "lease_ms", text(now + integer(args.lease_ms)))
 end
 
 local job = read()
@@ -75,6 +88,10 @@ if args.action == "create" then
   if redis.call("ZCARD", base .. "jobs") >= integer(args.jobs_max) then
     return answer({ outcome = "too-many" })
   end
+  expire_files()
+  if not bytes_fit(args.bytes, args.bytes_max) then
+    return answer({ outcome = "full" })
+  end
   local hold = args.release and read_release(args.release)
   if args.release and not (hold and hold.state == "held") then
     return answer({ outcome = "not-open", state = hold and hold.state or "unknown" })
@@ -82,8 +99,9 @@ if args.action == "create" then
   write({
     kind = args.kind, label = args.label, status = "queued", stage = "queued", progress = "0", gateway = args.gateway,
     claim = args.claim, operation = args.operation, created_ms = text(now), attempts = "0", reserved = args.reserved, spent = "0 0", run = "",
-    release = args.release,
+    release = args.release, state = args.state, bytes = text(args.bytes),
   })
+  count_bytes(args.bytes)
   if args.release then
     redis.call("ZREM", base .. "overdue", args.release) -- a job may wait for hours, so its end settles the hold
   end
@@ -101,8 +119,11 @@ if args.action == "take" then
   if job.status ~= "queued" and job.status ~= "running" or held then
     return respond(held and "taken" or "ended")
   end
-  if job.gateway ~= args.gateway then
-    return respond("elsewhere")
+  if not job.state then
+    return respond("elsewhere") -- an earlier version has its files
+  end
+  if job.status == "running" and job.gateway ~= args.gateway and tonumber(job.lease_ms or "0") > now then
+    return respond("elsewhere") -- its holder is alive
   end
   if job.cancel_ms then
     finish("cancelled")
@@ -114,16 +135,43 @@ if args.action == "take" then
   end
   write({
     status = "running", stage = "starting", run = args.run, attempts = text(job.attempts + 1),
-    started_ms = job.started_ms or text(now),
+    started_ms = job.started_ms or text(now), gateway = args.gateway,
   })
+  renew()
   return respond("taken")
 end
 
 if args.action == "back" then -- the gateway shuts down in order, so the attempt does not count
   if held then
     write({ status = "queued", stage = "queued", run = "", attempts = text(job.attempts - 1) })
+    redis.call("HDEL", key, "lease_ms")
   end
   return respond("back")
+end
+
+if args.action == "renew" then
+  if held then
+    renew()
+  end
+  return respond(held and "held" or "lost")
+end
+
+if args.action == "checkpoint" then -- the next attempt continues from these files
+  if held and job.state ~= args.state then
+    redis.call("HSET", key, "state", args.state, "bytes", text(args.bytes))
+    count_bytes(args.bytes - tonumber(job.bytes or "0"))
+  end
+  return respond(held and "held" or "lost")
+end
+
+if args.action == "adopt" then -- of a data directory that no other gateway uses
+  local open = job.status == "queued" or job.status == "running"
+  if open and not job.state and job.gateway == args.former then
+    write({ status = "queued", stage = "queued", run = "", state = args.state, bytes = text(args.bytes) })
+    count_bytes(args.bytes)
+    return respond("adopted")
+  end
+  return respond(job.state == args.state and "adopted" or "other")
 end
 
 if args.action == "progress" then
@@ -148,13 +196,18 @@ if args.action == "charge" then -- the last step before any noise is drawn
 end
 
 if args.action == "finish" then
+  local replaced = {}
   if held then
     finish(args.status, args.problem, args.result)
     if args.status == "succeeded" then
       redis.call("HSET", key, "progress", "1", "stage", "done")
+      for _, file in ipairs(args.files or {}) do
+        replaced[#replaced + 1] = put_file(file) or nil
+      end
     end
   end
-  return respond(held and "finished" or "ended")
+  local finished = held or job.run == args.run and job.status == args.status -- a retry, whose reply was lost
+  return answer({ outcome = finished and "finished" or "lost", job = read(), replaced = replaced })
 end
 
 if args.action == "cancel" then

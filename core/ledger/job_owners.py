@@ -1,48 +1,50 @@
 """Who may have unfinished jobs, so that a search for them does not read every tenant.
 
-Guarantee: an owner is in the list before its job exists, and stays there. A job of a version without the list is found
-by the first search of a process, which reads every tenant once.
+Guarantee: an owner is listed before its job exists, and as long as it has an unfinished job, while `refresh` runs
+somewhere. Owners without one leave the list after minutes. A job of a version without the list, and one that outlived
+all gateways, is found by the `refresh` of a start, which reads every tenant once.
 """
 
 from __future__ import annotations
 
-from core.errors import LedgerUnavailable
 from core.ledger import names
 from core.ledger.activity import TENANT_BATCH
 from core.ledger.client import LedgerClient
 
+LISTED_MS = 120_000  # many times what a creation takes
+
 
 class JobOwners:
-    """The list, for one process. Methods raise LedgerUnavailable."""
+    """The list. Methods raise LedgerUnavailable."""
 
     def __init__(self, client: LedgerClient) -> None:
         self._client = client
-        self._added: set[str] = set()
-        self._has_searched = False
 
     async def add(self, owner: str) -> None:
-        """Put an owner on the list. Call this before its job is created."""
-        if owner in self._added:
-            return
-        try:
-            await self._client.call("SADD", names.JOB_OWNERS_KEY, names.check_owner(owner))
-        except LedgerUnavailable:  # the reply was lost: the command may be repeated
-            await self._client.call("SADD", names.JOB_OWNERS_KEY, owner)
-        self._added.add(owner)
+        """List an owner. Call this before its job is created."""
+        await self._client.run("job_owner", key=names.JOB_OWNERS_BASE_KEY, args={"owner": names.check_owner(owner)})
 
     async def listed(self) -> list[str]:
         """Return every owner that may have an unfinished job, sorted."""
-        if not self._has_searched:
-            await self._search()
-            self._has_searched = True
-        found = {name.decode() for name in await self._client.call("SMEMBERS", names.JOB_OWNERS_KEY)}
-        return sorted(found | {names.SHARED_OWNER})
+        found = await self._client.call("ZRANGEBYSCORE", names.JOB_OWNERS_KEY, "-inf", "+inf")
+        return sorted(name.decode() for name in found)
 
-    async def _search(self) -> None:
-        tenants = sorted(name.decode() for name in await self._client.call("SMEMBERS", names.TENANTS_KEY))
-        for start in range(0, len(tenants), TENANT_BATCH):
-            batch = tenants[start : start + TENANT_BATCH]
-            counts = await self._client.call_many([("ZCARD", names.open_jobs_key(tenant)) for tenant in batch])
-            for tenant, count in zip(batch, counts, strict=True):
+    async def refresh(self, *, all_tenants: bool = False) -> None:
+        """List owners of unfinished jobs again, then remove what is older than LISTED_MS.
+
+        Call this at intervals below LISTED_MS / 2. `all_tenants`: look at every tenant.
+        """
+        now_ms = await self._client.now_ms()
+        if all_tenants:
+            owners = [names.SHARED_OWNER]
+            owners += sorted(name.decode() for name in await self._client.call("SMEMBERS", names.TENANTS_KEY))
+        else:
+            aging = ("ZRANGEBYSCORE", names.JOB_OWNERS_KEY, "-inf", now_ms - LISTED_MS // 2)
+            owners = [name.decode() for name in await self._client.call(*aging)]
+        for start in range(0, len(owners), TENANT_BATCH):
+            batch = owners[start : start + TENANT_BATCH]
+            counts = await self._client.call_many([("ZCARD", names.open_jobs_key(owner)) for owner in batch])
+            for owner, count in zip(batch, counts, strict=True):
                 if count:
-                    await self.add(tenant)
+                    await self.add(owner)
+        await self._client.call("ZREMRANGEBYSCORE", names.JOB_OWNERS_KEY, "-inf", now_ms - LISTED_MS)

@@ -1,4 +1,4 @@
-"""The states of jobs. The inputs and outputs of a job are files in one gateway's data directory, never in Redis.
+"""The states of jobs. The inputs, checkpoints and outputs of a job are in the blob store, never in Redis.
 
 Every change runs one script (`job.lua`). It is durable before it returns, and it is replay-safe. An owner is a tenant,
 or SHARED_OWNER for the operator. Like the ledger's methods, these methods raise LedgerUnavailable. Times are
@@ -7,16 +7,12 @@ milliseconds since the epoch by the Redis clock.
 
 from __future__ import annotations
 
-import contextlib
-import math
+import asyncio
 import re
 import secrets
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from enum import StrEnum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
-
-import orjson
 
 from core.amounts import Amount
 from core.errors import (
@@ -24,6 +20,7 @@ from core.errors import (
     IdempotencyConflict,
     InvalidInput,
     JobQuotaExceeded,
+    StorageFull,
     TenantLimitReached,
     UnknownJob,
 )
@@ -31,81 +28,41 @@ from core.job_errors import JobFailed
 from core.ledger import names
 from core.ledger.client import LedgerClient
 from core.ledger.job_owners import JobOwners
+from core.ledger.job_records import (
+    Finished,
+    JobHold,
+    JobRecord,
+    JobsPage,
+    JobStatus,
+    checked_metrics,
+    packed_json,
+    problem_of,
+    record_of,
+    texts_of,
+)
 from core.ledger.ledger import TOMBSTONE_TTL_MS, TenantCaps
+from core.ledger.stored_files import NamedEntry, unpacked_entry
 
-# The numbers that a job may report. Each is public, or was released and paid for. No others may depend on private rows.
-METRICS = frozenset({"step", "steps", "eta_s", "public_rows", "public_accuracy", "public_macro_f1"})
 RETENTION_MS = 30 * 24 * 3600 * 1000
+LEASE_MS = 12_000
 _MEMBER = re.compile(r"[0-9]{13}-[0-9a-f]{32}")
 _SWEEP_BATCH = 10_000
 
 
-class JobStatus(StrEnum):
-    QUEUED = "queued"
-    RUNNING = "running"
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
-    @property
-    def ended(self) -> bool:
-        return self in (JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED)
-
-
-@dataclass(frozen=True)
-class JobRecord:
-    """The state of a job at one moment. `seq` grows with each change. `problem` and `result` contain no request text.
-
-    `metrics` maps names of METRICS to numbers; it is None for a job that reports none.
-    `reserved` and `spent` are the privacy costs of the job's hold in the ledger. They are zero for a job that charges
-    nothing.
-    """
-
-    owner: str
-    job_id: str
-    kind: str
-    label: str
-    status: JobStatus
-    stage: str
-    progress: float
-    seq: int
-    gateway: str
-    attempts: int
-    created_ms: int
-    started_ms: int | None
-    ended_ms: int | None
-    cancel_requested: bool
-    reserved: Amount
-    spent: Amount
-    metrics: Mapping[str, float] | None
-    problem: Mapping[str, Any] | None
-    result: Mapping[str, Any] | None
-
-
-@dataclass(frozen=True)
-class JobHold:
-    """An open hold of `Ledger.reserve`, and the amount that it holds."""
-
-    release_id: str
-    amount: Amount
-
-
-@dataclass(frozen=True)
-class JobsPage:
-    """Jobs, newest first; `next_cursor` is None on the last page."""
-
-    jobs: tuple[JobRecord, ...]
-    next_cursor: str | None
-
-
 class JobStore:
-    """Jobs in Redis. `gateway` identifies the gateway that has the files of the jobs it creates and takes."""
+    """Jobs in Redis. `gateway` is a random name of this process.
+
+    Guarantee: one attempt holds a running job, by its `run`. An attempt that was replaced changes nothing: it can
+    neither renew, store a checkpoint, charge nor finish. A job is taken from its holder only when the holder has not
+    renewed it for `lease_ms`, on the clock of Redis.
+    """
 
     def __init__(
         self,
         client: LedgerClient,
         *,
         gateway: str,
+        lease_ms: int = LEASE_MS,
         retention_ms: int = RETENTION_MS,
         tombstone_ttl_ms: int = TOMBSTONE_TTL_MS,
         caps: TenantCaps | None = None,
@@ -113,12 +70,13 @@ class JobStore:
     ) -> None:
         """`tombstone_ttl_ms` and `caps` are the ledger's values. `clock` replaces the Redis time in tests."""
         self._client = client
-        self._gateway = gateway
+        self.gateway = gateway
+        self._lease_ms = lease_ms
         self._retention_ms = retention_ms
         self._tombstone_ttl_ms = tombstone_ttl_ms
         self._caps = caps or TenantCaps()
         self._clock = clock
-        self._owners = JobOwners(client)
+        self.owners = JobOwners(client)
 
     async def create(
         self,
@@ -129,6 +87,9 @@ class JobStore:
         label: str,
         claim: str,
         open_max: int,
+        state: str,
+        size: int,
+        bytes_max: int = 0,
         hold: JobHold | None = None,
     ) -> tuple[JobRecord, bool]:
         """Create a queued job. Return it and whether it is new: the same id with the same claim returns the same job.
@@ -136,10 +97,11 @@ class JobStore:
         `label` is displayed with the job. A job that charges passes its open `hold`, and a new job owns it from then
         on: the hold does not expire while the job waits, `charge` spends it, and a job that ends without a charge
         refunds it. Raises IdempotencyConflict for another claim, JobQuotaExceeded if `open_max` jobs have not ended,
-        TenantLimitReached beyond the cap on records, HoldNotOpen.
+        TenantLimitReached beyond the cap on records, HoldNotOpen; StorageFull if the `size` bytes of its files exceed
+        the owner's `bytes_max` (0 for none).
         """
+        await self.owners.add(owner)
         cost = hold.amount if hold else Amount(0)
-        await self._owners.add(owner)
         found = await self._run(
             "create",
             owner,
@@ -149,7 +111,10 @@ class JobStore:
             claim=claim,
             operation=secrets.token_hex(8),
             open_max=open_max,
-            gateway=self._gateway,
+            gateway=self.gateway,
+            state=state,
+            bytes=size,
+            bytes_max=bytes_max,
             reserved=f"{cost.epsilon_nano} {cost.delta_femto}",
             release=names.check_hex(hold.release_id, length=32) if hold else None,
         )
@@ -159,7 +124,9 @@ class JobStore:
             raise JobQuotaExceeded
         if found["outcome"] == "too-many":
             raise TenantLimitReached(limit="job_records_per_tenant_max")
-        return _record(owner, job_id, found["job"]), found["outcome"] == "created"
+        if found["outcome"] == "full":
+            raise StorageFull(limit="tenant_disk_bytes_max")
+        return record_of(owner, job_id, found["job"]), found["outcome"] == "created"
 
     async def check_quota(self, owner: str, *, open_max: int) -> None:
         """Check the quota before an upload, so that `create` does not reject it afterwards. Raises JobQuotaExceeded."""
@@ -167,11 +134,14 @@ class JobStore:
         if len(await self._client.call("ZRANGEBYSCORE", key, "-inf", "+inf", "LIMIT", 0, open_max)) >= open_max:
             raise JobQuotaExceeded
 
-    async def take(self, owner: str, job_id: str, *, run: str, attempts_max: int, exhausted: JobFailed) -> JobRecord:
-        """Assign a queued job, or one whose process died, to the process `run`.
+    async def take(
+        self, owner: str, job_id: str, *, run: str, attempts_max: int, exhausted: JobFailed
+    ) -> JobRecord | None:
+        """Assign a queued job, one of this gateway, or one whose holder did not renew it, to the attempt `run`.
 
-        Check the status of the returned job. It is running; or it had ended before; or it ends now, as cancelled, or as
-        failed with `exhausted` after `attempts_max` attempts; or it belongs to another gateway. Raises UnknownJob.
+        Returns None if another gateway holds it. Else check the status of the returned job. It is running; or it had
+        ended before; or it ends now, as cancelled, or as failed with `exhausted` after `attempts_max` attempts. Raises
+        UnknownJob.
         """
         found = await self._run(
             "take",
@@ -179,14 +149,32 @@ class JobStore:
             job_id,
             run=run,
             attempts_max=attempts_max,
-            gateway=self._gateway,
-            exhausted=_packed(problem_of(exhausted)),
+            gateway=self.gateway,
+            lease_ms=self._lease_ms,
+            exhausted=packed_json(problem_of(exhausted)),
         )
-        return _record(owner, job_id, found["job"])
+        return None if found["outcome"] == "elsewhere" else record_of(owner, job_id, found["job"])
+
+    async def renew(self, owner: str, job_id: str, *, run: str) -> bool:
+        """Keep other gateways from replacing `run`. Returns whether `run` holds the job. Raises UnknownJob."""
+        found = await self._run("renew", owner, job_id, run=run, lease_ms=self._lease_ms)
+        return bool(found["outcome"] == "held")
+
+    async def checkpoint(self, owner: str, job_id: str, *, run: str, state: str, size: int) -> bool:
+        """Let the next attempt continue from the files of `state`. Returns whether `run` holds the job."""
+        found = await self._run("checkpoint", owner, job_id, run=run, state=state, bytes=size)
+        return bool(found["outcome"] == "held")
+
+    async def adopt(self, owner: str, job_id: str, *, former: str, state: str, size: int) -> bool:
+        """Give an unfinished job of an earlier version its files in the store, and queue it. `former`: the name of the
+        data directory that it had. Returns whether it has them. Raises UnknownJob."""
+        await self.owners.add(owner)
+        found = await self._run("adopt", owner, job_id, former=former, state=state, bytes=size)
+        return bool(found["outcome"] == "adopted")
 
     async def put_back(self, owner: str, job_id: str, *, run: str) -> JobRecord:
         """Queue the job again: the gateway shuts down in order, or its turn has ended. The attempt does not count."""
-        return _record(owner, job_id, (await self._run("back", owner, job_id, run=run))["job"])
+        return record_of(owner, job_id, (await self._run("back", owner, job_id, run=run))["job"])
 
     async def progress(
         self,
@@ -209,9 +197,9 @@ class JobStore:
             run=run,
             stage=names.check_label(stage),
             progress=f"{fraction:.3f}",
-            metrics=_packed(_checked_metrics(metrics)),
+            metrics=packed_json(checked_metrics(metrics)),
         )
-        return _record(owner, job_id, found["job"])
+        return record_of(owner, job_id, found["job"])
 
     async def charge(self, owner: str, job_id: str, *, run: str) -> bool:
         """Spend the job's hold. Returns True once it is spent, also by an earlier call. Draw noise only after that.
@@ -231,14 +219,18 @@ class JobStore:
         status: JobStatus,
         problem: JobFailed | None = None,
         result: Mapping[str, Any] | None = None,
-    ) -> JobRecord:
-        """End a job that `run` holds. A job that has ended or that another process holds does not change.
+        files: Sequence[NamedEntry] = (),
+    ) -> Finished:
+        """End a job that `run` holds, and store the entries of its `files` with it, in one script.
 
-        A hold that was not charged is refunded atomically with this change.
+        A job that has ended or that another attempt holds does not change, and none of its files get a name. A hold
+        that was not charged is refunded atomically with this change.
         """
-        ends = {"problem": _packed(problem_of(problem)) if problem else None, "result": _packed(result)}
-        found = await self._run("finish", owner, job_id, run=run, status=status.value, **ends)
-        return _record(owner, job_id, found["job"])
+        ends = {"problem": packed_json(problem_of(problem)) if problem else None, "result": packed_json(result)}
+        named = [each.packed() for each in files]
+        found = await self._run("finish", owner, job_id, run=run, status=status.value, files=named, **ends)
+        replaced = [unpacked_entry(raw) for raw in found["replaced"] or ()]
+        return Finished(record_of(owner, job_id, found["job"]), found["outcome"] == "finished", replaced)
 
     async def cancel(self, owner: str, job_id: str) -> JobRecord:
         """Cancel a queued job, or request the cancellation of a running one. An ended job does not change.
@@ -247,11 +239,11 @@ class JobStore:
 
         A repeated call cancels a job that still runs one minute after the first request: its gateway is presumed dead.
         """
-        return _record(owner, job_id, (await self._run("cancel", owner, job_id))["job"])
+        return record_of(owner, job_id, (await self._run("cancel", owner, job_id))["job"])
 
     async def get(self, owner: str, job_id: str) -> JobRecord:
         """Return a job. Raises UnknownJob, also for another owner's job."""
-        return _record(owner, job_id, _texts(await self._client.call("HGETALL", _job_key(owner, job_id))))
+        return record_of(owner, job_id, texts_of(await self._client.call("HGETALL", _job_key(owner, job_id))))
 
     async def page(self, owner: str, *, cursor: str | None, limit: int) -> JobsPage:
         """Return up to `limit` jobs after `cursor`, newest first. Raises InvalidInput for a malformed cursor."""
@@ -262,7 +254,7 @@ class JobStore:
         shown = [member.decode() for member in members[:limit]]
         ids = [member.partition("-")[2] for member in shown]
         found = await self._client.call_many([("HGETALL", names.job_key(owner, job_id)) for job_id in ids])
-        jobs = [_record(owner, job_id, _texts(raw)) for job_id, raw in zip(ids, found, strict=True) if raw]
+        jobs = [record_of(owner, job_id, texts_of(raw)) for job_id, raw in zip(ids, found, strict=True) if raw]
         return JobsPage(tuple(jobs), shown[-1] if len(members) > limit else None)
 
     async def created_since(self, owner: str, since_ms: int, *, limit: int) -> list[str]:
@@ -279,20 +271,20 @@ class JobStore:
         found = await self._client.call("ZRANGEBYSCORE", key, "-inf", "+inf", "LIMIT", 0, _SWEEP_BATCH)
         return [job_id.decode() for job_id in found]
 
-    async def unfinished_of_gateway(self) -> tuple[JobRecord, ...]:
-        """Return every job of this gateway that has not ended, oldest first."""
-        found: list[JobRecord] = []
-        for owner in await self._owners.listed():
-            found += await self.unfinished(owner)
-        return tuple(sorted((job for job in found if job.gateway == self._gateway), key=lambda job: job.created_ms))
+    async def now_ms(self) -> int:
+        """The time by which leases end."""
+        return self._clock() if self._clock else await self._client.now_ms()
+
+    async def unfinished_of_all(self) -> tuple[JobRecord, ...]:
+        """Return the jobs of all listed owners that have not ended, oldest first."""
+        found = await asyncio.gather(*(self.unfinished(owner) for owner in await self.owners.listed()))
+        return tuple(sorted((job for jobs in found for job in jobs), key=lambda job: job.created_ms))
 
     async def unfinished(self, owner: str) -> list[JobRecord]:
         """Return the owner's jobs that have not ended, on all gateways."""
-        found: list[JobRecord] = []
-        for job_id in await self.unfinished_ids(owner):
-            with contextlib.suppress(UnknownJob):
-                found.append(await self.get(owner, job_id))
-        return found
+        ids = await self.unfinished_ids(owner)
+        found = await self._client.call_many([("HGETALL", names.job_key(owner, job_id)) for job_id in ids])
+        return [record_of(owner, job_id, texts_of(raw)) for job_id, raw in zip(ids, found, strict=True) if raw]
 
     async def _run(self, action: str, owner: str, job_id: str, **args: Any) -> dict[str, Any]:
         given = {name: value for name, value in args.items() if value is not None}
@@ -320,57 +312,3 @@ def _job_key(owner: str, job_id: str) -> str:
         return names.job_key(owner, job_id)
     except ValueError:
         raise UnknownJob from None
-
-
-def problem_of(error: JobFailed) -> dict[str, Any]:
-    """Return the public form of a job's failure. It contains fixed texts and numbers only."""
-    members = {"reason": error.reason, "line": error.line, "count": error.count}
-    shown = {"code": error.code, "title": error.title, "detail": error.detail}
-    return shown | {name: value for name, value in members.items() if value is not None}
-
-
-def _checked_metrics(metrics: Mapping[str, float] | None) -> Mapping[str, float] | None:
-    if metrics is not None and not (
-        metrics.keys() <= METRICS and all(type(x) in (int, float) and math.isfinite(x) for x in metrics.values())
-    ):
-        raise ValueError("metrics are finite numbers with the names in METRICS")
-    return metrics
-
-
-def _packed(value: Mapping[str, Any] | None) -> str | None:
-    return None if value is None else orjson.dumps(value).decode()
-
-
-def _texts(raw: Mapping[bytes, bytes]) -> dict[str, str]:
-    return {name.decode(): value.decode() for name, value in raw.items()}
-
-
-def _amount(text: str) -> Amount:
-    epsilon_nano, delta_femto = text.split()
-    return Amount(int(epsilon_nano), int(delta_femto))
-
-
-def _record(owner: str, job_id: str, job: Mapping[str, str]) -> JobRecord:
-    if "status" not in job:
-        raise UnknownJob
-    times = {name: int(job[name]) if name in job else None for name in ("started_ms", "ended_ms")}
-    return JobRecord(
-        owner=owner,
-        job_id=job_id,
-        kind=job["kind"],
-        label=job["label"],
-        status=JobStatus(job["status"]),
-        stage=job["stage"],
-        progress=float(job["progress"]),
-        seq=int(job["seq"]),
-        gateway=job["gateway"],
-        attempts=int(job["attempts"]),
-        created_ms=int(job["created_ms"]),
-        cancel_requested="cancel_ms" in job,
-        reserved=_amount(job["reserved"]),
-        spent=_amount(job["spent"]),
-        metrics=orjson.loads(job["metrics"]) if "metrics" in job else None,
-        problem=orjson.loads(job["problem"]) if "problem" in job else None,
-        result=orjson.loads(job["result"]) if "result" in job else None,
-        **times,
-    )

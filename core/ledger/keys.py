@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.poly1305 import Poly1305
 
+from core.blob_errors import BlobCorrupt
 from core.errors import LedgerNotTrusted, LedgerUnavailable, RecogniserBroken
 from core.files.secret_file import read_secret, write_secret
 from core.job_errors import JobFilesLost
@@ -54,6 +55,8 @@ class Purpose(StrEnum):
     EPOCH = "epoch"
     ALERT = "alert-encryption"
     SIGN_ON = "sign-on-request-encryption"
+    FILES = "stored-files-keyset-wrap"
+    JOB_OUTCOME = "job-outcome"
     ARCHIVE = "archive-encryption"
 
 
@@ -174,6 +177,17 @@ class MasterKey:
             return self._unwrapped(Purpose.RECOGNISERS, wrapped, tenant)
         except (InvalidTag, ValueError):
             raise RecogniserBroken from None
+
+    def wrap_files_key(self, key: bytes, *, bound_to: str) -> bytes:
+        """Encrypt the key of files in the blob store, for storage in Redis."""
+        return self._wrapped(Purpose.FILES, key, bound_to)
+
+    def unwrap_files_key(self, wrapped: bytes, *, bound_to: str) -> bytes:
+        """Decrypt what `wrap_files_key` returned. Raises BlobCorrupt if it is not authentic under this master key."""
+        try:
+            return self._unwrapped(Purpose.FILES, wrapped, bound_to)
+        except (InvalidTag, ValueError):
+            raise BlobCorrupt from None
 
     def seal_alert(self, plain: bytes, *, bound_to: str) -> bytes:
         """Encrypt a rule or a delivery of alerts, bound to its key in Redis."""

@@ -36,10 +36,11 @@ VERSION_KEY = "{seals}:version"
 # The lease of the duties, a hash, and the last fencing number, as lease.lua builds them.
 DUTIES_KEY = "{seals}:duties"
 FENCE_KEY = "{seals}:fence"
-# The owners of jobs (`core.ledger.job_owners`). No key of a tenant has this suffix.
-JOB_OWNERS_KEY = "{jobs}:owners"
 # The log of administrative actions. No key of a tenant has this suffix.
 ADMIN_LOG_KEY = "{admin}:log"
+# The owners that may have an unfinished job, a sorted set by when they last created one. No tenant can have this tag.
+JOB_OWNERS_KEY = "{@jobs}:owners"
+JOB_OWNERS_BASE_KEY = "{@jobs}:tenant"  # from which job_owner.lua derives it; this key itself does not exist
 # From this key alert.lua derives every key of alerts. No tenant can have this tag. This key itself does not exist.
 ALERTS_KEY = "{@alerts}:tenant"
 
@@ -195,6 +196,16 @@ def jobs_key(owner: str) -> str:
 def open_jobs_key(owner: str) -> str:
     """The owner's unfinished jobs by creation in ms, a sorted set."""
     return f"{{{check_owner(owner)}}}:jobs:open"
+
+
+def files_key(owner: str, area: str) -> str:
+    """The owner's files of one area in the blob store, a hash by name (`core.ledger.stored_files`)."""
+    return f"{{{check_owner(owner)}}}:files:{check_label(area)}"
+
+
+def files_bytes_key(owner: str) -> str:
+    """The bytes of the owner's files in the blob store, a string."""
+    return f"{{{check_owner(owner)}}}:files:bytes"
 
 
 def api_key_key(key_id: str) -> str:

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from core.accounting.events import Unit
 from core.errors import UnknownAccount, UnknownJob
 from core.ledger.alerts import Positions
-from core.ledger.jobs import JobRecord, JobStore
+from core.ledger.job_records import JobRecord
+from core.ledger.jobs import JobStore
 from core.ledger.ledger import Ledger
 from core.ledger.names import account_id
 from core.ledger.records import AccountState

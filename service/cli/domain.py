@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from service.cli.common import AsJson, DataDir, draw_progress, end_progress, load_settings, print_json
+from service.cli.common import AsJson, DataDir, draw_progress, end_progress, load_settings, print_json, with_parts
 
 if TYPE_CHECKING:
     from gpu_workers.jobs.messages import Failed, JobOrder, Succeeded
+    from service.files.stored import StoredFiles
+    from service.ledger import LedgerParts
 
 domain_app = typer.Typer(no_args_is_help=True, help="Build, list and remove domain packs.")
 
@@ -33,6 +36,7 @@ def build(
     import asyncio
 
     from core.errors import GatewayError
+    from core.ledger.stored_files import DOMAINS
     from gpu_workers.jobs.messages import Succeeded
 
     settings = load_settings(data_dir)
@@ -40,9 +44,11 @@ def build(
         owner = _owner(tenant, shared)
         from service.domains.foreground import prepared
 
-        with prepared(settings, owner, corpus, {"name": name, "source": source, "licence": licence}) as order:
+        with prepared(settings, owner, corpus, {"name": name, "source": source, "licence": licence}) as (order, pack):
             outcome = asyncio.run(_watched(order))
             if isinstance(outcome, Succeeded):
+                files = {suffix: pack.with_suffix(suffix) for suffix in (".safetensors", ".md")}
+                _with_files(data_dir, lambda stored: stored.put(owner, DOMAINS, name, files))
                 _show(outcome.result, as_json)
                 return
             problem = outcome.problem
@@ -58,13 +64,10 @@ def build(
 @domain_app.command("list")
 def list_domains(tenant: Tenant = None, as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """List the domains that a tenant can name, or the shared and installed ones."""
-    import asyncio
-
     from service.domains.store import Domains
 
-    settings = load_settings(data_dir)
-    domains = Domains(settings.data_dir, settings.domain_packs_dir)
-    rows = asyncio.run(_visible(domains, tenant))
+    packs_dir = load_settings(data_dir).domain_packs_dir
+    rows = _with_files(data_dir, lambda stored: _visible(Domains(stored, packs_dir), tenant))
     if as_json:
         print_json(rows)
         return
@@ -75,18 +78,26 @@ def list_domains(tenant: Tenant = None, as_json: AsJson = False, data_dir: DataD
 @domain_app.command("remove")
 def remove(name: str, tenant: Tenant = None, shared: Shared = False, data_dir: DataDir = None) -> None:
     """Delete a domain and its card."""
-    import asyncio
-
-    from core.errors import GatewayError
     from service.domains.store import Domains
 
-    settings = load_settings(data_dir)
-    try:
-        asyncio.run(Domains(settings.data_dir, settings.domain_packs_dir).remove(_owner(tenant, shared), name))
-    except GatewayError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
+    owner = _owner(tenant, shared)
+    _with_files(data_dir, lambda stored: Domains(stored, None).remove(owner, name))
     typer.echo(f"{name}\tremoved")
+
+
+def _with_files(data_dir: Path | None, use: Callable[[StoredFiles], Awaitable[Any]]) -> Any:
+    """Run `use` with the files of the blob store and the ledger of a running gateway, or one that is started."""
+
+    async def used(parts: LedgerParts) -> Any:
+        from service.files.parts import stored_files
+        from service.files.takeover import take_over_files
+
+        settings = load_settings(data_dir)
+        files = stored_files(settings, parts.client, parts.master_key)
+        await take_over_files(settings.data_dir, files, artifact_retention_s=settings.job_retention_s)
+        return await use(files)
+
+    return with_parts(data_dir, used)
 
 
 def _owner(tenant: str | None, shared: bool) -> str:

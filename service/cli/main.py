@@ -24,8 +24,9 @@ from service.cli.workers import workers_app
 if TYPE_CHECKING:
     from core.accounting.certificate import PlanCertificate
     from core.accounting.events import PrivacyEvent, Unit
-    from core.ledger.keystore import KeyStore
+    from core.ledger.keystore import KeyStore, NewKey
     from core.ledger.ledger import Ledger
+    from service.ledger import LedgerParts
     from service.tenants.service import UnitLimit
 
 app = typer.Typer(
@@ -91,6 +92,7 @@ def tenant_create(
 ) -> None:
     """Open a tenant with one account for each unit; print its first API key."""
     from service.domains.store import Domains
+    from service.files.parts import stored_files
     from service.tenants.service import TenantTerms, open_tenant
 
     terms = TenantTerms(
@@ -103,10 +105,12 @@ def tenant_create(
         subject_epsilon=None if subject_epsilon is None else _number(subject_epsilon),
     )
     settings = load_settings(data_dir)
-    domains = Domains(settings.data_dir, settings.domain_packs_dir)
-    key = _with_ledger(
-        data_dir, lambda ledger, keys: open_tenant(ledger, keys, terms, certify=_certify, domains=domains, by=BY_CLI)
-    )
+
+    async def opened(parts: LedgerParts) -> NewKey:
+        domains = Domains(stored_files(settings, parts.client, parts.master_key), settings.domain_packs_dir)
+        return await open_tenant(parts.ledger, parts.keys, terms, certify=_certify, domains=domains, by=BY_CLI)
+
+    key = with_parts(data_dir, opened)
     show_key(name, key.key, key_file, as_json)
 
 

@@ -18,11 +18,6 @@ def check_name(name: str) -> str:
     return name
 
 
-def names_in(folder: Path) -> set[str]:
-    """The names of the files of a folder of domains or models."""
-    return {path.stem for path in folder.glob("*.safetensors") if re.fullmatch(NAME, path.stem)}
-
-
 def owner_folder(root: Path, owner: str) -> Path:
     """The folder of a tenant, or of the operator, under `root`."""
     return root / "shared" if owner == SHARED_OWNER else root / "tenants" / check_tenant(owner)

@@ -19,15 +19,19 @@ from gpu_workers.jobs.messages import INPUT, JobOrder
 from service.config.secrets import load_master_key
 from service.config.settings import Settings
 from service.domains.job_kind import DomainKind, domain_spec
-from service.domains.store import new_pack_path
+from service.domains.store import check_new_name
 from service.jobs.files import COMMAND
 
 _READ_BYTES = 1024 * 1024
 
 
 @contextmanager
-def prepared(settings: Settings, owner: str, corpus: Path, fields: Mapping[str, Any]) -> Iterator[JobOrder]:
-    """The job for this corpus. It resumes what an earlier, stopped command with the same corpus and name has done.
+def prepared(
+    settings: Settings, owner: str, corpus: Path, fields: Mapping[str, Any]
+) -> Iterator[tuple[JobOrder, Path]]:
+    """The job for this corpus, and the pack that it writes, with its card beside it.
+
+    It resumes what an earlier, stopped command with the same corpus and name has done.
 
     The folder is removed when the block ends, except after an interrupt or an error that another attempt may avoid.
     Raises InvalidInput (a reserved name), JobFailed (corpus too large), DataDirInUse (the same command is running),
@@ -36,7 +40,7 @@ def prepared(settings: Settings, owner: str, corpus: Path, fields: Mapping[str, 
     stat = corpus.stat()
     if stat.st_size > settings.job_stream_bytes_max:
         raise JobFailed(f"At most {settings.job_stream_bytes_max} bytes.", reason="corpus-too-large")
-    target = new_pack_path(settings.data_dir, owner, fields["name"])
+    check_new_name(fields["name"])
     identity = [str(corpus.resolve()), stat.st_size, stat.st_mtime_ns, owner, sorted(fields.items())]
     job_id = hashlib.sha256(repr(identity).encode()).hexdigest()[:32]
     root = settings.data_dir / "jobs"
@@ -47,8 +51,9 @@ def prepared(settings: Settings, owner: str, corpus: Path, fields: Mapping[str, 
     folder = root / f"{COMMAND}{job_id}"
     try:
         key = _received(folder, corpus, load_master_key(settings), job_id)
+        target = folder / "pack.safetensors"
         spec = domain_spec(settings, fields, (str(target),))
-        yield JobOrder(DomainKind.entry_point, folder, key, spec, priority="normal")
+        yield JobOrder(DomainKind.entry_point, folder, key, spec, priority="normal"), target
         shutil.rmtree(folder, ignore_errors=True)
         (root / f"{COMMAND}{job_id}.lock").unlink(missing_ok=True)
     finally:

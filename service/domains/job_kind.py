@@ -7,11 +7,13 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from core.ledger.stored_files import DOMAINS
 from gpu_workers.domains.spec import DomainSpec, check_memory
 from gpu_workers.jobs.corpus import LABEL_CHARS_MAX, SENTENCES_USED
-from service.config.data_dir import NAME, names_in
+from service.config.data_dir import NAME
 from service.config.settings import ROWS_TAKEN, TEXTS_TAKEN, Settings
-from service.domains.store import domains_folder, new_pack_path, pack_path
+from service.domains.store import check_new_name
+from service.files.stored import StoredFiles
 from service.http.strict import AtMost, Strict, Vector, exactly_one_of
 from service.jobs.kind import JobKind, Outputs
 
@@ -59,17 +61,18 @@ class DomainKind(JobKind):
     shared = True
     kept_limit = "domains_per_tenant_max"
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, files: StoredFiles) -> None:
         self._settings = settings
+        self._files = files
 
     def rows(self, body: DomainRequest) -> Iterable[dict[str, Any]]:
         yield from ({"embeddings": vectors} for vectors in body.embeddings or [])
         yield from (row.model_dump(exclude_none=True) for row in body.documents or [])
 
-    def resolve(self, owner: str, fields: DomainFields) -> DomainFields:
+    def resolve(self, owner: str, fields: DomainFields) -> DomainFields:  # noqa: ARG002
         """The fields. Raises InvalidInput for a name that no new pack can have, BadCorpus for embeddings from which a
         pack cannot be built within a job's memory."""
-        new_pack_path(self._settings.data_dir, owner, fields.name)
+        check_new_name(fields.name)
         limit = self._settings.job_memory_bytes_max
         if isinstance(fields, DomainRequest) and limit:
             documents = [row["embeddings"] for row in self.rows(fields) if "embeddings" in row]
@@ -78,12 +81,14 @@ class DomainKind(JobKind):
             check_memory(sentences=sentences, dimension=dimension, bytes_max=limit)
         return fields
 
-    def kept(self, owner: str) -> set[str]:
-        return names_in(domains_folder(self._settings.data_dir, owner))
+    async def kept(self, owner: str) -> set[str]:
+        return await self._files.index.names(owner, DOMAINS)
+
+    def installs(self, fields: Mapping[str, Any]) -> tuple[str, str]:
+        return DOMAINS, fields["name"]
 
     def spec(self, fields: Mapping[str, Any], outputs: Outputs) -> DomainSpec:
-        pack = pack_path(self._settings.data_dir, outputs.owner, fields["name"])
-        return domain_spec(self._settings, fields, (str(outputs.artifact), str(pack)))
+        return domain_spec(self._settings, fields, (str(outputs.artifact),))
 
 
 def domain_spec(settings: Settings, fields: Mapping[str, Any], targets: tuple[str, ...]) -> DomainSpec:

@@ -1,14 +1,13 @@
 """Domain packs that a request can name: the tenant's own first, then the shared ones, then the installed ones.
 
-    <data_dir>/domains/tenants/<tenant>/<name>.safetensors     built by a tenant's job
-    <data_dir>/domains/shared/<name>.safetensors               built by the operator
+Packs of tenants and of the operator are in the blob store (`service.files.stored`), so every gateway finds them.
 
 The domain `auto` is no pack: it chooses one of the installed packs that the installed routes name, for each document.
 It exists if the routes are well-formed, and all of their packs can be used and are made for the encoder of the routes.
 
 An installed pack that is malformed, or that the workers have not loaded because it was made for another encoder, is
 left out with a warning. A domain's file that cannot be used is an error for requests that name it, and for no others.
-Domains of other tenants are not visible. Files are looked up at each request, so that what a job or a command writes
+Domains of other tenants are not visible. Names are looked up at each request, so that what a job or a command stores
 can be used at once.
 """
 
@@ -23,15 +22,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from core.blob_errors import BlobCorrupt, BlobMissing
 from core.errors import DomainBroken, InvalidInput, UnknownDomain
-from core.files.file_version import FileVersion, file_digest, file_version
+from core.files.file_version import FileVersion, file_digest
 from core.ledger.names import SHARED_OWNER
+from core.ledger.stored_files import DOMAINS
 from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.pack_facts import CodeNoise, DomainPackInfo, InvalidPack
 from core.mechanisms.sentences.routes import AUTO, RoutesInfo
 from gpu_workers.packs import pack_paths, routes_path
 from gpu_workers.packs.installed import load_pack
-from service.config.data_dir import NAME, check_name, owner_folder
+from service.config.data_dir import NAME, check_name
+from service.files.stored import StoredFiles
 
 DEFAULT_NAME = "general"  # used by a request that names no domain
 RESERVED = (AUTO, "routes")  # `auto` is no pack, and an installed pack of the other name would be the routes' file
@@ -42,21 +44,11 @@ log = logging.getLogger("privacy_gateway.domains")
 Checked = tuple[DomainPackInfo, str]  # a pack's facts, and the digest of its file
 
 
-def pack_path(data_dir: Path, owner: str, name: str) -> Path:
-    """The file of a domain's pack. Raises InvalidInput for a malformed name, not for a reserved one: a pack that an
-    earlier version built can still be deleted."""
-    return domains_folder(data_dir, owner) / f"{check_name(name)}.safetensors"
-
-
-def new_pack_path(data_dir: Path, owner: str, name: str) -> Path:
-    """The file of a pack that is to be built. Raises InvalidInput as `pack_path`, and for a reserved name."""
+def check_new_name(name: str) -> str:
+    """The name of a pack that is to be built. Raises InvalidInput for a malformed or reserved one."""
     if name in RESERVED:
         raise InvalidInput(f"the name `{name}` is reserved", field="name")
-    return pack_path(data_dir, owner, name)
-
-
-def domains_folder(data_dir: Path, owner: str) -> Path:
-    return owner_folder(data_dir / "domains", owner)
+    return check_name(name)
 
 
 @dataclass(frozen=True)
@@ -85,20 +77,24 @@ class Domain:
 
 
 class Domains:
-    """The domains of one data directory.
+    """The domains of one gateway.
 
-    `packs_dir` holds the operator's installed packs. `loaded` returns the names of the installed domains that the
-    workers have loaded, None while this is not known.
+    `files`: None if there are no domains but the installed ones. `packs_dir` holds those. `loaded` returns the names of
+    the installed domains that the workers have loaded, None while this is not known.
     """
 
     def __init__(
-        self, data_dir: Path, packs_dir: Path | None, *, loaded: Callable[[], Collection[str] | None] = lambda: None
+        self,
+        files: StoredFiles | None,
+        packs_dir: Path | None,
+        *,
+        loaded: Callable[[], Collection[str] | None] = lambda: None,
     ) -> None:
-        self._data_dir = data_dir
+        self._files = files
         self._loaded = loaded
         self._all_installed = _installed(packs_dir)
         self._routes = self._routed(routes_path(packs_dir))
-        self._checked: dict[FileVersion, Checked | None] = {}
+        self._checked: dict[FileVersion, DomainPackInfo | None] = {}
 
     def _routed(self, path: Path | None) -> Domain | None:
         """The domain `auto`, None with a warning if the routes cannot be used."""
@@ -137,7 +133,8 @@ class Domains:
     async def find(self, tenant: str, name: str) -> Domain:
         """The domain with this name that is visible to the tenant.
 
-        Raises InvalidInput if there is none, DomainBroken for a file that cannot be used.
+        Raises InvalidInput if there is none, DomainBroken for a file that cannot be used; BlobMissing, BlobCorrupt,
+        StoreUnavailable, LedgerUnavailable.
         """
         if name == AUTO:
             auto = self._auto
@@ -147,14 +144,24 @@ class Domains:
                 )
             return auto
         if re.fullmatch(NAME, name):
-            for owner, scope in ((tenant, "tenant"), (SHARED_OWNER, "shared")):
-                file = file_version(pack_path(self._data_dir, owner, name))
-                if file is not None:
-                    return Domain(*await self._read(file), file, scope)
+            stored = await self._stored(tenant, name)
+            if stored is not None:
+                return stored
             installed = self._installed.get(name)
             if installed is not None:
                 return Domain(*installed, None, "installed")
         raise InvalidInput("no such domain; GET /domains lists them", field="domain")
+
+    async def _stored(self, tenant: str, name: str) -> Domain | None:
+        if self._files is None:
+            return None
+        owners = ((tenant, "tenant"), (SHARED_OWNER, "shared"))
+        entries = await self._files.index.get_many([(owner, DOMAINS, name) for owner, _ in owners])
+        for (owner, scope), entry in zip(owners, entries, strict=True):
+            file = await self._files.local(owner, DOMAINS, name, entry)
+            if file is not None:
+                return Domain(await self._read(file), file.stamp, file, scope)
+        return None
 
     async def visible(self, tenant: str) -> list[dict[str, Any]]:
         """Every domain that `find` can return for this tenant, with its facts. A broken file has its name only.
@@ -176,33 +183,26 @@ class Domains:
 
     async def of_owner(self, owner: str, scope: str) -> list[dict[str, Any]]:
         """The domains that belong to `owner`. One of the name `auto`, of an earlier version, can only be deleted."""
-        folder = domains_folder(self._data_dir, owner)
         rows: list[dict[str, Any]] = []
-        for path in await asyncio.to_thread(lambda: sorted(folder.glob("*.safetensors"))):
-            file = file_version(path)
-            if file is None or not re.fullmatch(NAME, path.stem):
-                continue
+        if self._files is None:
+            return rows
+        for name, entry in sorted((await self._files.index.of_owner(owner, DOMAINS)).items()):
             try:
-                if path.stem == AUTO:
+                file = await self._files.local(owner, DOMAINS, name, entry)
+                if name == AUTO or file is None:
                     raise DomainBroken
-                rows.append(
-                    {"scope": scope, "usable": True, **(await self._read(file))[0].as_json(), "name": path.stem}
-                )
-            except DomainBroken:
-                rows.append({"scope": scope, "usable": False, "name": path.stem})
+                rows.append({"scope": scope, "usable": True, **(await self._read(file)).as_json(), "name": name})
+            except (DomainBroken, BlobMissing, BlobCorrupt):
+                rows.append({"scope": scope, "usable": False, "name": name})
         return rows
 
     async def remove(self, owner: str, name: str) -> None:
         """Delete a domain and its card. Raises UnknownDomain."""
-        path = pack_path(self._data_dir, owner, name)
-        try:
-            await asyncio.to_thread(path.unlink)
-        except FileNotFoundError:
-            raise UnknownDomain from None
-        await asyncio.to_thread(path.with_suffix(".md").unlink, missing_ok=True)
+        if self._files is None or not await self._files.remove(owner, DOMAINS, check_name(name)):
+            raise UnknownDomain
 
-    async def _read(self, file: FileVersion) -> Checked:
-        """The facts and digest of a file. Each version of a file is read and checked once. Raises DomainBroken."""
+    async def _read(self, file: FileVersion) -> DomainPackInfo:
+        """The facts of a file. Each version of a file is read and checked once. Raises DomainBroken."""
         if file not in self._checked:
             if len(self._checked) >= _CHECKED_MAX:
                 self._checked.clear()
@@ -229,8 +229,8 @@ def _reason(error: InvalidPack | OSError) -> str:
     return str(error) if isinstance(error, InvalidPack) else "the file cannot be read"
 
 
-def _checked(path: Path) -> Checked | None:
+def _checked(path: Path) -> DomainPackInfo | None:
     try:
-        return DomainPack.load(path).info, file_digest(path)
+        return DomainPack.load(path).info
     except (InvalidPack, OSError):
         return None

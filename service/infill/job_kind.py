@@ -8,11 +8,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from core.errors import InvalidInput, RecogniserBroken
+from core.ledger.stored_files import MODELS
 from core.text.policy import K_DEFAULT
 from gpu_workers.infill.spec import InfillSpec
 from gpu_workers.models.sources import INFILL_BUNDLED
-from service.config.data_dir import NAME, names_in
+from service.config.data_dir import NAME
 from service.config.settings import ROWS_TAKEN, Settings
+from service.files.stored import StoredFiles
 from service.http.strict import AtMost, Strict
 from service.jobs.kind import JobKind, Outputs
 from service.jobs.schemas import TextRow
@@ -21,7 +23,6 @@ from service.sanitize.policies import Policies
 from service.sanitize.pricing import mask_policy
 from service.sanitize.recognisers.store import Recognisers
 from service.sanitize.schemas import Mask, Terms
-from service.sanitize.tuned_models import model_path, models_folder
 from service.workers import Workers
 
 ROUNDS_MAX = 3
@@ -62,8 +63,17 @@ class InfillKind(JobKind):
     entry_point = "gpu_workers.infill.job:run"
     kept_limit = "infill_models_per_tenant_max"
 
-    def __init__(self, settings: Settings, *, policies: Policies, recognisers: Recognisers, workers: Workers) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        policies: Policies,
+        recognisers: Recognisers,
+        workers: Workers,
+        files: StoredFiles,
+    ) -> None:
         self._settings = settings
+        self._files = files
         self._policies = policies
         self._recognisers = recognisers
         self._workers = workers
@@ -99,8 +109,11 @@ class InfillKind(JobKind):
         )
         return fields.model_copy(update={"mask": mask, "policy": applied.policy})
 
-    def kept(self, owner: str) -> set[str]:
-        return names_in(models_folder(self._settings.data_dir, owner))
+    async def kept(self, owner: str) -> set[str]:
+        return await self._files.index.names(owner, MODELS)
+
+    def installs(self, fields: Mapping[str, Any]) -> tuple[str, str]:
+        return MODELS, fields["name"]
 
     def spec(self, fields: Mapping[str, Any], outputs: Outputs) -> InfillSpec:
         settings = self._settings
@@ -109,10 +122,9 @@ class InfillKind(JobKind):
             own = self._recognisers.of_request(outputs.owner, policy=fields.get("policy"), names=mask.recognisers or ())
         except RecogniserBroken as error:
             raise InvalidInput(error.detail, field="mask.recognisers") from None
-        model = model_path(settings.data_dir, outputs.owner, fields["name"])
         return InfillSpec(
             name=fields["name"],
-            targets=(str(outputs.artifact), str(model)),
+            targets=(str(outputs.artifact),),
             policy=mask.masking(own),
             fill=fields["fill"]["mode"],
             k=fields["fill"]["k"] or K_DEFAULT,

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from core.errors import HoldNotOpen, InvalidInput, LedgerError
 from core.job_errors import JobFailed, JobFilesLost
-from core.ledger.jobs import JobRecord, JobStore
+from core.ledger.job_records import JobRecord
+from core.ledger.jobs import JobStore
 from gpu_workers.child_process import ChildProcess
 from gpu_workers.jobs.messages import Charged, ChargeRequested, Failed, JobOrder, Priority, Progress, Succeeded
 from service.jobs.files import JobFiles
-from service.jobs.kind import JobKinds, Outputs
+from service.jobs.kind import JobKinds
+from service.jobs.working import Checkpoint
 
 _BEAT_S = 0.5  # interval at which progress is persisted and cancel requests of other gateways are noticed
 _MODULE = "gpu_workers.jobs.process"
@@ -38,6 +40,16 @@ class Stopping:
 
 
 @dataclass(frozen=True)
+class Lost:
+    """Another attempt holds the job. This one may change nothing any more."""
+
+
+@dataclass(frozen=True)
+class Absent:
+    """The job's files are not in the store of this gateway. They may be in that of another gateway."""
+
+
+@dataclass(frozen=True)
 class TurnEnded:
     """A job of another tenant has its turn. The next attempt continues from the checkpoint."""
 
@@ -53,7 +65,7 @@ class AttemptLimits:
     priority: Priority
 
 
-Outcome = Succeeded | Failed | Died | Cancelled | Stopping | TurnEnded
+Outcome = Succeeded | Failed | Died | Cancelled | Stopping | Lost | Absent | TurnEnded
 
 
 class Attempt:
@@ -67,17 +79,19 @@ class Attempt:
         *,
         on_update: Callable[[], None],
         others_wait: Callable[[], bool],
+        checkpoint: Callable[[], Awaitable[Checkpoint]],
     ) -> None:
-        """`on_update` is called whenever the job's record may have changed. `others_wait`: whether a job of another
-        tenant waits for this one's place."""
+        """`checkpoint` stores the files that have changed. `on_update` is called whenever the job's record may have
+        changed. `others_wait`: whether a job of another tenant waits for this one's place."""
         self._store = store
         self._job = job
-        self._run = run
+        self.run = run
         self._on_update = on_update
         self._others_wait = others_wait
+        self._checkpoint = checkpoint
         self._inbox: asyncio.Queue[Any] = asyncio.Queue()
 
-    def interrupt(self, outcome: Cancelled | Stopping) -> None:
+    def interrupt(self, outcome: Cancelled | Stopping | Lost) -> None:
         """End with this outcome, unless the process has ended before."""
         self._inbox.put_nowait(outcome)
 
@@ -87,7 +101,7 @@ class Attempt:
         try:
             opened = await asyncio.to_thread(files.open, job.job_id)
             kind = kinds[job.kind]
-            spec = kind.spec(opened.fields, Outputs(job.owner, files.artifact(job.owner, job.job_id)))
+            spec = kind.spec(opened.fields, files.outputs(job.owner, job.job_id))
         except JobFailed as problem:
             return Failed(problem)
         except (ValueError, KeyError, InvalidInput):
@@ -117,10 +131,13 @@ class Attempt:
         After its turn, it gives its place to another tenant's job, as soon as it has written a checkpoint.
 
         When the process asks for its charge, answer once the ledger has it. While Redis is unavailable, try again.
+
+        Metrics depend on the noise that the process has drawn. They are persisted only once the blob store has the
+        checkpoint that holds this noise: the next attempt, on any gateway, then draws none of it again.
         """
         job = self._job
         stage, fraction, metrics = "starting", job.progress, job.metrics
-        save = partial(self._store.progress, job.owner, job.job_id, run=self._run)
+        save = partial(self._store.progress, job.owner, job.job_id, run=self.run)
         charging = False
         beat_at = time.monotonic() + _BEAT_S
         ends_at = time.monotonic() + limits.seconds_max
@@ -138,7 +155,8 @@ class Attempt:
             elif message is not None:
                 if isinstance(message, Succeeded) and metrics is not None:
                     with contextlib.suppress(LedgerError):  # the final metrics
-                        await save(stage=stage, fraction=fraction, metrics=metrics)
+                        if await self._checkpoint() is Checkpoint.STORED:
+                            await save(stage=stage, fraction=fraction, metrics=metrics)
                 outcome: Outcome = message
                 return outcome
             if time.monotonic() < beat_at:
@@ -153,9 +171,13 @@ class Attempt:
             if await asyncio.to_thread(files.storage.is_low):
                 return Failed(JobFailed("The gateway has too little free disk space.", reason="storage-full"))
             try:
-                now = await save(stage=stage, fraction=fraction, metrics=metrics)
+                stored = await self._checkpoint()
+                if stored is Checkpoint.LOST:
+                    return Lost()
+                shown = metrics if stored is Checkpoint.STORED else None  # None changes nothing
+                now = await save(stage=stage, fraction=fraction, metrics=shown)
                 if charging and not (now.cancel_requested or now.status.ended):
-                    if not await self._store.charge(job.owner, job.job_id, run=self._run):
+                    if not await self._store.charge(job.owner, job.job_id, run=self.run):
                         return Cancelled()
                     process.send(Charged())
                     charging = False
@@ -164,5 +186,7 @@ class Attempt:
             except LedgerError:
                 continue  # the work goes on; its end is persisted when Redis answers
             self._on_update()
+            if now.run != self.run and not now.status.ended:
+                return Lost()
             if now.cancel_requested or now.status.ended:
                 return Cancelled()

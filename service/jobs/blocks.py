@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.ledger.jobs import JobRecord
+from core.ledger.job_records import JobRecord
 from service.http.problems import amount, problem_type
 
 

@@ -5,7 +5,6 @@ A tenant's key sees the tenant's jobs; the admin key sees the shared ones, whose
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +15,7 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from core.errors import LedgerError, UnknownJob
 from core.job_errors import JobNotSucceeded
-from core.ledger.jobs import JobRecord, JobStatus
+from core.ledger.job_records import JobRecord, JobStatus
 from service.deps import AdminLogDep, EndlessStreamDep, JobsDep, PagingDep, SubmissionDep
 from service.http import problems
 from service.http.auth import JobsCallerDep, OwnerDep
@@ -26,6 +25,7 @@ from service.http.operator_log import log_if_shared
 from service.http.problems import documented
 from service.jobs.blocks import job_block
 from service.jobs.kind import JobKind, JobKinds
+from service.jobs.runner import JobRunner
 
 router = APIRouter(route_class=JsonRoute, tags=["jobs"])
 
@@ -135,7 +135,7 @@ async def events(
 
 @router.get("/jobs/{job_id}/artifact", summary="What the job made", response_class=FileResponse)
 async def artifact(job: JobDep, runner: JobsDep) -> FileResponse:
-    path = await existing(job, runner.outputs(job).artifact)
+    path = await existing(job, runner, ".safetensors")
     return FileResponse(path, media_type="application/octet-stream", filename=f"{job.label}.safetensors")
 
 
@@ -143,20 +143,22 @@ async def artifact(job: JobDep, runner: JobsDep) -> FileResponse:
     "/jobs/{job_id}/artifact", status_code=204, summary="Delete what the job made, with its card; frees disk space"
 )
 async def delete_artifact(job: JobDep, runner: JobsDep, log: AdminLogDep) -> Response:
-    await existing(job, runner.outputs(job).artifact)
-    await runner.remove_outputs(job)
+    if not await runner.remove_outputs(job):
+        raise JobNotSucceeded
     await log_if_shared(log, job.owner, action="job.artifact.delete", name=job.job_id)
     return Response(status_code=204)
 
 
 @router.get("/jobs/{job_id}/card", summary="What the job made, described in Markdown", response_class=FileResponse)
 async def card(job: JobDep, runner: JobsDep) -> FileResponse:
-    path = await existing(job, runner.outputs(job).card)
+    path = await existing(job, runner, ".md")
     return FileResponse(path, media_type="text/markdown; charset=utf-8", filename=f"{job.label}.md")
 
 
-async def existing(job: JobRecord, path: Path) -> Path:
-    """`path`. Raises JobNotSucceeded for a job that has not succeeded, or whose file is no longer kept."""
-    if job.status is not JobStatus.SUCCEEDED or not await asyncio.to_thread(path.is_file):
+async def existing(job: JobRecord, runner: JobRunner, suffix: str) -> Path:
+    """A local copy of the file that the job has made. Raises JobNotSucceeded for a job that has not succeeded, or whose
+    file is no longer kept; BlobMissing, BlobCorrupt, StoreUnavailable."""
+    found = await runner.output(job, suffix) if job.status is JobStatus.SUCCEEDED else None
+    if found is None:
         raise JobNotSucceeded
-    return path
+    return found

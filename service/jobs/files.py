@@ -1,14 +1,17 @@
-"""Files of jobs: the input while it is received, its key, and the files that are removed with the job.
+"""Files of jobs on this machine: the input while it is received, and the working folder of a job that runs.
 
     <data_dir>/jobs/<job_id>/        key (wrapped by the master key), spec, input, shards: all encrypted;
-                                     owner: the tenant's name
-    <data_dir>/artifacts/...         the output of jobs, for GET /jobs/{id}/artifact
+                                     owner: the tenant's name; out/: what the job has made
+    <data_dir>/jobs/.incoming-*/     an input that is received
 
-Guarantee: a job's folder is removed when the job ends. At start, folders without an unfinished job are removed.
+Another gateway that runs the job has a folder of its own, from the same files in the blob store (`service.jobs.blobs`).
+
+Guarantee: a job's folder is removed when the job ends. Folders without an unfinished job are removed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import re
@@ -30,14 +33,14 @@ from core.files.secret_file import sync_folder, write_secret
 from core.job_errors import JobFilesLost
 from core.ledger.keys import MasterKey, Purpose
 from gpu_workers.jobs.messages import INPUT
-from service.config.data_dir import owner_folder
-from service.jobs.storage import Allowance, Storage, full_disk, write_owner
+from service.jobs.kind import Outputs
+from service.jobs.storage import OWNER, Allowance, Storage, full_disk, write_owner
 
 _SPEC = "spec"
 _KEY = "key"
 _JOB_ID = re.compile(r"[0-9a-f]{32}")
-_ID_BYTES = 8  # of a gateway
-_ID = re.compile(rf"[0-9a-f]{{{2 * _ID_BYTES}}}")
+_FORMER_ID = "gateway.id"  # the name that an earlier version gave to a data directory
+_FORMER_RUN_S_MAX = 30.0
 _INCOMING = ".incoming-"
 COMMAND = "command-"
 _COMMAND_DAYS_MAX = 7
@@ -111,23 +114,52 @@ class JobFiles:
     def __init__(self, data_dir: Path, master_key: MasterKey, storage: Storage) -> None:
         self.storage = storage
         self._root = data_dir / "jobs"
-        self._artifacts = data_dir / "artifacts"
         self._master_key = master_key
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = FileLock(self._root / "gateway.lock")
-        self.gateway = _identity(self._root / "gateway.id")
 
     def lock(self) -> None:
-        """Become the only gateway that runs the jobs of this data directory. Raises DataDirInUse."""
+        """Become the only gateway that uses this data directory. Raises DataDirInUse."""
         if not self._lock.try_acquire():
             raise DataDirInUse
 
     def unlock(self) -> None:
         self._lock.release()
 
-    def incoming(self, owner: str, job_id: str) -> Incoming:
-        """Raises StorageFull."""
-        return Incoming(self._root, job_id, self._master_key, Allowance(self.storage, owner), owner=owner)
+    def incoming(self, owner: str, job_id: str, *, stored: int) -> Incoming:
+        """`stored`: bytes of the owner's files in the blob store. Raises StorageFull."""
+        allowance = Allowance(self.storage, owner, stored=stored)
+        return Incoming(self._root, job_id, self._master_key, allowance, owner=owner)
+
+    def folder(self, job_id: str) -> Path:
+        return self._root / job_id
+
+    async def cleared(self, job_id: str) -> bool:
+        """Remove the folder of a job, once no process of an earlier attempt uses it. Returns whether it is removed."""
+        folder = self._root / job_id
+        if not await asyncio.to_thread(folder.is_dir):
+            return True
+        lock = FileLock(folder / "run.lock")
+        if not await lock.acquire(_FORMER_RUN_S_MAX):
+            return False
+        await asyncio.to_thread(self.remove, job_id)
+        lock.release()
+        return True
+
+    def former_id(self) -> str | None:
+        """The name that an earlier version gave to this data directory, if its jobs are still to be taken over."""
+        with suppress(OSError):
+            return (self._root / _FORMER_ID).read_text(errors="replace").strip()
+        return None
+
+    def forget_former_id(self) -> None:
+        (self._root / _FORMER_ID).unlink(missing_ok=True)
+
+    def owner(self, job_id: str) -> str | None:
+        """The owner of a folder of an earlier version."""
+        with suppress(OSError):
+            return (self._root / job_id / OWNER).read_text()
+        return None
 
     def open(self, job_id: str) -> OpenJob:
         """Raises JobFilesLost."""
@@ -154,39 +186,13 @@ class JobFiles:
         shutil.rmtree(self._root / job_id, ignore_errors=True)
 
     def sweep_unfinished(self) -> None:
-        """Remove what an earlier gateway left: unfinished uploads and drafts of artifacts at once, folders of stopped
-        commands after a week."""
-        for draft in self._artifacts.rglob("*.partial"):
-            draft.unlink(missing_ok=True)
+        """Remove what an earlier gateway left: unfinished uploads at once, folders of stopped commands after a
+        week."""
         for folder in self._root.iterdir():
             old = folder.name.startswith(COMMAND) and time.time() - folder.stat().st_mtime > _COMMAND_DAYS_MAX * 86400
             if folder.is_dir() and (old or folder.name.startswith(_INCOMING)):
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def artifact(self, owner: str, job_id: str) -> Path:
-        """The file of the job's artifact."""
-        return owner_folder(self._artifacts, owner) / f"{job_id}.safetensors"
-
-    def remove_artifact(self, owner: str, job_id: str) -> None:
-        """Remove the files of a job's artifact, with the unfinished ones."""
-        for path in self.artifact(owner, job_id).parent.glob(f"{job_id}.*"):
-            path.unlink(missing_ok=True)
-
-    def sweep_artifacts(self, *, retention_s: float) -> None:
-        """Remove artifacts that are older than the retention of job records."""
-        for path in self._artifacts.rglob("*"):
-            if path.is_file() and time.time() - path.stat().st_mtime > retention_s:
-                path.unlink(missing_ok=True)
-
-
-def _identity(path: Path) -> str:
-    """The random name of this data directory, created on first use. Raises ValueError for an incomplete file."""
-    if not path.exists():
-        with suppress(FileExistsError):  # another process created it first
-            write_secret(path, secrets.token_hex(_ID_BYTES).encode())
-    found = path.read_text(errors="replace").strip()
-    if not _ID.fullmatch(found):
-        raise ValueError(
-            f"{path} holds no whole name: delete the file, then cancel the jobs that it leaves unfinished in the ledger"
-        )
-    return found
+    def outputs(self, owner: str, job_id: str) -> Outputs:
+        """The files that the job's process writes."""
+        return Outputs(owner, self._root / job_id / "out" / f"{job_id}.safetensors")

@@ -32,7 +32,8 @@ class JobPrice:
 
 @dataclass(frozen=True)
 class Outputs:
-    """The files of one job. A kind writes those that it has."""
+    """The files that a job's process writes on its machine. A kind writes those that it has; the gateway stores them in
+    the blob store when the job has succeeded."""
 
     owner: str
     artifact: Path
@@ -91,9 +92,13 @@ class JobKind(ABC):
         """The price of a job of `owner` with these resolved fields; None for a kind that charges nothing."""
         return None
 
-    def kept(self, owner: str) -> set[str]:  # noqa: ARG002
-        """The names of the results that the owner keeps. Reads the disk."""
+    async def kept(self, owner: str) -> set[str]:  # noqa: ARG002
+        """The names of the results that the owner keeps."""
         return set()
+
+    def installs(self, fields: Mapping[str, Any]) -> tuple[str, str] | None:  # noqa: ARG002
+        """The area and the name under which requests find the artifact, beside the job's own; None for neither."""
+        return None
 
     @abstractmethod
     def spec(self, fields: Mapping[str, Any], outputs: Outputs) -> Any:

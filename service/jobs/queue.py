@@ -1,4 +1,4 @@
-"""The jobs that wait on this gateway, in the order in which they start."""
+"""The jobs that wait for a gateway, in the order in which this one starts them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import itertools
 from collections import Counter
 
-from core.ledger.jobs import JobRecord
+from core.ledger.job_records import JobRecord
 
 
 class JobQueue:
@@ -19,6 +19,7 @@ class JobQueue:
     def __init__(self) -> None:
         self._waiting: dict[str, JobRecord] = {}  # in the order of arrival
         self._running: Counter[str] = Counter()
+        self.elsewhere: Counter[str] = Counter()  # jobs that run on other gateways, by their owners
         self._last_start: dict[str, int] = {}
         self._starts = itertools.count(1)
         self._came = asyncio.Event()
@@ -51,7 +52,11 @@ class JobQueue:
             self._came.clear()
             await self._came.wait()
         job = min(  # the first of equal ones
-            self._waiting.values(), key=lambda each: (self._running[each.owner], self._last_start.get(each.owner, 0))
+            self._waiting.values(),
+            key=lambda each: (
+                self._running[each.owner] + self.elsewhere[each.owner],
+                self._last_start.get(each.owner, 0),
+            ),
         )
         del self._waiting[job.job_id]
         self._running[job.owner] += 1

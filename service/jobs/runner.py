@@ -1,8 +1,11 @@
-"""Runs the jobs of this gateway: one process a job, a few at a time, the rest wait in a `JobQueue`.
+"""Runs jobs: one process a job, a few at a time on this gateway, the rest wait in a `JobQueue`.
+
+Every gateway runs the jobs of all gateways: `JobSweep` finds those that wait, and those whose gateway has died.
 
 Guarantee: a job ends once. A job whose process or gateway died is resumed from its checkpoints, up to `attempts_max`
-attempts; an orderly stop of the gateway is no attempt. At every end the job's files are removed. While Redis does not
-answer, no job is started and no end is persisted; the runner tries again until Redis answers.
+attempts; an orderly stop of the gateway is no attempt. An attempt that lost its job publishes nothing. At every end the
+job's files are removed. While Redis or the blob store does not answer, no job is started and no end is persisted; the
+runner tries again until they answer.
 """
 
 from __future__ import annotations
@@ -11,72 +14,103 @@ import asyncio
 import contextlib
 import logging
 import secrets
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
 from core.errors import JobQuotaExceeded, LedgerError, QueueFull, TenantLimitReached, UnknownJob
 from core.job_errors import JobAttemptsExhausted
-from core.ledger.jobs import JobRecord, JobStatus, JobStore
+from core.ledger.job_owners import LISTED_MS
+from core.ledger.job_records import JobRecord, JobStatus
+from core.ledger.jobs import JobStore
+from core.ledger.stored_files import ARTIFACTS
 from gpu_workers.engine.shares import tenant_places
-from gpu_workers.jobs.messages import Failed, Succeeded
 from service import metrics
-from service.jobs.attempt import Attempt, AttemptLimits, Cancelled, Died, Stopping, TurnEnded
+from service.files.stored import StoredFiles
+from service.jobs.attempt import Absent, Attempt, AttemptLimits, Cancelled, Died, Lost, Outcome, Stopping, TurnEnded
+from service.jobs.blobs import JobBlobs, Manifest
+from service.jobs.execution import RETRY_S, JobExecution
 from service.jobs.files import Incoming, JobFiles
-from service.jobs.kind import JobKinds, Outputs
+from service.jobs.kind import JobKinds
 from service.jobs.queue import JobQueue
-from service.jobs.tracing import traced_attempt
+from service.jobs.sweep import SWEEP_S, JobSweep
+from service.jobs.takeover import take_over_jobs
+from service.jobs.working import WorkingFolders
 
 log = logging.getLogger("privacy_gateway.jobs")
-
-_RETRY_S = 1.0
-_RECONCILE_S = 10.0
 
 
 @dataclass(frozen=True)
 class RunnerLimits:
-    """Settings of the runner. `attempt`: the limits of one process."""
+    """Settings of the runner. `attempt`: the limits of one process. `alone`: whether no other gateway can use the
+    ledger."""
 
     running_max: int
     waiting_max: int
     tenant_share: float
     attempts_max: int
     retention_s: float
+    alone: bool
     attempt: AttemptLimits
 
 
 class JobRunner:
-    """The jobs of one data directory. Runs on the event loop, without locks."""
+    """The jobs of one gateway. Runs on the event loop, without locks."""
 
-    def __init__(self, store: JobStore, files: JobFiles, kinds: JobKinds, *, limits: RunnerLimits) -> None:
+    def __init__(
+        self,
+        store: JobStore,
+        files: JobFiles,
+        blobs: JobBlobs,
+        stored: StoredFiles,
+        kinds: JobKinds,
+        *,
+        limits: RunnerLimits,
+    ) -> None:
         self.store = store
+        self._working = WorkingFolders(store, files, blobs)
         self._files = files
-        self._kinds = kinds
+        self._stored = stored
         self._limits = limits
+        self._sweep = JobSweep(store)
         self._queue = JobQueue()
         self._arriving: list[tuple[str, str]] = []  # owner and id
         self._known: set[str] = set()  # queued or running in this gateway
         self._attempts: dict[str, Attempt] = {}
         self._consumers: list[asyncio.Task[None]] = []
         self._stopping = asyncio.Event()
+        self._execution = JobExecution(
+            store,
+            self._working,
+            stored,
+            kinds,
+            limits=limits.attempt,
+            retention_s=limits.retention_s,
+            alone=limits.alone,
+            stopping=self._stopping,
+            on_end=self._record_end,
+        )
         self._change = asyncio.Event()
         self._locked = False
         self._streaming = True
 
     async def claim_files(self) -> None:
-        """Become the only gateway of this data directory, and remove what an earlier one left unfinished.
+        """Become the only gateway of this data directory, and remove what an earlier process left unfinished.
 
         This precedes the start of Redis, which cannot start on a full disk. Raises DataDirInUse.
         """
         self._files.lock()
         self._locked = True
         await asyncio.to_thread(self._files.sweep_unfinished)
+        await asyncio.to_thread(self._stored.sweep_drafts)
 
     async def open(self) -> None:
-        """Resume the unfinished jobs of this data directory. Raises LedgerUnavailable."""
+        """Find the unfinished jobs, also those of an earlier version. Raises LedgerUnavailable, StoreUnavailable."""
+        await take_over_jobs(self.store, self._files, self._working.blobs)
+        await self.store.owners.refresh(all_tenants=True)
         await self._reconcile()
-        await asyncio.to_thread(self._files.sweep_artifacts, retention_s=self._limits.retention_s)
         self._consumers = [asyncio.create_task(self._consume()) for _ in range(self._limits.running_max)]
         self._consumers.append(asyncio.create_task(self._watch()))
 
@@ -111,7 +145,8 @@ class JobRunner:
         try:
             if is_new:
                 await self.store.check_quota(owner, open_max=open_max - earlier)
-            incoming = await asyncio.to_thread(self._files.incoming, owner, job_id)
+            stored = await self._files.storage.stored(owner)
+            incoming = await asyncio.to_thread(self._files.incoming, owner, job_id, stored=stored)
             try:
                 yield incoming
             finally:
@@ -138,17 +173,22 @@ class JobRunner:
         metrics.JOBS_WAITING.set(len(self._queue))
         self._notify()
 
-    def discard(self, job_id: str) -> None:
-        """Remove the files of a job that was not created."""
-        self._files.remove(job_id)
+    async def store_input(self, owner: str, job_id: str) -> Manifest:
+        """Store a received input, so that any gateway can run the job. Raises StoreUnavailable, StorageFull."""
+        return await self._working.store_input(owner, job_id)
 
-    def outputs(self, job: JobRecord) -> Outputs:
-        """The files that the job writes."""
-        return Outputs(job.owner, self._files.artifact(job.owner, job.job_id))
+    async def discard(self, owner: str, job_id: str) -> None:
+        """Remove the files of a job that was not created from them. Another job of that id keeps its own."""
+        await self._working.discard(owner, job_id)
 
-    async def remove_outputs(self, job: JobRecord) -> None:
-        """Delete the files that `outputs` names."""
-        await asyncio.to_thread(self._files.remove_artifact, job.owner, job.job_id)
+    async def output(self, job: JobRecord, suffix: str) -> Path | None:
+        """A verified local copy of a file that the job has made, None if it is not kept."""
+        found = await self._stored.find(job.owner, ARTIFACTS, job.job_id, suffix)
+        return None if found is None else Path(found.path)
+
+    async def remove_outputs(self, job: JobRecord) -> bool:
+        """Delete what the job has made. Returns whether it was kept."""
+        return await self._stored.remove(job.owner, ARTIFACTS, job.job_id)
 
     async def cancel(self, owner: str, job_id: str) -> JobRecord:
         """Cancel a job: a queued one at once, a running one when its process has ended. Raises UnknownJob."""
@@ -157,7 +197,7 @@ class JobRunner:
             self._attempts[job_id].interrupt(Cancelled())
         if job.status is JobStatus.CANCELLED and job_id not in self._attempts:
             self._forget(job_id)
-            await asyncio.to_thread(self._files.remove, job_id)
+            await self._working.remove(owner, job_id)
         self._notify()
         return job
 
@@ -175,7 +215,7 @@ class JobRunner:
     async def changed(self) -> bool:
         """Wait until a job may have changed, for at most a second. Returns False when the gateway stops."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._change.wait(), _RETRY_S)
+            await asyncio.wait_for(self._change.wait(), RETRY_S)
         return self._streaming
 
     def _notify(self) -> None:
@@ -205,39 +245,47 @@ class JobRunner:
                     self.enqueue(job)
 
     async def _watch(self) -> None:
-        """Find what a lost reply of Redis can leave behind: a job that is not queued, files without a job."""
+        """Find jobs that wait or that lost their gateway, and what a lost reply of Redis can leave behind."""
+        listed_at = time.monotonic()
         while not self._stopping.is_set():
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), _RECONCILE_S)
+                await asyncio.wait_for(self._stopping.wait(), SWEEP_S)
             try:
                 await self._reconcile()
+                if time.monotonic() - listed_at > LISTED_MS / 1000 / 6:
+                    await self.store.owners.refresh()
+                    listed_at = time.monotonic()
             except LedgerError:
                 continue
             except Exception as error:
                 log.warning("job-reconcile", extra={"fields": {"kind": type(error).__name__}})
 
     async def _reconcile(self) -> None:
-        """Queue the unfinished jobs that are not known, drop waiting ones that another gateway has cancelled, and
-        remove folders without an unfinished job."""
+        """Queue the jobs that this gateway may take, drop waiting ones that it may not take any more, and remove
+        folders of jobs that have ended or that run elsewhere."""
         waited = self._queue.ids
-        folders = await asyncio.to_thread(
-            self._files.ids
-        )  # listed before the jobs, so that no folder of a newer job is removed
-        arriving = {*self._arriving_ids(), *self._known}
-        unfinished = await self.store.unfinished_of_gateway()
-        for job in unfinished:
-            if job.job_id not in self._arriving_ids():
+        # Folders are listed before the jobs, so that no folder of a newer job is removed.
+        folders = await asyncio.to_thread(self._files.ids)
+        busy = {*self._arriving_ids(), *self._known}  # what is found of them may be outdated when it is found
+        found = await self._sweep.look()
+        self._queue.elsewhere = found.running_elsewhere
+        for job in found.free:
+            if job.job_id not in busy | self._arriving_ids():
                 self.enqueue(job)  # a job without files fails when it starts
-        for ended in waited - {job.job_id for job in unfinished}:
-            self._forget(ended)
-        for orphan in folders - arriving - {*self._arriving_ids(), *self._known} - {job.job_id for job in unfinished}:
-            await asyncio.to_thread(self._files.remove, orphan)
+        free = {job.job_id for job in found.free}
+        for gone in waited - free:
+            self._forget(gone)
+        for orphan in folders - busy - {*self._arriving_ids(), *self._known} - free:
+            await self._working.forget(orphan)
 
     def _arriving_ids(self) -> set[str]:
         return {job_id for _, job_id in self._arriving}
 
     async def _until_ended(self, job: JobRecord) -> bool:
-        """Run attempts until the job has ended, its turn has, or the gateway stops. Returns whether its turn has."""
+        """Run attempts until the job has ended, its turn has, another gateway has it, or this gateway stops.
+
+        Returns whether its turn has ended.
+        """
         while not self._stopping.is_set():
             run = secrets.token_hex(16)
             try:
@@ -249,65 +297,54 @@ class JobRunner:
                     exhausted=JobAttemptsExhausted(reason="attempts-exhausted", count=self._limits.attempts_max),
                 )
             except UnknownJob:
-                await asyncio.to_thread(self._files.remove, job.job_id)
+                await self._working.forget(job.job_id)
                 return False
             except LedgerError:
                 await self._pause()
                 continue
+            if taken is None:  # another gateway was first
+                await self._working.forget(job.job_id)
+                return False
             self._notify()
             if taken.status is not JobStatus.RUNNING:
-                await self._ended(taken)
+                await self._execution.ended(taken)
                 return False
-            attempt = self._attempts[job.job_id] = Attempt(
-                self.store,
-                taken,
-                run,
-                on_update=self._notify,
-                others_wait=lambda: self._queue.others_wait(job.owner),
-            )
-            try:
-                if self._stopping.is_set():
-                    attempt.interrupt(Stopping())
-                outcome = await traced_attempt(
-                    taken, attempt.outcome(self._files, self._kinds, limits=self._limits.attempt)
-                )
-            finally:
-                del self._attempts[job.job_id]
+            outcome = await self._attempted(taken, run)
             if isinstance(outcome, Died):
                 log.warning("job-process-died", extra={"fields": {"job_id": job.job_id, "attempt": taken.attempts}})
                 continue
-            if isinstance(outcome, Stopping | TurnEnded):
+            if isinstance(outcome, Lost):
+                log.warning("job-lost", extra={"fields": {"job_id": job.job_id, "attempt": taken.attempts}})
+                await self._working.forget(job.job_id)
+                return False
+            if isinstance(outcome, Absent):
+                log.error("job-files-absent", extra={"fields": {"job_id": job.job_id}})
+                self._sweep.leave(job.job_id)
+            if isinstance(outcome, Stopping | TurnEnded | Absent):
                 with contextlib.suppress(LedgerError):  # without an answer, it counts as an attempt
                     await self.store.put_back(job.owner, job.job_id, run=run)
                 self._notify()
                 return isinstance(outcome, TurnEnded)
-            await self._finish(taken, run, outcome)
             return False
         return False
 
-    async def _finish(self, job: JobRecord, run: str, outcome: Succeeded | Failed | Cancelled) -> None:
-        """Persist the end, however long Redis takes to accept it."""
-        ends: dict[str, Any] = {"status": JobStatus.CANCELLED}
-        if isinstance(outcome, Succeeded):
-            ends = {"status": JobStatus.SUCCEEDED, "result": outcome.result}
-        elif isinstance(outcome, Failed):
-            ends = {"status": JobStatus.FAILED, "problem": outcome.problem}
-        while True:
-            try:
-                await self._ended(await self.store.finish(job.owner, job.job_id, run=run, **ends))
-                return
-            except UnknownJob:
-                await asyncio.to_thread(self._files.remove, job.job_id)
-                return
-            except LedgerError:
-                if self._stopping.is_set():
-                    return  # the next start resumes the job
-                await self._pause()
+    async def _attempted(self, job: JobRecord, run: str) -> Outcome:
+        attempt = self._attempts[job.job_id] = Attempt(
+            self.store,
+            job,
+            run,
+            on_update=self._notify,
+            others_wait=lambda: self._queue.others_wait(job.owner),
+            checkpoint=lambda: self._working.checkpoint(job, run),
+        )
+        try:
+            if self._stopping.is_set():
+                attempt.interrupt(Stopping())
+            return await self._execution.attempt(job, attempt)
+        finally:
+            del self._attempts[job.job_id]
 
-    async def _ended(self, job: JobRecord) -> None:
-        await asyncio.to_thread(self._files.remove, job.job_id)
-        if job.status is not JobStatus.SUCCEEDED:
-            await self.remove_outputs(job)
+    def _record_end(self, job: JobRecord) -> None:
         metrics.JOBS.labels(job.kind, job.status.value).inc()
         if job.started_ms is not None and job.ended_ms is not None:
             metrics.JOB_SECONDS.labels(job.kind).observe((job.ended_ms - job.started_ms) / 1000)
@@ -317,4 +354,4 @@ class JobRunner:
 
     async def _pause(self) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), _RETRY_S)
+            await asyncio.wait_for(self._stopping.wait(), RETRY_S)

@@ -1,4 +1,4 @@
-"""Disk space of the data directory: what one tenant's files may take, and what stays free for Redis.
+"""What one tenant's files may take, in the blob store and on this disk, and what stays free on this disk for Redis.
 
 By default, Redis stores the ledger on the same disk. When the disk is full, it accepts no write, and the gateway
 releases nothing for any tenant. So the gateway refuses an upload before it writes the bytes that would leave less than
@@ -7,10 +7,11 @@ releases nothing for any tenant. So the gateway refuses an upload before it writ
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from core.ledger.names import SHARED_OWNER
 from service.config.data_dir import owner_folder
 
 OWNER = "owner"  # the file in a job's folder that names its tenant
-_KINDS = ("artifacts", "domains", "infill", "recognisers")
+_INCOMING = ".incoming-"
 _COUNT_AGAIN_BYTES = 16 * 1024 * 1024
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
@@ -29,7 +30,8 @@ def _free_bytes(folder: Path) -> int:
 
 
 class Storage:
-    """The disk of one data directory. Methods read the disk: call them in a thread.
+    """The disk of one data directory, and its owners' files in the blob store. Methods that are no coroutines read the
+    disk: call them in a thread.
 
     The operator's own files have no quota. Guarantee: `Allowance.take` returns only while the tenant's files and the
     bytes that are about to be written are within `tenant_bytes_max`, and `free_bytes_min` stay free. Uploads of one
@@ -42,21 +44,21 @@ class Storage:
         *,
         tenant_bytes_max: int,
         free_bytes_min: int,
+        stored: Callable[[str], Awaitable[int]],
         free_bytes: Callable[[Path], int] = _free_bytes,
     ) -> None:
+        """`stored` returns the bytes of an owner's files in the blob store."""
+        self._stored = stored
         self._data_dir = data_dir
         self._tenant_bytes_max = tenant_bytes_max
         self._free_bytes_min = free_bytes_min
         self._free_bytes = free_bytes
 
     def used(self, owner: str) -> int:
-        """Bytes of the tenant's files: uploads, inputs and checkpoints of jobs, artifacts, domains, tuned models,
-        recognisers.
-
-        A file with several names counts once.
-        """
-        folders = [owner_folder(self._data_dir / kind, owner) for kind in _KINDS]
-        folders += [folder for folder in (self._data_dir / "jobs").iterdir() if _owner_of(folder) == owner]
+        """Bytes of the tenant's files on this disk that are not in the blob store: uploads that arrive, recognisers."""
+        incoming = (self._data_dir / "jobs").glob(f"{_INCOMING}*")
+        folders = [owner_folder(self._data_dir / "recognisers", owner)]
+        folders += [folder for folder in incoming if _owner_of(folder) == owner]
         sizes: dict[int, int] = {}
         for folder in folders:
             for parent, _, names in os.walk(folder):  # unlike `Path.rglob`, it passes over folders removed meanwhile
@@ -67,6 +69,14 @@ class Storage:
                         continue
                     sizes[stat.st_ino] = stat.st_size
         return sum(sizes.values())
+
+    async def used_by(self, owner: str) -> int:
+        """Bytes of all of the tenant's files: in the store, whichever gateway wrote them, and of `used`."""
+        return await self._stored(owner) + await asyncio.to_thread(self.used, owner)
+
+    async def stored(self, owner: str) -> int:
+        """Bytes of the tenant's files in the blob store."""
+        return await self._stored(owner)
 
     def check(self, owner: str, size: int, *, used: int) -> None:
         """Raises StorageFull if `size` more bytes do not fit."""
@@ -83,10 +93,12 @@ class Storage:
 class Allowance:
     """What one upload may write. Raises StorageFull from the start if nothing more fits."""
 
-    def __init__(self, storage: Storage, owner: str) -> None:
+    def __init__(self, storage: Storage, owner: str, *, stored: int) -> None:
+        """`stored`: bytes of the owner's files in the blob store."""
         self._storage = storage
         self._owner = owner
-        self._used = storage.used(owner)
+        self._stored = stored
+        self._used = stored + storage.used(owner)
         self._since = 0
         storage.check(owner, 0, used=self._used)
 
@@ -96,7 +108,7 @@ class Allowance:
         self._since += size
         if self._since >= _COUNT_AGAIN_BYTES:  # other uploads of the tenant have grown meanwhile
             own = self._used + self._since  # a part of it may not be on the disk yet
-            self._used, self._since = max(own, self._storage.used(self._owner)), 0
+            self._used, self._since = max(own, self._stored + self._storage.used(self._owner)), 0
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """Creation of jobs: the body goes to one encrypted file while it is received, then the job is created in Redis.
 
 The job's id follows from the caller's `Idempotency-Key`: the same key finds the same job, and nobody can guess
-another's. A crash between the two steps leaves a folder without a job, which the next start removes.
+another's. The file is in the blob store before the job is in Redis, so that any gateway can run it. A crash between
+the two steps leaves files without a job, which are removed later.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from starlette.requests import ClientDisconnect
 from core.amounts import Amount
 from core.errors import ClientGone, LedgerError, ReleaseInFlight, TenantLimitReached, UnknownJob
 from core.job_errors import BadCorpus
-from core.ledger.jobs import JobHold, JobRecord
+from core.ledger.job_records import JobHold, JobRecord
 from core.ledger.keys import Claim, MasterKey
 from core.ledger.ledger import Ledger
 from core.ledger.names import SHARED_OWNER
@@ -120,6 +121,7 @@ class JobSubmission:
             "label": fields["name"],
             "claim": claim,
             "open_max": self._settings.jobs_per_tenant_max,
+            "bytes_max": 0 if owner == SHARED_OWNER else self._settings.tenant_disk_bytes_max,
         }
         try:
             await self._store.get(owner, job_id)
@@ -129,25 +131,29 @@ class JobSubmission:
                 raise ReleaseInFlight from None
             hold = None
             try:
+                manifest = await self._runner.store_input(owner, job_id)
                 if price is not None:
                     hold = await self._hold(owner, price.charge, claim_of(body=claim.encode()), key_id, kind.name)
-                job, created = await self._store.create(owner, job_id, hold=hold, **terms)
+                job, created = await self._store.create(
+                    owner, job_id, hold=hold, state=manifest.state, size=manifest.size, **terms
+                )
             except Exception:
                 await self._withdraw(owner, job_id, hold)
                 raise
             if created:
                 self._runner.enqueue(job)
             else:
-                self._runner.discard(job_id)  # the job had ended, else its folder would have existed
+                await self._runner.discard(owner, job_id)
                 await self._refund(owner, hold)
             return job, created
-        return await self._store.create(owner, job_id, **terms)  # the same job, or a conflict with another body
+        # the same job, or a conflict with another body
+        return await self._store.create(owner, job_id, state="", size=0, **terms)
 
     async def _check_kept(self, owner: str, kind: JobKind, name: str) -> None:
         """Raises TenantLimitReached if the job would make one result more than a tenant keeps."""
         if kind.kept_limit is None or owner == SHARED_OWNER:
             return
-        names = await asyncio.to_thread(kind.kept, owner)
+        names = await kind.kept(owner)
         names |= {job.label for job in await self._store.unfinished(owner) if job.kind == kind.name}
         if name not in names and len(names) >= getattr(self._settings, kind.kept_limit):
             raise TenantLimitReached(limit=kind.kept_limit)
@@ -175,7 +181,7 @@ class JobSubmission:
         try:
             await self._store.get(owner, job_id)
         except UnknownJob:
-            self._runner.discard(job_id)
+            await self._runner.discard(owner, job_id)
             await self._refund(owner, hold)
 
     async def _refund(self, owner: str, hold: JobHold | None) -> None:

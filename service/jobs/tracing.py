@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from core import spans
-from core.ledger.jobs import JobRecord
+from core.ledger.job_records import JobRecord
 from gpu_workers.jobs.messages import Failed
 from service.jobs.attempt import Outcome
 

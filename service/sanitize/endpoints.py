@@ -74,7 +74,9 @@ async def sanitize_batch(
             terms = Terms()
         else:
             terms, first = _terms(value), []
-        stream = DocumentStream(parts, caller, parts.sanitize.applied(terms, caller.tenant), lines, open_)
+        applied = parts.sanitize.applied(terms, caller.tenant)
+        await parts.sanitize.model_of(caller.tenant, applied)  # an unknown one is the answer's status
+        stream = DocumentStream(parts, caller, applied, lines, open_)
     except BaseException:
         lines.close()
         raise

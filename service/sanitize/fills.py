@@ -42,7 +42,7 @@ def role_of(mode: str, *, dry_run: bool) -> Role:
     return Role.FILL if mode in MODEL_FILLS and not dry_run else Role.SANITIZE
 
 
-def tuned_model(models: TunedModels, tenant: str, *, mode: str, name: str | None) -> FileVersion | None:
+async def tuned_model(models: TunedModels, tenant: str, *, mode: str, name: str | None) -> FileVersion | None:
     """The tenant's fine-tuned model of that name; None where none is named.
 
     Raises InvalidInput for a name that is not the tenant's, and for a fill that takes none: the guarantee of `dp` is
@@ -52,7 +52,7 @@ def tuned_model(models: TunedModels, tenant: str, *, mode: str, name: str | None
         return None
     if mode not in (TOP_1, TOP_K):
         raise InvalidInput(f"only the fills `{TOP_1}` and `{TOP_K}` take a fine-tuned model", field="fill.model")
-    return models.find(tenant, name)
+    return await models.find(tenant, name)
 
 
 def check_options(

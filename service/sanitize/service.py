@@ -7,6 +7,7 @@ from typing import Any
 
 from core import spans
 from core.errors import InvalidInput, PolicyEnforced
+from core.files.file_version import FileVersion
 from core.text.formats.registry import TEXT
 from core.text.policy import AUTO, PER_TENANT, SURROGATE, Sanitised
 from core.text.reversible.masked import MaskedConversation
@@ -70,7 +71,8 @@ class SanitizeService:
         if applied.reversible:
             return await self._reversible(tenant, applied)
         size = sum(document.preparation_size for document in applied.documents)
-        cost, tasks = await self._preparation.run(tenant, size, self.prepare, tenant, applied)
+        model = await self.model_of(tenant, applied)
+        cost, tasks = await self._preparation.run(tenant, size, self.prepare, tenant, applied, model)
 
         def render(results: list[Sanitised], common: dict[str, Any]) -> dict[str, Any]:
             self._check_results(results)
@@ -154,8 +156,15 @@ class SanitizeService:
         """Terms with the policy that applies to this tenant. Raises InvalidInput, PolicyEnforced."""
         return self._policies.applied(terms, tenant)
 
-    def prepare(self, tenant: str, body: SanitizeRequest) -> tuple[Price, list[Task]]:
-        """Price and tasks of a body whose policy has been applied.
+    async def model_of(self, tenant: str, terms: Terms) -> FileVersion | None:
+        """The tenant's fine-tuned model that the fill names; None where it names none.
+
+        Raises InvalidInput as `tuned_model`; BlobMissing, BlobCorrupt, StoreUnavailable: nothing is charged then.
+        """
+        return await tuned_model(self._models, tenant, mode=terms.fill.mode, name=terms.fill.model)
+
+    def prepare(self, tenant: str, body: SanitizeRequest, model: FileVersion | None = None) -> tuple[Price, list[Task]]:
+        """Price and tasks of a body whose policy has been applied. `model`: that of `model_of`.
 
         Raises InvalidInput as `price` and `tasks_of`; PolicyEnforced for options that keep values; WorkerCold,
         RecogniserBroken.
@@ -169,7 +178,7 @@ class SanitizeService:
             cost,
             allow_lists=self._policies.allow_lists(tenant),
             tagger_types=self._workers.tagger_types,
-            model=tuned_model(self._models, tenant, mode=body.fill.mode, name=body.fill.model),
+            model=model,
             own=self._recognisers.of_request(tenant, policy=body.policy, names=body.mask.recognisers or ()),
             surrogate_key=self._surrogate_key(tenant),
         )

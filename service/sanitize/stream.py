@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from core.errors import BudgetExhausted, ClientGone, GatewayError, InvalidInput, NotStarted, Started
+from core.files.file_version import FileVersion
 from core.ledger.names import parse_account_id
 from core.text.policy import Sanitised
 from gpu_workers.engine.protocol import Engine, Task
@@ -96,7 +97,7 @@ class DocumentStream:
         self._budget: dict[str, Any] | None = None
         self._role = role_of(terms.fill.mode, dry_run=terms.dry_run)
         self._limits = json_limits(parts.settings)
-        self._cost = self._priced(TextDocument(text="text"))[0]
+        self._cost = self._priced(TextDocument(text="text"), None)[0]
 
     async def rows(self, first: Sequence[Line]) -> AsyncGenerator[bytes, None]:
         """The answer, some lines at a time. `first`: lines that were taken already."""
@@ -123,12 +124,16 @@ class DocumentStream:
     async def _work(self, group: Sequence[Line]) -> GatewayError | None:
         """Process a group. Returns the error that ends the stream, if there is one."""
         parts = []
+        try:
+            model = await self._parts.sanitize.model_of(self._caller.tenant, self._terms)
+        except GatewayError as error:
+            return error
         for line in group:
             index, self._seen = self._seen, self._seen + 1
             try:
                 document = TextDocument.model_validate(await self._parsed(line))
                 cost, tasks = await self._parts.preparation.run(
-                    self._caller.tenant, document.preparation_size, self._priced, document
+                    self._caller.tenant, document.preparation_size, self._priced, document, model
                 )
             except HTTPException as error:
                 self._refuse(index, line.number, problems.http_block(error.status_code))
@@ -149,12 +154,12 @@ class DocumentStream:
     async def _parsed(self, line: Line) -> Any:
         return await parse_line(line, self._limits, self._parts.preparation, tenant=self._caller.tenant)
 
-    def _priced(self, document: TextDocument) -> tuple[Price, list[Task]]:
+    def _priced(self, document: TextDocument, model: FileVersion | None) -> tuple[Price, list[Task]]:
         """Price and task of one document, as of a call of `/sanitize` with this document alone."""
         body = SanitizeRequest.model_construct(
             _fields_set=self._terms.model_fields_set | {"documents"}, documents=[document], **dict(self._terms)
         )
-        return self._parts.sanitize.prepare(self._caller.tenant, body)
+        return self._parts.sanitize.prepare(self._caller.tenant, body, model)
 
     async def _release(self, parts: Sequence[_Part]) -> None:
         """One release of `parts`. Raises what ends the stream.

@@ -1,8 +1,7 @@
 """Language models that a tenant has fine-tuned by `POST /jobs/infill`. Models of other tenants are not visible.
 
-    <data_dir>/infill/tenants/<tenant>/<name>.safetensors
-
-Files are looked up at each request, so that what a job writes can be used at once.
+They are in the blob store (`service.files.stored`), so every gateway finds them. Names are looked up at each request,
+so that what a job stores can be used at once.
 """
 
 from __future__ import annotations
@@ -15,60 +14,54 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
+from core.blob_errors import BlobCorrupt, BlobMissing
 from core.errors import InvalidInput, UnknownModel
-from core.files.file_version import FileVersion, file_version
-from service.config.data_dir import NAME, check_name, owner_folder
+from core.files.file_version import FileVersion
+from core.ledger.stored_files import MODELS
+from service.config.data_dir import NAME, check_name
+from service.files.stored import StoredFiles
 
 _FACTS = ("documents", "rounds", "steps")
 
 
-def model_path(data_dir: Path, tenant: str, name: str) -> Path:
-    """The file of a tenant's model. Raises InvalidInput."""
-    return models_folder(data_dir, tenant) / f"{check_name(name)}.safetensors"
-
-
-def models_folder(data_dir: Path, tenant: str) -> Path:
-    return owner_folder(data_dir / "infill", tenant)
-
-
 class TunedModels:
-    """The tenants' models of one data directory."""
+    """The tenants' models, as one gateway sees them."""
 
-    def __init__(self, data_dir: Path) -> None:
-        self._data_dir = data_dir
+    def __init__(self, files: StoredFiles) -> None:
+        self._files = files
 
-    def find(self, tenant: str, name: str) -> FileVersion:
-        """The model with this name. Raises InvalidInput if the tenant has none."""
-        file = file_version(model_path(self._data_dir, tenant, name)) if re.fullmatch(NAME, name) else None
+    async def find(self, tenant: str, name: str) -> FileVersion:
+        """The model with this name. Raises InvalidInput if the tenant has none; BlobMissing, BlobCorrupt,
+        StoreUnavailable, LedgerUnavailable."""
+        file = await self._files.find(tenant, MODELS, name) if re.fullmatch(NAME, name) else None
         if file is None:
             raise InvalidInput("no such model; GET /models lists your own", field="fill.model")
         return file
 
     async def of_tenant(self, tenant: str) -> list[dict[str, Any]]:
         """The tenant's models with their facts. A broken file has its name only."""
-        folder = models_folder(self._data_dir, tenant)
-
-        def read() -> list[dict[str, Any]]:
-            paths = sorted(path for path in folder.glob("*.safetensors") if re.fullmatch(NAME, path.stem))
-            return [{"name": path.stem, **_facts(path)} for path in paths]
-
-        return await asyncio.to_thread(read)
+        rows = []
+        for name, entry in sorted((await self._files.index.of_owner(tenant, MODELS)).items()):
+            try:
+                file = await self._files.local(tenant, MODELS, name, entry)
+            except (BlobMissing, BlobCorrupt):
+                file = None
+            rows.append({"name": name, **await asyncio.to_thread(_facts, file)})
+        return rows
 
     async def remove(self, tenant: str, name: str) -> None:
         """Delete a model and its card. Raises UnknownModel."""
-        path = model_path(self._data_dir, tenant, name)
-        try:
-            await asyncio.to_thread(path.unlink)
-        except FileNotFoundError:
-            raise UnknownModel from None
-        await asyncio.to_thread(path.with_suffix(".md").unlink, missing_ok=True)
+        if not await self._files.remove(tenant, MODELS, check_name(name)):
+            raise UnknownModel
 
 
-def _facts(path: Path) -> dict[str, Any]:
+def _facts(file: FileVersion | None) -> dict[str, Any]:
     """The facts in the file's header. A worker checks the weights before it uses them."""
     try:
-        with safe_open(path, framework="numpy") as file:
-            info = json.loads((file.metadata() or {})["info"])
+        if file is None:
+            return {"usable": False}
+        with safe_open(Path(file.path), framework="numpy") as opened:
+            info = json.loads((opened.metadata() or {})["info"])
         return {"usable": True, **{name: int(info[name]) for name in _FACTS}}
     except (OSError, SafetensorError, ValueError, KeyError, TypeError):
         return {"usable": False}

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from core.errors import InvalidInput
 from core.job_errors import JobNotSucceeded
-from core.ledger.jobs import JobRecord, JobStatus
+from core.ledger.job_records import JobRecord, JobStatus
 from service.deps import JobsDep, OpenStreamDep, SamplingDep, SettingsDep
 from service.http.body import JsonRoute
 from service.http.ndjson import MEDIA_TYPE, LineStream
@@ -68,8 +68,9 @@ async def sample(
     count = body.rows or min(int(result["rows"]), rows_max)
     if count > rows_max:
         raise InvalidInput(f"at most {rows_max} rows", field="rows")
+    path = await existing(job, runner, ".safetensors")
     try:
-        rows = await asyncio.to_thread(open_rows, runner.outputs(job).artifact, result["dimension"], body.format)
+        rows = await asyncio.to_thread(open_rows, path, result["dimension"], body.format)
     except ValueError:
         raise JobNotSucceeded("The artifact was removed or its file is broken.") from None
     media_type = MEDIA_TYPE if body.format == "jsonl" else "text/csv; charset=utf-8"
@@ -100,5 +101,5 @@ async def _written(
 
 @router.get("/jobs/{job_id}/report", summary="A page about the rows; costs nothing", response_class=FileResponse)
 async def report(job: SynthesisDep, runner: JobsDep) -> FileResponse:
-    path = await existing(job, runner.outputs(job).report)
+    path = await existing(job, runner, ".html")
     return FileResponse(path, media_type="text/html; charset=utf-8", headers=_PAGE_HEADERS)

@@ -125,13 +125,14 @@ class Recognisers:
             "updated_ms": int(time.time() * 1000),
         }
         async with self._writing:
-            return facts, await asyncio.to_thread(self._put, tenant, path, facts, definition)
+            used = await self._storage.used_by(tenant)
+            return facts, await asyncio.to_thread(self._put, tenant, path, facts, definition, used)
 
-    def _put(self, tenant: str, path: Path, facts: Mapping[str, Any], definition: Definition) -> bool:
+    def _put(self, tenant: str, path: Path, facts: Mapping[str, Any], definition: Definition, used: int) -> bool:
         is_new = not path.exists()
         if is_new and len(self._paths(tenant)) >= self._per_tenant_max:
             raise TenantLimitReached(limit="recognisers_per_tenant_max")
-        self._storage.check(tenant, 4 * definition.size, used=self._storage.used(tenant))
+        self._storage.check(tenant, 4 * definition.size, used=used)
         with full_disk():
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write(path, self._key(tenant), _label(path.stem), facts, definition)

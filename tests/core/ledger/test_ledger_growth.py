@@ -19,7 +19,8 @@ from core.errors import (
     TenantLimitReached,
     UnknownAccount,
 )
-from core.ledger.jobs import JobHold, JobStore
+from core.ledger.job_records import JobHold
+from core.ledger.jobs import JobStore
 from core.ledger.ledger import Ledger, TenantCaps
 from core.ledger.records import Replay, Reserved
 
@@ -295,7 +296,7 @@ def test_the_refunds_of_jobs_count_too(go, clinic, client):
     caps = TenantCaps(uncharged_per_hour_max=1)
     ledger, store = Ledger(client, MASTER_KEY, caps=caps), JobStore(client, gateway="this", caps=caps)
     hold = go(ledger.reserve("clinic", people(1)))
-    terms = {"kind": "synthesis", "label": "law", "claim": "c1", "open_max": 8}
+    terms = {"kind": "synthesis", "label": "law", "claim": "c1", "open_max": 8, "state": "s", "size": 0}
     go(store.create("clinic", "a" * 32, hold=JobHold(hold.release_id, Amount(NANO)), **terms))
     go(ledger.expire_overdue())
     go(store.cancel("clinic", "a" * 32))

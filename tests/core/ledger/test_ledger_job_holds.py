@@ -12,7 +12,8 @@ from core.amounts import Amount
 from core.errors import BudgetExhausted, HoldNotOpen, JobQuotaExceeded
 from core.job_errors import JobAttemptsExhausted
 from core.ledger.client import LedgerClient, connect
-from core.ledger.jobs import JobHold, JobRecord, JobStatus, JobStore
+from core.ledger.job_records import JobHold, JobRecord, JobStatus
+from core.ledger.jobs import JobStore
 from core.ledger.ledger import Ledger
 
 RUN, OTHER_RUN = "a" * 32, "b" * 32
@@ -33,7 +34,7 @@ def held(go, ledger: Ledger) -> JobHold:
 
 
 def create(go, store: JobStore, hold: JobHold, **terms) -> JobRecord:
-    full = {"kind": "synthesis", "label": "law", "claim": "c1", "open_max": 8} | terms
+    full = {"kind": "synthesis", "label": "law", "claim": "c1", "open_max": 8, "state": "s", "size": 0} | terms
     return go(store.create("acme", secrets.token_hex(16), hold=hold, **full))[0]
 
 
@@ -62,7 +63,7 @@ def test_a_hold_waits_with_its_job_and_is_spent_once(go, store, ledger):
     again = go(store.take("acme", job.job_id, run=OTHER_RUN, attempts_max=3, exhausted=EXHAUSTED))
     assert go(store.charge("acme", job.job_id, run=OTHER_RUN)) is True
     assert go(store.charge("acme", job.job_id, run=RUN)) is False, "the first process holds it no more"
-    done = go(store.finish("acme", job.job_id, run=OTHER_RUN, status=JobStatus.SUCCEEDED))
+    done = go(store.finish("acme", job.job_id, run=OTHER_RUN, status=JobStatus.SUCCEEDED)).job
     assert (again.attempts, done.status) == (2, JobStatus.SUCCEEDED)
     assert costs(done) == budget(go, ledger) == (COST, NOTHING)
 
@@ -107,14 +108,14 @@ def test_a_job_cancelled_before_its_charge_is_not_charged(go, ledger, store):
     job = taken(go, store, ledger)
     go(store.cancel("acme", job.job_id))
     assert go(store.charge("acme", job.job_id, run=RUN)) is False
-    done = go(store.finish("acme", job.job_id, run=RUN, status=JobStatus.CANCELLED))
+    done = go(store.finish("acme", job.job_id, run=RUN, status=JobStatus.CANCELLED)).job
     assert costs(done) == budget(go, ledger) == (NOTHING, NOTHING)
 
 
 def test_a_refused_job_leaves_its_hold_to_whoever_made_it(go, ledger, store):
     hold = held(go, ledger)
     with pytest.raises(JobQuotaExceeded):
-        create(go, store, hold, open_max=0)
+        create(go, store, hold, open_max=0, state="s", size=0)
     assert go(ledger.cancel("acme", hold.release_id, reason="no-job")).state == "cancelled"
     with pytest.raises(HoldNotOpen):
         create(go, store, hold)
@@ -127,7 +128,7 @@ def test_a_hold_that_was_spent_elsewhere_is_never_reported_as_a_refund(go, ledge
     go(ledger.expire("acme", hold.release_id, reason="operator"))
     with pytest.raises(HoldNotOpen):
         go(store.charge("acme", job.job_id, run=RUN))
-    done = go(store.finish("acme", job.job_id, run=RUN, status=JobStatus.FAILED))
+    done = go(store.finish("acme", job.job_id, run=RUN, status=JobStatus.FAILED)).job
     assert costs(done) == budget(go, ledger) == (COST, NOTHING)
 
 
@@ -148,12 +149,12 @@ def test_lost_replies_charge_once_and_refund_once(go, server, ledger, client, tm
             try:
                 for hold, charges in zip(holds, (True, False), strict=True):
                     job_id = secrets.token_hex(16)
-                    terms = {"kind": "synthesis", "label": "law", "claim": "c", "open_max": 1}
+                    terms = {"kind": "synthesis", "label": "law", "claim": "c", "open_max": 1, "state": "s", "size": 0}
                     await lossy(store.create("acme", job_id, hold=hold, **terms))
                     await lossy(store.take("acme", job_id, run=RUN, attempts_max=1, exhausted=EXHAUSTED))
                     if charges:
                         assert await lossy(store.charge("acme", job_id, run=RUN)) is True
-                    ended.append(await lossy(store.finish("acme", job_id, run=RUN, status=JobStatus.FAILED)))
+                    ended.append((await lossy(store.finish("acme", job_id, run=RUN, status=JobStatus.FAILED))).job)
                 assert proxy.dropped >= 7
             finally:
                 await through.close()

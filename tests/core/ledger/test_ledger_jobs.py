@@ -14,14 +14,17 @@ from core.errors import (
     InvalidInput,
     JobQuotaExceeded,
     LedgerUnavailable,
+    StorageFull,
     TenantLimitReached,
     UnknownJob,
 )
 from core.job_errors import JobAttemptsExhausted, JobFailed
 from core.ledger.client import LedgerClient, connect
-from core.ledger.jobs import JobRecord, JobStatus, JobStore
+from core.ledger.job_records import JobRecord, JobStatus
+from core.ledger.jobs import LEASE_MS, JobStore
 from core.ledger.ledger import Ledger, TenantCaps
 from core.ledger.names import SHARED_OWNER
+from core.ledger.stored_files import ARTIFACTS, NamedEntry, StoredEntry, StoredFileIndex, StoredPart
 
 RUN, OTHER_RUN = "a" * 32, "b" * 32
 ENDS = (JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED)
@@ -33,7 +36,7 @@ def store(client) -> JobStore:
 
 
 def create(go, store: JobStore, *, owner: str = "acme", job_id: str | None = None, **terms) -> JobRecord:
-    full = {"kind": "domain", "label": "law", "claim": "c1", "open_max": 100} | terms
+    full = {"kind": "domain", "label": "law", "claim": "c1", "open_max": 100, "state": "s", "size": 0} | terms
     job, _ = go(store.create(owner, job_id or secrets.token_hex(16), **full))
     return job
 
@@ -52,7 +55,7 @@ def test_a_life(go, store):
     assert (updated.stage, updated.progress) == ("encoding", 0.25)
     again = go(store.progress("acme", job.job_id, run=RUN, stage="encoding", fraction=0.25))
     assert again.seq == updated.seq, "an update without a change adds no event"
-    done = go(store.finish("acme", job.job_id, run=RUN, status=JobStatus.SUCCEEDED, result={"documents": 7}))
+    done = go(store.finish("acme", job.job_id, run=RUN, status=JobStatus.SUCCEEDED, result={"documents": 7})).job
     assert (done.status, done.progress, done.result) == (JobStatus.SUCCEEDED, 1.0, {"documents": 7})
     assert done.started_ms <= done.ended_ms
     assert done.reserved.epsilon_nano == done.spent.epsilon_nano == 0
@@ -77,7 +80,7 @@ def test_metrics_stay_until_the_next_report(go, store):
     for wrong in ({"loss": 0.5}, {"step": math.nan}, {"step": "walrus"}, {"step": True}):
         with pytest.raises(ValueError, match="names in METRICS"):
             report(0.7, wrong)
-    done = go(store.finish("acme", job.job_id, run=RUN, status=JobStatus.SUCCEEDED, result={}))
+    done = go(store.finish("acme", job.job_id, run=RUN, status=JobStatus.SUCCEEDED, result={})).job
     assert done.metrics == {"step": 4}
 
 
@@ -86,9 +89,9 @@ def test_an_end_is_an_end(go, store, end):
     job = create(go, store)
     take(go, store, job)
     problem = JobFailed("Why.", reason="internal", line=3) if end is JobStatus.FAILED else None
-    done = go(store.finish("acme", job.job_id, run=RUN, status=end, problem=problem))
+    done = go(store.finish("acme", job.job_id, run=RUN, status=end, problem=problem)).job
     for other in ENDS:
-        assert go(store.finish("acme", job.job_id, run=RUN, status=other)) == done
+        assert go(store.finish("acme", job.job_id, run=RUN, status=other)).job == done
     assert go(store.cancel("acme", job.job_id)) == done
     assert go(store.progress("acme", job.job_id, run=RUN, stage="late", fraction=0.9)) == done
     assert go(store.put_back("acme", job.job_id, run=RUN)) == done
@@ -96,16 +99,16 @@ def test_an_end_is_an_end(go, store, end):
     if problem:
         assert done.problem["reason"] == "internal"
         assert done.problem["line"] == 3
-    assert go(store.unfinished_of_gateway()) == ()
+    assert go(store.unfinished_of_all()) == ()
 
 
 def test_only_the_holder_moves_a_job(go, store):
     job = create(go, store)
     taken = take(go, store, job)
     assert go(store.progress("acme", job.job_id, run=OTHER_RUN, stage="x", fraction=0.5)) == taken
-    assert go(store.finish("acme", job.job_id, run=OTHER_RUN, status=JobStatus.SUCCEEDED)) == taken
+    assert go(store.finish("acme", job.job_id, run=OTHER_RUN, status=JobStatus.SUCCEEDED)).job == taken
     assert take(go, store, job, run=OTHER_RUN).attempts == 2
-    assert go(store.finish("acme", job.job_id, run=RUN, status=JobStatus.SUCCEEDED)).status is JobStatus.RUNNING
+    assert go(store.finish("acme", job.job_id, run=RUN, status=JobStatus.SUCCEEDED)).job.status is JobStatus.RUNNING
 
 
 def test_cancelling(go, store):
@@ -130,7 +133,7 @@ def test_a_job_of_a_stopped_gateway_can_be_cancelled(go, client):
     assert go(store.cancel("acme", job.job_id)).status is JobStatus.RUNNING
     now += 1
     assert go(store.cancel("acme", job.job_id)).status is JobStatus.CANCELLED
-    assert go(store.finish("acme", job.job_id, run=RUN, status=JobStatus.SUCCEEDED)).status is JobStatus.CANCELLED
+    assert go(store.finish("acme", job.job_id, run=RUN, status=JobStatus.SUCCEEDED)).job.status is JobStatus.CANCELLED
 
 
 def test_attempts_end(go, store):
@@ -164,47 +167,110 @@ def test_another_owners_job_does_not_exist(go, store):
         go(store.get("acme}:job", job.job_id))
 
 
-def test_another_gateways_job_is_not_taken(go, store, client):
-    job = create(go, store)
-    elsewhere = JobStore(client, gateway="elsewhere")
-    assert take(go, elsewhere, job).status is JobStatus.QUEUED
-    assert go(elsewhere.unfinished_of_gateway()) == ()
-    go(Ledger(client, MASTER_KEY).open_tenant("acme", limits=limits(1)))
-    assert [found.job_id for found in go(store.unfinished_of_gateway())] == [job.job_id]
+def test_any_gateway_takes_a_job_that_waits_and_none_one_whose_holder_lives(go, client):
+    now = [1_800_000_000_000]
+    this, other = (JobStore(client, gateway=name, clock=lambda: now[0]) for name in ("this", "other"))
+    job = create(go, this)
+    assert take(go, other, job).status is JobStatus.RUNNING
+    assert go(this.unfinished_of_all()) == go(other.unfinished_of_all())
+
+    for _ in range(3):
+        now[0] += LEASE_MS - 1
+        assert take(go, this, job, run=OTHER_RUN) is None
+        assert go(other.renew("acme", job.job_id, run=RUN))
+    now[0] += LEASE_MS
+
+    taken = take(go, this, job, run=OTHER_RUN)
+    assert (taken.run, taken.gateway, taken.attempts) == (OTHER_RUN, "this", 2)
 
 
-def test_a_search_reads_owners_of_jobs_and_once_all_tenants(go, store, client, admin):
-    go(Ledger(client, MASTER_KEY).open_tenant("acme", limits=limits(1)))
-    go(Ledger(client, MASTER_KEY).open_tenant("idle", limits=limits(1)))
+def test_an_attempt_that_was_replaced_changes_nothing(go, client):
+    now = [1_800_000_000_000]
+    this, other = (JobStore(client, gateway=name, clock=lambda: now[0]) for name in ("this", "other"))
+    job = create(go, this, size=100)
+    take(go, this, job)
+    now[0] += LEASE_MS
+    taken = take(go, other, job, run=OTHER_RUN)
+    files = StoredFileIndex(client, bytes_max=10**9)
+    named = NamedEntry(ARTIFACTS, job.job_id, StoredEntry({".md": StoredPart("b", "d", 7)}, "k"))
+
+    assert not go(this.renew("acme", job.job_id, run=RUN))
+    assert not go(this.checkpoint("acme", job.job_id, run=RUN, state="late", size=5))
+    assert not go(this.charge("acme", job.job_id, run=RUN))
+    assert go(this.progress("acme", job.job_id, run=RUN, stage="late", fraction=0.9)) == taken
+    assert go(this.put_back("acme", job.job_id, run=RUN)) == taken
+    late = go(this.finish("acme", job.job_id, run=RUN, status=JobStatus.SUCCEEDED, result={}, files=[named]))
+    assert (late.job, late.is_ours) == (taken, False)
+    assert go(files.get("acme", ARTIFACTS, job.job_id)) is None
+    assert go(files.used("acme")) == 100
+
+    assert go(other.checkpoint("acme", job.job_id, run=OTHER_RUN, state="next", size=60))
+    assert go(files.used("acme")) == 60
+    done = go(other.finish("acme", job.job_id, run=OTHER_RUN, status=JobStatus.SUCCEEDED, result={}, files=[named]))
+    assert done.is_ours
+    assert go(files.get("acme", ARTIFACTS, job.job_id)) == named.entry
+    assert go(files.used("acme")) == 7
+
+
+def test_a_job_of_an_earlier_version_waits_for_its_files(go, client, store):
     job = create(go, store)
-    assert go(client.call("SMEMBERS", "{jobs}:owners")) == {b"acme"}
-    go(admin.call("DEL", "{jobs}:owners"))  # as a version without the list leaves it
-    started = JobStore(client, gateway=job.gateway)
-    assert [found.job_id for found in go(started.unfinished_of_gateway())] == [job.job_id]
-    assert go(client.call("SMEMBERS", "{jobs}:owners")) == {b"acme"}
+    go(client.call("HDEL", f"{{acme}}:job:{job.job_id}", "state", "bytes"))
+    assert take(go, store, job) is None
+
+    adopt = {"former": "this", "state": "t", "size": 9}
+    assert not go(store.adopt("acme", job.job_id, **adopt | {"former": "copy"}))
+    assert go(store.adopt("acme", job.job_id, **adopt))
+    assert go(store.adopt("acme", job.job_id, **adopt))
+    assert not go(store.adopt("acme", job.job_id, **adopt | {"state": "u"})), "from a copy of the data directory"
+    assert take(go, store, job).state == "t"
+    assert go(StoredFileIndex(client, bytes_max=0).used("acme")) == 9
+
+
+def test_a_quota_counts_the_files_of_all_jobs(go, store):
+    create(go, store, size=60, bytes_max=100)
+    with pytest.raises(StorageFull):
+        create(go, store, size=41, bytes_max=100)
+    second = create(go, store, size=40, bytes_max=100)
+    go(store.cancel("acme", second.job_id))
+    create(go, store, size=40, bytes_max=100)
+
+
+def test_owners_are_listed_while_they_have_an_unfinished_job(go, client, store):
+    go(Ledger(client, MASTER_KEY).open_tenant("acme", limits=limits(1)))
+    job = create(go, store)
+    go(client.call("ZADD", "{@jobs}:owners", 1, "acme"))
+    go(client.call("ZADD", "{@jobs}:owners", 1, "none"))
+    go(store.owners.refresh())
+    assert go(client.call("ZRANGEBYSCORE", "{@jobs}:owners", "-inf", "+inf")) == [b"acme"]
+    go(client.call("ZREM", "{@jobs}:owners", "acme"))
+    assert go(store.unfinished_of_all()) == ()
+    go(store.owners.refresh(all_tenants=True))
+    assert [found.job_id for found in go(store.unfinished_of_all())] == [job.job_id]
 
 
 def test_the_same_key_finds_the_same_job(go, store):
     job_id = secrets.token_hex(16)
     job = create(go, store, job_id=job_id)
     take(go, store, job)
-    again, created = go(store.create("acme", job_id, kind="domain", label="law", claim="c1", open_max=1))
+    again, created = go(
+        store.create("acme", job_id, kind="domain", label="law", claim="c1", open_max=1, state="s", size=0)
+    )
     assert (again.status, created) == (JobStatus.RUNNING, False)
     with pytest.raises(IdempotencyConflict):
         create(go, store, job_id=job_id, claim="c2")
 
 
 def test_a_quota_counts_unfinished_jobs(go, store):
-    first = create(go, store, open_max=2)
-    create(go, store, open_max=2)
+    first = create(go, store, open_max=2, state="s", size=0)
+    create(go, store, open_max=2, state="s", size=0)
     with pytest.raises(JobQuotaExceeded):
-        create(go, store, open_max=2)
+        create(go, store, open_max=2, state="s", size=0)
     with pytest.raises(JobQuotaExceeded):
         go(store.check_quota("acme", open_max=2))
-    create(go, store, owner="other", open_max=2)
+    create(go, store, owner="other", open_max=2, state="s", size=0)
     go(store.cancel("acme", first.job_id))
     go(store.check_quota("acme", open_max=2))
-    create(go, store, open_max=2)
+    create(go, store, open_max=2, state="s", size=0)
 
 
 def test_a_tenant_keeps_so_many_records_of_jobs(go, client, admin):
@@ -228,7 +294,9 @@ def test_a_tenant_keeps_so_many_records_of_jobs(go, client, admin):
 def test_a_stampede_stays_within_the_quota(go, store):
     async def one() -> bool:
         try:
-            await store.create("acme", secrets.token_hex(16), kind="domain", label="law", claim="c", open_max=5)
+            await store.create(
+                "acme", secrets.token_hex(16), kind="domain", label="law", claim="c", open_max=5, state="s", size=0
+            )
         except JobQuotaExceeded:
             return False
         return True
@@ -284,12 +352,12 @@ def test_a_lost_reply_changes_nothing_twice(go, server, client, tmp_path):
             try:
                 exhausted = JobAttemptsExhausted()
                 _, created = await lossy(
-                    store.create("acme", job_id, kind="domain", label="law", claim="c", open_max=1)
+                    store.create("acme", job_id, kind="domain", label="law", claim="c", open_max=1, state="s", size=0)
                 )
                 assert created
                 taken = await lossy(store.take("acme", job_id, run=RUN, attempts_max=1, exhausted=exhausted))
                 assert (taken.status, taken.attempts) == (JobStatus.RUNNING, 1)
-                done = await lossy(store.finish("acme", job_id, run=RUN, status=JobStatus.SUCCEEDED, result={}))
+                done = (await lossy(store.finish("acme", job_id, run=RUN, status=JobStatus.SUCCEEDED, result={}))).job
                 assert proxy.dropped >= 3
                 return done
             finally:
@@ -303,9 +371,9 @@ def test_without_redis_nothing_is_answered(go, tmp_path):
     store = JobStore(client, gateway="this")
     for call in (
         lambda: store.get("acme", "0" * 32),
-        lambda: store.create("acme", "0" * 32, kind="domain", label="law", claim="c", open_max=1),
+        lambda: store.create("acme", "0" * 32, kind="domain", label="law", claim="c", open_max=1, state="s", size=0),
         lambda: store.cancel("acme", "0" * 32),
-        lambda: store.unfinished_of_gateway(),
+        lambda: store.unfinished_of_all(),
     ):
         with pytest.raises(LedgerUnavailable):
             go(call())

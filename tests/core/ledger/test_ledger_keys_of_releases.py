@@ -9,7 +9,8 @@ from ledger_kit import MASTER_KEY, charge, claim, limits
 from core.accounting.events import Unit
 from core.amounts import NANO, Amount
 from core.errors import UnknownTenant
-from core.ledger.jobs import JobHold, JobStore
+from core.ledger.job_records import JobHold
+from core.ledger.jobs import JobStore
 from core.ledger.ledger import Ledger
 from core.ledger.spending import KeySpending, spending_by_key
 

@@ -255,7 +255,10 @@ def test_the_ledger_of_the_last_release_opens_and_goes_on(go, released, client, 
     # what else a gateway finds: keys, jobs, rules and the vault
     assert go(KeyStore(client, MASTER_KEY).authenticate(FOUND["api_key"])).tenant == "acme"
     jobs = JobStore(client, gateway="fixture", clock=lambda: NOW_MS)
-    assert [job.job_id for job in go(jobs.unfinished_of_gateway())] == [FOUND["job"]]
+    go(jobs.owners.refresh(all_tenants=True))
+    assert [(job.job_id, job.state) for job in go(jobs.unfinished_of_all())] == [(FOUND["job"], None)]
+    job_id, terms = FOUND["job"], {"former": "fixture", "state": "s", "size": 1}
+    assert go(jobs.adopt("acme", job_id, **terms)), "from the data directory that has its files"
     assert go(AlertStore(client, MASTER_KEY).rule("acme", "near")) == {"kind": "budget_used", "share": 0.8}
     assert go(Vault(client, MASTER_KEY, entries_max=10, bytes_max=10**6).get("acme", "talk")) == b"x"
 

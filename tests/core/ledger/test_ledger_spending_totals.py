@@ -8,7 +8,8 @@ from ledger_kit import MASTER_KEY, charge, claim, limits
 from core.accounting.events import Unit
 from core.amounts import NANO, Amount
 from core.ledger import names
-from core.ledger.jobs import JobHold, JobStore
+from core.ledger.job_records import JobHold
+from core.ledger.jobs import JobStore
 from core.ledger.journal_fold import DAY_S, Totals
 from core.ledger.ledger import Ledger
 from core.ledger.spending_totals import HOUR_S, LOST, Dimension, SpendingTotals, series_name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import re
 import shutil
@@ -90,8 +91,6 @@ EVERYTHING = merged(
         "networkPolicy": {"egress": dict.fromkeys(("upstreams", "webhooks", "mail", "traces"), ANYWHERE)},
     },
 )
-# settings of parts that are not merged yet
-LATER = {"workers_directory", "archive_redis_url"}
 VALUES = {"default": {}, "everything": EVERYTHING} | {name: helm_kit.example(name) for name in EXAMPLES}
 
 
@@ -167,13 +166,11 @@ def test_the_gateway_has_every_variable_as_a_setting_and_reads_its_value(
     variables = environment(manifests)
     prefix = "PRIVACY_GATEWAY_"
     own = {name.removeprefix(prefix).lower() for name in variables if name.startswith(prefix)}
-    assert own - LATER <= set(Settings.model_fields)
+    assert own <= set(Settings.model_fields)
     secrets = {"MASTER_KEY": "0" * 64, "ADMIN_KEY": "a" * 40, "INFILL_API_KEY": "key", "REDIS_URL": "redis://r:6379/0"}
     secrets |= {"STORE_OPTIONS": "{}", "WORKERS_TOKEN": "a" * 32}
     for name, value in variables.items():
         monkeypatch.setenv(name, value or secrets.get(name.removeprefix(prefix), "key"))
-    if "workers_directory" not in Settings.model_fields:
-        monkeypatch.delenv("PRIVACY_GATEWAY_ENGINE", raising=False)
     settings = Settings()
     assert (settings.port, settings.admin_port, str(settings.data_dir)) == (8000, 9464, "/data/gateway")
 
@@ -208,3 +205,26 @@ def test_the_notes_name_every_secret_that_must_exist(name: str) -> None:
     needed = set(re.findall(r"'secretKeyRef': \{'name': '([^']+)'", str(list(pods(render(values))))))
     own = {each["secret"] for each in values.get("gateway", {}).get("secretEnvironment", {}).values()}
     assert needed - own <= set(re.findall(r"^  ([a-z-]+): ", helm_kit.notes(values), re.MULTILINE))
+
+
+def test_ray_serve_takes_the_application_and_its_arguments() -> None:
+    from ray.serve.schema import ServeDeploySchema
+
+    from service.ray_serve.application import Arguments
+
+    [workers] = of_kind(render(helm_kit.example("gpu-pool")), "RayService")
+    found = ServeDeploySchema.model_validate(yaml.safe_load(workers["spec"]["serveConfigV2"]))
+    [application] = found.applications
+    module, _, name = application.import_path.partition(":")
+    assert callable(getattr(importlib.import_module(module), name))
+    arguments = Arguments(**application.args)
+    assert {role.value: size.replicas for role, size in arguments.roles.items()} == {
+        "embed": 4,
+        "sanitize": 4,
+        "fill": 2,
+    }
+    [(_, node), *_] = [each for each in pods([workers]) if "workers" in each[0].rpartition("/")[2]]
+    assert node["spec"]["terminationGracePeriodSeconds"] > arguments.drain_s
+    own = {each["name"] for each in node["spec"]["containers"][0]["env"]}
+    prefix = "PRIVACY_GATEWAY_"
+    assert {each.removeprefix(prefix).lower() for each in own if each.startswith(prefix)} <= set(Settings.model_fields)

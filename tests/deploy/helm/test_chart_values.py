@@ -67,7 +67,7 @@ WRONG: dict[str, Values] = {
     "member of a secret": {"gateway": {"secretEnvironment": {"OPENAI_API_KEY": {"secret": "a", "name": "b"}}}},
     "value of a secret": {"gateway": {"secretEnvironment": {"OPENAI_API_KEY": "text"}}},
     "folder": {"gateway": {"secretFolders": [{"name": "a"}]}},
-    "no gateway": {"gateway": {"replicas": 0}},
+    "replicas": {"gateway": {"replicas": -1}},
     "quantity": {"gateway": {"temporaryFiles": "1 GiB"}},
     "resource": {"gateway": {"resources": {"limits": {"memry": "1Gi"}}}},
     "short probe": {"gateway": {"probeTimeoutSeconds": 5}},
@@ -99,6 +99,7 @@ WRONG: dict[str, Values] = {
     "workers without encryption": {"workers": {"enabled": True}},
     "workers with half of the certificates": {"workers": {"enabled": True, "tls": {"gatewaySecret": "a"}}},
     "setting of a worker": {"workers": {"settings": {"ENCODER_PTAH": "/models"}}},
+    "archive on a volume of one of two": {"gateway": {"replicas": 2}, "redis": {"archiverPasswordKey": "archiver"}},
     "ports backwards": {"workers": {"ports": {"first": 9700}}},
     "nodes backwards": {"workers": {"nodes": {"replicas": 3}}},
 }  # fmt: skip
@@ -149,7 +150,7 @@ MISSPELT = [  # template, what it has, what is written in its place
     ("workers/rayservice", "authOptions", "authOption"),
     ("workers/rayservice", "mode: token", "mode: tokens"),
     ("workers/rayservice", "minReplicas", "minimumReplicas"),
-    ("workers/rayservice", "rayStartParams: {}", "rayStartParams: []"),
+    ("workers/rayservice", "rayStartParams: {object", "rayStartParam: {object"),
     ("workers/_pod", "volumeMounts:", "volumeMount:"),
     ("workers/_pod", "containerPort", "port"),
 ]  # fmt: skip

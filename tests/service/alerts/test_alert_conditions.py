@@ -14,7 +14,8 @@ from core.accounting.events import ACCOUNT_ADJACENCY, Guarantee, PrivacyEvent, U
 from core.amounts import NANO
 from core.ledger.alerts import AlertLimits, AlertStore, Positions
 from core.ledger.client import LedgerClient, connect
-from core.ledger.jobs import JobStatus, JobStore
+from core.ledger.job_records import JobStatus
+from core.ledger.jobs import JobStore
 from core.ledger.keys import MasterKey
 from core.ledger.ledger import Ledger
 from core.ledger.names import SHARED_OWNER
@@ -314,7 +315,9 @@ def test_a_ledger_that_is_not_sealed(rounds: Rounds) -> None:
 class Job:
     def __init__(self, rounds: Rounds, number: int, owner: str = "acme") -> None:
         self.id, self._rounds, self._owner = f"{number:032x}", rounds, owner
-        rounds.go(rounds.jobs.create(owner, self.id, kind="test", label="a", claim="c", open_max=1000))
+        rounds.go(
+            rounds.jobs.create(owner, self.id, kind="test", label="a", claim="c", open_max=1000, state="s", size=0)
+        )
 
     def end(self, status: JobStatus = JobStatus.SUCCEEDED) -> str:
         jobs, go = self._rounds.jobs, self._rounds.go

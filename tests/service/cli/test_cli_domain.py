@@ -37,9 +37,8 @@ def test_build_list_remove(tmp_path: Path, corpus: Path) -> None:
     assert built.returncode == 0, built.stderr
     assert json.loads(built.stdout)["documents"] == 120
     assert "encoding" in built.stderr
-    card = (data / "domains" / "shared" / "law.md").read_text()
-    assert "court \\| site" in card
     assert [path.name for path in (data / "jobs").iterdir()] == []
+    assert len(list((data / "store/files/shared").iterdir())) == 2, "the pack and its card"
 
     own = run(data, "build", "--corpus", str(corpus), "--name", "law", "--tenant", "acme")
     assert own.returncode == 0, own.stderr
@@ -50,7 +49,8 @@ def test_build_list_remove(tmp_path: Path, corpus: Path) -> None:
     assert run(data, "remove", "law").returncode == 0
     assert run(data, "remove", "law").returncode == 1
     assert "law" not in run(data, "list").stdout
-    assert (data / "domains" / "tenants" / "acme" / "law.safetensors").exists()
+    assert "law\ttenant" in run(data, "list", "--tenant", "acme").stdout
+    assert not list((data / "store/files/shared").iterdir())
 
 
 @pytest.mark.parametrize("name", ["auto", "routes"])

@@ -13,7 +13,7 @@ from exchange_kit import HANG_S, Exchange
 from gateway_kit import LEAN, Tenant
 from inprocess_kit import Gateway
 
-from core.ledger.jobs import JobRecord
+from core.ledger.job_records import JobRecord
 
 PLACES = 2
 LINE = orjson.dumps({"text": "Mail jane@example.com."}) + b"\n"
@@ -160,7 +160,7 @@ def test_streams_without_an_end_keep_no_place(narrow: Gateway, monkeypatch: pyte
 
     async def ask() -> None:
         job, _ = await store.create(
-            tenant.name, secrets.token_hex(16), kind="domain", label="law", claim="c", open_max=8
+            tenant.name, secrets.token_hex(16), kind="domain", label="law", claim="c", open_max=8, state="s", size=0
         )
 
         async def unchanged(*_: Any) -> JobRecord:

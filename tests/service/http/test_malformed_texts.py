@@ -105,7 +105,9 @@ def test_cancelling_a_job_that_cannot_exist(tenant: Tenant, text: str) -> None:
 def test_an_event_id_that_is_no_number_is_no_event_id(gateway: Gateway, tenant: Tenant, text: str) -> None:
     store = gateway.service.jobs.store
     job_id = uuid.uuid4().hex
-    gateway.on_loop(store.create(tenant.name, job_id, kind="domain", label="x", claim="0" * 64, open_max=8))
+    gateway.on_loop(
+        store.create(tenant.name, job_id, kind="domain", label="x", claim="0" * 64, open_max=8, state="s", size=0)
+    )
     gateway.on_loop(store.cancel(tenant.name, job_id))
 
     answer = tenant.http.get(f"/jobs/{job_id}/events", headers={b"Last-Event-ID": _header(text)})

@@ -14,7 +14,7 @@ from exchange_kit import HANG_S, Exchange
 from gateway_kit import LEAN, Tenant
 from inprocess_kit import Gateway
 
-from core.ledger.jobs import JobRecord, JobStatus
+from core.ledger.job_records import JobRecord, JobStatus
 from service.app import create_app
 
 LINE = orjson.dumps({"text": "Mail jane@example.com."}) + b"\n"
@@ -110,7 +110,9 @@ def test_a_stream_of_events_ends_with_an_event_that_says_why(
 
     async def ask() -> str:
         job_id = secrets.token_hex(16)
-        job, _ = await store.create(tenant.name, job_id, kind="domain", label="law", claim="c", open_max=8)
+        job, _ = await store.create(
+            tenant.name, job_id, kind="domain", label="law", claim="c", open_max=8, state="s", size=0
+        )
         assert job.status is JobStatus.QUEUED
 
         async def unchanged(*_: Any) -> JobRecord:

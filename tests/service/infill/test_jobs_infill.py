@@ -85,11 +85,10 @@ def test_a_job_killed_on_its_way_makes_a_model_for_its_tenant_alone(real_gateway
     assert other.http.delete("/models/fine-tuned/own").json()["code"] == "unknown-model"
     assert other.http.get(f"/jobs/{block['job_id']}/artifact").status_code == 404
 
-    path = real_gateway.data_dir / "infill" / "tenants" / real_tenant.name / "own.safetensors"
-    whole = path.read_bytes()
-    path.unlink()
-    path.write_bytes(whole[:-10])
-    assert fill(real_tenant).json()["code"] == "infill-broken"
+    for path in (real_gateway.data_dir / "store/files/tenants" / real_tenant.name).iterdir():
+        path.write_bytes(path.read_bytes()[:-10])
+    (real_gateway.data_dir / "cache/infill/tenants" / real_tenant.name / "own.safetensors").unlink()
+    assert fill(real_tenant).json()["code"] == "blob-corrupt"
     assert real_tenant.http.get("/models").json()["fine_tuned"] == [{"name": "own", "usable": False}]
     assert real_tenant.http.delete("/models/fine-tuned/own").status_code == 204
     assert real_tenant.http.delete("/models/fine-tuned/own").status_code == 404

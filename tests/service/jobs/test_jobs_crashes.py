@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -16,6 +17,8 @@ from corpus_kit import embedding_rows, job, json_lines, rows, submit, until, unt
 from gateway_kit import LEAN, Gateway, Tenant, has_loaded, refused_start, until_ended, until_idle
 from redis_kit import DeployedServer, installed_server
 from synthesis_kit import shop_request, shop_rows
+
+from core.files.file_version import file_digest
 
 pytestmark = pytest.mark.slow("crash")
 
@@ -52,21 +55,29 @@ def process_of(gateway: Gateway) -> int:
     return gateway.until_child("gpu_workers.jobs")
 
 
-def until_shards(gateway: Gateway, job_id: str, count: int, *, within_s: float = 60.0) -> dict[str, int]:
-    """Names and times of the finished shards, once there are `count`."""
+def until_shards(gateway: Gateway, job_id: str, count: int, *, within_s: float = 60.0) -> dict[str, str]:
+    """Names and digests of the finished shards, once there are `count` and the store has them and no older state."""
     folder = gateway.data_dir / "jobs" / job_id
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
-        found = {path.name: path.stat().st_mtime_ns for path in folder.glob("shard-*")}
-        if len(found) >= count:
-            return found
+        with contextlib.suppress(FileNotFoundError):
+            found = {path.name: file_digest(path) for path in folder.glob("shard-*")}
+            stored = [path.name.partition("-")[2] for path in blobs_of(gateway, job_id)]
+            others = len(list(folder.glob("[ksi]*"))) - len(found)
+            if len(found) >= count and set(found.values()) <= set(stored) and len(stored) == len(found) + others + 1:
+                return found
         time.sleep(0.02)
     raise AssertionError("no checkpoint was written")
 
 
-def kept_shards(gateway: Gateway, job_id: str, before: dict[str, int]) -> bool:
+def blobs_of(gateway: Gateway, job_id: str) -> list[Path]:
+    return list(gateway.data_dir.glob(f"store/jobs/tenants/*/{job_id}/*"))
+
+
+def kept_shards(gateway: Gateway, job_id: str, before: dict[str, str]) -> bool:
+    """Encrypted anew, they would have other digests."""
     folder = gateway.data_dir / "jobs" / job_id
-    return all((folder / name).stat().st_mtime_ns == at for name, at in before.items())
+    return all(file_digest(folder / name) == digest for name, digest in before.items())
 
 
 def test_the_gateway_dies_and_the_job_goes_on_from_its_checkpoint(gateway: Gateway, tenant: Tenant) -> None:
@@ -141,10 +152,10 @@ def test_the_process_dies_once_and_then_too_often(gateway: Gateway, tenant: Tena
 
 
 def test_a_checkpoint_that_was_tampered_with_is_refused(gateway: Gateway, tenant: Tenant) -> None:
-    job_id = submit(tenant.http, small()).json()["job_id"]
-    until_shards(gateway, job_id, 2)
+    job_id = submit(tenant.http, rows(DOCUMENTS)).json()["job_id"]
+    digest = until_shards(gateway, job_id, 1)["shard-000000"]
     gateway.die()
-    shard = gateway.data_dir / "jobs" / job_id / "shard-000000"
+    shard = next(path for path in blobs_of(gateway, job_id) if path.name.endswith(digest))
     shard.write_bytes(shard.read_bytes()[:-100])
     gateway.start()
     tenant = gateway.reconnected(tenant)
@@ -216,7 +227,7 @@ def test_an_upload_while_redis_is_away_makes_no_job(gateway: Gateway, tenant: Te
 
 @pytest.mark.skipif(installed_server() is None, reason="no redis-server of version 7 or later is installed")
 def test_two_gateways_on_one_redis(tmp_path: Path) -> None:
-    """Each runs its own jobs; either answers about both, and may cancel both."""
+    """A second gateway leaves alone what the first runs. Either answers about it, and may cancel it."""
     for name in ("redis", "first", "second"):
         (tmp_path / name).mkdir()
     with ExitStack() as ended:
@@ -229,6 +240,7 @@ def test_two_gateways_on_one_redis(tmp_path: Path) -> None:
         master = (first.data_dir / "master.key").read_bytes()
         settings = LEAN | {"REDIS_URL": server.url, "PRIVACY_GATEWAY_MASTER_KEY": master.hex()}
         settings["PRIVACY_GATEWAY_EPOCH_FILE"] = str(first.data_dir / "ledger.epoch")
+        settings["PRIVACY_GATEWAY_STORE_URL"] = f"file://{first.data_dir}/store"
         second = Gateway(tmp_path / "second" / "data", settings)
         ended.callback(second.stop)
         tenant = first.tenant()

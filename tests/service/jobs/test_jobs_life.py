@@ -93,7 +93,7 @@ def test_from_public_text_to_a_private_release(real_gateway: Gateway, real_tenan
 
     path = f"/jobs/{block['job_id']}/artifact"
     assert real_tenant.http.delete(path).status_code == 204
-    assert not list((real_gateway.data_dir / "artifacts").rglob(f"{block['job_id']}.*"))
+    assert not list(real_gateway.data_dir.rglob(f"{block['job_id']}.*"))
     for again in (real_tenant.http.delete(path), real_tenant.http.get(path)):
         assert (again.status_code, again.json()["code"]) == (409, "job-not-succeeded")
     assert real_tenant.embed(domain="law", epsilon=5.0).status_code == 200, "the domain stays"
@@ -219,22 +219,40 @@ def test_a_tenant_named_shared_has_no_shared_domains(real_gateway: Gateway, real
     assert "imposed" not in real_tenant.http.get("/domains").text
 
 
+def largest(folder: Path) -> Path:
+    return max(folder.iterdir(), key=lambda path: path.stat().st_size)
+
+
 def test_a_broken_file_breaks_its_domain_alone(real_gateway: Gateway, owner: tuple[Tenant, str]) -> None:
     tenant, job_id = owner
     until(tenant.http, job_id)
     spent = tenant.committed()
-    path = real_gateway.data_dir / "domains" / "tenants" / tenant.name / "own.safetensors"
-    whole = path.read_bytes()
-    for harm in (whole[:200], whole[:-10], b""):
-        path.unlink()
-        path.write_bytes(harm)
+    assert tenant.embed([own_vectors()], domain="own", normalize=True).status_code == 200
+    local = real_gateway.data_dir / "cache/domains/tenants" / tenant.name / "own.safetensors"
+    blob = largest(real_gateway.data_dir / "store/files/tenants" / tenant.name)
+    copy, whole = local.read_bytes(), blob.read_bytes()
+    for harm in (copy[:200], copy[:-10], b""):
+        local.unlink()
+        local.write_bytes(harm)
+        assert tenant.embed([own_vectors()], domain="own", normalize=True).status_code == 200, "it is fetched again"
+        assert local.read_bytes() == copy
+    for harm, code in (
+        (whole[:-10], "blob-corrupt"),
+        (bytes([whole[0] ^ 1]) + whole[1:], "blob-corrupt"),
+        (None, "blob-missing"),
+    ):
+        local.unlink()
+        blob.unlink()
+        if harm is not None:
+            blob.write_bytes(harm)
         answer = tenant.embed([own_vectors()], domain="own", normalize=True)
-        assert (answer.status_code, answer.json()["code"]) == (422, "domain-broken")
+        assert (answer.status_code, answer.json()["code"]) == (503, code)
+        local.touch()
     shown = {domain["name"]: domain["usable"] for domain in tenant.http.get("/domains").json()["domains"]}
     assert (shown["own"], shown["general"]) == (False, True)
     assert tenant.embed().status_code == 200
-    assert tenant.committed() == spent + 1.0
-    path.write_bytes(whole)
+    assert tenant.committed() == spent + 5.0, "what is missing or broken is never charged"
+    blob.write_bytes(whole)
     assert tenant.embed([own_vectors()], domain="own", normalize=True).status_code == 200
 
 
@@ -383,6 +401,7 @@ def test_missing_files_fail_the_job(real_gateway: Gateway, real_tenant: Tenant) 
     queued = submit(real_tenant.http, rows(110), name="second").json()["job_id"]
     until(real_tenant.http, running, "running")
     shutil.rmtree(real_gateway.data_dir / "jobs" / queued)
+    shutil.rmtree(real_gateway.data_dir / "store/jobs/tenants" / real_tenant.name / queued)
     real_tenant.http.post(f"/jobs/{running}/cancel")
     failed = until(real_tenant.http, queued)
     assert (failed["status"], failed["problem"]["code"]) == ("failed", "job-files-lost")

@@ -35,7 +35,10 @@ def files_of(folder: Path, *, free: int = 10**12) -> JobFiles:
     def free_bytes(of: Path) -> int:
         return free - sum(path.stat().st_size for path in of.rglob("*") if path.is_file())
 
-    storage = Storage(folder, tenant_bytes_max=QUOTA, free_bytes_min=FLOOR, free_bytes=free_bytes)
+    async def stored(_: str) -> int:
+        return 0
+
+    storage = Storage(folder, tenant_bytes_max=QUOTA, free_bytes_min=FLOOR, stored=stored, free_bytes=free_bytes)
     return JobFiles(folder, MasterKey.from_hex("7" * 64), storage)
 
 
@@ -43,27 +46,29 @@ def incoming_folders(folder: Path) -> list[Path]:
     return list((folder / "jobs").glob(".incoming-*"))
 
 
-def test_every_file_of_a_tenant_counts_once(tmp_path: Path) -> None:
+def test_files_count_that_are_not_in_the_store_yet(tmp_path: Path) -> None:
     files = files_of(tmp_path)
-    for kind, owner in (("artifacts", "acme"), ("domains", "acme"), ("infill", "acme"), ("domains", "other")):
-        folder = tmp_path / kind / "tenants" / owner
+    for owner in ("acme", "other"):
+        folder = tmp_path / "recognisers" / "tenants" / owner
         folder.mkdir(parents=True)
-        (folder / "law.safetensors").write_bytes(b"x" * 1000)
-    (tmp_path / "artifacts/tenants/acme/same.safetensors").hardlink_to(
-        tmp_path / "domains/tenants/acme/law.safetensors"
-    )
-    incoming = files.incoming("acme", "a" * 32)
+        (folder / "codes.recogniser").write_bytes(b"x" * 1000)
+    incoming = files.incoming("acme", "a" * 32, stored=0)
     before = files.storage.used("acme")
     incoming.write(b"y" * 5000)
     incoming.finish({"name": "law"})
 
-    assert 3000 < before < 4000, "three files, and the folder of the upload"
+    assert 1000 < before < 2000, "the recogniser, and the folder of the upload"
     assert files.storage.used("acme") >= before + 5000
     assert incoming.keep()
-    assert files.storage.used("acme") >= before + 5000
-    assert files.storage.used("other") == 1000
-    files.remove("a" * 32)
-    assert files.storage.used("acme") == 3000
+    assert files.storage.used("acme") == files.storage.used("other") == 1000, "from then on the store's files count"
+
+
+def test_an_upload_counts_what_the_store_has(tmp_path: Path) -> None:
+    files = files_of(tmp_path)
+
+    assert fill(files.incoming("acme", "a" * 32, stored=QUOTA - 5 * MIB)) == (5, "tenant_disk_bytes_max")
+    with pytest.raises(StorageFull):
+        files.incoming("acme", "a" * 32, stored=QUOTA + 1)
 
 
 def test_files_that_vanish_while_they_are_counted_are_no_error(tmp_path: Path) -> None:
@@ -99,20 +104,20 @@ def fill(*uploads: Incoming) -> tuple[int, str]:
 
 def test_an_upload_ends_at_the_quota_while_it_arrives(tmp_path: Path) -> None:
     files = files_of(tmp_path)
-    incoming = files.incoming("acme", "a" * 32)
+    incoming = files.incoming("acme", "a" * 32, stored=0)
 
     assert fill(incoming) == (QUOTA // MIB, "tenant_disk_bytes_max")
 
-    assert files.incoming("other", "c" * 32)
+    assert files.incoming("other", "c" * 32, stored=0)
     incoming.discard()
     assert files.storage.used("acme") == 0
-    files.incoming("acme", "b" * 32).write(bytes(MIB))
+    files.incoming("acme", "b" * 32, stored=0).write(bytes(MIB))
 
 
 def test_uploads_at_the_same_time_find_each_other(tmp_path: Path) -> None:
     files = files_of(tmp_path)
 
-    written, limit = fill(*(files.incoming("acme", name * 32) for name in "ab"))
+    written, limit = fill(*(files.incoming("acme", name * 32, stored=0) for name in "ab"))
 
     assert limit == "tenant_disk_bytes_max"
     assert written <= QUOTA // MIB + 2 * 16
@@ -121,19 +126,19 @@ def test_uploads_at_the_same_time_find_each_other(tmp_path: Path) -> None:
 def test_free_space_is_kept_whoever_uploads(tmp_path: Path) -> None:
     files = files_of(tmp_path, free=20 * MIB)
     for owner in ("acme", SHARED_OWNER):
-        incoming = files.incoming(owner, "a" * 32)
+        incoming = files.incoming(owner, "a" * 32, stored=0)
         written, limit = fill(incoming)
         assert limit == "disk_free_bytes_min"
         assert 10 < written < 18
         assert not files.storage.is_low()
         incoming.discard()
     with pytest.raises(StorageFull):
-        files_of(tmp_path, free=FLOOR - 1).incoming("acme", "b" * 32)
+        files_of(tmp_path, free=FLOOR - 1).incoming("acme", "b" * 32, stored=0)
     assert not incoming_folders(tmp_path)
 
 
 def test_a_disk_that_is_full_all_the_same_is_no_other_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    incoming = files_of(tmp_path).incoming("acme", "a" * 32)
+    incoming = files_of(tmp_path).incoming("acme", "a" * 32, stored=0)
 
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -143,7 +148,7 @@ def test_a_disk_that_is_full_all_the_same_is_no_other_error(tmp_path: Path, monk
         incoming.write(b"x")
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StorageFull):
-        files_of(tmp_path).incoming("acme", "b" * 32)
+        files_of(tmp_path).incoming("acme", "b" * 32, stored=0)
     monkeypatch.undo()
     incoming.discard()
     assert not incoming_folders(tmp_path)
@@ -151,14 +156,12 @@ def test_a_disk_that_is_full_all_the_same_is_no_other_error(tmp_path: Path, monk
 
 def test_a_start_removes_what_a_crash_left(tmp_path: Path) -> None:
     files = files_of(tmp_path)
-    files.incoming("acme", "a" * 32).write(b"x" * 2000)
-    draft = files.artifact("acme", "b" * 32).with_suffix(".partial")
-    draft.parent.mkdir(parents=True)
-    draft.write_bytes(b"x" * 2000)
+    files.incoming("acme", "a" * 32, stored=0).write(b"x" * 2000)
 
     files_of(tmp_path).sweep_unfinished()
 
     assert files.storage.used("acme") == 0
+    assert not incoming_folders(tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +186,7 @@ def test_who_hits_the_quota_gets_507_and_keeps_nothing(narrow: Gateway) -> None:
     priced = shop_request(rows=shop_rows(3000))
     assert full(tenant.http.post("/jobs/synthesis", json=priced), "tenant_disk_bytes_max")
 
-    assert narrow.service.storage.used(tenant.name) == 0
+    assert narrow.on_loop(narrow.service.storage.used_by(tenant.name)) == 0
     assert not incoming_folders(narrow.data_dir)
     assert tenant.http.get("/jobs").json()["jobs"] == []
     for account in tenant.http.get("/budget").json()["accounts"]:
@@ -206,4 +209,4 @@ def test_a_job_that_runs_while_the_disk_fills_fails_and_leaves_nothing(
 
     assert (ended["status"], ended["problem"]["reason"]) == ("failed", "storage-full")
     until_deleted(narrow.data_dir / "jobs" / created.json()["job_id"])
-    assert narrow.service.storage.used(tenant.name) == 0
+    assert narrow.on_loop(narrow.service.storage.used_by(tenant.name)) == 0

@@ -147,7 +147,7 @@ def test_without_workers_nothing_starts(tmp_path: Path) -> None:
         busy = await on.busy()
         waiting = await on.submit(on.work("waiting"), timeout_s=20)
         stopping = asyncio.ensure_future(asyncio.to_thread(command, "privacy-gateway", "workers", "stop"))
-        await asyncio.sleep(3)
+        await until(lambda: not replicas(on))  # it drains
         on.let_go("blocker")
         assert await busy == ["BLOCKER"], "a drain finishes what has started"
         await stopping

@@ -20,6 +20,7 @@ from core.ledger.client import LedgerClient, connect
 from core.ledger.embedded import socket_path
 from core.ledger.records import Charge
 from core.ledger.reuse import ReuseStore
+from core.ledger.stored_files import DOMAINS
 from core.mechanisms.sentences.pricing import sentence_event
 from gpu_workers.engine.protocol import Role
 from gpu_workers.packs import pack_paths
@@ -322,14 +323,12 @@ def test_openai_clients_and_the_endpoints_share_releases(saver: Tenant) -> None:
     assert saver.committed() == 28.0
 
 
-def test_another_pack_of_the_same_name_is_another_release(thrifty: Gateway, saver: Tenant) -> None:
-    folder = thrifty.data_dir / "domains" / "tenants" / saver.name
-    folder.mkdir(parents=True)
+def test_another_pack_of_the_same_name_is_another_release(thrifty: Gateway, saver: Tenant, tmp_path: Path) -> None:
     pack = pack_paths()["general"].read_bytes()
 
     def install(content: bytes) -> None:
-        (folder / "new").write_bytes(content)
-        (folder / "new").replace(folder / "own.safetensors")
+        (tmp_path / "new").write_bytes(content)
+        thrifty.on_loop(thrifty.service.files.put(saver.name, DOMAINS, "own", {".safetensors": tmp_path / "new"}))
 
     install(pack)
     assert origins(saver.embed(domain="own")) == [None]

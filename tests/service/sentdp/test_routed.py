@@ -16,6 +16,8 @@ from inprocess_kit import Gateway
 from pack_kit import make_pack, make_routes, parameters_row
 
 from core.errors import InvalidInput
+from core.ledger.names import SHARED_OWNER
+from core.ledger.stored_files import DOMAINS
 from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.pack_facts import CodeNoise, DomainPackInfo
 from gpu_workers.packs import ROUTES, pack_paths
@@ -152,7 +154,7 @@ def test_other_mechanisms_are_refused(caller: Tenant, mechanism: str) -> None:
 def test_an_epsilon_that_cannot_be_divided_is_refused_in_its_own_unit(tmp_path: Path) -> None:
     """Only where the operator allows such an epsilon."""
     install(tmp_path / "packs")
-    auto = asyncio.run(Domains(tmp_path, tmp_path / "packs").find("acme", "auto"))
+    auto = asyncio.run(Domains(None, tmp_path / "packs").find("acme", "auto"))
     settings = Settings(data_dir=tmp_path, epsilon_min=1e-9)
     body = SentDPRequest(documents=[Document(text=DOCUMENT)], epsilon=1e-9, domain="auto")
     with pytest.raises(InvalidInput, match="at least 2e-09") as refused:
@@ -193,16 +195,16 @@ def test_nobody_makes_a_domain_of_the_name_of_the_routes(routed: Gateway, caller
 
 @pytest.mark.parametrize("name", ["auto", "routes"])
 def test_a_domain_of_an_earlier_version_with_a_reserved_name_can_be_deleted(
-    routed: Gateway, caller: Tenant, name: str
+    routed: Gateway, caller: Tenant, tmp_path: Path, name: str
 ) -> None:
-    domains = routed.data_dir / "domains"
-    for client, folder in ((caller.http, domains / "tenants" / caller.name), (routed.admin, domains / "shared")):
-        folder.mkdir(parents=True, exist_ok=True)
-        small_pack(name, 1).save(folder / f"{name}.safetensors")
+    pack = tmp_path / "pack"
+    small_pack(name, 1).save(pack)
+    for client, owner in ((caller.http, caller.name), (routed.admin, SHARED_OWNER)):
+        routed.on_loop(routed.service.files.put(owner, DOMAINS, name, {".safetensors": pack}))
         assert good(caller.embed(domain="auto"))["data"][0]["domain"] in PACKS
         assert [row["name"] for row in good(client.get("/domains"))["domains"]].count(name) == 1
         assert client.delete(f"/domains/{name}").status_code == 204
-        assert list(folder.iterdir()) == []
+        assert client.delete(f"/domains/{name}").status_code == 404
 
 
 def test_it_needs_every_pack_of_the_routes_for_one_encoder(tmp_path: Path) -> None:
@@ -212,26 +214,26 @@ def test_it_needs_every_pack_of_the_routes_for_one_encoder(tmp_path: Path) -> No
 async def _with_packs_changed(tmp_path: Path) -> None:
     packs = tmp_path / "packs"
     install(packs)
-    before = await Domains(tmp_path, packs).find("acme", "auto")
+    before = await Domains(None, packs).find("acme", "auto")
     assert before.is_routed
     assert before.code_noise(10**9) is None
 
     small_pack("law", 9).save(packs / "law.safetensors")
-    assert (await Domains(tmp_path, packs).find("acme", "auto")).digest != before.digest, "another pack of that name"
+    assert (await Domains(None, packs).find("acme", "auto")).digest != before.digest, "another pack of that name"
 
     other = small_pack("law", 0)
     replace(other, info=replace(other.info, encoder_fingerprint="0" * 64)).save(packs / "law.safetensors")
-    assert "auto" not in [row["name"] for row in await Domains(tmp_path, packs).visible("acme")]
+    assert "auto" not in [row["name"] for row in await Domains(None, packs).visible("acme")]
     (packs / "law.safetensors").unlink()
-    assert "auto" not in [row["name"] for row in await Domains(tmp_path, packs).visible("acme")]
+    assert "auto" not in [row["name"] for row in await Domains(None, packs).visible("acme")]
 
     install(packs)
     (packs / ROUTES).write_bytes(b"no routes")
-    assert "auto" not in [row["name"] for row in await Domains(tmp_path, packs).visible("acme")]
+    assert "auto" not in [row["name"] for row in await Domains(None, packs).visible("acme")]
 
     install(packs)
     for loaded in ({"law", "sport", "general"}, {"auto", "general"}):  # what the workers can use with their encoder
-        rows = await Domains(tmp_path, packs, loaded=lambda loaded=loaded: loaded).visible("acme")
+        rows = await Domains(None, packs, loaded=lambda loaded=loaded: loaded).visible("acme")
         assert {row["name"] for row in rows} == loaded
 
 

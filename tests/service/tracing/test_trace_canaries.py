@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 from collector_kit import Collector, attributes
-from corpus_kit import embedding_rows, until
+from corpus_kit import rows, until
 from fuzz.canaries import MARK
 from fuzz.cases import of_the_document
 from gateway_kit import DOCUMENT, Gateway, Tenant
@@ -164,16 +164,19 @@ def test_conversations_and_their_failures(served: Served, tenant: Tenant) -> Non
     served.collector.until(lambda found: named <= {span.span_id.hex() for span in found if span.name == CALL})
 
 
-def test_jobs_that_succeed_and_fail(served: Served, tenant: Tenant) -> None:
-    vectors = [row["embeddings"] for row in embedding_rows(110)]
-    domain = post(tenant, "/jobs/domain", {"name": "own", "embeddings": vectors, "source": MARK})
-    table = post(tenant, "/jobs/synthesis", shop_request(method="marginals", rows=shop_rows(60)))
+def test_jobs_that_succeed_and_fail_and_are_cancelled(served: Served, tenant: Tenant) -> None:
     broken = tenant.http.post("/jobs/domain?name=broken", content=f"{MARK}\n".encode(), headers=LINES)
-    ended = [until(tenant.http, job.json()["job_id"]) for job in (domain, table, broken) if job.is_success]
-    assert sum(job["status"] == "succeeded" for job in ended) >= 2, ended
-    jobs = {job["job_id"] for job in ended}
+    jobs = [post(tenant, "/jobs/synthesis", shop_request(method="marginals", rows=shop_rows(60))), broken]
+    ended = [until(tenant.http, job.json()["job_id"], within_s=300) for job in jobs if job.is_success]
+    assert "succeeded" in {job["status"] for job in ended}, ended
+    texts = [{"text": f"{row['text']} {TEXT}"} for row in rows(110)]
+    domain = post(tenant, "/jobs/domain", {"name": "own", "documents": texts, "source": MARK}).json()["job_id"]
+    until(tenant.http, domain, "running", "succeeded", within_s=300)
+    tenant.http.post(f"/jobs/{domain}/cancel")
+    ended.append(until(tenant.http, domain, within_s=300))
+    ids = {ended[0]["job_id"], domain}
     found = served.collector.until(
-        lambda found: jobs <= {attributes(span).get("gateway.job.id") for span in found if span.name == "job attempt"}
+        lambda found: ids <= {attributes(span).get("gateway.job.id") for span in found if span.name == "job attempt"}
     )
     outcomes = {attributes(span)["gateway.outcome"] for span in found if span.name == "job attempt"}
     assert "succeeded" in outcomes

@@ -16,6 +16,9 @@
 {{- if and $values.networkPolicy.enabled $values.storage.objectStore.url (not $values.networkPolicy.egress.objectStore) -}}
 {{- fail "networkPolicy denies the connection to the object store: set networkPolicy.egress.objectStore" -}}
 {{- end -}}
+{{- if and $values.redis.archiverPasswordKey (not $values.storage.objectStore.url) (gt (int $values.gateway.replicas) 1) -}}
+{{- fail "redis.archiverPasswordKey needs storage.objectStore.url for more than one gateway: all of them read the archive" -}}
+{{- end -}}
 {{- if and $values.ingress.enabled (not $values.ingress.host) -}}
 {{- fail "ingress.enabled needs ingress.host" -}}
 {{- end -}}

@@ -129,7 +129,9 @@ def test_a_corpus_is_masked_by_own_recognisers_and_by_those_of_the_policy(own: G
     office.http.put(f"{PATH}/codes", json=CODES)
     parts = own.service
     settings = parts.settings.model_copy(update={"infill": "bundled"})
-    kind = InfillKind(settings, policies=parts.policies, recognisers=parts.recognisers, workers=parts.workers)
+    kind = InfillKind(
+        settings, policies=parts.policies, recognisers=parts.recognisers, workers=parts.workers, files=parts.files
+    )
     outputs = Outputs("office", own.data_dir / "artifact")
     for fields in ({"policy": "research"}, {"mask": {"recognisers": ["codes"]}}):
         resolved = kind.resolve("office", InfillFields.model_validate({"name": "mine"} | fields))

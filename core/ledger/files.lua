@@ -1,0 +1,23 @@
+-- Which blobs belong to which name of an owner: packs, tuned models and artifacts. Python prepends stored.lua.
+-- KEYS[1] is "{owner}:tenant" as in every script. args.action: put or remove. Both are replay-safe.
+if args.action == "put" then
+  local old = redis.call("HGET", base .. "files:" .. args.area, args.name)
+  if old == args.entry then
+    return answer({ outcome = "stored" })
+  end
+  if args.create_only and old then
+    return answer({ outcome = "exists" })
+  end
+  expire_files()
+  old = redis.call("HGET", base .. "files:" .. args.area, args.name) or nil
+  if not bytes_fit(entry_bytes(args.entry) - entry_bytes(old), args.bytes_max) then
+    return answer({ outcome = "full" })
+  end
+  put_file(args)
+  return answer({ outcome = "stored", replaced = old })
+end
+
+if args.action == "remove" then
+  return answer({ outcome = "removed", replaced = remove_file(args.area, args.name) or nil })
+end
+error("unknown action")

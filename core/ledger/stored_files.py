@@ -1,0 +1,146 @@
+"""Which blobs of the blob store belong to which name of an owner: packs, tuned models and artifacts of jobs.
+
+Guarantee: a name refers to the blobs of one entry, whole, on every gateway. The owner's bytes are counted in the same
+script that changes an entry, so a quota holds whichever gateway stores a file. An entry's blobs belong to it alone.
+Blobs without an entry are orphans, which `service.files.orphans` removes once no entry can refer to them any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from core.errors import StorageFull
+from core.ledger import names
+from core.ledger.client import LedgerClient
+
+DOMAINS = "domains"
+MODELS = "infill"
+ARTIFACTS = "artifacts"
+AREAS = (DOMAINS, MODELS, ARTIFACTS)
+
+
+@dataclass(frozen=True)
+class StoredPart:
+    """One file of an entry. `blob`: its name in the store. `digest`: the SHA-256 of the plain file. `size`: of the
+    blob, in bytes."""
+
+    blob: str
+    digest: str
+    size: int
+
+
+@dataclass(frozen=True)
+class StoredEntry:
+    """The files of one name, by their suffix, such as `.safetensors`. `key`: their key, wrapped by the master key."""
+
+    parts: Mapping[str, StoredPart]
+    key: str
+    ends_ms: int | None = None
+
+    @property
+    def size(self) -> int:
+        return sum(part.size for part in self.parts.values())
+
+    def as_json(self) -> dict[str, Any]:
+        parts = {suffix: [part.blob, part.digest, part.size] for suffix, part in self.parts.items()}
+        return {"parts": parts, "key": self.key, "ends_ms": self.ends_ms}
+
+    @classmethod
+    def of_json(cls, value: Mapping[str, Any]) -> StoredEntry:
+        parts = {suffix: StoredPart(*part) for suffix, part in value["parts"].items()}
+        return cls(parts, value["key"], value["ends_ms"])
+
+    def packed(self) -> str:
+        """As Redis stores it."""
+        return f"{self.size} {orjson.dumps(self.as_json(), option=orjson.OPT_SORT_KEYS).decode()}"
+
+
+@dataclass(frozen=True)
+class NamedEntry:
+    """An entry under the name that it gets."""
+
+    area: str
+    name: str
+    entry: StoredEntry
+
+    def packed(self) -> dict[str, Any]:
+        ends = {} if self.entry.ends_ms is None else {"ends_ms": self.entry.ends_ms}
+        return {"area": self.area, "name": self.name, "entry": self.entry.packed(), **ends}
+
+
+class StoredFileIndex:
+    """The entries of all owners. An owner is a tenant, or SHARED_OWNER for the operator."""
+
+    def __init__(self, client: LedgerClient, *, bytes_max: int) -> None:
+        """`bytes_max`: of a tenant's files; the operator's have no limit."""
+        self._client = client
+        self._bytes_max = bytes_max
+
+    async def get(self, owner: str, area: str, name: str) -> StoredEntry | None:
+        return (await self.get_many([(owner, area, name)]))[0]
+
+    async def get_many(self, wanted: Sequence[tuple[str, str, str]]) -> list[StoredEntry | None]:
+        """The entries of several names, in about one round trip."""
+        keys = [("HGET", names.files_key(owner, area), name) for owner, area, name in wanted]
+        return [None if raw is None else _entry(raw) for raw in await self._client.call_many(keys)]
+
+    async def of_owner(self, owner: str, area: str) -> dict[str, StoredEntry]:
+        found: Mapping[bytes, bytes] = await self._client.call("HGETALL", names.files_key(owner, area))
+        return {name.decode(): _entry(raw) for name, raw in found.items()}
+
+    async def names(self, owner: str, area: str) -> set[str]:
+        return {name.decode() for name in await self._client.call("HKEYS", names.files_key(owner, area))}
+
+    async def used(self, owner: str) -> int:
+        """Bytes of the owner's files in the store: entries, and inputs and checkpoints of unfinished jobs."""
+        return int(await self._client.call("GET", names.files_bytes_key(owner)) or 0)
+
+    async def put(
+        self, owner: str, named: NamedEntry, *, create_only: bool = False, limited: bool = True
+    ) -> tuple[bool, StoredEntry | None]:
+        """Store the entry. Return whether it is stored, and the one that it replaced. Raises StorageFull if `limited`.
+
+        It is not stored only with `create_only`, if there is another one.
+        """
+        found = await self._run(
+            owner,
+            {
+                "action": "put",
+                "create_only": create_only,
+                "bytes_max": self.bytes_max(owner) if limited else 0,
+                **named.packed(),
+            },
+        )
+        if found["outcome"] == "full":
+            raise StorageFull(limit="tenant_disk_bytes_max")
+        return found["outcome"] == "stored", _replaced(found)
+
+    async def remove(self, owner: str, area: str, name: str) -> StoredEntry | None:
+        """Remove the entry and return it."""
+        return _replaced(await self._run(owner, {"action": "remove", "area": area, "name": name}))
+
+    def bytes_max(self, owner: str) -> int:
+        """The owner's limit; 0 for none."""
+        return 0 if owner == names.SHARED_OWNER else self._bytes_max
+
+    async def _run(self, owner: str, args: Mapping[str, Any]) -> dict[str, Any]:
+        found, _ = await self._client.run("files", key=names.jobs_base_key(owner), args=args)
+        return found
+
+
+def _replaced(found: Mapping[str, Any]) -> StoredEntry | None:
+    raw = found.get("replaced")
+    return unpacked_entry(raw) if raw else None
+
+
+def unpacked_entry(raw: str | bytes) -> StoredEntry:
+    """What `StoredEntry.packed` returned."""
+    return _entry(raw.encode() if isinstance(raw, str) else raw)
+
+
+def _entry(raw: bytes) -> StoredEntry:
+    return StoredEntry.of_json(orjson.loads(raw.partition(b" ")[2]))

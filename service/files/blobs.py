@@ -1,0 +1,73 @@
+"""Names of blobs of one owner. A name holds the time of its birth and the SHA-256 of its bytes.
+
+    <area>/tenants/<tenant>/<second>-<digest>         <area>/shared/<second>-<digest>
+
+The time serves one purpose: what is young may belong to a write that is under way, and is no orphan.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from core.blob_errors import BlobCorrupt, BlobExists
+from core.blobs.files import write_chunks
+from core.blobs.store import CREATE_BYTES_MAX, BlobStore
+from core.files.file_version import file_digest
+from core.ledger.names import SHARED_OWNER, check_tenant
+
+_NAME = re.compile(r"([0-9]{10})-([0-9a-f]{64})")
+
+
+def owner_prefix(area: str, owner: str) -> str:
+    """The folder of an owner's blobs. A tenant's name has no characters that a key has not."""
+    if owner == SHARED_OWNER:
+        return f"{area}/shared"
+    return f"{area}/tenants/{check_tenant(owner)}"
+
+
+def birth_s(name: str) -> int | None:
+    """When the blob of this name was born, in seconds since the epoch; None for other names."""
+    found = _NAME.fullmatch(name)
+    return int(found[1]) if found else None
+
+
+async def put_blob_file(store: BlobStore, prefix: str, path: Path) -> str:
+    """Store a file that does not change, and return the name that it got."""
+    digest, size = await asyncio.to_thread(lambda: (file_digest(path), path.stat().st_size))
+    name = f"{int(time.time()):010d}-{digest}"
+    with suppress(BlobExists):  # the same bytes: an earlier request, whose answer was lost
+        await store.put_file(f"{prefix}/{name}", path, create_only=size <= CREATE_BYTES_MAX)
+    return name
+
+
+async def put_blob(store: BlobStore, prefix: str, data: bytes) -> str:
+    """As `put_blob_file`, of bytes."""
+    name = f"{int(time.time()):010d}-{hashlib.sha256(data).hexdigest()}"
+    with suppress(BlobExists):
+        await store.put(f"{prefix}/{name}", data, create_only=True)
+    return name
+
+
+async def get_blob(store: BlobStore, prefix: str, name: str) -> bytes:
+    """The verified bytes. Raises BlobMissing, BlobCorrupt."""
+    data = await store.get(f"{prefix}/{name}")
+    if hashlib.sha256(data).hexdigest() != _digest(name):
+        raise BlobCorrupt
+    return data
+
+
+async def fetch_blob(store: BlobStore, prefix: str, name: str, path: Path) -> None:
+    """Write the blob to a new file, which appears once it is verified. Raises BlobMissing, BlobCorrupt."""
+    await write_chunks(store.read(f"{prefix}/{name}"), path, digest=_digest(name))
+
+
+def _digest(name: str) -> str:
+    found = _NAME.fullmatch(name)
+    if not found:
+        raise BlobCorrupt
+    return found[2]

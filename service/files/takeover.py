@@ -1,0 +1,52 @@
+"""Takes over the files of the last release, which lay in the data directory, into the blob store.
+
+    <data_dir>/domains/...    <data_dir>/infill/...    <data_dir>/artifacts/...
+
+Guarantee: a file is removed from the data directory once its entry is in Redis and its blob is in the store. Where
+another gateway has stored a file under the same name before, that one stays in use, and the file in the data directory
+stays where it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from pathlib import Path
+
+from core.ledger.names import SHARED_OWNER, check_tenant
+from core.ledger.stored_files import AREAS, ARTIFACTS
+from service.config.data_dir import NAME
+from service.files.stored import StoredFiles
+
+_SUFFIXES = (".safetensors", ".md", ".html")
+
+log = logging.getLogger("privacy_gateway.files")
+
+
+async def take_over_files(data_dir: Path, files: StoredFiles, *, artifact_retention_s: float) -> None:
+    """Safe to repeat, and beside other processes that do the same. Raises StoreUnavailable, LedgerUnavailable."""
+    for area in AREAS:
+        for owner, path in await asyncio.to_thread(_found, data_dir / area):
+            parts = {suffix: path.with_suffix(suffix) for suffix in _SUFFIXES if path.with_suffix(suffix).is_file()}
+            ends_ms = int((path.stat().st_mtime + artifact_retention_s) * 1000) if area == ARTIFACTS else None
+            if await files.take_over(owner, area, path.stem, parts, ends_ms=ends_ms):
+                log.info("file-taken-over", extra={"fields": {"area": area, "owner": owner, "name": path.stem}})
+            elif area != ARTIFACTS:
+                log.warning("file-not-taken-over", extra={"fields": {"area": area, "owner": owner, "name": path.stem}})
+                continue
+            for part in parts.values():
+                await asyncio.to_thread(part.unlink, missing_ok=True)
+
+
+def _found(root: Path) -> list[tuple[str, Path]]:
+    """Owners, and the files of theirs that the last release wrote."""
+    folders = [(SHARED_OWNER, root / "shared")]
+    if (root / "tenants").is_dir():
+        folders += [(check_tenant(each.name), each) for each in sorted((root / "tenants").iterdir()) if each.is_dir()]
+    return [
+        (owner, path)
+        for owner, folder in folders
+        for path in sorted(folder.glob("*.safetensors"))
+        if re.fullmatch(NAME, path.stem)
+    ]

@@ -1,0 +1,178 @@
+"""The files of one job in the blob store: its encrypted input, its checkpoints and its sealed outcome.
+
+    jobs/tenants/<tenant>/<job_id>/<second>-<digest>    files as the job's process wrote them, and manifests of them
+    jobs/tenants/<tenant>/<job_id>/outcome              what the job has made; created once
+
+Guarantee: a manifest names whole files of one moment, each verified when it is fetched. Whichever attempt seals an
+outcome first, every later one finds that outcome and no other. The job's record in Redis names the manifest that the
+next attempt continues from, and only the attempt that holds the job can change it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import re
+import secrets
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import orjson
+
+from core.blob_errors import BlobCorrupt, BlobExists, BlobMissing, StoreUnavailable
+from core.blobs.store import BlobStore
+from core.files.file_version import FileVersion, file_version
+from core.job_errors import JobFilesLost
+from core.ledger.keys import MasterKey, Purpose
+from service.files.blobs import fetch_blob, get_blob, owner_prefix, put_blob, put_blob_file
+from service.jobs.storage import OWNER
+
+JOBS = "jobs"
+OUTCOME = "outcome"
+_LOCAL = frozenset({OWNER, "run.lock"})  # of one machine
+_FILE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+_SNAPSHOTS_MAX = 10
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The files of one moment. `state`: the blob that names them. `versions`: of the local files."""
+
+    state: str
+    blobs: Mapping[str, str]
+    sizes: Mapping[str, int]
+    versions: Mapping[str, FileVersion] = field(default_factory=dict, compare=False)
+
+    @property
+    def size(self) -> int:
+        return sum(self.sizes.values())
+
+
+class JobBlobs:
+    """The files of jobs in one store."""
+
+    def __init__(self, store: BlobStore, master_key: MasterKey) -> None:
+        self.store = store
+        self._master_key = master_key
+
+    async def save(self, owner: str, job_id: str, folder: Path, known: Manifest | None) -> Manifest:
+        """Store the files of the folder that `known` does not have. Returns `known` if there are none.
+
+        The files are linked before they are read, so that the process may replace them meanwhile. Raises
+        StoreUnavailable, StorageFull, OSError.
+        """
+        if known is not None and await asyncio.to_thread(_versions, folder) == known.versions:
+            return known
+        prefix = _prefix(owner, job_id)
+        linked = folder / f".snapshot-{secrets.token_hex(8)}"
+        try:
+            versions = await asyncio.to_thread(_snapshot, folder, linked)
+            blobs, sizes = {}, {}
+            for name, version in versions.items():
+                if known is not None and known.versions.get(name) == version:
+                    blobs[name], sizes[name] = known.blobs[name], known.sizes[name]
+                    continue
+                sizes[name] = (await asyncio.to_thread((linked / name).stat)).st_size
+                blobs[name] = await put_blob_file(self.store, prefix, linked / name)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, linked, ignore_errors=True)
+        listed = {name: [blobs[name], sizes[name]] for name in sorted(blobs)}
+        state = await put_blob(self.store, prefix, orjson.dumps(listed))
+        return Manifest(state, blobs, sizes, versions)
+
+    async def load(self, owner: str, job_id: str, state: str, folder: Path) -> Manifest:
+        """Fetch the files of a manifest into a new folder.
+
+        Raises BlobMissing; JobFilesLost if a file is not the one that was stored; StoreUnavailable, StorageFull.
+        """
+        prefix = _prefix(owner, job_id)
+        try:
+            listed = orjson.loads(await get_blob(self.store, prefix, state))
+            await asyncio.to_thread(folder.mkdir, mode=0o700)
+            for name, (blob, _) in listed.items():
+                if not _FILE.fullmatch(name):
+                    raise BlobCorrupt
+                await fetch_blob(self.store, prefix, blob, folder / name)
+        except BlobCorrupt:
+            raise JobFilesLost from None
+        blobs = {name: blob for name, (blob, _) in listed.items()}
+        sizes = {name: size for name, (_, size) in listed.items()}
+        return Manifest(state, blobs, sizes, await asyncio.to_thread(_versions, folder))
+
+    async def drop(self, owner: str, job_id: str, before: Manifest, now: Manifest | None = None) -> None:
+        """Delete the files of `before` that `now`, which Redis names, has not. What stays is removed with the job."""
+        gone = {before.state, *before.blobs.values()}
+        if now is not None:
+            gone -= {now.state, *now.blobs.values()}
+        with suppress(StoreUnavailable):
+            await self.store.delete([f"{_prefix(owner, job_id)}/{blob}" for blob in gone])
+
+    async def seal(self, owner: str, job_id: str, content: bytes) -> bytes:
+        """Store the outcome of a job, once. Returns the outcome that stands, of this attempt or an earlier one.
+
+        Raises JobFilesLost if that is not authentic; StoreUnavailable.
+        """
+        try:
+            await self.store.put(
+                f"{_prefix(owner, job_id)}/{OUTCOME}", self._mac(owner, job_id, content) + content, create_only=True
+            )
+        except BlobExists:
+            standing = await self.sealed(owner, job_id)
+            if standing is None:
+                raise StoreUnavailable(reason="changed-meanwhile") from None
+            return standing
+        return content
+
+    async def sealed(self, owner: str, job_id: str) -> bytes | None:
+        """The outcome that stands, if there is one. Raises JobFilesLost, StoreUnavailable."""
+        try:
+            data = await self.store.get(f"{_prefix(owner, job_id)}/{OUTCOME}")
+        except BlobMissing:
+            return None
+        mac, content = data[:64], data[64:]
+        if not hmac.compare_digest(mac, self._mac(owner, job_id, content)):
+            raise JobFilesLost
+        return content
+
+    async def remove(self, owner: str, job_id: str) -> None:
+        """Delete every file of a job that has ended. What cannot be deleted becomes an orphan."""
+        with suppress(StoreUnavailable):
+            await self.store.delete([key async for key, _ in self.store.list(_prefix(owner, job_id))])
+
+    def _mac(self, owner: str, job_id: str, content: bytes) -> bytes:
+        return self._master_key.mac(Purpose.JOB_OUTCOME, owner.encode(), job_id.encode(), content).encode()
+
+
+def _prefix(owner: str, job_id: str) -> str:
+    return f"{owner_prefix(JOBS, owner)}/{job_id}"
+
+
+def _versions(folder: Path) -> dict[str, FileVersion]:
+    """The files of a job that another machine needs, with their versions."""
+    found = {}
+    for path in sorted(folder.iterdir()):
+        if _FILE.fullmatch(path.name) and path.name not in _LOCAL and path.is_file():
+            version = file_version(path)
+            if version is not None:
+                found[path.name] = version
+    return found
+
+
+def _snapshot(folder: Path, linked: Path) -> dict[str, FileVersion]:
+    """Link the files of one moment. A file is replaced by renaming, never changed, so a link keeps its bytes."""
+    for _ in range(_SNAPSHOTS_MAX):
+        versions = _versions(folder)
+        linked.mkdir(mode=0o700)
+        try:
+            for name in versions:
+                (linked / name).hardlink_to(folder / name)
+        except FileNotFoundError:
+            pass
+        else:
+            if _versions(folder) == versions:
+                return versions
+        shutil.rmtree(linked)
+    raise StoreUnavailable(reason="changed-meanwhile")

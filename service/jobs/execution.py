@@ -1,0 +1,159 @@
+"""One attempt at a job, from its files to its end: fetch them, run the process, seal the outcome, end the job."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from core.blob_errors import BlobMissing, StoreUnavailable
+from core.errors import LedgerError, StorageFull, UnknownJob
+from core.job_errors import JobFailed, JobFilesLost
+from core.ledger.job_records import JobRecord, JobStatus
+from core.ledger.jobs import JobStore
+from gpu_workers.jobs.messages import Failed, Succeeded
+from service.files.stored import StoredFiles
+from service.jobs.attempt import Absent, Attempt, AttemptLimits, Cancelled, Died, Lost, Outcome, Stopping, TurnEnded
+from service.jobs.kind import JobKinds
+from service.jobs.leases import lease_kept
+from service.jobs.outcome import SealedOutcome, seal_outcome, sealed_outcome
+from service.jobs.tracing import traced_attempt
+from service.jobs.working import Checkpoint, WorkingFolders
+
+RETRY_S = 1.0
+
+
+class JobExecution:
+    """Runs attempts. An attempt that lost its job changes nothing; one whose outcome is sealed publishes it once."""
+
+    def __init__(
+        self,
+        store: JobStore,
+        working: WorkingFolders,
+        stored: StoredFiles,
+        kinds: JobKinds,
+        *,
+        limits: AttemptLimits,
+        retention_s: float,
+        alone: bool,
+        stopping: asyncio.Event,
+        on_end: Callable[[JobRecord], None],
+    ) -> None:
+        """`alone`: whether no other gateway can use the ledger, so that missing files are lost. `on_end` is called for
+        each job that has ended."""
+        self._store = store
+        self._working = working
+        self._stored = stored
+        self._kinds = kinds
+        self._limits = limits
+        self._retention_s = retention_s
+        self._alone = alone
+        self._stopping = stopping
+        self._on_end = on_end
+
+    async def attempt(self, job: JobRecord, attempt: Attempt) -> Outcome:
+        """On return the process has ended, and so has the job unless the outcome says otherwise."""
+        run = attempt.run
+        async with lease_kept(self._store, job, run, on_loss=lambda: attempt.interrupt(Lost())):
+            outcome = await self._run(job, attempt)
+            paused = isinstance(outcome, Died | Stopping | TurnEnded)
+            if paused and await self._working.last_checkpoint(job, run) is Checkpoint.LOST:
+                return Lost()
+            if isinstance(outcome, Succeeded):
+                outcome = await self._sealed(job, run, outcome)
+            if isinstance(outcome, SealedOutcome | Failed | Cancelled):
+                return await self._finish(job, run, outcome)
+            return outcome
+
+    async def _run(self, job: JobRecord, attempt: Attempt) -> Outcome | SealedOutcome:
+        """Run the process on the job's files, or find the outcome that an earlier attempt has sealed."""
+        while True:
+            try:
+                sealed = await sealed_outcome(self._working.blobs, job)
+                if sealed is not None:
+                    return sealed
+                await self._working.load(job)
+                return await traced_attempt(job, attempt.outcome(self._working.files, self._kinds, limits=self._limits))
+            except JobFailed as problem:
+                return Failed(problem)
+            except StorageFull:
+                return Failed(JobFailed("The gateway has too little free disk space.", reason="storage-full"))
+            except BlobMissing:
+                return Failed(JobFilesLost()) if self._alone else Absent()
+            except StoreUnavailable:
+                if self._stopping.is_set():
+                    return Stopping()
+                if not await self._holds(job, attempt.run):
+                    return Lost()
+                await self._pause()
+
+    async def _sealed(self, job: JobRecord, run: str, succeeded: Succeeded) -> SealedOutcome | Failed | Lost | Stopping:
+        """Store and seal what the process has made, however long Redis and the store take to answer."""
+        while True:
+            if not await self._holds(job, run):
+                return Lost()
+            try:
+                fields = await asyncio.to_thread(lambda: self._working.files.open(job.job_id).fields)
+                return await seal_outcome(
+                    self._working.blobs,
+                    self._stored,
+                    job,
+                    self._working.files.outputs(job.owner, job.job_id),
+                    succeeded.result,
+                    installed=self._kinds[job.kind].installs(fields),
+                    retention_s=self._retention_s,
+                )
+            except JobFailed as problem:
+                return Failed(problem)
+            except StorageFull:
+                return Failed(JobFailed("The gateway has too little free disk space.", reason="storage-full"))
+            except StoreUnavailable:
+                if self._stopping.is_set():
+                    return Stopping()
+                await self._pause()
+
+    async def _holds(self, job: JobRecord, run: str) -> bool:
+        """Whether `run` holds the job, as soon as Redis answers. True when the gateway stops."""
+        while not self._stopping.is_set():
+            try:
+                return await self._store.renew(job.owner, job.job_id, run=run)
+            except UnknownJob:
+                return False
+            except LedgerError:
+                await self._pause()
+        return True
+
+    async def _finish(self, job: JobRecord, run: str, outcome: SealedOutcome | Failed | Cancelled) -> Outcome:
+        """Persist the end, however long Redis takes to accept it."""
+        ends: dict[str, Any] = {"status": JobStatus.CANCELLED}
+        if isinstance(outcome, SealedOutcome):
+            ends = {"status": JobStatus.SUCCEEDED, "result": outcome.result, "files": outcome.files}
+        elif isinstance(outcome, Failed):
+            ends = {"status": JobStatus.FAILED, "problem": outcome.problem}
+        while True:
+            try:
+                finished = await self._store.finish(job.owner, job.job_id, run=run, **ends)
+            except UnknownJob:
+                await self._working.forget(job.job_id)
+                return Cancelled()
+            except LedgerError:
+                if self._stopping.is_set():
+                    return Stopping()  # another gateway, or the next start, resumes the job
+                await self._pause()
+                continue
+            for replaced in finished.replaced:
+                await self._stored.discard(job.owner, replaced)
+            if not finished.is_ours and not finished.job.status.ended:
+                return Lost()
+            await self.ended(finished.job)
+            return Cancelled() if isinstance(outcome, SealedOutcome) else outcome
+
+    async def ended(self, job: JobRecord) -> None:
+        """Remove the files of a job that has ended."""
+        await self._working.remove(job.owner, job.job_id)
+        self._on_end(job)
+
+    async def _pause(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), RETRY_S)
