@@ -39,7 +39,8 @@ class GraphedBert:
 
     def __call__(self, groups: Sequence[Group]) -> list[torch.Tensor]:
         """Return the last hidden states of each group, `[sentences, length, d]`."""
-        return [self._states(ids, mask) for ids, mask in groups]
+        with torch.cuda.device(groups[0][0].device):  # streams and recordings belong to the current device
+            return [self._states(ids, mask) for ids, mask in groups]
 
     def _states(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         shape = (ids.shape[0], ids.shape[1])
@@ -60,6 +61,6 @@ class GraphedBert:
                 self._bert([(own_ids, own_mask)])
         torch.cuda.current_stream(ids.device).wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, stream=side):
             states = self._bert([(own_ids, own_mask)])[0]
         return _Recorded(graph, own_ids, own_mask, states)

@@ -159,7 +159,7 @@ class _Encoder:
         if self._blocks is None:
             raise TypeError("an array in a block is part of a task alone")
         place = self._blocks.add(value)
-        return self._ext(_BLOCK_ARRAY, [place, np.dtype(value.dtype).str, list(value.shape), value.offset])
+        return self._ext(_BLOCK_ARRAY, [place, value.dtype, list(value.shape), value.offset])
 
 
 class _Decoder:
@@ -224,7 +224,8 @@ class _Decoder:
     def _block_array(self, place: int, dtype: str, shape: Iterable[int], offset: int) -> BlockArray:
         block, start = self._blocks[place]
         rows, columns = (int(size) for size in shape)
-        found = BlockArray(block, _dtype(dtype).str, (rows, columns), int(offset) - start)
+        _dtype(dtype)
+        found = BlockArray(block, dtype, (rows, columns), int(offset) - start)
         if min(rows, columns, found.offset) < 0 or found.offset + found.nbytes > block.size:
             raise Undecodable
         return found

@@ -24,7 +24,7 @@ pytestmark = [
 ]
 
 LONG_S = 300.0  # of waits: a loaded machine does not fail a test
-STEPS = 4_000
+STEPS = 30_000  # some twenty seconds of an idle processor
 RECORD = {"epsilon": 3.0, "delta": 1e-4, "basic_delta": 1e-4}
 
 
@@ -53,6 +53,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         objects = ended.enter_context(s3_server())
         settings = LEAN | objects.environment(objects.bucket())
         settings |= {"REDIS_URL": server.url, "PRIVACY_GATEWAY_MASTER_KEY": "7" * 64}
+        settings["PRIVACY_GATEWAY_SYNTHESIS_STEPS_MAX"] = str(10 * STEPS)
         settings["PRIVACY_GATEWAY_EPOCH_FILE"] = str(folder / "ledger.epoch")
         first = Gateway(folder / "first/data", settings)
         ended.callback(first.stop)
@@ -119,7 +120,7 @@ def test_what_one_gateway_builds_every_gateway_uses_and_deletes(pair: Pair) -> N
 
 def test_a_job_that_waits_for_a_busy_gateway_runs_on_another(pair: Pair) -> None:
     near, _ = pair.tenant()
-    jobs = [synthesis(near, steps=20_000) for _ in range(2)]
+    jobs = [synthesis(near, steps=10 * STEPS) for _ in range(2)]
     eventually(lambda: has_process(pair.first) and has_process(pair.second))
 
     assert {job(near.http, job_id)["status"] for job_id in jobs} == {"running"}
@@ -136,7 +137,8 @@ def test_another_gateway_finishes_the_job_of_a_dead_one_and_charges_it_once(pair
     dying.die()
     try:
         done = until(living.http, job_id, within_s=LONG_S)
-        assert (done["status"], done["attempts"]) == ("succeeded", 2), done
+        assert done["status"] == "succeeded", done
+        assert done["attempts"] >= 2
         assert done["spent"]["epsilon"] == 1.0
         assert transitions(living) == ["open", "reserve", "commit"]
         assert living.http.get(f"/jobs/{job_id}/artifact").status_code == 200
@@ -156,7 +158,8 @@ def test_a_gateway_that_was_paused_can_not_finish_its_job(pair: Pair) -> None:
         artifact = living.http.get(f"/jobs/{job_id}/artifact").content
     finally:
         os.kill(paused.process.pid, signal.SIGCONT)
-    assert (done["status"], done["attempts"]) == ("succeeded", 2), done
+    assert done["status"] == "succeeded", done
+    assert done["attempts"] >= 2
     eventually(lambda: logged(paused, "job-lost"))
     eventually(lambda: process not in children(paused.process.pid))
 
@@ -170,7 +173,7 @@ def test_a_gateway_that_was_paused_can_not_finish_its_job(pair: Pair) -> None:
 def test_a_copy_of_a_data_directory_takes_nothing_from_the_original(pair: Pair) -> None:
     near, _ = pair.tenant()
     pair.second.stop()
-    job_id = synthesis(near, steps=8_000)
+    job_id = synthesis(near)
     until_trains(near, job_id)
     shutil.rmtree(pair.second.data_dir)
     shutil.copytree(pair.first.data_dir, pair.second.data_dir, ignore_dangling_symlinks=True)

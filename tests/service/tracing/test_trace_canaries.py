@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
-from collector_kit import Collector, attributes
+from collector_kit import Collector, Span, attributes
 from corpus_kit import rows, until
 from fuzz.canaries import MARK
 from fuzz.cases import of_the_document
@@ -132,6 +132,11 @@ def exported(served: Served, *names: str) -> None:
     assert not found_in(served.collector)
 
 
+def outcomes(found: list[Span]) -> set[str | int]:
+    """The outcomes of calls of language models."""
+    return {attributes(span)["gateway.outcome"] for span in found if span.name == CALL}
+
+
 def test_conversations_and_their_failures(served: Served, tenant: Tenant) -> None:
     message = {"role": "assistant", "content": f"Dear Maria Keller, {MARK}."}
     whole = json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}).encode()
@@ -154,9 +159,9 @@ def test_conversations_and_their_failures(served: Served, tenant: Tenant) -> Non
     assert post(tenant, "/v1/chat/completions", CHAT | {"model": MARK}).status_code == 404
     assert served.upstream.raw.requests
     exported(served, "POST /v1/chat/completions", CALL, "mask a conversation")
+    served.collector.until(lambda found: {"answered", "server-error"} <= outcomes(found))
     calls = [attributes(span) for span in served.collector.spans if span.name == CALL]
     assert {call["gateway.upstream"] for call in calls} <= {"own", "other"}
-    assert {call["gateway.outcome"] for call in calls} >= {"answered", "server-error"}
     models = {attributes(span).get("gateway.model") for span in served.collector.spans}
     assert models <= {None, "m", "c"}
     sent = {request.headers.get("traceparent", "") for request in served.upstream.raw.requests}
