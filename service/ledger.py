@@ -147,8 +147,8 @@ def archive_policy(settings: Settings) -> ArchivePolicy:
 
 
 def archives(settings: Settings) -> bool:
-    """Whether a gateway archives by itself. The blob store of the embedded ledger is on the same disk by default."""
-    return settings.archive == "on" or (settings.archive == "auto" and settings.redis_url is None)
+    """Whether a gateway archives by itself."""
+    return settings.archive == "on"
 
 
 def tenant_caps(settings: Settings) -> TenantCaps:

@@ -10,14 +10,14 @@ MIB = 1024 * 1024
 
 
 class ArchiveSettings(BaseModel):
-    """`auto` archives the embedded ledger, whose blob store is on the same disk, and no other."""
+    """Off unless an operator turns it on: docs/operating/ledger.md says what to run beside it."""
 
-    archive: Literal["auto", "on", "off"] = "auto"
+    archive: Literal["on", "off"] = "off"
     archive_interval_s: float = Field(60.0, gt=0)
     archive_keep_entries: int = Field(20_000, ge=1)
     archive_after_s: float = Field(7 * 86400.0, gt=0)
     archive_object_entries: int = Field(10_000, ge=1, le=100_000)
-    archive_keep_seals: int = Field(1000, ge=1)
+    archive_keep_seals: int = Field(1000, ge=100)
     archive_cache_bytes_max: int = Field(32 * MIB, ge=0)
     archive_redis_url: SecretStr | None = None
 

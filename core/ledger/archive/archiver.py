@@ -2,7 +2,8 @@
 
 Guarantee: nothing is removed from Redis before a seal records that the archive has it, and nothing is recorded before
 it was read back from the blob store and compared with the seals. A crash at any step leaves entries in both places, and
-the next round continues. Two archivers at once write the same objects or objects that no seal records.
+the next round continues. Two archivers at once write the same objects or objects that no seal records, and a round that
+reads what the other one has just removed ends without a result.
 
 A round has these steps: copy ranges of whole segments; read them back; copy the seals; record all of it in a new seal
 (`Sealer.record_archive`, which accepts a range only if it follows those recorded before); copy the newest seals once
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from core.blob_errors import BlobMissing
+from core.blob_errors import BlobCorrupt, BlobError, BlobMissing
 from core.errors import LedgerNotTrusted
 from core.ledger import names
 from core.ledger.archive.chain_reads import SegmentRow, segments_of
@@ -23,7 +24,7 @@ from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
 from core.ledger.duty_lease import DutyLease
 from core.ledger.hash_chain.archived import CHAIN, ArchivedRange
-from core.ledger.hash_chain.chain import Archived, ChainHead, Head
+from core.ledger.hash_chain.chain import Archived, ChainHead, Head, Seal
 from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.journal_reads import first_entry_at
 from core.ledger.keys import MasterKey
@@ -62,24 +63,31 @@ class Archiver:
         self._first: dict[str, tuple[int, int]] = {}  # the first entry in Redis and its time, by tenant
         self._checked: dict[str, int] = {}  # up to which entry this process has verified the archive
         self._chain_end: list[ArchivedRange] = []  # the newest seals, which the next round archives with others
+        self._chain_recorded = 0  # the last archived seal that this process's own last record names
 
     async def run_once(self, *, everything: bool = False, lease: DutyLease | None = None) -> ArchiveRound:
         """Run one round. With `everything` all sealed entries are archived; Redis keeps what the policy keeps.
 
         With `lease` it is recorded only while this process holds that lease. Call `Sealer.check` first. Raises
         LedgerNotTrusted if the journal is not the one that was sealed, which also stops the client as a sealing round
-        does; StoreUnavailable, StorageFull, BlobMissing, BlobCorrupt, LedgerUnavailable.
+        does; StoreUnavailable, StorageFull, BlobMissing, BlobCorrupt, LedgerUnavailable. An object that is missing or
+        damaged does not keep the entries of other tenants in Redis.
         """
-        try:
-            return await self._round(everything, lease)
-        except LedgerNotTrusted as error:
-            self._client.stop(error.detail)
-            raise
-
-    async def _round(self, everything: bool, lease: DutyLease | None) -> ArchiveRound:
         head = await self._sealer.current_head()
         if head.seal is None:
             return ArchiveRound()
+        first_seal = await first_in_redis(self._client, names.SEAL_CHAIN_KEY)
+        try:
+            return await self._round(head, head.seal, everything, lease)
+        except LedgerNotTrusted as error:
+            moved = first_seal != await first_in_redis(self._client, names.SEAL_CHAIN_KEY)
+            if not self._client.is_stopped and (moved or await self._sealer.has_moved(head)):
+                self._first.clear()  # another archiver has removed what this round was reading
+                return ArchiveRound(complete=False)
+            self._client.stop(error.detail)
+            raise
+
+    async def _round(self, head: ChainHead, seal: Seal, everything: bool, lease: DutyLease | None) -> ArchiveRound:
         now_ms = await self._client.now_ms()
         await self._read_firsts(head.tenants)
         removable = {tenant: await self._removable(tenant, one, now_ms) for tenant, one in head.tenants.items()}
@@ -92,13 +100,15 @@ class Archiver:
         wanted = dict(list(wanted.items())[:TENANTS_PER_ROUND])
         ranges = await self._copied(head, wanted) if wanted else []
         kept_seals_from = await self._kept_seals_from(head)
-        if ranges or kept_seals_from > head.seal.archived.chain.n + 1:
+        if ranges or kept_seals_from > seal.archived.chain.n + 1:
             recorded = await self._record(head, ranges, kept_seals_from, lease)
             if recorded is None:
                 return ArchiveRound(complete=False)
             head = recorded
-        trimmed, waiting = await self._trim_journals(head.tenants, removable)
+        trimmed, waiting, errors = await self._trim_journals(head.tenants, removable)
         seals_trimmed = await self._trim_chain(head, kept_seals_from)
+        if errors:
+            raise errors[0]
         copied = [range_ for range_ in ranges if range_.stream != CHAIN]
         return ArchiveRound(
             entries=sum(range_.last - range_.first + 1 for range_ in copied),
@@ -171,23 +181,36 @@ class Archiver:
         recorded = await self._sealer.record_archive(archived, repeat_before=kept_seals_from, lease=lease)
         self._after_step("recorded")
         if recorded is not None:
-            superseded = [range_ for range_ in self._chain_end if range_ not in chain]
+            # If another process has recorded a part of the chain since, that may be one of these very objects.
+            own = self._chain_end if before == self._chain_recorded else []
+            superseded = [range_ for range_ in own if range_ not in chain]
             self._chain_end = await copy_chain(self._client, store, after=head.id.n, last=recorded.id.n)
+            self._chain_recorded = head.id.n
             self._after_step("chain-end-written")
             await store.delete(superseded)
         return recorded
 
-    async def _trim_journals(self, heads: Mapping[str, Head], removable: Mapping[str, int]) -> tuple[int, int]:
-        """Remove archived entries that the policy removes. Return their number, and how many must wait."""
+    async def _trim_journals(
+        self, heads: Mapping[str, Head], removable: Mapping[str, int]
+    ) -> tuple[int, int, list[BlobError]]:
+        """Remove archived entries that the policy removes.
+
+        Return their number, how many must wait, and what was wrong with the objects of tenants whose entries stay.
+        """
         trimmed = waiting = 0
+        errors: list[BlobError] = []
         for tenant, up_to in removable.items():
             up_to = min(up_to, heads[tenant].archived, heads[tenant].last - 1)
             first, _ = self._first[tenant]
             if self._trim_client is not None and first <= up_to:
-                end = await self._trim_journal(self._trim_client, tenant, first, up_to)
+                try:
+                    end = await self._trim_journal(self._trim_client, tenant, first, up_to)
+                except (BlobMissing, BlobCorrupt) as error:
+                    errors.append(error)
+                    continue
                 trimmed += end - first + 1
                 waiting += up_to - end
-        return trimmed, waiting
+        return trimmed, waiting, errors
 
     async def _trim_journal(self, client: LedgerClient, tenant: str, first: int, up_to: int) -> int:
         """Remove the entries from `first` to `up_to`. Return the last one that is removed."""
@@ -196,7 +219,8 @@ class Archiver:
         end = first - 1
         while end < up_to:
             step = min(up_to, end + _TRIM_STEP)
-            found, _ = await client.run("trim", key=names.tenant_key(tenant), args={"up_to": step})
+            async with self._sealer.lock:
+                found, _ = await client.run("trim", key=names.tenant_key(tenant), args={"up_to": step})
             end = max(end, int(found["up_to"]))
             self._after_step("trimmed")
             if end < step:
@@ -225,6 +249,7 @@ class Archiver:
             "XRANGE", names.SEAL_CHAIN_KEY, f"{kept_from}-0", f"{kept_from}-0"
         ):
             return 0
-        await self._trim_client.run("trim", key=names.SEAL_CHAIN_KEY, args={"keep": kept_from})
+        async with self._sealer.lock:
+            await self._trim_client.run("trim", key=names.SEAL_CHAIN_KEY, args={"keep": kept_from})
         self._after_step("chain-trimmed")
         return kept_from - first

@@ -17,6 +17,7 @@ from core.ledger.archive.store import CACHE_BYTES, ArchiveStore
 from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.archived import CHAIN, ArchivedRange
 from core.ledger.hash_chain.chain import RawEntry, Seal, SealId, seal_entry
+from core.ledger.hash_chain.epoch import Call
 from core.ledger.keys import MasterKey
 
 _BATCH = 500
@@ -38,9 +39,9 @@ class LedgerArchive:
         self._cache_bytes_max = cache_bytes_max
         self._store: ArchiveStore | None = None
 
-    async def store(self) -> ArchiveStore:
+    async def store(self, call: Call | None = None) -> ArchiveStore:
         """Return the objects of the ledger that is in Redis."""
-        ledger = ((await self._client.call("GET", names.LEDGER_ID_KEY)) or b"").decode()
+        ledger = ((await (call or self._client.call)("GET", names.LEDGER_ID_KEY)) or b"").decode()
         if not ledger:
             raise BlobMissing
         if self._store is None or self._store.ledger != ledger:
@@ -66,10 +67,10 @@ class LedgerArchive:
         range_ = await self.range_at(stream, number)
         return None if range_ is None else await (await self.store()).load(range_)
 
-    async def ranges(self, stream: str, *, after: int = 0) -> AsyncIterator[ArchivedRange]:
+    async def ranges(self, stream: str, *, after: int = 0, call: Call | None = None) -> AsyncIterator[ArchivedRange]:
         """Yield the ranges of a stream with entries after the number `after`, in order."""
         while True:
-            rows = await self._client.call(
+            rows = await (call or self._client.call)(
                 "ZRANGEBYSCORE", names.archive_index_key(stream), f"({after}", "+inf", "LIMIT", 0, _BATCH
             )
             for row in rows:
@@ -91,12 +92,12 @@ class LedgerArchive:
                 yield batch
             after = range_.last
 
-    async def seals(self, first: int, last: int) -> AsyncIterator[Seal]:
+    async def seals(self, first: int, last: int, *, call: Call | None = None) -> AsyncIterator[Seal]:
         """Yield the archived seals with numbers from `first` to `last`, each genuine. Raises LedgerNotTrusted."""
-        async for range_ in self.ranges(CHAIN, after=first - 1):
+        async for range_ in self.ranges(CHAIN, after=first - 1, call=call):
             if range_.first > last:
                 return
-            found = await (await self.store()).load(range_)
+            found = await (await self.store(call)).load(range_)
             for batch in found.batches(first, last):
                 for raw in batch:
                     yield seal_entry(raw, self._master_key)
@@ -107,10 +108,10 @@ class LedgerArchive:
             return seal
         return None
 
-    async def continues(self, known: SealId, next_: Seal) -> bool:
+    async def continues(self, known: SealId, next_: Seal, call: Call) -> bool:
         """Whether the archived chain contains the seal `known` and leads from there to `next_`."""
         previous: SealId | None = None
-        async for seal in self.seals(known.n, next_.id.n - 1):
+        async for seal in self.seals(known.n, next_.id.n - 1, call=call):
             if previous is None:  # `known`, or an operator's acceptance of a state before it
                 follows = seal.id == known or (seal.restored is not None and seal.previous.n < known.n)
             else:

@@ -1,8 +1,9 @@
 """Rebuilds a ledger in an empty Redis from the archive alone.
 
 Guarantee: every archived entry counts. The accounts are the sums of the archived entries, and each hold that was open
-at their end is spent. The epoch file then names a later seal than Redis has, so that no gateway starts before an
-operator has accepted the restored state: what was released after the last archived entry is not in it.
+at their end is spent. Before the first write, the epoch file names a later seal than Redis will have, so that no
+gateway starts before an operator has accepted the restored state: what was released after the last archived entry is
+not in it.
 
 The restored chain ends with the newest seal all of whose entries are archived. Archived entries after it are not sealed
 yet. Not restored: API keys, jobs, stored answers and idempotency keys, the log of administrative actions, alerts, what
@@ -104,27 +105,25 @@ class Restore:
         self._entries = 0
 
     async def run(self) -> RestoreReport:
-        """Check the archive, then write everything. The id of the ledger is written last."""
+        """Check the archive, then write everything: first the epoch, last the id of the ledger."""
         await self._check_empty()
         history = self._history
         await history.open()
         await self._find_seal()
+        self._check_faults()
+        if self._seal is None:
+            raise LedgerUnavailable("The archive has no seal all of whose entries are archived.")
+        self._write_epoch()  # before the first data: what an interrupted restore leaves is not served
         async for event in history.events():
             if isinstance(event, Entries):
                 await self._apply(event)
-        faults = [*history.chain_faults, *(fault for found in history.tenant_faults.values() for fault in found)]
-        faults += [fault for tenant in self._tenants.values() for fault in tenant.replay.faults]
-        if faults:
-            raise LedgerNotTrusted(f"The archive has a fault: {faults[0]}.")
-        if self._seal is None:
-            raise LedgerUnavailable("The archive has no seal all of whose entries are archived.")
+        self._check_faults()
         holds, lost = 0, 0
         for name, tenant in self._tenants.items():
             spent, unknown = await self._write_tenant(name, tenant)
             holds, lost = holds + spent, lost + unknown
         await self._write_chain(self._seal)
         await self._flush()
-        self._write_epoch()
         await self._client.call("SET", names.LEDGER_ID_KEY, self._store.ledger)
         later = {
             tenant: sealed - history.archived.get(tenant, 0)
@@ -132,6 +131,13 @@ class Restore:
             if sealed > history.archived.get(tenant, 0)
         }
         return RestoreReport(self._seal.id.n, len(self._tenants), self._entries, holds, lost, later)
+
+    def _check_faults(self) -> None:
+        history = self._history
+        faults = [*history.chain_faults, *(fault for found in history.tenant_faults.values() for fault in found)]
+        faults += [fault for tenant in self._tenants.values() for fault in tenant.replay.faults]
+        if faults:
+            raise LedgerNotTrusted(f"The archive has a fault: {faults[0]}.")
 
     async def _check_empty(self) -> None:
         for key in (names.LEDGER_ID_KEY, names.TENANTS_KEY, names.SEAL_CHAIN_KEY):

@@ -20,7 +20,8 @@ from core.ledger.hash_chain.chain import Seal, SealId, seal_entry
 from core.ledger.keys import MasterKey
 
 Call = Callable[..., Awaitable[Any]]  # one Redis command
-Continues = Callable[[SealId, Seal], Awaitable[bool]]  # whether the archived chain leads from a seal to a later one
+# Whether the archived chain leads from a seal to a later one. Reads Redis through the given call.
+Continues = Callable[[SealId, Seal, Call], Awaitable[bool]]
 _ADVICE = "was an old copy restored? see docs/operating/ledger.md"
 
 
@@ -60,7 +61,7 @@ class EpochFile:
 
 
 async def verify_epoch(call: Call, epoch: Epoch, master_key: MasterKey, continues: Continues | None = None) -> None:
-    """Reject a Redis that does not continue from `epoch`. Makes two reads through `call`, which may be one connection.
+    """Reject a Redis that does not continue from `epoch`. Reads through `call` only, which may be one connection.
 
     Redis must have the epoch's seal with the epoch's MAC. If that number is missing, the seal that follows must be an
     operator's acceptance of a restore, or `continues`, which reads the archive, must lead from the one to the other.
@@ -88,5 +89,5 @@ async def verify_epoch(call: Call, epoch: Epoch, master_key: MasterKey, continue
         raise LedgerNotTrusted(f"Redis holds another history than this gateway has seen (seal {seal.id.n}); {_ADVICE}")
     if seal.restored is not None and seal.previous.n < epoch.seal.n:
         return
-    if continues is None or not await continues(epoch.seal, seal):
+    if continues is None or not await continues(epoch.seal, seal, call):
         raise LedgerNotTrusted(f"Seal {epoch.seal.n} of the ledger is missing; {_ADVICE}")

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+from core.blob_errors import BlobError
 from core.errors import InvalidInput, LedgerError, LedgerNotTrusted, LedgerUnavailable
 from core.ledger.activity import TenantPosition
 from core.ledger.client import LedgerClient
@@ -50,6 +51,7 @@ class Sealer:
         """`epoch_store`: a second place of the epoch, which all gateways share. `check` may then raise
         StoreUnavailable. `continues` reads archived seals (`LedgerArchive.continues`).
         """
+        self.lock = asyncio.Lock()  # held while this process reads what a seal needs; no entry is removed then
         self._client = client
         self._continues = continues
         self._store = epoch_store
@@ -87,14 +89,16 @@ class Sealer:
         this process holds that lease. A ledger that is not trusted ends the lease, so that another gateway looks soon.
         `positions` reads those of all tenants at less cost than their records. Call `check` first.
         """
-        async with self._stops_an_untrusted_client(lease):
+        async with self.lock, self._stops_an_untrusted_client(lease):
             for _ in range(ATTEMPTS if always else 1):
                 fence = None if lease is None else lease.fence
                 if lease is not None and fence is None:
                     return None
                 head = await self._current_head()
                 # Read after the end of the chain: a position from before could be behind a seal of another process.
-                segments = await self._unsealed.segments(head, positions=await positions() if positions else None)
+                segments = await self._segments(head, positions=await positions() if positions else None)
+                if segments is None:
+                    continue
                 if not segments and not always:
                     await self._remember(head)
                     return None
@@ -121,13 +125,15 @@ class Sealer:
         The seal also repeats the accounts of each tenant whose last segment is in a seal before number `repeat_before`,
         so that the older seals are not needed to check a tenant.
         """
-        async with self._stops_an_untrusted_client(lease):
+        async with self.lock, self._stops_an_untrusted_client(lease):
             for _ in range(ATTEMPTS):
                 head = await self._current_head()
                 fence = None if lease is None else lease.fence
                 if not continues_archive(head, archived) or (lease is not None and fence is None):
                     return None
-                segments = await self._unsealed.segments(head, repeat_before=repeat_before)
+                segments = await self._segments(head, repeat_before=repeat_before)
+                if segments is None:
+                    continue
                 sealed = await self._append(head, segments, archived=archived, fence=fence)
                 if sealed is not None:
                     await self._remember(sealed)
@@ -144,7 +150,7 @@ class Sealer:
             if (seal.id if seal else SealId()) == self._seen:
                 return
             if self._seen.n:
-                await verify_epoch(self._client.call, Epoch(self._ledger, self._seen), self._master_key)
+                await self._verify_seen(self._client.call)
             if seal is not None:
                 self._of_this_ledger(seal)
                 await self._advance(seal.id)
@@ -159,7 +165,7 @@ class Sealer:
             return
         try:
             with _unreadable_is_untrusted():
-                await verify_epoch(call, Epoch(self._ledger, self._seen), self._master_key)
+                await self._verify_seen(call)
         except LedgerNotTrusted as error:
             self._client.stop(error.detail)
             raise
@@ -221,9 +227,36 @@ class Sealer:
         head = await self._chain.head(self._head)
         if head is not self._head:
             if self._seen.n:
-                await verify_epoch(self._client.call, Epoch(self._ledger, self._seen), self._master_key)
+                await self._verify_seen(self._client.call)
             self._of_this_ledger(head.seal)
         return head
+
+    async def _verify_seen(self, call: Call) -> None:
+        """Verify that the server continues from the last seal seen, which may be in the archive by now."""
+        try:
+            await verify_epoch(call, Epoch(self._ledger, self._seen), self._master_key, self._continues)
+        except BlobError as error:
+            raise LedgerUnavailable("The archive has seals that the check needs, and it cannot be read.") from error
+
+    async def has_moved(self, head: ChainHead) -> bool:
+        """Whether genuine seals follow `head`. Then another process may have removed what the end before needed."""
+        try:
+            with _unreadable_is_untrusted():
+                return (await self._chain.head(head)).id.n > head.id.n
+        except LedgerNotTrusted:
+            return False
+
+    async def _segments(
+        self, head: ChainHead, *, positions: Mapping[str, TenantPosition] | None = None, repeat_before: int = 0
+    ) -> tuple[Segment, ...] | None:
+        """Return what a seal after `head` contains; None if that was not found and the chain has moved since."""
+        try:
+            with _unreadable_is_untrusted():
+                return await self._unsealed.segments(head, positions=positions, repeat_before=repeat_before)
+        except LedgerNotTrusted:
+            if await self.has_moved(head):
+                return None
+            raise
 
     def _of_this_ledger(self, seal: Seal | None) -> None:
         if seal is not None and seal.ledger != self._ledger:

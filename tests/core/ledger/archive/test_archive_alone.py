@@ -222,3 +222,25 @@ def test_objects_that_a_crash_left_behind_do_not_disturb_the_archive(go, shelf, 
     firsts = [path.name[:16] for path in shelf.objects("chain")]
     assert len(set(firsts)) < len(firsts), "copies of the newest seals overlap"
     assert audited(go, shelf).audit.ok
+
+
+def test_what_an_interrupted_restore_leaves_is_not_served(go, shelf, admin):
+    class Interrupted(Restore):
+        async def _write_chain(self, last):
+            await self._flush()
+            raise Stop
+
+    go(shelf.round(everything=True))
+    store = store_of(go, shelf)
+    go(admin.call("FLUSHALL"))
+    shelf.epoch_file.unlink()  # lost with the disk
+    with pytest.raises(Stop):
+        go(Interrupted(shelf.client, MASTER_KEY, store, shelf.epoch_file).run())
+    assert go(admin.call("EXISTS", names.TENANTS_KEY))
+    with pytest.raises(LedgerNotTrusted, match="no ledger"):
+        go(Shelf(shelf.client, shelf.folder).start())
+    again, report = restored(go, shelf, admin)
+    assert report.tenants == 2
+    assert go(again.sealer.accept_restore())
+    go(again.start())
+    assert go(again.faults()) == ""

@@ -9,8 +9,11 @@ from archive_kit import Shelf, Stop
 from ledger_kit import MASTER_KEY
 
 from core.blob_errors import BlobCorrupt, BlobMissing
+from core.blobs.local import LocalBlobs
 from core.errors import LedgerNotTrusted, LedgerUnavailable
 from core.ledger import names
+from core.ledger.activity import TenantActivity
+from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient, connect
 from core.ledger.hash_chain.chain import SealChain
 from core.ledger.hash_chain.export import export_ledger
@@ -303,3 +306,143 @@ def test_only_the_archiver_may_remove_entries(go, client, admin, server, tmp_pat
     assert go(shelf.round()).trimmed == 35
     go(shelf.trim_client.close())
     assert go(shelf.faults()) == ""
+
+
+def another(go, shelf, blobs=None):
+    """Another process on the same ledger and archive."""
+    other = Shelf(shelf.client, shelf.folder, trim_client=shelf.trim_client)
+    if blobs is not None:
+        other.archive = LedgerArchive(shelf.client, MASTER_KEY, blobs)
+    go(other.start())
+    return other
+
+
+def audited(go, shelf):
+    """What an audit says that reads every object again."""
+    return go(shelf.faults(LedgerArchive(shelf.client, MASTER_KEY, shelf.blobs)))
+
+
+def test_seals_that_another_archiver_has_recorded_are_not_deleted(go, shelf):
+    other = another(go, shelf)
+    first, second = shelf.archiver(), other.archiver()
+    go(shelf.history(10))
+    go(first.run_once())
+    assert go(second.run_once(everything=True)).entries
+    go(shelf.history(10))
+    assert go(first.run_once()).entries
+    assert audited(go, shelf) == ""
+
+
+def test_a_round_that_reads_what_another_archiver_removes_gives_up(go, shelf):
+    go(shelf.history(10))
+    other = another(go, shelf)
+
+    class Interrupted(LocalBlobs):
+        rounds = 0
+
+        async def put(self, *args, **options):
+            self.rounds += 1
+            if self.rounds == 1:
+                assert (await other.round()).trimmed
+            await super().put(*args, **options)
+
+    slow = another(go, shelf, Interrupted(shelf.folder / "store"))
+    archiver = slow.archiver()
+    assert not go(archiver.run_once()).complete
+    assert not shelf.client.is_stopped
+    assert go(archiver.run_once()).complete
+    assert audited(go, shelf) == ""
+    assert go(shelf.numbers()) == list(range(1, 42))
+
+
+def seal_during(go, shelf, work):
+    """Seal, with `work` between the read of the end of the chain and the reads of the tenants."""
+    activity = TenantActivity(shelf.client, check_interval_s=60)
+
+    async def positions():
+        await work()
+        return await activity.positions()
+
+    return go(shelf.sealer.seal(positions=positions))
+
+
+def test_a_seal_that_needs_what_another_process_removes_is_left_to_the_next_round(go, shelf):
+    go(shelf.open("idle"))
+    go(shelf.history(12))
+    other = another(go, shelf)
+    go(shelf.release("idle"))
+    assert seal_during(go, shelf, other.round) is None
+    assert not shelf.client.is_stopped
+    go(shelf.release("idle"))
+    assert go(shelf.sealer.seal())
+    assert audited(go, shelf) == ""
+
+
+def test_missing_entries_stop_the_client_if_no_seal_has_followed(go, shelf, admin):
+    go(shelf.history(12))
+    go(shelf.round())
+    go(shelf.release())
+    go(admin.call("XTRIM", names.journal_key("acme"), "MAXLEN", 0))
+    with pytest.raises(LedgerNotTrusted):
+        go(shelf.sealer.seal())
+    assert shelf.client.is_stopped
+    go(admin.call("FLUSHALL"))
+
+
+def test_the_archiver_of_a_process_waits_for_its_seal(go, shelf):
+    go(shelf.open("idle"))
+    go(shelf.history(12))
+    go(shelf.release("idle"))
+    copied = asyncio.Event()
+    rounds = []
+
+    async def work():
+        archiver = shelf.archiver(lambda step: copied.set() if step == "chain-written" else None)
+        rounds.append(asyncio.create_task(archiver.run_once()))
+        await copied.wait()
+        await asyncio.wait(rounds, timeout=0.5)
+        assert not rounds[0].done()
+
+    assert seal_during(go, shelf, work)
+    assert go(asyncio.wait_for(rounds[0], 60)).complete
+    assert audited(go, shelf) == ""
+
+
+def test_a_lost_object_keeps_the_entries_of_its_tenant_alone(go, shelf):
+    go(shelf.open("zoo"))
+    go(shelf.history(10))
+    go(shelf.history(10, tenant="zoo"))
+
+    def crash(step):
+        if step == "chain-end-written":
+            raise Stop
+
+    with pytest.raises(Stop):
+        go(shelf.archiver(crash).run_once())
+    path = next(path for path in shelf.objects() if path.parent.name == "acme")
+    whole = path.read_bytes()
+    path.unlink()
+    archiver = another(go, shelf).archiver()
+    with pytest.raises(BlobMissing):
+        go(archiver.run_once())
+    assert (go(shelf.first()), go(shelf.first("zoo"))) == (1, 36)
+    assert go(first_in_redis(shelf.client, names.SEAL_CHAIN_KEY)) > 1
+    path.write_bytes(whole)
+    assert go(archiver.run_once()).complete
+    assert go(shelf.first()) == 36
+    assert audited(go, shelf) == ""
+
+
+def test_a_process_that_was_paused_follows_through_the_archive(go, shelf, server):
+    go(shelf.history(1))
+    paused, late = another(go, shelf), another(go, shelf)
+    go(shelf.history(12))
+    go(shelf.round())
+    assert go(first_in_redis(shelf.client, names.SEAL_CHAIN_KEY)) > 1
+    connection = LedgerClient(connect(url=server.url))
+    go(paused.sealer.verify_connection(connection.call))
+    go(connection.close())
+    go(paused.sealer.follow())
+    assert go(late.sealer.seal()) is None
+    assert go(late.sealer.current_head()).id == go(shelf.sealer.current_head()).id
+    assert not shelf.client.is_stopped
