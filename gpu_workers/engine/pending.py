@@ -99,6 +99,11 @@ class PendingTask:
     def is_divisible(self) -> bool:
         return isinstance(self.task.payload, Divisible)
 
+    @property
+    def only_pieces(self) -> bool:
+        """Whether no handler can run the task as it is."""
+        return self.is_divisible and getattr(self.task.payload, "only_pieces", False)
+
     def cut(self, work_max: int, complete: Callable[[Task], None]) -> list[PendingTask]:
         """The pieces of this task; none if it cannot be divided. `complete` gets the task that follows them."""
         payload = self.task.payload

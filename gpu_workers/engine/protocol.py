@@ -72,7 +72,8 @@ class Pieces:
 
 @runtime_checkable
 class Divisible(Protocol):
-    """A payload that can be run in pieces."""
+    """A payload that can be run in pieces. One with the attribute `only_pieces = True` always is, because no handler
+    runs it as it is."""
 
     def pieces(self, weight_max: int) -> Pieces | None:
         """Divide the work into pieces of a weight of about `weight_max` at most; None if it cannot be divided."""

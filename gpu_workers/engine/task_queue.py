@@ -41,6 +41,7 @@ CROWDED_BATCH_S = 0.06
 ACTIVE_S = 1.0
 
 _FILE_MISSING = "The worker does not have a pack, model or recogniser that the request needs; nothing was charged."
+_UNSENDABLE = "The request could not be passed to a worker; nothing was charged."
 
 
 @dataclass(frozen=True)
@@ -237,11 +238,14 @@ class TaskQueue:
             metrics.BATCH_TOKENS.labels(self._role).observe(weight)
         return batch
 
-    def put_back(self, batch: Sequence[PendingTask], lacking: Collection[int] = ()) -> None:
+    def put_back(
+        self, batch: Sequence[PendingTask], lacking: Collection[int] = (), unsendable: Collection[int] = ()
+    ) -> None:
         """Queue a batch of `start_batch` again, in its place. It no longer counts as started. For a batch of which it
         is certain that no worker has run anything, and that none will.
 
-        `lacking`: the places of tasks that no worker can run, because it does not have their files. They end.
+        `lacking`: the places of tasks that no worker can run, because it does not have their files. `unsendable`: of
+        those that cannot be sent to a worker. Both end, uncharged if nothing of their group has started.
         """
         for pending in batch:
             pending.group.starts -= 1
@@ -250,6 +254,8 @@ class TaskQueue:
             started = pending.group.started
             if place in lacking:
                 pending.settle(TaskFailed(reason="file-missing") if started else WorkerCold(_FILE_MISSING))
+            elif place in unsendable:
+                pending.settle(TaskFailed(reason="unsendable") if started else WorkerCold(_UNSENDABLE))
             elif not self._open:
                 pending.settle(WorkerDied() if started else WorkerCold())
             elif not pending.withdrawn:
@@ -259,6 +265,8 @@ class TaskQueue:
 
     def _is_large(self, pending: PendingTask) -> bool:
         """Whether a task runs in pieces."""
+        if pending.only_pieces:  # also if tasks are no longer cut: no handler can run it
+            return True
         cut = pending.task.stepwise or pending.work > self._limits.batch_tokens_max
         return self._in_pieces and cut and pending.is_divisible
 

@@ -61,6 +61,7 @@ class RestTask:
     document: SanitizeTask
     filled: PartlyFilled
     slot_epsilon_nano: int | None
+    only_pieces = True
 
     @classmethod
     def of(cls, document: SanitizeTask, filled: PartlyFilled) -> RestTask:

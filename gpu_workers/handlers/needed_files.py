@@ -7,8 +7,8 @@ charged. The folder of these files is shared between the machines, under the sam
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from core.files.file_version import FileVersion
@@ -16,7 +16,7 @@ from core.text.policy import MaskPolicy
 
 
 def lacking(payloads: Sequence[Any]) -> list[int]:
-    """Return the places of the payloads whose files are missing on this machine."""
+    """Return the places of the payloads whose files are missing on this machine, or cannot be read."""
     return [place for place, payload in enumerate(payloads) if not all(map(_exists, _files(payload)))]
 
 
@@ -29,4 +29,4 @@ def _files(payload: Any) -> Iterator[FileVersion]:
 
 
 def _exists(file: FileVersion) -> bool:
-    return Path(file.path).is_file()
+    return os.access(file.path, os.R_OK)  # unlike `Path.is_file`, it raises nothing for a folder that is closed

@@ -116,6 +116,7 @@ class _DrawTask:
 
     document: DocumentTask
     words: WordsToDraw
+    only_pieces = True
 
     def pieces(self, weight_max: int) -> Pieces:
         """Draw the parts, then put the words in their places. See `gpu_workers.engine.protocol.Divisible`."""

@@ -4,7 +4,8 @@ Guarantee: decoding builds values of the classes in a table and of a few plain t
 side has chosen. Unlike pickle, it imports nothing and calls no constructor. A class that the table lacks is refused,
 on either side. The length of a message is limited before it is decoded (`gpu_workers.engine.remote.frames`).
 
-A gateway and a worker must have the same table. `Codec.schema` is a digest of it, which they compare before any work.
+A gateway and a worker must have the same table, and the same code of what is computed. `Codec.schema` is a digest of
+both, which they compare before any work.
 """
 
 from __future__ import annotations
@@ -61,11 +62,12 @@ def _errors() -> dict[str, type[GatewayError]]:
 class Codec:
     """Encodes and decodes values of the classes in `table`, in which each has its place."""
 
-    def __init__(self, table: Sequence[type | Plain]) -> None:
+    def __init__(self, table: Sequence[type | Plain], *, code: str = "") -> None:
+        """`code`: a digest of the code of this side, which the schema includes."""
         self._rows = [_attributes(row) for row in table]
         self._places = {kind: place for place, (kind, _) in enumerate(self._rows)}
         self._errors = _errors()
-        written = [[_FORMAT], *([kind.__qualname__, *names] for kind, names in self._rows), sorted(self._errors)]
+        written = [[_FORMAT, code], *([kind.__qualname__, *names] for kind, names in self._rows), sorted(self._errors)]
         self.schema = hashlib.sha256(msgpack.packb(written)).hexdigest()
 
     def encode(self, value: Any, blocks: Blocks | None = None) -> bytes:

@@ -7,7 +7,9 @@ A task has started once the last message of its batch was sent to a worker serve
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 from gpu_workers.engine.arrays import ARRAY_BYTES_MAX, ArrayPool
@@ -17,6 +19,9 @@ from gpu_workers.engine.remote.access import Access
 from gpu_workers.engine.remote.codec import Codec
 from gpu_workers.engine.remote.pool import RemotePoolOptions, pools
 
+log = logging.getLogger("privacy_gateway.engine")
+
+RETRY_S = 1.0
 Addresses = Mapping[Role, Sequence[str]]
 
 
@@ -83,10 +88,21 @@ class RemoteEngine:
         await self._directory.close()
 
     async def _follow(self) -> None:
+        """Use the addresses of the directory, and try again what fails: a file of TLS may be replaced at that time."""
+        addresses: Addresses = {}
+        retry_s: float | None = None
         while True:
-            addresses = await self._directory.changed()
-            for role, pool in self._pools.items():
-                pool.use(addresses.get(role, ()))
+            try:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(retry_s):
+                        addresses = await self._directory.changed()
+                for role, pool in self._pools.items():
+                    pool.use(addresses.get(role, ()))
+                retry_s = None
+            except Exception as error:
+                log.error("engine-directory", extra={"fields": {"kind": type(error).__name__}})
+                retry_s = RETRY_S
+                await asyncio.sleep(RETRY_S)
 
     async def run(
         self,

@@ -12,7 +12,7 @@ allocates memory, and writes arrays directly into their blocks, so it never hold
     ASK ...
 
 REFUSED has the reason: `stale` for a slot that was taken back, `missing` with the places of the tasks whose files the
-worker does not have, `unreadable` for a batch that is no batch.
+worker does not have, `unreadable` for a batch that the worker cannot read or check.
 
 A gateway that has no work for a granted slot sends RELEASE. A server that takes a slot back sends REVOKED, and refuses
 the batch that may be under way.

@@ -126,7 +126,8 @@ class RemotePool:
         own = [replica.state for replica in self._replicas.values() if replica.reachable and replica.state]
         own = [state for state in own if state.role is self.role and state.fingerprint]
         if own and not any(state.fingerprint == self._fingerprint for state in own):
-            chosen = next((state for state in own if state.ready), None)
+            own_schema = self._codec.schema  # a worker of other code refuses this gateway
+            chosen = next((state for state in own if state.ready and state.schema == own_schema), None)
             if chosen is not None:
                 self._fingerprint, self._facts = chosen.fingerprint, chosen.facts
         others = sum(state.fingerprint != self._fingerprint for state in own)

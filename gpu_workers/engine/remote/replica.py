@@ -57,11 +57,13 @@ class Phase(Enum):
 
 
 class Refused(Exception):
-    """Nothing of the batch was run. `lacking`: the places of the tasks whose files the worker does not have."""
+    """Nothing of the batch was run. `lacking`: the places of the tasks whose files the worker does not have.
+    `unsendable`: of those that cannot be sent to it, or that it cannot read."""
 
-    def __init__(self, lacking: Collection[int] = ()) -> None:
+    def __init__(self, *, lacking: Collection[int] = (), unsendable: Collection[int] = ()) -> None:
         super().__init__()
         self.lacking = lacking
+        self.unsendable = unsendable
 
 
 class Lane:
@@ -146,11 +148,14 @@ class Lane:
             self._become(Phase.IDLE)
 
     async def _release(self) -> None:
+        await self._give_back()
+        self._become(Phase.IDLE)
+
+    async def _give_back(self) -> None:
         try:
             await self._call.write(frame(Kind.RELEASE, self._slot))
         except (Exception, asyncio.CancelledError):
             self._drop()
-        self._become(Phase.IDLE)
 
     async def _read(self) -> tuple[Kind, Any]:
         message = await self._call.read()
@@ -168,9 +173,10 @@ class Lane:
     async def _run(self, batch: Sequence[PendingTask]) -> None:
         results: Sequence[Any] | GatewayError
         try:
-            results, seconds = await self._exchange(batch)
+            batch, body, blocks = await self._encoded(batch)
+            results, seconds = await self._exchange(body, blocks, len(batch))
         except Refused as refused:
-            self._replica.put_back(batch, refused.lacking)
+            self._replica.put_back(batch, refused.lacking, refused.unsendable)
         except GatewayError as error:
             _finish(batch, error)
         except (Exception, asyncio.CancelledError):  # a stream that was cut raises CancelledError
@@ -183,17 +189,36 @@ class Lane:
                 pending.finish(result)
         self._become(Phase.IDLE)
 
-    async def _exchange(self, batch: Sequence[PendingTask]) -> tuple[list[Any], float]:
-        """Send a batch and return its results and the time that it took. Raises Refused if nothing was run."""
+    async def _encoded(self, batch: Sequence[PendingTask]) -> tuple[Sequence[PendingTask], bytes, Blocks]:
+        """Return as much of a batch as one message may hold, its body and its blocks. The rest is put back.
+
+        Gives the slot back and raises Refused if a task cannot be encoded or is too large alone, so that the batch is
+        put back without it: the other tasks, which may be of other tenants, run later.
+        """
+        encoded = self._encode(batch)
+        if encoded is None:
+            bad = [place for place, pending in enumerate(batch) if self._encode([pending]) is None]
+            if bad:
+                await self._give_back()
+                raise Refused(unsendable=bad)
+        while encoded is None:
+            half = len(batch) // 2
+            self._replica.put_back(batch[half:], (), ())
+            batch = batch[:half]
+            encoded = self._encode(batch)
+        return batch, *encoded
+
+    def _encode(self, batch: Sequence[PendingTask]) -> tuple[bytes, Blocks] | None:
+        """The body and the blocks of a batch; None if it cannot be sent."""
         blocks = Blocks()
         try:
             body = self._replica.codec.encode([pending.task.payload for pending in batch], blocks)
-        except Exception as error:
-            await self._call.write(frame(Kind.RELEASE, self._slot))
-            raise TaskFailed(reason=type(error).__name__) from None
-        if len(body) > BODY_BYTES_MAX:
-            await self._call.write(frame(Kind.RELEASE, self._slot))
-            raise TaskFailed(reason="too-large")
+        except Exception:  # the messages may contain text
+            return None
+        return (body, blocks) if len(body) <= BODY_BYTES_MAX else None
+
+    async def _exchange(self, body: bytes, blocks: Blocks, tasks: int) -> tuple[list[Any], float]:
+        """Send a batch and return its results and the time that it took. Raises Refused if nothing was run."""
         views = contents(blocks)
         head = [self._slot, [[start, end - start] for start, end in blocks.ranges]]
         await self._send(head, Content(body, views))
@@ -205,13 +230,13 @@ class Lane:
             if answer[1] == STALE:
                 raise Refused
             if answer[1] == MISSING and answer[2]:  # else the batch would be sent again without an end
-                raise Refused(frozenset(answer[2]))
-            raise TaskFailed(reason="refused")
+                raise Refused(lacking=frozenset(answer[2]))
+            raise Refused(unsendable=range(tasks))
         if kind is Kind.DIED:
             raise WorkerDied
         if kind is not Kind.DONE:
             raise BadFrame("unexpected")
-        return await self._answer(answer, blocks, len(batch))
+        return await self._answer(answer, blocks, tasks)
 
     async def _send(self, head: list[Any], content: Content) -> None:
         """Send a batch. Raises Refused if it fails before the last message is sent."""
@@ -265,7 +290,7 @@ class Replica:
         gateway: str,
         on_state: Callable[[], None],
         on_lane: Callable[[], None],
-        put_back: Callable[[Sequence[PendingTask], Collection[int]], None],
+        put_back: Callable[[Sequence[PendingTask], Collection[int], Collection[int]], None],
         on_batch: Callable[[int, float], None],
     ) -> None:
         """Raises ValueError or OSError as `Access.channel`."""

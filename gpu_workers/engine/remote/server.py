@@ -57,6 +57,10 @@ _STREAMS_PER_GATEWAY_MAX = 2 * SLOTS  # those of a connection that was lost may 
 _GRACE_S = 1.0
 
 
+class NoMemory(Exception):
+    """There is no memory for the arrays of a batch."""
+
+
 class WorkerServer:
     """`start`, then `drain` and `stop`. `port`: the one that it listens on."""
 
@@ -109,6 +113,7 @@ class WorkerServer:
         own = self.handler
         return WorkerState(
             role=self.role,
+            schema=self._codec.schema,
             instance=self._instance,
             ready=own.ready and not self._draining,
             stage=own.stage,
@@ -235,12 +240,15 @@ class WorkerServer:
     async def received(
         self, blocks: list[list[int]], lengths: list[int], inline: bytes | None, parts: Callable[[], Awaitable[bytes]]
     ) -> tuple[list[Any], list[SharedBlock]]:
-        """The payloads of a batch. Raises BadFrame or Undecodable."""
+        """The payloads of a batch. Raises BadFrame, Undecodable, or NoMemory before a part is read."""
         if sum(size for _, size in blocks) > self._array_bytes_max or len(lengths) != len(blocks) + 1:
             raise BadFrame("the arrays of a batch are too large")
         if any(length > size for (_, size), length in zip(blocks, lengths[1:], strict=True)):
             raise BadFrame("more content than its block")
-        memory = [SharedBlock(max(1, size)) for _, size in blocks]
+        try:
+            memory = [SharedBlock(max(1, size)) for _, size in blocks]
+        except (OSError, MemoryError):
+            raise NoMemory from None
         body = await receive(lengths, inline, parts, [block.write for block in memory])
         places = [(block, start) for block, (start, _) in zip(memory, blocks, strict=True)]
         payloads = self._codec.decode(body, places)
@@ -316,7 +324,12 @@ class _Stream:
             if batch is None:
                 await self._context.write(frame(Kind.REFUSED, [slot, UNREADABLE]))
                 return
-            if places := self._server.lacking(batch[0]):
+            try:
+                places = self._server.lacking(batch[0])
+            except Exception:  # a disk may fail in any way
+                await self._context.write(frame(Kind.REFUSED, [slot, UNREADABLE]))
+                return
+            if places:
                 await self._context.write(frame(Kind.REFUSED, [slot, MISSING, list(places)]))
                 return
             running = True  # from now on the slot is freed by the end of the batch
@@ -346,6 +359,9 @@ class _Stream:
         _, blocks, lengths, inline = body
         try:
             return await self._server.received(blocks, lengths, inline, self._part)
+        except NoMemory:
+            await self._drop(lengths, inline)
+            return None
         except Undecodable:
             return None
 
@@ -366,9 +382,13 @@ class _Stream:
     async def _refuse(self, body: Any) -> None:
         """Drop a batch whose slot was taken back, and say that nothing of it was run."""
         slot, _, lengths, inline = body
+        await self._drop(lengths, inline)
+        await self._context.write(frame(Kind.REFUSED, [slot, STALE]))
+
+    async def _drop(self, lengths: list[int], inline: bytes | None) -> None:
+        """Read the parts of a batch and keep nothing of them."""
         if inline is None:
             await receive(lengths, None, self._part, [_dropped] * (len(lengths) - 1))
-        await self._context.write(frame(Kind.REFUSED, [slot, STALE]))
 
 
 def _dropped(data: memoryview, at: int) -> None:

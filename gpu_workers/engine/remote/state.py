@@ -16,11 +16,13 @@ from gpu_workers.facts import EmbedderFacts, SanitiserFacts, WorkerFacts
 
 @dataclass(frozen=True)
 class WorkerState:
-    """`instance` changes when the server is started again. `fingerprint`: of the models, packs and lists that the
-    worker has loaded; empty until it was ready. `draining`: it finishes what it has and grants no slot. `waiting`: how
-    many requests for a slot wait, over all gateways. `pid`: of the handler's process, for operators."""
+    """`schema`: `Codec.schema` of the worker. `instance` changes when the server is started again. `fingerprint`: of
+    the models, packs and lists that the worker has loaded; empty until it was ready. `draining`: it finishes what it
+    has and grants no slot. `waiting`: how many requests for a slot wait, over all gateways. `pid`: of the handler's
+    process, for operators."""
 
     role: Role
+    schema: str
     instance: str
     ready: bool
     stage: str
@@ -59,7 +61,7 @@ class WorkerState:
 
 
 def _typed(body: dict[Any, Any]) -> dict[str, Any]:
-    texts = {name: str(body[name])[:500] for name in ("instance", "stage", "failure", "fingerprint")}
+    texts = {name: str(body[name])[:500] for name in ("schema", "instance", "stage", "failure", "fingerprint")}
     flags = {name: bool(body[name]) for name in ("ready", "draining")}
     numbers = {name: int(body[name]) for name in ("deaths", "waiting", "pid")}
     return texts | flags | numbers | {"role": Role(body["role"])}

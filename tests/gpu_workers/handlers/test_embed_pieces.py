@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from core.errors import TaskFailed
 from core.mechanisms.vectors.spec import vector_spec
 from gpu_workers.engine.arrays import BlockArray
 from gpu_workers.engine.inline import InlineEngine
@@ -55,13 +54,13 @@ def test_a_document_in_pieces_has_the_same_vectors_bit_for_bit(embedder: Embedde
     assert run(embedder, joined.payload)[0].vector.shape == (384,)
 
 
-def test_pieces_of_two_workers_are_not_joined(embedder: Embedder) -> None:
+def test_a_document_whose_pieces_two_workers_encoded_is_run_once_more(embedder: Embedder) -> None:
     """One of them may have been started on another device, or with other numbers of threads."""
     pieces = DOCUMENT.pieces(64)
     assert pieces is not None
     results = [run(embedder, task.payload)[0] for task in pieces.tasks]
-    with pytest.raises(TaskFailed):
-        pieces.join([replace(results[0], worker="another"), *results[1:]])
+    again = pieces.join([replace(results[0], worker="another"), *results[1:]])
+    assert again == Task(DOCUMENT, DOCUMENT.weight)
 
 
 def test_a_sentence_above_the_weight_is_a_piece_of_its_own() -> None:

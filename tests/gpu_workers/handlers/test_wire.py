@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import importlib
+import pkgutil
 import re
 import sys
 import typing
@@ -14,26 +15,35 @@ from typing import Any
 
 import pytest
 
-from core.text.partly_filled import PartlyFilled
-from core.text.policy import Sanitised
-from core.text.recognised import WindowFinds
+from core.errors import GatewayError
 from core.text.reversible.forms import mapping_of
 from core.text.reversible.mapping import Content, Mapping, Pair
-from core.text.reversible.masked import MaskedConversation
+from gpu_workers import handlers
 from gpu_workers.engine.arrays import Block, BlockArray
 from gpu_workers.engine.remote.codec import Plain
 from gpu_workers.facts import EmbedderFacts, SanitiserFacts
-from gpu_workers.handlers import conversation_tasks, fill_tasks, sanitize_tasks, tasks, word_tasks
+from gpu_workers.handlers import embedder, sanitiser
 from gpu_workers.handlers.wire import TABLE, wire_codec
 
-TASK_MODULES = (tasks, sanitize_tasks, fill_tasks, word_tasks, conversation_tasks)
-RESULTS = (Sanitised, PartlyFilled, WindowFinds, MaskedConversation, EmbedderFacts, SanitiserFacts)
-# those that only the front end uses, between two tasks
-NEVER_SENT = {"RestTask", "_DrawTask", "Regions"}
+FACTS = (EmbedderFacts, SanitiserFacts)
+NEVER_SENT = {"Regions"}  # what only the front end uses, beside tasks that run in pieces alone
 
 
-def defined_in(module: ModuleType) -> list[type]:
-    return [kind for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == module.__name__]
+def records_in(module: ModuleType) -> list[type]:
+    """The dataclasses and named tuples that a module defines."""
+    own = [kind for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == module.__name__]
+    return [kind for kind in own if dataclasses.is_dataclass(kind) or hasattr(kind, "_fields")]
+
+
+def sent_classes() -> list[type]:
+    """All classes of the modules that define a task, which is what has a weight; and what handlers take and return."""
+    modules = [
+        importlib.import_module(f"{handlers.__name__}.{each.name}") for each in pkgutil.iter_modules(handlers.__path__)
+    ]
+    defined = [records_in(module) for module in modules]
+    tasks = [kind for own in defined if any(hasattr(kind, "weight") for kind in own) for kind in own]
+    unions = (sanitiser.AnyTask, sanitiser.Result, embedder.Answer)
+    return [*tasks, *(kind for union in unions for kind in classes_in(union) if kind is not GatewayError), *FACTS]
 
 
 def hints(kind: type) -> dict[str, Any]:
@@ -60,10 +70,11 @@ def test_every_class_of_a_field_has_a_row() -> None:
     rows = {row.kind if isinstance(row, Plain) else row for row in TABLE}
     assert len(rows) == len(TABLE)
     seen: set[type] = {BlockArray, Block}
-    left = [*(kind for module in TASK_MODULES for kind in defined_in(module)), *RESULTS]
+    left = sent_classes()
+    assert {kind.__name__ for kind in left} >= {"EmbedTask", "DocumentTask", "DraftTask", "DraftFinds", "EmbedRelease"}
     while left:
         kind = left.pop()
-        if kind in seen or kind.__name__ in NEVER_SENT:
+        if kind in seen or kind.__name__ in NEVER_SENT or getattr(kind, "only_pieces", False):
             continue
         seen.add(kind)
         assert kind in rows, f"{kind.__name__} has no row in gpu_workers.handlers.wire.TABLE"

@@ -22,9 +22,12 @@ from grpc import aio
 
 from core.errors import DeadlineBeforeStart, TaskFailed, WorkerCold, WorkerDied
 from gpu_workers.engine.arrays import BlockArray
-from gpu_workers.engine.protocol import Role
+from gpu_workers.engine.protocol import Role, Task
+from gpu_workers.engine.remote import replica
 from gpu_workers.engine.remote.access import Access, Tls
+from gpu_workers.engine.remote.engine import Addresses, RemoteEngine, StaticDirectory
 from gpu_workers.engine.remote.frames import SERVICE, WORK, Content, Kind, frame, messages, read
+from gpu_workers.engine.remote.pool import RemotePoolOptions
 
 Start = Callable[..., ToyWorker]
 
@@ -343,6 +346,72 @@ def test_a_task_whose_file_the_worker_lacks_is_refunded(start: Start, tmp_path: 
             assert "lacking" not in on.started
             with pytest.raises(TaskFailed):  # another task of the same request has started
                 await on.run(on.work("first", weight=100), on.work("lacking", weight=100))
+
+    run(check)
+
+
+def test_a_directory_that_fails_is_asked_again(start: Start, tmp_path: Path) -> None:
+    class Failing(StaticDirectory):
+        failed = False
+
+        async def changed(self) -> Addresses:
+            if not self.failed:
+                self.failed = True
+                raise RuntimeError
+            return await super().changed()
+
+    async def check() -> None:
+        directory = Failing({Role.EMBED: [start().address]})
+        options = {Role.EMBED: RemotePoolOptions()}
+        async with bench(RemoteEngine(options, directory, toy_codec(), Access(TOKEN)), tmp_path) as on:
+            assert directory.failed
+            assert await on.run(on.work("served")) == ["SERVED"]
+
+    run(check)
+
+
+def unsendable(on: Bench, name: str, *, weight: int = 10) -> Task:
+    return Task(Work(name, str(on.folder), joined=[object()]), weight)
+
+
+def test_a_task_that_cannot_be_encoded_is_refunded_and_those_beside_it_run(start: Start, tmp_path: Path) -> None:
+    async def check() -> None:
+        async with bench(remote_engine(start()), tmp_path) as on:
+            busy = await on.busy()
+            bad = await on.submit(unsendable(on, "bad"), tenant="other")
+            beside = await on.submit(on.work("beside"))
+            on.let_go("blocker")
+            with pytest.raises(WorkerCold):
+                await bad
+            assert await asyncio.gather(busy, beside) == [["BLOCKER"], ["BESIDE"]]
+            with pytest.raises(TaskFailed):  # another task of the same request has started
+                await on.run(on.work("first", weight=100), unsendable(on, "bad", weight=100))
+
+    run(check)
+
+
+def test_tasks_that_are_too_large_together_are_sent_apart(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def check() -> None:
+        async with bench(remote_engine(start()), tmp_path) as on:
+            monkeypatch.setattr(replica, "BODY_BYTES_MAX", 1000)
+            names = [f"{n}" + "x" * 500 for n in range(4)]
+            assert await on.run(*map(on.work, names)) == [name.upper() for name in names]
+            assert on.batches == [[name] for name in names]
+            with pytest.raises(WorkerCold):
+                await on.run(on.work("y" * 1000))
+
+    run(check)
+
+
+def test_a_batch_that_a_worker_fails_to_check_is_refunded(start: Start, tmp_path: Path) -> None:
+    async def check() -> None:
+        async with bench(remote_engine(start()), tmp_path) as on:
+            with pytest.raises(WorkerCold):
+                await on.run(on.work("unchecked"))
+            assert await on.run(on.work("served")) == ["SERVED"]
+            assert on.started == ["served"]
 
     run(check)
 
