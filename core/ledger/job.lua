@@ -1,14 +1,17 @@
 -- State machine of one job: queued -> running -> succeeded | failed | cancelled. A final state never changes.
 -- KEYS[1] is "{owner}:tenant" as in every script. The script accesses the keys "{owner}:job..." and the keys that
 -- settling a hold needs, and no others.
--- args.action: create, take, back, renew, progress, checkpoint, charge, finish, cancel or adopt. Every action is
--- replay-safe: repeating it returns the same answer. `seq` increases with every change that a listener can observe.
+-- args.action: create, take, back, renew, progress, checkpoint, charge, seal, finish, cancel or adopt. Every action
+-- is replay-safe: repeating it returns the same answer. `seq` increases with every change that a listener can observe.
 --
 -- `run` is the fence: a random name of one attempt. Every change by an attempt requires that the job is running and
 -- that `run` holds it. An attempt that another one has replaced changes nothing any more. `lease_ms` is when, on the
 -- clock of Redis, another gateway may replace the attempt; the holder renews it. `state` names the manifest of the
 -- job's files in the blob store, and `bytes` is their size. A job without a state was made by an earlier version, whose
 -- files are in the data directory of `gateway`; "adopt" gives it one.
+--
+-- `outcome` names the blob of the outcome that the job publishes. "seal" sets it once, for the attempt that holds the job.
+-- From then on no attempt draws noise: each one publishes that outcome, also after the last attempt that a job may have.
 --
 -- A job that charges owns the hold `release`. When the job is created, the hold leaves the list of holds that expire.
 -- From then on only this script settles the hold, atomically with the change of the job's record. "charge" spends the
@@ -129,7 +132,7 @@ if args.action == "take" then
     finish("cancelled")
     return respond("ended")
   end
-  if tonumber(job.attempts) >= args.attempts_max then
+  if not job.outcome and tonumber(job.attempts) >= args.attempts_max then
     finish("failed", args.exhausted)
     return respond("ended")
   end
@@ -193,6 +196,13 @@ if args.action == "charge" then -- the last step before any noise is drawn
     write({ reserved = "0 0", spent = job.reserved })
   end
   return respond("charged")
+end
+
+if args.action == "seal" then -- of all outcomes that attempts have stored, this one is published
+  if held and not job.outcome then
+    redis.call("HSET", key, "outcome", args.sealed)
+  end
+  return respond(held and "held" or "lost")
 end
 
 if args.action == "finish" then

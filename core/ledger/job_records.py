@@ -38,6 +38,7 @@ class JobRecord:
     `metrics` maps names of METRICS to numbers; it is None for a job that reports none.
     `run` is the attempt that holds a running job, `gateway` the gateway of it, and `lease_ms` when another gateway may
     replace it. `state` is the manifest of the job's files in the blob store; None for a job of an earlier version.
+    `outcome` is the blob of the outcome that the job publishes; None if none is sealed.
     `reserved` and `spent` are the privacy costs of the job's hold in the ledger. They are zero for a job that charges
     nothing.
     """
@@ -64,6 +65,7 @@ class JobRecord:
     metrics: Mapping[str, float] | None
     problem: Mapping[str, Any] | None
     result: Mapping[str, Any] | None
+    outcome: str | None = None
 
 
 @dataclass(frozen=True)
@@ -144,5 +146,6 @@ def record_of(owner: str, job_id: str, job: Mapping[str, str]) -> JobRecord:
         metrics=orjson.loads(job["metrics"]) if "metrics" in job else None,
         problem=orjson.loads(job["problem"]) if "problem" in job else None,
         result=orjson.loads(job["result"]) if "result" in job else None,
+        outcome=job.get("outcome"),
         **times,
     )

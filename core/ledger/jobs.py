@@ -53,8 +53,8 @@ class JobStore:
     """Jobs in Redis. `gateway` is a random name of this process.
 
     Guarantee: one attempt holds a running job, by its `run`. An attempt that was replaced changes nothing: it can
-    neither renew, store a checkpoint, charge nor finish. A job is taken from its holder only when the holder has not
-    renewed it for `lease_ms`, on the clock of Redis.
+    neither renew, store a checkpoint, charge, seal an outcome nor finish. A job is taken from its holder only when the
+    holder has not renewed it for `lease_ms`, on the clock of Redis.
     """
 
     def __init__(
@@ -140,8 +140,10 @@ class JobStore:
         """Assign a queued job, one of this gateway, or one whose holder did not renew it, to the attempt `run`.
 
         Returns None if another gateway holds it. Else check the status of the returned job. It is running; or it had
-        ended before; or it ends now, as cancelled, or as failed with `exhausted` after `attempts_max` attempts. Raises
-        UnknownJob.
+        ended before; or it ends now, as cancelled, or as failed with `exhausted` after `attempts_max` attempts. A job
+        with an `outcome` does not fail: the attempt publishes that. Raises UnknownJob.
+
+        After LedgerUnavailable, repeat the call with the same `run`, which counts as one attempt.
         """
         found = await self._run(
             "take",
@@ -209,6 +211,12 @@ class JobStore:
         Raises HoldNotOpen if the hold has ended in another way.
         """
         return bool((await self._run("charge", owner, job_id, run=run))["outcome"] == "charged")
+
+    async def seal(self, owner: str, job_id: str, *, run: str, outcome: str) -> str | None:
+        """Decide that the job publishes the stored `outcome`, unless one was sealed before. Returns the name of the
+        outcome that stands; None, and seals nothing, if `run` does not hold the job. Raises UnknownJob."""
+        found = await self._run("seal", owner, job_id, run=run, sealed=outcome)
+        return record_of(owner, job_id, found["job"]).outcome if found["outcome"] == "held" else None
 
     async def finish(
         self,

@@ -1,11 +1,11 @@
-"""The files of one job in the blob store: its encrypted input, its checkpoints and its sealed outcome.
+"""The files of one job in the blob store: its encrypted input, its checkpoints and its outcomes.
 
-    jobs/tenants/<tenant>/<job_id>/<second>-<digest>    files as the job's process wrote them, and manifests of them
-    jobs/tenants/<tenant>/<job_id>/outcome              what the job has made; created once
+    jobs/tenants/<tenant>/<job_id>/<second>-<digest>    files as the job's process wrote them, manifests of them, and
+                                                        outcomes: what an attempt at the job has made
 
-Guarantee: a manifest names whole files of one moment, each verified when it is fetched. Whichever attempt seals an
-outcome first, every later one finds that outcome and no other. The job's record in Redis names the manifest that the
-next attempt continues from, and only the attempt that holds the job can change it.
+Guarantee: a manifest names whole files of one moment, each verified when it is fetched. The job's record in Redis names
+the manifest that the next attempt continues from, and the outcome that the job publishes. Only the attempt that holds
+the job can change these names, and that of the outcome is set once. An outcome without a name is never read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 
 import orjson
 
-from core.blob_errors import BlobCorrupt, BlobExists, BlobMissing, StoreUnavailable
+from core.blob_errors import BlobCorrupt, StoreUnavailable
 from core.blobs.store import BlobStore
 from core.files.file_version import FileVersion, file_version
 from core.job_errors import JobFilesLost
@@ -31,7 +31,6 @@ from service.files.blobs import fetch_blob, get_blob, owner_prefix, put_blob, pu
 from service.jobs.storage import OWNER
 
 JOBS = "jobs"
-OUTCOME = "outcome"
 _LOCAL = frozenset({OWNER, "run.lock"})  # of one machine
 _FILE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 _SNAPSHOTS_MAX = 10
@@ -110,28 +109,16 @@ class JobBlobs:
         with suppress(StoreUnavailable):
             await self.store.delete([f"{_prefix(owner, job_id)}/{blob}" for blob in gone])
 
-    async def seal(self, owner: str, job_id: str, content: bytes) -> bytes:
-        """Store the outcome of a job, once. Returns the outcome that stands, of this attempt or an earlier one.
+    async def put_outcome(self, owner: str, job_id: str, content: bytes) -> str:
+        """Store an outcome, and return the name that it got. Raises StoreUnavailable."""
+        return await put_blob(self.store, _prefix(owner, job_id), self._mac(owner, job_id, content) + content)
 
-        Raises JobFilesLost if that is not authentic; StoreUnavailable.
-        """
+    async def outcome(self, owner: str, job_id: str, name: str) -> bytes:
+        """A stored outcome. Raises BlobMissing; JobFilesLost if it is not authentic; StoreUnavailable."""
         try:
-            await self.store.put(
-                f"{_prefix(owner, job_id)}/{OUTCOME}", self._mac(owner, job_id, content) + content, create_only=True
-            )
-        except BlobExists:
-            standing = await self.sealed(owner, job_id)
-            if standing is None:
-                raise StoreUnavailable(reason="changed-meanwhile") from None
-            return standing
-        return content
-
-    async def sealed(self, owner: str, job_id: str) -> bytes | None:
-        """The outcome that stands, if there is one. Raises JobFilesLost, StoreUnavailable."""
-        try:
-            data = await self.store.get(f"{_prefix(owner, job_id)}/{OUTCOME}")
-        except BlobMissing:
-            return None
+            data = await get_blob(self.store, _prefix(owner, job_id), name)
+        except BlobCorrupt:
+            raise JobFilesLost from None
         mac, content = data[:64], data[64:]
         if not hmac.compare_digest(mac, self._mac(owner, job_id, content)):
             raise JobFilesLost

@@ -17,7 +17,7 @@ from service.files.stored import StoredFiles
 from service.jobs.attempt import Absent, Attempt, AttemptLimits, Cancelled, Died, Lost, Outcome, Stopping, TurnEnded
 from service.jobs.kind import JobKinds
 from service.jobs.leases import lease_kept
-from service.jobs.outcome import SealedOutcome, seal_outcome, sealed_outcome
+from service.jobs.outcome import SealedOutcome, StoredOutcome, seal_outcome, sealed_outcome, store_outcome
 from service.jobs.tracing import traced_attempt
 from service.jobs.working import Checkpoint, WorkingFolders
 
@@ -84,45 +84,57 @@ class JobExecution:
             except StoreUnavailable:
                 if self._stopping.is_set():
                     return Stopping()
-                if not await self._holds(job, attempt.run):
-                    return Lost()
+                ended = await self._ended_hold(job, attempt.run)
+                if ended is not None:
+                    return ended
                 await self._pause()
 
     async def _sealed(self, job: JobRecord, run: str, succeeded: Succeeded) -> SealedOutcome | Failed | Lost | Stopping:
         """Store and seal what the process has made, however long Redis and the store take to answer."""
+        made: StoredOutcome | None = None
         while True:
-            if not await self._holds(job, run):
-                return Lost()
+            ended = await self._ended_hold(job, run)
+            if ended is not None:
+                return ended
             try:
-                fields = await asyncio.to_thread(lambda: self._working.files.open(job.job_id).fields)
-                return await seal_outcome(
-                    self._working.blobs,
-                    self._stored,
-                    job,
-                    self._working.files.outputs(job.owner, job.job_id),
-                    succeeded.result,
-                    installed=self._kinds[job.kind].installs(fields),
-                    retention_s=self._retention_s,
-                )
+                if made is None:
+                    made = await self._stored_outcome(job, succeeded)
+                return await seal_outcome(self._store, self._working.blobs, job, run, made) or Lost()
             except JobFailed as problem:
                 return Failed(problem)
             except StorageFull:
                 return Failed(JobFailed("The gateway has too little free disk space.", reason="storage-full"))
-            except StoreUnavailable:
+            except BlobMissing:
+                return Lost()
+            except (StoreUnavailable, LedgerError):
                 if self._stopping.is_set():
                     return Stopping()
                 await self._pause()
 
-    async def _holds(self, job: JobRecord, run: str) -> bool:
-        """Whether `run` holds the job, as soon as Redis answers. True when the gateway stops."""
-        while not self._stopping.is_set():
+    async def _stored_outcome(self, job: JobRecord, succeeded: Succeeded) -> StoredOutcome:
+        fields = await asyncio.to_thread(lambda: self._working.files.open(job.job_id).fields)
+        return await store_outcome(
+            self._working.blobs,
+            self._stored,
+            job,
+            self._working.files.outputs(job.owner, job.job_id),
+            succeeded.result,
+            installed=self._kinds[job.kind].installs(fields),
+            retention_s=self._retention_s,
+        )
+
+    async def _ended_hold(self, job: JobRecord, run: str) -> Lost | Stopping | None:
+        """Why `run` may not go on, as soon as Redis answers or the gateway stops. None: Redis says that it holds the
+        job."""
+        while True:
             try:
-                return await self._store.renew(job.owner, job.job_id, run=run)
+                return None if await self._store.renew(job.owner, job.job_id, run=run) else Lost()
             except UnknownJob:
-                return False
+                return Lost()
             except LedgerError:
+                if self._stopping.is_set():
+                    return Stopping()
                 await self._pause()
-        return True
 
     async def _finish(self, job: JobRecord, run: str, outcome: SealedOutcome | Failed | Cancelled) -> Outcome:
         """Persist the end, however long Redis takes to accept it."""

@@ -1,7 +1,8 @@
 """What a job has made: stored and sealed before the job ends, so that there is one outcome, whoever made it.
 
-Guarantee: the first attempt that seals an outcome decides it, by a blob that is created once. Every other attempt of
-the same job publishes that one, so no second draw of noise leaves the gateway for one charge.
+Guarantee: an outcome is sealed once, by the attempt that holds the job at that moment: its name is set in the job's
+record. Every later attempt publishes that one and draws nothing. What an attempt has stored that lost its job gets no
+name, whatever it made and however late. So no second draw of noise leaves the gateway for one charge.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 
 from core.job_errors import JobFilesLost
 from core.ledger.job_records import JobRecord
+from core.ledger.jobs import JobStore
 from core.ledger.stored_files import ARTIFACTS, NamedEntry, StoredEntry
 from service.files.stored import StoredFiles
 from service.jobs.blobs import JobBlobs
@@ -42,13 +44,22 @@ class SealedOutcome:
         )
 
 
+@dataclass(frozen=True)
+class StoredOutcome:
+    """An outcome in the blob store, under a name. It stands once the job's record has that name."""
+
+    name: str
+    outcome: SealedOutcome
+
+
 async def sealed_outcome(blobs: JobBlobs, job: JobRecord) -> SealedOutcome | None:
-    """The outcome that an earlier attempt has sealed. Raises JobFilesLost, StoreUnavailable."""
-    content = await blobs.sealed(job.owner, job.job_id)
-    return None if content is None else SealedOutcome.unpacked(content)
+    """The outcome that the job publishes, if one is sealed. Raises BlobMissing, JobFilesLost, StoreUnavailable."""
+    if job.outcome is None:
+        return None
+    return SealedOutcome.unpacked(await blobs.outcome(job.owner, job.job_id, job.outcome))
 
 
-async def seal_outcome(
+async def store_outcome(
     blobs: JobBlobs,
     stored: StoredFiles,
     job: JobRecord,
@@ -57,8 +68,8 @@ async def seal_outcome(
     *,
     installed: tuple[str, str] | None,
     retention_s: float,
-) -> SealedOutcome:
-    """Store what the process has written, and seal it. Returns the outcome that stands.
+) -> StoredOutcome:
+    """Store what the process has written. What is never sealed is removed as an orphan.
 
     `installed`: area and name under which requests find the artifact. Raises JobFilesLost, StoreUnavailable,
     StorageFull.
@@ -72,9 +83,18 @@ async def seal_outcome(
     if installed is not None:
         area, name = installed
         named.append(await stored.upload(job.owner, area, name, files))
-    content = SealedOutcome(result, named).packed()
-    standing = await blobs.seal(job.owner, job.job_id, content)
-    if standing != content:
-        for each in named:
-            await stored.discard(job.owner, each.entry)
-    return SealedOutcome.unpacked(standing)
+    outcome = SealedOutcome(result, named)
+    return StoredOutcome(await blobs.put_outcome(job.owner, job.job_id, outcome.packed()), outcome)
+
+
+async def seal_outcome(
+    jobs: JobStore, blobs: JobBlobs, job: JobRecord, run: str, made: StoredOutcome
+) -> SealedOutcome | None:
+    """Seal a stored outcome. Returns the outcome that stands; None if `run` does not hold the job any more.
+
+    Safe to repeat after a lost reply. Raises LedgerUnavailable, UnknownJob; as `sealed_outcome`.
+    """
+    standing = await jobs.seal(job.owner, job.job_id, run=run, outcome=made.name)
+    if standing == made.name:
+        return made.outcome
+    return await sealed_outcome(blobs, replace(job, outcome=standing))

@@ -286,8 +286,8 @@ class JobRunner:
 
         Returns whether its turn has ended.
         """
+        run = secrets.token_hex(16)
         while not self._stopping.is_set():
-            run = secrets.token_hex(16)
             try:
                 taken = await self.store.take(
                     job.owner,
@@ -299,7 +299,7 @@ class JobRunner:
             except UnknownJob:
                 await self._working.forget(job.job_id)
                 return False
-            except LedgerError:
+            except LedgerError:  # the reply may be lost: the same `run` is no further attempt
                 await self._pause()
                 continue
             if taken is None:  # another gateway was first
@@ -312,6 +312,7 @@ class JobRunner:
             outcome = await self._attempted(taken, run)
             if isinstance(outcome, Died):
                 log.warning("job-process-died", extra={"fields": {"job_id": job.job_id, "attempt": taken.attempts}})
+                run = secrets.token_hex(16)
                 continue
             if isinstance(outcome, Lost):
                 log.warning("job-lost", extra={"fields": {"job_id": job.job_id, "attempt": taken.attempts}})

@@ -448,6 +448,10 @@ JOBS = (
     bug(
         "job-numbers-not-kept", "job", ("progress = args.progress, metrics = metrics })", "progress = args.progress })")
     ),
+    bug("job-sealed-by-anybody", "job", ("if held and not job.outcome then", "if not job.outcome then")),
+    bug("job-sealed-twice", "job", ("if held and not job.outcome then", "if held then")),
+    bug("job-sealed-outcome-not-kept", "job", ('redis.call("HSET", key, "outcome", args.sealed)', "")),
+    bug("job-sealed-and-out-of-attempts", "job", ("if not job.outcome and tonumber(", "if tonumber(")),
     bug("job-charge-lost-is-refused", "job", ('return respond("charged")\nend', 'return respond("refused")\nend')),
 )
 

@@ -145,6 +145,19 @@ def test_attempts_end(go, store):
     assert failed.problem["code"] == "job-attempts-exhausted"
 
 
+def test_one_outcome_is_sealed_and_published_even_after_the_last_attempt(go, store):
+    job = create(go, store)
+    assert take(go, store, job, attempts_max=1).outcome is None
+    for _ in range(2):  # a retry, whose reply was lost
+        assert go(store.seal("acme", job.job_id, run=RUN, outcome="first")) == "first"
+    assert go(store.seal("acme", job.job_id, run=RUN, outcome="second")) == "first"
+
+    taken = take(go, store, job, run=OTHER_RUN, attempts_max=1)
+    assert (taken.status, taken.outcome) == (JobStatus.RUNNING, "first")
+    assert go(store.seal("acme", job.job_id, run=RUN, outcome="first")) is None, "the next attempt publishes it"
+    assert go(store.put_back("acme", job.job_id, run=OTHER_RUN)).outcome == "first"
+
+
 def test_an_orderly_end_is_no_attempt(go, store):
     job = create(go, store)
     for _ in range(5):
@@ -197,6 +210,7 @@ def test_an_attempt_that_was_replaced_changes_nothing(go, client):
     assert not go(this.renew("acme", job.job_id, run=RUN))
     assert not go(this.checkpoint("acme", job.job_id, run=RUN, state="late", size=5))
     assert not go(this.charge("acme", job.job_id, run=RUN))
+    assert go(this.seal("acme", job.job_id, run=RUN, outcome="late")) is None
     assert go(this.progress("acme", job.job_id, run=RUN, stage="late", fraction=0.9)) == taken
     assert go(this.put_back("acme", job.job_id, run=RUN)) == taken
     late = go(this.finish("acme", job.job_id, run=RUN, status=JobStatus.SUCCEEDED, result={}, files=[named]))

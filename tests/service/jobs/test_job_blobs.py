@@ -1,10 +1,11 @@
-"""The files of a job in the store: whole moments, one outcome, and jobs of the last release."""
+"""The files of a job in the store: whole moments, one sealed outcome, and jobs of the last release."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +13,29 @@ import pytest
 
 from core.blob_errors import BlobMissing
 from core.blobs.local import LocalBlobs
-from core.job_errors import JobFilesLost
+from core.errors import LedgerUnavailable
+from core.job_errors import JobAttemptsExhausted, JobFilesLost
+from core.ledger.client import LedgerClient, connect
 from core.ledger.job_records import JobRecord, JobStatus
 from core.ledger.jobs import JobStore
 from core.ledger.stored_files import ARTIFACTS, StoredFileIndex
+from gpu_workers.jobs.messages import Succeeded
 from service.config.settings import Settings
 from service.files.stored import StoredFiles
+from service.jobs.attempt import Attempt, AttemptLimits, Lost, Outcome, Stopping
 from service.jobs.blobs import JobBlobs
+from service.jobs.execution import JobExecution
 from service.jobs.files import JobFiles
-from service.jobs.kind import Outputs
-from service.jobs.outcome import SealedOutcome, seal_outcome, sealed_outcome
+from service.jobs.kind import JobKinds, Outputs
+from service.jobs.outcome import StoredOutcome, seal_outcome, sealed_outcome, store_outcome
+from service.jobs.runner import JobRunner, RunnerLimits
 from service.jobs.storage import Storage
 from service.jobs.takeover import take_over_jobs
+from service.jobs.working import WorkingFolders
 from service.ledger import LedgerParts, ledger_access
 
 JOB = "a" * 32
+LIMITS = AttemptLimits(seconds_max=60, turn_s=60, memory_bytes_max=10**9, priority="normal")
 
 
 Go = Callable[[Coroutine[Any, Any, Any]], Any]
@@ -51,8 +60,12 @@ def blobs(parts: LedgerParts, tmp_path: Path) -> JobBlobs:
     return JobBlobs(LocalBlobs(tmp_path / "store"), parts.master_key)
 
 
+async def no_bytes(_: str) -> int:
+    return 0
+
+
 def created(go: Go, store: JobStore) -> JobRecord:
-    terms = {"kind": "finetune", "label": "x", "claim": "c", "open_max": 99, "state": "", "size": 0}
+    terms = {"kind": "finetune", "label": "x", "claim": "c", "open_max": 99, "state": f"{1:010d}-{JOB}{JOB}", "size": 0}
     return go(store.create("acme", secrets.token_hex(16), **terms))[0]
 
 
@@ -115,41 +128,151 @@ def made_by(attempt: str, tmp_path: Path) -> Outputs:
     return outputs
 
 
-def test_whoever_seals_first_decides_the_outcome_of_all_attempts(
+def stored_files(parts: LedgerParts, blobs: JobBlobs, tmp_path: Path) -> StoredFiles:
+    index = StoredFileIndex(parts.client, bytes_max=10**9)
+    return StoredFiles(tmp_path / "data", blobs.store, index, parts.master_key, cache_bytes_max=10**9)
+
+
+def taken(go: Go, store: JobStore, job: JobRecord, run: str) -> JobRecord:
+    return go(store.take("acme", job.job_id, run=run, attempts_max=1, exhausted=JobAttemptsExhausted()))
+
+
+def test_only_the_attempt_that_holds_the_job_seals_an_outcome(
     go: Go, parts: LedgerParts, blobs: JobBlobs, tmp_path: Path
 ) -> None:
-    """An attempt that lost its job makes a second artifact, and publishes the first one."""
-    job = created(go, JobStore(parts.client, gateway="other"))
-    files = StoredFiles(
-        tmp_path / "data",
-        blobs.store,
-        StoredFileIndex(parts.client, bytes_max=10**9),
-        parts.master_key,
-        cache_bytes_max=10**9,
-    )
-    assert go(sealed_outcome(blobs, job)) is None
+    """The first attempt is replaced after it has stored its outcome: the metrics of the second one are visible."""
+    store = JobStore(parts.client, gateway="this")
+    files = stored_files(parts, blobs, tmp_path)
+    job = created(go, store)
+    taken(go, store, job, "first")
 
-    def sealed(attempt: str) -> SealedOutcome:
+    def made(attempt: str) -> StoredOutcome:
         outputs, terms = made_by(attempt, tmp_path), {"installed": None, "retention_s": 3600}
-        return go(seal_outcome(blobs, files, job, outputs, {"made": attempt}, **terms))
+        return go(store_outcome(blobs, files, job, outputs, {"made": attempt}, **terms))
 
-    first, second = sealed("first"), sealed("second")
-    assert first.result == {"made": "first"}
-    assert second == first == go(sealed_outcome(blobs, job))
-    assert len(list((tmp_path / "store/files").rglob("*-*"))) == 2, "what the second attempt has stored is deleted"
-    (named,) = first.files
+    first = made("first")
+    go(store.put_back("acme", job.job_id, run="first"))
+    second_take = taken(go, store, job, "second")
+    assert go(sealed_outcome(blobs, second_take)) is None, "what has no name is not published"
+    second = made("second")
+    assert go(seal_outcome(store, blobs, job, "first", first)) is None
+    for _ in range(2):
+        assert go(seal_outcome(store, blobs, job, "second", second)) == second.outcome
+    assert go(seal_outcome(store, blobs, job, "first", first)) is None
+    assert go(seal_outcome(store, blobs, job, "second", first)) == second.outcome
+
+    third = taken(go, store, job, "third")
+    assert go(sealed_outcome(blobs, third)) == second.outcome
+    (named,) = second.outcome.files
     go(files.index.put("acme", named))
     found = go(files.find("acme", ARTIFACTS, job.job_id))
-    assert Path(found.path).read_text() == "the noise of first"
+    assert Path(found.path).read_text() == "the noise of second"
 
-    outcome = next((tmp_path / "store").rglob("outcome"))
-    outcome.write_bytes(outcome.read_bytes().replace(b'"first"', b'"forge"'))
+    assert {first.name, second.name} <= stored(tmp_path)
+    outcome = next((tmp_path / "store").rglob(second.name))
+    outcome.write_bytes(outcome.read_bytes().replace(b'"second"', b'"forged"'))
     with pytest.raises(JobFilesLost):
-        go(sealed_outcome(blobs, job))
+        go(sealed_outcome(blobs, third))
+    go(blobs.remove("acme", job.job_id))
+    assert stored(tmp_path) == set()
+    go(store.finish("acme", job.job_id, run="third", status=JobStatus.CANCELLED))
 
 
-async def no_bytes(_: str) -> int:
-    return 0
+class Made(Attempt):
+    """An attempt whose process has succeeded."""
+
+    async def outcome(self, files: JobFiles, kinds: JobKinds, *, limits: AttemptLimits) -> Outcome:
+        return Succeeded({"made": self.run})
+
+
+@pytest.mark.parametrize("redis", ["answers", "is-gone"])
+def test_a_gateway_that_stops_seals_nothing_unless_redis_says_that_it_holds_the_job(
+    go: Go, parts: LedgerParts, blobs: JobBlobs, tmp_path: Path, redis: str
+) -> None:
+    folder = tmp_path / "input"
+    folder.mkdir()
+    (folder / "input").write_text("text")
+    store = JobStore(parts.client, gateway="this")
+    job = created(go, store)
+    state = go(blobs.save("acme", job.job_id, folder, None)).state
+    job = replace(taken(go, store, job, "second"), state=state)
+    before = stored(tmp_path)
+    nobody = LedgerClient(connect(socket_path=tmp_path / "nobody.sock", timeout_s=0.5))
+    asked = JobStore(nobody, gateway="this") if redis == "is-gone" else store
+    storage = Storage(tmp_path / "data", tenant_bytes_max=10**9, free_bytes_min=0, stored=no_bytes)
+    working = WorkingFolders(asked, JobFiles(tmp_path / "data", parts.master_key, storage), blobs)
+    stopping = asyncio.Event()
+    stopping.set()
+    execution = JobExecution(
+        asked,
+        working,
+        stored_files(parts, blobs, tmp_path),
+        JobKinds([]),
+        limits=LIMITS,
+        retention_s=60,
+        alone=True,
+        stopping=stopping,
+        on_end=lambda _: None,
+    )
+    attempt = Made(
+        asked, job, "first", on_update=dict, others_wait=bool, checkpoint=lambda: working.checkpoint(job, "")
+    )
+
+    assert go(execution.attempt(job, attempt)) == (Stopping() if redis == "is-gone" else Lost())
+
+    assert stored(tmp_path) == before
+    assert go(store.get("acme", job.job_id)).outcome is None
+    go(nobody.close())
+    go(store.finish("acme", job.job_id, run="second", status=JobStatus.CANCELLED))
+
+
+class LosesAReply(JobStore):
+    """Redis carries out the first `take`, and does not answer."""
+
+    lost: JobRecord | None = None
+
+    async def take(self, owner: str, job_id: str, **terms: Any) -> JobRecord | None:
+        found = await super().take(owner, job_id, **terms)
+        if self.lost is None:
+            self.lost = found
+            raise LedgerUnavailable
+        return found
+
+
+def test_a_sealed_outcome_is_published_without_its_process_and_a_lost_reply_is_no_attempt(
+    go: Go, parts: LedgerParts, blobs: JobBlobs, tmp_path: Path
+) -> None:
+    """The job has had its last attempt, and the files that its process would need are gone."""
+    store = LosesAReply(parts.client, gateway="this")
+    files = stored_files(parts, blobs, tmp_path)
+    job = created(go, store)
+    with pytest.raises(LedgerUnavailable):
+        taken(go, store, job, "first")
+    terms = {"installed": None, "retention_s": 3600}
+    made = go(store_outcome(blobs, files, job, made_by("first", tmp_path), {"made": "first"}, **terms))
+    assert go(seal_outcome(store, blobs, job, "first", made)) == made.outcome
+    store.lost = None
+
+    limits = RunnerLimits(1, 9, 1.0, attempts_max=1, retention_s=60, alone=True, attempt=LIMITS)
+    storage = Storage(tmp_path / "data", tenant_bytes_max=10**9, free_bytes_min=0, stored=no_bytes)
+    job_files = JobFiles(tmp_path / "data", parts.master_key, storage)
+    runner = JobRunner(store, job_files, blobs, files, JobKinds([]), limits=limits)
+
+    async def until_ended() -> JobRecord:
+        await runner.open()
+        try:
+            async with asyncio.timeout(60):
+                while not (found := await store.get("acme", job.job_id)).status.ended:
+                    await runner.changed()
+        finally:
+            await runner.close()
+        return found
+
+    done = go(until_ended())
+    assert (done.status, done.result, done.attempts) == (JobStatus.SUCCEEDED, {"made": "first"}, 2)
+    assert store.lost is not None
+    assert store.lost.run == done.run
+    assert Path(go(files.find("acme", ARTIFACTS, job.job_id)).path).read_text() == "the noise of first"
 
 
 def test_jobs_of_the_last_release_are_taken_over_from_their_data_directory_alone(
