@@ -43,7 +43,7 @@ def test_every_transition_of_a_release_names_its_key(go, acme):
 def test_a_job_spends_under_the_key_that_created_it(go, acme, client):
     store = JobStore(client, gateway="this")
     hold = go(acme.reserve("acme", [charge(2, unit=Unit.RECORD)], claim=claim(), key_id=SECOND))
-    terms = {"kind": "synthesis", "label": "law", "claim": "c1", "open_max": 8}
+    terms = {"kind": "synthesis", "label": "law", "claim": "c1", "open_max": 8, "state": "s", "size": 1}
     go(store.create("acme", "c" * 32, hold=JobHold(hold.release_id, Amount(2 * NANO)), **terms))
     go(store.cancel("acme", "c" * 32))
     assert [entry.key_id for entry in go(acme.journal("acme", "acme/record")).entries] == [None, SECOND, SECOND]

@@ -37,7 +37,7 @@ def test_every_transition_of_a_release_names_its_route(go, acme, client) -> None
     released(go, acme, None, None)
     store = JobStore(client, gateway="this")
     hold = go(acme.reserve("acme", [charge(2)], claim=claim(), key_id=SECOND, route="jobs/synthesis"))
-    terms = {"kind": "synthesis", "label": "law", "claim": "c1", "open_max": 8}
+    terms = {"kind": "synthesis", "label": "law", "claim": "c1", "open_max": 8, "state": "s", "size": 1}
     go(store.create("acme", "c" * 32, hold=JobHold(hold.release_id, Amount(2 * NANO)), **terms))
     go(store.cancel("acme", "c" * 32))
     entries = go(acme.journal("acme")).entries
