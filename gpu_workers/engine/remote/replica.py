@@ -114,6 +114,8 @@ class Lane:
         """Give up the stream of a server that is silent. A batch that was sent ends with WorkerDied."""
         if self._call is not None:
             self._call.cancel()
+        if self._task is not None:
+            self._task.cancel()  # a write to a stream that ends before it is connected does not return
 
     def _become(self, phase: Phase) -> None:
         self.phase = phase
@@ -144,7 +146,8 @@ class Lane:
         except (Exception, asyncio.CancelledError):  # a stream that was cut raises CancelledError
             self._drop()
             if not self._closed:
-                await asyncio.sleep(_RETRY_S)
+                with suppress(asyncio.CancelledError):  # the stream was cut again
+                    await asyncio.sleep(_RETRY_S)
             self._become(Phase.IDLE)
 
     async def _release(self) -> None:
