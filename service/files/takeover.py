@@ -14,6 +14,7 @@ import logging
 import re
 from pathlib import Path
 
+from core.errors import InvalidInput
 from core.ledger.names import SHARED_OWNER, check_tenant
 from core.ledger.stored_files import AREAS, ARTIFACTS
 from service.config.data_dir import NAME
@@ -42,8 +43,11 @@ async def take_over_files(data_dir: Path, files: StoredFiles, *, artifact_retent
 def _found(root: Path) -> list[tuple[str, Path]]:
     """Owners, and the files of theirs that the last release wrote."""
     folders = [(SHARED_OWNER, root / "shared")]
-    if (root / "tenants").is_dir():
-        folders += [(check_tenant(each.name), each) for each in sorted((root / "tenants").iterdir()) if each.is_dir()]
+    for each in sorted((root / "tenants").glob("*/")):
+        try:
+            folders.append((check_tenant(each.name), each))
+        except InvalidInput:  # such as `lost+found`; its name may be anything
+            log.warning("folder-not-taken-over", extra={"fields": {"area": root.name}})
     return [
         (owner, path)
         for owner, folder in folders
