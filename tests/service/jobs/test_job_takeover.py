@@ -24,7 +24,6 @@ pytestmark = [
 ]
 
 LONG_S = 300.0  # of waits: a loaded machine does not fail a test
-STEPS = 30_000  # some twenty seconds of an idle processor
 RECORD = {"epsilon": 3.0, "delta": 1e-4, "basic_delta": 1e-4}
 
 
@@ -53,7 +52,6 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         objects = ended.enter_context(s3_server())
         settings = LEAN | objects.environment(objects.bucket())
         settings |= {"REDIS_URL": server.url, "PRIVACY_GATEWAY_MASTER_KEY": "7" * 64}
-        settings["PRIVACY_GATEWAY_SYNTHESIS_STEPS_MAX"] = str(10 * STEPS)
         settings["PRIVACY_GATEWAY_EPOCH_FILE"] = str(folder / "ledger.epoch")
         first = Gateway(folder / "first/data", settings)
         ended.callback(first.stop)
@@ -66,21 +64,29 @@ def eventually(what: Callable[[], Any], within_s: float = LONG_S) -> Any:
     deadline = time.monotonic() + within_s
     while not (found := what()):
         assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.05)
+        time.sleep(0.01)
     return found
 
 
-def synthesis(tenant: Tenant, *, steps: int = STEPS) -> str:
-    body = shop_request(steps=steps) | {"rows": shop_rows(60)}
+def synthesis(tenant: Tenant) -> str:
+    body = shop_request() | {"rows": shop_rows(60)}
     created = tenant.http.post("/jobs/synthesis", json=body)
     assert created.status_code == 202, created.text
     return str(created.json()["job_id"])
 
 
-def until_trains(tenant: Tenant, job_id: str) -> None:
-    """Until its cost is spent and its noise is drawn."""
-    eventually(lambda: job(tenant.http, job_id)["stage"] == "training" or job(tenant.http, job_id)["ended_ms"])
-    assert job(tenant.http, job_id)["status"] == "running", "it ended before it was seen at work"
+def paused_job(pair: Pair, job_id: str) -> tuple[Gateway, int]:
+    """Return the gateway that runs a job and the job's process, paused after its cost is spent and its noise is drawn.
+
+    The process loads its trainer next, which takes more than a second: it cannot have ended.
+    """
+    gateways = (pair.first, pair.second)
+    runs = eventually(
+        lambda: next((own for own in gateways if (own.data_dir / "jobs" / job_id / "release").exists()), None)
+    )
+    process = runs.pid_of("gpu_workers.jobs")
+    os.kill(process, signal.SIGSTOP)
+    return runs, process
 
 
 def transitions(tenant: Tenant) -> list[str]:
@@ -90,10 +96,6 @@ def transitions(tenant: Tenant) -> list[str]:
 
 def logged(gateway: Gateway, event: str) -> bool:
     return event in gateway.log_path.read_text()
-
-
-def has_process(gateway: Gateway) -> bool:
-    return any("gpu_workers.jobs" in line for line in children(gateway.process.pid).values())
 
 
 def test_what_one_gateway_builds_every_gateway_uses_and_deletes(pair: Pair) -> None:
@@ -120,9 +122,10 @@ def test_what_one_gateway_builds_every_gateway_uses_and_deletes(pair: Pair) -> N
 
 def test_a_job_that_waits_for_a_busy_gateway_runs_on_another(pair: Pair) -> None:
     near, _ = pair.tenant()
-    jobs = [synthesis(near, steps=10 * STEPS) for _ in range(2)]
-    eventually(lambda: has_process(pair.first) and has_process(pair.second))
+    jobs = [synthesis(near) for _ in range(2)]
+    gateways = {paused_job(pair, job_id)[0].data_dir for job_id in jobs}
 
+    assert len(gateways) == 2
     assert {job(near.http, job_id)["status"] for job_id in jobs} == {"running"}
     for job_id in jobs:
         near.http.post(f"/jobs/{job_id}/cancel")
@@ -132,8 +135,9 @@ def test_a_job_that_waits_for_a_busy_gateway_runs_on_another(pair: Pair) -> None
 def test_another_gateway_finishes_the_job_of_a_dead_one_and_charges_it_once(pair: Pair) -> None:
     near, far = pair.tenant()
     job_id = synthesis(near)
-    until_trains(far, job_id)
-    dying, living = (pair.first, far) if has_process(pair.first) else (pair.second, near)
+    dying, process = paused_job(pair, job_id)
+    living = far if dying is pair.first else near
+    os.kill(process, signal.SIGCONT)
     dying.die()
     try:
         done = until(living.http, job_id, within_s=LONG_S)
@@ -149,10 +153,10 @@ def test_another_gateway_finishes_the_job_of_a_dead_one_and_charges_it_once(pair
 def test_a_gateway_that_was_paused_can_not_finish_its_job(pair: Pair) -> None:
     near, far = pair.tenant()
     job_id = synthesis(near)
-    until_trains(far, job_id)
-    paused, living = (pair.first, far) if has_process(pair.first) else (pair.second, near)
-    process = paused.pid_of("gpu_workers.jobs")
-    os.kill(paused.process.pid, signal.SIGSTOP)  # its job goes on, and makes an outcome of its own
+    paused, process = paused_job(pair, job_id)
+    living = far if paused is pair.first else near
+    os.kill(paused.process.pid, signal.SIGSTOP)
+    os.kill(process, signal.SIGCONT)  # it goes on without its gateway, and makes an outcome of its own
     try:
         done = until(living.http, job_id, within_s=LONG_S)
         artifact = living.http.get(f"/jobs/{job_id}/artifact").content
@@ -174,10 +178,11 @@ def test_a_copy_of_a_data_directory_takes_nothing_from_the_original(pair: Pair) 
     near, _ = pair.tenant()
     pair.second.stop()
     job_id = synthesis(near)
-    until_trains(near, job_id)
+    _, process = paused_job(pair, job_id)
     shutil.rmtree(pair.second.data_dir)
     shutil.copytree(pair.first.data_dir, pair.second.data_dir, ignore_dangling_symlinks=True)
     pair.second.start()
+    os.kill(process, signal.SIGCONT)
 
     done = until(near.http, job_id, within_s=LONG_S)
     assert (done["status"], done["attempts"]) == ("succeeded", 1), done

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import time
@@ -55,19 +54,45 @@ def process_of(gateway: Gateway) -> int:
     return gateway.until_child("gpu_workers.jobs")
 
 
-def until_shards(gateway: Gateway, job_id: str, count: int, *, within_s: float = 60.0) -> dict[str, str]:
-    """Names and digests of the finished shards, once there are `count` and the store has them and no older state."""
-    folder = gateway.data_dir / "jobs" / job_id
+def until_shards(gateway: Gateway, job_id: str, count: int, *, within_s: float = 120.0) -> dict[str, str]:
+    """Names and digests of the finished shards, once there are `count`. The job's process is paused then.
+
+    A pause lasts until the store has what the folder has, or for a second: a shard that the process has written but
+    not yet reported is not stored before it goes on.
+    """
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
-        with contextlib.suppress(FileNotFoundError):
-            found = {path.name: file_digest(path) for path in folder.glob("shard-*")}
-            stored = [path.name.partition("-")[2] for path in blobs_of(gateway, job_id)]
-            others = len(list(folder.glob("[ksi]*"))) - len(found)
-            if len(found) >= count and set(found.values()) <= set(stored) and len(stored) == len(found) + others + 1:
+        if len(shards_of(gateway, job_id)) < count:
+            time.sleep(0.02)
+            continue
+        process = process_of(gateway)
+        os.kill(process, signal.SIGSTOP)
+        paused = time.monotonic()
+        while time.monotonic() < paused + 1:
+            if (found := stored_shards(gateway, job_id)) is not None:
                 return found
-        time.sleep(0.02)
+            time.sleep(0.02)
+        resume(process)
+        time.sleep(0.1)
     raise AssertionError("no checkpoint was written")
+
+
+def resume(process: int) -> None:
+    os.kill(process, signal.SIGCONT)
+
+
+def shards_of(gateway: Gateway, job_id: str) -> list[Path]:
+    return list((gateway.data_dir / "jobs" / job_id).glob("shard-*"))
+
+
+def stored_shards(gateway: Gateway, job_id: str) -> dict[str, str] | None:
+    """Names and digests of the shards, if the store has exactly the files of the folder."""
+    folder = gateway.data_dir / "jobs" / job_id
+    found = {path.name: file_digest(path) for path in shards_of(gateway, job_id)}
+    stored = [path.name.partition("-")[2] for path in blobs_of(gateway, job_id)]
+    others = len(list(folder.glob("[ksi]*"))) - len(found)
+    whole = set(found.values()) <= set(stored) and len(stored) == len(found) + others + 1
+    return found if whole else None
 
 
 def blobs_of(gateway: Gateway, job_id: str) -> list[Path]:
@@ -83,8 +108,10 @@ def kept_shards(gateway: Gateway, job_id: str, before: dict[str, str]) -> bool:
 def test_the_gateway_dies_and_the_job_goes_on_from_its_checkpoint(gateway: Gateway, tenant: Tenant) -> None:
     job_id = submit(tenant.http, rows(DOCUMENTS)).json()["job_id"]
     until_shards(gateway, job_id, 1)
+    resume(process_of(gateway))
     waiting = submit(tenant.http, small(), name="next").json()["job_id"]
     before = until_shards(gateway, job_id, 2)
+    resume(process_of(gateway))
     orphan = gateway.data_dir / "jobs" / ("0" * 32)
     gateway.die()
     orphan.mkdir()
@@ -96,6 +123,7 @@ def test_the_gateway_dies_and_the_job_goes_on_from_its_checkpoint(gateway: Gatew
     assert not (gateway.data_dir / "jobs" / ".incoming-1").exists()
     until_shards(gateway, job_id, len(before) + 1)
     assert kept_shards(gateway, job_id, before)
+    resume(process_of(gateway))
     done = until(tenant.http, job_id)
     assert (done["status"], done["attempts"]) == ("succeeded", 2)
     assert done["result"]["documents"] == DOCUMENTS
@@ -113,6 +141,7 @@ def test_an_orderly_end_is_no_attempt_and_leaves_no_process(gateway: Gateway, te
     ) as stream:
         lines = stream.iter_lines()
         next(lines)
+        resume(pid)
         gateway.process.terminate()
         for _ in lines:  # a stream that is open does not hold up the end
             pass
@@ -124,6 +153,7 @@ def test_an_orderly_end_is_no_attempt_and_leaves_no_process(gateway: Gateway, te
     tenant = gateway.reconnected(tenant)
     until_shards(gateway, job_id, len(before) + 1)
     assert kept_shards(gateway, job_id, before)
+    resume(process_of(gateway))
     done = until(tenant.http, job_id)
     assert (done["status"], done["attempts"]) == ("succeeded", 1)
 
@@ -154,6 +184,7 @@ def test_the_process_dies_once_and_then_too_often(gateway: Gateway, tenant: Tena
 def test_a_checkpoint_that_was_tampered_with_is_refused(gateway: Gateway, tenant: Tenant) -> None:
     job_id = submit(tenant.http, rows(DOCUMENTS)).json()["job_id"]
     digest = until_shards(gateway, job_id, 1)["shard-000000"]
+    resume(process_of(gateway))
     gateway.die()
     shard = next(path for path in blobs_of(gateway, job_id) if path.name.endswith(digest))
     shard.write_bytes(shard.read_bytes()[:-100])
@@ -169,6 +200,7 @@ def test_redis_dies_under_a_job(gateway: Gateway, tenant: Tenant) -> None:
     job_id = submit(tenant.http, small()).json()["job_id"]
     until_shards(gateway, job_id, 1)
     gateway.kill("redis-server")
+    resume(process_of(gateway))
     codes = set()
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
@@ -247,6 +279,7 @@ def test_two_gateways_on_one_redis(tmp_path: Path) -> None:
         beside = second.reconnected(tenant)
         job_id = submit(tenant.http, rows(2000)).json()["job_id"]
         until_shards(first, job_id, 1)
+        resume(process_of(first))
         assert job(beside.http, job_id)["status"] == "running"
         second.process.kill()
         second.process.wait()

@@ -248,7 +248,7 @@ def test_the_work_goes_on_when_a_worker_comes_back(start: Start, tmp_path: Path)
         worker = start(address=address)
         async with bench(remote_engine(worker), tmp_path) as on:
             busy = await on.busy()
-            waiting = await on.submit(on.work("waiting"))
+            waiting = await on.submit(on.work("waiting"), timeout_s=240)
             worker.process.kill()
             worker.process.wait()
             start(address=address)
