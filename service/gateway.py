@@ -10,6 +10,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from core.errors import NotStarted
 from core.ledger.embedded import EmbeddedRedis
@@ -97,19 +98,22 @@ class Gateway:
         *,
         engine: Engine | None = None,
         ledger: LedgerParts | None = None,
+        own_dir: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Build everything, start nothing.
 
         engine: by default the one that the settings describe (`service.config.worker_options`).
         ledger: by default the embedded Redis of the data directory, or the server at `redis_url`.
+        own_dir: for the files of this process alone, where others use the data directory, too.
         Raises GatewayError, ValueError or OSError for settings and files that cannot be used.
         """
         self.settings = settings
         self._traces = built_export(settings)
         presets = load_presets(settings)
         upstreams = load_upstreams(settings)
-        settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        own_dir = own_dir or settings.data_dir
+        own_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.master_key = load_master_key(settings) if ledger is None else ledger.master_key
         self.admin_keys = load_admin_keys(settings)
         self.policies = load_policies(settings, lists=AllowLists(settings.allow_lists_dir).names)
@@ -184,7 +188,7 @@ class Gateway:
         self.large_requests = LargeRequests(
             per_tenant_max=settings.large_requests_per_tenant_max, wait_s=settings.request_timeout_s
         )
-        self.files = stored_files(settings, ledger.client, self.master_key)
+        self.files = stored_files(settings, ledger.client, self.master_key, own_dir=own_dir)
         self.domains = Domains(self.files, settings.domain_packs_dir, loaded=lambda: self.workers.loaded_domains)
         self.tuned_models = TunedModels(self.files)
         self.storage = Storage(
@@ -200,6 +204,7 @@ class Gateway:
             per_tenant_max=settings.recognisers_per_tenant_max,
             per_request_max=settings.recognisers_per_request_max,
             policies=self.policies.recognisers,
+            own_dir=own_dir,
         )
         self.recogniser_trials = RecogniserTrials(settings, self.preparation)
         constructions = Constructions(
@@ -286,7 +291,7 @@ class Gateway:
         self.job_kinds = job_kinds(
             KindParts(settings, self.policies, self.recognisers, self.workers, self.calculations, self.files)
         )
-        files = JobFiles(settings.data_dir, self.master_key, self.storage)
+        files = JobFiles(own_dir, self.master_key, self.storage)
         store = JobStore(
             ledger.client,
             gateway=secrets.token_hex(8),

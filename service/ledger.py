@@ -179,6 +179,13 @@ async def ledger_access(settings: Settings, *, trusted: bool = True) -> AsyncIte
         yield parts
 
 
+@asynccontextmanager
+async def prepared_ledger(settings: Settings, master_key: MasterKey, socket: Path) -> AsyncIterator[LedgerParts]:
+    """The ledger of an embedded server that this process owns, with its seals checked, and migrated if it is older."""
+    async with _checked(settings, master_key, socket, trusted=True) as parts:
+        yield parts
+
+
 async def archive_of(settings: Settings, ledger: str | None) -> ArchiveStore:
     """The archive in the blob store, by the id of its ledger, or the only one. Raises LedgerUnavailable."""
     blobs = opened_store(settings, settings.data_dir)

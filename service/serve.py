@@ -7,12 +7,14 @@ import contextlib
 import gc
 import resource
 import signal
+import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from functools import partial
+from pathlib import Path
 from typing import cast
 
 import uvicorn
@@ -33,7 +35,20 @@ _FILES_PER_CONNECTION = 3  # the socket, and two blocks of shared memory
 _OTHER_FILES = 512
 
 
-def run(settings: Settings, *, engine: Engine | None = None) -> None:
+@dataclass(frozen=True)
+class Inherited:
+    """What a front end has from its supervisor. `sockets` listen for it and for the other front ends. `own_dir`: for
+    files of this process alone. `watch` is called on the event loop at the start, `report_ready` once this front end
+    is ready."""
+
+    name: str
+    sockets: Sequence[socket.socket]
+    own_dir: Path
+    watch: Callable[[], None]
+    report_ready: Callable[[], None]
+
+
+def run(settings: Settings, *, engine: Engine | None = None, inherited: Inherited | None = None) -> None:
     """Serve until interrupted, by default with the local engine.
 
     Exits with 1 and one line with the reason if the gateway cannot start.
@@ -44,7 +59,7 @@ def run(settings: Settings, *, engine: Engine | None = None) -> None:
     _allow_open_files(settings.connections_max)
     configure_logging()
     drop_other_variables()  # before the first child process
-    sys.exit(asyncio.run(_serve(settings, engine)))
+    sys.exit(asyncio.run(_serve(settings, engine, inherited)))
 
 
 def _allow_open_files(connections: int) -> None:
@@ -64,7 +79,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _serve(settings: Settings, engine: Engine | None) -> int:
+async def _serve(settings: Settings, engine: Engine | None, inherited: Inherited | None) -> int:
     started = time.monotonic()
     servers: list[_Server] = []
     this_task = asyncio.current_task()
@@ -79,24 +94,31 @@ async def _serve(settings: Settings, engine: Engine | None) -> int:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop, number)
-    _print("starting the ledger ...")
+    say = _print
+    if inherited is None:
+        _print("starting the ledger ...")
+    else:
+        say = partial(_print, name=inherited.name)
+        inherited.watch()
     try:
-        gateway = Gateway(settings, engine=engine)
+        gateway = Gateway(settings, engine=engine, own_dir=None if inherited is None else inherited.own_dir)
     except (GatewayError, ValueError, OSError) as error:
-        _print(f"cannot start: {error}")
+        say(f"cannot start: {error}")
         return 1
     try:
         await gateway.start()
-        servers += _servers(gateway)
+        servers += _servers(gateway, shares_sockets=inherited is not None)
         _spare_collector()
-        progress = asyncio.create_task(_report_progress(servers, gateway, started))
-        await asyncio.gather(*(server.serve() for server in servers))
+        progress = asyncio.create_task(_report_progress(servers, gateway, started, inherited, say))
+        main, *others = servers
+        sockets = None if inherited is None else list(inherited.sockets)
+        await asyncio.gather(main.serve(sockets), *(server.serve() for server in others))
         progress.cancel()
         return 0 if all(server.started for server in servers) else 1
     except asyncio.CancelledError:
         return 0  # stopped while starting
     except GatewayError as error:
-        _print(f"cannot start: {error}")
+        say(f"cannot start: {error}")
         return 1
     finally:
         await gateway.stop()
@@ -112,10 +134,12 @@ def _spare_collector() -> None:
     gc.freeze()
 
 
-def _servers(gateway: Gateway) -> list[_Server]:
+def _servers(gateway: Gateway, *, shares_sockets: bool) -> list[_Server]:
     """The server of the API, and that of `admin_port` if there is one."""
     settings = gateway.settings
     servers = [_server(gateway, create_app(gateway), settings.host, settings.port)]
+    if shares_sockets:
+        servers[0].config.backlog = 1  # accepted at a time, so that all processes get some of those that wait
     if settings.admin_port is not None:
         servers.append(_server(gateway, create_admin_app(gateway), settings.admin_host, settings.admin_port))
     return servers
@@ -141,7 +165,13 @@ def _server(gateway: Gateway, app: FastAPI, host: str, port: int) -> _Server:
     return _Server(config)
 
 
-async def _report_progress(servers: Sequence[uvicorn.Server], gateway: Gateway, started: float) -> None:
+async def _report_progress(
+    servers: Sequence[uvicorn.Server],
+    gateway: Gateway,
+    started: float,
+    inherited: Inherited | None,
+    say: Callable[[str], None],
+) -> None:
     """Print what is being loaded, and the gateway's addresses once it is ready."""
     shown: dict[Role, str] = {}
     while True:
@@ -149,7 +179,7 @@ async def _report_progress(servers: Sequence[uvicorn.Server], gateway: Gateway, 
             stage = gateway.engine.status(role).stage
             if shown.get(role) != stage:
                 shown[role] = stage
-                _print(f"{role.value} worker: {stage} ({time.monotonic() - started:.1f} s)")
+                say(f"{role.value} worker: {stage} ({time.monotonic() - started:.1f} s)")
         if all(server.started for server in servers) and all(
             gateway.engine.status(role).ready for role in gateway.engine.roles
         ):
@@ -158,16 +188,18 @@ async def _report_progress(servers: Sequence[uvicorn.Server], gateway: Gateway, 
                 gateway.domains.warn_of_unloaded()
                 break
         await asyncio.sleep(_POLL_S)
+    if inherited is not None:
+        inherited.report_ready()
     address = f"http://{gateway.settings.host}:{_port(servers[0])}"
-    _print(f"ready in {time.monotonic() - started:.1f} s: {address}  (API: {address}/docs)")
+    say(f"ready in {time.monotonic() - started:.1f} s: {address}  (API: {address}/docs)")
     if len(servers) > 1:
-        _print(f"administration and metrics: http://{gateway.settings.admin_host}:{_port(servers[1])}")
+        say(f"administration and metrics: http://{gateway.settings.admin_host}:{_port(servers[1])}")
 
 
 def _port(server: uvicorn.Server) -> int:
     return int(server.servers[0].sockets[0].getsockname()[1])
 
 
-def _print(text: str) -> None:
-    sys.stderr.write(f"privacy-gateway: {text}\n")
+def _print(text: str, name: str = "") -> None:
+    sys.stderr.write(f"privacy-gateway: {name and f'{name}: '}{text}\n")
     sys.stderr.flush()

@@ -77,9 +77,11 @@ FOLDERS = {
     "service.operation": {"config", "http", "vectors"},  # GET /models lists the projections
     "service.tenants": {"http", "releases", "domains"},  # the price of a plan follows from the domain's pack
     "service.ray_serve": {"config"},  # workers by the settings of a node
+    "service.front_ends": {"config"},  # the processes of one gateway
     "service.cli": {
         "config",
         "files",
+        "front_ends",
         "releases",
         "domains",
         "finetune",
@@ -126,7 +128,7 @@ INTEGRATIONS = {
 RESTRICTED = {
     "service.gateway": {"service.app", "service.deps", "service.serve"},
     "service.app": {"service.serve"},
-    "service.serve": {"service.cli.main"},
+    "service.serve": {"service.cli.main", "service.front_ends.front_end_process"},
     "service.registry": {"service.gateway"},
 }
 

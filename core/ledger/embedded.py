@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import os
 import signal
-import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from core.errors import LedgerUnavailable
+from core.files import private_socket
 from core.files.file_lock import POLL_INTERVAL_S, FileLock
 from core.ledger.client import LedgerClient, connect
 from core.ledger.durability import embedded_conf
 
-SOCKET_PATH_BYTES_MAX = 100  # sun_path holds 108 bytes on Linux, 104 on BSD
 OWNER_WAIT_S = 10.0
 SHUTDOWN_WAIT_S = 10.0
 READY_WAIT_S = 60.0  # reading a large append-only file takes time
@@ -31,27 +29,16 @@ STABLE_AFTER_S = 10.0
 
 
 def socket_path(data_dir: Path) -> Path:
-    """Return the socket path of the server of `data_dir`. It does not depend on the process or its working directory.
-
-    A path that is too long for a socket address is replaced by one in a private directory under /tmp. TMPDIR is
-    ignored, because it may differ between the gateway and a command.
-    """
-    directory = data_dir.resolve() / "redis"
-    path = directory / "redis.sock"
-    if len(os.fsencode(path)) <= SOCKET_PATH_BYTES_MAX:
-        return path
-    name = hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]
-    return Path("/tmp") / f"privacy-gateway-{os.geteuid()}-{name}" / "redis.sock"  # noqa: S108 - checked below
+    """Return the socket path of the server of `data_dir`, whatever the process and its working directory."""
+    return private_socket.socket_path(data_dir.resolve() / "redis", "redis.sock")
 
 
 def _private_directory(path: Path) -> None:
     """Create `path` with mode 0700, or reject one that another user owns."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = path.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-        raise LedgerUnavailable("A directory of the embedded Redis belongs to another user.")
-    if stat.S_IMODE(found.st_mode) != 0o700:
-        path.chmod(0o700)
+    try:
+        private_socket.private_folder(path)
+    except PermissionError:
+        raise LedgerUnavailable("A directory of the embedded Redis belongs to another user.") from None
 
 
 def bundled_server() -> Path:

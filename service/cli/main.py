@@ -52,13 +52,21 @@ app.add_typer(workers_app, name="workers")
 def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on.  [default: 127.0.0.1]")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on.  [default: 8000]")] = None,
+    processes: Annotated[
+        int | None, typer.Option(help="Processes that answer requests; they share the workers.  [default: 1]")
+    ] = None,
     data_dir: DataDir = None,
 ) -> None:
     """Start the gateway; stays in the foreground."""
+    given = {"host": host, "port": port, "processes": processes}
+    settings = load_settings(data_dir, **{name: value for name, value in given.items() if value is not None})
+    if settings.processes > 1:
+        from service.front_ends.supervisor import supervise
+
+        supervise(settings)
     from service.serve import run
 
-    given = {"host": host, "port": port}
-    run(load_settings(data_dir, **{name: value for name, value in given.items() if value is not None}))
+    run(settings)
 
 
 @tenant_app.command("create")

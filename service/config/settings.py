@@ -23,6 +23,7 @@ from service.config.archive import ArchiveSettings
 from service.config.checkpoints import checkpoint_folder, is_pinned
 from service.config.duties import DutySettings
 from service.config.engine import RemoteEngineSettings
+from service.config.front_ends import FrontEndSettings
 from service.config.sign_on import SignOnSettings
 from service.config.sign_on import parsed as parsed_sign_on
 from service.config.storage import StorageSettings
@@ -291,6 +292,7 @@ class Settings(
     TracingSettings,
     ConnectionSettings,
     RemoteEngineSettings,
+    FrontEndSettings,
     BaseSettings,
 ):
     """Settings of one gateway process and its workers, grouped by area."""

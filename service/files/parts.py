@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from core.ledger.client import LedgerClient
 from core.ledger.keys import MasterKey
 from core.ledger.stored_files import StoredFileIndex
@@ -10,10 +12,12 @@ from service.config.storage import opened_store
 from service.files.stored import StoredFiles
 
 
-def stored_files(settings: Settings, client: LedgerClient, master_key: MasterKey) -> StoredFiles:
-    """Opens no connection."""
+def stored_files(
+    settings: Settings, client: LedgerClient, master_key: MasterKey, *, own_dir: Path | None = None
+) -> StoredFiles:
+    """`own_dir`: where local copies are, instead of the data directory. Opens no connection."""
     return StoredFiles(
-        settings.data_dir,
+        own_dir or settings.data_dir,
         opened_store(settings, settings.data_dir),
         StoredFileIndex(client, bytes_max=settings.tenant_disk_bytes_max),
         master_key,

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from core.errors import StorageFull
 from core.ledger.names import SHARED_OWNER
-from service.config.data_dir import owner_folder
+from service.config.data_dir import FRONT_ENDS, owner_folder
 
 OWNER = "owner"  # the file in a job's folder that names its tenant
 _INCOMING = ".incoming-"
@@ -56,7 +56,8 @@ class Storage:
 
     def used(self, owner: str) -> int:
         """Bytes of the tenant's files on this disk that are not in the blob store: uploads that arrive, recognisers."""
-        incoming = (self._data_dir / "jobs").glob(f"{_INCOMING}*")
+        roots = [self._data_dir, *(self._data_dir / FRONT_ENDS).glob("*/")]
+        incoming = (folder for root in roots for folder in (root / "jobs").glob(f"{_INCOMING}*"))
         folders = [owner_folder(self._data_dir / "recognisers", owner)]
         folders += [folder for folder in incoming if _owner_of(folder) == owner]
         sizes: dict[int, int] = {}

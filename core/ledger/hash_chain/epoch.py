@@ -6,7 +6,10 @@ secret. It protects only as far as its storage does: restoring the file together
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import fcntl
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +37,10 @@ class Epoch:
 
 
 class EpochFile:
-    """JSON `{"ledger", "epoch", "mac"}`. It is replaced atomically, so a crash leaves the old file or the new one."""
+    """JSON `{"ledger", "epoch", "mac"}`. It is replaced atomically, so a crash leaves the old file or the new one.
+
+    Several processes may share the file: an epoch is never replaced by an earlier one of the same ledger.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -50,14 +56,34 @@ class EpochFile:
             raise LedgerNotTrusted(f"The epoch file {self.path} cannot be read.") from error
 
     def write(self, epoch: Epoch) -> None:
-        """Write the file durably. Raises LedgerUnavailable if it cannot be written."""
+        """Write the file durably, unless it has a later epoch. Raises LedgerUnavailable if it cannot be written."""
         content = orjson.dumps({"ledger": epoch.ledger, "epoch": epoch.seal.n, "mac": epoch.seal.mac}) + b"\n"
         try:
-            write_secret(self.path, content, replace=True)
+            with self._turn():
+                if not self._has_later(epoch):
+                    write_secret(self.path, content, replace=True)
         except OSError as error:
             raise LedgerUnavailable(
                 f"The epoch file {self.path} cannot be written, or is not a regular file."
             ) from error
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """One process at a time compares and writes. The lock is on the folder, because the file is replaced."""
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(folder)
+
+    def _has_later(self, epoch: Epoch) -> bool:
+        try:
+            found = self.read()
+        except LedgerNotTrusted:  # the next start would refuse the file
+            return False
+        return found is not None and found.ledger == epoch.ledger and found.seal.n > epoch.seal.n
 
 
 async def verify_epoch(call: Call, epoch: Epoch, master_key: MasterKey, continues: Continues | None = None) -> None:

@@ -2,7 +2,7 @@
 
     <data_dir>/recognisers/tenants/<tenant>/key                 the tenant's key, wrapped by the master key
     <data_dir>/recognisers/tenants/<tenant>/<name>.recogniser   encrypted under it
-    <data_dir>/recognisers/policies/<policy>/<name>.recogniser  encrypted under a key that each start makes
+    <own_dir>/recognisers/policies/<policy>/<name>.recogniser   encrypted under a key that each start makes
 
 Files are looked up at each request, so that what another request stored can be used at once. A task of a worker has the
 path of a file and the key of its tenant; the worker reads the file once and keeps the recogniser. Recognisers of other
@@ -38,8 +38,9 @@ PolicyRecognisers = Mapping[str, Mapping[str, Definition]]  # of each policy, by
 
 
 class Recognisers:
-    """The recognisers of one data directory. `per_tenant_max`: that a tenant keeps. `per_request_max`: that a request
-    names. `policies`: those of the operator."""
+    """The recognisers of one data directory. `own_dir`: where this process writes those of the policies.
+    `per_tenant_max`: that a tenant keeps. `per_request_max`: that a request names. `policies`: those of the
+    operator."""
 
     def __init__(
         self,
@@ -50,8 +51,10 @@ class Recognisers:
         per_tenant_max: int,
         per_request_max: int,
         policies: PolicyRecognisers,
+        own_dir: Path | None = None,
     ) -> None:
         self._root = data_dir / "recognisers"
+        self._own_root = (own_dir or data_dir) / "recognisers"
         self._master_key = master_key
         self._storage = storage
         self._per_tenant_max = per_tenant_max
@@ -67,7 +70,7 @@ class Recognisers:
         self._published = await asyncio.to_thread(self._publish)
 
     def _publish(self) -> dict[str, tuple[OwnReference, ...]]:
-        folder = self._root / "policies"
+        folder = self._own_root / "policies"
         shutil.rmtree(folder, ignore_errors=True)
         key = new_key()
         published = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from core.ledger.client import LedgerClient, connect
 from core.ledger.embedded import EmbeddedRedis
 from core.ledger.hash_chain.audit import audit_ledger
 from core.ledger.hash_chain.chain import SealId
-from core.ledger.hash_chain.epoch import Epoch
+from core.ledger.hash_chain.epoch import Epoch, EpochFile
 from core.ledger.hash_chain.epoch_store import KEPT, EpochStore
 from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.keys import MasterKey
@@ -397,3 +398,16 @@ def test_only_genuine_epochs_count_and_old_ones_are_deleted(go, blobs, shared):
         go(shared.read())
     with pytest.raises(LedgerNotTrusted):
         go(EpochStore(blobs, MasterKey(bytes(32))).read())
+
+
+def test_an_epoch_is_never_replaced_by_an_earlier_one_of_the_same_ledger(tmp_path: Path) -> None:
+    """Several front ends of one gateway write the file."""
+    file = EpochFile(tmp_path / "ledger.epoch")
+    epochs = [Epoch("one", SealId(n, f"mac {n}")) for n in range(1, 30)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda epoch: EpochFile(file.path).write(epoch), [*epochs[::2], *epochs[1::2]]))
+    assert file.read() == epochs[-1]
+    file.write(epochs[0])
+    assert file.read() == epochs[-1]
+    file.write(Epoch("two", SealId(1, "mac")))
+    assert file.read() == Epoch("two", SealId(1, "mac"))

@@ -1,0 +1,118 @@
+"""One process of the supervisor, which is started again when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import sys
+import time
+from asyncio.subprocess import DEVNULL, Process
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from service.front_ends.lifeline import READY
+
+DELAY_S = (0.1, 0.5, 2.0, 5.0, 10.0)  # before the first, the second, ... start in a row
+STABLE_S = 60.0
+STARTS_MAX = 3  # of a process that was never ready
+
+
+class Child:
+    """Runs `python -P -m MODULE LIFELINE FILES...`, and again whenever it ends, until `stop`.
+
+    `-P` prevents a folder `core` in the working directory from shadowing the package. The process has a session of its
+    own: Ctrl-C reaches the supervisor alone, which ends its processes in order.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        module: str,
+        order: Mapping[str, Any],
+        environment: Mapping[str, str],
+        *,
+        files: Sequence[int] = (),
+        say: Callable[[str], None],
+    ) -> None:
+        """`order`: what the process gets on its lifeline. `files`: descriptors that it inherits beside it."""
+        self.name = name
+        self.ready = asyncio.Event()  # it was once
+        self.failed = asyncio.Event()  # it ended `STARTS_MAX` times without ever being ready
+        self._module = module
+        self._order = order
+        self._environment = environment
+        self._files = files
+        self._say = say
+        self._process: Process | None = None
+        self._keeping: asyncio.Task[None] | None = None
+        self._stopping = False
+
+    def start(self) -> None:
+        self._keeping = asyncio.create_task(self._keep())
+
+    async def stop(self, *, grace_s: float) -> None:
+        """End the process by SIGTERM, or by SIGKILL if it is still there after `grace_s`."""
+        self._stopping = True
+        if self._process is None and self._keeping is not None:
+            self._keeping.cancel()  # it waits to start the process again
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.terminate()
+        if self._keeping is None:
+            return
+        done, _ = await asyncio.wait({self._keeping}, timeout=grace_s)
+        if not done and self._process is not None:
+            self._say(f"{self.name} does not end and is killed")
+            with suppress(ProcessLookupError):
+                self._process.kill()
+            await asyncio.wait({self._keeping})
+
+    async def _keep(self) -> None:
+        ended_in_a_row = 0
+        while not self._stopping:
+            began = time.monotonic()
+            status = await self._run()
+            if self._stopping:
+                return
+            ended_in_a_row = 1 if time.monotonic() - began > STABLE_S else ended_in_a_row + 1
+            if not self.ready.is_set() and ended_in_a_row >= STARTS_MAX:
+                self._say(f"{self.name} has ended with status {status}")
+                self.failed.set()
+                return
+            self._say(f"{self.name} has ended with status {status} and is started again")
+            await asyncio.sleep(DELAY_S[min(ended_in_a_row, len(DELAY_S)) - 1])
+
+    async def _run(self) -> int:
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                descriptors = (theirs.fileno(), *self._files)
+                self._process = process = await asyncio.create_subprocess_exec(
+                    sys.executable, "-P", "-m", self._module, *map(str, descriptors),
+                    stdin=DEVNULL, pass_fds=descriptors, env=dict(self._environment), start_new_session=True,
+                )  # fmt: skip
+            if self._stopping:
+                process.terminate()
+            listening = asyncio.create_task(self._converse(ours))
+            try:
+                return await process.wait()
+            finally:
+                listening.cancel()
+                await asyncio.wait({listening})  # before its socket is closed
+        finally:
+            self._process = None
+            ours.close()
+
+    async def _converse(self, ours: socket.socket) -> None:
+        """Send the order, and notice when the process is ready."""
+        loop = asyncio.get_running_loop()
+        ours.setblocking(False)
+        with suppress(ConnectionError):
+            await loop.sock_sendall(ours, json.dumps(self._order).encode() + b"\n")
+            received = b""
+            while data := await loop.sock_recv(ours, 64):
+                received = (received + data)[-len(READY) :]
+                if received == READY:
+                    self.ready.set()

@@ -1,0 +1,73 @@
+"""A process that ends is started again, and one that never becomes ready is given up."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpu_workers.environment import child_environment
+from service.front_ends import child as child_module
+from service.front_ends.child import STARTS_MAX, Child
+
+PROCESS = """
+import os, sys, time
+from service.front_ends.lifeline import Lifeline
+lifeline = Lifeline(int(sys.argv[1]))
+with open(lifeline.order["file"], "a") as file:
+    file.write(f"{os.getpid()}\\n")
+if lifeline.order["ready"]:
+    lifeline.report_ready()
+    time.sleep(3600)
+"""
+
+
+def child(folder: Path, said: list[str], *, ready: bool) -> Child:
+    (folder / "process_of_test.py").write_text(PROCESS)
+    environment = child_environment() | {"PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
+    order = {"file": str(folder / "pids"), "ready": ready}
+    return Child("a process", "process_of_test", order, environment, say=said.append)
+
+
+def pids(folder: Path) -> list[int]:
+    file = folder / "pids"
+    return [int(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+async def until_started(folder: Path, times: int) -> None:
+    async with asyncio.timeout(60):
+        while len(pids(folder)) < times:
+            await asyncio.sleep(0.02)
+
+
+def test_a_process_that_ends_is_started_again_until_it_is_stopped(tmp_path: Path) -> None:
+    async def main() -> None:
+        said: list[str] = []
+        own = child(tmp_path, said, ready=True)
+        own.start()
+        await asyncio.wait_for(own.ready.wait(), 60)
+        os.kill(pids(tmp_path)[0], signal.SIGKILL)
+        await until_started(tmp_path, 2)
+        assert said == ["a process has ended with status -9 and is started again"]
+        await own.stop(grace_s=60)
+
+    asyncio.run(main())
+    assert len(pids(tmp_path)) == 2
+    with pytest.raises(ProcessLookupError):
+        os.kill(pids(tmp_path)[1], 0)
+
+
+def test_a_process_that_is_never_ready_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        own = child(tmp_path, [], ready=False)
+        own.start()
+        await asyncio.wait_for(own.failed.wait(), 60)
+        await own.stop(grace_s=60)
+
+    monkeypatch.setattr(child_module, "DELAY_S", (0.01,))
+    asyncio.run(main())
+    assert len(pids(tmp_path)) == STARTS_MAX

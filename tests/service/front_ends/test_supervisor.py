@@ -1,0 +1,185 @@
+"""Several front ends of one gateway: one ledger, one listening socket, shared workers, and no process that is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from gateway_kit import LEAN, START_S_MAX, Gateway, children, command_line, free_port, refused_start, until_ended
+
+pytestmark = pytest.mark.slow("crash")
+
+FRONT_END = "service.front_ends.front_end_process"
+WORKER = "service.front_ends.worker_process"
+WITHIN_S = 120.0
+
+
+class Group(Gateway):
+    """A gateway of two front ends."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.admin_port = free_port()
+        environment = LEAN | {
+            "PRIVACY_GATEWAY_PROCESSES": "2",
+            "PRIVACY_GATEWAY_ADMIN_PORT": str(self.admin_port),
+            "PRIVACY_GATEWAY_ENCODER_THREADS": "1",
+        }
+        super().__init__(data_dir, environment)
+
+    @property
+    def admin(self) -> httpx.Client:
+        key = (self.data_dir / "admin.key").read_text().strip()
+        return httpx.Client(base_url=self.admin_url(1), headers={"Authorization": f"Bearer {key}"}, timeout=60)
+
+    def admin_url(self, number: int) -> str:
+        return f"http://127.0.0.1:{self.admin_port + number - 1}"
+
+    def is_ready(self, number: int) -> bool:
+        try:
+            return httpx.get(f"{self.admin_url(number)}/readyz", timeout=15).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def wait_ready(self) -> None:
+        def all_ready() -> bool:
+            assert self.process.poll() is None, self.log_path.read_text()
+            return self.is_ready(1) and self.is_ready(2)
+
+        until(all_ready, START_S_MAX)
+
+    def metric(self, number: int, name: str) -> float:
+        """The sum of a metric over its labels, in one front end."""
+        lines = httpx.get(f"{self.admin_url(number)}/metrics", timeout=60).text.splitlines()
+        return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
+
+    def front_ends(self) -> list[int]:
+        """Their process ids."""
+        return [pid for pid, line in children(self.process.pid).items() if FRONT_END in line]
+
+    @contextmanager
+    def only(self, pid: int) -> Iterator[None]:
+        """The other front ends are stopped, so that this one accepts every connection."""
+        others = [other for other in self.front_ends() if other != pid]
+        for other in others:
+            os.kill(other, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for other in others:
+                os.kill(other, signal.SIGCONT)
+
+    def every_process(self) -> dict[int, str]:
+        """The supervisor's processes, and theirs."""
+        found: dict[int, str] = {}
+        waiting = [self.process.pid]
+        while waiting:
+            own = children(waiting.pop())
+            found |= own
+            waiting += own
+        return found
+
+
+def until(condition: Callable[[], bool], within_s: float = WITHIN_S) -> None:
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
+    gateway = Group(tmp_path_factory.mktemp("group") / "data")
+    yield gateway
+    if gateway.process.poll() is None:
+        gateway.stop()
+
+
+def test_each_front_end_answers_for_the_same_tenants_and_charges_one_ledger(group: Group) -> None:
+    tenant = group.tenant(epsilon=10)
+    first, second = group.front_ends()
+    terms = {"entity": "PROJECT", "deny": ["Blue Heron"]}
+    with group.only(first):
+        assert group.reconnected(tenant).embed(epsilon=2).status_code == 200
+        assert group.reconnected(tenant).http.put("/sanitize/recognisers/projects", json=terms).status_code == 201
+    with group.only(second):
+        assert group.reconnected(tenant).embed(epsilon=3).status_code == 200
+        masked = group.reconnected(tenant).http.post(
+            "/sanitize",
+            json={"documents": [{"text": "Blue Heron ends."}], "mask": {"recognisers": ["projects"]}},
+        )
+        assert masked.status_code == 200, masked.text
+        assert "Blue Heron" not in masked.text
+    assert tenant.committed() == 5.0
+    requests = 'gateway_requests_total{route="/embed/sentdp"'
+    assert [group.metric(number, requests) for number in (1, 2)] == [1, 1]
+    assert sum(group.metric(number, "gateway_holds_duties") for number in (1, 2)) == 1
+
+
+def test_a_budgets_edge_holds_over_all_front_ends(group: Group) -> None:
+    tenant = group.tenant(epsilon=20)
+    clients = []
+    for pid in group.front_ends():
+        with group.only(pid):
+            for _ in range(16):
+                clients.append(group.reconnected(tenant))
+                assert clients[-1].http.get("/livez").status_code == 200  # its connection stays at this front end
+    with ThreadPoolExecutor(len(clients)) as threads:
+        statuses = list(threads.map(lambda client: client.embed(epsilon=1).status_code, clients))
+    assert sorted(statuses) == [200] * 20 + [403] * 12
+    assert tenant.committed() == 20.0
+
+
+def test_workers_get_no_settings_of_the_gateway_by_their_environment(group: Group) -> None:
+    workers = [pid for pid, line in group.every_process().items() if WORKER in line or "local.worker" in line]
+    assert len(workers) == 4
+    for pid in workers:
+        assert b"PRIVACY_GATEWAY_" not in Path(f"/proc/{pid}/environ").read_bytes()
+
+
+def test_killed_processes_come_back_and_the_others_serve_meanwhile(group: Group) -> None:
+    tenant = group.tenant(epsilon=100)
+    killed, other = group.front_ends()
+    os.kill(killed, signal.SIGKILL)
+    until_ended(killed)
+    assert group.reconnected(tenant).embed(epsilon=1).status_code == 200
+    until(lambda: len(group.front_ends()) == 2 and group.is_ready(1) and group.is_ready(2))
+    (new,) = set(group.front_ends()) - {other}
+    with group.only(new):
+        assert group.reconnected(tenant).embed(epsilon=1).status_code == 200
+
+    os.kill(group.until_child(WORKER), signal.SIGKILL)
+    until(lambda: group.reconnected(tenant).embed(epsilon=1).status_code == 503)
+    until(lambda: group.reconnected(tenant).embed(epsilon=1).status_code == 200)
+    assert tenant.account()["reserved"]["epsilon"] == 0
+
+
+def test_the_end_of_the_supervisor_ends_every_process(group: Group) -> None:
+    tenant = group.tenant(epsilon=5)
+    assert tenant.embed(epsilon=2).status_code == 200
+    left = group.every_process()
+    group.process.kill()
+    group.process.wait()
+    for pid, line in left.items():
+        if "redis-server" not in line:
+            until_ended(pid, WITHIN_S)
+
+    group.start()  # ends the Redis of the supervisor that was killed
+    assert not any(command_line(pid) for pid in left)
+    assert group.reconnected(tenant).committed() == 2.0
+
+    left = group.every_process()
+    assert len(left) == 7, "Redis, two workers in two processes each, two front ends"
+    group.process.terminate()
+    assert group.process.wait(WITHIN_S) == 0
+    assert not any(command_line(pid) for pid in left)
+
+
+def test_what_cannot_start_is_said_in_one_line(tmp_path: Path) -> None:
+    assert "PROCESSES above 1 needs ADMIN_PORT" in refused_start(tmp_path, {"PRIVACY_GATEWAY_PROCESSES": "2"})
