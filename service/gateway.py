@@ -47,7 +47,7 @@ from service.jobs.attempt import AttemptLimits
 from service.jobs.blobs import JobBlobs
 from service.jobs.files import JobFiles
 from service.jobs.runner import JobRunner, RunnerLimits
-from service.jobs.storage import Storage
+from service.jobs.storage import storage
 from service.jobs.submit import JobSubmission
 from service.ledger import LedgerParts, build_ledger, tenant_caps
 from service.limits import build_limits
@@ -191,12 +191,7 @@ class Gateway:
         self.files = stored_files(settings, ledger.client, self.master_key, own_dir=own_dir)
         self.domains = Domains(self.files, settings.domain_packs_dir, loaded=lambda: self.workers.loaded_domains)
         self.tuned_models = TunedModels(self.files)
-        self.storage = Storage(
-            settings.data_dir,
-            tenant_bytes_max=settings.tenant_disk_bytes_max,
-            free_bytes_min=settings.disk_free_bytes_min,
-            stored=self.files.index.used,
-        )
+        self.storage = storage(settings, self.files.index.used)
         self.recognisers = Recognisers(
             settings.data_dir,
             self.master_key,

@@ -9,17 +9,19 @@ from core.ledger.keys import MasterKey
 from core.ledger.stored_files import StoredFileIndex
 from service.config.settings import Settings
 from service.config.storage import opened_store
-from service.files.stored import StoredFiles
+from service.files.stored import DRAFTS_OF, StoredFiles
 
 
 def stored_files(
     settings: Settings, client: LedgerClient, master_key: MasterKey, *, own_dir: Path | None = None
 ) -> StoredFiles:
-    """`own_dir`: where local copies are, instead of the data directory. Opens no connection."""
+    """`own_dir`: that of a process that shares the data directory. Opens no connection."""
+    drafts = "" if own_dir is None or own_dir == settings.data_dir else f"{DRAFTS_OF}{own_dir.name}"
     return StoredFiles(
-        own_dir or settings.data_dir,
+        settings.data_dir,
         opened_store(settings, settings.data_dir),
         StoredFileIndex(client, bytes_max=settings.tenant_disk_bytes_max),
         master_key,
         cache_bytes_max=settings.store_cache_bytes_max,
+        drafts=drafts,
     )

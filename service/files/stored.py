@@ -33,6 +33,7 @@ from service.files.blobs import fetch_blob, owner_prefix, put_blob_file
 
 FILES = "files"
 CACHE = "cache"
+DRAFTS_OF = ".drafts-of-"
 _CHUNK_BYTES = 1024 * 1024
 _IN_USE_S = 600.0
 _VERIFIED_MAX = 4096
@@ -42,10 +43,20 @@ class StoredFiles:
     """The files of all owners, as one gateway sees them."""
 
     def __init__(
-        self, data_dir: Path, store: BlobStore, index: StoredFileIndex, master_key: MasterKey, *, cache_bytes_max: int
+        self,
+        data_dir: Path,
+        store: BlobStore,
+        index: StoredFileIndex,
+        master_key: MasterKey,
+        *,
+        cache_bytes_max: int,
+        drafts: str = "",
     ) -> None:
+        """`drafts`: the folder for drafts of this process, in the cache, where others share the cache: `DRAFTS_OF` and
+        a name."""
         self.index = index
         self._cache = data_dir / CACHE
+        self._drafts = self._cache / drafts
         self.store = store
         self._master_key = master_key
         self._cache_bytes_max = cache_bytes_max
@@ -117,9 +128,10 @@ class StoredFiles:
         return FileVersion(str(path), part.digest)
 
     def sweep_drafts(self) -> None:
-        """Remove what a crash left unfinished. No other process may use the data directory. Call this in a thread."""
-        for draft in self._cache.rglob("*.partial"):
-            draft.unlink(missing_ok=True)
+        """Remove what a crash of this process left unfinished. Call this in a thread."""
+        for draft in self._drafts.rglob("*.partial"):
+            if not any(part.startswith(DRAFTS_OF) for part in draft.relative_to(self._drafts).parts):
+                draft.unlink(missing_ok=True)
 
     async def remove(self, owner: str, area: str, name: str) -> bool:
         """Remove a name with its files. Returns whether there was one."""
@@ -198,7 +210,7 @@ class StoredFiles:
             partial.replace(path)
 
         draft = self._draft()
-        partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
+        partial = self._draft()
         try:
             await fetch_blob(self.store, owner_prefix(FILES, owner), part.blob, draft)
             await asyncio.to_thread(decrypt)
@@ -208,8 +220,8 @@ class StoredFiles:
             await asyncio.to_thread(_unlink, (draft, partial))
 
     def _draft(self) -> Path:
-        self._cache.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return self._cache / f".{secrets.token_hex(16)}.partial"
+        self._drafts.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self._drafts / f".{secrets.token_hex(16)}.partial"
 
 
 def _bound(owner: str, area: str, name: str) -> str:

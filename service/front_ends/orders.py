@@ -74,6 +74,7 @@ def front_end_order(
         "host": settings.host,
         "port": settings.port,
         "admin_port": admin_port,
+        "processes": settings.processes,
     }
     if redis is not None:
         own["redis_url"] = f"unix://{quote(str(redis))}"

@@ -15,11 +15,13 @@ import asyncio
 import os
 import resource
 import secrets
+import shutil
 import signal
 import socket
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 
 from core.errors import DataDirInUse, GatewayError
 from core.files.file_lock import FileLock
@@ -97,6 +99,7 @@ class Supervisor:
         if not await lock.acquire(LOCK_WAIT_S):
             raise DataDirInUse
         self._lock = lock
+        await asyncio.to_thread(_remove_unused, folder, settings.processes)
         self._sockets = await asyncio.to_thread(_listening, settings.host, settings.port)
         master_key = load_master_key(settings)
         load_admin_key(settings)  # the front ends find one that exists
@@ -189,6 +192,13 @@ def _check(settings: Settings) -> None:
     ports = range(settings.admin_port, settings.admin_port + settings.processes)
     if settings.admin_port and (ports[-1] > 65535 or settings.port in ports):
         raise ValueError("ADMIN_PORT and the PROCESSES - 1 ports after it must be free, and PORT none of them")
+
+
+def _remove_unused(folder: Path, processes: int) -> None:
+    """Remove the working folders of front ends that are not started any more. The blob store has their files."""
+    for own in folder.iterdir():
+        if own.name.isdecimal() and int(own.name) > processes:
+            shutil.rmtree(own, ignore_errors=True)
 
 
 def _listening(host: str, port: int) -> list[socket.socket]:

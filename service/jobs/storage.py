@@ -18,6 +18,7 @@ from pathlib import Path
 from core.errors import StorageFull
 from core.ledger.names import SHARED_OWNER
 from service.config.data_dir import FRONT_ENDS, owner_folder
+from service.config.settings import Settings
 
 OWNER = "owner"  # the file in a job's folder that names its tenant
 _INCOMING = ".incoming-"
@@ -46,9 +47,11 @@ class Storage:
         free_bytes_min: int,
         stored: Callable[[str], Awaitable[int]],
         free_bytes: Callable[[Path], int] = _free_bytes,
+        processes: int = 1,
     ) -> None:
-        """`stored` returns the bytes of an owner's files in the blob store."""
+        """`stored` returns the bytes of an owner's files in the blob store. `processes` that share the directory."""
         self._stored = stored
+        self._roots = [data_dir, *(data_dir / FRONT_ENDS / str(number) for number in range(2, processes + 1))]
         self._data_dir = data_dir
         self._tenant_bytes_max = tenant_bytes_max
         self._free_bytes_min = free_bytes_min
@@ -56,8 +59,7 @@ class Storage:
 
     def used(self, owner: str) -> int:
         """Bytes of the tenant's files on this disk that are not in the blob store: uploads that arrive, recognisers."""
-        roots = [self._data_dir, *(self._data_dir / FRONT_ENDS).glob("*/")]
-        incoming = (folder for root in roots for folder in (root / "jobs").glob(f"{_INCOMING}*"))
+        incoming = (folder for root in self._roots for folder in (root / "jobs").glob(f"{_INCOMING}*"))
         folders = [owner_folder(self._data_dir / "recognisers", owner)]
         folders += [folder for folder in incoming if _owner_of(folder) == owner]
         sizes: dict[int, int] = {}
@@ -89,6 +91,17 @@ class Storage:
     def is_low(self) -> bool:
         """Whether less than half of the free space that is kept for Redis is left."""
         return self._free_bytes(self._data_dir) < self._free_bytes_min / 2
+
+
+def storage(settings: Settings, stored: Callable[[str], Awaitable[int]]) -> Storage:
+    """The disk of a gateway. `stored`: see `Storage`."""
+    return Storage(
+        settings.data_dir,
+        tenant_bytes_max=settings.tenant_disk_bytes_max,
+        free_bytes_min=settings.disk_free_bytes_min,
+        stored=stored,
+        processes=settings.processes,
+    )
 
 
 class Allowance:

@@ -74,4 +74,4 @@ def test_servers_elsewhere_and_a_redis_elsewhere_stay_those_of_the_settings(tmp_
     )
     assert placed_workers(given, tmp_path) == []
     own = front_end_order(given, 1, redis=None, workers=[], token=TOKEN)["settings"]
-    assert set(own) == {"data_dir", "host", "port", "admin_port"}
+    assert set(own) == {"data_dir", "host", "port", "admin_port", "processes"}

@@ -1,0 +1,285 @@
+"""Several front ends of one gateway: documents a second by their number, with a simulated worker that costs nothing.
+
+    python -m benchmarks.front_ends
+
+For each number, a `privacy-gateway serve --processes N` of its own, with the embedded Redis and an fsync on each write.
+The worker server answers each document with a constant vector, so what is measured is the front ends, the ledger and
+the transport. Rounds of all numbers take turns. Clients, Redis and worker use the same cores as the front ends: the
+processor time of each is printed, which says what limits.
+
+`--share .2` gives each front end that share of a core by a cgroup (as root, on Linux with cgroup v1). Then the cores
+are never all in use, and the growth shows whether the front ends wait for one another.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import http.client
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from core.text.policy import Sanitised
+from core.text.spans import Span, Spans
+from gpu_workers.engine.protocol import Role
+from gpu_workers.engine.remote.access import Access
+from gpu_workers.engine.remote.process import serve_until_signal
+from gpu_workers.engine.remote.server import WorkerServer
+from gpu_workers.facts import EmbedderFacts, EncoderFacts, SanitiserFacts, WordVectorFacts
+from gpu_workers.handlers.tasks import EmbedRelease
+from gpu_workers.handlers.wire import wire_codec
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tests/kits"))
+from gateway_kit import DOCUMENT, Gateway, children, cpu_ticks, free_port  # noqa: E402
+
+TOKEN = "token-of-the-benchmark"
+FRONT_END = "service.front_ends.front_end_process"
+TICKS = os.sysconf("SC_CLK_TCK")
+FACTS = EmbedderFacts(
+    EncoderFacts("none", "none", 384, 256, "cpu", "float32", False, False), ("general",), ("sentence_codes",), (), None,
+    "sentence",
+)  # fmt: skip
+SANITISER_FACTS = SanitiserFacts(
+    ("all",), ("marker",), None, WordVectorFacts(0, 0), (), None, (), (), {}, (), {},
+)  # fmt: skip
+VECTOR = np.full(384, 384**-0.5, dtype=np.float32)
+CPU = Path("/sys/fs/cgroup/cpu")
+PERIOD_US = 20_000
+
+
+class Simulated:
+    """A handler of the embed role that costs nothing. Its answers are independent of the documents."""
+
+    def warm_up(self) -> EmbedderFacts:
+        return FACTS
+
+    def prepare(self, tasks: Sequence[Any]) -> Any:
+        return lambda: [EmbedRelease(VECTOR, "encoder") for _ in tasks]
+
+
+class Masking:
+    """The same of the sanitise role, which the gateway's readiness asks."""
+
+    def warm_up(self) -> SanitiserFacts:
+        return SANITISER_FACTS
+
+    def prepare(self, tasks: Sequence[Any]) -> Any:
+        answer = Sanitised("[TOY]", Spans.of([Span(0, 5, "WORD", "all")]), masked_tokens=1, tokens=1)
+        return lambda: [answer for _ in tasks]
+
+
+def worker(role: Role, listen: str) -> int:
+    def make() -> WorkerServer:
+        factory = Simulated if role is Role.EMBED else Masking
+        return WorkerServer(role, factory, wire_codec(), Access(TOKEN), listen=listen)
+
+    return asyncio.run(serve_until_signal(make, drain_s=10))
+
+
+@contextmanager
+def simulated_workers() -> Iterator[tuple[list[str], int]]:
+    """Their addresses by role, and the process id of that of the embed role."""
+    listed = {role: f"127.0.0.1:{free_port()}" for role in (Role.EMBED, Role.SANITIZE)}
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.front_ends", "--worker", role.value, address],
+            cwd=ROOT,
+            env=environment,
+            stderr=subprocess.DEVNULL,
+        )
+        for role, address in listed.items()
+    ]
+    try:
+        yield [f"{role.value}={address}" for role, address in listed.items()], started[0].pid
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+class Served(Gateway):
+    """`serve --processes N`; one is a gateway without a supervisor."""
+
+    def __init__(self, data_dir: Path, processes: int, workers: Sequence[str]) -> None:
+        self.processes = processes
+        self.admin_port = free_port()
+        environment = {
+            "PRIVACY_GATEWAY_PROCESSES": str(processes),
+            "PRIVACY_GATEWAY_ADMIN_PORT": str(self.admin_port),
+            "PRIVACY_GATEWAY_ENGINE": "remote",
+            "PRIVACY_GATEWAY_WORKERS": json.dumps(list(workers)),
+            "PRIVACY_GATEWAY_WORKERS_TOKEN": TOKEN,
+        }
+        super().__init__(data_dir, environment)
+
+    @property
+    def admin(self) -> Any:
+        client = super().admin
+        client.base_url = f"http://127.0.0.1:{self.admin_port}"
+        return client
+
+    def wait_ready(self) -> None:
+        super().wait_ready()
+        while len(self.front_ends()) < self.processes or not all(map(self.answers, range(self.processes))):
+            time.sleep(0.2)
+
+    def answers(self, number: int) -> bool:
+        try:
+            connection = http.client.HTTPConnection("127.0.0.1", self.admin_port + number, timeout=15)
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status == 200
+        except OSError:
+            return False
+
+    def front_ends(self) -> list[int]:
+        if self.processes == 1:
+            return [self.process.pid]
+        return [pid for pid, line in children(self.process.pid).items() if FRONT_END in line]
+
+
+@dataclass(frozen=True)
+class Round:
+    """Documents a second, and milliseconds of processor time for each request."""
+
+    rate: float
+    front_ends: float
+    redis: float
+    worker: float
+    clients: float
+    busiest: float  # share of the requests that the busiest front end answered, by its processor time
+
+
+async def drive(port: int, request: bytes, clients: int, seconds: float) -> int:
+    """Requests answered with 200 by clients that each send the next one when the last was answered."""
+    done = 0
+    end = time.monotonic() + seconds
+
+    async def client() -> None:
+        nonlocal done
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        while time.monotonic() < end:
+            writer.write(request)
+            head = await reader.readuntil(b"\r\n\r\n")
+            if b" 200 " not in head[:16]:
+                raise RuntimeError(head.decode())
+            length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+            await reader.readexactly(int(length.split(b":")[1]))
+            done += 1
+        writer.close()
+
+    await asyncio.gather(*(client() for _ in range(clients)))
+    return done
+
+
+def measured(gateway: Served, request: bytes, documents: int, worker_pid: int, options: argparse.Namespace) -> Round:
+    front_ends = gateway.front_ends()
+    redis = gateway.pid_of("redis-server")
+    workers = [worker_pid, *children(worker_pid)]
+    before = {pid: cpu_ticks(pid) for pid in (*front_ends, redis, *workers)}
+    began, own = time.monotonic(), time.process_time()
+    done = asyncio.run(drive(gateway.port, request, options.clients, options.seconds))
+    seconds, own = time.monotonic() - began, time.process_time() - own
+    used = {pid: (cpu_ticks(pid) - ticks) / TICKS * 1000 / done for pid, ticks in before.items()}
+    each = [used[pid] for pid in front_ends]
+    return Round(
+        done * documents / seconds,
+        sum(each),
+        used[redis],
+        sum(used[pid] for pid in workers),
+        own * 1000 / done,
+        max(each) / sum(each),
+    )
+
+
+@contextmanager
+def limited(gateway: Served, share: float | None) -> Iterator[None]:
+    """Each front end has this share of a core."""
+    folders = []
+    for pid in gateway.front_ends() if share else ():
+        folder = CPU / f"front-end-{pid}"
+        folder.mkdir()
+        folders.append(folder)
+        (folder / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+        (folder / "cpu.cfs_quota_us").write_text(str(int(PERIOD_US * share)))
+        (folder / "cgroup.procs").write_text(str(pid))
+    try:
+        yield
+    finally:
+        for folder in folders:
+            for pid in (folder / "cgroup.procs").read_text().split():
+                (CPU / "cgroup.procs").write_text(pid)
+            folder.rmdir()
+
+
+def compared(options: argparse.Namespace, documents: int, folder: Path) -> None:
+    """One table: documents in a request, over all numbers of front ends."""
+    rows: dict[int, list[Round]] = {number: [] for number in options.processes}
+    with simulated_workers() as (workers, worker_pid):
+        for turn in range(options.rounds):
+            for number in options.processes:
+                gateway = Served(folder / f"{documents}-{turn}-{number}", number, workers)
+                try:
+                    tenant = gateway.tenant(epsilon=4_000_000)
+                    body = json.dumps({"documents": [{"text": DOCUMENT}] * documents, "epsilon": 0.5}).encode()
+                    head = f"POST /embed/sentdp HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer {tenant.key}\r\n"
+                    head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+                    with limited(gateway, options.share):
+                        asyncio.run(drive(gateway.port, head.encode() + body, options.clients, 3))
+                        rows[number].append(measured(gateway, head.encode() + body, documents, worker_pid, options))
+                finally:
+                    gateway.stop()
+    share = f", each front end has {options.share:g} of a core" if options.share else ""
+    print(f"\n{documents} documents in a request, {options.clients} clients, {options.rounds} rounds{share}")
+    print(
+        "| N | documents/s | ratio / N | front ends, ms a request | Redis | worker | clients | all | busiest | rounds |"
+    )
+    base = statistics.median(one.rate for one in rows[options.processes[0]]) / options.processes[0]
+    names = ("front_ends", "redis", "worker", "clients")
+    for number, own in rows.items():
+        rate = statistics.median(one.rate for one in own)
+        cpu = [statistics.median(getattr(one, name) for one in own) for name in names]
+        busiest = statistics.median(one.busiest for one in own)
+        used = " | ".join(f"{each:.2f}" for each in (*cpu, sum(cpu)))
+        rounds = ", ".join(f"{one.rate:.0f}" for one in own)
+        print(f"| {number} | {rate:.0f} | {rate / base / number:.2f} | {used} | {busiest:.0%} | {rounds} |", flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--documents", type=int, nargs="+", default=[1, 16])
+    parser.add_argument("--clients", type=int, default=32)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=8)
+    parser.add_argument("--share", type=float)
+    options = parser.parse_args(arguments)
+    if options.worker:
+        return worker(Role(options.worker[0]), options.worker[1])
+    print(f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, "
+          f"Python {platform.python_version()}, {time.strftime('%Y-%m-%d')}")  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        for documents in options.documents:
+            compared(options, documents, Path(folder))
+    return 0
+
+
+if __name__ == "__main__":
+    from benchmarks import front_ends  # its classes have names that the handler's process can import
+
+    sys.exit(front_ends.main())
