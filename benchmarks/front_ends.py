@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ from gpu_workers.handlers.wire import wire_codec
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests/kits"))
-from gateway_kit import DOCUMENT, Gateway, children, cpu_ticks, free_port  # noqa: E402
+from gateway_kit import DOCUMENT, Gateway, Tenant, children, cpu_ticks, free_port  # noqa: E402
 
 TOKEN = "token-of-the-benchmark"
 FRONT_END = "service.front_ends.front_end_process"
@@ -59,6 +59,8 @@ SANITISER_FACTS = SanitiserFacts(
 VECTOR = np.full(384, 384**-0.5, dtype=np.float32)
 CPU = Path("/sys/fs/cgroup/cpu")
 PERIOD_US = 20_000
+CONNECT_S = 1.5
+WARM_S = 1.0
 
 
 class Simulated:
@@ -164,44 +166,67 @@ class Round:
     busiest: float  # share of the requests that the busiest front end answered, by its processor time
 
 
-async def drive(port: int, request: bytes, clients: int, seconds: float) -> int:
-    """Requests answered with 200 by clients that each send the next one when the last was answered."""
+@dataclass(frozen=True)
+class Seen:
+    """What was done, and the processor time that each process had used."""
+
+    done: int
+    at: float
+    ticks: dict[int, int]
+    own: float
+
+
+async def drive(port: int, request: bytes, pids: Sequence[int], options: argparse.Namespace) -> tuple[Seen, Seen]:
+    """Clients that each send the next request when the last was answered. They connect one after the other, as clients
+    do. What was seen after the time for warming up, and at the end."""
     done = 0
-    end = time.monotonic() + seconds
 
-    async def client() -> None:
+    async def client(delay_s: float) -> None:
         nonlocal done
+        await asyncio.sleep(delay_s)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        while time.monotonic() < end:
-            writer.write(request)
-            head = await reader.readuntil(b"\r\n\r\n")
-            if b" 200 " not in head[:16]:
-                raise RuntimeError(head.decode())
-            length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
-            await reader.readexactly(int(length.split(b":")[1]))
-            done += 1
-        writer.close()
+        try:
+            while True:
+                writer.write(request)
+                head = await reader.readuntil(b"\r\n\r\n")
+                if b" 200 " not in head[:16]:
+                    raise RuntimeError(head.decode())
+                length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+                await reader.readexactly(int(length.split(b":")[1]))
+                done += 1
+        finally:
+            writer.close()
 
-    await asyncio.gather(*(client() for _ in range(clients)))
-    return done
+    def seen() -> Seen:
+        return Seen(done, time.monotonic(), {pid: cpu_ticks(pid) for pid in pids}, time.process_time())
+
+    clients = [asyncio.create_task(client(n * CONNECT_S / options.clients)) for n in range(options.clients)]
+    await asyncio.sleep(CONNECT_S + WARM_S)
+    first = seen()
+    await asyncio.wait(clients, timeout=options.seconds, return_when=asyncio.FIRST_EXCEPTION)
+    last = seen()
+    for one in clients:
+        one.cancel()
+    for ended in await asyncio.gather(*clients, return_exceptions=True):
+        if isinstance(ended, Exception):
+            raise ended
+    return first, last
 
 
 def measured(gateway: Served, request: bytes, documents: int, worker_pid: int, options: argparse.Namespace) -> Round:
     front_ends = gateway.front_ends()
     redis = gateway.pid_of("redis-server")
     workers = [worker_pid, *children(worker_pid)]
-    before = {pid: cpu_ticks(pid) for pid in (*front_ends, redis, *workers)}
-    began, own = time.monotonic(), time.process_time()
-    done = asyncio.run(drive(gateway.port, request, options.clients, options.seconds))
-    seconds, own = time.monotonic() - began, time.process_time() - own
-    used = {pid: (cpu_ticks(pid) - ticks) / TICKS * 1000 / done for pid, ticks in before.items()}
+    first, last = asyncio.run(drive(gateway.port, request, (*front_ends, redis, *workers), options))
+    done = last.done - first.done
+    used = {pid: (ticks - first.ticks[pid]) / TICKS * 1000 / done for pid, ticks in last.ticks.items()}
     each = [used[pid] for pid in front_ends]
     return Round(
-        done * documents / seconds,
+        done * documents / (last.at - first.at),
         sum(each),
         used[redis],
         sum(used[pid] for pid in workers),
-        own * 1000 / done,
+        (last.own - first.own) * 1000 / done,
         max(each) / sum(each),
     )
 
@@ -226,23 +251,31 @@ def limited(gateway: Served, share: float | None) -> Iterator[None]:
             folder.rmdir()
 
 
-def compared(options: argparse.Namespace, documents: int, folder: Path) -> None:
-    """One table: documents in a request, over all numbers of front ends."""
-    rows: dict[int, list[Round]] = {number: [] for number in options.processes}
-    with simulated_workers() as (workers, worker_pid):
-        for turn in range(options.rounds):
-            for number in options.processes:
-                gateway = Served(folder / f"{documents}-{turn}-{number}", number, workers)
-                try:
-                    tenant = gateway.tenant(epsilon=4_000_000)
-                    body = json.dumps({"documents": [{"text": DOCUMENT}] * documents, "epsilon": 0.5}).encode()
-                    head = f"POST /embed/sentdp HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer {tenant.key}\r\n"
-                    head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-                    with limited(gateway, options.share):
-                        asyncio.run(drive(gateway.port, head.encode() + body, options.clients, 3))
-                        rows[number].append(measured(gateway, head.encode() + body, documents, worker_pid, options))
-                finally:
-                    gateway.stop()
+def request_of(tenant: Tenant, documents: int) -> bytes:
+    body = json.dumps({"documents": [{"text": DOCUMENT}] * documents, "epsilon": 0.1}).encode()
+    head = f"POST /embed/sentdp HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer {tenant.key}\r\n"
+    return f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def compared(options: argparse.Namespace, folder: Path) -> None:
+    """One table for each number of documents in a request. All gateways run; they are measured in turn."""
+    with simulated_workers() as (workers, worker_pid), ExitStack() as stack:
+        gateways: dict[Served, Tenant] = {}
+        for number in options.processes:
+            gateway = Served(folder / str(number), number, workers)
+            stack.callback(gateway.stop)
+            gateways[gateway] = gateway.tenant(epsilon=4_000_000)
+            stack.enter_context(limited(gateway, options.share))
+        for documents in options.documents:
+            rows: dict[int, list[Round]] = {number: [] for number in options.processes}
+            for _ in range(options.rounds):
+                for gateway, tenant in gateways.items():
+                    request = request_of(tenant, documents)
+                    rows[gateway.processes].append(measured(gateway, request, documents, worker_pid, options))
+            show(options, documents, rows)
+
+
+def show(options: argparse.Namespace, documents: int, rows: dict[int, list[Round]]) -> None:
     share = f", each front end has {options.share:g} of a core" if options.share else ""
     print(f"\n{documents} documents in a request, {options.clients} clients, {options.rounds} rounds{share}")
     print(
@@ -265,8 +298,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--documents", type=int, nargs="+", default=[1, 16])
     parser.add_argument("--clients", type=int, default=32)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=8)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--share", type=float)
     options = parser.parse_args(arguments)
     if options.worker:
@@ -274,8 +307,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, "
           f"Python {platform.python_version()}, {time.strftime('%Y-%m-%d')}")  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
-        for documents in options.documents:
-            compared(options, documents, Path(folder))
+        compared(options, Path(folder))
     return 0
 
 

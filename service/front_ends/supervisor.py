@@ -93,8 +93,9 @@ class Supervisor:
         """Returns once every front end is ready. Raises GatewayError, ValueError, OSError."""
         settings = self._settings
         _check(settings)
+        settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = settings.data_dir.resolve() / FRONT_ENDS
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
         lock = FileLock(folder / "supervisor.lock")
         if not await lock.acquire(LOCK_WAIT_S):
             raise DataDirInUse
