@@ -1,7 +1,7 @@
-"""The process of one front end: `python -m service.front_ends.front_end_process LIFELINE LOCK SOCKETS...`.
+"""The process of one front end: `python -m service.front_ends.front_end_process LIFELINE LOCK PIPE SOCKETS...`.
 
-It is a gateway that accepts connections on sockets which the supervisor has opened. It inherits the supervisor's lock,
-which shows whether a front end of a supervisor that was killed is still alive.
+It is a gateway that accepts connections on sockets which the supervisor has opened. It inherits a lock, which shows
+whether a front end of a supervisor that was killed is alive, and a pipe, which keeps the workers alive until then.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class _Listening(socket.socket):
 
 
 def main(descriptors: Sequence[int]) -> int:
-    fd, lock, *sockets = descriptors
+    fd, lock, pipe, *sockets = descriptors
     lifeline = Lifeline(fd)
-    for inherited in (lock, *sockets):
+    for inherited in (lock, pipe, *sockets):
         os.set_inheritable(inherited, False)
     order = lifeline.order
     if not order:

@@ -35,7 +35,7 @@ from service.front_ends.child import Child
 from service.front_ends.orders import front_end_order, placed_workers, worker_order
 from service.ledger import prepared_ledger
 
-LOCK_WAIT_S = 10.0  # front ends of a supervisor that was killed finish their requests
+LOCK_WAIT_S = 10.0
 BACKLOG = 2048
 _EXTRA_S = 30.0  # for what follows the last request of a front end
 _LONGEST_SOCKET = "sanitize.sock"
@@ -52,7 +52,8 @@ class Supervisor:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._lock: FileLock | None = None
+        self._locks: list[FileLock] = []
+        self._pipe: tuple[int, int] | None = None  # workers end when nobody holds its second end
         self._redis: EmbeddedRedis | None = None
         self._restarting_redis: asyncio.Task[None] | None = None
         self._sockets: list[socket.socket] = []
@@ -96,10 +97,13 @@ class Supervisor:
         settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = settings.data_dir.resolve() / FRONT_ENDS
         folder.mkdir(mode=0o700, exist_ok=True)
-        lock = FileLock(folder / "supervisor.lock")
-        if not await lock.acquire(LOCK_WAIT_S):
-            raise DataDirInUse
-        self._lock = lock
+        await self._take(FileLock(folder / "supervisor.lock"), LOCK_WAIT_S)
+        lock = FileLock(folder / "front-ends.lock")
+        if lock.try_acquire():
+            self._locks.append(lock)
+        else:
+            _say("waiting for the front ends of a supervisor that has ended ...")
+            await self._take(lock, settings.request_timeout_s + _EXTRA_S)
         await asyncio.to_thread(_remove_unused, folder, settings.processes)
         self._sockets = await asyncio.to_thread(_listening, settings.host, settings.port)
         master_key = load_master_key(settings)
@@ -115,12 +119,14 @@ class Supervisor:
         private_folder(sockets)
         token = secrets.token_hex(32)
         workers = placed_workers(settings, sockets)
+        self._pipe = reading, writing = os.pipe()
         self._workers = [
             Child(
                 worker.name,
                 "service.front_ends.worker_process",
                 worker_order(settings, worker, token),
                 child_environment(),
+                files=[reading],
                 say=_say,
             )
             for worker in workers
@@ -132,7 +138,7 @@ class Supervisor:
                 "service.front_ends.front_end_process",
                 front_end_order(settings, number, redis=redis_socket, workers=workers, token=token),
                 os.environ,
-                files=[lock.fileno(), *(one.fileno() for one in self._sockets)],
+                files=[lock.fileno(), writing, *(one.fileno() for one in self._sockets)],
                 say=_say,
             )
             for number in range(1, settings.processes + 1)
@@ -140,6 +146,11 @@ class Supervisor:
         for child in (*self._workers, *self._front_ends):
             child.start()
         await self._until_ready()
+
+    async def _take(self, lock: FileLock, wait_s: float) -> None:
+        if not await lock.acquire(wait_s):
+            raise DataDirInUse
+        self._locks.append(lock)
 
     async def _until_ready(self) -> None:
         """Raises ValueError for a process that does not start."""
@@ -179,8 +190,10 @@ class Supervisor:
         if self._restarting_redis is not None:
             with suppress(asyncio.CancelledError):
                 await self._restarting_redis
-        if self._lock is not None:
-            self._lock.release()
+        for end in self._pipe or ():
+            os.close(end)
+        for lock in self._locks:
+            lock.release()
 
 
 def _check(settings: Settings) -> None:
