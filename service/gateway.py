@@ -32,6 +32,7 @@ from service.config.settings import Settings
 from service.config.worker_options import make_engine
 from service.dashboard.sign_on import SignOn
 from service.domains.store import Domains
+from service.files.forgotten import remove_forgotten_regularly
 from service.files.orphans import Orphans
 from service.files.parts import stored_files
 from service.files.takeover import take_over_files
@@ -363,6 +364,7 @@ class Gateway:
         await self.jobs.open()
         self._maintenance.start()
         self._maintenance.run(self._orphans.collect_regularly())
+        self._maintenance.run(remove_forgotten_regularly(self.files))
         for limit in self.limits.shared:
             self._maintenance.run(limit.return_regularly())
         self._maintenance.run(self.alert_watch.evaluate_regularly())

@@ -105,6 +105,11 @@ class RemoteBlobs(BlobStore):
         with _failures():
             return int((await obstore.head_async(self._objects, key))["size"])
 
+    async def stored_at(self, key: str) -> float:
+        check_key(key)
+        with _failures():
+            return (await obstore.head_async(self._objects, key))["last_modified"].timestamp()
+
     async def list(self, prefix: str, *, after: str | None = None) -> AsyncIterator[tuple[str, int]]:
         if prefix:
             check_key(prefix)

@@ -77,6 +77,22 @@ class BlobStore(ABC):
         """The number of bytes. Raises BlobMissing."""
 
     @abstractmethod
+    async def stored_at(self, key: str) -> float:
+        """When the blob was stored, in seconds on the store's own clock. Compare it with that of another blob alone.
+
+        Raises BlobMissing.
+        """
+
+    async def now(self) -> float:
+        """The time on the clock of `stored_at`. Stores a probe and deletes it."""
+        key = f"{PROBES}/{secrets.token_hex(16)}"
+        await self.put(key, b"now")
+        try:
+            return await self.stored_at(key)
+        finally:
+            await self.delete([key])
+
+    @abstractmethod
     def list(self, prefix: str, *, after: str | None = None) -> AsyncIterator[tuple[str, int]]:
         """Yield key and size of every blob in the folder `prefix` (whole segments) and below it, in order of the keys.
 

@@ -208,6 +208,11 @@ def files_bytes_key(owner: str) -> str:
     return f"{{{check_owner(owner)}}}:files:bytes"
 
 
+def files_ends_key(owner: str) -> str:
+    """The owner's files that expire, a sorted set of `area/name` by their ends in ms (stored.lua)."""
+    return f"{{{check_owner(owner)}}}:files:ends"
+
+
 def api_key_key(key_id: str) -> str:
     """One API key, a hash. It is outside the tenant's slot, because it is read before the tenant is known."""
     return f"api-key:{check_hex(key_id, length=KEY_ID_LENGTH)}"

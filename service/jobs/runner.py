@@ -104,7 +104,7 @@ class JobRunner:
         self._files.lock()
         self._locked = True
         await asyncio.to_thread(self._files.sweep_unfinished)
-        await asyncio.to_thread(self._stored.sweep_drafts)
+        await asyncio.to_thread(self._stored.copies.sweep_drafts)
 
     async def open(self) -> None:
         """Find the unfinished jobs, also those of an earlier version. Raises LedgerUnavailable, StoreUnavailable."""

@@ -21,6 +21,8 @@ from core.ledger.jobs import JobStore
 from core.ledger.stored_files import ARTIFACTS, StoredFileIndex
 from gpu_workers.jobs.messages import Succeeded
 from service.config.settings import Settings
+from service.files.copies import LocalCopies
+from service.files.orphans import Orphans
 from service.files.stored import StoredFiles
 from service.jobs.attempt import Attempt, AttemptLimits, Lost, Outcome, Stopping
 from service.jobs.blobs import JobBlobs
@@ -130,7 +132,8 @@ def made_by(attempt: str, tmp_path: Path) -> Outputs:
 
 def stored_files(parts: LedgerParts, blobs: JobBlobs, tmp_path: Path) -> StoredFiles:
     index = StoredFileIndex(parts.client, bytes_max=10**9)
-    return StoredFiles(tmp_path / "data", blobs.store, index, parts.master_key, cache_bytes_max=10**9)
+    copies = LocalCopies(tmp_path / "data", bytes_max=10**9, free_bytes_min=0)
+    return StoredFiles(copies, blobs.store, index, parts.master_key)
 
 
 def taken(go: Go, store: JobStore, job: JobRecord, run: str) -> JobRecord:
@@ -251,6 +254,7 @@ def test_a_sealed_outcome_is_published_without_its_process_and_a_lost_reply_is_n
     terms = {"installed": None, "retention_s": 3600}
     made = go(store_outcome(blobs, files, job, made_by("first", tmp_path), {"made": "first"}, **terms))
     assert go(seal_outcome(store, blobs, job, "first", made)) == made.outcome
+    assert go(Orphans(files, store).collect(age_s=-60)) == 0, "the sealed files have no entry yet, whatever their age"
     store.lost = None
 
     limits = RunnerLimits(1, 9, 1.0, attempts_max=1, retention_s=60, alone=True, attempt=LIMITS)
