@@ -5,8 +5,8 @@
 The areas are `domains`, `infill` and `artifacts`.
 
 Guarantee: a file is used only if its bytes have the digest that the name's entry in Redis has, whoever wrote the local
-copy. A local copy that is missing or another one is fetched, verified and decrypted, if `LocalCopies` has the space for it.
-Blobs are encrypted under a key of the entry, which the master key wraps.
+copy. A local copy that is missing or another one is fetched, verified and decrypted, if `LocalCopies` has the space for
+it. Blobs are encrypted under a key of the entry, which the master key wraps.
 """
 
 from __future__ import annotations

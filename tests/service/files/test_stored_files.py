@@ -203,7 +203,28 @@ def test_files_of_the_last_release_are_taken_over_once(
             assert Path(found.path).read_bytes() == f"{name} of old".encode()
             assert Path(gateway.on_loop(files.find(owner, area, name, ".md")).path).read_text() == "a card"
     assert not list((tmp_path / "old").rglob(f"*{PACK}"))
-    kept = {path.parts[-4] for path in (tmp_path / "copy").rglob(f"*{PACK}")}
-    assert kept == {"domains", "infill"}, "what another gateway has stored under the same name is not replaced"
+    left = {path.name for path in (tmp_path / "copy").rglob("*.not-taken-over")}
+    assert left == {f"{name}{suffix}.not-taken-over" for name in ("law", "tickets") for suffix in (PACK, ".md")}
+    assert not list((tmp_path / "copy").rglob(f"*{PACK}"))
     entry = gateway.on_loop(first.index.get(owner, ARTIFACTS, "a" * 32))
     assert entry.ends_ms > time.time() * 1000
+
+
+def test_a_file_that_a_crash_left_behind_is_no_second_one(
+    gateway: Gateway, pair: tuple[StoredFiles, StoredFiles], owner: str, tmp_path: Path
+) -> None:
+    """It is stored, and was not removed yet. After the next start a deletion is final."""
+    first, _ = pair
+    folder = tmp_path / "old/domains/tenants" / owner
+    folder.mkdir(parents=True)
+    parts = {PACK: folder / f"law{PACK}", ".md": folder / "law.md"}
+    for path in parts.values():
+        path.write_text(path.name)
+    assert gateway.on_loop(first.take_over(owner, DOMAINS, "law", parts))
+    parts[".md"].unlink()  # the crash came after that
+
+    gateway.on_loop(take_over_files(tmp_path / "old", first, artifact_retention_s=3600))
+    assert not list(folder.iterdir())
+    assert gateway.on_loop(first.remove(owner, DOMAINS, "law"))
+    gateway.on_loop(take_over_files(tmp_path / "old", first, artifact_retention_s=3600))
+    assert gateway.on_loop(first.index.get(owner, DOMAINS, "law")) is None
