@@ -33,6 +33,8 @@ SEAL_HEADS_KEY = "{seals}:heads"
 _SEGMENTS = "{seals}:segments:"
 LAST_AUDIT_KEY = "{seals}:last-audit"
 VERSION_KEY = "{seals}:version"
+# The id of the blob store that belongs to the ledger (`core.ledger.store_identity`), a string.
+STORE_ID_KEY = "{seals}:store"
 # The lease of the duties, a hash, and the last fencing number, as lease.lua builds them.
 DUTIES_KEY = "{seals}:duties"
 FENCE_KEY = "{seals}:fence"
