@@ -47,7 +47,7 @@ async def take_over_files(data_dir: Path, files: StoredFiles, *, artifact_retent
 
 
 async def _has_same(files: StoredFiles, owner: str, area: str, name: str, parts: Mapping[str, Path]) -> bool:
-    """Whether the entry has these files: an earlier start stored them, and a crash left them here."""
+    """Whether the entry has these files: an earlier start stored them, and a crash came before they were removed."""
     entry = await files.index.get(owner, area, name)
     digests = {suffix: await asyncio.to_thread(file_digest, path) for suffix, path in parts.items()}
     return entry is not None and digests.items() <= {(suffix, part.digest) for suffix, part in entry.parts.items()}

@@ -272,6 +272,7 @@ def test_two_gateways_on_one_redis(tmp_path: Path) -> None:
         master = (first.data_dir / "master.key").read_bytes()
         settings = LEAN | {"REDIS_URL": server.url, "PRIVACY_GATEWAY_MASTER_KEY": master.hex()}
         settings["PRIVACY_GATEWAY_EPOCH_FILE"] = str(first.data_dir / "ledger.epoch")
+        assert "STORE_URL" in refused_start(tmp_path / "alone", settings), "it has a store of its own"
         settings["PRIVACY_GATEWAY_STORE_URL"] = f"file://{first.data_dir}/store"
         second = Gateway(tmp_path / "second" / "data", settings)
         ended.callback(second.stop)
