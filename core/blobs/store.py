@@ -25,6 +25,7 @@ from core.blob_errors import BlobExists, StoreUnavailable
 
 KEY_CHARS_MAX = 512
 CREATE_BYTES_MAX = 256 * 1024 * 1024  # object stores create in one request; its body is held in memory
+WHOLE_BYTES_MAX = 8 * 1024 * 1024  # of a file that is sent in one request; larger ones are streamed in parts
 CHUNK_BYTES = 4 * 1024 * 1024
 PROBES = "probes"
 _SEGMENT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
