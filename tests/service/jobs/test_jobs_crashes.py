@@ -141,6 +141,7 @@ def test_an_orderly_end_is_no_attempt_and_leaves_no_process(gateway: Gateway, te
     ) as stream:
         lines = stream.iter_lines()
         next(lines)
+        os.kill(pid, signal.SIGTERM)  # a service manager signals every process of the gateway
         resume(pid)
         gateway.process.terminate()
         for _ in lines:  # a stream that is open does not hold up the end
