@@ -47,7 +47,7 @@ class Dense:
 class TiledDense(Dense):
     """A linear layer whose products all have the same number of rows, whatever the number of its inputs.
 
-    Libraries choose a kernel by the number of rows. Here it never changes: the last product is filled up with zeros.
+    Libraries choose a kernel by the number of rows, which is the same here: the last product is padded with zeros.
     """
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor, *, rows: int) -> None:
