@@ -47,7 +47,7 @@ class Dense:
 class TiledDense(Dense):
     """A linear layer whose products all have the same number of rows, whatever the number of its inputs.
 
-    Libraries choose a kernel by the number of rows, which is the same here: the last product is padded with zeros.
+    The number of rows selects the kernel of a library. The last product is padded with zeros.
     """
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor, *, rows: int) -> None:
