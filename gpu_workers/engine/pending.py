@@ -73,6 +73,7 @@ class PendingTask:
     places: int
     cut_from: _Cut | None = None
     in_batch: BatchSpan | None = None
+    lost: int = 0  # how often it was in the batch of a worker that died before it had begun with it
 
     @property
     def work(self) -> int:

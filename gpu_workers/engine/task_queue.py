@@ -41,6 +41,8 @@ CROWDED_BATCH_S = 0.06
 ACTIVE_S = 1.0
 
 _FILE_MISSING = "The worker does not have a pack, model or recogniser that the request needs; nothing was charged."
+_LOST_MAX = 3  # a task may be what ends the handlers of workers before they begin with it
+_LOST = "Workers have ended several times before they began with the request; nothing was charged."
 _UNSENDABLE = "The request could not be passed to a worker; nothing was charged."
 
 
@@ -239,16 +241,22 @@ class TaskQueue:
         return batch
 
     def put_back(
-        self, batch: Sequence[PendingTask], lacking: Collection[int] = (), unsendable: Collection[int] = ()
+        self,
+        batch: Sequence[PendingTask],
+        lacking: Collection[int] = (),
+        unsendable: Collection[int] = (),
+        lost: bool = False,
     ) -> None:
         """Queue a batch of `start_batch` again, in its place. It no longer counts as started. For a batch of which it
         is certain that no worker has run anything, and that none will.
 
         `lacking`: the places of tasks that no worker can run, because it does not have their files. `unsendable`: of
-        those that cannot be sent to a worker. Both end, uncharged if nothing of their group has started.
+        those that cannot be sent to a worker. Both end, uncharged if nothing of their group has started. So does a task
+        that was `lost` several times, because workers died before they had begun with it.
         """
         for pending in batch:
             pending.group.starts -= 1
+            pending.lost += lost
             pending.leave_batch()
         for place, pending in reversed(list(enumerate(batch))):
             started = pending.group.started
@@ -258,6 +266,8 @@ class TaskQueue:
                 pending.settle(TaskFailed(reason="unsendable") if started else WorkerCold(_UNSENDABLE))
             elif not self._open:
                 pending.settle(WorkerDied() if started else WorkerCold())
+            elif pending.lost >= _LOST_MAX:
+                pending.settle(WorkerDied() if started else WorkerCold(_LOST))
             elif not pending.withdrawn:
                 self._waiting.put_back(pending.group.tenant, pending)
         self._changed()

@@ -8,11 +8,12 @@ allocates memory, and writes arrays directly into their blocks, so it never hold
     ASK                                     ->
                                             <-    WAIT (all slots are taken), then or at once GRANT
     BATCH, PART ...                         ->
-                                            <-    DONE, PART ... | DIED | REFUSED (nothing was run)
+                                            <-    DONE, PART ... | DIED (had begun) | REFUSED (nothing was run)
     ASK ...
 
 REFUSED has the reason: `stale` for a slot that was taken back, `missing` with the places of the tasks whose files the
-worker does not have, `unreadable` for a batch that the worker cannot read or check.
+worker does not have, `unreadable` for a batch that the worker cannot read or check, `lost` for one whose handler died
+before it had begun.
 
 A gateway that has no work for a granted slot sends RELEASE. A server that takes a slot back sends REVOKED, and refuses
 the batch that may be under way.
@@ -41,7 +42,7 @@ BODY_BYTES_MAX = 256 * 1024 * 1024  # a batch, or its answer, without its arrays
 _BLOCKS_MAX = 4096
 
 
-STALE, MISSING, UNREADABLE = "stale", "missing", "unreadable"
+STALE, MISSING, UNREADABLE, LOST = "stale", "missing", "unreadable", "lost"
 
 
 class Kind(IntEnum):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
 from enum import Enum, auto
 from typing import Any
@@ -25,6 +25,7 @@ from gpu_workers.engine.remote.access import Access
 from gpu_workers.engine.remote.codec import Blocks, Codec
 from gpu_workers.engine.remote.frames import (
     BODY_BYTES_MAX,
+    LOST,
     MISSING,
     SERVICE,
     STALE,
@@ -58,12 +59,14 @@ class Phase(Enum):
 
 class Refused(Exception):
     """Nothing of the batch was run. `lacking`: the places of the tasks whose files the worker does not have.
-    `unsendable`: of those that cannot be sent to it, or that it cannot read."""
+    `unsendable`: of those that cannot be sent to it, or that it cannot read. `lost`: the worker's handler died
+    before it had begun with the batch."""
 
-    def __init__(self, *, lacking: Collection[int] = (), unsendable: Collection[int] = ()) -> None:
+    def __init__(self, *, lacking: Collection[int] = (), unsendable: Collection[int] = (), lost: bool = False) -> None:
         super().__init__()
         self.lacking = lacking
         self.unsendable = unsendable
+        self.lost = lost
 
 
 class Lane:
@@ -82,18 +85,28 @@ class Lane:
     def ask(self) -> None:
         """Ask for a slot. The lane becomes GRANTED, or IDLE if the connection fails."""
         self.phase = Phase.ASKING
-        self._task = asyncio.create_task(self._ask())
+        self._start(self._ask())
 
     def release(self) -> None:
         """Give a granted slot back."""
         self.phase = Phase.RUNNING
-        self._task = asyncio.create_task(self._release())
+        self._start(self._release())
 
     def run(self, batch: Sequence[PendingTask]) -> None:
         """Send a batch under the granted slot and set its results. The lane is IDLE afterwards."""
         self.phase = Phase.RUNNING
         self.tokens = sum(pending.work for pending in batch)
-        self._task = asyncio.create_task(self._run(batch))
+        self._start(self._run(batch), batch)
+
+    def _start(self, work: Coroutine[Any, Any, None], batch: Sequence[PendingTask] = ()) -> None:
+        def ended(task: asyncio.Task[None]) -> None:
+            if task.cancelled():  # before its first step: later, the work ends without an exception and is IDLE
+                if batch:
+                    self._replica.put_back(batch, (), (), False)
+                self._become(Phase.IDLE)
+
+        self._task = asyncio.create_task(work)
+        self._task.add_done_callback(ended)
 
     async def close(self) -> None:
         """Cancel the stream. A batch that was sent ends with WorkerDied."""
@@ -179,7 +192,7 @@ class Lane:
             batch, body, blocks = await self._encoded(batch)
             results, seconds = await self._exchange(body, blocks, len(batch))
         except Refused as refused:
-            self._replica.put_back(batch, refused.lacking, refused.unsendable)
+            self._replica.put_back(batch, refused.lacking, refused.unsendable, refused.lost)
         except GatewayError as error:
             _finish(batch, error)
         except (Exception, asyncio.CancelledError):  # a stream that was cut raises CancelledError
@@ -206,7 +219,7 @@ class Lane:
                 raise Refused(unsendable=bad)
         while encoded is None:
             half = len(batch) // 2
-            self._replica.put_back(batch[half:], (), ())
+            self._replica.put_back(batch[half:], (), (), False)
             batch = batch[:half]
             encoded = self._encode(batch)
         return batch, *encoded
@@ -230,8 +243,8 @@ class Lane:
         while kind is Kind.REVOKED:  # it crossed the batch, which is then refused
             kind, answer = await self._read()
         if kind is Kind.REFUSED:
-            if answer[1] == STALE:
-                raise Refused
+            if answer[1] in (STALE, LOST):
+                raise Refused(lost=answer[1] == LOST)
             if answer[1] == MISSING and answer[2]:  # else the batch would be sent again without an end
                 raise Refused(lacking=frozenset(answer[2]))
             raise Refused(unsendable=range(tasks))
@@ -293,7 +306,7 @@ class Replica:
         gateway: str,
         on_state: Callable[[], None],
         on_lane: Callable[[], None],
-        put_back: Callable[[Sequence[PendingTask], Collection[int], Collection[int]], None],
+        put_back: Callable[[Sequence[PendingTask], Collection[int], Collection[int], bool], None],
         on_batch: Callable[[int, float], None],
     ) -> None:
         """Raises ValueError or OSError as `Access.channel`."""

@@ -1,9 +1,9 @@
 """A worker that gateways on other machines use: a gRPC server in front of one handler's process.
 
 Guarantee: a batch is run at most once, whole, and only under a slot that was granted to its stream and has not been
-taken back. A batch that was refused was never passed to the handler. Text and vectors are in the memory of this process
-and of the handler's. Neither writes them anywhere: errors leave as codes, and no exception of a call reaches the log of
-the gRPC library.
+taken back. Of a batch that was refused, the handler has run nothing and will run nothing. Text and vectors are in the
+memory of this process and of the handler's. Neither writes them anywhere: errors leave as codes, and no exception of a
+call reaches the log of the gRPC library.
 
 `frames` has the protocol. A slot that is not used within `slot_s` seconds is taken back, so a gateway that is frozen
 keeps no slot. A slot whose gateway has gone while its batch runs is free when the batch has ended.
@@ -28,10 +28,11 @@ from gpu_workers.engine.local.messages import Done
 from gpu_workers.engine.local.shared_memory import SharedBlock
 from gpu_workers.engine.protocol import Role
 from gpu_workers.engine.remote.access import Access
-from gpu_workers.engine.remote.child import HandlerProcess
+from gpu_workers.engine.remote.child import HandlerProcess, NotBegun
 from gpu_workers.engine.remote.codec import Codec, Undecodable
 from gpu_workers.engine.remote.frames import (
     GATEWAY,
+    LOST,
     MISSING,
     SCHEMA,
     SERVICE,
@@ -374,6 +375,9 @@ class _Stream:
             done = await self._server.run(slot, payloads)
         except WorkerDied:
             await self._context.write(frame(Kind.DIED, slot))
+            return
+        except NotBegun:
+            await self._context.write(frame(Kind.REFUSED, [slot, LOST]))
             return
         starts, content = self._server.answer(done, payloads, memory)
         for message in messages(Kind.DONE, [slot, done.seconds, starts], content):

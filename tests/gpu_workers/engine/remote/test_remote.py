@@ -17,7 +17,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from engine_kit import TOKEN, Bench, ToyWorker, Work, bench, free_address, remote_engine, toy_codec
+from engine_kit import TOKEN, Bench, Deadly, ToyWorker, Work, bench, free_address, remote_engine, toy_codec
 from grpc import aio
 
 from core.errors import DeadlineBeforeStart, TaskFailed, WorkerCold, WorkerDied
@@ -99,6 +99,13 @@ async def ended(call: Any) -> str:
 async def until(true: Callable[[], bool]) -> None:
     while not true():
         await asyncio.sleep(0.02)
+
+
+def handler_of(on: Bench) -> int:
+    """The process of the handler of the only worker."""
+    pool: Any = on.engine._pools[Role.EMBED]  # type: ignore[attr-defined]
+    (only,) = pool._replicas.values()
+    return int(only.state.pid)
 
 
 # Slots
@@ -255,6 +262,51 @@ def test_the_work_goes_on_when_a_worker_comes_back(start: Start, tmp_path: Path)
             with pytest.raises(WorkerDied):
                 await busy
             assert await waiting == ["WAITING"]
+
+    run(check)
+
+
+def test_a_batch_that_the_handler_had_not_begun_when_it_died_runs_again(start: Start, tmp_path: Path) -> None:
+    async def check() -> None:
+        worker = start()
+        async with bench(remote_engine(worker), tmp_path) as on, peer(worker) as other:
+            busy = await on.busy()
+            call, slot = await other.slot()
+            for message in other.batch(slot, Work("behind", str(tmp_path))):
+                await call.write(message)
+            await asyncio.sleep(0.5)  # it reaches the handler's socket
+            os.kill(handler_of(on), signal.SIGKILL)
+            with pytest.raises(WorkerDied):
+                await busy
+            assert read(await call.read()) == (Kind.REFUSED, [slot, "lost"])
+            assert await on.run(on.work("next")) == ["NEXT"]
+            assert on.started == ["blocker", "next"]
+
+    run(check)
+
+
+def test_a_batch_that_reaches_a_handler_that_has_just_died_is_not_charged(start: Start, tmp_path: Path) -> None:
+    async def check() -> None:
+        worker = start()
+        async with bench(remote_engine(worker), tmp_path) as on, peer(worker) as other:
+            call, slot = await other.slot()
+            os.kill(handler_of(on), signal.SIGKILL)
+            for message in other.batch(slot, Work("late", str(tmp_path))):
+                await call.write(message)
+            assert read(await call.read()) == (Kind.REFUSED, [slot, "lost"])
+            assert await on.run(on.work("served")) == ["SERVED"]
+            assert on.started == ["served"]
+
+    run(check)
+
+
+def test_a_task_that_ends_handlers_before_they_begin_is_refunded_at_last(start: Start, tmp_path: Path) -> None:
+    async def check() -> None:
+        async with bench(remote_engine(start()), tmp_path) as on:
+            with pytest.raises(WorkerCold):
+                await on.run(Task(Work("deadly", str(tmp_path), joined=[Deadly()]), 10), timeout_s=200)
+            assert await on.run(on.work("next"), timeout_s=200) == ["NEXT"]
+            assert on.started == ["next"]
 
     run(check)
 
