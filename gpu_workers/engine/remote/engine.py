@@ -88,17 +88,23 @@ class RemoteEngine:
         await self._directory.close()
 
     async def _follow(self) -> None:
-        """Use the addresses of the directory, and try again what fails: a file of TLS may be replaced at that time."""
+        """Use the addresses of the directory, and try again those that cannot be used. They stop no other one."""
         addresses: Addresses = {}
+        reported: dict[tuple[Role, str], str] = {}
         retry_s: float | None = None
         while True:
             try:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(retry_s):
                         addresses = await self._directory.changed()
-                for role, pool in self._pools.items():
-                    pool.use(addresses.get(role, ()))
-                retry_s = None
+                unusable = {
+                    (role, address): kind
+                    for role, pool in self._pools.items()
+                    for address, kind in pool.use(addresses.get(role, ())).items()
+                }
+                for (role, address), kind in unusable.items() - reported.items():
+                    log.error("engine-address", extra={"fields": {"role": role, "address": address, "kind": kind}})
+                reported, retry_s = unusable, RETRY_S if unusable else None
             except Exception as error:
                 log.error("engine-directory", extra={"fields": {"kind": type(error).__name__}})
                 retry_s = RETRY_S

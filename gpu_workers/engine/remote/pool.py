@@ -67,30 +67,39 @@ class RemotePool:
         self.queue.close()
         await asyncio.gather(*(replica.stop() for replica in self._replicas.values()), *self._leaving)
 
-    def use(self, addresses: Sequence[str]) -> None:
+    def use(self, addresses: Sequence[str]) -> dict[str, str]:
         """Use the servers at `addresses`, and no others. A server that is no longer listed finishes what it has.
 
-        Raises ValueError or OSError for an address that cannot be used.
+        Returns the addresses that cannot be used, each with the kind of its error.
         """
+        unusable = {}
         for address in addresses:
             if address not in self._replicas:
-                replica = Replica(
-                    address,
-                    self._codec,
-                    self._access,
-                    gateway=self._gateway,
-                    on_state=self._changed,
-                    on_lane=self._wake.set,
-                    put_back=self.queue.put_back,
-                    on_batch=self._measured,
-                )
-                self._replicas[address] = replica
-                replica.start()
+                try:
+                    self._connect(address)
+                except Exception as error:  # a file of TLS may be replaced at that time
+                    unusable[address] = type(error).__name__
         for address in self._replicas.keys() - set(addresses):
             leaving = asyncio.ensure_future(self._replicas.pop(address).stop(grace_s=3600))
             self._leaving.add(leaving)
             leaving.add_done_callback(self._leaving.discard)
         self._changed()
+        return unusable
+
+    def _connect(self, address: str) -> None:
+        """Raises ValueError or OSError for an address or TLS files that cannot be used."""
+        replica = Replica(
+            address,
+            self._codec,
+            self._access,
+            gateway=self._gateway,
+            on_state=self._changed,
+            on_lane=self._wake.set,
+            put_back=self.queue.put_back,
+            on_batch=self._measured,
+        )
+        self._replicas[address] = replica
+        replica.start()
 
     def status(self) -> RoleStatus:
         ready = [replica for replica in self._used if replica.ready]

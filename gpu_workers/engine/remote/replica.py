@@ -24,6 +24,7 @@ from gpu_workers.engine.portable import contents
 from gpu_workers.engine.remote.access import Access
 from gpu_workers.engine.remote.codec import Blocks, Codec
 from gpu_workers.engine.remote.frames import (
+    BLOCKS_MAX,
     BODY_BYTES_MAX,
     LOST,
     MISSING,
@@ -231,7 +232,7 @@ class Lane:
             body = self._replica.codec.encode([pending.task.payload for pending in batch], blocks)
         except Exception:  # the messages may contain text
             return None
-        return (body, blocks) if len(body) <= BODY_BYTES_MAX else None
+        return (body, blocks) if len(body) <= BODY_BYTES_MAX and len(blocks.blocks) <= BLOCKS_MAX else None
 
     async def _exchange(self, body: bytes, blocks: Blocks, tasks: int) -> tuple[list[Any], float]:
         """Send a batch and return its results and the time that it took. Raises Refused if nothing was run."""
@@ -243,11 +244,7 @@ class Lane:
         while kind is Kind.REVOKED:  # it crossed the batch, which is then refused
             kind, answer = await self._read()
         if kind is Kind.REFUSED:
-            if answer[1] in (STALE, LOST):
-                raise Refused(lost=answer[1] == LOST)
-            if answer[1] == MISSING and answer[2]:  # else the batch would be sent again without an end
-                raise Refused(lacking=frozenset(answer[2]))
-            raise Refused(unsendable=range(tasks))
+            raise _refusal(answer, tasks)
         if kind is Kind.DIED:
             raise WorkerDied
         if kind is not Kind.DONE:
@@ -274,10 +271,11 @@ class Lane:
     async def _answer(self, answer: Any, blocks: Blocks, tasks: int) -> tuple[list[Any], float]:
         _, seconds, starts, lengths, inline = answer
         places: list[Write] = []
-        for block, (first, last), start, length in zip(blocks.blocks, blocks.ranges, starts, lengths[1:], strict=True):
+        found = zip(blocks.blocks, blocks.ranges, blocks.arrays, starts, lengths[1:], strict=True)
+        for block, (first, last), arrays, start, length in found:
             if not 0 <= start <= start + length <= last - first:
                 raise BadFrame("a change beyond its block")
-            places.append(_writer(block, first + start))
+            places.append(_writer(block, first + start, arrays))
         body = await receive(lengths, inline, self._part, places)
         results = self._replica.codec.decode(body)
         if not isinstance(results, list) or len(results) != tasks:
@@ -285,8 +283,26 @@ class Lane:
         return results, float(seconds) if math.isfinite(seconds) else 0.0
 
 
-def _writer(block: Any, base: int) -> Write:
-    return lambda data, at: block.write(data, base + at)
+def _refusal(answer: Any, tasks: int) -> Refused:
+    """Why nothing of a batch was run. If no task is named, none of them is sent again: they would be without an end."""
+    reason = answer[1]
+    if reason in (STALE, LOST):
+        return Refused(lost=reason == LOST)
+    places = frozenset(answer[2] if len(answer) > 2 else ()) & frozenset(range(tasks))
+    return Refused(lacking=places) if reason == MISSING and places else Refused(unsendable=places or range(tasks))
+
+
+def _writer(block: Any, base: int, arrays: Sequence[tuple[int, int]]) -> Write:
+    """Write what belongs to `arrays`. A worker returns one range of each block. What lies between the arrays is as old
+    as the batch, and another batch may have written it since."""
+
+    def write(data: memoryview, at: int) -> None:
+        first, last = base + at, base + at + len(data)
+        for start, end in arrays:
+            if (begin := max(start, first)) < (stop := min(end, last)):
+                block.write(data[begin - first : stop - first], begin)
+
+    return write
 
 
 def _finish(batch: Sequence[PendingTask], error: GatewayError) -> None:

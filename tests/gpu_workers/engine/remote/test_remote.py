@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import json
 import os
 import signal
+import threading
+from array import array
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +29,7 @@ from gpu_workers.engine.arrays import BlockArray
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.engine.remote import replica
 from gpu_workers.engine.remote.access import Access, Tls
+from gpu_workers.engine.remote.directory import HttpDirectory
 from gpu_workers.engine.remote.engine import Addresses, RemoteEngine, StaticDirectory
 from gpu_workers.engine.remote.frames import SERVICE, WORK, Content, Kind, frame, messages, read
 from gpu_workers.engine.remote.pool import RemotePoolOptions
@@ -190,7 +195,7 @@ def test_a_gateway_asks_another_worker_while_one_is_taken(start: Start, tmp_path
         [b"\xff"],
         [frame(Kind.DONE, 1)],
         [frame(Kind.ASK), frame(Kind.BATCH, "x")],
-        [frame(Kind.ASK), frame(Kind.BATCH, [1, [[0, 1 << 50]], [0, 0], b""])],
+        [frame(Kind.ASK), frame(Kind.BATCH, [1, [[0, 1]] * 1025, [0] * 1026, b""])],
         [frame(Kind.ASK), frame(Kind.BATCH, [1, [], [1 << 40], None])],
         [frame(Kind.ASK), frame(Kind.BATCH, [1, [], [-1], None])],
         [frame(Kind.ASK), frame(Kind.BATCH, [1, [], [4], b"12345"])],
@@ -219,6 +224,20 @@ def test_bytes_that_are_no_batch_are_refused_before_anything_runs(start: Start, 
         async with bench(remote_engine(worker), tmp_path), peer(worker) as other:
             call, slot = await other.slot()
             await call.write(frame(Kind.BATCH, [slot, [], [4], b"1234"]))
+            assert read(await call.read()) == (Kind.REFUSED, [slot, "unreadable"])
+            call.cancel()
+
+    run(check)
+
+
+def test_arrays_that_are_too_large_for_a_worker_are_refused_before_anything_runs(start: Start, tmp_path: Path) -> None:
+    async def check() -> None:
+        worker = start()
+        async with bench(remote_engine(worker), tmp_path), peer(worker) as other:
+            call, slot = await other.slot()
+            await call.write(frame(Kind.BATCH, [slot, [[0, 1 << 50]], [4, 4], None]))
+            await call.write(bytes([Kind.PART]) + b"body")
+            await call.write(bytes([Kind.PART]) + b"rows")
             assert read(await call.read()) == (Kind.REFUSED, [slot, "unreadable"])
             call.cancel()
 
@@ -422,6 +441,62 @@ def test_a_directory_that_fails_is_asked_again(start: Start, tmp_path: Path) -> 
     run(check)
 
 
+def test_an_address_that_cannot_be_used_stops_no_other_one(
+    start: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def check() -> None:
+        directory = StaticDirectory({Role.EMBED: ["10.0.0.5:7001", start().address, "10.0.0.6:7001"]})
+        options = {Role.EMBED: RemotePoolOptions()}
+        async with bench(RemoteEngine(options, directory, toy_codec(), Access(TOKEN)), tmp_path) as on:
+            assert await on.run(on.work("served")) == ["SERVED"]
+        shown: list[Any] = [vars(record)["fields"] for record in caplog.records if record.msg == "engine-address"]
+        assert sorted(fields["address"] for fields in shown) == ["10.0.0.5:7001", "10.0.0.6:7001"]
+        assert {fields["kind"] for fields in shown} == {"ValueError"}
+
+    run(check)
+
+
+def test_an_entry_of_the_directory_that_cannot_be_read_stops_no_other_one() -> None:
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            entries = [{"role": "unknown", "address": "a:1"}, "no entry", {"role": "embed", "address": "b:1"}]
+            content = json.dumps({"workers": entries}).encode()
+            self.send_response(200)
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    async def check() -> None:
+        with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            directory = HttpDirectory(f"http://127.0.0.1:{server.server_port}", Access(TOKEN))
+            assert await directory.changed() == {Role.EMBED: ["b:1"]}
+            await directory.close()
+            server.shutdown()
+
+    run(check)
+
+
+def test_a_task_that_a_worker_cannot_read_is_refunded_and_those_beside_it_run(start: Start, tmp_path: Path) -> None:
+    async def check() -> None:
+        async with bench(remote_engine(start()), tmp_path) as on:
+            busy = await on.busy()
+            bad = await on.submit(Task(Work("bad", str(tmp_path), joined=[array("u", "x")]), 10), tenant="other")
+            unchecked = await on.submit(on.work("unchecked"), tenant="third")
+            beside = await on.submit(on.work("beside"))
+            on.let_go("blocker")
+            for call in (bad, unchecked):
+                with pytest.raises(WorkerCold):
+                    await call
+            assert await asyncio.gather(busy, beside) == [["BLOCKER"], ["BESIDE"]]
+            assert on.started == ["blocker", "beside"]
+
+    run(check)
+
+
 def unsendable(on: Bench, name: str, *, weight: int = 10) -> Task:
     return Task(Work(name, str(on.folder), joined=[object()]), weight)
 
@@ -561,5 +636,27 @@ def test_large_arrays_come_and_go_in_parts(start: Start, tmp_path: Path) -> None
             assert await on.run(handled) == ["WHOLE"]
             assert (whole.read()[:300_000] == 2 * vectors.read()[:300_000]).all()
             assert not whole.read()[300_000:].any()
+
+    run(check)
+
+
+def test_rows_between_those_of_a_batch_are_left_alone(start: Start, tmp_path: Path) -> None:
+    """Another batch may have written them meanwhile."""
+
+    async def check() -> None:
+        async with bench(remote_engine(start()), tmp_path) as on:
+            vectors, released = (BlockArray(on.engine.arrays.block(300 * 16), "float32", (300, 4)) for _ in range(2))
+            vectors.write_rows(np.ones((300, 4), np.float32), 0)
+            own = [
+                {"vectors": vectors.rows(part), "released": released.rows(part)}
+                for part in (slice(0, 100), slice(200, 300))
+            ]
+            batch = await on.submit(on.work("first", held=True, **own[0]), on.work("last", **own[1]))
+            await on.has_started("first")
+            released.write_rows(np.full((100, 4), 7, np.float32), 100)
+            on.let_go("first")
+            assert await batch == ["FIRST", "LAST"]
+            assert on.batches == [["first", "last"]]
+            assert [released.read()[row, 0] for row in (0, 99, 100, 199, 200, 299)] == [2, 2, 7, 7, 2, 2]
 
     run(check)
