@@ -12,6 +12,7 @@ keeps no slot. A slot whose gateway has gone while its batch runs is free when t
 from __future__ import annotations
 
 import asyncio
+import resource
 import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -123,7 +124,10 @@ class WorkerServer:
         )
 
     async def start(self) -> None:
-        """Listen, and begin to load the handler."""
+        """Listen, and begin to load the handler. Sets limits of this process, which the handler's process inherits."""
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would contain text
+        _, files = resource.getrlimit(resource.RLIMIT_NOFILE)  # each connection and each array of a batch is one
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
         await self._server.start()
         self.handler.start()
 

@@ -6,6 +6,7 @@ import asyncio
 import datetime
 import json
 import os
+import resource
 import signal
 import threading
 from array import array
@@ -158,6 +159,21 @@ def test_an_idle_gateway_holds_no_slot(start: Start, tmp_path: Path) -> None:
             both = [await asyncio.wait_for(other.slot(), 50) for _ in range(2)]  # else after a minute
             for call, _ in both:
                 call.cancel()
+
+    run(check)
+
+
+def test_the_limit_of_open_files_is_raised_to_what_the_system_allows(start: Start, tmp_path: Path) -> None:
+    async def check() -> None:
+        limit, largest = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (512, largest))
+        try:
+            worker = start()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, largest))
+        async with bench(remote_engine(worker), tmp_path) as on:
+            for pid in (worker.process.pid, handler_of(on)):
+                assert resource.prlimit(pid, resource.RLIMIT_NOFILE) == (largest, largest)
 
     run(check)
 
