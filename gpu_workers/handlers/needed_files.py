@@ -1,23 +1,32 @@
 """The files of the data directory that a task needs: domain packs, fine-tuned models and recognisers of tenants.
 
-A worker server refuses a task whose files its machine does not have, before it runs anything. So such a task is never
-charged. The folder of these files is shared between the machines, under the same path
-(`docs/operating/scaling.md`).
+Guarantee: a worker server refuses a task whose files its machine does not have, or has in another version than the
+gateway names by its digest. It does so before it runs anything, so that such a task is never charged. The folder of
+these files is shared between the machines, under the same path (`docs/operating/scaling.md`).
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from core.files.file_version import FileVersion
+from core.files.file_version import FileDigests, FileVersion
 from core.text.policy import MaskPolicy
 
 
-def lacking(payloads: Sequence[Any]) -> list[int]:
-    """Return the places of the payloads whose files are missing on this machine, or cannot be read."""
-    return [place for place, payload in enumerate(payloads) if not all(map(_exists, _files(payload)))]
+class NeededFiles:
+    """Looks at the files of this machine. It may be used by several threads."""
+
+    def __init__(self) -> None:
+        self._digests = FileDigests()
+
+    def lacking(self, payloads: Sequence[Any]) -> list[int]:
+        """Return the places of the payloads whose files are missing on this machine, are others or cannot be read."""
+        return [place for place, payload in enumerate(payloads) if not all(map(self._is_here, _files(payload)))]
+
+    def _is_here(self, file: FileVersion) -> bool:
+        return file.digest is not None and self._digests.get(Path(file.path)) == file.digest
 
 
 def _files(payload: Any) -> Iterator[FileVersion]:
@@ -26,7 +35,3 @@ def _files(payload: Any) -> Iterator[FileVersion]:
             yield found
     if isinstance(policy := getattr(payload, "policy", None), MaskPolicy):
         yield from (own.file for own in policy.own)
-
-
-def _exists(file: FileVersion) -> bool:
-    return os.access(file.path, os.R_OK)  # unlike `Path.is_file`, it raises nothing for a folder that is closed

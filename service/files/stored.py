@@ -24,7 +24,7 @@ from pathlib import Path
 from core.blob_errors import BlobCorrupt, StoreUnavailable
 from core.blobs.store import BlobStore
 from core.files.encrypted_file import EncryptedFileWriter, new_key, read_encrypted
-from core.files.file_version import FileVersion, file_digest, file_version
+from core.files.file_version import FileDigests, FileVersion, file_digest
 from core.job_errors import JobFilesLost
 from core.ledger.keys import MasterKey
 from core.ledger.stored_files import NamedEntry, StoredEntry, StoredFileIndex, StoredPart
@@ -35,7 +35,6 @@ FILES = "files"
 CACHE = "cache"
 _CHUNK_BYTES = 1024 * 1024
 _IN_USE_S = 600.0
-_VERIFIED_MAX = 4096
 
 
 class StoredFiles:
@@ -49,7 +48,7 @@ class StoredFiles:
         self.store = store
         self._master_key = master_key
         self._cache_bytes_max = cache_bytes_max
-        self._verified: dict[FileVersion, str] = {}
+        self._digests = FileDigests()
         self._fetching: dict[Path, asyncio.Lock] = {}
 
     def path(self, owner: str, area: str, name: str, suffix: str) -> Path:
@@ -156,15 +155,7 @@ class StoredFiles:
 
     def _is_current(self, path: Path, part: StoredPart) -> bool:
         """Whether the local copy is the entry's file. Each version of it is read once."""
-        version = file_version(path)
-        if version is None:
-            return False
-        if version not in self._verified:
-            if len(self._verified) >= _VERIFIED_MAX:
-                self._verified.clear()
-            with suppress(OSError):
-                self._verified[version] = file_digest(path)
-        if self._verified.get(version) != part.digest:
+        if self._digests.get(path) != part.digest:
             return False
         with suppress(OSError):  # the time of use, which `evict` reads; the time of change stays
             os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))

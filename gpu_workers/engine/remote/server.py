@@ -205,7 +205,8 @@ class WorkerServer:
         return self._slot_s
 
     def lacking(self, payloads: list[Any]) -> Sequence[int]:
-        """The places of the tasks that this worker must not run, because it lacks their files."""
+        """The places of the tasks that this worker must not run, because it lacks their files. May read them: call this
+        in a thread."""
         return self._lacking(payloads)
 
     @contextmanager
@@ -306,7 +307,7 @@ class _Stream:
             if kind is not Kind.BATCH or body[0] != slot:
                 raise BadFrame("not a batch under this slot")
             batch = await self._batch(body)
-            refusal = [UNREADABLE] if batch is None else self._refusal(batch)
+            refusal = [UNREADABLE] if batch is None else await asyncio.to_thread(self._refusal, batch)
             if batch is None or refusal:
                 await self._context.write(frame(Kind.REFUSED, [slot, *refusal]))
                 return
