@@ -105,6 +105,11 @@ class PendingTask:
         """Whether no handler can run the task as it is."""
         return self.is_divisible and getattr(self.task.payload, "only_pieces", False)
 
+    @property
+    def any_worker(self) -> bool:
+        """Whether the pieces of the task may run on several workers."""
+        return self.is_divisible and getattr(self.task.payload, "any_worker", False)
+
     def cut(self, work_max: int, complete: Callable[[Task], None]) -> list[PendingTask]:
         """The pieces of this task; none if it cannot be divided. `complete` gets the task that follows them."""
         payload = self.task.payload

@@ -73,14 +73,14 @@ class TaskQueue:
     """
 
     def __init__(
-        self, role: Role, limits: QueueLimits, *, on_admitted: Callable[[], None], in_pieces: bool = True
+        self, role: Role, limits: QueueLimits, *, on_admitted: Callable[[], None], one_worker: bool = True
     ) -> None:
-        """`on_admitted` is called when tasks arrive. `in_pieces`: whether large tasks are cut. All pieces of a task
-        must then be run by equal workers, because a result must not depend on where a piece was run."""
+        """`on_admitted` is called when tasks arrive. `one_worker`: whether a single worker runs all tasks. Else only
+        those are cut whose pieces may run on any of several (`gpu_workers.engine.protocol.Divisible`)."""
         self._role = role
         self._limits = limits
         self._on_admitted = on_admitted
-        self._in_pieces = in_pieces
+        self._one_worker = one_worker
         self._waiting: FairQueue[PendingTask] = FairQueue()
         self._shrunk = asyncio.Event()
         self._arrivals: dict[str, float] = {}  # the last one of each active tenant
@@ -146,9 +146,9 @@ class TaskQueue:
         self._paused = True
         self._changed()
 
-    def cut_large_tasks(self, cut: bool) -> None:
-        """Set whether large tasks are cut from now on, as `in_pieces`."""
-        self._in_pieces = cut
+    def has_one_worker(self, one: bool) -> None:
+        """Set whether a single worker runs all tasks from now on, as `one_worker`."""
+        self._one_worker = one
 
     def close(self) -> None:
         """Refuse all further tasks. Queued tasks end with `WorkerDied` if their group has started, else with
@@ -278,7 +278,7 @@ class TaskQueue:
         if pending.only_pieces:  # also if tasks are no longer cut: no handler can run it
             return True
         cut = pending.task.stepwise or pending.work > self._limits.batch_tokens_max
-        return self._in_pieces and cut and pending.is_divisible
+        return cut and pending.is_divisible and (self._one_worker or pending.any_worker)
 
     def _cut(self, tenant: str, pending: PendingTask) -> bool:
         """Replace the next task by its pieces if it is large. Returns whether it was replaced."""

@@ -46,7 +46,7 @@ class RemotePool:
         self._access = access
         self._gateway = secrets.token_hex(8)
         self._wake = asyncio.Event()
-        self.queue = TaskQueue(role, options.limits, on_admitted=self._wake.set, in_pieces=False)
+        self.queue = TaskQueue(role, options.limits, on_admitted=self._wake.set, one_worker=False)
         self._replicas: dict[str, Replica] = {}
         self._fingerprint = ""
         self._facts: WorkerFacts | None = None
@@ -148,8 +148,7 @@ class RemotePool:
                 known = self._deaths.get(replica.state.instance, replica.state.deaths)
                 metrics.WORKER_RESTARTS.labels(self.role).inc(max(0, replica.state.deaths - known))
                 self._deaths[replica.state.instance] = replica.state.deaths
-        # Two devices may compute results that differ in their last bits, so all of a task then runs on one of them.
-        self.queue.cut_large_tasks(len(reachable) == 1)
+        self.queue.has_one_worker(len(reachable) == 1)
         if not reachable:
             self.queue.pause()
         elif any(replica.ready for replica in reachable):
