@@ -17,6 +17,7 @@ from gpu_workers.engine.portable import MemoryBlock
 from gpu_workers.engine.protocol import Role, RoleStatus, Task
 from gpu_workers.engine.remote.access import Access
 from gpu_workers.engine.remote.codec import Codec
+from gpu_workers.engine.remote.heap import keep_freed_memory
 from gpu_workers.engine.remote.pool import RemotePoolOptions, pools
 
 log = logging.getLogger("privacy_gateway.engine")
@@ -76,6 +77,7 @@ class RemoteEngine:
 
     async def start(self) -> None:
         """Begin to connect and return at once."""
+        keep_freed_memory()
         for pool in self._pools.values():
             pool.start()
         self._following = asyncio.create_task(self._follow())

@@ -47,6 +47,7 @@ from gpu_workers.engine.remote.frames import (
     messages,
     read,
 )
+from gpu_workers.engine.remote.heap import keep_freed_memory
 from gpu_workers.engine.remote.received import NoMemory, Parts, ReceivedBatch, answer, drop, receive_batch
 from gpu_workers.engine.remote.slots import Slots
 from gpu_workers.engine.remote.state import WorkerState, fingerprint
@@ -128,6 +129,7 @@ class WorkerServer:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would contain text
         _, files = resource.getrlimit(resource.RLIMIT_NOFILE)  # each connection and each array of a batch is one
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+        keep_freed_memory()
         await self._server.start()
         self.handler.start()
 
