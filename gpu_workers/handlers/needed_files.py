@@ -23,9 +23,9 @@ class NeededFiles:
 
     def lacking(self, payloads: Sequence[Any]) -> list[int]:
         """Return the places of the payloads whose files are missing on this machine, are others or cannot be read."""
-        return [place for place, payload in enumerate(payloads) if not all(map(self._is_here, _files(payload)))]
+        return [place for place, payload in enumerate(payloads) if not all(map(self._has, _files(payload)))]
 
-    def _is_here(self, file: FileVersion) -> bool:
+    def _has(self, file: FileVersion) -> bool:
         return file.digest is not None and self._digests.get(Path(file.path)) == file.digest
 
 

@@ -10,15 +10,17 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Protocol
 
 from gpu_workers.engine.arrays import ARRAY_BYTES_MAX, ArrayPool
 from gpu_workers.engine.portable import MemoryBlock
-from gpu_workers.engine.protocol import Role, RoleStatus, Task
+from gpu_workers.engine.protocol import Role, RoleStatus
+from gpu_workers.engine.queued import QueuedEngine
 from gpu_workers.engine.remote.access import Access
 from gpu_workers.engine.remote.codec import Codec
 from gpu_workers.engine.remote.heap import keep_freed_memory
 from gpu_workers.engine.remote.pool import RemotePoolOptions, pools
+from gpu_workers.engine.task_queue import TaskQueue
 
 log = logging.getLogger("privacy_gateway.engine")
 
@@ -53,7 +55,7 @@ class StaticDirectory:
         """Nothing is open."""
 
 
-class RemoteEngine:
+class RemoteEngine(QueuedEngine):
     """`Engine` that uses worker servers. Its arrays are in this process's memory."""
 
     def __init__(
@@ -112,26 +114,8 @@ class RemoteEngine:
                 retry_s = RETRY_S
                 await asyncio.sleep(RETRY_S)
 
-    async def run(
-        self,
-        role: Role,
-        tasks: Sequence[Task],
-        *,
-        tenant: str,
-        timeout_s: float,
-        client_disconnected: asyncio.Event,
-        isolate_failures: bool = False,
-    ) -> list[Any]:
-        return await self._pools[role].queue.run(
-            tasks,
-            tenant=tenant,
-            timeout_s=timeout_s,
-            client_disconnected=client_disconnected,
-            isolate_failures=isolate_failures,
-        )
-
-    async def wait_for_capacity(self, role: Role, tasks: Sequence[Task], *, tenant: str, timeout_s: float) -> None:
-        await self._pools[role].queue.wait_for_capacity(tasks, tenant=tenant, timeout_s=timeout_s)
+    def queue(self, role: Role) -> TaskQueue:
+        return self._pools[role].queue
 
     def status(self, role: Role) -> RoleStatus:
         return self._pools[role].status()

@@ -26,18 +26,18 @@ def replace(path: Path, content: bytes) -> FileVersion:
 
 
 def test_a_file_of_another_version_is_as_good_as_none(tmp_path: Path) -> None:
-    path, here = tmp_path / "pack.safetensors", NeededFiles()
-    assert here.lacking([embed(None), embed(FileVersion(str(path), "0" * 64))]) == [1]
+    path, files = tmp_path / "pack.safetensors", NeededFiles()
+    assert files.lacking([embed(None), embed(FileVersion(str(path), "0" * 64))]) == [1]
     first = replace(path, b"first")
-    assert here.lacking([embed(first)]) == []
+    assert files.lacking([embed(first)]) == []
     second = replace(path, b"second")
-    assert here.lacking([embed(first), embed(second), embed(None)]) == [0]
+    assert files.lacking([embed(first), embed(second), embed(None)]) == [0]
     times = path.stat()
     replace(path, b"third!")
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # as a copy that keeps times
-    assert here.lacking([embed(second)]) == [0]
+    assert files.lacking([embed(second)]) == [0]
     path.unlink()
-    assert here.lacking([embed(second)]) == [0]
+    assert files.lacking([embed(second)]) == [0]
 
 
 def test_a_version_without_a_digest_means_nothing_on_another_machine(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_a_version_without_a_digest_means_nothing_on_another_machine(tmp_path: P
 
 def test_each_recogniser_of_a_policy_must_be_the_one_that_is_named(tmp_path: Path) -> None:
     own = stored(tmp_path, Definition(entity="CODE", deny=("alpha",)))
-    task, here = SanitizeTask("text", MaskPolicy(own=(own,))), NeededFiles()
-    assert here.lacking([task]) == []
+    task, files = SanitizeTask("text", MaskPolicy(own=(own,))), NeededFiles()
+    assert files.lacking([task]) == []
     stored(tmp_path, Definition(entity="CODE", deny=("beta",)))
-    assert here.lacking([task]) == [0]
+    assert files.lacking([task]) == [0]
