@@ -75,10 +75,23 @@ class Sealer:
             for epoch in await self._epochs():
                 await verify_epoch(self._client.call, epoch, self._master_key, self._continues)
             self._ledger = await self._chain.ledger_id() or await self._chain.name_ledger(secrets.token_hex(16))
+            head = await self._checked_head()
+        self._head, self._seen = head, head.id
+
+    async def _checked_head(self) -> ChainHead:
+        """Return the end of the chain, after verifying every tenant. Reads again what another process has moved."""
+        attempts = 1
+        while True:
             head = await self._chain.head()
             self._of_this_ledger(head.seal)
-            await self._unsealed.segments(head, every=True)
-        self._head, self._seen = head, head.id
+            try:
+                with _unreadable_is_untrusted():
+                    await self._unsealed.segments(head, every=True)
+                return head
+            except LedgerNotTrusted:
+                if attempts == ATTEMPTS or not await self.has_moved(head):
+                    raise
+                attempts += 1
 
     async def seal(
         self, *, always: bool = False, lease: DutyLease | None = None, positions: ReadPositions | None = None
