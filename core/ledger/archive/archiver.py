@@ -153,7 +153,7 @@ class Archiver:
         ranges: list[ArchivedRange] = []
         for tenant, rows in segments.items():
             if rows:
-                copy = JournalCopy(self._client, store, tenant, rows, object_entries=self._policy.object_entries)
+                copy = JournalCopy(self._client, store, tenant, rows, policy=self._policy)
                 ranges += await self._checked_copy(tenant, copy, rows)
         return ranges
 
@@ -175,7 +175,7 @@ class Archiver:
     ) -> ChainHead | None:
         store = await self._archive.store()
         before = head.seal.archived.chain.n if head.seal else 0
-        chain = await copy_chain(self._client, store, after=before, last=head.id.n)
+        chain = await self._copied_chain(before, head.id.n)
         self._after_step("chain-written")
         archived = Archived(head.id, (*ranges, *chain))
         recorded = await self._sealer.record_archive(archived, repeat_before=kept_seals_from, lease=lease)
@@ -184,11 +184,15 @@ class Archiver:
             # If another process has recorded a part of the chain since, that may be one of these very objects.
             own = self._chain_end if before == self._chain_recorded else []
             superseded = [range_ for range_ in own if range_ not in chain]
-            self._chain_end = await copy_chain(self._client, store, after=head.id.n, last=recorded.id.n)
+            self._chain_end = await self._copied_chain(head.id.n, recorded.id.n)
             self._chain_recorded = head.id.n
             self._after_step("chain-end-written")
             await store.delete(superseded)
         return recorded
+
+    async def _copied_chain(self, after: int, last: int) -> list[ArchivedRange]:
+        store = await self._archive.store()
+        return await copy_chain(self._client, store, after=after, last=last, bytes_max=self._policy.object_bytes)
 
     async def _trim_journals(
         self, heads: Mapping[str, Head], removable: Mapping[str, int]

@@ -15,6 +15,7 @@ from core.ledger import names
 from core.ledger.activity import TenantActivity
 from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient, connect
+from core.ledger.hash_chain.archived import CHAIN
 from core.ledger.hash_chain.chain import SealChain
 from core.ledger.hash_chain.export import export_ledger
 from core.ledger.hash_chain.sealer import Sealer
@@ -196,6 +197,37 @@ def test_everything_is_archived_on_demand_and_redis_keeps_what_the_policy_keeps(
     go(shelf.history(8))
     go(shelf.round())
     assert go(shelf.first()) == 40
+    assert go(shelf.faults()) == ""
+
+
+def test_an_object_is_bounded_by_bytes_also_with_large_entries(go, shelf):
+    """A release with many subjects is one large entry. Each object but a single entry's has at most so many bytes."""
+    go(shelf.open("clinic", subjects=True))
+    for number in range(12):
+        go(shelf.release("clinic", [f"patient-{number}-{one}" for one in range(60 if number % 3 == 0 else 1)]))
+        if number % 4 == 3:
+            go(shelf.sealer.seal())
+    go(shelf.fold())
+    stored = go(shelf.ledger.journal("clinic", limit=1000)).entries
+    bound = 5000
+    go(shelf.round(everything=True, object_entries=100, object_bytes=bound, keep_seals=1))
+
+    async def sizes(stream):
+        store = await shelf.archive.store()
+        found = []
+        async for range_ in shelf.archive.ranges(stream):
+            one = await store.read(range_, check=True)
+            entries = [raw for batch in one.batches(range_.first, range_.last) for raw in batch]
+            found.append((len(entries), sum(len(k) + len(v) for _, fields in entries for k, v in fields.items())))
+        return found
+
+    for stream in ("clinic", CHAIN):
+        found = go(sizes(stream))
+        assert all(count == 1 or size <= bound for count, size in found), found
+    assert sum(count for count, _ in go(sizes("clinic"))) == len(stored)
+    assert len(go(sizes("clinic"))) > 4
+    go(shelf.round(keep_entries=1, object_entries=1))
+    assert go(shelf.ledger.journal("clinic", limit=1000)).entries == stored
     assert go(shelf.faults()) == ""
 
 
