@@ -1,13 +1,15 @@
 """Moves sealed ranges of the journals, and of the chain of seals, to the archive.
 
 Guarantee: nothing is removed from Redis before a seal records that the archive has it, and nothing is recorded before
-it was read back from the blob store and compared with the seals. A crash at any step leaves entries in both places, and
+it was read back from the blob store and compared with the seals. The archive alone shows everything that
+was removed: the seal that records it is there, too. A crash at any step leaves entries in both places, and
 the next round continues. Two archivers at once write the same objects or objects that no seal records, and a round that
 reads what the other one has just removed ends without a result.
 
-A round has these steps: copy ranges of whole segments; read them back; copy the seals; record all of it in a new seal
-(`Sealer.record_archive`, which accepts a range only if it follows those recorded before); copy the newest seals once
-more, so that the archive alone shows what was recorded; remove what Redis need not keep (trim.lua).
+A round has these steps: copy the newest seals if an earlier round ended before it did; copy ranges of whole segments;
+read them back; copy the seals; record all of it in a new seal (`Sealer.record_archive`, which accepts a range only if
+it follows those recorded before); copy the newest seals once more, so that the archive alone shows what was recorded;
+remove what Redis need not keep (trim.lua).
 """
 
 from __future__ import annotations
@@ -18,13 +20,13 @@ from core.blob_errors import BlobCorrupt, BlobError, BlobMissing
 from core.errors import LedgerNotTrusted
 from core.ledger import names
 from core.ledger.archive.chain_reads import SegmentRow, segments_of
-from core.ledger.archive.copying import JournalCopy, copy_chain
+from core.ledger.archive.copying import JournalCopy, copy_chain, shows_record
 from core.ledger.archive.policy import ArchivePolicy, ArchiveRound
 from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
 from core.ledger.duty_lease import DutyLease
 from core.ledger.hash_chain.archived import CHAIN, ArchivedRange
-from core.ledger.hash_chain.chain import Archived, ChainHead, Head, Seal
+from core.ledger.hash_chain.chain import Archived, ChainHead, Head, Seal, SealId
 from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.journal_reads import first_entry_at
 from core.ledger.keys import MasterKey
@@ -64,6 +66,7 @@ class Archiver:
         self._checked: dict[str, int] = {}  # up to which entry this process has verified the archive
         self._chain_end: list[ArchivedRange] = []  # the newest seals, which the next round archives with others
         self._chain_recorded = 0  # the last archived seal that this process's own last record names
+        self._shown = SealId()  # the archive alone shows what was recorded with this last archived seal
 
     async def run_once(self, *, everything: bool = False, lease: DutyLease | None = None) -> ArchiveRound:
         """Run one round. With `everything` all sealed entries are archived; Redis keeps what the policy keeps.
@@ -88,6 +91,7 @@ class Archiver:
             raise
 
     async def _round(self, head: ChainHead, seal: Seal, everything: bool, lease: DutyLease | None) -> ArchiveRound:
+        await self._repair_chain_end(head, seal)
         now_ms = await self._client.now_ms()
         await self._read_firsts(head.tenants)
         removable = {tenant: await self._removable(tenant, one, now_ms) for tenant, one in head.tenants.items()}
@@ -185,10 +189,25 @@ class Archiver:
             own = self._chain_end if before == self._chain_recorded else []
             superseded = [range_ for range_ in own if range_ not in chain]
             self._chain_end = await self._copied_chain(head.id.n, recorded.id.n)
-            self._chain_recorded = head.id.n
+            self._chain_recorded, self._shown = head.id.n, head.id
             self._after_step("chain-end-written")
             await store.delete(superseded)
         return recorded
+
+    async def _repair_chain_end(self, head: ChainHead, seal: Seal) -> None:
+        """Copy the newest seals if the archive does not have the one with the last record.
+
+        A process that ended after it had recorded ranges has not copied them. Without them the archive alone does not
+        show these ranges, so nothing may be removed before.
+        """
+        recorded = seal.archived.chain
+        if recorded.n and recorded != self._shown:
+            store = await self._archive.store()
+            if not await shows_record(self._client, self._master_key, store, recorded):
+                self._chain_end = await self._copied_chain(recorded.n, head.id.n)
+                self._chain_recorded = recorded.n
+                self._after_step("chain-end-repaired")
+            self._shown = recorded
 
     async def _copied_chain(self, after: int, last: int) -> list[ArchivedRange]:
         store = await self._archive.store()

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from core.accounting.events import Unit
-from core.blob_errors import BlobCorrupt
+from core.blob_errors import BlobCorrupt, BlobMissing
 from core.errors import LedgerNotTrusted
 from core.ledger import names
 from core.ledger.archive.chain_reads import SegmentRow
@@ -16,7 +16,8 @@ from core.ledger.archive.policy import ArchivePolicy
 from core.ledger.archive.store import ArchiveStore
 from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.archived import CHAIN, ArchivedRange
-from core.ledger.hash_chain.chain import JournalDigest, RawEntry
+from core.ledger.hash_chain.chain import JournalDigest, RawEntry, SealId, seal_entry
+from core.ledger.keys import MasterKey
 from core.ledger.pages import entry_number, raw_entries
 
 _SEALS = 20
@@ -135,6 +136,23 @@ async def _put_seals(store: ArchiveStore, seals: Sequence[RawEntry]) -> Archived
     await store.put(range_, seals)
     await store.read(range_, check=True)
     return range_
+
+
+async def shows_record(client: LedgerClient, master_key: MasterKey, store: ArchiveStore, recorded: SealId) -> bool:
+    """Whether the archive has a copy of the seals after `recorded`, up to one that records it as archived."""
+    async for range_ in store.chain_after(recorded.n):
+        try:
+            found = await store.read(range_, check=True)
+        except (BlobMissing, BlobCorrupt):
+            continue
+        seals = [raw for batch in found.batches(range_.first, range_.last) for raw in batch]
+        if (
+            seal_entry(seals[0], master_key).previous == recorded
+            and seal_entry(seals[-1], master_key).archived.chain == recorded
+            and await client.call("XRANGE", names.SEAL_CHAIN_KEY, seals[-1][0], seals[-1][0]) == seals[-1:]
+        ):
+            return True
+    return False
 
 
 async def tenant_record(client: LedgerClient, tenant: str) -> dict[str, Any]:

@@ -13,7 +13,10 @@ from core.blobs.local import LocalBlobs
 from core.errors import LedgerNotTrusted, LedgerUnavailable
 from core.ledger import names
 from core.ledger.activity import TenantActivity
+from core.ledger.archive.archive_audit import audit_archive
 from core.ledger.archive.reader import LedgerArchive
+from core.ledger.archive.standalone import ArchivedHistory
+from core.ledger.archive.store import ArchiveStore
 from core.ledger.client import LedgerClient, connect
 from core.ledger.hash_chain.archived import CHAIN
 from core.ledger.hash_chain.chain import SealChain
@@ -106,6 +109,50 @@ def test_pages_by_time_and_by_subject_cross_the_border(go, shelf):
         assert go(shelf.ledger.first_entry_at("clinic", entry.at_ms)) == expected
 
 
+def shows_all_that_was_removed(go, shelf):
+    """The archive without Redis is whole, and its seals record everything that Redis does not have."""
+
+    async def alone():
+        store = ArchiveStore(shelf.blobs, MASTER_KEY, (await shelf.archive.store()).ledger)
+        history = ArchivedHistory(store, MASTER_KEY)
+        await history.open()
+        return history, await audit_archive(store, MASTER_KEY)
+
+    first = go(shelf.first())
+    if shelf.objects("chain"):
+        history, found = go(alone())
+        assert found.audit.ok, found
+        assert history.archived.get("acme", 0) >= first - 1
+        assert history.last.n + 1 >= go(first_in_redis(shelf.client, names.SEAL_CHAIN_KEY))
+    else:
+        assert first == 1
+
+
+def test_an_audit_of_the_archive_alone_beside_an_archiver_finds_no_fault(go, shelf):
+    """The archiver replaces its copy of the newest seals while the audit reads: before each of its reads in turn."""
+
+    class Interrupted(LocalBlobs):
+        reads = at = 0
+
+        async def get(self, key):
+            self.reads += 1
+            if self.reads == self.at:
+                await shelf.history(4)
+                assert (await archiver.run_once()).entries
+            return await super().get(key)
+
+    archiver = shelf.archiver(keep_entries=1, object_entries=1)
+    blobs = Interrupted(shelf.folder / "store")
+    go(shelf.history(10))
+    go(archiver.run_once())
+    ledger = go(shelf.archive.store()).ledger
+    for at in range(1, 9):
+        blobs.reads, blobs.at = 0, at
+        found = go(audit_archive(ArchiveStore(blobs, MASTER_KEY, ledger), MASTER_KEY))
+        assert found.audit.ok, (at, found)
+        assert blobs.reads >= at
+
+
 @pytest.mark.parametrize("step", STEPS)
 def test_a_crash_after_any_step_is_harmless(go, shelf, step):
     go(shelf.history(10))
@@ -119,11 +166,17 @@ def test_a_crash_after_any_step_is_harmless(go, shelf, step):
         go(shelf.archiver(crash).run_once())
     assert go(shelf.faults()) == ""
     assert go(shelf.ledger.journal("acme", limit=1000)).entries == entries
+    shows_all_that_was_removed(go, shelf)
     again = Shelf(shelf.client, shelf.folder, trim_client=shelf.trim_client)  # another process
     go(again.start())
-    while not go(again.round()).complete:
+    archiver = again.archiver()
+    while not go(archiver.run_once()).complete:
         pass
-    go(again.round())
+    go(archiver.run_once())
+    shows_all_that_was_removed(go, again)
+    chain_objects = again.objects("chain")
+    go(again.archiver().run_once())
+    assert again.objects("chain") == chain_objects, "a process that has nothing to do copies nothing"
     assert go(again.faults()) == ""
     assert go(again.ledger.journal("acme", limit=1000)).entries == entries
     assert go(again.first()) == 36
