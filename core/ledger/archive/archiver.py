@@ -23,6 +23,7 @@ from core.ledger.archive.chain_reads import SegmentRow, segments_of
 from core.ledger.archive.copying import JournalCopy, copy_chain, shows_record
 from core.ledger.archive.policy import ArchivePolicy, ArchiveRound
 from core.ledger.archive.reader import LedgerArchive
+from core.ledger.archive.rights import check_archive_rights
 from core.ledger.client import LedgerClient
 from core.ledger.duty_lease import DutyLease
 from core.ledger.hash_chain.archived import CHAIN, ArchivedRange
@@ -67,6 +68,11 @@ class Archiver:
         self._chain_end: list[ArchivedRange] = []  # the newest seals, which the next round archives with others
         self._chain_recorded = 0  # the last archived seal that this process's own last record names
         self._shown = SealId()  # the archive alone shows what was recorded with this last archived seal
+
+    async def check_rights(self) -> None:
+        """Find out whether Redis permits what a round does. Call this at start. Raises LedgerUnavailable."""
+        if self._trim_client is not None:
+            await check_archive_rights(self._client, self._trim_client)
 
     async def run_once(self, *, everything: bool = False, lease: DutyLease | None = None) -> ArchiveRound:
         """Run one round. With `everything` all sealed entries are archived; Redis keeps what the policy keeps.
