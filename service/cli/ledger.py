@@ -184,8 +184,8 @@ def restore(
         )
     typer.echo(
         "Not restored: API keys, packs, fine-tuned models, artifacts, jobs, stored answers and idempotency keys, kept\n"
-        "conversations, alerts, the log of administrative actions. Only Redis had the keys of the files of packs, models\n"
-        "and artifacts: these files in the blob store cannot be read any more, and gateways remove them after a day."
+        "conversations, alerts, the log of administrative actions. Only Redis had the keys of the files of packs,\n"
+        "models and artifacts: these files in the blob store are unreadable now, and gateways remove them after a day."
     )
     typer.echo("No gateway starts before `ledger accept-restore`: docs/operating/ledger.md")
 
