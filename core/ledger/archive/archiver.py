@@ -34,7 +34,7 @@ from core.ledger.keys import MasterKey
 from core.ledger.pages import entry_number, first_in_redis
 
 TENANTS_PER_ROUND = 200
-_TRIM_STEP = 20_000  # entries: some milliseconds of Redis
+_TRIM_STEP = 1_000  # entries: less than a millisecond of Redis
 _READ_BATCH = 250
 
 

@@ -62,12 +62,13 @@ class JournalCopy:
             written.append(await self._put(pending.entries))
         return written
 
-    async def _put(self, part: Sequence[RawEntry]) -> ArchivedRange:
+    async def _put(self, part: list[RawEntry]) -> ArchivedRange:
         range_ = await asyncio.to_thread(range_of, self._tenant, part)
         seals: list[SealRow] = [
             (n, first, last) for n, first, last, _ in self._segments if first <= range_.last and last >= range_.first
         ]
         await self._store.put(range_, part, seals=seals, record=self._record)
+        await asyncio.to_thread(_release, part)
         return range_
 
     async def read_back(self, written: Sequence[ArchivedRange]) -> None:
@@ -75,7 +76,8 @@ class JournalCopy:
         at, digest = 0, JournalDigest()
         for range_ in written:
             found = await self._store.read(range_, check=True)
-            for batch in found.batches(range_.first, range_.last):
+            batches = found.batches(range_.first, range_.last)
+            while batch := await asyncio.to_thread(next, batches, None):
                 while batch:
                     _, _, last, sealed = self._segments[at]
                     part = [raw for raw in batch if entry_number(raw) <= last]
@@ -87,6 +89,12 @@ class JournalCopy:
                     batch = batch[len(part) :]
         if at != len(self._segments):
             raise BlobCorrupt
+
+
+def _release(entries: list[RawEntry]) -> None:
+    """Free them in steps: to free an object's entries at once keeps the event loop waiting for some milliseconds."""
+    while entries:
+        del entries[-250:]
 
 
 class _Pending:
