@@ -14,6 +14,7 @@ remove what Redis need not keep (trim.lua).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 
 from core.blob_errors import BlobCorrupt, BlobError, BlobMissing
@@ -67,6 +68,7 @@ class Archiver:
         self._checked: dict[str, int] = {}  # up to which entry this process has verified the archive
         self._chain_end: list[ArchivedRange] = []  # the newest seals, which the next round archives with others
         self._chain_recorded = 0  # the last archived seal that this process's own last record names
+        self._repeats_are_left = False  # the last record repeated as many idle tenants as one may
         self._shown = SealId()  # the archive alone shows what was recorded with this last archived seal
 
     async def check_rights(self) -> None:
@@ -110,11 +112,13 @@ class Archiver:
         wanted = dict(list(wanted.items())[:TENANTS_PER_ROUND])
         ranges = await self._copied(head, wanted) if wanted else []
         kept_seals_from = await self._kept_seals_from(head)
-        if ranges or kept_seals_from > seal.archived.chain.n + 1:
+        if ranges or kept_seals_from > seal.archived.chain.n + 1 or self._repeats_are_left:
             recorded = await self._record(head, ranges, kept_seals_from, lease)
             if recorded is None:
                 return ArchiveRound(complete=False)
             head = recorded
+            self._repeats_are_left = any(one.n < kept_seals_from for one in head.tenants.values())
+            complete = complete and not self._repeats_are_left
         trimmed, waiting, errors = await self._trim_journals(head.tenants, removable)
         seals_trimmed = await self._trim_chain(head, kept_seals_from)
         if errors:
@@ -188,7 +192,11 @@ class Archiver:
         chain = await self._copied_chain(before, head.id.n)
         self._after_step("chain-written")
         archived = Archived(head.id, (*ranges, *chain))
-        recorded = await self._sealer.record_archive(archived, repeat_before=kept_seals_from, lease=lease)
+        # Each record adds a seal; all idle tenants are repeated within half of the seals that Redis keeps.
+        repeat_max = max(self._policy.repeats_max, math.ceil(2 * len(head.tenants) / self._policy.keep_seals))
+        recorded = await self._sealer.record_archive(
+            archived, repeat_before=kept_seals_from, repeat_max=repeat_max, lease=lease
+        )
         self._after_step("recorded")
         if recorded is not None:
             # If another process has recorded a part of the chain since, that may be one of these very objects.

@@ -129,14 +129,14 @@ class Sealer:
             return await self._current_head()
 
     async def record_archive(
-        self, archived: Archived, *, repeat_before: int, lease: DutyLease | None = None
+        self, archived: Archived, *, repeat_before: int, repeat_max: int, lease: DutyLease | None = None
     ) -> ChainHead | None:
         """Write a seal that records archived ranges. Returns None if another process has recorded some of them first.
 
         With `lease` it is written only while this process holds that lease.
 
-        The seal also repeats the accounts of each tenant whose last segment is in a seal before number `repeat_before`,
-        so that the older seals are not needed to check a tenant.
+        The seal also repeats the accounts of up to `repeat_max` tenants whose last segment is in a seal before number
+        `repeat_before`, so that the older seals are not needed to check a tenant.
         """
         async with self.lock, self._stops_an_untrusted_client(lease):
             for _ in range(ATTEMPTS):
@@ -144,7 +144,7 @@ class Sealer:
                 fence = None if lease is None else lease.fence
                 if not continues_archive(head, archived) or (lease is not None and fence is None):
                     return None
-                segments = await self._segments(head, repeat_before=repeat_before)
+                segments = await self._segments(head, repeat_before=repeat_before, repeat_max=repeat_max)
                 if segments is None:
                     continue
                 sealed = await self._append(head, segments, archived=archived, fence=fence)
@@ -260,12 +260,19 @@ class Sealer:
             return False
 
     async def _segments(
-        self, head: ChainHead, *, positions: Mapping[str, TenantPosition] | None = None, repeat_before: int = 0
+        self,
+        head: ChainHead,
+        *,
+        positions: Mapping[str, TenantPosition] | None = None,
+        repeat_before: int = 0,
+        repeat_max: int = 0,
     ) -> tuple[Segment, ...] | None:
         """Return what a seal after `head` contains; None if that was not found and the chain has moved since."""
         try:
             with _unreadable_is_untrusted():
-                return await self._unsealed.segments(head, positions=positions, repeat_before=repeat_before)
+                return await self._unsealed.segments(
+                    head, positions=positions, repeat_before=repeat_before, repeat_max=repeat_max
+                )
         except LedgerNotTrusted:
             if await self.has_moved(head):
                 return None

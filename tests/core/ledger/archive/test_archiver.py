@@ -19,7 +19,7 @@ from core.ledger.archive.standalone import ArchivedHistory
 from core.ledger.archive.store import ArchiveStore
 from core.ledger.client import LedgerClient, connect
 from core.ledger.hash_chain.archived import CHAIN
-from core.ledger.hash_chain.chain import SealChain
+from core.ledger.hash_chain.chain import SealChain, seal_entry
 from core.ledger.hash_chain.export import export_ledger
 from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.journal_pages import JournalFilter
@@ -298,6 +298,37 @@ def test_an_idle_tenant_does_not_keep_old_seals(go, shelf):
     assert go(shelf.faults()) == ""
     go(shelf.release("idle"))
     go(shelf.sealer.seal())
+    assert go(shelf.faults()) == ""
+
+
+def test_idle_tenants_are_repeated_a_few_in_each_seal(go, shelf):
+    """No seal grows with the number of idle tenants, and none that one of them needs is removed."""
+    idle = [f"idle-{number}" for number in range(7)]
+    for tenant in idle:
+        go(shelf.open(tenant))
+    go(shelf.history(12))
+    archiver = shelf.archiver(keep_seals=8, repeats_max=2)
+    rounds = 0
+    while not go(archiver.run_once()).complete:
+        go(shelf.start())
+        rounds += 1
+        assert rounds < 10
+    assert rounds >= 3
+    head = go(SealChain(shelf.client, MASTER_KEY).head())
+    first = go(first_in_redis(shelf.client, names.SEAL_CHAIN_KEY))
+    assert first > 1
+    assert all(head.tenants[tenant].n >= first for tenant in idle)
+
+    async def repeated() -> list[int]:
+        seals = [seal async for seal in shelf.archive.seals(13, head.id.n)]
+        async for raw in SealChain(shelf.client, MASTER_KEY).raw_seals():
+            seals.append(seal_entry(raw, MASTER_KEY))
+        return [sum(not segment.is_new for segment in seal.segments) for seal in seals]
+
+    assert max(go(repeated())) == 2
+    assert go(archiver.run_once()).complete
+    assert go(SealChain(shelf.client, MASTER_KEY).head()).id == head.id, "nothing is recorded without need"
+    go(shelf.start())
     assert go(shelf.faults()) == ""
 
 
