@@ -20,8 +20,10 @@ def _json(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class EncoderFacts:
-    """`tokens_max`: longer texts are truncated. `batch_invariant`: a sentence's vector does not depend on the other
-    sentences of the batch. A worker where it does depend on them never serves."""
+    """`tokens_max`: longer texts are truncated. `packed`: sentences of several lengths share a call of the model;
+    `tile_rows`: in tiles of this number of rows, None if the device does not need tiles. `fixed_batches`: batches are
+    padded to fixed shapes, which is slower. `tokens_per_s`: measured when the worker started. `batch_invariant`: a
+    sentence's vector does not depend on the other sentences of the batch. A worker where it does never serves."""
 
     name: str
     fingerprint: str
@@ -31,6 +33,8 @@ class EncoderFacts:
     dtype: str
     packed: bool
     fixed_batches: bool
+    tile_rows: int | None = None
+    tokens_per_s: int = 0
     batch_invariant: bool = True
 
 

@@ -23,10 +23,10 @@ from gpu_workers.handlers.own_finder import OwnFinder
 from gpu_workers.handlers.recognition import joined, recognise
 from gpu_workers.infill.spec import InfillSpec
 from gpu_workers.models.embedded import embedded_vocabulary
-from gpu_workers.models.encoder import fastest_dtype
 from gpu_workers.models.infill import MaskedLM
 from gpu_workers.models.masked_infill import MaskedInfill
 from gpu_workers.models.nets import InfillNet
+from gpu_workers.models.precision import fastest_dtype
 from gpu_workers.models.sources import TAGGER_OFF
 
 

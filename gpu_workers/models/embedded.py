@@ -10,10 +10,11 @@ import torch
 from tokenizers import Tokenizer
 
 from gpu_workers.models.adapter_file import SHIPPED, AdapterInfo, load_adapter
-from gpu_workers.models.encoder import fastest_dtype, weights_fingerprint
+from gpu_workers.models.encoder import weights_fingerprint
 from gpu_workers.models.encoder_model import bundled_path
 from gpu_workers.models.lora import merged
 from gpu_workers.models.nets import InfillNet, TaggerNet, backbone
+from gpu_workers.models.precision import fastest_dtype
 from gpu_workers.models.pretrained import Vocabulary, plain
 
 _WINDOW = 126  # the adapters were trained on rows of this length

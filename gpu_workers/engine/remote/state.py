@@ -68,10 +68,10 @@ def _typed(body: dict[Any, Any]) -> dict[str, Any]:
 
 
 def fingerprint(facts: WorkerFacts, codec: Codec, content: str) -> str:
-    """A digest of what decides a worker's results: the facts but for the name of the device, the classes that are sent,
-    and `content`, a digest of the operator's own packs and lists."""
+    """A digest of what decides a worker's results: the facts but for the name and speed of the device, the classes that
+    are sent, and `content`, a digest of the operator's own packs and lists."""
     if isinstance(facts, EmbedderFacts):
-        facts = replace(facts, encoder=replace(facts.encoder, device=_kind(facts.encoder.device)))
+        facts = replace(facts, encoder=replace(facts.encoder, device=_kind(facts.encoder.device), tokens_per_s=0))
     elif facts.tagger is not None:
         facts = replace(facts, tagger=replace(facts.tagger, device=_kind(facts.tagger.device)))
     whole = [codec.schema, content, repr(facts)]

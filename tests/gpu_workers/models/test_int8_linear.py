@@ -7,9 +7,9 @@ import torch
 from torch.nn.functional import gelu, linear
 
 from gpu_workers.models import tagger
-from gpu_workers.models.encoder import fastest_dtype
 from gpu_workers.models.int8_linear import Int8Linear, RangedLinear, int8_supported, rounded
 from gpu_workers.models.packed_tagger import SAMPLES
+from gpu_workers.models.precision import fastest_dtype
 from gpu_workers.models.tagger import EntityTagger, embedded_tagger
 
 exact = pytest.mark.skipif(not int8_supported(), reason="this processor has no 8-bit products")
