@@ -7,7 +7,7 @@ from core.ledger import names
 from core.ledger.client import NOT_PERMITTED, LedgerClient
 
 _ABSENT = "{seals}:absent"  # no such key
-# Commands of a round that change nothing here.
+# Commands of a round, with arguments that change nothing.
 _OF_THE_LEDGER: tuple[tuple[str | int, ...], ...] = (
     ("XRANGE", names.SEAL_CHAIN_KEY, "-", "+", "COUNT", 1),
     ("ZRANGEBYSCORE", _ABSENT, 0, 0),
