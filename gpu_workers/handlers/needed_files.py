@@ -1,8 +1,8 @@
 """The files of the data directory that a task needs: domain packs, fine-tuned models and recognisers of tenants.
 
-A worker server refuses a task whose files its machine does not have, before it runs anything. So such a task is never
-charged. The folder of these files is shared between the machines, under the same path
-(`docs/operating/scaling.md`).
+A worker server refuses a task whose files its machine does not have, before it runs anything, and the local engine
+before it hands the task to a worker. So such a task is never charged. The folder of these files is shared between the
+machines, under the same path (`docs/operating/scaling.md`).
 """
 
 from __future__ import annotations
