@@ -47,6 +47,7 @@ class ChildProcess:
         self._loop = asyncio.get_running_loop()
         self._on_message = on_message
         self._on_death = on_death
+        self.read_to_end = False  # whether every message that the process wrote was received
         ours, theirs = socket.socketpair()
         with theirs:
             command = [sys.executable, "-P", "-m", module, *arguments, str(theirs.fileno())]
@@ -102,7 +103,9 @@ class ChildProcess:
             while True:
                 message = self._connection.recv()
                 self._call(self._on_message, message)
-        except Exception:  # noqa: S110 - end of file, or a message cut off by the worker's death: both end the worker
+        except (EOFError, ConnectionResetError):
+            self.read_to_end = True
+        except Exception:  # noqa: S110 - a message that was cut off by the process's death, or cannot be read
             pass
         self._process.kill()
         self._process.wait()

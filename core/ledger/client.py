@@ -37,11 +37,12 @@ log = logging.getLogger("privacy_gateway.ledger")
 Call = Callable[..., Awaitable[Any]]  # one Redis command
 Guard = Callable[[Call], Awaitable[None]]
 
+NOT_PERMITTED = "Redis does not permit a command of the ledger."
 _DETAILS: tuple[tuple[type[BaseException], str], ...] = (
     (BusyLoadingError, "Redis is reading its data."),
     (AuthenticationError, "Redis refused the credentials."),
     (AuthorizationError, "Redis refused the credentials."),
-    (NoPermissionError, "Redis does not permit a command of the ledger."),
+    (NoPermissionError, NOT_PERMITTED),
     (OutOfMemoryError, "Redis is full."),
     (ReadOnlyError, "Redis is read-only."),
     (RedisTimeoutError, "Redis did not answer in time."),
@@ -53,7 +54,7 @@ _DETAILS: tuple[tuple[type[BaseException], str], ...] = (
 _MARKS = (
     ("OOM command", "Redis is full."),
     ("READONLY", "Redis is read-only."),
-    ("can't run this command", "Redis does not permit a command of the ledger."),
+    ("can't run this command", NOT_PERMITTED),
 )
 
 

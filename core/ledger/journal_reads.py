@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 
 from core.ledger import names
-from core.ledger.archive.reader import LedgerArchive
+from core.ledger.archive.reader import LedgerArchive, entries_of
 from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.archived import ArchivedRange
 from core.ledger.hash_chain.chain import RawEntry
-from core.ledger.pages import entry_number, raw_entries
+from core.ledger.pages import entry_number
 
 _READ = 500
 
@@ -103,11 +103,7 @@ class JournalReads:
 
     async def all(self, *, after: int, last: int) -> AsyncIterator[Sequence[RawEntry]]:
         """Yield the entries with numbers after `after` up to `last`, in batches."""
-        if self._archive is not None:
-            async for batch in self._archive.entries(self._tenant, after=after, last=last):
-                yield batch
-                after = entry_number(batch[-1])
-        async for batch in raw_entries(self._client, self._tenant, after=after, last=last, count=_READ):
+        async for batch in entries_of(self._client, self._archive, self._tenant, after=after, last=last, count=_READ):
             yield batch
 
 

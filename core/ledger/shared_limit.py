@@ -1,11 +1,13 @@
 """A limit of load that all gateways share. Each leases tokens in small batches, so a request rarely waits for Redis.
 
-Guarantee: over any time, the gateways admit at most what one limit admits, and `credit` more for each gateway. A caller
-gets the full limit through any one gateway, or spread over several. The ledger limits privacy loss; this limits load.
+Guarantee: over any time, the gateways admit at most what one limit admits, and `credit` more for each gateway, which
+uses what it has leased only while Redis counts it as held. A caller gets the full limit through any one gateway, or
+spread over several, except what others keep. Each second (`return_unused`) a gateway keeps at most as many tokens as
+callers took from it in the second before. The ledger limits privacy loss; this limits load.
 
 A gateway leases about what it used since it last asked. The first requests after a pause are admitted on credit, which
 the next request to Redis reports. A caller waits only if there is neither, and all that wait share one request. What a
-gateway does not use for a second returns to the others. What a dead gateway held returns after `HELD_S`.
+dead gateway held returns after `HELD_S`.
 """
 
 from __future__ import annotations
@@ -50,6 +52,8 @@ class _Lease:
     places: int = 0  # of a pool: in use
     waiting: int = 0  # callers
     used: int = 0  # since the last request to Redis
+    recent: int = 0  # tokens that callers took since the last `return_unused`
+    valid_until: float = 0.0  # Redis counts the tokens as held until then, or longer
     asked_at: float = 0.0  # when a caller last came
     reported_at: float = 0.0  # when Redis last answered
     left: float = 0.0  # in Redis, at the last request
@@ -131,37 +135,49 @@ class SharedLimit:
             await self.return_unused()
 
     async def return_unused(self) -> None:
-        """Return tokens for which no caller came in the last second, and free places of pools."""
+        """Return the tokens beyond what callers took in the last second, and free places of pools.
+
+        A caller who comes now and then would else keep what an earlier burst has leased.
+        """
         now = self._clock()
-        to_report = []
+        to_report: dict[str, int] = {}
         for name, lease in list(self._leases.items()):
+            recent, lease.recent = lease.recent, 0
             if lease.waiting or lease.asking is not None:
                 continue
             is_idle = now - lease.asked_at >= RETURN_INTERVAL_S
+            back = lease.tokens if is_idle else max(0, lease.tokens - recent)
             if lease.places and not self._per_minute:
                 if lease.tokens or lease.owed or now - lease.reported_at >= REPORT_INTERVAL_S:
-                    to_report.append(name)
-            elif is_idle and (lease.tokens or lease.owed):
-                to_report.append(name)
+                    to_report[name] = lease.tokens
+            elif back or (is_idle and lease.owed):
+                to_report[name] = back
             elif is_idle and now >= lease.empty_until:
                 del self._leases[name]
         try:
-            await over_tenants(to_report, self._report)
+            await over_tenants(list(to_report), lambda name: self._report(name, to_report[name]))
         except LedgerError:
             return  # what it holds counts no more after HELD_S
         except Exception as error:
             log.warning("limit-not-returned", extra={"fields": {"kind": type(error).__name__}})
 
-    async def _report(self, name: str) -> int:
-        await self._ask(name, self._leases[name], returns=True)
+    async def _report(self, name: str, back: int) -> int:
+        await self._ask(name, self._leases[name], back=back)
         return 1
 
     def _take(self, lease: _Lease) -> bool:
+        self._drop_forgotten(lease)
         if not lease.tokens:
             return False
         lease.tokens -= 1
+        lease.recent += 1
         self._use(lease)
         return True
+
+    def _drop_forgotten(self, lease: _Lease) -> None:
+        """Drop tokens that Redis may have given to others, because it has not heard of them for `HELD_S`."""
+        if self._clock() >= lease.valid_until:
+            lease.tokens = 0
 
     def _use(self, lease: _Lease) -> None:
         if not self._per_minute:
@@ -170,10 +186,10 @@ class SharedLimit:
     def _left(self, lease: _Lease) -> float:
         return max(0.0, lease.left - lease.owed) + lease.tokens
 
-    def _ask(self, name: str, lease: _Lease, *, returns: bool = False) -> asyncio.Task[None]:
+    def _ask(self, name: str, lease: _Lease, *, back: int | None = None) -> asyncio.Task[None]:
         """Return the request to Redis that is on its way, or a new one."""
         if lease.asking is None:
-            lease.asking = asyncio.create_task(self._exchange(name, lease, returns=returns))
+            lease.asking = asyncio.create_task(self._exchange(name, lease, back=back))
             lease.asking.add_done_callback(lambda task: self._asked(lease, task))
         return lease.asking
 
@@ -187,9 +203,11 @@ class SharedLimit:
         if not task.cancelled():
             task.exception()  # retrieved; a caller that waits gets it, too
 
-    async def _exchange(self, name: str, lease: _Lease, *, returns: bool) -> None:
+    async def _exchange(self, name: str, lease: _Lease, *, back: int | None) -> None:
         await asyncio.sleep(0)  # callers of the same moment count in what is asked for
-        back, owed = (lease.tokens, lease.owed) if returns else (0, lease.owed)
+        self._drop_forgotten(lease)
+        returns, owed, sent_at = back is not None, lease.owed, self._clock()
+        back = min(back or 0, lease.tokens)
         lease.tokens -= back
         is_pool = not self._per_minute
         want = 0 if returns else max(1, lease.waiting, 0 if is_pool else self._used_in_a_second(lease))
@@ -215,9 +233,10 @@ class SharedLimit:
         lease.owed -= owed
         lease.tokens += int(found["leased"])
         lease.left = float(found["left"])
+        lease.valid_until = sent_at + HELD_S
         lease.reported_at = now = self._clock()
         if lease.tokens:
             lease.empty_until = 0.0
-        elif not returns:
+        elif not (is_pool and returns):
             wait_s = POOL_WAIT_S if is_pool else (1 - lease.left) * 60 / self._per_minute
             lease.empty_until = now + max(0.0, wait_s)

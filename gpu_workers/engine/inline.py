@@ -24,7 +24,8 @@ from gpu_workers.engine.arrays import ARRAY_BYTES_MAX, ArrayPool
 from gpu_workers.engine.batch_spans import trace_work
 from gpu_workers.engine.handler import Handler, HandlerFactory, load_failure
 from gpu_workers.engine.portable import MemoryBlock, pack, run_coded, run_packed, unpack
-from gpu_workers.engine.protocol import Role, RoleStatus, Task
+from gpu_workers.engine.protocol import Role, RoleStatus
+from gpu_workers.engine.queued import QueuedEngine
 from gpu_workers.engine.remote.codec import Codec
 from gpu_workers.engine.task_queue import QueueLimits, TaskQueue
 from gpu_workers.facts import WorkerFacts
@@ -67,7 +68,7 @@ class _Worker:
             return [WorkerDied() for _ in payloads]
 
 
-class InlineEngine:
+class InlineEngine(QueuedEngine):
     """`Engine` that runs handlers in a thread of this process. `start` calls each role's factory in `handlers`."""
 
     def __init__(
@@ -112,26 +113,8 @@ class InlineEngine:
             await self._running
         self._thread.shutdown()
 
-    async def run(
-        self,
-        role: Role,
-        tasks: Sequence[Task],
-        *,
-        tenant: str,
-        timeout_s: float,
-        client_disconnected: asyncio.Event,
-        isolate_failures: bool = False,
-    ) -> list[Any]:
-        return await self._workers[role].queue.run(
-            tasks,
-            tenant=tenant,
-            timeout_s=timeout_s,
-            client_disconnected=client_disconnected,
-            isolate_failures=isolate_failures,
-        )
-
-    async def wait_for_capacity(self, role: Role, tasks: Sequence[Task], *, tenant: str, timeout_s: float) -> None:
-        await self._workers[role].queue.wait_for_capacity(tasks, tenant=tenant, timeout_s=timeout_s)
+    def queue(self, role: Role) -> TaskQueue:
+        return self._workers[role].queue
 
     def status(self, role: Role) -> RoleStatus:
         worker = self._workers[role]

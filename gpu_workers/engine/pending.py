@@ -73,6 +73,7 @@ class PendingTask:
     places: int
     cut_from: _Cut | None = None
     in_batch: BatchSpan | None = None
+    lost: int = 0  # how often it was in the batch of a worker that died before it had begun with it
 
     @property
     def work(self) -> int:
@@ -103,6 +104,11 @@ class PendingTask:
     def only_pieces(self) -> bool:
         """Whether no handler can run the task as it is."""
         return self.is_divisible and getattr(self.task.payload, "only_pieces", False)
+
+    @property
+    def any_worker(self) -> bool:
+        """Whether the pieces of the task may run on several workers."""
+        return self.is_divisible and getattr(self.task.payload, "any_worker", False)
 
     def cut(self, work_max: int, complete: Callable[[Task], None]) -> list[PendingTask]:
         """The pieces of this task; none if it cannot be divided. `complete` gets the task that follows them."""

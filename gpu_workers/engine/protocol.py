@@ -73,7 +73,12 @@ class Pieces:
 @runtime_checkable
 class Divisible(Protocol):
     """A payload that can be run in pieces. One with the attribute `only_pieces = True` always is, because no handler
-    runs it as it is."""
+    runs it as it is.
+
+    Equal workers on two devices may compute results that differ in their last bits. So pieces run where a role has one
+    worker, unless the payload has `any_worker = True`: no guarantee of its result then relies on these bits of another
+    piece.
+    """
 
     def pieces(self, weight_max: int) -> Pieces | None:
         """Divide the work into pieces of a weight of about `weight_max` at most; None if it cannot be divided."""

@@ -41,6 +41,8 @@ CROWDED_BATCH_S = 0.06
 ACTIVE_S = 1.0
 
 _FILE_MISSING = "The worker does not have a pack, model or recogniser that the request needs; nothing was charged."
+_LOST_MAX = 3  # a task may be what ends the handlers of workers before they begin with it
+_LOST = "Workers have ended several times before they began with the request; nothing was charged."
 _UNSENDABLE = "The request could not be passed to a worker; nothing was charged."
 
 
@@ -71,14 +73,14 @@ class TaskQueue:
     """
 
     def __init__(
-        self, role: Role, limits: QueueLimits, *, on_admitted: Callable[[], None], in_pieces: bool = True
+        self, role: Role, limits: QueueLimits, *, on_admitted: Callable[[], None], one_worker: bool = True
     ) -> None:
-        """`on_admitted` is called when tasks arrive. `in_pieces`: whether large tasks are cut. All pieces of a task
-        must then be run by equal workers, because a result must not depend on where a piece was run."""
+        """`on_admitted` is called when tasks arrive. `one_worker`: whether a single worker runs all tasks. Else only
+        those are cut whose pieces may run on any of several (`gpu_workers.engine.protocol.Divisible`)."""
         self._role = role
         self._limits = limits
         self._on_admitted = on_admitted
-        self._in_pieces = in_pieces
+        self._one_worker = one_worker
         self._waiting: FairQueue[PendingTask] = FairQueue()
         self._shrunk = asyncio.Event()
         self._arrivals: dict[str, float] = {}  # the last one of each active tenant
@@ -144,9 +146,9 @@ class TaskQueue:
         self._paused = True
         self._changed()
 
-    def cut_large_tasks(self, cut: bool) -> None:
-        """Set whether large tasks are cut from now on, as `in_pieces`."""
-        self._in_pieces = cut
+    def has_one_worker(self, one: bool) -> None:
+        """Set whether a single worker runs all tasks from now on, as `one_worker`."""
+        self._one_worker = one
 
     def close(self) -> None:
         """Refuse all further tasks. Queued tasks end with `WorkerDied` if their group has started, else with
@@ -239,16 +241,22 @@ class TaskQueue:
         return batch
 
     def put_back(
-        self, batch: Sequence[PendingTask], lacking: Collection[int] = (), unsendable: Collection[int] = ()
+        self,
+        batch: Sequence[PendingTask],
+        lacking: Collection[int] = (),
+        unsendable: Collection[int] = (),
+        lost: bool = False,
     ) -> None:
         """Queue a batch of `start_batch` again, in its place. It no longer counts as started. For a batch of which it
         is certain that no worker has run anything, and that none will.
 
         `lacking`: the places of tasks that no worker can run, because it does not have their files. `unsendable`: of
-        those that cannot be sent to a worker. Both end, uncharged if nothing of their group has started.
+        those that cannot be sent to a worker. Both end, uncharged if nothing of their group has started. So does a task
+        that was `lost` several times, because workers died before they had begun with it.
         """
         for pending in batch:
             pending.group.starts -= 1
+            pending.lost += lost
             pending.leave_batch()
         for place, pending in reversed(list(enumerate(batch))):
             started = pending.group.started
@@ -258,6 +266,8 @@ class TaskQueue:
                 pending.settle(TaskFailed(reason="unsendable") if started else WorkerCold(_UNSENDABLE))
             elif not self._open:
                 pending.settle(WorkerDied() if started else WorkerCold())
+            elif pending.lost >= _LOST_MAX:
+                pending.settle(WorkerDied() if started else WorkerCold(_LOST))
             elif not pending.withdrawn:
                 self._waiting.put_back(pending.group.tenant, pending)
         self._changed()
@@ -268,7 +278,7 @@ class TaskQueue:
         if pending.only_pieces:  # also if tasks are no longer cut: no handler can run it
             return True
         cut = pending.task.stepwise or pending.work > self._limits.batch_tokens_max
-        return self._in_pieces and cut and pending.is_divisible
+        return cut and pending.is_divisible and (self._one_worker or pending.any_worker)
 
     def _cut(self, tenant: str, pending: PendingTask) -> bool:
         """Replace the next task by its pieces if it is large. Returns whether it was replaced."""

@@ -1,5 +1,7 @@
 """A worker's cache for files of the data directory. Files are loaded on first use.
 
+Guarantee: what is loaded is the version of the file that the gateway names by its digest, or the task fails.
+
 Each tenant's files are in a folder of their own. The least recently used file of the folder with most loaded files is
 evicted: a tenant that uses many files evicts its own, and the only file of another tenant stays.
 """
@@ -11,7 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from core.files.file_version import FileVersion
+from core.errors import TaskFailed
+from core.files.file_version import FileVersion, file_digest, file_version
 
 Loaded = TypeVar("Loaded")
 
@@ -25,13 +28,22 @@ class FileCache(Generic[Loaded]):
         self._loaded: OrderedDict[FileVersion, Loaded] = OrderedDict()
 
     def get(self, file: FileVersion) -> Loaded:
-        """Raises what `load` raises."""
+        """Raises what `load` raises, and TaskFailed for a file of another version."""
         if file not in self._loaded:
-            self._loaded[file] = self._load(file)
+            self._loaded[file] = self._checked(file)
         self._loaded.move_to_end(file)
         while len(self._loaded) > self._loaded_max:
             self._evict()
         return self._loaded[file]
+
+    def _checked(self, file: FileVersion) -> Loaded:
+        """Load a file. It may have been replaced since the request was priced."""
+        path = Path(file.path)
+        before = file_version(path)
+        loaded = self._load(file)
+        if file.digest is not None and (file_digest(path) != file.digest or file_version(path) != before):
+            raise TaskFailed(reason="file-changed")
+        return loaded
 
     def _evict(self) -> None:
         loaded = Counter(_folder(file) for file in self._loaded)

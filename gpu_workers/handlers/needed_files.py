@@ -1,23 +1,42 @@
 """The files of the data directory that a task needs: domain packs, fine-tuned models and recognisers of tenants.
 
-A worker server refuses a task whose files its machine does not have, before it runs anything, and the local engine
-before it hands the task to a worker. So such a task is never charged. The folder of these files is shared between the
-machines, under the same path (`docs/operating/scaling.md`).
+Guarantee: a worker server refuses a task whose files its machine does not have, or has in another version than the
+gateway names by its digest, before it runs anything. The local engine refuses a task without its files before it hands
+the task to a worker. So such a task is never charged. The folder of these files is shared between the machines, under
+the same path (`docs/operating/scaling.md`).
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from core.files.file_version import FileVersion
+from core.files.file_version import FileDigests, FileVersion
 from core.text.policy import MaskPolicy
 
 
-def lacking(payloads: Sequence[Any]) -> list[int]:
-    """Return the places of the payloads whose files are missing on this machine, or cannot be read."""
+def absent(payloads: Sequence[Any]) -> list[int]:
+    """Return the places of the payloads whose files are missing on this machine, or cannot be read.
+
+    Reads no file: the local engine calls it on its event loop, and its gateway has just verified the files.
+    """
     return [place for place, payload in enumerate(payloads) if not all(map(_exists, _files(payload)))]
+
+
+class NeededFiles:
+    """Looks at the files of this machine. It may be used by several threads."""
+
+    def __init__(self) -> None:
+        self._digests = FileDigests()
+
+    def lacking(self, payloads: Sequence[Any]) -> list[int]:
+        """Return the places of the payloads whose files are missing on this machine, are others or cannot be read."""
+        return [place for place, payload in enumerate(payloads) if not all(map(self._has, _files(payload)))]
+
+    def _has(self, file: FileVersion) -> bool:
+        return file.digest is not None and self._digests.get(Path(file.path)) == file.digest
 
 
 def _files(payload: Any) -> Iterator[FileVersion]:

@@ -55,6 +55,8 @@ class DocumentTask(SanitizeTask):
     places_max: int | None = None
     drawn: tuple[tuple[bytes, bytes], ...] | None = field(default=None, repr=False)
     form: Form | None = field(default=None, repr=False)
+    # Patterns are exact. The tagger's choice at its threshold has no guarantee, and a draw has one for each place.
+    any_worker = True
 
     @property
     def weight(self) -> int:

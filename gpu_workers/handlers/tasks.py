@@ -131,6 +131,12 @@ class VectorTask:
         own = rows * _CODEBOOK_TOKENS_PER_ROW if self.spec.mechanism == "codebook" else rows // _ROWS_PER_TOKEN + 1
         return own + _tokens(self.texts or ())
 
+    @property
+    def any_worker(self) -> bool:
+        """Each vector is released by itself, and their number decides what runs together. Texts are cut by their
+        lengths, which would decide where another text is encoded."""
+        return self.texts is None
+
     def pieces(self, weight_max: int) -> Pieces:
         """Release ranges of rows one after the other. Each row is a unit that is drawn independently of the others."""
         rows = self.released.shape[0]

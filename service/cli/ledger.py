@@ -148,6 +148,7 @@ def archive(
 
 async def _archive(parts: LedgerParts, everything: bool) -> tuple[int, int]:
     entries = trimmed = 0
+    await parts.archiver.check_rights()
     if everything:
         await parts.sealer.seal()
     while True:
@@ -181,7 +182,12 @@ def restore(
         typer.echo(
             f"{tenant}: {entries} sealed entries were not archived. Their spending is lost: do not use this tenant"
         )
-    typer.echo("API keys are not restored. No gateway starts before `ledger accept-restore`: docs/operating/ledger.md")
+    typer.echo(
+        "Not restored: API keys, packs, fine-tuned models, artifacts, jobs, stored answers and idempotency keys, kept\n"
+        "conversations, alerts, the log of administrative actions. Only Redis had the keys of the files of packs,\n"
+        "models and artifacts: these files in the blob store are unreadable now, and gateways remove them after a day."
+    )
+    typer.echo("No gateway starts before `ledger accept-restore`: docs/operating/ledger.md")
 
 
 async def _restore(settings: Settings, parts: LedgerParts, ledger: str | None) -> RestoreReport:

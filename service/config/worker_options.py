@@ -85,7 +85,7 @@ def worker_server(settings: Settings, role: Role, listen: str, *, device: str | 
     Raises ValueError or OSError for an address or files that cannot be used.
     """
     from gpu_workers.engine.remote.server import WorkerServer
-    from gpu_workers.handlers.needed_files import lacking
+    from gpu_workers.handlers.needed_files import NeededFiles
     from gpu_workers.handlers.wire import wire_codec
 
     default = settings.devices[0] if role is Role.EMBED else settings.sanitize_device
@@ -96,7 +96,7 @@ def worker_server(settings: Settings, role: Role, listen: str, *, device: str | 
         access(settings),
         listen=listen,
         content=_content(settings),
-        lacking=lacking,
+        lacking=NeededFiles().lacking,
         batch_seconds_max=settings.request_timeout_s,
         slot_s=settings.worker_slot_s,
         array_bytes_max=settings.vectors_memory_bytes_max,
@@ -135,7 +135,7 @@ def handler_factories(settings: Settings) -> dict[Role, tuple[HandlerFactory, ..
 
 def worker_pools(settings: Settings) -> dict[Role, WorkerPoolOptions]:
     """The worker pool of each role that the local engine runs."""
-    from gpu_workers.handlers.needed_files import lacking
+    from gpu_workers.handlers.needed_files import absent
 
     return {
         role: WorkerPoolOptions(
@@ -143,7 +143,7 @@ def worker_pools(settings: Settings) -> dict[Role, WorkerPoolOptions]:
             limits=queue_limits(settings),
             batch_linger_ms=_linger_ms(role, settings),
             batch_seconds_max=settings.request_timeout_s,
-            lacking=lacking,
+            lacking=absent,
         )
         for role, workers in handler_factories(settings).items()
     }

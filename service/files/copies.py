@@ -10,7 +10,6 @@ cannot keep another one from its own; its first one is excepted.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import secrets
 import threading
@@ -22,7 +21,7 @@ from pathlib import Path
 
 from core.errors import StorageFull
 from core.files.disk import free_bytes
-from core.files.file_version import FileVersion, file_version
+from core.files.file_version import FileDigests
 from core.ledger.names import SHARED_OWNER
 from core.ledger.stored_files import AREAS, ARTIFACTS
 from service.config.data_dir import owner_folder
@@ -31,7 +30,6 @@ CACHE = "cache"
 IN_USE_S = 600.0
 _DOWNLOADED_S = 60.0  # an artifact is opened as soon as it was looked up
 _TENANT_SHARE = 0.5
-_VERIFIED_MAX = 4096
 _PARTIAL = ".partial"
 
 
@@ -64,7 +62,7 @@ class LocalCopies:
         self._free_bytes_min = free_bytes_min
         self._in_use_s = in_use_s
         self._free = free
-        self._verified: dict[FileVersion, str] = {}
+        self._digests = FileDigests()
         self._coming: dict[str, tuple[str, int]] = {}  # owners and sizes of copies that are being made
         self._lock = threading.Lock()
 
@@ -97,15 +95,7 @@ class LocalCopies:
 
     def has(self, path: Path, digest: str) -> bool:
         """As `use`, without marking it. Each version of a file is read once."""
-        version = file_version(path)
-        if version is None:
-            return False
-        if version not in self._verified:
-            if len(self._verified) >= _VERIFIED_MAX:
-                self._verified.clear()
-            with suppress(OSError):
-                self._verified[version] = _digest(path)
-        return self._verified.get(version) == digest
+        return self._digests.get(path) == digest
 
     @contextmanager
     def coming(self, owner: str, size: int) -> Iterator[str]:
@@ -194,14 +184,3 @@ class LocalCopies:
     def _free_on_disk(self) -> int:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self._free(self._folder)
-
-
-def _digest(path: Path) -> str:
-    """The SHA-256 of a file. Where the system permits, its time of use stays the same."""
-    flags = os.O_RDONLY | os.O_CLOEXEC
-    try:
-        descriptor = os.open(path, flags | getattr(os, "O_NOATIME", 0))
-    except PermissionError:  # a file of another account
-        descriptor = os.open(path, flags)
-    with os.fdopen(descriptor, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

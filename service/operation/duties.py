@@ -58,7 +58,9 @@ class Duties:
         self._sealed_at: float | None = None
 
     async def begin(self) -> None:
-        """Take the lease if no other gateway holds it. Raises LedgerUnavailable."""
+        """Take the lease if no other gateway holds it. Raises LedgerUnavailable, also for missing rights."""
+        if self._archiver is not None:
+            await self._archiver.check_rights()
         self._note_seal(0.0)  # the start has sealed the ledger
         await self._keep_lease(force=self._is_alone)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -60,8 +60,11 @@ class Shelf:
     async def open(self, tenant: str = "acme", *, subjects: bool = False) -> None:
         await self.ledger.open_tenant(tenant, limits=limits(10_000), subject_limits=limits(1000) if subjects else None)
 
-    async def release(self, tenant: str = "acme", subject: str | None = None, ending: str = "commit") -> None:
-        hold = await self.ledger.reserve(tenant, [charge(1, subject=subject)])
+    async def release(
+        self, tenant: str = "acme", subject: str | Sequence[str] | None = None, ending: str = "commit"
+    ) -> None:
+        subjects = [subject] if subject is None or isinstance(subject, str) else subject
+        hold = await self.ledger.reserve(tenant, [charge(1, subject=one) for one in subjects])
         if ending == "commit":
             await self.ledger.commit(tenant, hold.release_id)
         elif ending != "open":

@@ -100,6 +100,14 @@ class Work:
         return [array.block for array in (self.vectors, self.released) if array is not None]
 
 
+@dataclass(frozen=True)
+class Deadly:
+    """Ends the process that unpickles it, which the server of a worker does not."""
+
+    def __reduce__(self) -> Any:
+        return os._exit, (1,)
+
+
 class ToyHandler:
     """Answers each `Work` with its name in capitals."""
 
@@ -198,7 +206,7 @@ def lacking(payloads: Sequence[Any]) -> list[int]:
 
 
 def toy_codec() -> Codec:
-    return Codec((Work, EmbedderFacts, EncoderFacts))
+    return Codec((Work, Deadly, EmbedderFacts, EncoderFacts))
 
 
 class ToyWorker:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from core.files.encrypted_file import new_key
-from core.files.file_version import file_version
+from core.files.file_version import file_digest
 from core.text.own_recognisers.definition import Definition
 from core.text.own_recognisers.stored import OwnReference, RecogniserFile, write
 
@@ -14,7 +14,4 @@ def stored(folder: Path, definition: Definition, name: str = "codes") -> OwnRefe
     """A reference to `definition` in a file of `folder`, under a key of its own."""
     path, key = folder / f"{name}.recogniser", new_key()
     write(path, key, name, {"entity": definition.entity}, definition)
-    version = file_version(path)
-    if version is None:
-        raise FileNotFoundError(path)
-    return OwnReference(name, definition.entity, RecogniserFile(version.path, version.stamp, key, name))
+    return OwnReference(name, definition.entity, RecogniserFile(str(path), file_digest(path), key, name))

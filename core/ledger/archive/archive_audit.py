@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.ledger import wire
 from core.ledger.archive.standalone import ArchivedHistory
 from core.ledger.archive.store import ArchiveStore
-from core.ledger.hash_chain.audit import LedgerAudit, apply_entries
+from core.ledger.hash_chain.audit import LedgerAudit, replay_history
 from core.ledger.hash_chain.replay import JournalReplay
-from core.ledger.hash_chain.verify_history import Entries, SegmentEnd
 from core.ledger.keys import MasterKey
 
 
@@ -28,18 +26,7 @@ async def audit_archive(store: ArchiveStore, master_key: MasterKey) -> ArchiveAu
     """
     history = ArchivedHistory(store, master_key)
     await history.open()
-    replays: dict[str, JournalReplay] = {}
-    async for event in history.events():
-        if isinstance(event, Entries):
-            apply_entries(replays.setdefault(event.tenant, JournalReplay(event.tenant)), event.raw)
-        elif isinstance(event, SegmentEnd):
-            segment = event.segment
-            replay = replays.setdefault(segment.tenant, JournalReplay(segment.tenant))
-            if any(replay.differences_of(state) for state in wire.account_states(segment.tenant, segment.accounts)):
-                history.fault_of(
-                    segment.tenant,
-                    f"the accounts in seal {event.seal.id.n} do not match the journal up to entry {segment.last}",
-                )
+    replays = await replay_history(history.events(), history.fault_of)
     await history.check_unused()
     reports = []
     for tenant, last in sorted(history.archived.items()):

@@ -1,37 +1,41 @@
 """Moves sealed ranges of the journals, and of the chain of seals, to the archive.
 
 Guarantee: nothing is removed from Redis before a seal records that the archive has it, and nothing is recorded before
-it was read back from the blob store and compared with the seals. A crash at any step leaves entries in both places, and
+it was read back from the blob store and compared with the seals. The archive alone shows everything that
+was removed: the seal that records it is there, too. A crash at any step leaves entries in both places, and
 the next round continues. Two archivers at once write the same objects or objects that no seal records, and a round that
 reads what the other one has just removed ends without a result.
 
-A round has these steps: copy ranges of whole segments; read them back; copy the seals; record all of it in a new seal
-(`Sealer.record_archive`, which accepts a range only if it follows those recorded before); copy the newest seals once
-more, so that the archive alone shows what was recorded; remove what Redis need not keep (trim.lua).
+A round has these steps: copy the newest seals if an earlier round ended before it did; copy ranges of whole segments;
+read them back; copy the seals; record all of it in a new seal (`Sealer.record_archive`, which accepts a range only if
+it follows those recorded before); copy the newest seals once more, so that the archive alone shows what was recorded;
+remove what Redis need not keep (trim.lua).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 
 from core.blob_errors import BlobCorrupt, BlobError, BlobMissing
 from core.errors import LedgerNotTrusted
 from core.ledger import names
 from core.ledger.archive.chain_reads import SegmentRow, segments_of
-from core.ledger.archive.copying import JournalCopy, copy_chain
+from core.ledger.archive.copying import JournalCopy, copy_chain, shows_record
 from core.ledger.archive.policy import ArchivePolicy, ArchiveRound
 from core.ledger.archive.reader import LedgerArchive
+from core.ledger.archive.rights import check_archive_rights
 from core.ledger.client import LedgerClient
 from core.ledger.duty_lease import DutyLease
 from core.ledger.hash_chain.archived import CHAIN, ArchivedRange
-from core.ledger.hash_chain.chain import Archived, ChainHead, Head, Seal
+from core.ledger.hash_chain.chain import Archived, ChainHead, Head, Seal, SealId
 from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.journal_reads import first_entry_at
 from core.ledger.keys import MasterKey
 from core.ledger.pages import entry_number, first_in_redis
 
 TENANTS_PER_ROUND = 200
-_TRIM_STEP = 20_000  # entries: some milliseconds of Redis
+_TRIM_STEP = 1_000  # entries: less than a millisecond of Redis
 _READ_BATCH = 250
 
 
@@ -64,6 +68,13 @@ class Archiver:
         self._checked: dict[str, int] = {}  # up to which entry this process has verified the archive
         self._chain_end: list[ArchivedRange] = []  # the newest seals, which the next round archives with others
         self._chain_recorded = 0  # the last archived seal that this process's own last record names
+        self._repeats_are_left = False  # the last record repeated as many idle tenants as one may
+        self._shown = SealId()  # the archive alone shows what was recorded with this last archived seal
+
+    async def check_rights(self) -> None:
+        """Find out whether Redis permits what a round does. Call this at start. Raises LedgerUnavailable."""
+        if self._trim_client is not None:
+            await check_archive_rights(self._client, self._trim_client)
 
     async def run_once(self, *, everything: bool = False, lease: DutyLease | None = None) -> ArchiveRound:
         """Run one round. With `everything` all sealed entries are archived; Redis keeps what the policy keeps.
@@ -88,6 +99,7 @@ class Archiver:
             raise
 
     async def _round(self, head: ChainHead, seal: Seal, everything: bool, lease: DutyLease | None) -> ArchiveRound:
+        await self._repair_chain_end(head, seal)
         now_ms = await self._client.now_ms()
         await self._read_firsts(head.tenants)
         removable = {tenant: await self._removable(tenant, one, now_ms) for tenant, one in head.tenants.items()}
@@ -100,11 +112,13 @@ class Archiver:
         wanted = dict(list(wanted.items())[:TENANTS_PER_ROUND])
         ranges = await self._copied(head, wanted) if wanted else []
         kept_seals_from = await self._kept_seals_from(head)
-        if ranges or kept_seals_from > seal.archived.chain.n + 1:
+        if ranges or kept_seals_from > seal.archived.chain.n + 1 or self._repeats_are_left:
             recorded = await self._record(head, ranges, kept_seals_from, lease)
             if recorded is None:
                 return ArchiveRound(complete=False)
             head = recorded
+            self._repeats_are_left = any(one.n < kept_seals_from for one in head.tenants.values())
+            complete = complete and not self._repeats_are_left
         trimmed, waiting, errors = await self._trim_journals(head.tenants, removable)
         seals_trimmed = await self._trim_chain(head, kept_seals_from)
         if errors:
@@ -153,7 +167,7 @@ class Archiver:
         ranges: list[ArchivedRange] = []
         for tenant, rows in segments.items():
             if rows:
-                copy = JournalCopy(self._client, store, tenant, rows, object_entries=self._policy.object_entries)
+                copy = JournalCopy(self._client, store, tenant, rows, policy=self._policy)
                 ranges += await self._checked_copy(tenant, copy, rows)
         return ranges
 
@@ -175,20 +189,43 @@ class Archiver:
     ) -> ChainHead | None:
         store = await self._archive.store()
         before = head.seal.archived.chain.n if head.seal else 0
-        chain = await copy_chain(self._client, store, after=before, last=head.id.n)
+        chain = await self._copied_chain(before, head.id.n)
         self._after_step("chain-written")
         archived = Archived(head.id, (*ranges, *chain))
-        recorded = await self._sealer.record_archive(archived, repeat_before=kept_seals_from, lease=lease)
+        # Each record adds a seal; all idle tenants are repeated within half of the seals that Redis keeps.
+        repeat_max = max(self._policy.repeats_max, math.ceil(2 * len(head.tenants) / self._policy.keep_seals))
+        recorded = await self._sealer.record_archive(
+            archived, repeat_before=kept_seals_from, repeat_max=repeat_max, lease=lease
+        )
         self._after_step("recorded")
         if recorded is not None:
             # If another process has recorded a part of the chain since, that may be one of these very objects.
             own = self._chain_end if before == self._chain_recorded else []
             superseded = [range_ for range_ in own if range_ not in chain]
-            self._chain_end = await copy_chain(self._client, store, after=head.id.n, last=recorded.id.n)
-            self._chain_recorded = head.id.n
+            self._chain_end = await self._copied_chain(head.id.n, recorded.id.n)
+            self._chain_recorded, self._shown = head.id.n, head.id
             self._after_step("chain-end-written")
             await store.delete(superseded)
         return recorded
+
+    async def _repair_chain_end(self, head: ChainHead, seal: Seal) -> None:
+        """Copy the newest seals if the archive does not have the one with the last record.
+
+        A process that ended after it had recorded ranges has not copied them. Without them the archive alone does not
+        show these ranges, so nothing may be removed before.
+        """
+        recorded = seal.archived.chain
+        if recorded.n and recorded != self._shown:
+            store = await self._archive.store()
+            if not await shows_record(self._client, self._master_key, store, recorded):
+                self._chain_end = await self._copied_chain(recorded.n, head.id.n)
+                self._chain_recorded = recorded.n
+                self._after_step("chain-end-repaired")
+            self._shown = recorded
+
+    async def _copied_chain(self, after: int, last: int) -> list[ArchivedRange]:
+        store = await self._archive.store()
+        return await copy_chain(self._client, store, after=after, last=last, bytes_max=self._policy.object_bytes)
 
     async def _trim_journals(
         self, heads: Mapping[str, Head], removable: Mapping[str, int]

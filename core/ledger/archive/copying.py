@@ -7,25 +7,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from core.accounting.events import Unit
-from core.blob_errors import BlobCorrupt
+from core.blob_errors import BlobCorrupt, BlobMissing
 from core.errors import LedgerNotTrusted
 from core.ledger import names
 from core.ledger.archive.chain_reads import SegmentRow
 from core.ledger.archive.objects import SealRow, range_of
+from core.ledger.archive.policy import ArchivePolicy
 from core.ledger.archive.store import ArchiveStore
 from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.archived import CHAIN, ArchivedRange
-from core.ledger.hash_chain.chain import JournalDigest, RawEntry
+from core.ledger.hash_chain.chain import JournalDigest, RawEntry, SealId, seal_entry
+from core.ledger.keys import MasterKey
 from core.ledger.pages import entry_number, raw_entries
 
-_READ = 500  # entries: some milliseconds of the event loop's thread
 _SEALS = 20
-_CHAIN_BYTES = 16 * 1024 * 1024
 _KEPT_FIELDS = (b"mode", b"operation", b"created_ms", b"schema")
 
 
 class JournalCopy:
-    """Copies consecutive sealed segments of one tenant, in objects of up to `object_entries` entries."""
+    """Copies consecutive sealed segments of one tenant, in objects of the size that the policy says."""
 
     def __init__(
         self,
@@ -34,43 +34,41 @@ class JournalCopy:
         tenant: str,
         segments: Sequence[SegmentRow],
         *,
-        object_entries: int,
+        policy: ArchivePolicy,
     ) -> None:
         self._client = client
         self._store = store
         self._tenant = tenant
         self._segments = segments
-        self._object_entries = object_entries
+        self._policy = policy
         self._record: Mapping[str, Any] = {}
-        self._pending: list[RawEntry] = []
 
     async def write(self) -> list[ArchivedRange]:
         """Write the objects. Raises LedgerNotTrusted if the entries in Redis are not the ones that were sealed."""
         self._record = await tenant_record(self._client, self._tenant)
         written = []
+        pending = _Pending(self._policy.object_entries, self._policy.object_bytes)
         for n, first, last, sealed in self._segments:
             digest = JournalDigest()
-            async for batch in raw_entries(self._client, self._tenant, after=first - 1, last=last, count=_READ):
+            async for batch in raw_entries(self._client, self._tenant, after=first - 1, last=last):
                 await asyncio.to_thread(digest.add, batch)
-                self._pending += batch
-                while len(self._pending) >= self._object_entries:
-                    written.append(await self._put(self._object_entries))
+                written += [await self._put(full) for full in pending.add(batch)]
             if digest.hexdigest() != sealed:
                 raise LedgerNotTrusted(
                     f"Entries {first} to {last} of the tenant {self._tenant} are not the ones that seal {n} sealed; "
                     "`privacy-gateway ledger audit` shows where"
                 )
-        if self._pending:
-            written.append(await self._put(len(self._pending)))
+        if pending.entries:
+            written.append(await self._put(pending.entries))
         return written
 
-    async def _put(self, count: int) -> ArchivedRange:
-        part, self._pending = self._pending[:count], self._pending[count:]
+    async def _put(self, part: list[RawEntry]) -> ArchivedRange:
         range_ = await asyncio.to_thread(range_of, self._tenant, part)
         seals: list[SealRow] = [
             (n, first, last) for n, first, last, _ in self._segments if first <= range_.last and last >= range_.first
         ]
         await self._store.put(range_, part, seals=seals, record=self._record)
+        await asyncio.to_thread(_release, part)
         return range_
 
     async def read_back(self, written: Sequence[ArchivedRange]) -> None:
@@ -78,7 +76,8 @@ class JournalCopy:
         at, digest = 0, JournalDigest()
         for range_ in written:
             found = await self._store.read(range_, check=True)
-            for batch in found.batches(range_.first, range_.last):
+            batches = found.batches(range_.first, range_.last)
+            while batch := await asyncio.to_thread(next, batches, None):
                 while batch:
                     _, _, last, sealed = self._segments[at]
                     part = [raw for raw in batch if entry_number(raw) <= last]
@@ -92,22 +91,49 @@ class JournalCopy:
             raise BlobCorrupt
 
 
-async def copy_chain(client: LedgerClient, store: ArchiveStore, *, after: int, last: int) -> list[ArchivedRange]:
+def _release(entries: list[RawEntry]) -> None:
+    """Free them in steps: to free an object's entries at once keeps the event loop waiting for some milliseconds."""
+    while entries:
+        del entries[-250:]
+
+
+class _Pending:
+    """Cuts a stream of entries into objects. Where it cuts depends on the entries alone: a repeated copy is equal."""
+
+    def __init__(self, entries_max: int | None, bytes_max: int) -> None:
+        self._entries_max = entries_max
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self.entries: list[RawEntry] = []
+
+    def add(self, batch: Sequence[RawEntry]) -> list[list[RawEntry]]:
+        """Add entries. Returns what fills objects; one entry alone may be larger than an object should be."""
+        full: list[list[RawEntry]] = []
+        for raw in batch:
+            size = len(raw[0]) + sum(len(name) + len(value) for name, value in raw[1].items())
+            if self.entries and (len(self.entries) == self._entries_max or self._bytes + size > self._bytes_max):
+                full.append(self.entries)
+                self.entries, self._bytes = [], 0
+            self.entries.append(raw)
+            self._bytes += size
+        return full
+
+
+async def copy_chain(
+    client: LedgerClient, store: ArchiveStore, *, after: int, last: int, bytes_max: int
+) -> list[ArchivedRange]:
     """Copy the seals with numbers after `after` up to `last`, and read them back. Returns their ranges.
 
     Raises LedgerNotTrusted if they are not in Redis, BlobMissing, BlobCorrupt.
     """
     written: list[ArchivedRange] = []
-    pending: list[RawEntry] = []
+    pending = _Pending(None, bytes_max)
     start = f"{after + 1}-0"
     while found := await client.call("XRANGE", names.SEAL_CHAIN_KEY, start, f"{last}-0", "COUNT", _SEALS):
-        pending += found
+        written += [await _put_seals(store, full) for full in pending.add(found)]
         start = f"({found[-1][0].decode()}"
-        if sum(len(value) for _, fields in pending for value in fields.values()) >= _CHAIN_BYTES:
-            written.append(await _put_seals(store, pending))
-            pending = []
-    if pending:
-        written.append(await _put_seals(store, pending))
+    if pending.entries:
+        written.append(await _put_seals(store, pending.entries))
     if after < last and (not written or written[-1].last != last):
         raise LedgerNotTrusted(f"Seal {last} of the ledger is missing.")
     return written
@@ -118,6 +144,23 @@ async def _put_seals(store: ArchiveStore, seals: Sequence[RawEntry]) -> Archived
     await store.put(range_, seals)
     await store.read(range_, check=True)
     return range_
+
+
+async def shows_record(client: LedgerClient, master_key: MasterKey, store: ArchiveStore, recorded: SealId) -> bool:
+    """Whether the archive has a copy of the seals after `recorded`, up to one that records it as archived."""
+    async for range_ in store.chain_after(recorded.n):
+        try:
+            found = await store.read(range_, check=True)
+        except (BlobMissing, BlobCorrupt):
+            continue
+        seals = [raw for batch in found.batches(range_.first, range_.last) for raw in batch]
+        if (
+            seal_entry(seals[0], master_key).previous == recorded
+            and seal_entry(seals[-1], master_key).archived.chain == recorded
+            and await client.call("XRANGE", names.SEAL_CHAIN_KEY, seals[-1][0], seals[-1][0]) == seals[-1:]
+        ):
+            return True
+    return False
 
 
 async def tenant_record(client: LedgerClient, tenant: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ the seals.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from core.blob_errors import BlobMissing
 from core.blobs.store import BlobStore
@@ -19,6 +19,7 @@ from core.ledger.hash_chain.archived import CHAIN, ArchivedRange
 from core.ledger.hash_chain.chain import RawEntry, Seal, SealId, seal_entry
 from core.ledger.hash_chain.epoch import Call
 from core.ledger.keys import MasterKey
+from core.ledger.pages import entry_number
 
 _BATCH = 500
 
@@ -120,3 +121,25 @@ class LedgerArchive:
                 return False
             previous = seal.id
         return previous is not None and next_.previous == previous
+
+
+async def entries_of(
+    client: LedgerClient, archive: LedgerArchive | None, stream: str, *, after: int, last: int | None, count: int
+) -> AsyncIterator[Sequence[RawEntry]]:
+    """Yield the entries of a stream after `after` up to `last` (None: to its end), in batches.
+
+    Guarantee: an archiver that runs meanwhile in any process hides no entry. Redis is read first, and what it no longer
+    has is read from the archive, which had it before it was removed. What neither has is left out.
+    """
+    key = names.SEAL_CHAIN_KEY if stream == CHAIN else names.journal_key(stream)
+    start, end = str(after + 1), "+" if last is None else str(last)
+    while last is None or after < last:
+        found = await client.call("XRANGE", key, start, end, "COUNT", count)
+        gap = entry_number(found[0]) - 1 if found else last
+        if archive is not None and gap is not None and gap > after:
+            async for batch in archive.entries(stream, after=after, last=gap):
+                yield batch
+        if not found:
+            return
+        yield found
+        start, after = f"({found[-1][0].decode()}", entry_number(found[-1])

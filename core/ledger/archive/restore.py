@@ -6,8 +6,9 @@ gateway starts before an operator has accepted the restored state: what was rele
 not in it.
 
 The restored chain ends with the newest seal all of whose entries are archived. Archived entries after it are not sealed
-yet. Not restored: API keys, jobs, stored answers and idempotency keys, the log of administrative actions, alerts, what
-open holds debited from subjects' accounts (`RestoreReport.lost_subject_holds`).
+yet. Not restored: API keys, jobs, stored answers and idempotency keys, kept conversations, the log of administrative
+actions, alerts, the entries of packs, models and artifacts (the keys of their files are in Redis alone), what open
+holds debited from subjects' accounts (`RestoreReport.lost_subject_holds`).
 """
 
 from __future__ import annotations

@@ -39,6 +39,7 @@ class ArchivedHistory:
     chain_faults: list[str] = field(default_factory=list)
     tenant_faults: dict[str, list[str]] = field(default_factory=dict)
     records: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    _end: list[Seal] | None = None  # of the last object of the chain, which an archiver may delete at any time
 
     async def events(self) -> AsyncIterator[Entries | SegmentEnd | Seal]:
         """Yield the archived entries of each seal, then the seal, as `History.sealed` does. Call `open` first."""
@@ -76,6 +77,11 @@ class ArchivedHistory:
         for range_ in self.chain:
             if range_.last < first:
                 continue
+            if self._end is not None and range_ is self.chain[-1]:
+                for seal in self._end:
+                    if seal.id.n >= first:
+                        yield seal
+                return
             found = await self.store.load(range_)
             for batch in found.batches(first, range_.last):
                 for raw in batch:
@@ -91,7 +97,9 @@ class ArchivedHistory:
             elif (range_.stream, range_.digest) not in used:
                 try:
                     await self.store.read(range_, check=True)
-                except (BlobMissing, BlobCorrupt):
+                except BlobMissing:
+                    pass  # an archiver has deleted its copy of the newest seals since they were listed
+                except BlobCorrupt:
                     place = f"the unused object {range_.first} to {range_.last} of {range_.stream}"
                     self.chain_faults.append(f"{place} is not the one that was written")
 
@@ -102,14 +110,29 @@ class ArchivedHistory:
 
     async def open(self) -> None:
         """Find the chain, from its end to its beginning, and the ranges that its seals record."""
-        found = [one async for one in self.store.every_range() if one is not None and one.stream == CHAIN]
+        found = await self._chain_objects()
+        while not await self._find_chain(found):
+            before, found = found, await self._chain_objects()
+            if found == before:
+                break  # no archiver has replaced its copy of the newest seals since they were listed
+        async for seal in self.each_seal():
+            for range_ in seal.archived.ranges:
+                if range_.stream != CHAIN:
+                    self._record(range_)
+            for segment in seal.segments:
+                self.sealed[segment.tenant] = max(segment.last, self.sealed.get(segment.tenant, 0))
+
+    async def _chain_objects(self) -> list[ArchivedRange]:
+        return [one async for one in self.store.chain_after(0)]
+
+    async def _find_chain(self, found: list[ArchivedRange]) -> bool:
+        """Find the chain among these objects. Returns whether it has no gap."""
+        self.chain, self.chain_faults, self.last, self._end = [], [], SealId(), None
         by_last: dict[int, list[ArchivedRange]] = {}
         for range_ in found:
             by_last.setdefault(range_.last, []).append(range_)
-        if not found:
-            return
         wanted: SealId | None = None  # the seal with which the next part must end
-        number = max(by_last)
+        number = max(by_last, default=0)
         while number:
             for range_ in by_last.get(number, []):
                 seals = await self._seals_of(range_)
@@ -120,16 +143,12 @@ class ArchivedHistory:
                 break
             if wanted is None:
                 self.last = seals[-1].id
+                self._end = seals
             self.chain.append(range_)
             wanted = seals[0].previous
             number = wanted.n
         self.chain.reverse()
-        async for seal in self.each_seal():
-            for range_ in seal.archived.ranges:
-                if range_.stream != CHAIN:
-                    self._record(range_)
-            for segment in seal.segments:
-                self.sealed[segment.tenant] = max(segment.last, self.sealed.get(segment.tenant, 0))
+        return not self.chain_faults
 
     async def _seals_of(self, range_: ArchivedRange) -> list[Seal]:
         """Return the seals of an object; none if it cannot be used."""

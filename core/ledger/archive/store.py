@@ -12,7 +12,7 @@ from typing import Any
 from core.blob_errors import BlobExists
 from core.blobs.store import BlobStore
 from core.ledger.archive.objects import ArchiveObject, SealRow, decode, encode
-from core.ledger.hash_chain.archived import CHAIN, ArchivedRange
+from core.ledger.hash_chain.archived import CHAIN, ArchivedRange, blob_folder
 from core.ledger.hash_chain.chain import RawEntry
 from core.ledger.keys import MasterKey, Purpose
 
@@ -81,15 +81,24 @@ class ArchiveStore:
 
     async def every_range(self) -> AsyncIterator[ArchivedRange | None]:
         """Yield all objects that the blob store has of this ledger; None for a key that is not one of an object."""
-        folder = f"archive/{self.ledger}"
-        async for key, _ in self._blobs.list(folder):
-            *place, last = key.removeprefix(f"{folder}/").split("/")
-            name = _NAME.fullmatch(last)
-            stream = CHAIN if place == ["chain"] else place[1] if len(place) == 2 and place[0] == "journal" else None
-            if name is None or stream is None:
-                yield None
-            else:
-                yield ArchivedRange(stream, int(name[1]), int(name[2]), name[3])
+        async for key, _ in self._blobs.list(f"archive/{self.ledger}"):
+            yield self._range_of(key)
+
+    async def chain_after(self, n: int) -> AsyncIterator[ArchivedRange]:
+        """Yield the objects with seals after number `n` that the blob store has."""
+        folder = blob_folder(self.ledger, CHAIN)
+        async for key, _ in self._blobs.list(folder, after=f"{folder}/{n + 1:016d}"):
+            range_ = self._range_of(key)
+            if range_ is not None:
+                yield range_
+
+    def _range_of(self, key: str) -> ArchivedRange | None:
+        *place, last = key.removeprefix(f"archive/{self.ledger}/").split("/")
+        name = _NAME.fullmatch(last)
+        stream = CHAIN if place == ["chain"] else place[1] if len(place) == 2 and place[0] == "journal" else None
+        if name is None or stream is None:
+            return None
+        return ArchivedRange(stream, int(name[1]), int(name[2]), name[3])
 
     async def delete(self, ranges: Sequence[ArchivedRange]) -> None:
         """Delete objects that no seal records."""

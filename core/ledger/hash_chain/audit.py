@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import InvalidInput, UnknownTenant
 from core.ledger import names, wire
+from core.ledger.archive.history_source import HistorySource
 from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.audit_records import TenantAudit
-from core.ledger.hash_chain.chain import RawEntry
+from core.ledger.hash_chain.chain import RawEntry, Seal
 from core.ledger.hash_chain.epoch import EpochFile
 from core.ledger.hash_chain.open_holds import OpenHolds
 from core.ledger.hash_chain.replay import JournalReplay
 from core.ledger.hash_chain.verify_history import Entries, History, SegmentEnd
 from core.ledger.keys import MasterKey
-from core.ledger.pages import account_batch, entry_number, raw_entries, readable_entry
+from core.ledger.pages import account_batch, entry_number, readable_entry
 
 
 @dataclass(frozen=True)
@@ -42,18 +44,7 @@ async def audit_ledger(
     Archived entries are read from `archive`. Raises StoreUnavailable.
     """
     history = History(client, master_key, EpochFile(epoch_file), archive=archive)
-    replays: dict[str, JournalReplay] = {}
-    async for event in history.sealed():
-        if isinstance(event, Entries):
-            apply_entries(replays.setdefault(event.tenant, JournalReplay(event.tenant)), event.raw)
-        elif isinstance(event, SegmentEnd):
-            segment = event.segment
-            replay = replays.setdefault(segment.tenant, JournalReplay(segment.tenant))
-            if any(replay.differences_of(state) for state in wire.account_states(segment.tenant, segment.accounts)):
-                history.fault_of(
-                    segment.tenant,
-                    f"the accounts in seal {event.seal.id.n} do not match the journal up to entry {segment.last}",
-                )
+    replays = await replay_history(history.sealed(), history.fault_of)
     listed = {name.decode() for name in await client.call("SMEMBERS", names.TENANTS_KEY)}
     reports = []
     for tenant in sorted(listed | replays.keys()):
@@ -62,7 +53,8 @@ async def audit_ledger(
             history.fault_of(tenant, "the tenant was sealed and is not in the list of tenants")
         replay.faults += history.tenant_faults.get(tenant, [])
         try:
-            reports.append(await audit_tenant(client, tenant, replay, sealed=history.positions.get(tenant, 0)))
+            sealed = history.positions.get(tenant, 0)
+            reports.append(await audit_tenant(client, tenant, replay, sealed=sealed, source=history.source))
         except InvalidInput:
             history.chain_faults.append("the list of tenants has a name that no tenant can have")
         except UnknownTenant:
@@ -72,24 +64,53 @@ async def audit_ledger(
     return LedgerAudit(tuple(reports), history.seals, tuple(history.chain_faults))
 
 
+async def replay_history(
+    events: AsyncIterator[Entries | SegmentEnd | Seal], fault_of: Callable[[str, str], None]
+) -> dict[str, JournalReplay]:
+    """Apply the entries of each tenant, and compare the accounts in every seal with them."""
+    replays: dict[str, JournalReplay] = {}
+    async for event in events:
+        if isinstance(event, Entries):
+            _apply(replays.setdefault(event.tenant, JournalReplay(event.tenant)), event.raw)
+        elif isinstance(event, SegmentEnd):
+            segment = event.segment
+            replay = replays.setdefault(segment.tenant, JournalReplay(segment.tenant))
+            if any(replay.differences_of(state) for state in wire.account_states(segment.tenant, segment.accounts)):
+                fault_of(
+                    segment.tenant,
+                    f"the accounts in seal {event.seal.id.n} do not match the journal up to entry {segment.last}",
+                )
+    return replays
+
+
 async def audit_tenant(
-    client: LedgerClient, tenant: str, replay: JournalReplay | None = None, *, sealed: int = 0
+    client: LedgerClient,
+    tenant: str,
+    replay: JournalReplay | None = None,
+    *,
+    sealed: int = 0,
+    source: HistorySource | None = None,
 ) -> TenantAudit:
     """Compare every account with the journal. Accounts are compared page by page, each at the page's own entry.
 
     If a hold is refunded between the read of a page and that of the hold's record, the held amounts of the subjects'
     accounts on that page are not compared.
 
-    `replay` may already have applied a part of the journal. Raises UnknownTenant.
+    `replay` may already have applied a part of the journal. `source` also reads what an archiver removes meanwhile.
+    Raises UnknownTenant.
     """
+    source = source or HistorySource(client, None)
     replay = replay or JournalReplay(tenant)
     holds = OpenHolds(client, tenant)
     page = await account_batch(client, tenant)
     if page.seq < sealed:
         replay.faults.append(f"the tenant is at entry {page.seq} and was sealed up to entry {sealed}")
     while True:
-        async for batch in raw_entries(client, tenant, after=replay.last_seq, last=page.seq):
-            apply_entries(replay, batch)
+        async for batch in source.entries(tenant, replay.last_seq + 1, page.seq):
+            if isinstance(batch, str):
+                replay.faults.append(batch)
+            else:
+                _apply(replay, batch)
         replay.faults += page.faults
         replay.compare(page.states, await holds.held_by_subjects(replay.open_digests))
         if not page.last:
@@ -98,7 +119,7 @@ async def audit_tenant(
         page = await account_batch(client, tenant, after=page.last)
 
 
-def apply_entries(replay: JournalReplay, batch: list[RawEntry]) -> None:
+def _apply(replay: JournalReplay, batch: Sequence[RawEntry]) -> None:
     for raw in batch:
         entry = readable_entry(replay.tenant, raw)
         if entry is None:

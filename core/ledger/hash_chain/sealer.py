@@ -75,10 +75,23 @@ class Sealer:
             for epoch in await self._epochs():
                 await verify_epoch(self._client.call, epoch, self._master_key, self._continues)
             self._ledger = await self._chain.ledger_id() or await self._chain.name_ledger(secrets.token_hex(16))
+            head = await self._checked_head()
+        self._head, self._seen = head, head.id
+
+    async def _checked_head(self) -> ChainHead:
+        """Return the end of the chain, after verifying every tenant. Reads again what another process has moved."""
+        attempts = 1
+        while True:
             head = await self._chain.head()
             self._of_this_ledger(head.seal)
-            await self._unsealed.segments(head, every=True)
-        self._head, self._seen = head, head.id
+            try:
+                with _unreadable_is_untrusted():
+                    await self._unsealed.segments(head, every=True)
+                return head
+            except LedgerNotTrusted:
+                if attempts == ATTEMPTS or not await self.has_moved(head):
+                    raise
+                attempts += 1
 
     async def seal(
         self, *, always: bool = False, lease: DutyLease | None = None, positions: ReadPositions | None = None
@@ -116,14 +129,14 @@ class Sealer:
             return await self._current_head()
 
     async def record_archive(
-        self, archived: Archived, *, repeat_before: int, lease: DutyLease | None = None
+        self, archived: Archived, *, repeat_before: int, repeat_max: int, lease: DutyLease | None = None
     ) -> ChainHead | None:
         """Write a seal that records archived ranges. Returns None if another process has recorded some of them first.
 
         With `lease` it is written only while this process holds that lease.
 
-        The seal also repeats the accounts of each tenant whose last segment is in a seal before number `repeat_before`,
-        so that the older seals are not needed to check a tenant.
+        The seal also repeats the accounts of up to `repeat_max` tenants whose last segment is in a seal before number
+        `repeat_before`, so that the older seals are not needed to check a tenant.
         """
         async with self.lock, self._stops_an_untrusted_client(lease):
             for _ in range(ATTEMPTS):
@@ -131,7 +144,7 @@ class Sealer:
                 fence = None if lease is None else lease.fence
                 if not continues_archive(head, archived) or (lease is not None and fence is None):
                     return None
-                segments = await self._segments(head, repeat_before=repeat_before)
+                segments = await self._segments(head, repeat_before=repeat_before, repeat_max=repeat_max)
                 if segments is None:
                     continue
                 sealed = await self._append(head, segments, archived=archived, fence=fence)
@@ -247,12 +260,19 @@ class Sealer:
             return False
 
     async def _segments(
-        self, head: ChainHead, *, positions: Mapping[str, TenantPosition] | None = None, repeat_before: int = 0
+        self,
+        head: ChainHead,
+        *,
+        positions: Mapping[str, TenantPosition] | None = None,
+        repeat_before: int = 0,
+        repeat_max: int = 0,
     ) -> tuple[Segment, ...] | None:
         """Return what a seal after `head` contains; None if that was not found and the chain has moved since."""
         try:
             with _unreadable_is_untrusted():
-                return await self._unsealed.segments(head, positions=positions, repeat_before=repeat_before)
+                return await self._unsealed.segments(
+                    head, positions=positions, repeat_before=repeat_before, repeat_max=repeat_max
+                )
         except LedgerNotTrusted:
             if await self.has_moved(head):
                 return None

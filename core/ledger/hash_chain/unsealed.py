@@ -31,17 +31,21 @@ class UnsealedEntries:
         every: bool = False,
         positions: Mapping[str, TenantPosition] | None = None,
         repeat_before: int = 0,
+        repeat_max: int = 0,
     ) -> tuple[Segment, ...]:
         """Return what each tenant wrote since its last seal, verified. `every` also verifies unchanged accounts.
 
         `positions` are those of all tenants, read after `head`; by default they are read now. A tenant whose last
-        segment is in a seal before number `repeat_before` gets a segment even without new entries.
+        segment is in a seal before number `repeat_before` gets a segment even without new entries, but at most
+        `repeat_max` of them, those with the oldest seals first.
         """
         if positions is None:
             positions = await self._positions()
         for tenant in head.tenants.keys() - positions.keys():
             raise LedgerNotTrusted(f"The tenant {tenant} was sealed and is no longer listed; {AUDIT}.")
         seals: dict[int, Seal] = {head.seal.id.n: head.seal} if head.seal else {}
+        due = sorted((one.n, tenant) for tenant, one in head.tenants.items() if one.n < repeat_before)
+        repeated = {tenant for _, tenant in due[:repeat_max]}
         segments = []
         for tenant in sorted(positions):
             seq, sealed = positions[tenant].seq, head.tenants.get(tenant)
@@ -51,7 +55,7 @@ class UnsealedEntries:
                 raise LedgerNotTrusted(
                     f"The tenant {tenant} is at entry {seq} and was sealed up to {sealed.last}; {AUDIT}."
                 )
-            repeats = sealed is not None and sealed.n < repeat_before
+            repeats = tenant in repeated
             if every or repeats or sealed is None or seq > sealed.last:
                 segment = await self._segment(tenant, sealed, seals)
                 segments += [segment] if segment.is_new or repeats else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 from core.errors import LedgerNotTrusted
@@ -22,7 +22,7 @@ from core.ledger.hash_chain.chain import (
 )
 from core.ledger.hash_chain.epoch import EpochFile, verify_epoch
 from core.ledger.keys import MasterKey
-from core.ledger.pages import entry_number, raw_entries
+from core.ledger.pages import entry_number
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Entries:
     """The next entries of a tenant."""
 
     tenant: str
-    raw: list[RawEntry]
+    raw: Sequence[RawEntry]
 
 
 @dataclass(frozen=True)
@@ -59,19 +59,21 @@ class History:
     tenant_faults: dict[str, list[str]] = field(default_factory=dict)
     positions: dict[str, int] = field(default_factory=dict)
     _recorded: list[ArchivedRange] = field(default_factory=list)
-    _source: HistorySource = field(init=False)
+    _last_seal: int = 0
+    source: HistorySource = field(init=False)  # once `sealed` has begun
 
     async def sealed(self) -> AsyncIterator[Entries | SegmentEnd | Seal]:
         """Yield the entries of each seal, then the seal. Finally check the end of the chain and the epoch file."""
         chain = SealChain(self.client, self.master_key)
         ledger = await chain.ledger_id()
-        self._source = await history_source(self.client, chain, self.archive)
+        self.source = await history_source(self.client, chain, self.archive)
         previous: SealId | None = SealId()
-        async for raw in self._source.raw_seals():
+        async for raw in self.source.raw_seals():
             if isinstance(raw, str):
                 self.chain_faults.append(raw)
                 continue
             self.seals += 1
+            self._last_seal = max(self._last_seal, entry_number(raw))
             try:
                 seal = seal_entry(raw, self.master_key)
             except (LedgerNotTrusted, ValueError, KeyError, TypeError):
@@ -94,10 +96,12 @@ class History:
     async def unsealed(self, tenant: str) -> AsyncIterator[Entries]:
         """Yield the entries after the tenant's last sealed entry."""
         seq = await self.client.call("HGET", names.tenant_key(tenant), "seq")
-        async for batch in raw_entries(
-            self.client, tenant, after=self.positions.get(tenant, 0), last=int(seq) if seq else 0
-        ):
-            yield Entries(tenant, batch)
+        first = self.positions.get(tenant, 0) + 1
+        async for batch in self.source.entries(tenant, first, int(seq) if seq else 0):
+            if isinstance(batch, str):
+                self.fault_of(tenant, batch)
+            else:
+                yield Entries(tenant, batch)
 
     def fault_of(self, tenant: str, what: str) -> None:
         self.tenant_faults.setdefault(tenant, []).append(what)
@@ -115,7 +119,7 @@ class History:
         if segment.first != position + 1:
             self.fault_of(tenant, f"seal {seal.id.n} begins at entry {segment.first}, after entry {position}")
         digest = JournalDigest()
-        async for batch in self._source.entries(tenant, segment.first, segment.last):
+        async for batch in self.source.entries(tenant, segment.first, segment.last):
             if isinstance(batch, str):
                 self.fault_of(tenant, batch)
                 continue
@@ -134,7 +138,9 @@ class History:
             await chain.head()
         except LedgerNotTrusted as error:
             self.chain_faults.append(error.detail)
-        for tenant, fault in await self._source.index_faults(self._recorded):
+        for tenant, fault in await self.source.index_faults(
+            self._recorded, last_seal=self._last_seal, master_key=self.master_key
+        ):
             if tenant == CHAIN:
                 self.chain_faults.append(fault)
             elif self.only in (None, tenant):

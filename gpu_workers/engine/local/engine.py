@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from gpu_workers.engine.arrays import ARRAY_BYTES_MAX, ArrayPool
 from gpu_workers.engine.local.shared_memory import SharedBlock
 from gpu_workers.engine.local.worker_pool import WorkerPool, WorkerPoolOptions
-from gpu_workers.engine.protocol import Role, RoleStatus, Task
+from gpu_workers.engine.protocol import Role, RoleStatus
+from gpu_workers.engine.queued import QueuedEngine
+from gpu_workers.engine.task_queue import TaskQueue
 
 
-class LocalEngine:
+class LocalEngine(QueuedEngine):
     """`Engine` that uses worker processes on this machine. Its arrays are in memory that it shares with a worker."""
 
     def __init__(
@@ -40,26 +41,8 @@ class LocalEngine:
     async def stop(self) -> None:
         await asyncio.gather(*(pool.stop() for pool in self._pools.values()))
 
-    async def run(
-        self,
-        role: Role,
-        tasks: Sequence[Task],
-        *,
-        tenant: str,
-        timeout_s: float,
-        client_disconnected: asyncio.Event,
-        isolate_failures: bool = False,
-    ) -> list[Any]:
-        return await self._pools[role].queue.run(
-            tasks,
-            tenant=tenant,
-            timeout_s=timeout_s,
-            client_disconnected=client_disconnected,
-            isolate_failures=isolate_failures,
-        )
-
-    async def wait_for_capacity(self, role: Role, tasks: Sequence[Task], *, tenant: str, timeout_s: float) -> None:
-        await self._pools[role].queue.wait_for_capacity(tasks, tenant=tenant, timeout_s=timeout_s)
+    def queue(self, role: Role) -> TaskQueue:
+        return self._pools[role].queue
 
     def status(self, role: Role) -> RoleStatus:
         return self._pools[role].status()

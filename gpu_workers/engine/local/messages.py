@@ -31,13 +31,23 @@ class Ready:
 
 @dataclass(frozen=True)
 class Batch:
+    """`says_begun`: the worker sends `Begun` once it has read the batch."""
+
     batch_id: int
     payloads: list[Any]
+    says_begun: bool = False
 
     @property
     def blocks(self) -> list[SharedBlock]:
         """The shared memory of the payloads, which is sent after the message."""
         return blocks_of(self.payloads)
+
+
+@dataclass(frozen=True)
+class Begun:
+    """The worker is about to run the batch. It has drawn nothing of it before it has written this message."""
+
+    batch_id: int
 
 
 @dataclass(frozen=True)

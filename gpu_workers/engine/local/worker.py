@@ -20,7 +20,7 @@ from multiprocessing.connection import Connection
 from typing import NoReturn
 
 from gpu_workers.engine.handler import HandlerFactory, load_failure, run_batch
-from gpu_workers.engine.local.messages import Batch, Done, Failed, Ready, Stage
+from gpu_workers.engine.local.messages import Batch, Begun, Done, Failed, Ready, Stage
 from gpu_workers.engine.local.shared_memory import receive_blocks
 
 
@@ -46,6 +46,8 @@ def serve(connection: Connection) -> NoReturn:
     while True:
         batch: Batch = connection.recv()
         receive_blocks(connection, batch.blocks)
+        if batch.says_begun:
+            connection.send(Begun(batch.batch_id))
         started = time.perf_counter()
         results = run_batch(handler, batch.payloads)
         seconds = time.perf_counter() - started

@@ -70,8 +70,7 @@ class WorkerPool:
         self.role = role
         self._options = options
         self._wake = asyncio.Event()
-        # Two devices may compute results that differ in their last bits, so all of a task then runs on one of them.
-        self.queue = TaskQueue(role, options.limits, on_admitted=self._wake.set, in_pieces=len(options.workers) == 1)
+        self.queue = TaskQueue(role, options.limits, on_admitted=self._wake.set, one_worker=len(options.workers) == 1)
         self._slots = [_Slot(factory) for factory in options.workers]
         self._background: set[asyncio.Task[None]] = set()
         self._next_batch_id = 0

@@ -22,6 +22,7 @@ _TLS_NAME = "privacy-gateway-worker"
 _OPTIONS: tuple[tuple[str, Any], ...] = (
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
     ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.http2.max_frame_size", MESSAGE_BYTES_MAX),  # a message in one frame; by default 16 KB
     # a peer that is cut off without a word is noticed after both times
     ("grpc.keepalive_time_ms", KEEPALIVE_S * 1000),
     ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_S * 1000),

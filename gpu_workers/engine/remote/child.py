@@ -2,7 +2,7 @@
 
 It is the worker process of the local engine (`gpu_workers.engine.local.worker`), so handlers run in one way everywhere.
 The server's process holds no model and runs no handler: it stays responsive while a batch computes, it can end a batch
-that is stuck, and it knows whether a batch has ended when the handler's process dies.
+that is stuck, and it knows of each batch whether it had begun or ended when the handler's process dies.
 """
 
 from __future__ import annotations
@@ -10,16 +10,29 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from core.errors import WorkerDied
 from gpu_workers.engine.handler import HandlerFactory
-from gpu_workers.engine.local.messages import Batch, Done, Failed, Ready, Stage
+from gpu_workers.engine.local.messages import Batch, Begun, Done, Failed, Ready, Stage
 from gpu_workers.engine.local.worker_process import WorkerProcess
 from gpu_workers.engine.protocol import Role
 from gpu_workers.facts import WorkerFacts
 
 RESTART_DELAY_S_MAX = 10.0
+
+
+class NotBegun(Exception):
+    """No process has begun with the batch, and none will."""
+
+
+@dataclass(eq=False)
+class _Held:
+    """A batch that the process has. `begun`: the process has said so, or it is not known."""
+
+    done: asyncio.Future[Done]
+    begun: bool = False
 
 
 class HandlerProcess:
@@ -40,7 +53,7 @@ class HandlerProcess:
         self._batch_seconds_max = batch_seconds_max
         self._on_change = on_change
         self._process: WorkerProcess | None = None
-        self._batches: dict[int, asyncio.Future[Done]] = {}
+        self._batches: dict[int, _Held] = {}
         self._running_since = 0.0
         self._last = 0
         self._deaths_in_a_row = 0
@@ -63,18 +76,19 @@ class HandlerProcess:
             task.cancel()
         if self._process is not None:
             await self._process.stop()
-        self._fail_batches()
+        self._fail_batches(all_begun=True)
 
     async def run(self, payloads: Sequence[Any]) -> Done:
-        """Run a batch. Raises WorkerDied if the process dies meanwhile, or is not running."""
-        if self._process is None:
-            raise WorkerDied
+        """Run a batch. Raises NotBegun if the process is not ready, or dies before it has begun with the batch, and
+        WorkerDied if it dies later."""
+        if self._process is None or not self.ready:
+            raise NotBegun
         self._last += 1
         done: asyncio.Future[Done] = asyncio.get_running_loop().create_future()
         if not self._batches:
             self._running_since = time.monotonic()
-        self._batches[self._last] = done
-        self._process.send(Batch(self._last, list(payloads)))
+        self._batches[self._last] = _Held(done)
+        self._process.send(Batch(self._last, list(payloads), says_begun=True))
         return await done
 
     async def _watch(self) -> None:
@@ -94,7 +108,7 @@ class HandlerProcess:
 
         def on_death(process: WorkerProcess) -> None:
             if self._process is process:
-                self._died()
+                self._died(all_begun=not process.read_to_end)
 
         self._process = WorkerProcess(self._role, self._factory, on_message=on_message, on_death=on_death)
         self._on_change()
@@ -108,9 +122,12 @@ class HandlerProcess:
             case Ready(facts):
                 self.ready, self.stage, self.facts, self.failure = True, "ready", facts, ""
                 self._deaths_in_a_row = 0
+            case Begun(batch_id):
+                self._batches[batch_id].begun = True
+                return
             case Done(batch_id):
                 self._running_since = time.monotonic()
-                done = self._batches.pop(batch_id)
+                done = self._batches.pop(batch_id).done
                 if not done.done():
                     done.set_result(message)
                 return
@@ -118,18 +135,19 @@ class HandlerProcess:
                 raise TypeError("unknown message from a handler's process")
         self._on_change()
 
-    def _died(self) -> None:
+    def _died(self, *, all_begun: bool) -> None:
         self.ready, self._process, self.stage = False, None, "restarting"
-        self._fail_batches()
+        self._fail_batches(all_begun=all_begun)
         if not self._stopping:
             self._deaths_in_a_row += 1
             self._spawn(self._relaunch())
         self._on_change()
 
-    def _fail_batches(self) -> None:
-        for done in self._batches.values():
-            if not done.done():
-                done.set_exception(WorkerDied())
+    def _fail_batches(self, *, all_begun: bool) -> None:
+        """End the batches. `all_begun`: what the process has said last is not known, so each of them may have begun."""
+        for held in self._batches.values():
+            if not held.done.done():
+                held.done.set_exception(WorkerDied() if all_begun or held.begun else NotBegun())
         self._batches.clear()
 
     async def _relaunch(self) -> None:

@@ -85,13 +85,59 @@ class Codec:
         except Exception:  # the messages may contain text
             raise Undecodable("not a message of this codec") from None
 
+    def decode_list(
+        self, data: bytes | bytearray | memoryview, blocks: Sequence[tuple[Any, int]] = ()
+    ) -> tuple[list[Any], list[int]]:
+        """Return the values of a list, and the places of those that cannot be decoded, which are None. Raises
+        Undecodable if it is no list."""
+        try:
+            found = self.decode(data, blocks)
+        except Undecodable:
+            return self._readable(memoryview(data), blocks)
+        if not isinstance(found, list):
+            raise Undecodable("not a list")
+        return found, []
+
+    def _readable(self, data: memoryview, blocks: Sequence[tuple[Any, int]]) -> tuple[list[Any], list[int]]:
+        """The same, for each entry apart."""
+        values: list[Any] = []
+        unreadable: list[int] = []
+        for place, entry in enumerate(_entries(data)):
+            try:
+                values.append(self.decode(entry, blocks))
+            except Undecodable:
+                values.append(None)
+                unreadable.append(place)
+        if not unreadable:
+            raise Undecodable("more than a list")
+        return values, unreadable
+
+
+def _entries(data: memoryview) -> list[memoryview]:
+    """The entries of a packed list. Raises Undecodable."""
+    unpacker = msgpack.Unpacker(max_buffer_size=len(data) + 1)
+    unpacker.feed(data)
+    entries = []
+    try:
+        for _ in range(unpacker.read_array_header()):
+            start = unpacker.tell()
+            unpacker.skip()
+            entries.append(data[start : unpacker.tell()])
+    except Exception:
+        raise Undecodable("not a list") from None
+    return entries
+
 
 class Blocks:
-    """The blocks that the arrays of a value lie in, and of each the range that they use."""
+    """The blocks that the arrays of a value lie in, and of each the range that they use.
+
+    `arrays`: the parts of each range that belong to arrays. What lies between them may belong to other values.
+    """
 
     def __init__(self) -> None:
         self.blocks: list[Any] = []
         self.ranges: list[tuple[int, int]] = []
+        self.arrays: list[list[tuple[int, int]]] = []
         self._places: dict[int, int] = {}
 
     def add(self, found: BlockArray) -> int:
@@ -102,7 +148,9 @@ class Blocks:
             place = self._places[id(found.block)] = len(self.blocks)
             self.blocks.append(found.block)
             self.ranges.append((start, end))
+            self.arrays.append([(start, end)])
         else:
+            self.arrays[place].append((start, end))
             first, last = self.ranges[place]
             self.ranges[place] = min(first, start), max(last, end)
         return place

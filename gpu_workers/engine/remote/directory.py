@@ -40,7 +40,6 @@ class HttpDirectory:
         if found.scheme == "http":
             access.check(f"{found.host}:{found.port or 80}")
         self._url = url
-        self._access = access
         self._client = httpx.AsyncClient(timeout=5.0, trust_env=False, headers={TOKEN_HEADER: access.token})
         self._listed: dict[tuple[Role, str], float] = {}  # when each address was last listed
         self._known: set[tuple[Role, str]] | None = None
@@ -71,9 +70,9 @@ class HttpDirectory:
                     raise ValueError("the list of workers is too long")
         now = time.monotonic()
         for worker in json.loads(content)["workers"][:_WORKERS_MAX]:
-            role, address = Role(worker["role"]), str(worker["address"])[:256]
-            self._access.check(address)
-            self._listed[role, address] = now
+            with suppress(ValueError, KeyError, TypeError):  # an entry that cannot be used stops no other one
+                role, address = Role(worker["role"]), str(worker["address"])[:256]
+                self._listed[role, address] = now
         for entry, at in list(self._listed.items()):
             if now - at > MISSING_S:
                 del self._listed[entry]

@@ -10,14 +10,17 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Protocol
 
 from gpu_workers.engine.arrays import ARRAY_BYTES_MAX, ArrayPool
 from gpu_workers.engine.portable import MemoryBlock
-from gpu_workers.engine.protocol import Role, RoleStatus, Task
+from gpu_workers.engine.protocol import Role, RoleStatus
+from gpu_workers.engine.queued import QueuedEngine
 from gpu_workers.engine.remote.access import Access
 from gpu_workers.engine.remote.codec import Codec
+from gpu_workers.engine.remote.heap import keep_freed_memory
 from gpu_workers.engine.remote.pool import RemotePoolOptions, pools
+from gpu_workers.engine.task_queue import TaskQueue
 
 log = logging.getLogger("privacy_gateway.engine")
 
@@ -52,7 +55,7 @@ class StaticDirectory:
         """Nothing is open."""
 
 
-class RemoteEngine:
+class RemoteEngine(QueuedEngine):
     """`Engine` that uses worker servers. Its arrays are in this process's memory."""
 
     def __init__(
@@ -76,6 +79,7 @@ class RemoteEngine:
 
     async def start(self) -> None:
         """Begin to connect and return at once."""
+        keep_freed_memory()
         for pool in self._pools.values():
             pool.start()
         self._following = asyncio.create_task(self._follow())
@@ -88,42 +92,30 @@ class RemoteEngine:
         await self._directory.close()
 
     async def _follow(self) -> None:
-        """Use the addresses of the directory, and try again what fails: a file of TLS may be replaced at that time."""
+        """Use the addresses of the directory, and try again those that cannot be used. They stop no other one."""
         addresses: Addresses = {}
+        reported: dict[tuple[Role, str], str] = {}
         retry_s: float | None = None
         while True:
             try:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(retry_s):
                         addresses = await self._directory.changed()
-                for role, pool in self._pools.items():
-                    pool.use(addresses.get(role, ()))
-                retry_s = None
+                unusable = {
+                    (role, address): kind
+                    for role, pool in self._pools.items()
+                    for address, kind in pool.use(addresses.get(role, ())).items()
+                }
+                for (role, address), kind in unusable.items() - reported.items():
+                    log.error("engine-address", extra={"fields": {"role": role, "address": address, "kind": kind}})
+                reported, retry_s = unusable, RETRY_S if unusable else None
             except Exception as error:
                 log.error("engine-directory", extra={"fields": {"kind": type(error).__name__}})
                 retry_s = RETRY_S
                 await asyncio.sleep(RETRY_S)
 
-    async def run(
-        self,
-        role: Role,
-        tasks: Sequence[Task],
-        *,
-        tenant: str,
-        timeout_s: float,
-        client_disconnected: asyncio.Event,
-        isolate_failures: bool = False,
-    ) -> list[Any]:
-        return await self._pools[role].queue.run(
-            tasks,
-            tenant=tenant,
-            timeout_s=timeout_s,
-            client_disconnected=client_disconnected,
-            isolate_failures=isolate_failures,
-        )
-
-    async def wait_for_capacity(self, role: Role, tasks: Sequence[Task], *, tenant: str, timeout_s: float) -> None:
-        await self._pools[role].queue.wait_for_capacity(tasks, tenant=tenant, timeout_s=timeout_s)
+    def queue(self, role: Role) -> TaskQueue:
+        return self._pools[role].queue
 
     def status(self, role: Role) -> RoleStatus:
         return self._pools[role].status()

@@ -8,11 +8,12 @@ allocates memory, and writes arrays directly into their blocks, so it never hold
     ASK                                     ->
                                             <-    WAIT (all slots are taken), then or at once GRANT
     BATCH, PART ...                         ->
-                                            <-    DONE, PART ... | DIED | REFUSED (nothing was run)
+                                            <-    DONE, PART ... | DIED (had begun) | REFUSED (nothing was run)
     ASK ...
 
 REFUSED has the reason: `stale` for a slot that was taken back, `missing` with the places of the tasks whose files the
-worker does not have, `unreadable` for a batch that the worker cannot read or check.
+worker does not have, `unreadable` with the places of those that it cannot read or check, or without places for a whole
+batch, `lost` for one whose handler died before it had begun.
 
 A gateway that has no work for a granted slot sends RELEASE. A server that takes a slot back sends REVOKED, and refuses
 the batch that may be under way.
@@ -38,10 +39,9 @@ SCHEMA = "privacy-gateway-schema"
 PART_BYTES = 2 * 1024 * 1024
 MESSAGE_BYTES_MAX = 4 * 1024 * 1024
 BODY_BYTES_MAX = 256 * 1024 * 1024  # a batch, or its answer, without its arrays
-_BLOCKS_MAX = 4096
+BLOCKS_MAX = 1024  # of a batch; each takes a file descriptor of the server and of its handler
 
-
-STALE, MISSING, UNREADABLE = "stale", "missing", "unreadable"
+STALE, MISSING, UNREADABLE, LOST = "stale", "missing", "unreadable", "lost"
 
 
 class Kind(IntEnum):

@@ -46,7 +46,7 @@ class RemotePool:
         self._access = access
         self._gateway = secrets.token_hex(8)
         self._wake = asyncio.Event()
-        self.queue = TaskQueue(role, options.limits, on_admitted=self._wake.set, in_pieces=False)
+        self.queue = TaskQueue(role, options.limits, on_admitted=self._wake.set, one_worker=False)
         self._replicas: dict[str, Replica] = {}
         self._fingerprint = ""
         self._facts: WorkerFacts | None = None
@@ -67,30 +67,39 @@ class RemotePool:
         self.queue.close()
         await asyncio.gather(*(replica.stop() for replica in self._replicas.values()), *self._leaving)
 
-    def use(self, addresses: Sequence[str]) -> None:
+    def use(self, addresses: Sequence[str]) -> dict[str, str]:
         """Use the servers at `addresses`, and no others. A server that is no longer listed finishes what it has.
 
-        Raises ValueError or OSError for an address that cannot be used.
+        Returns the addresses that cannot be used, each with the kind of its error.
         """
+        unusable = {}
         for address in addresses:
             if address not in self._replicas:
-                replica = Replica(
-                    address,
-                    self._codec,
-                    self._access,
-                    gateway=self._gateway,
-                    on_state=self._changed,
-                    on_lane=self._wake.set,
-                    put_back=self.queue.put_back,
-                    on_batch=self._measured,
-                )
-                self._replicas[address] = replica
-                replica.start()
+                try:
+                    self._connect(address)
+                except Exception as error:  # a file of TLS may be replaced at that time
+                    unusable[address] = type(error).__name__
         for address in self._replicas.keys() - set(addresses):
             leaving = asyncio.ensure_future(self._replicas.pop(address).stop(grace_s=3600))
             self._leaving.add(leaving)
             leaving.add_done_callback(self._leaving.discard)
         self._changed()
+        return unusable
+
+    def _connect(self, address: str) -> None:
+        """Raises ValueError or OSError for an address or TLS files that cannot be used."""
+        replica = Replica(
+            address,
+            self._codec,
+            self._access,
+            gateway=self._gateway,
+            on_state=self._changed,
+            on_lane=self._wake.set,
+            put_back=self.queue.put_back,
+            on_batch=self._measured,
+        )
+        self._replicas[address] = replica
+        replica.start()
 
     def status(self) -> RoleStatus:
         ready = [replica for replica in self._used if replica.ready]
@@ -139,8 +148,7 @@ class RemotePool:
                 known = self._deaths.get(replica.state.instance, replica.state.deaths)
                 metrics.WORKER_RESTARTS.labels(self.role).inc(max(0, replica.state.deaths - known))
                 self._deaths[replica.state.instance] = replica.state.deaths
-        # Two devices may compute results that differ in their last bits, so all of a task then runs on one of them.
-        self.queue.cut_large_tasks(len(reachable) == 1)
+        self.queue.has_one_worker(len(reachable) == 1)
         if not reachable:
             self.queue.pause()
         elif any(replica.ready for replica in reachable):

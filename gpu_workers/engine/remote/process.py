@@ -7,7 +7,6 @@ it at once. The process writes lines about its own state, and nothing about requ
 from __future__ import annotations
 
 import asyncio
-import resource
 import signal
 import sys
 from collections.abc import Callable
@@ -17,7 +16,6 @@ from gpu_workers.engine.remote.server import WorkerServer
 
 async def serve_until_signal(make: Callable[[], WorkerServer], *, drain_s: float) -> int:
     """Return the exit status. `drain_s`: how long started batches may take once the server drains."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would contain text
     asked, again = asyncio.Event(), asyncio.Event()
 
     def stop() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
 from enum import Enum, auto
 from typing import Any
@@ -24,7 +24,9 @@ from gpu_workers.engine.portable import contents
 from gpu_workers.engine.remote.access import Access
 from gpu_workers.engine.remote.codec import Blocks, Codec
 from gpu_workers.engine.remote.frames import (
+    BLOCKS_MAX,
     BODY_BYTES_MAX,
+    LOST,
     MISSING,
     SERVICE,
     STALE,
@@ -58,12 +60,14 @@ class Phase(Enum):
 
 class Refused(Exception):
     """Nothing of the batch was run. `lacking`: the places of the tasks whose files the worker does not have.
-    `unsendable`: of those that cannot be sent to it, or that it cannot read."""
+    `unsendable`: of those that cannot be sent to it, or that it cannot read. `lost`: the worker's handler died
+    before it had begun with the batch."""
 
-    def __init__(self, *, lacking: Collection[int] = (), unsendable: Collection[int] = ()) -> None:
+    def __init__(self, *, lacking: Collection[int] = (), unsendable: Collection[int] = (), lost: bool = False) -> None:
         super().__init__()
         self.lacking = lacking
         self.unsendable = unsendable
+        self.lost = lost
 
 
 class Lane:
@@ -82,18 +86,28 @@ class Lane:
     def ask(self) -> None:
         """Ask for a slot. The lane becomes GRANTED, or IDLE if the connection fails."""
         self.phase = Phase.ASKING
-        self._task = asyncio.create_task(self._ask())
+        self._start(self._ask())
 
     def release(self) -> None:
         """Give a granted slot back."""
         self.phase = Phase.RUNNING
-        self._task = asyncio.create_task(self._release())
+        self._start(self._release())
 
     def run(self, batch: Sequence[PendingTask]) -> None:
         """Send a batch under the granted slot and set its results. The lane is IDLE afterwards."""
         self.phase = Phase.RUNNING
         self.tokens = sum(pending.work for pending in batch)
-        self._task = asyncio.create_task(self._run(batch))
+        self._start(self._run(batch), batch)
+
+    def _start(self, work: Coroutine[Any, Any, None], batch: Sequence[PendingTask] = ()) -> None:
+        def ended(task: asyncio.Task[None]) -> None:
+            if task.cancelled():  # before its first step: later, the work ends without an exception and is IDLE
+                if batch:
+                    self._replica.put_back(batch, (), (), False)
+                self._become(Phase.IDLE)
+
+        self._task = asyncio.create_task(work)
+        self._task.add_done_callback(ended)
 
     async def close(self) -> None:
         """Cancel the stream. A batch that was sent ends with WorkerDied."""
@@ -179,7 +193,7 @@ class Lane:
             batch, body, blocks = await self._encoded(batch)
             results, seconds = await self._exchange(body, blocks, len(batch))
         except Refused as refused:
-            self._replica.put_back(batch, refused.lacking, refused.unsendable)
+            self._replica.put_back(batch, refused.lacking, refused.unsendable, refused.lost)
         except GatewayError as error:
             _finish(batch, error)
         except (Exception, asyncio.CancelledError):  # a stream that was cut raises CancelledError
@@ -206,7 +220,7 @@ class Lane:
                 raise Refused(unsendable=bad)
         while encoded is None:
             half = len(batch) // 2
-            self._replica.put_back(batch[half:], (), ())
+            self._replica.put_back(batch[half:], (), (), False)
             batch = batch[:half]
             encoded = self._encode(batch)
         return batch, *encoded
@@ -218,7 +232,7 @@ class Lane:
             body = self._replica.codec.encode([pending.task.payload for pending in batch], blocks)
         except Exception:  # the messages may contain text
             return None
-        return (body, blocks) if len(body) <= BODY_BYTES_MAX else None
+        return (body, blocks) if len(body) <= BODY_BYTES_MAX and len(blocks.blocks) <= BLOCKS_MAX else None
 
     async def _exchange(self, body: bytes, blocks: Blocks, tasks: int) -> tuple[list[Any], float]:
         """Send a batch and return its results and the time that it took. Raises Refused if nothing was run."""
@@ -230,11 +244,7 @@ class Lane:
         while kind is Kind.REVOKED:  # it crossed the batch, which is then refused
             kind, answer = await self._read()
         if kind is Kind.REFUSED:
-            if answer[1] == STALE:
-                raise Refused
-            if answer[1] == MISSING and answer[2]:  # else the batch would be sent again without an end
-                raise Refused(lacking=frozenset(answer[2]))
-            raise Refused(unsendable=range(tasks))
+            raise _refusal(answer, tasks)
         if kind is Kind.DIED:
             raise WorkerDied
         if kind is not Kind.DONE:
@@ -261,10 +271,11 @@ class Lane:
     async def _answer(self, answer: Any, blocks: Blocks, tasks: int) -> tuple[list[Any], float]:
         _, seconds, starts, lengths, inline = answer
         places: list[Write] = []
-        for block, (first, last), start, length in zip(blocks.blocks, blocks.ranges, starts, lengths[1:], strict=True):
+        found = zip(blocks.blocks, blocks.ranges, blocks.arrays, starts, lengths[1:], strict=True)
+        for block, (first, last), arrays, start, length in found:
             if not 0 <= start <= start + length <= last - first:
                 raise BadFrame("a change beyond its block")
-            places.append(_writer(block, first + start))
+            places.append(_writer(block, first + start, arrays))
         body = await receive(lengths, inline, self._part, places)
         results = self._replica.codec.decode(body)
         if not isinstance(results, list) or len(results) != tasks:
@@ -272,8 +283,26 @@ class Lane:
         return results, float(seconds) if math.isfinite(seconds) else 0.0
 
 
-def _writer(block: Any, base: int) -> Write:
-    return lambda data, at: block.write(data, base + at)
+def _refusal(answer: Any, tasks: int) -> Refused:
+    """Why nothing of a batch was run. If no task is named, none of them is sent again: they would be without an end."""
+    reason = answer[1]
+    if reason in (STALE, LOST):
+        return Refused(lost=reason == LOST)
+    places = frozenset(answer[2] if len(answer) > 2 else ()) & frozenset(range(tasks))
+    return Refused(lacking=places) if reason == MISSING and places else Refused(unsendable=places or range(tasks))
+
+
+def _writer(block: Any, base: int, arrays: Sequence[tuple[int, int]]) -> Write:
+    """Write what belongs to `arrays`. A worker returns one range of each block. What lies between the arrays is as old
+    as the batch, and another batch may have written it since."""
+
+    def write(data: memoryview, at: int) -> None:
+        first, last = base + at, base + at + len(data)
+        for start, end in arrays:
+            if (begin := max(start, first)) < (stop := min(end, last)):
+                block.write(data[begin - first : stop - first], begin)
+
+    return write
 
 
 def _finish(batch: Sequence[PendingTask], error: GatewayError) -> None:
@@ -293,7 +322,7 @@ class Replica:
         gateway: str,
         on_state: Callable[[], None],
         on_lane: Callable[[], None],
-        put_back: Callable[[Sequence[PendingTask], Collection[int], Collection[int]], None],
+        put_back: Callable[[Sequence[PendingTask], Collection[int], Collection[int], bool], None],
         on_batch: Callable[[int, float], None],
     ) -> None:
         """Raises ValueError or OSError as `Access.channel`."""

@@ -1,9 +1,9 @@
 """A worker that gateways on other machines use: a gRPC server in front of one handler's process.
 
 Guarantee: a batch is run at most once, whole, and only under a slot that was granted to its stream and has not been
-taken back. A batch that was refused was never passed to the handler. Text and vectors are in the memory of this process
-and of the handler's. Neither writes them anywhere: errors leave as codes, and no exception of a call reaches the log of
-the gRPC library.
+taken back. Of a batch that was refused, the handler has run nothing and will run nothing. Text and vectors are in the
+memory of this process and of the handler's. Neither writes them anywhere: errors leave as codes, and no exception of a
+call reaches the log of the gRPC library.
 
 `frames` has the protocol. A slot that is not used within `slot_s` seconds is taken back, so a gateway that is frozen
 keeps no slot. A slot whose gateway has gone while its batch runs is free when the batch has ended.
@@ -12,6 +12,7 @@ keeps no slot. A slot whose gateway has gone while its batch runs is free when t
 from __future__ import annotations
 
 import asyncio
+import resource
 import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -22,16 +23,16 @@ import grpc
 from grpc import aio
 
 from core.errors import WorkerDied
-from gpu_workers.engine.arrays import ARRAY_BYTES_MAX, blocks_of
+from gpu_workers.engine.arrays import ARRAY_BYTES_MAX
 from gpu_workers.engine.handler import HandlerFactory
 from gpu_workers.engine.local.messages import Done
-from gpu_workers.engine.local.shared_memory import SharedBlock
 from gpu_workers.engine.protocol import Role
 from gpu_workers.engine.remote.access import Access
-from gpu_workers.engine.remote.child import HandlerProcess
+from gpu_workers.engine.remote.child import HandlerProcess, NotBegun
 from gpu_workers.engine.remote.codec import Codec, Undecodable
 from gpu_workers.engine.remote.frames import (
     GATEWAY,
+    LOST,
     MISSING,
     SCHEMA,
     SERVICE,
@@ -45,8 +46,9 @@ from gpu_workers.engine.remote.frames import (
     frame,
     messages,
     read,
-    receive,
 )
+from gpu_workers.engine.remote.heap import keep_freed_memory
+from gpu_workers.engine.remote.received import NoMemory, Parts, ReceivedBatch, answer, drop, receive_batch
 from gpu_workers.engine.remote.slots import Slots
 from gpu_workers.engine.remote.state import WorkerState, fingerprint
 
@@ -55,10 +57,6 @@ STATE_S = 2.0  # a gateway hears from a worker at least this often
 CALLS_MAX = 1024
 _STREAMS_PER_GATEWAY_MAX = 2 * SLOTS  # those of a connection that was lost may end later than new ones begin
 _GRACE_S = 1.0
-
-
-class NoMemory(Exception):
-    """There is no memory for the arrays of a batch."""
 
 
 class WorkerServer:
@@ -127,7 +125,11 @@ class WorkerServer:
         )
 
     async def start(self) -> None:
-        """Listen, and begin to load the handler."""
+        """Listen, and begin to load the handler. Sets limits of this process, which the handler's process inherits."""
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would contain text
+        _, files = resource.getrlimit(resource.RLIMIT_NOFILE)  # each connection and each array of a batch is one
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+        keep_freed_memory()
         await self._server.start()
         self.handler.start()
 
@@ -205,7 +207,8 @@ class WorkerServer:
         return self._slot_s
 
     def lacking(self, payloads: list[Any]) -> Sequence[int]:
-        """The places of the tasks that this worker must not run, because it lacks their files."""
+        """The places of the tasks that this worker must not run, because it lacks their files. May read them: call this
+        in a thread."""
         return self._lacking(payloads)
 
     @contextmanager
@@ -238,36 +241,21 @@ class WorkerServer:
             batch.exception()  # it was looked at, so that nothing logs it
 
     async def received(
-        self, blocks: list[list[int]], lengths: list[int], inline: bytes | None, parts: Callable[[], Awaitable[bytes]]
-    ) -> tuple[list[Any], list[SharedBlock]]:
-        """The payloads of a batch. Raises BadFrame, Undecodable, or NoMemory before a part is read."""
-        if sum(size for _, size in blocks) > self._array_bytes_max or len(lengths) != len(blocks) + 1:
-            raise BadFrame("the arrays of a batch are too large")
-        if any(length > size for (_, size), length in zip(blocks, lengths[1:], strict=True)):
-            raise BadFrame("more content than its block")
-        try:
-            memory = [SharedBlock(max(1, size)) for _, size in blocks]
-        except (OSError, MemoryError):
-            raise NoMemory from None
-        body = await receive(lengths, inline, parts, [block.write for block in memory])
-        places = [(block, start) for block, (start, _) in zip(memory, blocks, strict=True)]
-        payloads = self._codec.decode(body, places)
-        if not isinstance(payloads, list):
-            raise Undecodable("not a batch")
-        return payloads, memory
+        self, blocks: list[list[int]], lengths: list[int], inline: bytes | None, parts: Parts
+    ) -> ReceivedBatch:
+        """See `receive_batch`."""
+        return await receive_batch(self._codec, blocks, lengths, inline, parts, bytes_max=self._array_bytes_max)
 
-    def answer(self, done: Done, payloads: list[Any], memory: list[SharedBlock]) -> tuple[list[int], Content]:
-        """Where the changed range of each block begins, and the results with these ranges."""
-        changed = {id(block): span for block, span in zip(blocks_of(payloads), done.changed, strict=True)}
-        spans = [changed.get(id(block), (0, 0)) for block in memory]
-        views = [block.view(end)[start:] for block, (start, end) in zip(memory, spans, strict=True)]
-        return [start for start, _ in spans], Content(self._codec.encode(done.results), views)
+    def answer(self, done: Done, batch: ReceivedBatch) -> tuple[list[int], Content]:
+        """See `received.answer`."""
+        return answer(self._codec, done, batch)
 
 
 class _Stream:
     """One stream of a gateway. It has at most one slot at a time.
 
-    A batch with tasks whose files this worker lacks is refused as a whole, before anything of it is run.
+    A batch with tasks whose files this worker lacks, or that it cannot read, is refused as a whole, before anything of
+    it is run. The refusal names these tasks, so that the gateway sends the others again.
     """
 
     def __init__(self, context: Any, server: WorkerServer) -> None:
@@ -321,19 +309,12 @@ class _Stream:
             if kind is not Kind.BATCH or body[0] != slot:
                 raise BadFrame("not a batch under this slot")
             batch = await self._batch(body)
-            if batch is None:
-                await self._context.write(frame(Kind.REFUSED, [slot, UNREADABLE]))
-                return
-            try:
-                places = self._server.lacking(batch[0])
-            except Exception:  # a disk may fail in any way
-                await self._context.write(frame(Kind.REFUSED, [slot, UNREADABLE]))
-                return
-            if places:
-                await self._context.write(frame(Kind.REFUSED, [slot, MISSING, list(places)]))
+            refusal = [UNREADABLE] if batch is None else await asyncio.to_thread(self._refusal, batch)
+            if batch is None or refusal:
+                await self._context.write(frame(Kind.REFUSED, [slot, *refusal]))
                 return
             running = True  # from now on the slot is freed by the end of the batch
-            await self._run(slot, *batch)
+            await self._run(slot, batch)
         finally:
             if not running:
                 slots.give_back(slot)
@@ -354,42 +335,54 @@ class _Stream:
             raise BadFrame("a part did not come in time")
         return message
 
-    async def _batch(self, body: Any) -> tuple[list[Any], list[SharedBlock]] | None:
-        """The payloads of a batch and its memory; None if they cannot be read."""
+    async def _batch(self, body: Any) -> ReceivedBatch | None:
+        """A batch; None if none of it can be read."""
         _, blocks, lengths, inline = body
         try:
             return await self._server.received(blocks, lengths, inline, self._part)
         except NoMemory:
-            await self._drop(lengths, inline)
+            await drop(lengths, inline, self._part)
             return None
         except Undecodable:
             return None
 
-    async def _run(self, slot: int, payloads: list[Any], memory: list[SharedBlock]) -> None:
-        with self._server.sending():
-            await self._send(slot, payloads, memory)
-
-    async def _send(self, slot: int, payloads: list[Any], memory: list[SharedBlock]) -> None:
+    def _refusal(self, batch: ReceivedBatch) -> list[Any]:
+        """Why a batch is refused, and for which of its tasks; empty if it can be run."""
+        if batch.unreadable:
+            return [UNREADABLE, batch.unreadable]
         try:
-            done = await self._server.run(slot, payloads)
+            places = self._server.lacking(batch.payloads)
+        except Exception:  # a disk may fail in any way
+            return [UNREADABLE, [place for place, payload in enumerate(batch.payloads) if self._fails(payload)]]
+        return [MISSING, list(places)] if places else []
+
+    def _fails(self, payload: Any) -> bool:
+        """Whether the files of a task cannot be checked."""
+        try:
+            self._server.lacking([payload])
+        except Exception:
+            return True
+        return False
+
+    async def _run(self, slot: int, batch: ReceivedBatch) -> None:
+        with self._server.sending():
+            await self._send(slot, batch)
+
+    async def _send(self, slot: int, batch: ReceivedBatch) -> None:
+        try:
+            done = await self._server.run(slot, batch.payloads)
         except WorkerDied:
             await self._context.write(frame(Kind.DIED, slot))
             return
-        starts, content = self._server.answer(done, payloads, memory)
+        except NotBegun:
+            await self._context.write(frame(Kind.REFUSED, [slot, LOST]))
+            return
+        starts, content = self._server.answer(done, batch)
         for message in messages(Kind.DONE, [slot, done.seconds, starts], content):
             await self._context.write(message)
 
     async def _refuse(self, body: Any) -> None:
         """Drop a batch whose slot was taken back, and say that nothing of it was run."""
         slot, _, lengths, inline = body
-        await self._drop(lengths, inline)
+        await drop(lengths, inline, self._part)
         await self._context.write(frame(Kind.REFUSED, [slot, STALE]))
-
-    async def _drop(self, lengths: list[int], inline: bytes | None) -> None:
-        """Read the parts of a batch and keep nothing of them."""
-        if inline is None:
-            await receive(lengths, None, self._part, [_dropped] * (len(lengths) - 1))
-
-
-def _dropped(data: memoryview, at: int) -> None:
-    """A place for bytes that nobody reads."""

@@ -24,7 +24,7 @@ from typing import Any
 from core.errors import InvalidInput, RecogniserBroken, TenantLimitReached, UnknownRecogniser
 from core.files.disk import full_disk
 from core.files.encrypted_file import new_key
-from core.files.file_version import file_version
+from core.files.file_version import FileDigests
 from core.files.secret_file import write_secret
 from core.ledger.keys import MasterKey
 from core.text.own_recognisers.definition import Definition
@@ -64,6 +64,7 @@ class Recognisers:
         self._published: dict[str, tuple[OwnReference, ...]] = {}
         self._keys: dict[str, bytes] = {}
         self._facts: dict[RecogniserFile, dict[str, Any]] = {}
+        self._digests = FileDigests()
         self._writing = asyncio.Lock()
 
     async def open(self) -> None:
@@ -81,7 +82,7 @@ class Recognisers:
             for name, definition in recognisers.items():
                 path = folder / policy / f"{name}{_SUFFIX}"
                 write(path, key, _label(name), {}, definition)
-                own.append(OwnReference(name, definition.entity, _file(path, key, name)))
+                own.append(OwnReference(name, definition.entity, self._file(path, key, name)))
             published[policy] = tuple(own)
         return published
 
@@ -196,7 +197,7 @@ class Recognisers:
         if not re.fullmatch(NAME, name):
             return None
         path = self._path(tenant, name)
-        return _file(path, self._key(tenant), name) if path.is_file() else None
+        return self._file(path, self._key(tenant), name) if path.is_file() else None
 
     def _key(self, tenant: str) -> bytes:
         """The tenant's key, created on first use. Raises RecogniserBroken."""
@@ -211,6 +212,13 @@ class Recognisers:
                 raise RecogniserBroken from None
         return self._keys[tenant]
 
+    def _file(self, path: Path, key: bytes, name: str) -> RecogniserFile:
+        """Raises RecogniserBroken for a file that has been removed."""
+        digest = self._digests.get(path)
+        if digest is None:
+            raise RecogniserBroken
+        return RecogniserFile(str(path), digest, key, _label(name))
+
     def _facts_of(self, file: RecogniserFile) -> dict[str, Any]:
         facts = self._facts.get(file)
         if facts is None:
@@ -222,11 +230,3 @@ class Recognisers:
 
 def _label(name: str) -> str:
     return f"recogniser/{name}"
-
-
-def _file(path: Path, key: bytes, name: str) -> RecogniserFile:
-    """Raises RecogniserBroken for a file that has been removed."""
-    version = file_version(path)
-    if version is None:
-        raise RecogniserBroken
-    return RecogniserFile(version.path, version.stamp, key, _label(name))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from ledger_kit import ReplyDropper
 
 from core.errors import LedgerUnavailable
@@ -37,7 +39,9 @@ def times() -> Times:
 def limit(client, times):
     """One gateway's part of the limit of `acme`."""
 
-    def made(*, capacity: int, per_minute: int, credit: int = 1, by: LedgerClient = client) -> SharedLimit:
+    def made(
+        *, capacity: int, per_minute: int, credit: int = 1, by: LedgerClient = client, times: Times = times
+    ) -> SharedLimit:
         return SharedLimit(
             by,
             lambda name: names.shared_limit_key(name, "requests"),
@@ -153,6 +157,89 @@ def test_the_first_request_after_a_pause_does_not_wait_for_redis(go, ledger, lim
     assert (taken.admitted, reported) == (True, [0.0])
     go(settled(one))
     assert runs(go, admin) == before + 1
+
+
+async def second(times: Times, *gateways: SharedLimit, trickle: SharedLimit | None = None) -> int:
+    """A second passes, with two requests at `trickle`; then each gateway returns what it does not use."""
+    taken = 0
+    for _ in range(2):
+        times.s += 0.5
+        if trickle is not None:
+            taken += await admitted(trickle, 1)
+    for one in gateways:
+        await settled(one)
+        await one.return_unused()
+    return taken
+
+
+def test_what_a_burst_leased_returns_although_requests_trickle_in(go, ledger, limit, times):
+    one, two = limit(capacity=600, per_minute=600), limit(capacity=600, per_minute=600)
+    assert go(admitted(one, 40)) == 40
+    go(settled(one))
+    assert one._leases["acme"].tokens > 10
+    for _ in range(2):
+        go(second(times, one, trickle=one))
+    assert one._leases["acme"].tokens <= 2
+    assert go(admitted(two, 1000)) >= 600 - 40 - 4 + 20 - 10
+
+
+def test_a_trickle_beyond_the_time_for_which_redis_counts_a_lease_admits_nothing_more(go, ledger, limit, times):
+    """Also if the gateway returns nothing meanwhile, as one whose event loop was stopped."""
+    for returns in (True, False):
+        times.s += 3600
+        one, two = limit(capacity=600, per_minute=600), limit(capacity=600, per_minute=600)
+        assert go(admitted(one, 100)) == 100
+        go(settled(one))
+        assert one._leases["acme"].tokens > 2 * (HELD_S + 5)
+        for _ in range(int(HELD_S) + 5):
+            go(second(times, *([one] if returns else []), trickle=one))
+        assert go(admitted(two, 1000)) + go(admitted(one, 1000)) <= 600 + 2, returns
+
+
+STEPS = st.lists(
+    st.tuples(st.integers(0, 2), st.sampled_from([0, 0, 1, 1, 2, 7, 40]), st.sampled_from([0, 0.1, 0.5, 1, 5, 16])),
+    min_size=5,
+    max_size=40,
+)
+
+
+@given(steps=STEPS, per_minute=st.sampled_from([6, 60, 600]), stopped=st.sets(st.integers(0, 2), max_size=1))
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_schedule_exceeds_the_limit_and_its_slack_in_any_window(go, admin, limit, steps, per_minute, stopped):
+    """Bursts, trickles and pauses at three gateways, of which one may never return anything.
+
+    `excess` is the level of a bucket that leaks at the rate of the limit: its maximum is the most that any window has
+    admitted beyond what was refilled in it.
+    """
+    times, credit = Times(), 2
+    gateways = [limit(capacity=per_minute, per_minute=per_minute, credit=credit, times=times) for _ in range(3)]
+    bound = per_minute + credit * len(gateways)
+
+    async def run() -> None:
+        await admin.call("FLUSHALL")
+        excess, ticked_s = 0.0, times.s
+        recent = [0, 0, 0]
+        for at, requests, pause_s in steps:
+            found = await admitted(gateways[at], requests)
+            excess += found
+            recent[at] += found
+            assert excess <= bound + 0.01, (at, requests)
+            end_s = times.s + pause_s
+            while times.s < end_s:
+                passed_s = min(end_s, ticked_s + 1) - times.s
+                times.s += passed_s
+                excess = max(0.0, excess - passed_s * per_minute / 60)
+                if times.s >= ticked_s + 1:
+                    ticked_s = times.s
+                    for number, one in enumerate(gateways):
+                        await settled(one)
+                        if number not in stopped:
+                            await one.return_unused()
+                            lease = one._leases.get("acme")
+                            assert lease is None or lease.tokens <= recent[number]
+                            recent[number] = 0
+
+    go(run())
 
 
 def test_a_pool_is_shared_and_its_places_come_back(go, ledger, limit, times):

@@ -35,7 +35,10 @@ PEERS = {"networkPolicy": {"clients": [{"podSelector": {}}], "operators": [{"nam
 SWITCHES: dict[str, Values] = {
     "external-redis": EXTERNAL,
     "object-store": STORE,
-    "workers": {"workers": {"enabled": True, "plain": True, "nodes": {"gpus": 1}}},
+    "workers": {
+        "workers": {"enabled": True, "plain": True, "nodes": {"gpus": 1}},
+        "networkPolicy": {"kuberayOperator": {"namespace": "ray"}},
+    },
     "gpus": {"gateway": {"gpus": 2, "runtimeClassName": "nvidia"}},
     "no-policies": {"networkPolicy": {"enabled": False}},
     "peers": PEERS,
@@ -88,7 +91,10 @@ EVERYTHING = merged(
             "settings": {"TAGGER": "off"},
             "nodes": {"nodeSelector": {"gpu": "yes"}},
         },
-        "networkPolicy": {"egress": dict.fromkeys(("upstreams", "webhooks", "mail", "traces"), ANYWHERE)},
+        "networkPolicy": {
+            "egress": dict.fromkeys(("upstreams", "webhooks", "mail", "traces"), ANYWHERE),
+            "kuberayOperator": {"namespace": "ray", "podLabels": {"app": "operator"}},
+        },
     },
 )
 VALUES = {"default": {}, "everything": EVERYTHING} | {name: helm_kit.example(name) for name in EXAMPLES}
@@ -180,6 +186,27 @@ def test_numbers_and_lists_reach_the_gateway_unchanged() -> None:
     assert shown["PRIVACY_GATEWAY_JOB_MEMORY_BYTES_MAX"] == "8589934592"
     assert shown["PRIVACY_GATEWAY_EPSILON_MIN"] == "0.01"
     assert shown["PRIVACY_GATEWAY_DEVICES"] == '["cuda:0"]'
+
+
+def test_limits_that_both_sides_apply_reach_the_workers() -> None:
+    values = merged(
+        SWITCHES["workers"],
+        {"gateway": {"settings": {"REQUEST_TIMEOUT_S": 90, "VECTORS_MEMORY_BYTES_MAX": 8589934592, "EPSILON_MIN": 1}}},
+        {"workers": {"settings": {"TAGGER": "off", "FILL_SLOTS_MAX": 7}}},
+    )
+    shared = {
+        "REQUEST_TIMEOUT_S": "90",
+        "VECTORS_MEMORY_BYTES_MAX": "8589934592",
+        "TAGGER": "off",
+        "FILL_SLOTS_MAX": "7",
+    }
+    for name in ("ray-head", "ray-worker"):
+        variables = {each["name"]: each.get("value") for each in container(render(values), name)["env"]}
+        assert {key: variables.get(f"PRIVACY_GATEWAY_{key}") for key in shared} == shared
+        assert "PRIVACY_GATEWAY_EPSILON_MIN" not in variables
+    own = merged(values, {"workers": {"settings": {"REQUEST_TIMEOUT_S": 30}}})
+    variables = {each["name"]: each.get("value") for each in container(render(own), "ray-worker")["env"]}
+    assert variables["PRIVACY_GATEWAY_REQUEST_TIMEOUT_S"] == "30"
 
 
 @pytest.mark.parametrize(("timeout_s", "grace_s"), [(None, 85), (90.5, 116), (600, 625)])

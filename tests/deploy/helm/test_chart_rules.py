@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from helm_kit import Manifest, of_kind, pods, render
-from test_chart import MONITORING, PEERS, STORE, VALUES, merged
+from test_chart import EVERYTHING, MONITORING, PEERS, STORE, VALUES, merged
 
 COMPONENTS = {"gateway", "redis", "workers"}
 
@@ -142,6 +142,18 @@ def test_clients_reach_the_api_operators_the_other_port_and_redis_only_gateways(
     assert "egress" not in policies["test-privacy-gateway-redis"]
     closed = {each["metadata"]["name"]: each["spec"] for each in of_kind(render(), "NetworkPolicy")}
     assert "ingress" not in closed["test-privacy-gateway"]  # no peer is named, so nobody
+
+
+def test_only_the_operator_of_one_namespace_reaches_the_ports_of_ray() -> None:
+    policies = {each["metadata"]["name"]: each["spec"] for each in of_kind(render(EVERYTHING), "NetworkPolicy")}
+    *_, operator = policies["test-privacy-gateway-workers"]["ingress"]
+    assert operator["from"] == [
+        {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ray"}},
+            "podSelector": {"matchLabels": {"app.kubernetes.io/name": "kuberay-operator", "app": "operator"}},
+        }
+    ]
+    assert ports_of(operator) == {8265, 52365, 8000}
 
 
 def test_prometheus_finds_the_port_of_metrics() -> None:

@@ -98,6 +98,8 @@ WRONG: dict[str, Values] = {
     "ingress without a host": {"ingress": {"enabled": True}},
     "workers without encryption": {"workers": {"enabled": True}},
     "workers with half of the certificates": {"workers": {"enabled": True, "tls": {"gatewaySecret": "a"}}},
+    "workers that no operator may reach": {"workers": {"enabled": True, "plain": True}},
+    "operator of any namespace": {"networkPolicy": {"kuberayOperator": [{"namespaceSelector": {}}]}},
     "setting of a worker": {"workers": {"settings": {"ENCODER_PTAH": "/models"}}},
     "two gateways with volumes": {"gateway": {"replicas": 2}},
     "ports backwards": {"workers": {"ports": {"first": 9700}}},

@@ -9,7 +9,8 @@ import torch
 from corpus_kit import embedding_rows
 from job_kit import domain_order, no_charge, quiet
 
-from core.files.file_version import FileVersion
+from core.errors import TaskFailed
+from core.files.file_version import FileVersion, file_digest
 from core.mechanisms.sentences.domain_pack import InvalidPack
 from gpu_workers.domains import job as domain_job
 from gpu_workers.handlers.file_cache import FileCache
@@ -36,6 +37,27 @@ def test_the_least_recently_used_goes_and_a_changed_file_is_read_anew(tmp_path: 
     assert cache.mechanism(first, "clipped_cosine", None)
     with pytest.raises(InvalidPack):
         cache.mechanism(FileVersion(first.path, "2"), "clipped_cosine", None)
+
+
+def test_a_file_that_is_not_the_one_that_is_named_is_not_used(tmp_path: Path) -> None:
+    path = tmp_path / "pack"
+    path.write_bytes(b"new")
+    named = FileVersion(str(path), file_digest(path))
+    cache = FileCache(lambda file: Path(file.path).read_bytes(), loaded_max=1)
+    assert cache.get(named) == b"new"
+    with pytest.raises(TaskFailed):
+        cache.get(FileVersion(str(path), "0" * 64))
+    assert cache.get(named) == b"new"
+
+    def replaced_meanwhile(file: FileVersion) -> bytes:
+        (tmp_path / "old").write_bytes(b"old")
+        read = (tmp_path / "old").read_bytes()
+        (tmp_path / "draft").write_bytes(b"new")
+        (tmp_path / "draft").replace(path)
+        return read
+
+    with pytest.raises(TaskFailed):
+        FileCache(replaced_meanwhile, loaded_max=1).get(named)
 
 
 def test_a_tenant_with_many_files_evicts_its_own() -> None:

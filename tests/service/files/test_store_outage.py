@@ -26,7 +26,7 @@ def server() -> Iterator[S3Server]:
 
 def test_nothing_is_charged_for_what_needs_a_store_that_is_away(server: S3Server, tmp_path: Path) -> None:
     settings = LEAN | server.environment(server.bucket())
-    settings |= {"PRIVACY_GATEWAY_STORE_TIMEOUT_S": "10", "PRIVACY_GATEWAY_STORE_RETRIES_MAX": "0"}
+    settings |= {"PRIVACY_GATEWAY_STORE_TIMEOUT_S": "60", "PRIVACY_GATEWAY_STORE_RETRIES_MAX": "0"}
     gateway = Gateway(tmp_path / "data", settings)
     try:
         tenant = gateway.tenant(record=RECORD)

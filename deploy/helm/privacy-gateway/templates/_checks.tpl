@@ -25,6 +25,9 @@
 {{- fail "workers.enabled needs workers.tls.gatewaySecret and workers.tls.workerSecret, or workers.plain for text without encryption" -}}
 {{- end -}}
 {{- end -}}
+{{- if and $values.workers.enabled $values.networkPolicy.enabled (not $values.networkPolicy.kuberayOperator.namespace) -}}
+{{- fail "networkPolicy denies the connection of KubeRay's operator to the workers: set networkPolicy.kuberayOperator.namespace" -}}
+{{- end -}}
 {{- if gt (int $values.workers.ports.first) (int $values.workers.ports.last) -}}
 {{- fail "workers.ports.first is above workers.ports.last" -}}
 {{- end -}}

@@ -173,3 +173,13 @@ def test_another_table_has_another_schema() -> None:
     ]
     assert CODEC.schema == same.schema
     assert len({CODEC.schema, *(other.schema for other in others)}) == 4
+
+
+def test_entries_of_a_list_that_cannot_be_read_are_named() -> None:
+    codec = Codec((Point,))
+    good, bad = Point(1, 2), array("u", "x")
+    assert codec.decode_list(codec.encode([good, bad, "text", bad])) == ([good, None, "text", None], [1, 3])
+    assert codec.decode_list(codec.encode([good])) == ([good], [])
+    for no_list in (codec.encode(good), codec.encode([good]) + b"\x00", codec.encode([good])[:-1], b"", b"\xdd\xff"):
+        with pytest.raises(Undecodable):
+            codec.decode_list(no_list)

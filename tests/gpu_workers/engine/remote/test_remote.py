@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import json
 import os
+import resource
 import signal
+import threading
+from array import array
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +22,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from engine_kit import TOKEN, Bench, ToyWorker, Work, bench, free_address, remote_engine, toy_codec
+from engine_kit import TOKEN, Bench, Deadly, ToyWorker, Work, bench, free_address, remote_engine, toy_codec
 from grpc import aio
 
 from core.errors import DeadlineBeforeStart, TaskFailed, WorkerCold, WorkerDied
@@ -25,6 +30,7 @@ from gpu_workers.engine.arrays import BlockArray
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.engine.remote import replica
 from gpu_workers.engine.remote.access import Access, Tls
+from gpu_workers.engine.remote.directory import HttpDirectory
 from gpu_workers.engine.remote.engine import Addresses, RemoteEngine, StaticDirectory
 from gpu_workers.engine.remote.frames import SERVICE, WORK, Content, Kind, frame, messages, read
 from gpu_workers.engine.remote.pool import RemotePoolOptions
@@ -101,6 +107,13 @@ async def until(true: Callable[[], bool]) -> None:
         await asyncio.sleep(0.02)
 
 
+def handler_of(on: Bench) -> int:
+    """The process of the handler of the only worker."""
+    pool: Any = on.engine._pools[Role.EMBED]  # type: ignore[attr-defined]
+    (only,) = pool._replicas.values()
+    return int(only.state.pid)
+
+
 # Slots
 
 
@@ -150,6 +163,21 @@ def test_an_idle_gateway_holds_no_slot(start: Start, tmp_path: Path) -> None:
     run(check)
 
 
+def test_the_limit_of_open_files_is_raised_to_what_the_system_allows(start: Start, tmp_path: Path) -> None:
+    async def check() -> None:
+        limit, largest = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (512, largest))
+        try:
+            worker = start()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, largest))
+        async with bench(remote_engine(worker), tmp_path) as on:
+            for pid in (worker.process.pid, handler_of(on)):
+                assert resource.prlimit(pid, resource.RLIMIT_NOFILE) == (largest, largest)
+
+    run(check)
+
+
 def test_two_gateways_share_a_worker(start: Start, tmp_path: Path) -> None:
     async def check() -> None:
         worker = start()
@@ -183,7 +211,7 @@ def test_a_gateway_asks_another_worker_while_one_is_taken(start: Start, tmp_path
         [b"\xff"],
         [frame(Kind.DONE, 1)],
         [frame(Kind.ASK), frame(Kind.BATCH, "x")],
-        [frame(Kind.ASK), frame(Kind.BATCH, [1, [[0, 1 << 50]], [0, 0], b""])],
+        [frame(Kind.ASK), frame(Kind.BATCH, [1, [[0, 1]] * 1025, [0] * 1026, b""])],
         [frame(Kind.ASK), frame(Kind.BATCH, [1, [], [1 << 40], None])],
         [frame(Kind.ASK), frame(Kind.BATCH, [1, [], [-1], None])],
         [frame(Kind.ASK), frame(Kind.BATCH, [1, [], [4], b"12345"])],
@@ -212,6 +240,20 @@ def test_bytes_that_are_no_batch_are_refused_before_anything_runs(start: Start, 
         async with bench(remote_engine(worker), tmp_path), peer(worker) as other:
             call, slot = await other.slot()
             await call.write(frame(Kind.BATCH, [slot, [], [4], b"1234"]))
+            assert read(await call.read()) == (Kind.REFUSED, [slot, "unreadable"])
+            call.cancel()
+
+    run(check)
+
+
+def test_arrays_that_are_too_large_for_a_worker_are_refused_before_anything_runs(start: Start, tmp_path: Path) -> None:
+    async def check() -> None:
+        worker = start()
+        async with bench(remote_engine(worker), tmp_path), peer(worker) as other:
+            call, slot = await other.slot()
+            await call.write(frame(Kind.BATCH, [slot, [[0, 1 << 50]], [4, 4], None]))
+            await call.write(bytes([Kind.PART]) + b"body")
+            await call.write(bytes([Kind.PART]) + b"rows")
             assert read(await call.read()) == (Kind.REFUSED, [slot, "unreadable"])
             call.cancel()
 
@@ -255,6 +297,51 @@ def test_the_work_goes_on_when_a_worker_comes_back(start: Start, tmp_path: Path)
             with pytest.raises(WorkerDied):
                 await busy
             assert await waiting == ["WAITING"]
+
+    run(check)
+
+
+def test_a_batch_that_the_handler_had_not_begun_when_it_died_runs_again(start: Start, tmp_path: Path) -> None:
+    async def check() -> None:
+        worker = start()
+        async with bench(remote_engine(worker), tmp_path) as on, peer(worker) as other:
+            busy = await on.busy()
+            call, slot = await other.slot()
+            for message in other.batch(slot, Work("behind", str(tmp_path))):
+                await call.write(message)
+            await asyncio.sleep(0.5)  # it reaches the handler's socket
+            os.kill(handler_of(on), signal.SIGKILL)
+            with pytest.raises(WorkerDied):
+                await busy
+            assert read(await call.read()) == (Kind.REFUSED, [slot, "lost"])
+            assert await on.run(on.work("next")) == ["NEXT"]
+            assert on.started == ["blocker", "next"]
+
+    run(check)
+
+
+def test_a_batch_that_reaches_a_handler_that_has_just_died_is_not_charged(start: Start, tmp_path: Path) -> None:
+    async def check() -> None:
+        worker = start()
+        async with bench(remote_engine(worker), tmp_path) as on, peer(worker) as other:
+            call, slot = await other.slot()
+            os.kill(handler_of(on), signal.SIGKILL)
+            for message in other.batch(slot, Work("late", str(tmp_path))):
+                await call.write(message)
+            assert read(await call.read()) == (Kind.REFUSED, [slot, "lost"])
+            assert await on.run(on.work("served")) == ["SERVED"]
+            assert on.started == ["served"]
+
+    run(check)
+
+
+def test_a_task_that_ends_handlers_before_they_begin_is_refunded_at_last(start: Start, tmp_path: Path) -> None:
+    async def check() -> None:
+        async with bench(remote_engine(start()), tmp_path) as on:
+            with pytest.raises(WorkerCold):
+                await on.run(Task(Work("deadly", str(tmp_path), joined=[Deadly()]), 10), timeout_s=200)
+            assert await on.run(on.work("next"), timeout_s=200) == ["NEXT"]
+            assert on.started == ["next"]
 
     run(check)
 
@@ -366,6 +453,62 @@ def test_a_directory_that_fails_is_asked_again(start: Start, tmp_path: Path) -> 
         async with bench(RemoteEngine(options, directory, toy_codec(), Access(TOKEN)), tmp_path) as on:
             assert directory.failed
             assert await on.run(on.work("served")) == ["SERVED"]
+
+    run(check)
+
+
+def test_an_address_that_cannot_be_used_stops_no_other_one(
+    start: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def check() -> None:
+        directory = StaticDirectory({Role.EMBED: ["10.0.0.5:7001", start().address, "10.0.0.6:7001"]})
+        options = {Role.EMBED: RemotePoolOptions()}
+        async with bench(RemoteEngine(options, directory, toy_codec(), Access(TOKEN)), tmp_path) as on:
+            assert await on.run(on.work("served")) == ["SERVED"]
+        shown: list[Any] = [vars(record)["fields"] for record in caplog.records if record.msg == "engine-address"]
+        assert sorted(fields["address"] for fields in shown) == ["10.0.0.5:7001", "10.0.0.6:7001"]
+        assert {fields["kind"] for fields in shown} == {"ValueError"}
+
+    run(check)
+
+
+def test_an_entry_of_the_directory_that_cannot_be_read_stops_no_other_one() -> None:
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            entries = [{"role": "unknown", "address": "a:1"}, "no entry", {"role": "embed", "address": "b:1"}]
+            content = json.dumps({"workers": entries}).encode()
+            self.send_response(200)
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    async def check() -> None:
+        with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            directory = HttpDirectory(f"http://127.0.0.1:{server.server_port}", Access(TOKEN))
+            assert await directory.changed() == {Role.EMBED: ["b:1"]}
+            await directory.close()
+            server.shutdown()
+
+    run(check)
+
+
+def test_a_task_that_a_worker_cannot_read_is_refunded_and_those_beside_it_run(start: Start, tmp_path: Path) -> None:
+    async def check() -> None:
+        async with bench(remote_engine(start()), tmp_path) as on:
+            busy = await on.busy()
+            bad = await on.submit(Task(Work("bad", str(tmp_path), joined=[array("u", "x")]), 10), tenant="other")
+            unchecked = await on.submit(on.work("unchecked"), tenant="third")
+            beside = await on.submit(on.work("beside"))
+            on.let_go("blocker")
+            for call in (bad, unchecked):
+                with pytest.raises(WorkerCold):
+                    await call
+            assert await asyncio.gather(busy, beside) == [["BLOCKER"], ["BESIDE"]]
+            assert on.started == ["blocker", "beside"]
 
     run(check)
 
@@ -509,5 +652,27 @@ def test_large_arrays_come_and_go_in_parts(start: Start, tmp_path: Path) -> None
             assert await on.run(handled) == ["WHOLE"]
             assert (whole.read()[:300_000] == 2 * vectors.read()[:300_000]).all()
             assert not whole.read()[300_000:].any()
+
+    run(check)
+
+
+def test_rows_between_those_of_a_batch_are_left_alone(start: Start, tmp_path: Path) -> None:
+    """Another batch may have written them meanwhile."""
+
+    async def check() -> None:
+        async with bench(remote_engine(start()), tmp_path) as on:
+            vectors, released = (BlockArray(on.engine.arrays.block(300 * 16), "float32", (300, 4)) for _ in range(2))
+            vectors.write_rows(np.ones((300, 4), np.float32), 0)
+            own = [
+                {"vectors": vectors.rows(part), "released": released.rows(part)}
+                for part in (slice(0, 100), slice(200, 300))
+            ]
+            batch = await on.submit(on.work("first", held=True, **own[0]), on.work("last", **own[1]))
+            await on.has_started("first")
+            released.write_rows(np.full((100, 4), 7, np.float32), 100)
+            on.let_go("first")
+            assert await batch == ["FIRST", "LAST"]
+            assert on.batches == [["first", "last"]]
+            assert [released.read()[row, 0] for row in (0, 99, 100, 199, 200, 299)] == [2, 2, 7, 7, 2, 2]
 
     run(check)

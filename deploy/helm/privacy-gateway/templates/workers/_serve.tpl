@@ -47,6 +47,13 @@ http://{{ include "workers.fullname" . }}-serve-svc:8000
 - name: PRIVACY_GATEWAY_{{ $name }}
   value: {{ include "gateway.settingValue" $value | quote }}
 {{- end }}
+# Limits that gateways and workers both apply: those of the gateways, unless workers have their own.
+{{- range $name := list "FILL_SLOTS_MAX" "PLACES_PER_DOCUMENT_MAX" "REQUEST_TIMEOUT_S" "VECTORS_MEMORY_BYTES_MAX" }}
+{{- if and (hasKey $.Values.gateway.settings $name) (not (hasKey $.Values.workers.settings $name)) }}
+- name: PRIVACY_GATEWAY_{{ $name }}
+  value: {{ include "gateway.settingValue" (get $.Values.gateway.settings $name) | quote }}
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{- define "workers.application" -}}
