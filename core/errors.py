@@ -327,10 +327,11 @@ class TenantLimitReached(NotStarted):
 
 class StorageFull(NotStarted):
     code = "storage-full"
-    title = "There is too little disk space for this upload; nothing was charged."
+    title = "There is too little disk space for this request; nothing was charged."
 
     def __init__(self, *, limit: str) -> None:
-        """`limit` is the name of the setting: of the tenant's quota, or of the free space that is kept."""
+        """`limit` is the name of the setting: of the tenant's quota, of the free space that is kept, or of the local
+        copies."""
         super().__init__()
         self.limit = limit
 

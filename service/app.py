@@ -163,6 +163,7 @@ def _app(gateway: Gateway) -> FastAPI:
             s429="Too many requests, or as much in work as one tenant may have.",
             s431="The head of the request is too large; the connection is closed.",
             s503="Too much is in work, or a part of the gateway is not ready.",
+            s507="There is too little disk space, for an upload or for a file of the blob store.",
         ),
         redirect_slashes=False,  # a redirect would repeat the path
         # The framework's own would export the text of exceptions. `auto_configure` reads the environment otherwise.

@@ -10,6 +10,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable
+from functools import partial
 
 from core.errors import NotStarted
 from core.ledger.embedded import EmbeddedRedis
@@ -32,9 +33,9 @@ from service.config.settings import Settings
 from service.config.worker_options import make_engine
 from service.dashboard.sign_on import SignOn
 from service.domains.store import Domains
+from service.files.forgotten import remove_forgotten_regularly
 from service.files.orphans import Orphans
-from service.files.parts import stored_files
-from service.files.takeover import take_over_files
+from service.files.parts import open_files, stored_files
 from service.guardrail.service import GuardrailService
 from service.http.auth import Authenticator
 from service.http.body_memory import BodyMemory
@@ -185,6 +186,7 @@ class Gateway:
             per_tenant_max=settings.large_requests_per_tenant_max, wait_s=settings.request_timeout_s
         )
         self.files = stored_files(settings, ledger.client, self.master_key)
+        self._open_files = partial(open_files, settings, ledger.client, self.files)
         self.domains = Domains(self.files, settings.domain_packs_dir, loaded=lambda: self.workers.loaded_domains)
         self.tuned_models = TunedModels(self.files)
         self.storage = Storage(
@@ -358,11 +360,11 @@ class Gateway:
         await self.ledger.check()
         await self._maintenance.open_ledger()
         await self.engine.start()
-        await self.files.store.check()
-        await take_over_files(self.settings.data_dir, self.files, artifact_retention_s=self.settings.job_retention_s)
+        await self._open_files()
         await self.jobs.open()
         self._maintenance.start()
         self._maintenance.run(self._orphans.collect_regularly())
+        self._maintenance.run(remove_forgotten_regularly(self.files))
         for limit in self.limits.shared:
             self._maintenance.run(limit.return_regularly())
         self._maintenance.run(self.alert_watch.evaluate_regularly())

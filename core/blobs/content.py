@@ -13,7 +13,7 @@ from pathlib import Path
 
 from core.blob_errors import BlobCorrupt, BlobExists, BlobMissing
 from core.blobs.files import write_chunks
-from core.blobs.store import CREATE_BYTES_MAX, BlobStore
+from core.blobs.store import WHOLE_BYTES_MAX, BlobStore
 from core.files.file_version import file_digest
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -46,7 +46,7 @@ async def put_content_file(store: BlobStore, prefix: str, path: Path) -> str:
             return digest
     except BlobMissing:
         pass
-    if size <= CREATE_BYTES_MAX:
+    if size <= WHOLE_BYTES_MAX:
         try:
             await store.put_file(key, path, create_only=True)
         except BlobExists:

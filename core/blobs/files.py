@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import hashlib
 import os
 import secrets
@@ -11,9 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from core.blob_errors import BlobCorrupt
-from core.errors import StorageFull
-
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+from core.files.disk import full_disk
 
 
 async def write_chunks(chunks: AsyncIterator[bytes], path: Path, *, digest: str | None = None) -> None:
@@ -24,16 +21,13 @@ async def write_chunks(chunks: AsyncIterator[bytes], path: Path, *, digest: str 
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     found = hashlib.sha256()
     try:
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-            async for chunk in chunks:
-                found.update(chunk)
-                await asyncio.to_thread(file.write, chunk)
-        if digest is not None and found.hexdigest() != digest:
-            raise BlobCorrupt
-        await asyncio.to_thread(path.hardlink_to, draft)
-    except OSError as error:
-        if error.errno not in _NO_SPACE:
-            raise
-        raise StorageFull(limit="disk_free_bytes_min") from None
+        with full_disk():
+            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+                async for chunk in chunks:
+                    found.update(chunk)
+                    await asyncio.to_thread(file.write, chunk)
+            if digest is not None and found.hexdigest() != digest:
+                raise BlobCorrupt
+            await asyncio.to_thread(path.hardlink_to, draft)
     finally:
         draft.unlink(missing_ok=True)

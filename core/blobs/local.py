@@ -21,11 +21,11 @@ from typing import BinaryIO
 from core.blob_errors import BlobExists, BlobMissing, StoreUnavailable
 from core.blobs.store import CHUNK_BYTES, CREATE_BYTES_MAX, BlobStore, check_key
 from core.errors import StorageFull
+from core.files.disk import NO_SPACE
 from core.files.secret_file import sync_folder
 
 _DRAFTS = ".drafts"
 _DRAFT_AGE_S_MAX = 86_400
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _LIST_BATCH = 500
 
 
@@ -114,15 +114,11 @@ class LocalBlobs(BlobStore):
         await asyncio.to_thread(fetch)
 
     async def head(self, key: str) -> int:
-        def size() -> int:
-            with _missing():
-                found = path.stat()
-            if not stat.S_ISREG(found.st_mode):
-                raise BlobMissing
-            return found.st_size
+        return (await asyncio.to_thread(_stat, self._path(key))).st_size
 
-        path = self._path(key)
-        return await asyncio.to_thread(size)
+    async def stored_at(self, key: str) -> float:
+        # The time of change of the name, not of the bytes: a file may be older than its link in the store.
+        return (await asyncio.to_thread(_stat, self._path(key))).st_ctime
 
     async def list(self, prefix: str, *, after: str | None = None) -> AsyncIterator[tuple[str, int]]:
         def batch() -> list[tuple[str, int]]:
@@ -225,9 +221,17 @@ def _failures() -> Iterator[None]:
     except FileExistsError:
         raise
     except OSError as error:
-        if error.errno in _NO_SPACE:
+        if error.errno in NO_SPACE:
             raise StorageFull(limit="disk_free_bytes_min") from None
         raise StoreUnavailable(reason="disk") from None
+
+
+def _stat(path: Path) -> os.stat_result:
+    with _missing():
+        found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise BlobMissing
+    return found
 
 
 def _write(file: BinaryIO, data: bytes) -> None:

@@ -19,9 +19,8 @@ from obstore import exceptions, store
 from core.blob_errors import BlobExists, BlobMissing, StoreUnavailable
 from core.blobs.files import write_chunks
 from core.blobs.options import StoreOptions
-from core.blobs.store import CHUNK_BYTES, CREATE_BYTES_MAX, BlobStore, check_key
+from core.blobs.store import CHUNK_BYTES, CREATE_BYTES_MAX, WHOLE_BYTES_MAX, BlobStore, check_key
 
-_PART_BYTES = 8 * 1024 * 1024
 _PARTS_AT_ONCE = 4
 _LIST_BATCH = 1000
 _DELETE_BATCH = 1000
@@ -78,7 +77,7 @@ class RemoteBlobs(BlobStore):
                 key,
                 body,
                 mode="create" if create_only else "overwrite",
-                chunk_size=_PART_BYTES,
+                chunk_size=WHOLE_BYTES_MAX,
                 max_concurrency=_PARTS_AT_ONCE,
             )
 
@@ -104,6 +103,11 @@ class RemoteBlobs(BlobStore):
         check_key(key)
         with _failures():
             return int((await obstore.head_async(self._objects, key))["size"])
+
+    async def stored_at(self, key: str) -> float:
+        check_key(key)
+        with _failures():
+            return (await obstore.head_async(self._objects, key))["last_modified"].timestamp()
 
     async def list(self, prefix: str, *, after: str | None = None) -> AsyncIterator[tuple[str, int]]:
         if prefix:

@@ -25,6 +25,7 @@ from core.blob_errors import BlobExists, StoreUnavailable
 
 KEY_CHARS_MAX = 512
 CREATE_BYTES_MAX = 256 * 1024 * 1024  # object stores create in one request; its body is held in memory
+WHOLE_BYTES_MAX = 8 * 1024 * 1024  # of a file that is sent in one request; larger ones are streamed in parts
 CHUNK_BYTES = 4 * 1024 * 1024
 PROBES = "probes"
 _SEGMENT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
@@ -75,6 +76,22 @@ class BlobStore(ABC):
     @abstractmethod
     async def head(self, key: str) -> int:
         """The number of bytes. Raises BlobMissing."""
+
+    @abstractmethod
+    async def stored_at(self, key: str) -> float:
+        """When the blob was stored, in seconds on the store's own clock. Compare it with that of another blob alone.
+
+        Raises BlobMissing.
+        """
+
+    async def now(self) -> float:
+        """The time on the clock of `stored_at`. Stores a probe and deletes it."""
+        key = f"{PROBES}/{secrets.token_hex(16)}"
+        await self.put(key, b"now")
+        try:
+            return await self.stored_at(key)
+        finally:
+            await self.delete([key])
 
     @abstractmethod
     def list(self, prefix: str, *, after: str | None = None) -> AsyncIterator[tuple[str, int]]:

@@ -1,5 +1,5 @@
 -- Which blobs belong to which name of an owner: packs, tuned models and artifacts. Python prepends stored.lua.
--- KEYS[1] is "{owner}:tenant" as in every script. args.action: put or remove. Both are replay-safe.
+-- KEYS[1] is "{owner}:tenant" as in every script. args.action: put, remove or expire. All are replay-safe.
 if args.action == "put" then
   local old = redis.call("HGET", base .. "files:" .. args.area, args.name)
   if old == args.entry then
@@ -18,6 +18,12 @@ if args.action == "put" then
 end
 
 if args.action == "remove" then
+  expire_files() -- what has expired is gone
   return answer({ outcome = "removed", replaced = remove_file(args.area, args.name) or nil })
+end
+
+if args.action == "expire" then
+  expire_files()
+  return answer({ outcome = "expired" })
 end
 error("unknown action")

@@ -33,6 +33,8 @@ SEAL_HEADS_KEY = "{seals}:heads"
 _SEGMENTS = "{seals}:segments:"
 LAST_AUDIT_KEY = "{seals}:last-audit"
 VERSION_KEY = "{seals}:version"
+# The id of the blob store that belongs to the ledger (`core.ledger.store_identity`), a string.
+STORE_ID_KEY = "{seals}:store"
 # The lease of the duties, a hash, and the last fencing number, as lease.lua builds them.
 DUTIES_KEY = "{seals}:duties"
 FENCE_KEY = "{seals}:fence"
@@ -206,6 +208,11 @@ def files_key(owner: str, area: str) -> str:
 def files_bytes_key(owner: str) -> str:
     """The bytes of the owner's files in the blob store, a string."""
     return f"{{{check_owner(owner)}}}:files:bytes"
+
+
+def files_ends_key(owner: str) -> str:
+    """The owner's files that expire, a sorted set of `area/name` by their ends in ms (stored.lua)."""
+    return f"{{{check_owner(owner)}}}:files:ends"
 
 
 def api_key_key(key_id: str) -> str:

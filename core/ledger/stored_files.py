@@ -1,13 +1,14 @@
 """Which blobs of the blob store belong to which name of an owner: packs, tuned models and artifacts of jobs.
 
 Guarantee: a name refers to the blobs of one entry, whole, on every gateway. The owner's bytes are counted in the same
-script that changes an entry, so a quota holds whichever gateway stores a file. An entry's blobs belong to it alone.
-Blobs without an entry are orphans, which `service.files.orphans` removes once no entry can refer to them any more.
+script that changes an entry, so a quota holds whichever gateway stores a file. An entry's blobs belong to it alone. An
+entry that has expired, on the clock of Redis, is not returned and does not count. Blobs without an entry are orphans,
+which `service.files.orphans` removes once no entry can refer to them any more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,17 +87,22 @@ class StoredFileIndex:
     async def get_many(self, wanted: Sequence[tuple[str, str, str]]) -> list[StoredEntry | None]:
         """The entries of several names, in about one round trip."""
         keys = [("HGET", names.files_key(owner, area), name) for owner, area, name in wanted]
-        return [None if raw is None else _entry(raw) for raw in await self._client.call_many(keys)]
+        found = [None if raw is None else _entry(raw) for raw in await self._client.call_many(keys)]
+        now_ms = await self._now_ms(found)
+        return [None if entry is None or _has_ended(entry, now_ms) else entry for entry in found]
 
     async def of_owner(self, owner: str, area: str) -> dict[str, StoredEntry]:
-        found: Mapping[bytes, bytes] = await self._client.call("HGETALL", names.files_key(owner, area))
-        return {name.decode(): _entry(raw) for name, raw in found.items()}
+        raw: Mapping[bytes, bytes] = await self._client.call("HGETALL", names.files_key(owner, area))
+        found = {name.decode(): _entry(entry) for name, entry in raw.items()}
+        now_ms = await self._now_ms(found.values())
+        return {name: entry for name, entry in found.items() if not _has_ended(entry, now_ms)}
 
     async def names(self, owner: str, area: str) -> set[str]:
         return {name.decode() for name in await self._client.call("HKEYS", names.files_key(owner, area))}
 
     async def used(self, owner: str) -> int:
         """Bytes of the owner's files in the store: entries, and inputs and checkpoints of unfinished jobs."""
+        await self.expire(owner)
         return int(await self._client.call("GET", names.files_bytes_key(owner)) or 0)
 
     async def put(
@@ -123,9 +129,24 @@ class StoredFileIndex:
         """Remove the entry and return it."""
         return _replaced(await self._run(owner, {"action": "remove", "area": area, "name": name}))
 
+    async def expire(self, owner: str) -> None:
+        """Remove the entries that have expired. Their blobs are orphans then."""
+        key = names.files_ends_key(owner)
+        while await self._client.call("ZRANGEBYSCORE", key, "-inf", await self.now_ms(), "LIMIT", 0, 1):
+            await self._run(owner, {"action": "expire"})
+
     def bytes_max(self, owner: str) -> int:
         """The owner's limit; 0 for none."""
         return 0 if owner == names.SHARED_OWNER else self._bytes_max
+
+    async def now_ms(self) -> int:
+        """The time by which entries expire, of the clock of Redis."""
+        return await self._client.now_ms()
+
+    async def _now_ms(self, entries: Iterable[StoredEntry | None]) -> int:
+        """The time, if an entry has an end."""
+        ends = any(entry is not None and entry.ends_ms is not None for entry in entries)
+        return await self.now_ms() if ends else 0
 
     async def _run(self, owner: str, args: Mapping[str, Any]) -> dict[str, Any]:
         found, _ = await self._client.run("files", key=names.jobs_base_key(owner), args=args)
@@ -140,6 +161,10 @@ def _replaced(found: Mapping[str, Any]) -> StoredEntry | None:
 def unpacked_entry(raw: str | bytes) -> StoredEntry:
     """What `StoredEntry.packed` returned."""
     return _entry(raw.encode() if isinstance(raw, str) else raw)
+
+
+def _has_ended(entry: StoredEntry, now_ms: int) -> bool:
+    return entry.ends_ms is not None and entry.ends_ms <= now_ms
 
 
 def _entry(raw: bytes) -> StoredEntry:

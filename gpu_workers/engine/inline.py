@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -77,9 +77,12 @@ class InlineEngine(QueuedEngine):
         *,
         codec: Codec | None = None,
         limits: QueueLimits = DEFAULT_LIMITS,
+        lacking: Callable[[Sequence[Any]], Collection[int]] = lambda _: (),
         array_bytes_max: int = ARRAY_BYTES_MAX,
         array_owner_bytes_max: int | None = None,
     ) -> None:
+        """`lacking`: see `gpu_workers.engine.local.worker_pool`."""
+        self._lacking = lacking
         self._wake = asyncio.Event()
         self._workers = {
             role: _Worker(factory, TaskQueue(role, limits, on_admitted=self._wake.set), codec)
@@ -139,10 +142,12 @@ class InlineEngine(QueuedEngine):
         handler = worker.handler
         if handler is None or not (batch := worker.queue.start_batch()):
             return
+        payloads = [pending.task.payload for pending in batch]
+        if lacking := self._lacking(payloads):
+            worker.queue.put_back(batch, lacking)
+            return
         started = time.perf_counter()
-        results = await asyncio.get_running_loop().run_in_executor(
-            self._thread, worker.results, handler, [pending.task.payload for pending in batch]
-        )
+        results = await asyncio.get_running_loop().run_in_executor(self._thread, worker.results, handler, payloads)
         seconds = time.perf_counter() - started
         metrics.BATCH_SECONDS.labels(role).observe(seconds)
         trace_work(batch, seconds)

@@ -110,7 +110,10 @@ def _run(connection: Connection, order: JobOrder, charged: threading.Event) -> S
 
 
 def main() -> int:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C signals the parent process, which closes the socket
+    # Ctrl-C and service managers signal the gateway as well, which stops in order, ends this process and queues the job
+    # again, so that the stop is no attempt. If the gateway dies, its end of the socket closes.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     logging.disable(logging.CRITICAL)  # a log record of a library may hold text
     with contextlib.closing(Connection(int(sys.argv[1]))) as connection:

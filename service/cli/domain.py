@@ -89,12 +89,11 @@ def _with_files(data_dir: Path | None, use: Callable[[StoredFiles], Awaitable[An
     """Run `use` with the files of the blob store and the ledger of a running gateway, or one that is started."""
 
     async def used(parts: LedgerParts) -> Any:
-        from service.files.parts import stored_files
-        from service.files.takeover import take_over_files
+        from service.files.parts import open_files, stored_files
 
         settings = load_settings(data_dir)
         files = stored_files(settings, parts.client, parts.master_key)
-        await take_over_files(settings.data_dir, files, artifact_retention_s=settings.job_retention_s)
+        await open_files(settings, parts.client, files)
         return await use(files)
 
     return with_parts(data_dir, used)

@@ -301,3 +301,19 @@ async def _accept_restore(parts: LedgerParts) -> int | None:
             by=BY_CLI, action="ledger.accept-restore", target="ledger", details={"seal": number}
         )
     return number
+
+
+@ledger_app.command("accept-store")
+def accept_store(data_dir: DataDir = None) -> None:
+    """Make the blob store of these settings that of the ledger. Read docs/operating/blob-store.md first."""
+    settings = load_settings(data_dir)
+
+    async def accepted(parts: LedgerParts) -> None:
+        from core.ledger import store_identity
+        from service.config.storage import opened_store
+
+        await store_identity.accept_store(parts.client, opened_store(settings, settings.data_dir))
+        await parts.keys.log.append(by=BY_CLI, action="ledger.accept-store", target="ledger")
+
+    with_parts(data_dir, accepted)
+    typer.echo("accepted. Start every gateway with this store.")

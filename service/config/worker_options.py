@@ -135,12 +135,15 @@ def handler_factories(settings: Settings) -> dict[Role, tuple[HandlerFactory, ..
 
 def worker_pools(settings: Settings) -> dict[Role, WorkerPoolOptions]:
     """The worker pool of each role that the local engine runs."""
+    from gpu_workers.handlers.needed_files import lacking
+
     return {
         role: WorkerPoolOptions(
             workers=workers,
             limits=queue_limits(settings),
             batch_linger_ms=_linger_ms(role, settings),
             batch_seconds_max=settings.request_timeout_s,
+            lacking=lacking,
         )
         for role, workers in handler_factories(settings).items()
     }

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from core.blob_errors import BlobCorrupt, BlobMissing
-from core.errors import DomainBroken, InvalidInput, UnknownDomain
+from core.errors import DomainBroken, InvalidInput, StorageFull, UnknownDomain
 from core.files.file_version import FileVersion, file_digest
 from core.ledger.names import SHARED_OWNER
 from core.ledger.stored_files import DOMAINS
@@ -134,7 +134,7 @@ class Domains:
         """The domain with this name that is visible to the tenant.
 
         Raises InvalidInput if there is none, DomainBroken for a file that cannot be used; BlobMissing, BlobCorrupt,
-        StoreUnavailable, LedgerUnavailable.
+        StoreUnavailable, StorageFull, LedgerUnavailable.
         """
         if name == AUTO:
             auto = self._auto
@@ -182,7 +182,8 @@ class Domains:
         return [shown[name] for name in sorted(shown)]
 
     async def of_owner(self, owner: str, scope: str) -> list[dict[str, Any]]:
-        """The domains that belong to `owner`. One of the name `auto`, of an earlier version, can only be deleted."""
+        """The domains that belong to `owner`. One of the name `auto`, of an earlier version, can only be deleted. One
+        whose file cannot be read now, also for lack of space, has its name only."""
         rows: list[dict[str, Any]] = []
         if self._files is None:
             return rows
@@ -192,7 +193,7 @@ class Domains:
                 if name == AUTO or file is None:
                     raise DomainBroken
                 rows.append({"scope": scope, "usable": True, **(await self._read(file)).as_json(), "name": name})
-            except (DomainBroken, BlobMissing, BlobCorrupt):
+            except (DomainBroken, BlobMissing, BlobCorrupt, StorageFull):
                 rows.append({"scope": scope, "usable": False, "name": name})
         return rows
 

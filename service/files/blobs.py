@@ -16,7 +16,7 @@ from pathlib import Path
 
 from core.blob_errors import BlobCorrupt, BlobExists
 from core.blobs.files import write_chunks
-from core.blobs.store import CREATE_BYTES_MAX, BlobStore
+from core.blobs.store import WHOLE_BYTES_MAX, BlobStore
 from core.files.file_version import file_digest
 from core.ledger.names import SHARED_OWNER, check_tenant
 
@@ -37,11 +37,14 @@ def birth_s(name: str) -> int | None:
 
 
 async def put_blob_file(store: BlobStore, prefix: str, path: Path) -> str:
-    """Store a file that does not change, and return the name that it got."""
+    """Store a file that does not change, and return the name that it got.
+
+    The name is that of these bytes, so replacing the blob changes nothing, and a large file is streamed in parts.
+    """
     digest, size = await asyncio.to_thread(lambda: (file_digest(path), path.stat().st_size))
     name = f"{int(time.time()):010d}-{digest}"
     with suppress(BlobExists):  # the same bytes: an earlier request, whose answer was lost
-        await store.put_file(f"{prefix}/{name}", path, create_only=size <= CREATE_BYTES_MAX)
+        await store.put_file(f"{prefix}/{name}", path, create_only=size <= WHOLE_BYTES_MAX)
     return name
 
 

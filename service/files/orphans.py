@@ -1,8 +1,10 @@
 """Removes blobs that nothing refers to any more: what a crash left between storing a file and naming it.
 
 Guarantee: a blob is removed only if no entry and no unfinished job can refer to it, on any gateway. A blob is named
-within minutes of its birth, or never. So a blob that is older than a day, and that no entry read *after* the listing
-names, is an orphan for good.
+within minutes of its birth, or by the end of the job that made it, or never. So a blob that is older than a day, that
+no entry read *after* the listing names, and whose owner has no unfinished job that may have made it, is an orphan for
+good. It is old only if both its name and the store say so: a name is compared with the clock of Redis, and the time
+that the store gives with the store's own clock. The clock of this machine does not matter.
 """
 
 from __future__ import annotations
@@ -11,13 +13,13 @@ import asyncio
 import contextlib
 import logging
 import random
-import time
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Protocol
 
-from core.blob_errors import StoreUnavailable
+from core.blob_errors import BlobMissing, StoreUnavailable
 from core.errors import LedgerError, UnknownJob
-from core.ledger.job_records import JobRecord
+from core.ledger.job_records import JobRecord, JobStatus
 from core.ledger.names import SHARED_OWNER
 from core.ledger.stored_files import AREAS
 from service.files.blobs import birth_s
@@ -33,6 +35,9 @@ log = logging.getLogger("privacy_gateway.files")
 class JobReader(Protocol):
     async def get(self, owner: str, job_id: str) -> JobRecord:
         """Raises UnknownJob."""
+
+    async def unfinished(self, owner: str) -> list[JobRecord]:
+        """The owner's jobs that have not ended."""
 
 
 class Orphans:
@@ -52,51 +57,67 @@ class Orphans:
                 log.info("orphans-removed", extra={"fields": {"count": count}})
             await asyncio.sleep(INTERVAL_S)
 
-    async def collect(self, *, now_s: float | None = None) -> int:
-        """Remove the orphans; returns how many. Raises StoreUnavailable, LedgerUnavailable."""
-        old_s = (time.time() if now_s is None else now_s) - AGE_S_MIN
-        return await self._collect_files(old_s, now_s or time.time()) + await self._collect_jobs(old_s)
+    async def collect(self, *, age_s: float = AGE_S_MIN) -> int:
+        """Remove the orphans that are older than `age_s`; returns how many. Raises StoreUnavailable,
+        LedgerUnavailable."""
+        before_s = await self._files.index.now_ms() / 1000 - age_s
+        orphans = await self._orphan_files(before_s) + await self._orphans_of_jobs(before_s)
+        old = await self._old(orphans, age_s)
+        await self._store.delete(old)
+        return len(old)
 
-    async def _collect_files(self, old_s: float, now_s: float) -> int:
+    async def _orphan_files(self, before_s: float) -> list[str]:
         found: defaultdict[str, list[str]] = defaultdict(list)
         async for key, _ in self._store.list(FILES):
-            owner, name = _owner_of(key), key.rpartition("/")[2]
-            born_s = birth_s(name)
-            if owner is not None and born_s is not None and born_s < old_s:
+            owner, born_s = _owner_of(key), birth_s(key.rpartition("/")[2])
+            if owner is not None and born_s is not None and born_s < before_s:
                 found[owner].append(key)
-        count = 0
+        orphans = []
         for owner, keys in found.items():
+            if any(_may_publish(job, before_s) for job in await self._jobs.unfinished(owner)):
+                continue
+            await self._files.index.expire(owner)
             named: set[str] = set()
             for area in AREAS:
-                for name, entry in (await self._files.index.of_owner(owner, area)).items():
-                    if entry.ends_ms is not None and entry.ends_ms < now_s * 1000:
-                        await self._files.index.remove(owner, area, name)
-                    else:
-                        named |= {part.blob for part in entry.parts.values()}
-            orphans = [key for key in keys if key.rpartition("/")[2] not in named]
-            await self._store.delete(orphans)
-            count += len(orphans)
-        return count
+                for entry in (await self._files.index.of_owner(owner, area)).values():
+                    named |= {part.blob for part in entry.parts.values()}
+            orphans += [key for key in keys if key.rpartition("/")[2] not in named]
+        return orphans
 
-    async def _collect_jobs(self, old_s: float) -> int:
+    async def _orphans_of_jobs(self, before_s: float) -> list[str]:
         found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         async for key, _ in self._store.list(JOBS):
             owner = _owner_of(key)
             if owner is not None:
                 found[owner, key.split("/")[-2]].append(key)
-        count = 0
+        orphans = []
         for (owner, job_id), keys in found.items():
             births = [birth_s(key.rpartition("/")[2]) for key in keys]
-            if any(born_s is not None and born_s >= old_s for born_s in births):
+            if any(born_s is not None and born_s >= before_s for born_s in births):
                 continue
             try:
                 if not (await self._jobs.get(owner, job_id)).status.ended:
                     continue
             except UnknownJob:
                 pass
-            await self._store.delete(keys)
-            count += len(keys)
-        return count
+            orphans += keys
+        return orphans
+
+    async def _old(self, keys: Iterable[str], age_s: float) -> list[str]:
+        """Those that are older than `age_s` by the store's own clock."""
+        old: list[str] = []
+        now_s: float | None = None
+        for key in keys:
+            now_s = await self._store.now() if now_s is None else now_s
+            with contextlib.suppress(BlobMissing):
+                if await self._store.stored_at(key) < now_s - age_s:
+                    old.append(key)
+        return old
+
+
+def _may_publish(job: JobRecord, before_s: float) -> bool:
+    """Whether an unfinished job may have stored files before that time, and may still give them names."""
+    return job.created_ms / 1000 < before_s and (job.outcome is not None or job.status is JobStatus.RUNNING)
 
 
 def _owner_of(key: str) -> str | None:

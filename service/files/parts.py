@@ -4,18 +4,32 @@ from __future__ import annotations
 
 from core.ledger.client import LedgerClient
 from core.ledger.keys import MasterKey
+from core.ledger.store_identity import check_store
 from core.ledger.stored_files import StoredFileIndex
 from service.config.settings import Settings
 from service.config.storage import opened_store
+from service.files.copies import IN_USE_S, LocalCopies
 from service.files.stored import StoredFiles
+from service.files.takeover import take_over_files
 
 
 def stored_files(settings: Settings, client: LedgerClient, master_key: MasterKey) -> StoredFiles:
     """Opens no connection."""
-    return StoredFiles(
+    copies = LocalCopies(
         settings.data_dir,
-        opened_store(settings, settings.data_dir),
-        StoredFileIndex(client, bytes_max=settings.tenant_disk_bytes_max),
-        master_key,
-        cache_bytes_max=settings.store_cache_bytes_max,
+        bytes_max=settings.store_cache_bytes_max,
+        free_bytes_min=settings.disk_free_bytes_min,
+        in_use_s=max(IN_USE_S, 3 * settings.request_timeout_s),  # the wait for a worker, and two batches
     )
+    index = StoredFileIndex(client, bytes_max=settings.tenant_disk_bytes_max)
+    return StoredFiles(copies, opened_store(settings, settings.data_dir), index, master_key)
+
+
+async def open_files(settings: Settings, client: LedgerClient, files: StoredFiles) -> None:
+    """Check the store, refuse one that is not the ledger's, and take over the files of the last release.
+
+    Raises StoreUnavailable, StorageFull, LedgerUnavailable.
+    """
+    await files.store.check()
+    await check_store(client, files.store, alone=settings.redis_url is None)
+    await take_over_files(settings.data_dir, files, artifact_retention_s=settings.job_retention_s)

@@ -1,66 +1,53 @@
 """Packs, tuned models and artifacts: in the blob store for every gateway, with local copies.
 
-    <data_dir>/cache/<area>/tenants/<tenant>/<name><suffix>    local copies
-    files/tenants/<tenant>/<second>-<digest>                   encrypted, in the blob store
+    files/tenants/<tenant>/<second>-<digest>    encrypted, in the blob store
 
 The areas are `domains`, `infill` and `artifacts`.
 
 Guarantee: a file is used only if its bytes have the digest that the name's entry in Redis has, whoever wrote the local
-copy. A local copy that is missing or another one is fetched, verified and decrypted. Blobs are encrypted under a key of
-the entry, which the master key wraps. Local copies together take at most `cache_bytes_max`, but for those that were
-used in the last ten minutes.
+copy. A local copy that is missing or another one is fetched, verified and decrypted, if `LocalCopies` has the space for
+it. Blobs are encrypted under a key of the entry, which the master key wraps.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
-import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from core.blob_errors import BlobCorrupt, StoreUnavailable
 from core.blobs.store import BlobStore
+from core.files.disk import full_disk
 from core.files.encrypted_file import EncryptedFileWriter, new_key, read_encrypted
-from core.files.file_version import FileDigests, FileVersion, file_digest
+from core.files.file_version import FileVersion, file_digest
 from core.job_errors import JobFilesLost
 from core.ledger.keys import MasterKey
 from core.ledger.stored_files import NamedEntry, StoredEntry, StoredFileIndex, StoredPart
-from service.config.data_dir import owner_folder
 from service.files.blobs import fetch_blob, owner_prefix, put_blob_file
+from service.files.copies import LocalCopies
 
 FILES = "files"
-CACHE = "cache"
 _CHUNK_BYTES = 1024 * 1024
-_IN_USE_S = 600.0
 
 
 class StoredFiles:
     """The files of all owners, as one gateway sees them."""
 
-    def __init__(
-        self, data_dir: Path, store: BlobStore, index: StoredFileIndex, master_key: MasterKey, *, cache_bytes_max: int
-    ) -> None:
+    def __init__(self, copies: LocalCopies, store: BlobStore, index: StoredFileIndex, master_key: MasterKey) -> None:
         self.index = index
-        self._cache = data_dir / CACHE
+        self.copies = copies
         self.store = store
         self._master_key = master_key
-        self._cache_bytes_max = cache_bytes_max
-        self._digests = FileDigests()
         self._fetching: dict[Path, asyncio.Lock] = {}
-
-    def path(self, owner: str, area: str, name: str, suffix: str) -> Path:
-        """Where the local copy is, if there is one."""
-        return owner_folder(self._cache / area, owner) / f"{name}{suffix}"
 
     async def upload(
         self, owner: str, area: str, name: str, files: Mapping[str, Path], *, ends_ms: int | None = None
     ) -> NamedEntry:
         """Store files, by suffix, for a name. They belong to the name once the entry does.
 
-        Raises StoreUnavailable, StorageFull, OSError.
+        Raises StoreUnavailable, StorageFull.
         """
         key = new_key()
         parts = {
@@ -101,24 +88,20 @@ class StoredFiles:
         part = None if entry is None else entry.parts.get(suffix)
         if entry is None or part is None:
             return None
-        path = self.path(owner, area, name, suffix)
-        if not await asyncio.to_thread(self._is_current, path, part):
+        path = self.copies.path(owner, area, name, suffix)
+        if not await asyncio.to_thread(self.copies.use, path, part.digest):
             async with self._fetching.setdefault(path, asyncio.Lock()):
                 try:
-                    if not await asyncio.to_thread(self._is_current, path, part):
+                    if not await asyncio.to_thread(self.copies.use, path, part.digest):
                         key = self._master_key.unwrap_files_key(
                             bytes.fromhex(entry.key), bound_to=_bound(owner, area, name)
                         )
-                        await self._fetch(owner, key, f"{area}/{suffix}", part, path)
-                        await asyncio.to_thread(self.evict)
+                        with self.copies.coming(owner, part.size) as token:
+                            await asyncio.to_thread(self.copies.ensure_space, token)
+                            await self._fetch(owner, key, f"{area}/{suffix}", part, path)
                 finally:
                     self._fetching.pop(path, None)
         return FileVersion(str(path), part.digest)
-
-    def sweep_drafts(self) -> None:
-        """Remove what a crash left unfinished. No other process may use the data directory. Call this in a thread."""
-        for draft in self._cache.rglob("*.partial"):
-            draft.unlink(missing_ok=True)
 
     async def remove(self, owner: str, area: str, name: str) -> bool:
         """Remove a name with its files. Returns whether there was one."""
@@ -128,7 +111,7 @@ class StoredFiles:
         await self.discard(owner, entry)
         for suffix in entry.parts:
             with suppress(OSError):
-                await asyncio.to_thread(self.path(owner, area, name, suffix).unlink, missing_ok=True)
+                await asyncio.to_thread(self.copies.path(owner, area, name, suffix).unlink, missing_ok=True)
         return True
 
     async def discard(self, owner: str, entry: StoredEntry | None) -> None:
@@ -138,39 +121,21 @@ class StoredFiles:
             with suppress(StoreUnavailable):
                 await self.store.delete([f"{prefix}/{part.blob}" for part in entry.parts.values()])
 
-    def evict(self) -> None:
-        """Delete the local copies that were used longest ago, until the rest fits. Call this in a thread."""
-        copies = []
-        for path in self._cache.rglob("*"):
-            with suppress(FileNotFoundError):
-                stat = path.stat()
-                if path.is_file():
-                    copies.append((stat.st_atime, stat.st_size, path))
-        total = sum(size for _, size, _ in copies)
-        for used_at, size, path in sorted(copies):
-            if total <= self._cache_bytes_max or time.time() - used_at < _IN_USE_S:
-                return
-            path.unlink(missing_ok=True)
-            total -= size
-
-    def _is_current(self, path: Path, part: StoredPart) -> bool:
-        """Whether the local copy is the entry's file. Each version of it is read once."""
-        if self._digests.get(path) != part.digest:
-            return False
-        with suppress(OSError):  # the time of use, which `evict` reads; the time of change stays
-            os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
-        return True
-
     async def _upload(self, owner: str, key: bytes, label: str, path: Path) -> StoredPart:
         def encrypted() -> tuple[str, int]:
-            writer = EncryptedFileWriter(draft, key, label)
-            with path.open("rb") as file:
-                while data := file.read(_CHUNK_BYTES):
-                    writer.write(data)
-            writer.close()
+            self.copies.check_disk(path.stat().st_size)
+            with full_disk():
+                writer = EncryptedFileWriter(draft, key, label)
+                try:
+                    with path.open("rb") as file:
+                        while data := file.read(_CHUNK_BYTES):
+                            writer.write(data)
+                    writer.close()
+                finally:
+                    writer.abandon()
             return file_digest(path), draft.stat().st_size
 
-        draft = self._draft()
+        draft = self.copies.draft()
         try:
             digest, size = await asyncio.to_thread(encrypted)
             return StoredPart(await put_blob_file(self.store, owner_prefix(FILES, owner), draft), digest, size)
@@ -179,16 +144,17 @@ class StoredFiles:
 
     async def _fetch(self, owner: str, key: bytes, label: str, part: StoredPart, path: Path) -> None:
         def decrypt() -> None:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with partial.open("xb") as file:
-                partial.chmod(0o600)
-                for chunk in read_encrypted(draft, key, label):
-                    file.write(chunk)
+            with full_disk():
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                with partial.open("xb") as file:
+                    partial.chmod(0o600)
+                    for chunk in read_encrypted(draft, key, label):
+                        file.write(chunk)
             if file_digest(partial) != part.digest:
                 raise BlobCorrupt
             partial.replace(path)
 
-        draft = self._draft()
+        draft = self.copies.draft()
         partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
         try:
             await fetch_blob(self.store, owner_prefix(FILES, owner), part.blob, draft)
@@ -197,10 +163,6 @@ class StoredFiles:
             raise BlobCorrupt from None
         finally:
             await asyncio.to_thread(_unlink, (draft, partial))
-
-    def _draft(self) -> Path:
-        self._cache.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return self._cache / f".{secrets.token_hex(16)}.partial"
 
 
 def _bound(owner: str, area: str, name: str) -> str:

@@ -27,6 +27,7 @@ from typing import Any
 import orjson
 
 from core.errors import DataDirInUse
+from core.files.disk import full_disk
 from core.files.encrypted_file import EncryptedFileWriter, decrypt, encrypt, new_key
 from core.files.file_lock import FileLock
 from core.files.secret_file import sync_folder, write_secret
@@ -34,7 +35,7 @@ from core.job_errors import JobFilesLost
 from core.ledger.keys import MasterKey, Purpose
 from gpu_workers.jobs.messages import INPUT
 from service.jobs.kind import Outputs
-from service.jobs.storage import OWNER, Allowance, Storage, full_disk, write_owner
+from service.jobs.storage import OWNER, Allowance, Storage, write_owner
 
 _SPEC = "spec"
 _KEY = "key"

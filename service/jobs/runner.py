@@ -79,6 +79,7 @@ class JobRunner:
         self._arriving: list[tuple[str, str]] = []  # owner and id
         self._known: set[str] = set()  # queued or running in this gateway
         self._attempts: dict[str, Attempt] = {}
+        self._runs: dict[str, tuple[JobRecord, str]] = {}  # jobs that this gateway may hold, and by which attempt
         self._consumers: list[asyncio.Task[None]] = []
         self._stopping = asyncio.Event()
         self._execution = JobExecution(
@@ -104,7 +105,7 @@ class JobRunner:
         self._files.lock()
         self._locked = True
         await asyncio.to_thread(self._files.sweep_unfinished)
-        await asyncio.to_thread(self._stored.sweep_drafts)
+        await asyncio.to_thread(self._stored.copies.sweep_drafts)
 
     async def open(self) -> None:
         """Find the unfinished jobs, also those of an earlier version. Raises LedgerUnavailable, StoreUnavailable."""
@@ -126,6 +127,8 @@ class JobRunner:
         for consumer in self._consumers:
             consumer.cancel()
         await asyncio.gather(*self._consumers, return_exceptions=True)
+        for job, run in list(self._runs.values()):  # of a consumer that did not end in time
+            await self._put_back(job, run)
         if self._locked:
             self._files.unlock()
 
@@ -236,6 +239,7 @@ class JobRunner:
             turn_ended = False
             try:
                 turn_ended = await self._until_ended(job)
+                self._runs.pop(job.job_id, None)
             except Exception as error:  # the consumer must not end: its jobs would wait forever
                 log.error("job-consumer", extra={"fields": {"kind": type(error).__name__}})
             finally:
@@ -288,6 +292,7 @@ class JobRunner:
         """
         run = secrets.token_hex(16)
         while not self._stopping.is_set():
+            self._runs[job.job_id] = job, run
             try:
                 taken = await self.store.take(
                     job.owner,
@@ -310,7 +315,7 @@ class JobRunner:
                 await self._execution.ended(taken)
                 return False
             outcome = await self._attempted(taken, run)
-            if isinstance(outcome, Died):
+            if isinstance(outcome, Died) and not self._stopping.is_set():
                 log.warning("job-process-died", extra={"fields": {"job_id": job.job_id, "attempt": taken.attempts}})
                 run = secrets.token_hex(16)
                 continue
@@ -321,13 +326,18 @@ class JobRunner:
             if isinstance(outcome, Absent):
                 log.error("job-files-absent", extra={"fields": {"job_id": job.job_id}})
                 self._sweep.leave(job.job_id)
-            if isinstance(outcome, Stopping | TurnEnded | Absent):
-                with contextlib.suppress(LedgerError):  # without an answer, it counts as an attempt
-                    await self.store.put_back(job.owner, job.job_id, run=run)
+            if isinstance(outcome, Stopping | TurnEnded | Absent | Died):
+                await self._put_back(job, run)
                 self._notify()
                 return isinstance(outcome, TurnEnded)
             return False
+        await self._put_back(job, run)  # it may have been taken by a call whose reply was lost
         return False
+
+    async def _put_back(self, job: JobRecord, run: str) -> None:
+        """Queue a job again that this attempt may hold. Without an answer of Redis, it counts as an attempt."""
+        with contextlib.suppress(LedgerError, UnknownJob):
+            await self.store.put_back(job.owner, job.job_id, run=run)
 
     async def _attempted(self, job: JobRecord, run: str) -> Outcome:
         attempt = self._attempts[job.job_id] = Attempt(

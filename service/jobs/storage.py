@@ -8,25 +8,18 @@ releases nothing for any tenant. So the gateway refuses an upload before it writ
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
-import shutil
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from core.errors import StorageFull
+from core.files.disk import free_bytes
 from core.ledger.names import SHARED_OWNER
 from service.config.data_dir import owner_folder
 
 OWNER = "owner"  # the file in a job's folder that names its tenant
 _INCOMING = ".incoming-"
 _COUNT_AGAIN_BYTES = 16 * 1024 * 1024
-NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-
-
-def _free_bytes(folder: Path) -> int:
-    return shutil.disk_usage(folder).free
 
 
 class Storage:
@@ -45,7 +38,7 @@ class Storage:
         tenant_bytes_max: int,
         free_bytes_min: int,
         stored: Callable[[str], Awaitable[int]],
-        free_bytes: Callable[[Path], int] = _free_bytes,
+        free_bytes: Callable[[Path], int] = free_bytes,
     ) -> None:
         """`stored` returns the bytes of an owner's files in the blob store."""
         self._stored = stored
@@ -109,17 +102,6 @@ class Allowance:
         if self._since >= _COUNT_AGAIN_BYTES:  # other uploads of the tenant have grown meanwhile
             own = self._used + self._since  # a part of it may not be on the disk yet
             self._used, self._since = max(own, self._stored + self._storage.used(self._owner)), 0
-
-
-@contextmanager
-def full_disk() -> Iterator[None]:
-    """Raises StorageFull for the system's error about a full disk."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in NO_SPACE:
-            raise
-        raise StorageFull(limit="disk_free_bytes_min") from None
 
 
 def write_owner(folder: Path, owner: str) -> None:

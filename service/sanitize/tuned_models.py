@@ -15,7 +15,7 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from core.blob_errors import BlobCorrupt, BlobMissing
-from core.errors import InvalidInput, UnknownModel
+from core.errors import InvalidInput, StorageFull, UnknownModel
 from core.files.file_version import FileVersion
 from core.ledger.stored_files import MODELS
 from service.config.data_dir import NAME, check_name
@@ -32,19 +32,19 @@ class TunedModels:
 
     async def find(self, tenant: str, name: str) -> FileVersion:
         """The model with this name. Raises InvalidInput if the tenant has none; BlobMissing, BlobCorrupt,
-        StoreUnavailable, LedgerUnavailable."""
+        StoreUnavailable, StorageFull, LedgerUnavailable."""
         file = await self._files.find(tenant, MODELS, name) if re.fullmatch(NAME, name) else None
         if file is None:
             raise InvalidInput("no such model; GET /models lists your own", field="fill.model")
         return file
 
     async def of_tenant(self, tenant: str) -> list[dict[str, Any]]:
-        """The tenant's models with their facts. A broken file has its name only."""
+        """The tenant's models with their facts. A file that cannot be used now has its name only."""
         rows = []
         for name, entry in sorted((await self._files.index.of_owner(tenant, MODELS)).items()):
             try:
                 file = await self._files.local(tenant, MODELS, name, entry)
-            except (BlobMissing, BlobCorrupt):
+            except (BlobMissing, BlobCorrupt, StorageFull):
                 file = None
             rows.append({"name": name, **await asyncio.to_thread(_facts, file)})
         return rows

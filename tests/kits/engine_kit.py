@@ -184,7 +184,7 @@ def toy_engine(
     limits = QueueLimits(queue_tasks_max, queue_tokens_max, queue_tenant_share, batch_tokens_max)
     if kind == "inline":
         own = dict.fromkeys(roles, factory)
-        return InlineEngine(own, codec=toy_codec(), limits=limits, array_bytes_max=array_bytes_max)
+        return InlineEngine(own, codec=toy_codec(), limits=limits, lacking=lacking, array_bytes_max=array_bytes_max)
     if kind == "ray":
         options = dict.fromkeys(roles, RemotePoolOptions(limits=limits, batch_linger_ms=1))
         access = Access(TOKEN, plain=True)
@@ -193,8 +193,16 @@ def toy_engine(
     if kind == "remote":
         remote = RemotePoolOptions(limits=limits, batch_linger_ms=1)
         return RemoteToyEngine(dict.fromkeys(roles, remote), factory, array_bytes_max=array_bytes_max)
-    local = WorkerPoolOptions(workers=[factory], limits=limits, batch_linger_ms=1)
+    local = WorkerPoolOptions(workers=[factory], limits=limits, batch_linger_ms=1, lacking=lacking)
     return LocalEngine(dict.fromkeys(roles, local), array_bytes_max=array_bytes_max)
+
+
+def lacking(payloads: Sequence[Any]) -> list[int]:
+    """A machine lacks the files of each task whose name begins with `lacking`, and cannot check `unchecked` ones."""
+    names = [getattr(payload, "name", "") for payload in payloads]
+    if any(name.startswith("unchecked") for name in names):
+        raise PermissionError
+    return [place for place, name in enumerate(names) if name.startswith("lacking")]
 
 
 def toy_codec() -> Codec:

@@ -23,6 +23,7 @@ from gpu_workers.engine.handler import Draw
 from gpu_workers.engine.inline import InlineEngine
 from gpu_workers.engine.protocol import Role
 from gpu_workers.facts import WorkerFacts
+from gpu_workers.handlers.needed_files import lacking
 from gpu_workers.handlers.options import WorkerOptions
 from gpu_workers.handlers.registry import make_handler
 from gpu_workers.handlers.wire import wire_codec
@@ -80,6 +81,7 @@ def inline_engine(settings: Settings) -> InlineEngine:
         {role: _factory(role, *factories[0].args[1:]) for role, factories in handler_factories(settings).items()},
         codec=wire_codec(),
         limits=queue_limits(settings),
+        lacking=lacking,
         array_bytes_max=settings.vectors_memory_bytes_max,
         array_owner_bytes_max=settings.vectors_memory_per_tenant_bytes_max,
     )

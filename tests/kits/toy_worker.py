@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import engine_kit
 
@@ -18,12 +16,6 @@ from gpu_workers.engine.protocol import Role
 from gpu_workers.engine.remote.access import Access, Tls
 from gpu_workers.engine.remote.process import serve_until_signal
 from gpu_workers.engine.remote.server import WorkerServer
-
-
-def lacking(payloads: Sequence[Any]) -> list[int]:
-    if any(payload.name.startswith("unchecked") for payload in payloads):
-        raise PermissionError
-    return [n for n, payload in enumerate(payloads) if payload.name.startswith("lacking")]
 
 
 def main(role: str, factory: str, address: str, slot_s: str, batch_s: str, *tls: str) -> int:
@@ -36,7 +28,7 @@ def main(role: str, factory: str, address: str, slot_s: str, batch_s: str, *tls:
             listen=address,
             slot_s=float(slot_s),
             batch_seconds_max=float(batch_s),
-            lacking=lacking,
+            lacking=engine_kit.lacking,
         )
 
     return asyncio.run(serve_until_signal(make, drain_s=60))

@@ -187,6 +187,7 @@ def main() -> int:
         server = EmbeddedServer(redis_folder)
         server.start()
         environment = settings(server.url, hold_ttl_s=given.hold_ttl_s)
+        environment["PRIVACY_GATEWAY_STORE_URL"] = f"file://{directory}/store"
         gateways: list[Gateway] = []
         try:
             for number in range(given.gateways):

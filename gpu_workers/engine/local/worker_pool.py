@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,12 +34,14 @@ RESTART_DELAY_S_MAX = 10.0
 
 @dataclass(frozen=True)
 class WorkerPoolOptions:
-    """Limits of one worker pool, all of them settings of the gateway. `workers`: a factory for each process."""
+    """Limits of one worker pool, all of them settings of the gateway. `workers`: a factory for each process.
+    `lacking`: the places of payloads whose files do not exist (`gpu_workers.handlers.needed_files`)."""
 
     workers: Sequence[HandlerFactory]
     limits: QueueLimits = field(default_factory=QueueLimits)
     batch_linger_ms: float = 2.0
     batch_seconds_max: float = 120.0
+    lacking: Callable[[Sequence[Any]], Collection[int]] = lambda _: ()
 
 
 @dataclass(eq=False)
@@ -140,9 +142,13 @@ class WorkerPool:
     def _hand_over(self, slot: _Slot, process: WorkerProcess, tokens_max: int) -> None:
         if not (batch := self.queue.start_batch(tokens_max)):
             return
+        payloads = [pending.task.payload for pending in batch]
+        if lacking := self._options.lacking(payloads):
+            self.queue.put_back(batch, lacking)  # nothing was written to a worker, so nothing is charged
+            return
         self._next_batch_id += 1
         slot.in_flight[self._next_batch_id] = (time.monotonic(), batch)
-        process.send(Batch(self._next_batch_id, [pending.task.payload for pending in batch]))
+        process.send(Batch(self._next_batch_id, payloads))
 
     async def _watch(self) -> None:
         """Kill a worker that holds a batch for too long. Its death is then handled like any other."""

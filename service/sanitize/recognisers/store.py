@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import InvalidInput, RecogniserBroken, TenantLimitReached, UnknownRecogniser
+from core.files.disk import full_disk
 from core.files.encrypted_file import new_key
 from core.files.file_version import FileDigests
 from core.files.secret_file import write_secret
@@ -29,7 +30,7 @@ from core.ledger.keys import MasterKey
 from core.text.own_recognisers.definition import Definition
 from core.text.own_recognisers.stored import OwnReference, RecogniserFile, read_definition, read_facts, write
 from service.config.data_dir import NAME, check_name, owner_folder
-from service.jobs.storage import Storage, full_disk
+from service.jobs.storage import Storage
 
 _SUFFIX = ".recogniser"
 _FACTS_KEPT_MAX = 4096

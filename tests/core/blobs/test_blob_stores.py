@@ -64,6 +64,16 @@ async def test_what_is_put_is_got_headed_listed_and_deleted(store: BlobStore) ->
     assert await listed(store, "a") == []
 
 
+async def test_times_are_of_the_clock_of_the_store(store: BlobStore) -> None:
+    """S3 gives whole seconds."""
+    before = await store.now()
+    await store.put("a/b", b"x")
+    assert before - 1 <= await store.stored_at("a/b") <= await store.now() + 1
+    with pytest.raises(BlobMissing):
+        await store.stored_at("a/none")
+    assert await listed(store, "probes") == []
+
+
 async def test_a_missing_blob_is_its_own_error(store: BlobStore, tmp_path: Path) -> None:
     await store.put("a/b/c", b"x")
     for key in ("none", "a/none", "a/b", "a/b/c/d"):

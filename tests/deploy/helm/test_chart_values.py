@@ -101,7 +101,7 @@ WRONG: dict[str, Values] = {
     "workers that no operator may reach": {"workers": {"enabled": True, "plain": True}},
     "operator of any namespace": {"networkPolicy": {"kuberayOperator": [{"namespaceSelector": {}}]}},
     "setting of a worker": {"workers": {"settings": {"ENCODER_PTAH": "/models"}}},
-    "archive on a volume of one of two": {"gateway": {"replicas": 2}, "redis": {"archiverPasswordKey": "archiver"}},
+    "two gateways with volumes": {"gateway": {"replicas": 2}},
     "ports backwards": {"workers": {"ports": {"first": 9700}}},
     "nodes backwards": {"workers": {"nodes": {"replicas": 3}}},
 }  # fmt: skip

@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from engine_kit import Bench, ToyHandler, bench, find_kits, toy_engine
+from engine_kit import Bench, Kind, ToyHandler, bench, find_kits, toy_engine
 from gateway_kit import children
 
-from core.errors import InvalidInput, WorkerDied
+from core.errors import InvalidInput, WorkerCold, WorkerDied
 from core.text.policy import MaskPolicy, SanitizeTask
 from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.local.worker_pool import WorkerPoolOptions
@@ -60,6 +60,22 @@ def test_a_worker_that_hangs_on_a_batch_is_replaced(tmp_path: Path) -> None:
             with pytest.raises(WorkerDied):
                 await on.run(on.work("stuck"))
             assert await on.run(on.work("next")) == ["NEXT"]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", ["local", "inline"])
+def test_a_task_whose_file_was_removed_since_it_was_queued_is_not_started(kind: Kind, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with bench(toy_engine(kind), tmp_path) as on:
+            busy = await on.busy()
+            lacking = await on.submit(on.work("lacking"))
+            beside = await on.submit(on.work("beside"))
+            on.let_go("blocker")
+            with pytest.raises(WorkerCold):  # it has not started, so nothing is charged
+                await lacking
+            assert await asyncio.gather(busy, beside) == [["BLOCKER"], ["BESIDE"]]
+            assert "lacking" not in on.started
 
     asyncio.run(main())
 

@@ -39,6 +39,7 @@ class World:
             {
                 "REDIS_URL": self.redis.url,
                 "PRIVACY_GATEWAY_MASTER_KEY": "ab" * 32,
+                "PRIVACY_GATEWAY_STORE_URL": f"file://{self.folder}/store",
                 "PRIVACY_GATEWAY_TAGGER": "off",
                 "PRIVACY_GATEWAY_INFILL": "off",
                 "PRIVACY_GATEWAY_ALERT_INTERVAL_S": "0.1",

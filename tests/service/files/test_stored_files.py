@@ -15,7 +15,8 @@ from core.blobs.local import LocalBlobs
 from core.errors import StorageFull
 from core.ledger.names import SHARED_OWNER
 from core.ledger.stored_files import ARTIFACTS, DOMAINS, StoredFileIndex
-from service.files.orphans import AGE_S_MIN, Orphans
+from service.files.copies import LocalCopies
+from service.files.orphans import Orphans
 from service.files.stored import StoredFiles
 from service.files.takeover import take_over_files
 
@@ -38,7 +39,8 @@ def opened(gateway: Gateway, data_dir: Path, *, cache: int = 10**9, quota: int =
     """The files as another gateway sees them: a data directory of its own, the same Redis, the same store."""
     client = gateway.service.files.index._client
     index = StoredFileIndex(client, bytes_max=quota)
-    return StoredFiles(data_dir, LocalBlobs(store), index, gateway.service.master_key, cache_bytes_max=cache)
+    copies = LocalCopies(data_dir, bytes_max=cache, free_bytes_min=0)
+    return StoredFiles(copies, LocalBlobs(store), index, gateway.service.master_key)
 
 
 @pytest.fixture
@@ -130,19 +132,34 @@ def test_the_quota_counts_what_every_gateway_has_stored(
 
 
 def test_local_copies_are_bounded_and_fetched_again(gateway: Gateway, owner: str, source: Path, tmp_path: Path) -> None:
-    files = opened(gateway, tmp_path / "first", cache=30_000, store=tmp_path / "store")
+    files = opened(gateway, tmp_path / "first", cache=35_000, store=tmp_path / "store")
     copies = []
     for name in ("one", "two", "three"):
         gateway.on_loop(files.put(owner, DOMAINS, name, {PACK: source}))
+    for name in ("one", "two"):
         copies.append(Path(gateway.on_loop(files.find(owner, DOMAINS, name)).path))
-    assert all(copy.exists() for copy in copies), "all were used lately"
-
-    for age, copy in enumerate(copies):
-        os.utime(copy, (time.time() - 10_000 + age, copy.stat().st_mtime))
-    files.evict()
+        os.utime(copies[-1], (time.time() - 10_000 + len(copies), copies[-1].stat().st_mtime))
+    copies.append(Path(gateway.on_loop(files.find(owner, DOMAINS, "three")).path))
     assert [copy.exists() for copy in copies] == [False, True, True]
+    os.utime(copies[-1], (time.time() - 5000, copies[-1].stat().st_mtime))
     assert gateway.on_loop(files.find(owner, DOMAINS, "one")) is not None
-    assert copies[0].exists()
+    assert [copy.exists() for copy in copies] == [True, False, True]
+
+
+def test_what_has_expired_is_gone_and_counts_no_more(
+    gateway: Gateway, pair: tuple[StoredFiles, StoredFiles], owner: str, source: Path
+) -> None:
+    first, second = pair
+    name = "a" * 32
+    ends_ms = int(time.time() * 1000) + 3_600_000
+    for ends in (ends_ms, 1):
+        named = gateway.on_loop(first.upload(owner, ARTIFACTS, name, {PACK: source}, ends_ms=ends))
+        gateway.on_loop(first.index.put(owner, named))
+        kept = ends == ends_ms
+        assert (gateway.on_loop(second.find(owner, ARTIFACTS, name)) is not None) == kept
+        assert (name in gateway.on_loop(second.index.of_owner(owner, ARTIFACTS))) == kept
+        assert (gateway.on_loop(second.index.used(owner)) > 0) == kept
+    assert not gateway.on_loop(second.remove(owner, ARTIFACTS, name))
 
 
 def test_only_blobs_that_nothing_can_name_any_more_are_orphans(
@@ -158,8 +175,8 @@ def test_only_blobs_that_nothing_can_name_any_more_are_orphans(
     orphans = Orphans(second, gateway.service.jobs.store)
 
     assert gateway.on_loop(orphans.collect()) == 0, "they are young"
-    assert gateway.on_loop(orphans.collect(now_s=time.time() + AGE_S_MIN + 60)) == 3
-    assert gateway.on_loop(orphans.collect(now_s=time.time() + AGE_S_MIN + 60)) == 0
+    assert gateway.on_loop(orphans.collect(age_s=-60)) == 3
+    assert gateway.on_loop(orphans.collect(age_s=-60)) == 0
     assert gateway.on_loop(second.find(owner, DOMAINS, "law")) is not None
     assert gateway.on_loop(first.store.get("journal/keep"))
 
@@ -186,7 +203,28 @@ def test_files_of_the_last_release_are_taken_over_once(
             assert Path(found.path).read_bytes() == f"{name} of old".encode()
             assert Path(gateway.on_loop(files.find(owner, area, name, ".md")).path).read_text() == "a card"
     assert not list((tmp_path / "old").rglob(f"*{PACK}"))
-    kept = {path.parts[-4] for path in (tmp_path / "copy").rglob(f"*{PACK}")}
-    assert kept == {"domains", "infill"}, "what another gateway has stored under the same name is not replaced"
+    left = {path.name for path in (tmp_path / "copy").rglob("*.not-taken-over")}
+    assert left == {f"{name}{suffix}.not-taken-over" for name in ("law", "tickets") for suffix in (PACK, ".md")}
+    assert not list((tmp_path / "copy").rglob(f"*{PACK}"))
     entry = gateway.on_loop(first.index.get(owner, ARTIFACTS, "a" * 32))
     assert entry.ends_ms > time.time() * 1000
+
+
+def test_a_file_that_a_crash_left_behind_is_no_second_one(
+    gateway: Gateway, pair: tuple[StoredFiles, StoredFiles], owner: str, tmp_path: Path
+) -> None:
+    """It is stored, and was not removed yet. After the next start a deletion is final."""
+    first, _ = pair
+    folder = tmp_path / "old/domains/tenants" / owner
+    folder.mkdir(parents=True)
+    parts = {PACK: folder / f"law{PACK}", ".md": folder / "law.md"}
+    for path in parts.values():
+        path.write_text(path.name)
+    assert gateway.on_loop(first.take_over(owner, DOMAINS, "law", parts))
+    parts[".md"].unlink()  # the crash came after that
+
+    gateway.on_loop(take_over_files(tmp_path / "old", first, artifact_retention_s=3600))
+    assert not list(folder.iterdir())
+    assert gateway.on_loop(first.remove(owner, DOMAINS, "law"))
+    gateway.on_loop(take_over_files(tmp_path / "old", first, artifact_retention_s=3600))
+    assert gateway.on_loop(first.index.get(owner, DOMAINS, "law")) is None

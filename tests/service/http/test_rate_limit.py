@@ -69,6 +69,7 @@ def test_gateways_on_one_ledger_share_the_rate(tmp_path: Path) -> None:
         "REDIS_URL": server.url,
         "PRIVACY_GATEWAY_MASTER_KEY": "33" * 32,
         "PRIVACY_GATEWAY_RATE_LIMIT_PER_MINUTE": "6",
+        "PRIVACY_GATEWAY_STORE_URL": f"file://{tmp_path}/store",
     }
     gateways = []
     try:

@@ -21,6 +21,8 @@ from core.ledger.jobs import JobStore
 from core.ledger.stored_files import ARTIFACTS, StoredFileIndex
 from gpu_workers.jobs.messages import Succeeded
 from service.config.settings import Settings
+from service.files.copies import LocalCopies
+from service.files.orphans import Orphans
 from service.files.stored import StoredFiles
 from service.jobs.attempt import Attempt, AttemptLimits, Lost, Outcome, Stopping
 from service.jobs.blobs import JobBlobs
@@ -130,7 +132,8 @@ def made_by(attempt: str, tmp_path: Path) -> Outputs:
 
 def stored_files(parts: LedgerParts, blobs: JobBlobs, tmp_path: Path) -> StoredFiles:
     index = StoredFileIndex(parts.client, bytes_max=10**9)
-    return StoredFiles(tmp_path / "data", blobs.store, index, parts.master_key, cache_bytes_max=10**9)
+    copies = LocalCopies(tmp_path / "data", bytes_max=10**9, free_bytes_min=0)
+    return StoredFiles(copies, blobs.store, index, parts.master_key)
 
 
 def taken(go: Go, store: JobStore, job: JobRecord, run: str) -> JobRecord:
@@ -239,6 +242,35 @@ class LosesAReply(JobStore):
         return found
 
 
+def runner_of(
+    store: JobStore, parts: LedgerParts, blobs: JobBlobs, files: StoredFiles, tmp_path: Path, *, alone: bool
+) -> JobRunner:
+    limits = RunnerLimits(1, 9, 1.0, attempts_max=1, retention_s=60, alone=alone, attempt=LIMITS)
+    storage = Storage(tmp_path / "data", tenant_bytes_max=10**9, free_bytes_min=0, stored=no_bytes)
+    job_files = JobFiles(tmp_path / "data", parts.master_key, storage)
+    return JobRunner(store, job_files, blobs, files, JobKinds([]), limits=limits)
+
+
+def test_a_stop_after_a_lost_reply_is_no_attempt(go: Go, parts: LedgerParts, blobs: JobBlobs, tmp_path: Path) -> None:
+    store = LosesAReply(parts.client, gateway="this")
+    job = created(go, store)
+    runner = runner_of(store, parts, blobs, stored_files(parts, blobs, tmp_path), tmp_path, alone=False)
+
+    async def stopped_at_once() -> JobRecord:
+        await runner.open()
+        async with asyncio.timeout(60):
+            while store.lost is None:
+                await runner.changed()
+        await runner.close()
+        return await store.get("acme", job.job_id)
+
+    found = go(stopped_at_once())
+    assert store.lost is not None
+    assert store.lost.attempts == 1
+    assert (found.status, found.attempts) == (JobStatus.QUEUED, 0)
+    go(store.cancel("acme", job.job_id))
+
+
 def test_a_sealed_outcome_is_published_without_its_process_and_a_lost_reply_is_no_attempt(
     go: Go, parts: LedgerParts, blobs: JobBlobs, tmp_path: Path
 ) -> None:
@@ -251,12 +283,10 @@ def test_a_sealed_outcome_is_published_without_its_process_and_a_lost_reply_is_n
     terms = {"installed": None, "retention_s": 3600}
     made = go(store_outcome(blobs, files, job, made_by("first", tmp_path), {"made": "first"}, **terms))
     assert go(seal_outcome(store, blobs, job, "first", made)) == made.outcome
+    assert go(Orphans(files, store).collect(age_s=-60)) == 0, "the sealed files have no entry yet, whatever their age"
     store.lost = None
 
-    limits = RunnerLimits(1, 9, 1.0, attempts_max=1, retention_s=60, alone=True, attempt=LIMITS)
-    storage = Storage(tmp_path / "data", tenant_bytes_max=10**9, free_bytes_min=0, stored=no_bytes)
-    job_files = JobFiles(tmp_path / "data", parts.master_key, storage)
-    runner = JobRunner(store, job_files, blobs, files, JobKinds([]), limits=limits)
+    runner = runner_of(store, parts, blobs, files, tmp_path, alone=True)
 
     async def until_ended() -> JobRecord:
         await runner.open()

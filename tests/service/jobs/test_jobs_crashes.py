@@ -141,6 +141,7 @@ def test_an_orderly_end_is_no_attempt_and_leaves_no_process(gateway: Gateway, te
     ) as stream:
         lines = stream.iter_lines()
         next(lines)
+        os.kill(pid, signal.SIGTERM)  # a service manager signals every process of the gateway
         resume(pid)
         gateway.process.terminate()
         for _ in lines:  # a stream that is open does not hold up the end
@@ -272,6 +273,7 @@ def test_two_gateways_on_one_redis(tmp_path: Path) -> None:
         master = (first.data_dir / "master.key").read_bytes()
         settings = LEAN | {"REDIS_URL": server.url, "PRIVACY_GATEWAY_MASTER_KEY": master.hex()}
         settings["PRIVACY_GATEWAY_EPOCH_FILE"] = str(first.data_dir / "ledger.epoch")
+        assert "STORE_URL" in refused_start(tmp_path / "alone", settings), "it has a store of its own"
         settings["PRIVACY_GATEWAY_STORE_URL"] = f"file://{first.data_dir}/store"
         second = Gateway(tmp_path / "second" / "data", settings)
         ended.callback(second.stop)

@@ -1,8 +1,8 @@
 {{/* Combinations of values that cannot work. The schema checks each value alone. */}}
 {{- define "gateway.checks" -}}
 {{- $values := .Values -}}
-{{- if and $values.autoscaling.enabled (not $values.storage.objectStore.url) -}}
-{{- fail "autoscaling.enabled needs storage.objectStore.url: a gateway with a volume of its own keeps jobs and models there" -}}
+{{- if and (or $values.autoscaling.enabled (gt (int $values.gateway.replicas) 1)) (not $values.storage.objectStore.url) -}}
+{{- fail "autoscaling.enabled and gateway.replicas above 1 need storage.objectStore.url: gateways on one ledger use one store" -}}
 {{- end -}}
 {{- if gt (int $values.autoscaling.minReplicas) (int $values.autoscaling.maxReplicas) -}}
 {{- fail "autoscaling.minReplicas is above autoscaling.maxReplicas" -}}
@@ -15,9 +15,6 @@
 {{- end -}}
 {{- if and $values.networkPolicy.enabled $values.storage.objectStore.url (not $values.networkPolicy.egress.objectStore) -}}
 {{- fail "networkPolicy denies the connection to the object store: set networkPolicy.egress.objectStore" -}}
-{{- end -}}
-{{- if and $values.redis.archiverPasswordKey (not $values.storage.objectStore.url) (gt (int $values.gateway.replicas) 1) -}}
-{{- fail "redis.archiverPasswordKey needs storage.objectStore.url for more than one gateway: all of them read the archive" -}}
 {{- end -}}
 {{- if and $values.ingress.enabled (not $values.ingress.host) -}}
 {{- fail "ingress.enabled needs ingress.host" -}}

@@ -1,0 +1,64 @@
+"""A ledger has one blob store: a gateway with another one is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from core.blob_errors import StoreUnavailable
+from core.blobs.local import LocalBlobs
+from core.errors import LedgerUnavailable
+from core.ledger import names
+from core.ledger.client import LedgerClient
+from core.ledger.store_identity import ID_KEY, accept_store, check_store
+
+
+def store(tmp_path: Path, name: str) -> LocalBlobs:
+    return LocalBlobs(tmp_path / name)
+
+
+def test_the_first_gateway_decides_and_another_store_is_refused(go, client: LedgerClient, tmp_path: Path) -> None:
+    go(check_store(client, store(tmp_path, "one"), alone=False))
+    go(check_store(client, store(tmp_path, "one"), alone=False))
+    for name in ("two", "two"):
+        with pytest.raises(LedgerUnavailable, match="PRIVACY_GATEWAY_STORE_URL"):
+            go(check_store(client, store(tmp_path, name), alone=False))
+        assert not (tmp_path / name / ID_KEY).exists(), "a refused gateway writes nothing"
+
+
+def test_gateways_that_start_at_the_same_time_find_one_store(go, client: LedgerClient, tmp_path: Path) -> None:
+    async def start(name: str) -> bool:
+        try:
+            await check_store(client, store(tmp_path, name), alone=False)
+        except LedgerUnavailable:
+            return False
+        return True
+
+    async def all_start(*folders: str) -> list[bool]:
+        return await asyncio.gather(*map(start, folders))
+
+    assert all(go(all_start(*["shared"] * 8)))
+    go(client.call("SET", names.STORE_ID_KEY, "0" * 32))
+    assert not any(go(all_start("shared", "shared")))
+
+
+def test_an_operator_moves_a_ledger_to_another_store(go, client: LedgerClient, tmp_path: Path) -> None:
+    go(check_store(client, store(tmp_path, "one"), alone=False))
+    (tmp_path / "copied/identity").mkdir(parents=True)
+    (tmp_path / "copied" / ID_KEY).write_bytes((tmp_path / "one" / ID_KEY).read_bytes())
+    go(check_store(client, store(tmp_path, "copied"), alone=False))
+
+    go(accept_store(client, store(tmp_path, "two")))
+    go(check_store(client, store(tmp_path, "two"), alone=False))
+    with pytest.raises(LedgerUnavailable):
+        go(check_store(client, store(tmp_path, "one"), alone=False))
+    go(check_store(client, store(tmp_path, "three"), alone=True))  # an embedded Redis has one gateway
+    go(check_store(client, store(tmp_path, "three"), alone=False))
+
+
+def test_an_id_that_cannot_be_read_is_no_id(go, client: LedgerClient, tmp_path: Path) -> None:
+    go(store(tmp_path, "one").put(ID_KEY, b"something else"))
+    with pytest.raises(StoreUnavailable):
+        go(check_store(client, store(tmp_path, "one"), alone=False))

@@ -1,0 +1,30 @@
+"""Commands on a Redis of one's own use the blob store of its ledger, or are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from command_kit import run_command
+from redis_kit import EmbeddedServer
+
+
+def test_a_command_with_another_store_is_refused_until_the_operator_accepts_it(tmp_path: Path) -> None:
+    (tmp_path / "redis").mkdir()
+    server = EmbeddedServer(tmp_path / "redis")
+    server.start()
+    environment = {"REDIS_URL": server.url, "PRIVACY_GATEWAY_MASTER_KEY": "22" * 32}
+    environment["PRIVACY_GATEWAY_EPOCH_FILE"] = str(tmp_path / "ledger.epoch")
+
+    def command(data_dir: str, *arguments: str) -> tuple[int, str]:
+        done = run_command(tmp_path / data_dir, *arguments, environment=environment)
+        return done.returncode, done.stderr
+
+    try:
+        assert command("one", "domain", "list") == (0, "")
+        code, message = command("two", "domain", "list")
+        assert (code, "PRIVACY_GATEWAY_STORE_URL" in message) == (1, True)
+        assert command("two", "ledger", "accept-store")[0] == 0
+        assert command("two", "domain", "list") == (0, "")
+        assert command("one", "domain", "list")[0] == 1
+    finally:
+        server.stop()
