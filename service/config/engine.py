@@ -52,8 +52,9 @@ class RemoteEngineSettings(BaseModel):
             return self
         if self.workers_token is None:
             raise ValueError("ENGINE needs WORKERS_TOKEN, which its workers have, too")
-        if self.engine == "remote" and not self.workers:
-            raise ValueError('ENGINE=remote needs WORKERS, for example ["embed=10.0.0.5:7001"]')
+        if self.engine == "remote" and not {"embed", "sanitize"} <= {each.partition("=")[0] for each in self.workers}:
+            example = '["embed=10.0.0.5:7001", "sanitize=10.0.0.5:7002"]'
+            raise ValueError(f"ENGINE=remote needs WORKERS of the roles embed and sanitize, for example {example}")
         if self.engine == "ray" and not self.workers_directory:
             raise ValueError("ENGINE=ray needs WORKERS_DIRECTORY, for example http://10.0.0.5:8000")
         return self

@@ -95,7 +95,18 @@ def test_a_gateway_releases_by_remote_workers_and_charges_nothing_without_them(w
         ({"ENGINE": "remote", "WORKERS_TOKEN": "0123456789abcdef"}, "WORKERS"),
         ({"ENGINE": "ray", "WORKERS_TOKEN": "0123456789abcdef"}, "WORKERS_DIRECTORY"),
         ({"ENGINE": "remote", "WORKERS_TOKEN": "0123456789abcdef", "WORKERS": '["other=a:1"]'}, "ROLE=ADDRESS"),
-        ({"ENGINE": "remote", "WORKERS_TOKEN": "0123456789abcdef", "WORKERS": '["embed=10.0.0.5:1"]'}, "needs TLS"),
+        (
+            {"ENGINE": "remote", "WORKERS_TOKEN": "0123456789abcdef", "WORKERS": '["embed=10.0.0.5:1"]'},
+            "embed and sanitize",
+        ),
+        (
+            {
+                "ENGINE": "remote",
+                "WORKERS_TOKEN": "0123456789abcdef",
+                "WORKERS": '["embed=10.0.0.5:1", "sanitize=10.0.0.5:2"]',
+            },
+            "needs TLS",
+        ),
         ({"WORKERS_TLS_CA": "/ca.pem"}, "set together"),
     ],
 )

@@ -69,9 +69,8 @@ def test_front_ends_share_the_data_directory_and_have_ports_and_folders_of_their
 
 
 def test_servers_elsewhere_and_a_redis_elsewhere_stay_those_of_the_settings(tmp_path: Path) -> None:
-    given = Settings(
-        data_dir=tmp_path, engine="remote", workers=("embed=10.0.0.5:1",), workers_token=TOKEN, workers_plain=True
-    )
+    workers = ("embed=10.0.0.5:1", "sanitize=10.0.0.5:2")
+    given = Settings(data_dir=tmp_path, engine="remote", workers=workers, workers_token=TOKEN, workers_plain=True)
     assert placed_workers(given, tmp_path) == []
     own = front_end_order(given, 1, redis=None, workers=[], token=TOKEN)["settings"]
     assert set(own) == {"data_dir", "host", "port", "admin_port", "processes"}
