@@ -25,6 +25,7 @@ from gpu_workers.engine.protocol import Engine, Role
 from gpu_workers.environment import drop_other_variables
 from service.app import configure_logging, create_admin_app, create_app
 from service.config.settings import Settings
+from service.front_ends.folder import leave
 from service.gateway import Gateway
 from service.http.connections import ConnectionLimits, LimitedProtocol
 from service.operation.freed_memory import use_few_arenas
@@ -101,6 +102,8 @@ async def _serve(settings: Settings, engine: Engine | None, inherited: Inherited
         say = partial(_print, name=inherited.name)
         inherited.watch()
     try:
+        if inherited is None:
+            await leave(settings)
         gateway = Gateway(settings, engine=engine, own_dir=None if inherited is None else inherited.own_dir)
     except (GatewayError, ValueError, OSError) as error:
         say(f"cannot start: {error}")

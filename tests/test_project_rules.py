@@ -77,7 +77,7 @@ FOLDERS = {
     "service.operation": {"config", "http", "vectors"},  # GET /models lists the projections
     "service.tenants": {"http", "releases", "domains"},  # the price of a plan follows from the domain's pack
     "service.ray_serve": {"config"},  # workers by the settings of a node
-    "service.front_ends": {"config"},  # the processes of one gateway
+    "service.front_ends": {"config", "files"},  # the processes of one gateway
     "service.cli": {
         "config",
         "files",

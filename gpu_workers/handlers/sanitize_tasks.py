@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from core.files.file_version import FileVersion
 from core.text.formats.form import Form
 from core.text.partly_filled import PartlyFilled
 from core.text.piece_estimate import estimated_pieces
@@ -34,10 +35,14 @@ _DRAW_SHARES = {METRIC_DP: 2, SURROGATE: 3}
 
 @dataclass(frozen=True)
 class WindowTask:
-    """One window of a document, for the recognisers of the technique `entity`. Its result is a `WindowFinds`."""
+    """One window of a document, for the recognisers of the technique `entity`. Its result is a `WindowFinds`.
+
+    `model`: what fills the document afterwards, so that a worker without it refuses the first window.
+    """
 
     text: str = field(repr=False)
     policy: MaskPolicy
+    model: FileVersion | None = None
 
     @property
     def weight(self) -> int:
@@ -142,7 +147,7 @@ def window_tasks(task: SanitizeTask) -> list[WindowTask]:
     if not task.needs_recognisers:
         return []
     text = visible(task.text)
-    return [WindowTask(text[window.start : window.end], task.policy) for window in windows(text)]
+    return [WindowTask(text[window.start : window.end], task.policy, task.model) for window in windows(text)]
 
 
 def _tokens(text: str) -> int:

@@ -68,15 +68,19 @@ class EmbedTask:
             whole = replace(self, sentences=None, embeddings=embeddings, encoded=True)
             return Task(whole, whole.weight)
 
-        tasks = [EncodeTask(self.sentences[part]) for part in _ranges(self.sentences, weight_max)]
+        tasks = [EncodeTask(self.sentences[part], self.pack) for part in _ranges(self.sentences, weight_max)]
         return Pieces([Task(task, task.weight) for task in tasks], join)
 
 
 @dataclass(frozen=True)
 class EncodeTask:
-    """Some sentences of a document, to encode. Its result is `Encoded`; nothing is released."""
+    """Some sentences of a document, to encode. Its result is `Encoded`; nothing is released.
+
+    `pack`: what the document is released with afterwards, so that a worker without it refuses the first piece.
+    """
 
     sentences: tuple[str, ...]
+    pack: FileVersion | None = None
 
     @property
     def weight(self) -> int:

@@ -231,7 +231,10 @@ def _reason(error: InvalidPack | OSError) -> str:
 
 
 def _checked(path: Path) -> DomainPackInfo | None:
+    """The facts of a pack, None for a malformed one. Raises DomainBroken for a file that cannot be read."""
     try:
         return DomainPack.load(path).info
-    except (InvalidPack, OSError):
+    except InvalidPack:
         return None
+    except OSError:  # removed meanwhile: a later request has it again
+        raise DomainBroken from None

@@ -136,12 +136,20 @@ class LocalCopies:
     def remove_idle(self, copy: Copy) -> bool:
         """Remove a copy unless it was used since it was listed. Returns whether it is removed."""
         with self._lock:
-            try:
-                if copy.path.stat().st_atime != copy.used_at:
-                    return False
-            except FileNotFoundError:
+            return self._remove(copy)
+
+    def place(self, draft: Path, path: Path) -> None:
+        """Make a finished draft the copy at `path`."""
+        with self._lock:  # of `evict`: the new copy is not taken for the one that was there
+            draft.replace(path)
+
+    def _remove(self, copy: Copy) -> bool:
+        try:
+            if copy.path.stat().st_atime != copy.used_at:
                 return False
-            copy.path.unlink(missing_ok=True)
+        except FileNotFoundError:
+            return False
+        copy.path.unlink(missing_ok=True)
         return True
 
     def _check_share(self, owner: str, coming: dict[str, tuple[str, int]], in_use: list[Copy]) -> None:
@@ -159,8 +167,7 @@ class LocalCopies:
         for copy in sorted(copies, key=lambda copy: copy.used_at):
             if over <= 0 and lacking <= 0:
                 return
-            if not self._is_in_use(copy):
-                copy.path.unlink(missing_ok=True)
+            if not self._is_in_use(copy) and self._remove(copy):
                 over -= copy.size
                 lacking -= copy.size
         if over > 0 or lacking > 0:

@@ -29,11 +29,12 @@ def stored_files(
     return StoredFiles(copies, opened_store(settings, settings.data_dir), index, master_key)
 
 
-async def open_files(settings: Settings, client: LedgerClient, files: StoredFiles) -> None:
+async def open_files(settings: Settings, client: LedgerClient, files: StoredFiles, *, alone: bool) -> None:
     """Check the store, refuse one that is not the ledger's, and take over the files of the last release.
 
-    Raises StoreUnavailable, StorageFull, LedgerUnavailable.
+    `alone`: this is the one gateway that can use the ledger, so its store becomes the ledger's. A command is never
+    alone: it uses the Redis of a running gateway. Raises StoreUnavailable, StorageFull, LedgerUnavailable.
     """
     await files.store.check()
-    await check_store(client, files.store, alone=settings.redis_url is None)
+    await check_store(client, files.store, alone=alone)
     await take_over_files(settings.data_dir, files, artifact_retention_s=settings.job_retention_s)

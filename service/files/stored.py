@@ -152,7 +152,7 @@ class StoredFiles:
                         file.write(chunk)
             if file_digest(partial) != part.digest:
                 raise BlobCorrupt
-            partial.replace(path)
+            self.copies.place(partial, path)
 
         draft = self.copies.draft()
         partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")

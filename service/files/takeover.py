@@ -14,6 +14,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from core.errors import InvalidInput
@@ -33,17 +34,23 @@ async def take_over_files(data_dir: Path, files: StoredFiles, *, artifact_retent
     """Safe to repeat, and beside other processes that do the same. Raises StoreUnavailable, LedgerUnavailable."""
     for area in AREAS:
         for owner, path in await asyncio.to_thread(_found, data_dir / area):
-            parts = {suffix: path.with_suffix(suffix) for suffix in _SUFFIXES if path.with_suffix(suffix).is_file()}
-            ends_ms = int((path.stat().st_mtime + artifact_retention_s) * 1000) if area == ARTIFACTS else None
-            if await files.take_over(owner, area, path.stem, parts, ends_ms=ends_ms):
-                log.info("file-taken-over", extra={"fields": {"area": area, "owner": owner, "name": path.stem}})
-            elif area != ARTIFACTS and not await _has_same(files, owner, area, path.stem, parts):
-                log.warning("file-not-taken-over", extra={"fields": {"area": area, "owner": owner, "name": path.stem}})
-                for part in _in_order(parts):
-                    await asyncio.to_thread(part.rename, part.with_name(part.name + _LEFT))
-                continue
-            for part in _in_order(parts):
-                await asyncio.to_thread(part.unlink, missing_ok=True)
+            with suppress(FileNotFoundError):  # another process has taken it over
+                await _take_over(files, owner, area, path, artifact_retention_s)
+
+
+async def _take_over(files: StoredFiles, owner: str, area: str, path: Path, artifact_retention_s: float) -> None:
+    parts = {suffix: path.with_suffix(suffix) for suffix in _SUFFIXES if path.with_suffix(suffix).is_file()}
+    changed_s = (await asyncio.to_thread(path.stat)).st_mtime
+    ends_ms = int((changed_s + artifact_retention_s) * 1000) if area == ARTIFACTS else None
+    if await files.take_over(owner, area, path.stem, parts, ends_ms=ends_ms):
+        log.info("file-taken-over", extra={"fields": {"area": area, "owner": owner, "name": path.stem}})
+    elif area != ARTIFACTS and not await _has_same(files, owner, area, path.stem, parts):
+        log.warning("file-not-taken-over", extra={"fields": {"area": area, "owner": owner, "name": path.stem}})
+        for part in _in_order(parts):
+            await asyncio.to_thread(part.rename, part.with_name(part.name + _LEFT))
+        return
+    for part in _in_order(parts):
+        await asyncio.to_thread(part.unlink, missing_ok=True)
 
 
 async def _has_same(files: StoredFiles, owner: str, area: str, name: str, parts: Mapping[str, Path]) -> bool:

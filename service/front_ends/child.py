@@ -73,15 +73,18 @@ class Child:
         ended_in_a_row = 0
         while not self._stopping:
             began = time.monotonic()
-            status = await self._run()
+            try:
+                ending = f"has ended with status {await self._run()}"
+            except OSError as error:
+                ending = f"could not be started ({error.strerror})"
             if self._stopping:
                 return
             ended_in_a_row = 1 if time.monotonic() - began > STABLE_S else ended_in_a_row + 1
             if not self.ready.is_set() and ended_in_a_row >= STARTS_MAX:
-                self._say(f"{self.name} has ended with status {status}")
+                self._say(f"{self.name} {ending}")
                 self.failed.set()
                 return
-            self._say(f"{self.name} has ended with status {status} and is started again")
+            self._say(f"{self.name} {ending} and is started again")
             await asyncio.sleep(DELAY_S[min(ended_in_a_row, len(DELAY_S)) - 1])
 
     async def _run(self) -> int:

@@ -37,20 +37,20 @@ class PlacedWorker:
     device: str | None = None
 
 
-def placed_workers(settings: Settings, sockets: Path) -> list[PlacedWorker]:
+def placed_workers(settings: Settings, sockets: Path, *, start: str) -> list[PlacedWorker]:
     """The worker servers that the front ends share; none if the settings name servers elsewhere.
 
-    `sockets`: a folder that only this user can enter.
+    `sockets`: a folder that only this user can enter. `start`: what the names of the sockets of this start end with.
     """
     if settings.engine != "local":
         return []
     found = [
-        PlacedWorker(f"embed worker {n}", Role.EMBED, f"unix:{sockets / f'embed-{n}.sock'}", device)
+        PlacedWorker(f"embed worker {n}", Role.EMBED, f"unix:{sockets / f'embed-{n}-{start}.sock'}", device)
         for n, device in enumerate(settings.devices, start=1)
     ]
-    found.append(PlacedWorker("sanitize worker", Role.SANITIZE, f"unix:{sockets / 'sanitize.sock'}"))
+    found.append(PlacedWorker("sanitize worker", Role.SANITIZE, f"unix:{sockets / f'sanitize-{start}.sock'}"))
     if settings.infill_source != INFILL_OFF:
-        found.append(PlacedWorker("fill worker", Role.FILL, f"unix:{sockets / 'fill.sock'}"))
+        found.append(PlacedWorker("fill worker", Role.FILL, f"unix:{sockets / f'fill-{start}.sock'}"))
     return found
 
 

@@ -15,13 +15,11 @@ import asyncio
 import os
 import resource
 import secrets
-import shutil
 import signal
 import socket
 import sys
 import time
 from contextlib import suppress
-from pathlib import Path
 
 from core.errors import DataDirInUse, GatewayError
 from core.files.file_lock import FileLock
@@ -31,14 +29,15 @@ from gpu_workers.environment import child_environment
 from service.config.data_dir import FRONT_ENDS
 from service.config.secrets import load_admin_key, load_master_key
 from service.config.settings import Settings
+from service.files.parts import open_files, stored_files
 from service.front_ends.child import Child
+from service.front_ends.folder import EXTRA_S, front_ends_lock, remove_unused, supervisor_lock
 from service.front_ends.orders import front_end_order, placed_workers, worker_order
 from service.ledger import prepared_ledger
 
 LOCK_WAIT_S = 10.0
 BACKLOG = 2048
-_EXTRA_S = 30.0  # for what follows the last request of a front end
-_LONGEST_SOCKET = "sanitize.sock"
+_LONGEST_SOCKET = "sanitize-00000000.sock"
 
 
 def supervise(settings: Settings) -> None:
@@ -97,14 +96,14 @@ class Supervisor:
         settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = settings.data_dir.resolve() / FRONT_ENDS
         folder.mkdir(mode=0o700, exist_ok=True)
-        await self._take(FileLock(folder / "supervisor.lock"), LOCK_WAIT_S)
-        lock = FileLock(folder / "front-ends.lock")
+        await self._take(supervisor_lock(folder), LOCK_WAIT_S)
+        lock = front_ends_lock(folder)
         if lock.try_acquire():
             self._locks.append(lock)
         else:
             _say("waiting for the front ends of a supervisor that has ended ...")
-            await self._take(lock, settings.request_timeout_s + _EXTRA_S)
-        await asyncio.to_thread(_remove_unused, folder, settings.processes)
+            await self._take(lock, settings.request_timeout_s + EXTRA_S)
+        await asyncio.to_thread(remove_unused, folder, settings.processes)
         self._sockets = await asyncio.to_thread(_listening, settings.host, settings.port)
         master_key = load_master_key(settings)
         load_admin_key(settings)  # the front ends find one that exists
@@ -113,12 +112,17 @@ class Supervisor:
             self._redis = redis = EmbeddedRedis(settings.data_dir, redis_server=settings.redis_server)
             await redis.start()
             self._restarting_redis = asyncio.create_task(redis.supervise())
-            async with prepared_ledger(settings, master_key, redis.socket):
-                pass  # its seals are right, and it has this version's schema
+            async with prepared_ledger(settings, master_key, redis.socket) as parts:
+                # Its seals are right, and it has this version's schema. No other gateway uses it.
+                files = stored_files(settings, parts.client, master_key)
+                await open_files(settings, parts.client, files, alone=True)
         sockets = socket_path(folder, _LONGEST_SOCKET).parent
         private_folder(sockets)
+        for former in sockets.glob("*.sock"):
+            former.unlink(missing_ok=True)
         token = secrets.token_hex(32)
-        workers = placed_workers(settings, sockets)
+        # A worker of a former supervisor removes its socket when it ends, which may be later than now.
+        workers = placed_workers(settings, sockets, start=secrets.token_hex(4))
         self._pipe = reading, writing = os.pipe()
         self._workers = [
             Child(
@@ -146,6 +150,8 @@ class Supervisor:
         for child in (*self._workers, *self._front_ends):
             child.start()
         await self._until_ready()
+        for child in self._workers:
+            child.ready.set()  # they were reached, or the front ends would not be ready
 
     async def _take(self, lock: FileLock, wait_s: float) -> None:
         if not await lock.acquire(wait_s):
@@ -181,9 +187,9 @@ class Supervisor:
         settings = self._settings
         for one in self._sockets:
             one.close()
-        grace_s = settings.request_timeout_s + _EXTRA_S
+        grace_s = settings.request_timeout_s + EXTRA_S
         await asyncio.gather(*(child.stop(grace_s=grace_s) for child in self._front_ends))
-        grace_s = settings.worker_drain_s + _EXTRA_S
+        grace_s = settings.worker_drain_s + EXTRA_S
         await asyncio.gather(*(child.stop(grace_s=grace_s) for child in self._workers))
         if self._redis is not None:
             await self._redis.stop()
@@ -206,13 +212,6 @@ def _check(settings: Settings) -> None:
     ports = range(settings.admin_port, settings.admin_port + settings.processes)
     if settings.admin_port and (ports[-1] > 65535 or settings.port in ports):
         raise ValueError("ADMIN_PORT and the PROCESSES - 1 ports after it must be free, and PORT none of them")
-
-
-def _remove_unused(folder: Path, processes: int) -> None:
-    """Remove the working folders of front ends that are not started any more. The blob store has their files."""
-    for own in folder.iterdir():
-        if own.name.isdecimal() and int(own.name) > processes:
-            shutil.rmtree(own, ignore_errors=True)
 
 
 def _listening(host: str, port: int) -> list[socket.socket]:

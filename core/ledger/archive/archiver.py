@@ -174,7 +174,11 @@ class Archiver:
     async def _checked_copy(self, tenant: str, copy: JournalCopy, rows: list[SegmentRow]) -> list[ArchivedRange]:
         written = await copy.write()
         self._after_step("written")
-        await copy.read_back(written)
+        try:
+            await copy.read_back(written)
+        except BlobCorrupt:
+            written = await copy.write(replace=True)  # from Redis, which has these entries until they are recorded
+            await copy.read_back(written)
         self._after_step("read-back")
         self._checked[tenant] = rows[-1][2]
         return written

@@ -43,8 +43,11 @@ class JournalCopy:
         self._policy = policy
         self._record: Mapping[str, Any] = {}
 
-    async def write(self) -> list[ArchivedRange]:
-        """Write the objects. Raises LedgerNotTrusted if the entries in Redis are not the ones that were sealed."""
+    async def write(self, *, replace: bool = False) -> list[ArchivedRange]:
+        """Write the objects, or with `replace` also those that exist, which may be damaged.
+
+        Raises LedgerNotTrusted if the entries in Redis are not the ones that were sealed.
+        """
         self._record = await tenant_record(self._client, self._tenant)
         written = []
         pending = _Pending(self._policy.object_entries, self._policy.object_bytes)
@@ -52,22 +55,22 @@ class JournalCopy:
             digest = JournalDigest()
             async for batch in raw_entries(self._client, self._tenant, after=first - 1, last=last):
                 await asyncio.to_thread(digest.add, batch)
-                written += [await self._put(full) for full in pending.add(batch)]
+                written += [await self._put(full, replace) for full in pending.add(batch)]
             if digest.hexdigest() != sealed:
                 raise LedgerNotTrusted(
                     f"Entries {first} to {last} of the tenant {self._tenant} are not the ones that seal {n} sealed; "
                     "`privacy-gateway ledger audit` shows where"
                 )
         if pending.entries:
-            written.append(await self._put(pending.entries))
+            written.append(await self._put(pending.entries, replace))
         return written
 
-    async def _put(self, part: list[RawEntry]) -> ArchivedRange:
+    async def _put(self, part: list[RawEntry], replace: bool) -> ArchivedRange:
         range_ = await asyncio.to_thread(range_of, self._tenant, part)
         seals: list[SealRow] = [
             (n, first, last) for n, first, last, _ in self._segments if first <= range_.last and last >= range_.first
         ]
-        await self._store.put(range_, part, seals=seals, record=self._record)
+        await self._store.put(range_, part, seals=seals, record=self._record, replace=replace)
         await asyncio.to_thread(_release, part)
         return range_
 

@@ -43,13 +43,15 @@ class ArchiveStore:
         *,
         seals: Sequence[SealRow] = (),
         record: Mapping[str, Any] | None = None,
+        replace: bool = False,
     ) -> None:
-        """Write the object unless it exists. Its key names its content, so an existing one has these entries."""
+        """Write the object. Its key names its content, so one that exists has these entries: it is left as it is,
+        unless `replace`, which repairs a damaged one."""
         data = await asyncio.to_thread(
             lambda: encode(range_, entries, ledger=self.ledger, key=self._key, seals=seals, record=record)
         )
         with suppress(BlobExists):  # the caller reads it back in any case
-            await self._blobs.put(range_.blob_key(self.ledger), data, create_only=True)
+            await self._blobs.put(range_.blob_key(self.ledger), data, create_only=not replace)
 
     async def read(self, range_: ArchivedRange, *, check: bool = False) -> ArchiveObject:
         """Read the object from the blob store. `check` also compares every entry with the digest of the range.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Protocol
 
 from gpu_workers.engine.arrays import ARRAY_BYTES_MAX, ArrayPool
@@ -71,6 +70,7 @@ class RemoteEngine(QueuedEngine):
         self._pools = pools(roles, codec, access)
         self._directory = directory
         self._following: asyncio.Task[None] | None = None
+        self._changed: asyncio.Task[Addresses] | None = None
         self.arrays = ArrayPool(MemoryBlock, bytes_max=array_bytes_max, owner_bytes_max=array_owner_bytes_max)
 
     @property
@@ -86,8 +86,9 @@ class RemoteEngine(QueuedEngine):
 
     async def stop(self) -> None:
         """Close the connections. The workers go on: other gateways may use them."""
-        if self._following is not None:
-            self._following.cancel()
+        for task in (self._following, self._changed):
+            if task is not None:
+                task.cancel()
         await asyncio.gather(*(pool.stop() for pool in self._pools.values()))
         await self._directory.close()
 
@@ -98,9 +99,12 @@ class RemoteEngine(QueuedEngine):
         retry_s: float | None = None
         while True:
             try:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(retry_s):
-                        addresses = await self._directory.changed()
+                if self._changed is None:  # one at a time: a slow answer is waited for through every retry
+                    self._changed = asyncio.create_task(self._directory.changed())
+                await asyncio.wait({self._changed}, timeout=retry_s)
+                if self._changed.done():
+                    changed, self._changed = self._changed, None
+                    addresses = changed.result()
                 unusable = {
                     (role, address): kind
                     for role, pool in self._pools.items()

@@ -8,7 +8,6 @@ other case the batch ends with a result or as started.
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
@@ -44,6 +43,7 @@ from gpu_workers.engine.remote.frames import (
 from gpu_workers.engine.remote.state import WorkerState
 
 SLOTS = 2
+_SECONDS_MAX = 1e6  # of a batch, as a worker reports it
 SILENCE_S_MAX = 15.0  # a worker reports every two seconds; after this time it counts as away
 _RETRY_S = 0.2
 
@@ -280,7 +280,7 @@ class Lane:
         results = self._replica.codec.decode(body)
         if not isinstance(results, list) or len(results) != tasks:
             raise TaskFailed(reason="result-count")
-        return results, float(seconds) if math.isfinite(seconds) else 0.0
+        return results, float(seconds) if 0 <= seconds < _SECONDS_MAX else 0.0
 
 
 def _refusal(answer: Any, tasks: int) -> Refused:

@@ -10,7 +10,7 @@ from recogniser_kit import stored
 from core.files.file_version import FileVersion, file_digest, file_version
 from core.text.own_recognisers.definition import Definition
 from core.text.policy import MaskPolicy, SanitizeTask
-from gpu_workers.handlers.needed_files import NeededFiles
+from gpu_workers.handlers.needed_files import NeededFiles, absent
 from gpu_workers.handlers.tasks import EmbedTask
 
 
@@ -44,6 +44,16 @@ def test_a_version_without_a_digest_means_nothing_on_another_machine(tmp_path: P
     path = tmp_path / "pack.safetensors"
     path.write_bytes(b"pack")
     assert NeededFiles().lacking([embed(file_version(path))]) == [0]
+
+
+def test_a_piece_of_a_document_needs_the_file_of_the_whole(tmp_path: Path) -> None:
+    pack = FileVersion(str(tmp_path / "pack.safetensors"), "0" * 64)
+    text = tuple(f"Sentence number {number} of a long document." for number in range(500))
+    pieces = EmbedTask(text, None, "sentence_codes", "own", 1, pack=pack).pieces(512)
+    assert pieces is not None
+    payloads = [task.payload for task in pieces.tasks]
+    assert len(payloads) > 1
+    assert NeededFiles().lacking(payloads) == absent(payloads) == list(range(len(payloads)))
 
 
 def test_each_recogniser_of_a_policy_must_be_the_one_that_is_named(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def settings(tmp_path: Path) -> Settings:
 
 def test_a_worker_gets_what_it_needs_and_no_key_of_the_gateway(tmp_path: Path) -> None:
     given = settings(tmp_path)
-    workers = placed_workers(given, tmp_path)
+    workers = placed_workers(given, tmp_path, start="0")
     assert [(worker.role, worker.device) for worker in workers] == [
         (Role.EMBED, "cuda:0"),
         (Role.EMBED, "cuda:1"),
@@ -53,7 +53,7 @@ def test_a_worker_gets_what_it_needs_and_no_key_of_the_gateway(tmp_path: Path) -
 
 def test_front_ends_share_the_data_directory_and_have_ports_and_folders_of_their_own(tmp_path: Path) -> None:
     given = settings(tmp_path)
-    workers = placed_workers(given, tmp_path)
+    workers = placed_workers(given, tmp_path, start="0")
     orders = [
         front_end_order(given, number, redis=tmp_path / "a b" / "redis.sock", workers=workers, token=TOKEN)
         for number in (1, 2, 3)
@@ -71,6 +71,6 @@ def test_front_ends_share_the_data_directory_and_have_ports_and_folders_of_their
 def test_servers_elsewhere_and_a_redis_elsewhere_stay_those_of_the_settings(tmp_path: Path) -> None:
     workers = ("embed=10.0.0.5:1", "sanitize=10.0.0.5:2")
     given = Settings(data_dir=tmp_path, engine="remote", workers=workers, workers_token=TOKEN, workers_plain=True)
-    assert placed_workers(given, tmp_path) == []
+    assert placed_workers(given, tmp_path, start="0") == []
     own = front_end_order(given, 1, redis=None, workers=[], token=TOKEN)["settings"]
     assert set(own) == {"data_dir", "host", "port", "admin_port", "processes"}

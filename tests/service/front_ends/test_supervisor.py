@@ -183,8 +183,10 @@ def test_killed_processes_come_back_and_the_others_serve_meanwhile(group: Group)
     with group.only(new):
         assert group.reconnected(tenant).embed(epsilon=1).status_code == 200
 
-    os.kill(group.until_child(WORKER), signal.SIGKILL)
-    until(lambda: group.reconnected(tenant).embed(epsilon=1).status_code == 503)
+    for worker in [pid for pid, line in group.every_process().items() if WORKER in line]:
+        os.kill(worker, signal.SIGKILL)
+        until_ended(worker)
+    until(lambda: group.is_ready(1) and group.is_ready(2))
     until(lambda: group.reconnected(tenant).embed(epsilon=1).status_code == 200)
     assert tenant.account()["reserved"]["epsilon"] == 0
 

@@ -4,6 +4,9 @@
 {{- if and (or $values.autoscaling.enabled (gt (int $values.gateway.replicas) 1)) (not $values.storage.objectStore.url) -}}
 {{- fail "autoscaling.enabled and gateway.replicas above 1 need storage.objectStore.url: gateways on one ledger use one store" -}}
 {{- end -}}
+{{- if gt (int (get $values.gateway.settings "PROCESSES" | default 1)) 1 -}}
+{{- fail "gateway.settings.PROCESSES: set gateway.replicas instead, whose metrics are scraped" -}}
+{{- end -}}
 {{- if gt (int $values.autoscaling.minReplicas) (int $values.autoscaling.maxReplicas) -}}
 {{- fail "autoscaling.minReplicas is above autoscaling.maxReplicas" -}}
 {{- end -}}

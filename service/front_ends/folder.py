@@ -1,0 +1,51 @@
+"""The folder of several front ends: who uses it, and what former ones have left in it."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+
+from core.errors import DataDirInUse
+from core.files.file_lock import FileLock
+from service.config.data_dir import FRONT_ENDS
+from service.config.settings import Settings
+
+EXTRA_S = 30.0  # for what follows the last request of a front end
+
+
+def supervisor_lock(folder: Path) -> FileLock:
+    """Held by a supervisor."""
+    return FileLock(folder / "supervisor.lock")
+
+
+def front_ends_lock(folder: Path) -> FileLock:
+    """Held by every front end, also by those of a supervisor that was killed, until their last request has ended."""
+    return FileLock(folder / "front-ends.lock")
+
+
+def remove_unused(folder: Path, processes: int) -> None:
+    """Remove the working folders of front ends that are not started any more. The blob store has their files."""
+    for own in folder.iterdir():
+        if own.name.isdecimal() and int(own.name) > processes:
+            shutil.rmtree(own, ignore_errors=True)
+
+
+async def leave(settings: Settings) -> None:
+    """Before a gateway of one process starts: wait for front ends of a former group, and remove their folders.
+
+    Their local copies are in plain form, and nothing else would remove them. Raises DataDirInUse.
+    """
+    folder = settings.data_dir / FRONT_ENDS
+    if not folder.is_dir():
+        return
+    supervisor, front_ends = supervisor_lock(folder), front_ends_lock(folder)
+    if not supervisor.try_acquire():
+        raise DataDirInUse
+    try:
+        if not await front_ends.acquire(settings.request_timeout_s + EXTRA_S):
+            raise DataDirInUse
+        await asyncio.to_thread(remove_unused, folder, 1)
+    finally:
+        front_ends.release()
+        supervisor.release()
