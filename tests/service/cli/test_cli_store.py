@@ -28,3 +28,17 @@ def test_a_command_with_another_store_is_refused_until_the_operator_accepts_it(t
         assert command("one", "domain", "list")[0] == 1
     finally:
         server.stop()
+
+
+def test_a_command_on_the_embedded_redis_does_not_change_its_store(tmp_path: Path) -> None:
+    """The gateway whose Redis it is may run with other settings than the operator's shell."""
+
+    def command(*, store: str | None = None) -> tuple[int, str]:
+        environment = {"PRIVACY_GATEWAY_STORE_URL": f"file://{tmp_path / store}"} if store else {}
+        done = run_command(tmp_path / "data", "domain", "list", environment=environment)
+        return done.returncode, done.stderr
+
+    assert command() == (0, "")
+    code, message = command(store="other")
+    assert (code, "PRIVACY_GATEWAY_STORE_URL" in message) == (1, True)
+    assert command() == (0, "")
