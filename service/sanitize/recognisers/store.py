@@ -141,7 +141,7 @@ class Recognisers:
         with full_disk():
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write(path, self._key(tenant), _label(path.stem), facts, definition)
-        self._digests.get(path)  # read here, in a thread, and not by the first request that uses it
+        self._digests.get(path)  # a request would read the file on the event loop
         return is_new
 
     async def get(self, tenant: str, name: str) -> dict[str, Any]:
