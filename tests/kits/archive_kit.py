@@ -123,3 +123,18 @@ class Shelf:
 
     def objects(self, part: str = "journal") -> list[Path]:
         return sorted((self.folder / "store" / "archive").glob(f"*/{part}/**/*-*"))
+
+
+def another(go: Any, shelf: Shelf, blobs: LocalBlobs | None = None) -> Shelf:
+    """Another process on the same ledger and archive."""
+    other = Shelf(shelf.client, shelf.folder, trim_client=shelf.trim_client)
+    if blobs is not None:
+        other.archive = LedgerArchive(shelf.client, MASTER_KEY, blobs)
+    go(other.start())
+    return other
+
+
+def audited(go: Any, shelf: Shelf) -> str:
+    """What an audit says that reads every object again."""
+    found: str = go(shelf.faults(LedgerArchive(shelf.client, MASTER_KEY, shelf.blobs)))
+    return found

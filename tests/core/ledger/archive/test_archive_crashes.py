@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from archive_kit import Shelf, Stop
+from archive_kit import Shelf, Stop, another, audited
 from ledger_kit import MASTER_KEY
 
 from core.blob_errors import BlobMissing
 from core.blobs.local import LocalBlobs
 from core.ledger import names
 from core.ledger.archive.archive_audit import audit_archive
-from core.ledger.archive.reader import LedgerArchive
 from core.ledger.archive.standalone import ArchivedHistory
 from core.ledger.archive.store import ArchiveStore
 from core.ledger.pages import first_in_redis
@@ -33,20 +32,6 @@ def shelf(go, client, admin, tmp_path):
     go(shelf.start())
     go(shelf.open())
     return shelf
-
-
-def another(go, shelf, blobs=None):
-    """Another process on the same ledger and archive."""
-    other = Shelf(shelf.client, shelf.folder, trim_client=shelf.trim_client)
-    if blobs is not None:
-        other.archive = LedgerArchive(shelf.client, MASTER_KEY, blobs)
-    go(other.start())
-    return other
-
-
-def audited(go, shelf):
-    """What an audit says that reads every object again."""
-    return go(shelf.faults(LedgerArchive(shelf.client, MASTER_KEY, shelf.blobs)))
 
 
 def shows_all_that_was_removed(go, shelf):

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from archive_kit import Shelf
+from archive_kit import Shelf, another, audited
 from ledger_kit import MASTER_KEY
 
 from core.blobs.local import LocalBlobs
 from core.errors import LedgerNotTrusted, LedgerUnavailable
 from core.ledger import names
 from core.ledger.activity import TenantActivity
-from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient, connect
 from core.ledger.hash_chain.archived import CHAIN
 from core.ledger.hash_chain.chain import SealChain, seal_entry
@@ -290,20 +289,6 @@ def test_only_the_archiver_may_remove_entries(go, client, admin, server, tmp_pat
     assert go(shelf.round()).trimmed == 35
     go(shelf.trim_client.close())
     assert go(shelf.faults()) == ""
-
-
-def another(go, shelf, blobs=None):
-    """Another process on the same ledger and archive."""
-    other = Shelf(shelf.client, shelf.folder, trim_client=shelf.trim_client)
-    if blobs is not None:
-        other.archive = LedgerArchive(shelf.client, MASTER_KEY, blobs)
-    go(other.start())
-    return other
-
-
-def audited(go, shelf):
-    """What an audit says that reads every object again."""
-    return go(shelf.faults(LedgerArchive(shelf.client, MASTER_KEY, shelf.blobs)))
 
 
 def test_seals_that_another_archiver_has_recorded_are_not_deleted(go, shelf):
