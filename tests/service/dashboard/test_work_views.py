@@ -181,12 +181,13 @@ def test_an_estimate_shows_the_figures_of_the_api(
             page.get_by_label("Epsilon of a document").fill("2.5")
         page.get_by_label("Documents").fill("3")
         page.get_by_role("button", name="Calculate", exact=True).click()
+        found = owner.http.post("/budget/estimate", json=body).json()
+        # The page opens with the estimate of another form, whose mechanism may be the same.
+        fits = page.locator("#estimate .card").nth(1).locator("[data-value]")
+        expect(fits).to_have_attribute("data-value", str(found["fits"]))
         expect(page.locator("#estimate .card").nth(2)).to_contain_text(
             mechanism.split()[-1] if endpoint != "v1/embeddings" else "sentence_codes"
         )
-        found = owner.http.post("/budget/estimate", json=body).json()
-        fits = page.locator("#estimate .card").nth(1).locator("[data-value]").get_attribute("data-value")
-        assert float(fits or "nan") == found["fits"]
         for row in found["accounts"]:
             after = row["remaining_after"]
             assert figures(page.locator("#estimate table"), row["account"]) == [

@@ -102,7 +102,7 @@ def test_a_part_before_its_full_name_agrees_as_well():
     ("original", "form", "language"),
     [
         ("SMITH John", r"[A-Z]+ [A-Z][a-z]+", "en"),
-        ("K. Brown", r"[A-Z]\. \p{Lu}\p{Ll}+", "en"),
+        ("K. Brown", r"[A-Z]\. [A-Z]\w+", "en"),
         ("James T. Kirk", r"\w+ [A-Z]\. \w+", "en"),
         ("Hans-Peter Müller-Schmidt", r"\w+-\w+ \w+-\w+", "de"),
         ("Dr. Karl von der Heide", r"Dr\. \w+ von der \w+", "de"),
@@ -114,7 +114,7 @@ def test_a_part_before_its_full_name_agrees_as_well():
 )
 def test_the_form_is_kept(original, form, language):
     (name,) = persons(original, language=language)
-    assert re.fullmatch(form.replace(r"\p{Lu}\p{Ll}", r"[A-Z][a-z]"), name), name
+    assert re.fullmatch(form, name), name
     assert name != original
 
 
