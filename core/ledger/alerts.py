@@ -273,7 +273,7 @@ class AlertStore:
     async def positions(self, tenants: Iterable[str] | None = None) -> dict[str, Positions]:
         """Return how far the journals of these tenants have come; by default of all. Unknown tenants are left out."""
         if tenants is None:
-            tenants = [name.decode() for name in await self._client.call("SMEMBERS", names.TENANTS_KEY)]
+            tenants = await self._client.tenants()
         listed, found = sorted(tenants), {}
         fields = ("seq", SERIES.position, SPENDING.position, "limit_changes")
         for start in range(0, len(listed), TENANT_BATCH):

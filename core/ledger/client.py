@@ -26,7 +26,8 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from core import spans
-from core.errors import LedgerNotDurable, LedgerNotTrusted, LedgerUnavailable
+from core.errors import InvalidInput, LedgerNotDurable, LedgerNotTrusted, LedgerUnavailable
+from core.ledger import names
 from core.ledger.connection import Endpoint, Link, Links, NoTurn, connect, packed
 from core.ledger.durability import check_configuration
 
@@ -174,6 +175,24 @@ class LedgerClient:
             raise LedgerUnavailable("The ledger does not match its seals. The gateway's log has the details.")
         if self._refused or self._paused:
             raise LedgerUnavailable(self._refused or self._paused)
+
+    def each(self) -> tuple[LedgerClient, ...]:
+        """Return the client of each ledger that this one sends to, the main one first (`core.ledger.routed`)."""
+        return (self,)
+
+    async def at(self, tenant: str) -> LedgerClient:  # noqa: ARG002
+        """Return the client of the ledger where a tenant lives."""
+        return self
+
+    async def place(self, tenant: str, ledger: str | None = None) -> None:  # noqa: ARG002
+        """Record where a tenant will live that is about to be opened. Raises InvalidInput for an unknown ledger."""
+        if ledger not in (None, "main"):
+            raise InvalidInput("`ledger` names a ledger of the settings, or main.", field="ledger")
+
+    async def tenants(self) -> list[str]:
+        """Return the names of the tenants of every ledger, sorted. They include those of interrupted `open_tenant`."""
+        found = await asyncio.gather(*(client.call("SMEMBERS", names.TENANTS_KEY) for client in self.each()))
+        return sorted({name.decode() for listed in found for name in listed})
 
     async def now_ms(self) -> int:
         """Return the time of the Redis clock."""

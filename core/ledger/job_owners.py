@@ -36,8 +36,7 @@ class JobOwners:
         """
         now_ms = await self._client.now_ms()
         if all_tenants:
-            owners = [names.SHARED_OWNER]
-            owners += sorted(name.decode() for name in await self._client.call("SMEMBERS", names.TENANTS_KEY))
+            owners = [names.SHARED_OWNER, *await self._client.tenants()]
         else:
             aging = ("ZRANGEBYSCORE", names.JOB_OWNERS_KEY, "-inf", now_ms - LISTED_MS // 2)
             owners = [name.decode() for name in await self._client.call(*aging)]

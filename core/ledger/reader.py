@@ -229,4 +229,4 @@ class LedgerReader:
         )
 
     async def _tenant_names(self) -> list[str]:
-        return sorted(name.decode() for name in await self._client.call("SMEMBERS", names.TENANTS_KEY))
+        return await self._client.tenants()
