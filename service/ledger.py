@@ -211,11 +211,21 @@ async def checked_ledger(
     """One ledger for a command, checked. With `trusted`, one that does not match its seals is refused."""
     parts = build_ledger(settings, master_key, socket=socket, name=name)
     try:
-        await parts.ledger.check()
         if trusted:
-            await parts.schema.before_seals()
-            await parts.sealer.check()
-            await parts.schema.after_seals()
+            await check_ledger(parts)
+        else:
+            await parts.ledger.check()
         yield parts
     finally:
         await parts.close()
+
+
+async def check_ledger(parts: LedgerParts) -> None:
+    """Refuse a ledger that does not match its seals, or has another schema.
+
+    Raises LedgerNotTrusted, LedgerUnavailable.
+    """
+    await parts.ledger.check()
+    await parts.schema.before_seals()
+    await parts.sealer.check()
+    await parts.schema.after_seals()

@@ -6,12 +6,12 @@ does for a ledger, and the commands of the operator, take the parts of that ledg
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from core.errors import LedgerUnavailable
+from core.errors import LedgerError, LedgerUnavailable
 from core.ledger import names
 from core.ledger.client import LedgerClient
 from core.ledger.embedded import attached
@@ -20,7 +20,7 @@ from core.ledger.keys import MasterKey
 from core.ledger.routed import RoutedArchive, RoutedClient
 from service.config.secrets import load_master_key
 from service.config.settings import Settings
-from service.ledger import LedgerParts, build_ledger, checked_ledger, stores
+from service.ledger import LedgerParts, build_ledger, check_ledger, checked_ledger, stores
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,6 @@ def build_ledgers(settings: Settings, master_key: MasterKey, *, main: LedgerPart
     if settings.ledgers and settings.redis_url is None:
         raise ValueError("LEDGERS needs REDIS_URL: the embedded server is not shared by several ledgers")
     named = {name: build_ledger(settings, master_key, socket=None, name=name) for name in settings.ledgers}
-    return _joined(settings, main, named)
-
-
-def _joined(settings: Settings, main: LedgerParts, named: Mapping[str, LedgerParts]) -> Ledgers:
     homes = HomeMap(main.client, named)
     if not named:
         return Ledgers(main, {}, homes, main)
@@ -95,21 +91,26 @@ async def ledger_access(settings: Settings, *, trusted: bool = True, name: str =
 
 
 @asynccontextmanager
-async def ledgers_access(settings: Settings) -> AsyncIterator[Ledgers]:
-    """All ledgers for a short command, each checked. Raises LedgerUnavailable if one cannot be reached."""
+async def ledgers_access(settings: Settings, *, left_out: Callable[[str], None]) -> AsyncIterator[Ledgers]:
+    """All ledgers for a short command, each checked. Raises LedgerUnavailable if the main one cannot be used.
+
+    `left_out` gets one line for each other one that cannot be used. Its tenants are refused then.
+    """
     master_key = load_master_key(settings)
     async with AsyncExitStack() as stack:
         socket = await stack.enter_async_context(_main_socket(settings))
         main = await stack.enter_async_context(checked_ledger(settings, master_key, socket, trusted=True))
-        named = {
-            name: await stack.enter_async_context(checked_ledger(settings, master_key, None, trusted=True, name=name))
-            for name in settings.ledgers
-        }
-        ledgers = _joined(settings, main, named)
+        ledgers = build_ledgers(settings, master_key, main=main)
         await ledgers.check_homes()
-        for name in named:
-            await ledgers.check_name(name)
-            ledgers.opened(name)
+        for name, parts in ledgers.named.items():
+            stack.push_async_callback(parts.close)
+            try:
+                await check_ledger(parts)
+                await ledgers.check_name(name)
+            except LedgerError as error:
+                left_out(f"the ledger {name} is not used: {error}")
+            else:
+                ledgers.opened(name)
         yield ledgers
 
 

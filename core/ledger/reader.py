@@ -52,9 +52,13 @@ class LedgerReader:
         return Tenant(name, TenantMode(mode.decode()), int(created_ms))
 
     async def last_numbers(self, tenants: Sequence[str]) -> dict[str, int]:
-        """Return the number of the last journal entry of each tenant; 0 for one that does not exist."""
-        replies = await self._client.call_many([("HGET", names.tenant_key(name), "seq") for name in tenants])
-        return {name: int(reply or 0) for name, reply in zip(tenants, replies, strict=True)}
+        """Return the number of the last journal entry of each tenant; 0 for one that does not exist.
+
+        Tenants whose ledger is away, of several, are left out.
+        """
+        commands = [("HMGET", names.tenant_key(name), "seq") for name in tenants]
+        replies = await self._client.call_many(commands, partial=True)
+        return {name: int(reply[0] or 0) for name, reply in zip(tenants, replies, strict=True) if reply is not None}
 
     async def tenants(self) -> tuple[Tenant, ...]:
         """Return all tenants, sorted by name."""

@@ -7,14 +7,15 @@ tenants alone.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from core.errors import LedgerUnavailable
 from core.ledger import names
 from core.ledger.archive.objects import ArchiveObject
 from core.ledger.archive.reader import LedgerArchive
-from core.ledger.client import LedgerClient
+from core.ledger.client import LedgerClient, OneLedgerUnavailable
 from core.ledger.hash_chain.archived import ArchivedRange
 from core.ledger.hash_chain.chain import RawEntry
 from core.ledger.hash_chain.epoch import Call
@@ -46,24 +47,38 @@ class RoutedClient(LedgerClient):
         return self._clients[await self.home(tenant)]
 
     async def home(self, tenant: str) -> str:
-        """Return the name of the tenant's ledger. Raises LedgerUnavailable for one that is not open."""
+        """Return the name of the tenant's ledger. Raises OneLedgerUnavailable for one that is not open."""
         name = await self._homes.home(tenant)
         if name not in self._clients:
-            raise LedgerUnavailable("The settings do not have this tenant's ledger.")
+            raise OneLedgerUnavailable("The settings do not have this tenant's ledger.")
         if name not in self._open:
-            raise LedgerUnavailable("This tenant's ledger has not been opened yet.")
+            raise OneLedgerUnavailable("This tenant's ledger has not been opened yet.")
         return name
 
     async def place(self, tenant: str, ledger: str | None = None) -> None:
         await self._homes.place(tenant, ledger)
 
     async def call(self, *command: str | bytes | int) -> Any:
-        return await (await self._client_of(command[1] if len(command) > 1 else "")).call(*command)
+        client = await self._client_of(command[1] if len(command) > 1 else "")
+        with self._one_unavailable(client):
+            return await client.call(*command)
 
     async def run(
         self, name: str, *, key: str, args: Mapping[str, Any], blob: bytes = b""
     ) -> tuple[dict[str, Any], bytes]:
-        return await (await self._client_of(key)).run(name, key=key, args=args, blob=blob)
+        client = await self._client_of(key)
+        with self._one_unavailable(client):
+            return await client.run(name, key=key, args=args, blob=blob)
+
+    @contextmanager
+    def _one_unavailable(self, client: LedgerClient) -> Iterator[None]:
+        """Tell a further ledger that is away from the main one, without which nothing can be done."""
+        try:
+            yield
+        except LedgerUnavailable as error:
+            if client is self._main:
+                raise
+            raise OneLedgerUnavailable(error.detail) from error
 
     async def close(self) -> None:
         for client in self._clients.values():

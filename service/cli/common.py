@@ -52,7 +52,7 @@ def with_parts(
 ) -> Any:
     """Run `use` with the ledger of a running gateway, or with a server that is started for the command.
 
-    Without `ledger`, the parts serve the tenants of every ledger, all of which are trusted; else those of one ledger.
+    Without `ledger`, the parts serve the tenants of every ledger that can be used; else those of one ledger.
     Ends the command with 1 and one line for an error of the gateway.
     """
     from core.ledger.homes import MAIN
@@ -61,12 +61,16 @@ def with_parts(
     async def connect_and_use() -> Any:
         settings = load_settings(data_dir)
         if ledger is None and trusted:
-            async with ledgers_access(settings) as ledgers:
+            async with ledgers_access(settings, left_out=warn) as ledgers:
                 return await use(ledgers.front)
         async with ledger_access(settings, trusted=trusted, name=ledger or MAIN) as parts:
             return await use(parts)
 
     return run_async(connect_and_use)
+
+
+def warn(line: str) -> None:
+    typer.echo(f"warning: {line}", err=True)
 
 
 def run_async(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from service.cli.common import AsJson, DataDir, load_settings, print_json, run_async
+from service.cli.common import AsJson, DataDir, load_settings, print_json, run_async, warn
 
 if TYPE_CHECKING:
     from service.config.settings import Settings
@@ -25,5 +25,5 @@ def homes(as_json: AsJson = False, data_dir: DataDir = None) -> None:
 async def _homes(settings: Settings) -> dict[str, str]:
     from service.ledgers import ledgers_access
 
-    async with ledgers_access(settings) as ledgers:
+    async with ledgers_access(settings, left_out=warn) as ledgers:
         return {one.name: await ledgers.homes.home(one.name) for one in await ledgers.front.ledger.tenants()}
