@@ -278,9 +278,11 @@ class AlertStore:
         fields = ("seq", SERIES.position, SPENDING.position, "limit_changes")
         for start in range(0, len(listed), TENANT_BATCH):
             batch = listed[start : start + TENANT_BATCH]
-            replies = await self._client.call_many([("HMGET", names.tenant_key(name), *fields) for name in batch])
-            for name, reply in zip(batch, replies, strict=True):
-                if reply[0] is not None:
+            replies = await self._client.call_many(
+                [("HMGET", names.tenant_key(name), *fields, *names.MOVING_FIELDS) for name in batch]
+            )
+            for name, (*reply, away, arriving) in zip(batch, replies, strict=True):
+                if reply[0] is not None and not (away or arriving):
                     found[name] = Positions(*(int(value or 0) for value in reply))
         return found
 

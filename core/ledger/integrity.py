@@ -81,18 +81,18 @@ class Integrity:
         return tuple(found), None if is_last else chosen[-1]
 
     async def _tenants(self, chosen: Sequence[str]) -> list[TenantIntegrity | None]:
-        """Return tenants by name; None for the name of an interrupted `open_tenant`."""
+        """Return tenants by name; None for the name of an interrupted `open_tenant`, and for one that moves."""
         commands: list[Sequence[str | bytes | int]] = []
         for tenant in chosen:
             commands += [
-                ("HMGET", names.tenant_key(tenant), "mode", "seq", "holds"),
+                ("HMGET", names.tenant_key(tenant), "mode", "seq", "holds", *names.MOVING_FIELDS),
                 ("HGET", names.SEAL_HEADS_KEY, tenant),
                 ("ZRANGEBYSCORE", names.overdue_key(tenant), "-inf", "+inf", "WITHSCORES", "LIMIT", 0, 1),
             ]
         replies = await self._client.call_many(commands)
         found: list[TenantIntegrity | None] = []
         for tenant, record, head, overdue in zip(chosen, replies[::3], replies[1::3], replies[2::3], strict=True):
-            mode, seq, holds = record
+            mode, seq, holds, *moving = record
             sealed = parse_head((head or b"0 0").decode())
             one = TenantIntegrity(
                 tenant=tenant,
@@ -103,5 +103,5 @@ class Integrity:
                 open_holds=int(holds or 0),
                 overdue_ms=int(float(overdue[1])) if overdue else None,
             )
-            found.append(None if mode is None else one)
+            found.append(None if mode is None or any(moving) else one)
         return found
