@@ -2,8 +2,12 @@
 -- accounts read. The script returns the accounts in args.names first, then those in the lexical range from args.first
 -- to args.last, args.limit in all. With args.subjects the range contains only accounts of subjects. `missing` and
 -- `unreadable` list every account that does not exist or cannot be decoded. With args.history each state also contains
--- the sums over the account's history.
-if not redis.call("HGET", KEYS[1], "mode") then
+-- the sums over the account's history. The accounts of a tenant that is arriving from another ledger are not complete,
+-- so they are not read.
+if record[9] then
+  return answer({ outcome = "arriving" })
+end
+if not record[1] then
   return answer({ outcome = "unknown-tenant" })
 end
 local found = args.names
@@ -35,5 +39,5 @@ for _, name in ipairs(found) do
     states[#states + 1] = state
   end
 end
-return answer({ outcome = "accounts", seq = tonumber(redis.call("HGET", KEYS[1], "seq") or 0), accounts = states,
+return answer({ outcome = "accounts", seq = tonumber(record[2] or 0), accounts = states,
   missing = missing, unreadable = unreadable, last = found[#found] or "" })

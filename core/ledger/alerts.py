@@ -280,11 +280,14 @@ class AlertStore:
         fields = ("seq", SERIES.position, SPENDING.position, "limit_changes")
         for start in range(0, len(listed), TENANT_BATCH):
             batch = listed[start : start + TENANT_BATCH]
-            commands = [("HMGET", names.tenant_key(name), *fields) for name in batch]
+            commands = [("HMGET", names.tenant_key(name), *fields, *names.MOVING_FIELDS) for name in batch]
             replies = await self._client.call_many(commands, partial=True)
             for name, reply in zip(batch, replies, strict=True):
-                if reply is not None and reply[0] is not None:
-                    found[name] = Positions(*(int(value or 0) for value in reply))
+                if reply is None:
+                    continue
+                *numbers, away, arriving = reply
+                if numbers[0] is not None and not (away or arriving):
+                    found[name] = Positions(*(int(value or 0) for value in numbers))
         return found
 
     # Outbox

@@ -26,7 +26,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from core import spans
-from core.errors import InvalidInput, LedgerNotDurable, LedgerNotTrusted, LedgerUnavailable
+from core.errors import InvalidInput, LedgerNotDurable, LedgerNotTrusted, LedgerUnavailable, TenantMoving
 from core.ledger import names
 from core.ledger.connection import Endpoint, Link, Links, NoTurn, connect, packed
 from core.ledger.durability import check_configuration
@@ -250,7 +250,7 @@ class LedgerClient:
 
         If the server does not have the script, the client sends its text. If the connection fails, the client sends the
         command once more with the same arguments. This is safe because every script is replay-safe: a transition whose
-        reply was lost is not applied twice.
+        reply was lost is not applied twice. Raises TenantMoving, after which nothing was changed.
         """
         script = _Script.load(name)
         key_data, args_data = key.encode(), msgpack.packb(args)
@@ -264,7 +264,10 @@ class LedgerClient:
                 reply = await self._run_once(script, pieces)
             except _LinkFailed:
                 reply = await self._run_once(script, pieces)
-        return msgpack.unpackb(reply[0]), reply[1] if len(reply) > 1 else b""
+        answer = msgpack.unpackb(reply[0])
+        if answer.get("outcome") == "tenant-moving":
+            raise TenantMoving
+        return answer, reply[1] if len(reply) > 1 else b""
 
     async def _run_once(self, script: _Script, pieces: Sequence[bytes]) -> Any:
         self._refuse_when_stopped()

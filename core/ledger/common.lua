@@ -28,6 +28,19 @@ local function answer(value)
   return { cmsgpack.pack(value) }
 end
 
+-- The fields of the tenant's record that most transitions use, read at once. A tenant that moves to another ledger has
+-- up to three more (core/ledger/move): `closing` refuses new holds and jobs, `away` marks what the tenant has left
+-- behind on this ledger, and `arriving` what is not complete yet. With one of the latter two only the scripts of
+-- a move, and those that read what is sealed, may run: they set args.moves.
+local record
+if string.sub(KEYS[1], -7) == ":tenant" then
+  record = redis.call("HMGET", KEYS[1], "mode", "seq", "holds", "uncharged_until_ms", "stored", "schema", "closing",
+    "away", "arriving")
+  if (record[8] or record[9]) and not args.moves then
+    return answer({ outcome = "tenant-moving" })
+  end
+end
+
 local now = args.now_ms
 if not now then
   local time = redis.call("TIME")
@@ -168,17 +181,17 @@ local function write_new_account(a, pending)
   redis.call("ZADD", base .. "accounts", 0, a.name)
 end
 
--- The fields of the tenant's record that transitions use, read at once.
+-- The fields of the tenant's record as numbers, before this script has changed them.
 local tenant_fields
 local function tenant()
   if not tenant_fields then
-    local f = redis.call("HMGET", KEYS[1], "mode", "seq", "holds", "uncharged_until_ms", "stored", "schema")
-    if f[6] and tonumber(f[6]) > SCHEMA then
+    local f = record
+    if f[6] and tonumber(f[6]) > SCHEMA and not args.moves then
       error("the tenant has a newer schema") -- a gateway that was paused while the ledger was migrated
     end
     tenant_fields = {
       mode = f[1], seq = tonumber(f[2] or 0), holds = tonumber(f[3] or 0), uncharged_until_ms = tonumber(f[4] or 0),
-      stored = f[5],
+      stored = f[5], closing = f[7],
     }
   end
   return tenant_fields

@@ -86,19 +86,19 @@ class Integrity:
         return tuple(found), None if is_last else chosen[-1]
 
     async def _tenants(self, chosen: Sequence[str]) -> list[TenantIntegrity | None]:
-        """Return tenants by name; None for the name of an interrupted `open_tenant`."""
+        """Return tenants by name; None for the name of an interrupted `open_tenant`, and for one that moves."""
         return await asyncio.gather(*(self._tenant(tenant) for tenant in chosen))
 
     async def _tenant(self, tenant: str) -> TenantIntegrity | None:
         record, head, overdue = await (await self._client.at(tenant)).call_many(
             [
-                ("HMGET", names.tenant_key(tenant), "mode", "seq", "holds"),
+                ("HMGET", names.tenant_key(tenant), "mode", "seq", "holds", *names.MOVING_FIELDS),
                 ("HGET", names.SEAL_HEADS_KEY, tenant),
                 ("ZRANGEBYSCORE", names.overdue_key(tenant), "-inf", "+inf", "WITHSCORES", "LIMIT", 0, 1),
             ]
         )
-        mode, seq, holds = record
-        if mode is None:
+        mode, seq, holds, *moving = record
+        if mode is None or any(moving):
             return None
         sealed = parse_head((head or b"0 0").decode())
         return TenantIntegrity(

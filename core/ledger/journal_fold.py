@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from core.errors import UnknownTenant
 from core.ledger import names, wire
-from core.ledger.activity import Done, TenantPosition
+from core.ledger.activity import Done, TenantPosition, served
 from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
 from core.ledger.reader import LedgerReader
@@ -101,6 +101,7 @@ class JournalFold(LedgerReader):
         """
         if positions is None:
             return await over_tenants(await self._tenant_names(), self.fold)
+        positions = served(positions)
         self._done.keep(positions)
         return await over_tenants(self._done.pending(positions), lambda one: self._fold_to(one, positions[one]))
 

@@ -22,6 +22,8 @@ JOB_ID_LENGTH = 32
 KEY_ID_LENGTH = 16
 
 TENANTS_KEY = "tenants"
+# Fields of the record of a tenant that is not served on this ledger: it has left, or is not complete (common.lua).
+MOVING_FIELDS = ("away", "arriving")
 # The owner of the operator's jobs. No tenant can have this name.
 SHARED_OWNER = "@shared"
 READINESS_KEY = "readiness"

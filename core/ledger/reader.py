@@ -9,8 +9,9 @@ from typing import Any
 import msgpack
 
 from core.accounting.events import Unit
-from core.errors import LedgerUnavailable, UnknownAccount, UnknownTenant
+from core.errors import LedgerUnavailable, TenantMoving, UnknownAccount, UnknownTenant
 from core.ledger import names, wire
+from core.ledger.activity import TENANT_BATCH
 from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.places import SealPlaces
@@ -45,8 +46,12 @@ class LedgerReader:
         await self._client.close()
 
     async def tenant(self, name: str) -> Tenant:
-        """Return a tenant. Raises UnknownTenant."""
-        mode, created_ms = await self._client.call("HMGET", names.tenant_key(name), "mode", "created_ms")
+        """Return a tenant. Raises UnknownTenant; TenantMoving for one that is not served on this ledger."""
+        mode, created_ms, *moving = await self._client.call(
+            "HMGET", names.tenant_key(name), "mode", "created_ms", *names.MOVING_FIELDS
+        )
+        if any(moving):
+            raise TenantMoving
         if mode is None:
             raise UnknownTenant
         return Tenant(name, TenantMode(mode.decode()), int(created_ms))
@@ -61,13 +66,13 @@ class LedgerReader:
         return {name: int(reply[0] or 0) for name, reply in zip(tenants, replies, strict=True) if reply is not None}
 
     async def tenants(self) -> tuple[Tenant, ...]:
-        """Return all tenants, sorted by name."""
+        """Return all tenants that are served on this ledger, sorted by name."""
         found = []
         for name in await self._tenant_names():
             try:
                 found.append(await self.tenant(name))
-            except UnknownTenant:
-                continue  # the name of an interrupted `open_tenant`
+            except (UnknownTenant, TenantMoving):
+                continue  # the first: the name of an interrupted `open_tenant`
         return tuple(found)
 
     async def accounts(self, tenant: str) -> tuple[AccountState, ...]:
@@ -233,4 +238,13 @@ class LedgerReader:
         )
 
     async def _tenant_names(self) -> list[str]:
-        return await self._client.tenants()
+        """Return the names of all tenants without those that move between two ledgers, sorted."""
+        listed = await self._client.tenants()
+        found: list[str] = []
+        for start in range(0, len(listed), TENANT_BATCH):
+            batch = listed[start : start + TENANT_BATCH]
+            replies = await self._client.call_many(
+                [("HMGET", names.tenant_key(name), *names.MOVING_FIELDS) for name in batch]
+            )
+            found += [name for name, moving in zip(batch, replies, strict=True) if not any(moving)]
+        return found

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from core.errors import LedgerUnavailable
+from core.errors import LedgerUnavailable, TenantMoving
 from core.ledger import names
 from core.ledger.archive.objects import ArchiveObject
 from core.ledger.archive.reader import LedgerArchive
@@ -76,7 +76,7 @@ class RoutedClient(LedgerClient):
         try:
             yield
         except LedgerUnavailable as error:
-            if client is self._main:
+            if client is self._main or isinstance(error, TenantMoving):
                 raise
             raise OneLedgerUnavailable(error.detail) from error
 

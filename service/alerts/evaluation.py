@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import orjson
 
-from core.errors import LedgerUnavailable
+from core.errors import LedgerUnavailable, TenantMoving
 from core.ledger.alerts import Alert, AlertStore, NewDelivery, Positions, RuleState, new_alert_id
 from core.ledger.client import OneLedgerUnavailable
 from core.ledger.names import SHARED_OWNER
@@ -78,7 +78,7 @@ class Evaluator:
                 return True
         except Postponed:
             return False
-        except OneLedgerUnavailable:
+        except (OneLedgerUnavailable, TenantMoving):
             return False
         except LedgerUnavailable:
             raise

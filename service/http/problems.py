@@ -31,6 +31,7 @@ STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
     (errors.LedgerUnavailable, 503),
     (errors.BudgetExhausted, 403),
     (errors.PlanMismatch, 403),
+    (errors.MoveRefused, 409),
     (errors.UnknownAccount, 404),
     (errors.UnknownTenant, 404),
     (errors.UnknownKey, 404),

@@ -10,7 +10,7 @@ import asyncio
 import heapq
 from collections.abc import Iterable, Mapping
 
-from core.ledger.activity import Done, TenantPosition
+from core.ledger.activity import Done, TenantPosition, served
 from core.ledger.homes import MAIN
 from core.ledger.ledger import Ledger
 from core.ledger.records import AccountState
@@ -35,6 +35,7 @@ class BudgetMetrics:
 
     async def measure(self, positions: Mapping[str, TenantPosition]) -> None:
         """Read the own accounts of the tenants that have changed. Raises LedgerUnavailable."""
+        positions = served(positions)
         for tenant in self._shares.keys() - positions.keys():
             del self._shares[tenant]
         self._done.keep(positions)

@@ -3,63 +3,15 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pytest
 from command_kit import run_command
-from gateway_kit import LEAN, Tenant, refused_start
+from gateway_kit import refused_start
 from inprocess_kit import Gateway
 from redis_kit import EmbeddedServer
+from several_ledgers_kit import BODY, series, settings, until
 
 from core.ledger import names
-
-WITHIN_S = 120
-BODY = {"documents": [{"text": "The committee met. It will meet again."}], "epsilon": 1.0}
-
-
-@pytest.fixture
-def servers(tmp_path: Path) -> Iterator[tuple[EmbeddedServer, EmbeddedServer]]:
-    made = []
-    for name in ("main", "east"):
-        folder = tmp_path / name
-        folder.mkdir()
-        made.append(EmbeddedServer(folder))
-        made[-1].start()
-    yield made[0], made[1]
-    for server in made:
-        server.stop()
-
-
-def settings(main: EmbeddedServer, **ledgers: EmbeddedServer) -> dict[str, str]:
-    return LEAN | {
-        "REDIS_URL": main.url,
-        "PRIVACY_GATEWAY_MASTER_KEY": "11" * 32,
-        "PRIVACY_GATEWAY_STORE_URL": f"file://{main.folder.parent / 'store'}",
-        "PRIVACY_GATEWAY_LEDGERS": json.dumps({name: server.url for name, server in ledgers.items()}),
-        "PRIVACY_GATEWAY_SERIES_INTERVAL_S": "0.2",
-        "PRIVACY_GATEWAY_SEAL_INTERVAL_S": "0.2",
-    }
-
-
-@pytest.fixture
-def gateway(servers: tuple[EmbeddedServer, EmbeddedServer], tmp_path: Path) -> Iterator[Gateway]:
-    gateway = Gateway(tmp_path / "data", settings(servers[0], east=servers[1]))
-    yield gateway
-    gateway.stop()
-
-
-def until(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + WITHIN_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
-def series(tenant: Tenant) -> float:
-    found = tenant.http.get("/budget/series", params={"unit": "sentence"}).json()
-    return max((point["releases"] for row in found["series"] for point in row["points"]), default=0)
 
 
 def test_each_tenant_is_on_its_ledger_alone(
