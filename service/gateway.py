@@ -51,10 +51,10 @@ from service.jobs.runner import JobRunner, RunnerLimits
 from service.jobs.storage import storage
 from service.jobs.submit import JobSubmission
 from service.ledger import LedgerParts, build_ledger, tenant_caps
+from service.ledgers import build_ledgers
 from service.limits import build_limits
 from service.openai.presets import load_presets
 from service.openai.service import OpenAIService
-from service.operation.duties import Duties
 from service.operation.maintenance import Maintenance
 from service.operation.readiness import Readiness
 from service.operation.scrape import Scrapes
@@ -124,6 +124,9 @@ class Gateway:
             if settings.redis_url is None:
                 self._redis = EmbeddedRedis(settings.data_dir, redis_server=settings.redis_server)
             ledger = build_ledger(settings, self.master_key, socket=self._redis.socket if self._redis else None)
+        ledgers = build_ledgers(settings, self.master_key, main=ledger)
+        self._maintenance = Maintenance(settings, ledgers, is_alone=self._redis is not None)
+        ledger = ledgers.front
         self.ledger, self.keys = ledger.ledger, ledger.keys
         self.series = LedgerSeries(
             ledger.client,
@@ -138,14 +141,6 @@ class Gateway:
         self.limits = build_limits(
             settings, ledger.client, self.master_key, is_alone=self._redis is not None, clock=clock
         )
-        self.duties = Duties(
-            settings,
-            ledger,
-            folds=(self.series, self.spending),
-            ranks=self.ranks,
-            is_alone=self._redis is not None,
-        )
-        self._maintenance = Maintenance(settings, ledger, self.duties)
         self.authenticator = Authenticator(
             self.keys,
             self.admin_keys,
@@ -319,7 +314,7 @@ class Gateway:
             spending=self.spending,
             jobs=store,
             admin_log=self.keys.log,
-            seal_age_s=self.duties.seal_age_s,
+            seal_age_s=self._maintenance.seal_age_s,
             samples=self.limits.samples,
         )
         self.jobs = JobRunner(
@@ -357,8 +352,7 @@ class Gateway:
         if self._redis is not None:
             await self._redis.start()
             self._maintenance.run(self._redis.supervise())
-        await self.ledger.check()
-        await self._maintenance.open_ledger()
+        await self._maintenance.open_ledgers(self.jobs.find_owners)
         await self.engine.start()
         await self._open_files()
         await self.jobs.open()

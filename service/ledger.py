@@ -15,9 +15,9 @@ from core.ledger.archive.reader import LedgerArchive
 from core.ledger.archive.store import ArchiveStore, ledgers_in
 from core.ledger.client import Call, LedgerClient, connect
 from core.ledger.durability import check_configuration
-from core.ledger.embedded import attached
 from core.ledger.hash_chain.epoch_store import EpochStore
 from core.ledger.hash_chain.sealer import Sealer
+from core.ledger.homes import MAIN
 from core.ledger.keys import MasterKey
 from core.ledger.keystore import KeyStore
 from core.ledger.ledger import Ledger, TenantCaps
@@ -82,6 +82,7 @@ class LedgerParts:
     archiver: Archiver
     trim_client: LedgerClient
     schema: SchemaGuard
+    name: str = MAIN
 
     async def close(self) -> None:
         """Close the connections."""
@@ -89,15 +90,21 @@ class LedgerParts:
         await self.trim_client.close()
 
 
-def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | None) -> LedgerParts:
-    """The ledger over the embedded server's `socket`, or over `redis_url` without one. Does not connect yet."""
-    client = _client(settings, socket, settings.redis_url)
+def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | None, name: str = MAIN) -> LedgerParts:
+    """A ledger of the settings by its name. Does not connect yet.
+
+    The main ledger is over the embedded server's `socket`, or over `redis_url` without one.
+    """
+    url, trim_url = _urls(settings, name)
+    client = _client(settings, socket, url)
     schema = SchemaGuard(client, migrates=settings.redis_url is None)
     epoch_file = settings.epoch_file or settings.data_dir / "ledger.epoch"
+    if name != MAIN:
+        epoch_file = epoch_file.with_name(f"{epoch_file.stem}-{name}{epoch_file.suffix}")
     blobs = opened_store(settings, settings.data_dir)
     archive = LedgerArchive(client, master_key, blobs, cache_bytes_max=settings.archive_cache_bytes_max)
     # The default store is a folder beside the epoch file, which shows nothing more.
-    shared = EpochStore(blobs, master_key) if settings.store_url else None
+    shared = EpochStore(blobs, master_key, ledger=name) if settings.store_url else None
     sealer = Sealer(client, master_key, epoch_file, epoch_store=shared, continues=archive.continues)
 
     async def guard(call: Call) -> None:
@@ -107,9 +114,19 @@ def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | No
         await sealer.verify_connection(call)
 
     client.guard_connections(guard)
-    trim_url = settings.archive_redis_url.get_secret_value() if settings.archive_redis_url else settings.redis_url
     trim_client = _client(settings, socket, trim_url)
     trim_client.guard_connections(guard)
+    ledger, keys = stores(settings, client, master_key, archive)
+    archiver = Archiver(client, master_key, sealer, archive, archive_policy(settings), trim_client=trim_client)
+    return LedgerParts(
+        client, master_key, epoch_file, ledger, keys, sealer, archive, archiver, trim_client, schema, name
+    )
+
+
+def stores(
+    settings: Settings, client: LedgerClient, master_key: MasterKey, archive: LedgerArchive
+) -> tuple[Ledger, KeyStore]:
+    """The transitions and the API keys over a client."""
     ledger = Ledger(
         client,
         master_key,
@@ -119,9 +136,18 @@ def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | No
         generated_ttl_ms=int(settings.generated_key_retention_s * 1000),
         caps=tenant_caps(settings),
     )
-    keys = KeyStore(client, master_key, keys_max=settings.keys_per_tenant_max)
-    archiver = Archiver(client, master_key, sealer, archive, archive_policy(settings), trim_client=trim_client)
-    return LedgerParts(client, master_key, epoch_file, ledger, keys, sealer, archive, archiver, trim_client, schema)
+    return ledger, KeyStore(client, master_key, keys_max=settings.keys_per_tenant_max)
+
+
+def _urls(settings: Settings, name: str) -> tuple[str | None, str | None]:
+    """The address of a ledger, and that of the user who removes archived entries. Raises LedgerUnavailable."""
+    if name == MAIN:
+        url, trim = settings.redis_url, settings.archive_redis_url
+    elif name in settings.ledgers:
+        url, trim = settings.ledgers[name].get_secret_value(), settings.ledgers_archive_redis_urls.get(name)
+    else:
+        raise LedgerUnavailable(f"The settings have no ledger {name}.")
+    return url, trim.get_secret_value() if trim is not None else url
 
 
 def _client(settings: Settings, socket: Path | None, url: str | None) -> LedgerClient:
@@ -162,27 +188,9 @@ def tenant_caps(settings: Settings) -> TenantCaps:
 
 
 @asynccontextmanager
-async def ledger_access(settings: Settings, *, trusted: bool = True) -> AsyncIterator[LedgerParts]:
-    """The ledger for a short command: of the running gateway or the deployment, or a server started for the command.
-
-    With `trusted`, a ledger that does not match its seals is refused. Commands that inspect such a ledger pass False.
-    """
-    master_key = load_master_key(settings)
-    if settings.redis_url is not None:
-        async with _checked(settings, master_key, None, trusted=trusted) as parts:
-            yield parts
-        return
-    async with (
-        attached(settings.data_dir, redis_server=settings.redis_server) as socket,
-        _checked(settings, master_key, socket, trusted=trusted) as parts,
-    ):
-        yield parts
-
-
-@asynccontextmanager
 async def prepared_ledger(settings: Settings, master_key: MasterKey, socket: Path) -> AsyncIterator[LedgerParts]:
     """The ledger of an embedded server that this process owns, with its seals checked, and migrated if it is older."""
-    async with _checked(settings, master_key, socket, trusted=True) as parts:
+    async with checked_ledger(settings, master_key, socket, trusted=True) as parts:
         yield parts
 
 
@@ -197,16 +205,27 @@ async def archive_of(settings: Settings, ledger: str | None) -> ArchiveStore:
 
 
 @asynccontextmanager
-async def _checked(
-    settings: Settings, master_key: MasterKey, socket: Path | None, *, trusted: bool
+async def checked_ledger(
+    settings: Settings, master_key: MasterKey, socket: Path | None, *, trusted: bool, name: str = MAIN
 ) -> AsyncIterator[LedgerParts]:
-    parts = build_ledger(settings, master_key, socket=socket)
+    """One ledger for a command, checked. With `trusted`, one that does not match its seals is refused."""
+    parts = build_ledger(settings, master_key, socket=socket, name=name)
     try:
-        await parts.ledger.check()
         if trusted:
-            await parts.schema.before_seals()
-            await parts.sealer.check()
-            await parts.schema.after_seals()
+            await check_ledger(parts)
+        else:
+            await parts.ledger.check()
         yield parts
     finally:
         await parts.close()
+
+
+async def check_ledger(parts: LedgerParts) -> None:
+    """Refuse a ledger that does not match its seals, or has another schema.
+
+    Raises LedgerNotTrusted, LedgerUnavailable.
+    """
+    await parts.ledger.check()
+    await parts.schema.before_seals()
+    await parts.sealer.check()
+    await parts.schema.after_seals()

@@ -271,19 +271,23 @@ class AlertStore:
         return AlertPage(alerts, shown[-1] if len(members) > limit else None)
 
     async def positions(self, tenants: Iterable[str] | None = None) -> dict[str, Positions]:
-        """Return how far the journals of these tenants have come; by default of all. Unknown tenants are left out."""
+        """Return how far the journals of these tenants have come; by default of all.
+
+        Unknown tenants are left out, and those whose ledger is away."""
         if tenants is None:
-            tenants = [name.decode() for name in await self._client.call("SMEMBERS", names.TENANTS_KEY)]
+            tenants = await self._client.tenants(partial=True)
         listed, found = sorted(tenants), {}
         fields = ("seq", SERIES.position, SPENDING.position, "limit_changes")
         for start in range(0, len(listed), TENANT_BATCH):
             batch = listed[start : start + TENANT_BATCH]
-            replies = await self._client.call_many(
-                [("HMGET", names.tenant_key(name), *fields, *names.MOVING_FIELDS) for name in batch]
-            )
-            for name, (*reply, away, arriving) in zip(batch, replies, strict=True):
-                if reply[0] is not None and not (away or arriving):
-                    found[name] = Positions(*(int(value or 0) for value in reply))
+            commands = [("HMGET", names.tenant_key(name), *fields, *names.MOVING_FIELDS) for name in batch]
+            replies = await self._client.call_many(commands, partial=True)
+            for name, reply in zip(batch, replies, strict=True):
+                if reply is None:
+                    continue
+                *numbers, away, arriving = reply
+                if numbers[0] is not None and not (away or arriving):
+                    found[name] = Positions(*(int(value or 0) for value in numbers))
         return found
 
     # Outbox

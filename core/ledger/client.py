@@ -26,11 +26,12 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from core import spans
-from core.errors import LedgerNotDurable, LedgerNotTrusted, LedgerUnavailable, TenantMoving
+from core.errors import InvalidInput, LedgerNotDurable, LedgerNotTrusted, LedgerUnavailable, TenantMoving
+from core.ledger import names
 from core.ledger.connection import Endpoint, Link, Links, NoTurn, connect, packed
 from core.ledger.durability import check_configuration
 
-__all__ = ["LedgerClient", "connect"]
+__all__ = ["LedgerClient", "OneLedgerUnavailable", "connect"]
 
 log = logging.getLogger("privacy_gateway.ledger")
 
@@ -56,6 +57,10 @@ _MARKS = (
     ("READONLY", "Redis is read-only."),
     ("can't run this command", NOT_PERMITTED),
 )
+
+
+class OneLedgerUnavailable(LedgerUnavailable):
+    """One of several ledgers is away. Work for the tenants of all of them continues without its tenants."""
 
 
 class _LinkFailed(LedgerUnavailable):
@@ -175,6 +180,34 @@ class LedgerClient:
         if self._refused or self._paused:
             raise LedgerUnavailable(self._refused or self._paused)
 
+    def each(self) -> tuple[LedgerClient, ...]:
+        """Return the client of each ledger that this one sends to, the main one first (`core.ledger.routed`)."""
+        return (self,)
+
+    async def at(self, tenant: str) -> LedgerClient:  # noqa: ARG002
+        """Return the client of the ledger where a tenant lives."""
+        return self
+
+    async def place(self, tenant: str, ledger: str | None = None) -> None:  # noqa: ARG002
+        """Record where a tenant will live that is about to be opened. Raises InvalidInput for an unknown ledger."""
+        if ledger not in (None, "main"):
+            raise InvalidInput("`ledger` names a ledger of the settings, or main.", field="ledger")
+
+    async def tenants(self, *, partial: bool = False) -> list[str]:
+        """Return the names of the tenants of every ledger, sorted. They include those of interrupted `open_tenant`.
+
+        With `partial`, tenants of a ledger that is away, of several, are left out.
+        """
+        main, *others = self.each()
+        found = [await main.call("SMEMBERS", names.TENANTS_KEY)]
+        for client in others:
+            try:
+                found.append(await client.call("SMEMBERS", names.TENANTS_KEY))
+            except LedgerUnavailable:
+                if not partial:
+                    raise
+        return sorted({name.decode() for listed in found for name in listed})
+
     async def now_ms(self) -> int:
         """Return the time of the Redis clock."""
         seconds, micros = await self.call("TIME")
@@ -195,9 +228,20 @@ class LedgerClient:
         except (RedisError, OSError) as error:  # asyncio's TimeoutError is an OSError
             raise _unavailable(error) from error
 
-    async def call_many(self, commands: Sequence[Sequence[str | bytes | int]]) -> list[Any]:
-        """Send several reads in about one round trip, without a transaction. Return the replies in order."""
-        return await asyncio.gather(*(self.call(*command) for command in commands))
+    async def call_many(self, commands: Sequence[Sequence[str | bytes | int]], *, partial: bool = False) -> list[Any]:
+        """Send several reads in about one round trip, without a transaction. Return the replies in order.
+
+        With `partial`, the reply of a ledger that is away, of several, is None.
+        """
+        if not partial:
+            return await asyncio.gather(*(self.call(*command) for command in commands))
+        return await asyncio.gather(*(self._call_or_none(command) for command in commands))
+
+    async def _call_or_none(self, command: Sequence[str | bytes | int]) -> Any:
+        try:
+            return await self.call(*command)
+        except OneLedgerUnavailable:
+            return None
 
     async def run(
         self, name: str, *, key: str, args: Mapping[str, Any], blob: bytes = b""

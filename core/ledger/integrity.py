@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -48,15 +49,18 @@ class Integrity:
     def __init__(self, client: LedgerClient, master_key: MasterKey) -> None:
         self._client = client
         self._master_key = master_key
-        self._chain = SealChain(client, master_key)
 
-    async def ledger(self) -> LedgerIntegrity:
-        """Return the end of the chain and the last audit. Raises LedgerNotTrusted for a seal that is not genuine."""
-        found = await self._client.call("XREVRANGE", names.SEAL_CHAIN_KEY, "+", "-", "COUNT", 1)
+    async def ledger(self, tenant: str | None = None) -> LedgerIntegrity:
+        """Return the end of the chain and the last audit of a tenant's ledger; without one, of the main ledger.
+
+        Raises LedgerNotTrusted for a seal that is not genuine.
+        """
+        client = self._client if tenant is None else await self._client.at(tenant)
+        found = await client.call("XREVRANGE", names.SEAL_CHAIN_KEY, "+", "-", "COUNT", 1)
         return LedgerIntegrity(
-            at_ms=await self._client.now_ms(),
+            at_ms=await client.now_ms(),
             last_seal=seal_entry(found[0], self._master_key) if found else None,
-            audit=await last_audit(self._client, self._master_key),
+            audit=await last_audit(client, self._master_key),
         )
 
     async def tenant(self, tenant: str) -> TenantIntegrity:
@@ -65,14 +69,15 @@ class Integrity:
         if found is None:
             raise UnknownTenant
         if found.seal:
-            segment = (await self._chain.seal(found.seal)).segment(tenant)
+            chain = SealChain(await self._client.at(tenant), self._master_key)
+            segment = (await chain.seal(found.seal)).segment(tenant)
             if segment is None or segment.last != found.sealed:
                 raise LedgerNotTrusted(f"Seal {found.seal} does not contain entry {found.sealed} of {tenant}.")
         return found
 
     async def tenants(self, *, after: str = "", limit: int) -> tuple[tuple[TenantIntegrity, ...], str | None]:
         """Return up to `limit` tenants by name after `after`, and the name to continue after. Reads no seals."""
-        listed = sorted(name.decode() for name in await self._client.call("SMEMBERS", names.TENANTS_KEY))
+        listed = await self._client.tenants()
         chosen = list(islice((name for name in listed if name > after), limit))
         found: list[TenantIntegrity] = []
         for start in range(0, len(chosen), _BATCH):
@@ -82,26 +87,26 @@ class Integrity:
 
     async def _tenants(self, chosen: Sequence[str]) -> list[TenantIntegrity | None]:
         """Return tenants by name; None for the name of an interrupted `open_tenant`, and for one that moves."""
-        commands: list[Sequence[str | bytes | int]] = []
-        for tenant in chosen:
-            commands += [
+        return await asyncio.gather(*(self._tenant(tenant) for tenant in chosen))
+
+    async def _tenant(self, tenant: str) -> TenantIntegrity | None:
+        record, head, overdue = await (await self._client.at(tenant)).call_many(
+            [
                 ("HMGET", names.tenant_key(tenant), "mode", "seq", "holds", *names.MOVING_FIELDS),
                 ("HGET", names.SEAL_HEADS_KEY, tenant),
                 ("ZRANGEBYSCORE", names.overdue_key(tenant), "-inf", "+inf", "WITHSCORES", "LIMIT", 0, 1),
             ]
-        replies = await self._client.call_many(commands)
-        found: list[TenantIntegrity | None] = []
-        for tenant, record, head, overdue in zip(chosen, replies[::3], replies[1::3], replies[2::3], strict=True):
-            mode, seq, holds, *moving = record
-            sealed = parse_head((head or b"0 0").decode())
-            one = TenantIntegrity(
-                tenant=tenant,
-                entries=int(seq or 0),
-                sealed=sealed.last,
-                seal=sealed.n,
-                archived=sealed.archived,
-                open_holds=int(holds or 0),
-                overdue_ms=int(float(overdue[1])) if overdue else None,
-            )
-            found.append(None if mode is None or any(moving) else one)
-        return found
+        )
+        mode, seq, holds, *moving = record
+        if mode is None or any(moving):
+            return None
+        sealed = parse_head((head or b"0 0").decode())
+        return TenantIntegrity(
+            tenant=tenant,
+            entries=int(seq or 0),
+            sealed=sealed.last,
+            seal=sealed.n,
+            archived=sealed.archived,
+            open_holds=int(holds or 0),
+            overdue_ms=int(float(overdue[1])) if overdue else None,
+        )

@@ -152,12 +152,18 @@ class Ledger(LedgerReader):
         return await SCHEMA.migrate(self._client, Presences(self._client))
 
     async def open_tenant(
-        self, name: str, *, limits: Mapping[Unit, Limit], subject_limits: Mapping[Unit, Limit] | None = None
+        self,
+        name: str,
+        *,
+        limits: Mapping[Unit, Limit],
+        subject_limits: Mapping[Unit, Limit] | None = None,
+        ledger: str | None = None,
     ) -> Tenant:
         """Open a tenant with one account for each unit, all or nothing. `subject_limits` selects `subject` mode.
 
-        Both mappings contain every unit. In `subject` mode `limits` is a quota over the sum of all subjects.
-        Raises InvalidInput for an invalid name or limit, TenantExists.
+        Both mappings contain every unit. In `subject` mode `limits` is a quota over the sum of all subjects. `ledger`
+        names the one where the tenant will live, of several (`core.ledger.homes`). Raises InvalidInput for an invalid
+        name, limit or ledger, TenantExists.
         """
         mode = TenantMode.TENANT if subject_limits is None else TenantMode.SUBJECT
         args = {
@@ -169,7 +175,8 @@ class Ledger(LedgerReader):
         names.check_tenant(name)
         # The list of tenants is in another slot than the tenant, so the two writes are not atomic. The list comes
         # first: readers skip a name without a record, but sweeps would miss a record without a name.
-        await self._client.call("SADD", names.TENANTS_KEY, name)
+        await self._client.place(name, ledger)
+        await (await self._client.at(name)).call("SADD", names.TENANTS_KEY, name)
         await self._transition("open", name, args)
         return await self.tenant(name)
 

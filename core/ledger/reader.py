@@ -57,9 +57,13 @@ class LedgerReader:
         return Tenant(name, TenantMode(mode.decode()), int(created_ms))
 
     async def last_numbers(self, tenants: Sequence[str]) -> dict[str, int]:
-        """Return the number of the last journal entry of each tenant; 0 for one that does not exist."""
-        replies = await self._client.call_many([("HGET", names.tenant_key(name), "seq") for name in tenants])
-        return {name: int(reply or 0) for name, reply in zip(tenants, replies, strict=True)}
+        """Return the number of the last journal entry of each tenant; 0 for one that does not exist.
+
+        Tenants whose ledger is away, of several, are left out.
+        """
+        commands = [("HMGET", names.tenant_key(name), "seq") for name in tenants]
+        replies = await self._client.call_many(commands, partial=True)
+        return {name: int(reply[0] or 0) for name, reply in zip(tenants, replies, strict=True) if reply is not None}
 
     async def tenants(self) -> tuple[Tenant, ...]:
         """Return all tenants that are served on this ledger, sorted by name."""
@@ -235,7 +239,7 @@ class LedgerReader:
 
     async def _tenant_names(self) -> list[str]:
         """Return the names of all tenants without those that move between two ledgers, sorted."""
-        listed = sorted(name.decode() for name in await self._client.call("SMEMBERS", names.TENANTS_KEY))
+        listed = await self._client.tenants()
         found: list[str] = []
         for start in range(0, len(listed), TENANT_BATCH):
             batch = listed[start : start + TENANT_BATCH]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from core.errors import LedgerUnavailable
-from service.cli.common import AsJson, DataDir, destination, load_settings, print_json, run_async, with_parts
+from service.cli.common import AsJson, At, DataDir, destination, load_settings, print_json, run_async, with_parts
 from service.cli.keys import BY_CLI
 
 if TYPE_CHECKING:
@@ -33,25 +33,34 @@ def audit(
         bool, typer.Option("--archive-only", help="Check the archive alone, without Redis.")
     ] = False,
     ledger: LedgerId = None,
+    at: Annotated[str | None, typer.Option("--at", help="One ledger of several.  [default: every one]")] = None,
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
     """Check every seal, every journal entry and every balance. Exits 1 when anything differs."""
     from dataclasses import asdict
 
-    later: dict[str, int] = {}
     if archive_only:
         found = run_async(lambda: _audit_archive(load_settings(data_dir), ledger))
-        report, later = found.audit, found.later
-    else:
-        report = with_parts(data_dir, _audit, trusted=False)
+        if as_json:
+            print_json({"ok": found.audit.ok, **asdict(found.audit), "later": found.later})
+        else:
+            _show_audit(found.audit)
+            for tenant, entries in found.later.items():
+                typer.echo(f"{tenant}: {entries} sealed entries are not archived yet")
+        raise typer.Exit(0 if found.audit.ok else 1)
+    chosen = [at] if at else ["main", *load_settings(data_dir).ledgers]
+    reports = {name: with_parts(data_dir, _audit, trusted=False, ledger=name) for name in chosen}
+    blocks = {name: {"ok": report.ok, **asdict(report)} for name, report in reports.items()}
+    ok = all(report.ok for report in reports.values())
     if as_json:
-        print_json({"ok": report.ok, **asdict(report), **({"later": later} if archive_only else {})})
+        print_json(blocks[chosen[0]] if len(chosen) == 1 else {"ok": ok, "ledgers": blocks})
     else:
-        _show_audit(report)
-        for tenant, entries in later.items():
-            typer.echo(f"{tenant}: {entries} sealed entries are not archived yet")
-    raise typer.Exit(0 if report.ok else 1)
+        for name, report in reports.items():
+            if len(chosen) > 1:
+                typer.echo(f"ledger {name}")
+            _show_audit(report)
+    raise typer.Exit(0 if ok else 1)
 
 
 async def _audit_archive(settings: Settings, ledger: str | None) -> ArchiveAudit:
@@ -98,6 +107,7 @@ def spending(
     from_ms: Annotated[int, typer.Option("--from", min=0, help="Milliseconds since 1970.")] = 0,
     to_ms: Annotated[int | None, typer.Option("--to", min=0, help="Exclusive. Default: now.")] = None,
     as_json: AsJson = False,
+    at: At = "main",
     data_dir: DataDir = None,
 ) -> None:
     """Sum what each API key of a tenant has spent, by unit and mechanism. Reads the whole journal."""
@@ -108,6 +118,7 @@ def spending(
         data_dir,
         lambda parts: spending_by_key(parts.client, tenant, from_ms=from_ms, to_ms=to_ms, archive=parts.archive),
         trusted=False,
+        ledger=at,
     )
     rows = [
         {
@@ -128,9 +139,9 @@ def spending(
 
 
 @ledger_app.command("seal")
-def seal(data_dir: DataDir = None) -> None:
+def seal(at: At = "main", data_dir: DataDir = None) -> None:
     """Write a seal now, for example before a backup. A running gateway seals by itself."""
-    number = with_parts(data_dir, lambda parts: parts.sealer.seal(always=True))
+    number = with_parts(data_dir, lambda parts: parts.sealer.seal(always=True), ledger=at)
     typer.echo(f"seal {number}")
 
 
@@ -139,10 +150,11 @@ def archive(
     everything: Annotated[
         bool, typer.Option("--all", help="Archive all sealed entries. Redis keeps as many as the settings say.")
     ] = False,
+    at: At = "main",
     data_dir: DataDir = None,
 ) -> None:
     """Move old journal entries to the blob store now. A gateway does so by itself where ARCHIVE says so."""
-    entries, trimmed = with_parts(data_dir, lambda parts: _archive(parts, everything))
+    entries, trimmed = with_parts(data_dir, lambda parts: _archive(parts, everything), ledger=at)
     typer.echo(f"{entries} entries archived, {trimmed} removed from Redis")
 
 
@@ -164,6 +176,7 @@ def restore(
         bool, typer.Option("--from-archive", help="Rebuild the ledger in an empty Redis from the archive.")
     ] = False,
     ledger: LedgerId = None,
+    at: At = "main",
     data_dir: DataDir = None,
 ) -> None:
     """Rebuild a lost ledger from its archive. Read docs/operating/ledger.md first."""
@@ -171,7 +184,7 @@ def restore(
         typer.echo("error: name the source: --from-archive", err=True)
         raise typer.Exit(1)
     settings = load_settings(data_dir)
-    found = with_parts(data_dir, lambda parts: _restore(settings, parts, ledger), trusted=False)
+    found = with_parts(data_dir, lambda parts: _restore(settings, parts, ledger), trusted=False, ledger=at)
     typer.echo(
         f"{found.tenants} tenants restored from {found.entries} entries, up to seal {found.seal} and later entries"
     )
@@ -201,12 +214,12 @@ async def _restore(settings: Settings, parts: LedgerParts, ledger: str | None) -
 
 
 @ledger_app.command("migrate")
-def migrate(data_dir: DataDir = None) -> None:
+def migrate(at: At = "main", data_dir: DataDir = None) -> None:
     """Bring the ledger to the schema of this version. Refused while gateways of another schema are present.
 
     It may be repeated and interrupted. The embedded ledger migrates itself at the start of its gateway.
     """
-    number, changed = with_parts(data_dir, _migrate, trusted=False)
+    number, changed = with_parts(data_dir, _migrate, trusted=False, ledger=at)
     typer.echo(f"schema {number}; {changed} records changed")
 
 
@@ -217,9 +230,9 @@ async def _migrate(parts: LedgerParts) -> tuple[int, int]:
 
 
 @ledger_app.command("gateways")
-def gateways(as_json: AsJson = False, data_dir: DataDir = None) -> None:
+def gateways(as_json: AsJson = False, at: At = "main", data_dir: DataDir = None) -> None:
     """List the gateways that are present: id, machine, version, schema, start, and which one does the duties."""
-    rows = with_parts(data_dir, _gateways, trusted=False)
+    rows = with_parts(data_dir, _gateways, trusted=False, ledger=at)
     if as_json:
         print_json(rows)
         return
@@ -253,11 +266,12 @@ def export(
     output: Annotated[
         Path | None, typer.Option(help="Write to this file.  [default: standard output]", dir_okay=False)
     ] = None,
+    at: At = "main",
     data_dir: DataDir = None,
 ) -> None:
     """Write journals and seals as JSON lines, for auditors. Exits 1 if a sealed entry was changed."""
     with destination(output) as file:
-        ok = with_parts(data_dir, lambda parts: _write(parts, tenant, file), trusted=False)
+        ok = with_parts(data_dir, lambda parts: _write(parts, tenant, file), trusted=False, ledger=at)
     raise typer.Exit(0 if ok else 1)
 
 
@@ -283,6 +297,7 @@ def accept_restore(
             help="Say that no release left this gateway after the copy was made.",
         ),
     ] = False,
+    at: At = "main",
     data_dir: DataDir = None,
 ) -> None:
     """Take over a Redis that holds an older state than the epoch file. Read docs/operating/ledger.md first."""
@@ -293,7 +308,7 @@ def accept_restore(
             err=True,
         )
         raise typer.Exit(1)
-    number = with_parts(data_dir, _accept_restore, trusted=False)
+    number = with_parts(data_dir, _accept_restore, trusted=False, ledger=at)
     if number is None:
         typer.echo("nothing to accept: Redis continues from the epoch file")
     else:

@@ -14,6 +14,7 @@ from service.cli.audit import audit_app
 from service.cli.common import AsJson, DataDir, load_settings, print_json, with_parts
 from service.cli.domain import domain_app
 from service.cli.finetune import finetune
+from service.cli.homes import homes, move
 from service.cli.keys import BY_CLI, KeyFile, key_app, show_key
 from service.cli.ledger import ledger_app
 from service.cli.model import model_app
@@ -37,6 +38,8 @@ budget_app = typer.Typer(no_args_is_help=True, help="Show budgets.")
 app.add_typer(tenant_app, name="tenant")
 app.add_typer(key_app, name="key")
 app.add_typer(budget_app, name="budget")
+ledger_app.command("homes")(homes)
+ledger_app.command("move")(move)
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(audit_app, name="audit")
 app.add_typer(accounting_app, name="accounting")
@@ -94,6 +97,9 @@ def tenant_create(
     subject_epsilon: Annotated[
         str | None, typer.Option(help="Give each subject its own accounts at this epsilon (subject mode).")
     ] = None,
+    ledger: Annotated[
+        str | None, typer.Option(help="The ledger, where there are several.  [default: chosen by the name]")
+    ] = None,
     key_file: KeyFile = None,
     as_json: AsJson = False,
     data_dir: DataDir = None,
@@ -111,6 +117,7 @@ def tenant_create(
         limits=dict(_unit_limit(text) for text in limit or []),
         plans=dict(_plan(text) for text in plan or []),
         subject_epsilon=None if subject_epsilon is None else _number(subject_epsilon),
+        ledger=ledger,
     )
     settings = load_settings(data_dir)
 

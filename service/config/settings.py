@@ -24,6 +24,8 @@ from service.config.checkpoints import checkpoint_folder, is_pinned
 from service.config.duties import DutySettings
 from service.config.engine import RemoteEngineSettings
 from service.config.front_ends import FrontEndSettings
+from service.config.ledgers import LedgersSettings
+from service.config.recognisers import RecogniserSettings
 from service.config.sign_on import SignOnSettings
 from service.config.sign_on import parsed as parsed_sign_on
 from service.config.storage import StorageSettings
@@ -40,9 +42,6 @@ TEXTS_TAKEN = 65_536
 VECTORS_TAKEN = 131_072
 DIMENSIONS_TAKEN = 8192
 ROWS_TAKEN = 125_000  # of a job; JSON lines hold more
-RECOGNISERS_TAKEN = 64
-PATTERNS_TAKEN = 1024
-TERMS_TAKEN = 500_000
 
 
 class LocationSettings(BaseModel):
@@ -136,22 +135,6 @@ class JobSettings(BaseModel):
     finetune_rows_max: int = Field(500_000, ge=20)
     finetune_public_rows_max: int = Field(10_000, ge=1)
     finetune_steps_max: int = Field(20_000, ge=1)
-
-
-class RecogniserSettings(BaseModel):
-    """Recognisers of tenants."""
-
-    recognisers_per_tenant_max: int = Field(64, ge=0)
-    recognisers_per_request_max: int = Field(16, ge=1, le=RECOGNISERS_TAKEN)
-    recognisers_loaded_max: int = Field(16, ge=1)
-    recogniser_patterns_max: int = Field(64, ge=0, le=PATTERNS_TAKEN)
-    recogniser_pattern_chars_max: int = Field(1_000, ge=1)
-    recogniser_program_bytes_max: int = Field(1 * MIB, ge=4096, le=64 * MIB)
-    recogniser_context_words_max: int = Field(64, ge=0, le=PATTERNS_TAKEN)
-    recogniser_terms_max: int = Field(100_000, ge=0, le=TERMS_TAKEN)
-    recogniser_term_chars_max: int = Field(256, ge=1, le=512)  # a window shows that much around a find
-    recogniser_terms_chars_max: int = Field(4_000_000, ge=0)
-    recogniser_test_chars_max: int = Field(100_000, ge=1)
 
 
 class LedgerSettings(BaseModel):
@@ -283,6 +266,7 @@ class Settings(
     JobSettings,
     RecogniserSettings,
     LedgerSettings,
+    LedgersSettings,
     RequestLimits,
     UpstreamLimits,
     DashboardSettings,

@@ -110,10 +110,14 @@ class JobRunner:
     async def open(self) -> None:
         """Find the unfinished jobs, also those of an earlier version. Raises LedgerUnavailable, StoreUnavailable."""
         await take_over_jobs(self.store, self._files, self._working.blobs)
-        await self.store.owners.refresh(all_tenants=True)
+        await self.find_owners()
         await self._reconcile()
         self._consumers = [asyncio.create_task(self._consume()) for _ in range(self._limits.running_max)]
         self._consumers.append(asyncio.create_task(self._watch()))
+
+    async def find_owners(self) -> None:
+        """List the owners of unfinished jobs of every ledger that is open. Raises LedgerUnavailable."""
+        await self.store.owners.refresh(all_tenants=True)
 
     async def close(self) -> None:
         """End the processes. Their jobs return to the queue and resume from their checkpoints."""

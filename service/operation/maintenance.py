@@ -6,57 +6,95 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from core.blob_errors import BlobError
 from core.errors import LedgerError
-from service import metrics
 from service.config.settings import Settings
-from service.ledger import LedgerParts
-from service.operation.duties import Duties, regularly
+from service.ledgers import Ledgers
+from service.operation.duties import regularly
 from service.operation.freed_memory import TRIM_INTERVAL_S, trim
 from service.operation.loop_lag import measure_loop_lag
-from service.operation.presence import GatewayPresence
+from service.operation.upkeep import LedgerUpkeep
+
+log = logging.getLogger("privacy_gateway.maintenance")
+
+_RETRY_S = 5.0
 
 
 class Maintenance:
-    """The background tasks of a gateway and its ledger."""
+    """The background tasks of a gateway and its ledgers."""
 
-    def __init__(self, settings: Settings, parts: LedgerParts, duties: Duties) -> None:
+    def __init__(self, settings: Settings, ledgers: Ledgers, *, is_alone: bool) -> None:
+        """`is_alone`: no other process can serve the main ledger."""
         self._settings = settings
-        self._client = parts.client
-        self._parts = parts
-        self._ledger = parts.ledger
-        self._sealer = parts.sealer
-        self._schema = parts.schema
-        self._duties = duties
-        self._presence = GatewayPresence(parts.client, duties.lease.holder, ttl_s=settings.duties_lease_s)
+        self._ledgers = ledgers
+        self._main = LedgerUpkeep(settings, ledgers.main, is_alone=is_alone)
+        self._named = {name: LedgerUpkeep(settings, parts, is_alone=False) for name, parts in ledgers.named.items()}
+        self._opened: list[LedgerUpkeep] = []  # those whose work begins with `start`
         self._tasks: list[asyncio.Task[None]] = []
-        self._is_open = False
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` in the background until `stop`."""
         self._tasks.append(asyncio.create_task(work))
 
-    async def open_ledger(self) -> None:
-        """Check the schema and the seals, and write a seal. Raises LedgerNotTrusted, LedgerUnavailable."""
-        await self._presence.begin()
-        self.run(self._presence.renew_regularly())
-        await self._schema.before_seals()
-        await self._sealer.check()
-        await self._schema.after_seals()
-        await self._sealer.seal(always=True)  # a copy from before this start is then recognised as older
-        await self._sealer.store_epoch()
-        self._is_open = True
-        await self._duties.begin()
+    async def open_ledgers(self, opened_later: Callable[[], Awaitable[object]]) -> None:
+        """Open the main ledger, and each other one that can be reached. Raises LedgerNotTrusted, LedgerUnavailable.
+
+        The others are opened later, in the background; `opened_later` is called after each. Until then their tenants
+        are refused, and no others.
+        """
+        await self._open(self._main)
+        await self._ledgers.check_homes()
+        self._opened.append(self._main)
+        for upkeep in self._named.values():
+            if await self._opens(upkeep):
+                self._opened.append(upkeep)
+            else:
+                self.run(self._open_later(upkeep, opened_later))
 
     def start(self) -> None:
+        """Begin the work. Call this when the jobs are open, whose holds must not be taken for overdue ones."""
+        for upkeep in self._opened:
+            self._begin(upkeep)
         self.run(measure_loop_lag())
-        metrics.LEDGER_DURABLE.set(1)
-        self.run(regularly(self._watch_durability, self._settings.durability_interval_s, "durability-not-checked"))
         self.run(regularly(lambda: asyncio.to_thread(trim), TRIM_INTERVAL_S, "memory-not-trimmed"))
-        for work in self._duties.work():
+
+    def seal_age_s(self) -> float:
+        """The longest time since a ledger was last sealed, as far as this gateway has seen."""
+        return max(one.duties.seal_age_s() for one in (self._main, *self._named.values()))
+
+    async def _open(self, upkeep: LedgerUpkeep) -> None:
+        for work in await upkeep.begin():
             self.run(work)
+        await upkeep.open()
+
+    def _begin(self, upkeep: LedgerUpkeep) -> None:
+        for work in upkeep.work():
+            self.run(work)
+
+    async def _opens(self, upkeep: LedgerUpkeep) -> bool:
+        """Open a ledger beside the main one. Returns whether it is open."""
+        try:
+            await self._ledgers.check_name(upkeep.name)
+            await self._open(upkeep)
+        except (LedgerError, BlobError, OSError) as error:
+            fields = {"ledger": upkeep.name, "kind": type(error).__name__, "detail": str(error)}
+            log.error("ledger-not-opened", extra={"fields": fields})
+            return False
+        self._ledgers.opened(upkeep.name)
+        return True
+
+    async def _open_later(self, upkeep: LedgerUpkeep, opened_later: Callable[[], Awaitable[object]]) -> None:
+        while True:
+            await asyncio.sleep(_RETRY_S)
+            if await self._opens(upkeep):
+                log.info("ledger-opened", extra={"fields": {"ledger": upkeep.name}})
+                await opened_later()
+                self._begin(upkeep)
+                return
 
     async def stop(self, before_closing: Callable[[], Awaitable[None]]) -> None:
         """End the tasks, do what other parts still do with the ledger, end the duties and close the ledger."""
@@ -66,11 +104,4 @@ class Maintenance:
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await task
         await before_closing()
-        if self._is_open:
-            await self._duties.end()
-        await self._presence.end()
-        with contextlib.suppress(LedgerError):
-            await self._parts.close()
-
-    async def _watch_durability(self) -> None:
-        metrics.LEDGER_DURABLE.set(await self._client.watch_durability())
+        await asyncio.gather(*(one.end() for one in (self._main, *self._named.values())))

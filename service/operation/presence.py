@@ -11,9 +11,10 @@ from importlib.metadata import version
 
 from core.errors import LedgerError, LedgerUnavailable
 from core.ledger.client import LedgerClient
+from core.ledger.homes import MAIN
 from core.ledger.migration import SCHEMA
 from core.ledger.presence import Presence, Presences
-from service import metrics
+from service.operation import ledger_gauges
 
 log = logging.getLogger("privacy_gateway.maintenance")
 
@@ -27,8 +28,10 @@ class GatewayPresence:
     call. The scripts of the ledger refuse its transitions before that.
     """
 
-    def __init__(self, client: LedgerClient, gateway_id: str, *, ttl_s: float) -> None:
+    def __init__(self, client: LedgerClient, gateway_id: str, *, ttl_s: float, ledger: str = MAIN) -> None:
+        """`ledger`: its name, for the metric."""
         self._client = client
+        self._ledger = ledger
         self._presences = Presences(client)
         self._ttl_s = ttl_s
         self._presence = Presence(
@@ -53,7 +56,7 @@ class GatewayPresence:
             except Exception as error:
                 log.warning("presence-not-renewed", extra={"fields": {"kind": type(error).__name__}})
                 continue
-            metrics.GATEWAYS_PRESENT.set(present)
+            ledger_gauges.GATEWAYS_PRESENT.set(self._ledger, present)
             try:
                 SCHEMA.check_text(schema)
             except LedgerUnavailable as error:

@@ -27,7 +27,8 @@ from core.text.policy import (
     MaskPolicy,
 )
 from core.text.profiles import entities_of
-from service.config.settings import DOCUMENTS_TAKEN, RECOGNISERS_TAKEN
+from service.config.recognisers import RECOGNISERS_TAKEN
+from service.config.settings import DOCUMENTS_TAKEN
 from service.http.choices import (
     Consistency,
     DocumentFormat,

@@ -51,6 +51,8 @@ class TenantTerms:
     A plan of `sentence_codes` is for the noise that the domain `general` has at its epsilon. `sentence_codes:counts`
     and `sentence_codes:responses` select the noise; the latter admits releases of every domain.
 
+    `ledger` names the one where the tenant will live, where there are several (None: chosen by its name).
+
     With `subject_epsilon` each subject has accounts of its own at that epsilon and the tenant's delta; the tenant's
     limits are then a quota over the sum of all subjects, and plans are those of the subjects.
     """
@@ -62,6 +64,7 @@ class TenantTerms:
     limits: Mapping[Unit, UnitLimit] = field(default_factory=dict)
     plans: Mapping[str, Number] = field(default_factory=dict)
     subject_epsilon: Number | None = None
+    ledger: str | None = None
 
 
 def limit(terms: UnitLimit) -> Limit:
@@ -102,7 +105,7 @@ async def open_tenant(
         limits = await _planned(limits, events, certify)
     check_tenant(terms.name)
     await keys.log.append(by=by, action="tenant.create", target=terms.name, details=_logged(terms))
-    await ledger.open_tenant(terms.name, limits=limits, subject_limits=subjects)
+    await ledger.open_tenant(terms.name, limits=limits, subject_limits=subjects, ledger=terms.ledger)
     return await keys.create(terms.name, by=by)
 
 
@@ -113,6 +116,7 @@ def _logged(terms: TenantTerms) -> dict[str, str | None]:
         "epsilon": str(terms.epsilon),
         "delta": str(terms.delta),
         "subject_epsilon": None if subject is None else str(subject),
+        **({} if terms.ledger is None else {"ledger": terms.ledger}),
     }
 
 

@@ -18,6 +18,7 @@ from core.blobs.store import BlobStore
 from core.errors import LedgerNotTrusted
 from core.ledger.hash_chain.chain import SealId
 from core.ledger.hash_chain.epoch import Epoch
+from core.ledger.homes import MAIN
 from core.ledger.keys import MasterKey, Purpose
 
 FOLDER = "epoch"
@@ -28,9 +29,11 @@ _DIGITS = 16
 class EpochStore:
     """Reads and writes the epochs of one ledger. Methods raise StoreUnavailable."""
 
-    def __init__(self, store: BlobStore, master_key: MasterKey) -> None:
+    def __init__(self, store: BlobStore, master_key: MasterKey, *, ledger: str = MAIN) -> None:
+        """`ledger`: its name in the settings, where there are several."""
         self._store = store
         self._master_key = master_key
+        self._folder = FOLDER if ledger == MAIN else f"{FOLDER}-{ledger}"
 
     async def read(self) -> Epoch | None:
         """Return the newest epoch, None if there is none. Raises LedgerNotTrusted for one that is not genuine."""
@@ -45,7 +48,7 @@ class EpochStore:
                 is_genuine = hmac.compare_digest(str(found["signature"]), self._signature(epoch))
             except (ValueError, KeyError, TypeError) as error:
                 raise LedgerNotTrusted("An epoch in the blob store cannot be read.") from error
-            if not is_genuine or key != _key(epoch.seal.n):
+            if not is_genuine or key != self._key(epoch.seal.n):
                 raise LedgerNotTrusted(
                     "An epoch in the blob store is not genuine, or is of another ledger's master key."
                 )
@@ -61,18 +64,17 @@ class EpochStore:
             "signature": self._signature(epoch),
         }
         with contextlib.suppress(BlobExists):  # another gateway has stored the same seal
-            await self._store.put(_key(epoch.seal.n), orjson.dumps(content), create_only=True)
+            await self._store.put(self._key(epoch.seal.n), orjson.dumps(content), create_only=True)
         old = (await self._keys())[:-KEPT]
         if old:
             await self._store.delete(old)
 
     async def _keys(self) -> list[str]:
-        return [key async for key, _ in self._store.list(FOLDER)]
+        return [key async for key, _ in self._store.list(self._folder)]
 
     def _signature(self, epoch: Epoch) -> str:
         parts = (epoch.ledger, str(epoch.seal.n), epoch.seal.mac)
         return self._master_key.mac(Purpose.EPOCH, *(part.encode() for part in parts))
 
-
-def _key(n: int) -> str:
-    return f"{FOLDER}/{n:0{_DIGITS}d}"
+    def _key(self, n: int) -> str:
+        return f"{self._folder}/{n:0{_DIGITS}d}"

@@ -7,7 +7,8 @@ from typing import Annotated
 from pydantic import Field
 
 from core.text.own_recognisers.definition import SCORE_DEFAULT, Definition, Limits
-from service.config.settings import PATTERNS_TAKEN, TERMS_TAKEN, Settings
+from service.config.recognisers import PATTERNS_TAKEN, TERMS_TAKEN
+from service.config.settings import Settings
 from service.http.strict import AtMost, Strict
 
 Strings = Annotated[list[str], AtMost(PATTERNS_TAKEN)]
