@@ -46,8 +46,9 @@ class Ledgers:
         """Refuse a Redis that is another ledger of this or another deployment. Raises LedgerUnavailable."""
         await _check_name(self.named[name].client, name)
 
-    def opened(self, name: str) -> None:
-        """From now on the ledger is used: its schema and its seals were checked."""
+    async def use(self, name: str) -> None:
+        """Use the ledger from now on: its name, schema and seals were checked. Raises LedgerUnavailable."""
+        await self.homes.adopt(self.named[name].client, name)
         if isinstance(self.front.client, RoutedClient):
             self.front.client.opened(name)
 
@@ -107,10 +108,9 @@ async def ledgers_access(settings: Settings, *, left_out: Callable[[str], None])
             try:
                 await check_ledger(parts)
                 await ledgers.check_name(name)
+                await ledgers.use(name)
             except LedgerError as error:
                 left_out(f"the ledger {name} is not used: {error}")
-            else:
-                ledgers.opened(name)
         yield ledgers
 
 

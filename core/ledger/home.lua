@@ -1,9 +1,10 @@
 -- Records on which ledger a tenant lives. KEYS[1] is "{@homes}:tenant" on the main ledger; replay-safe.
--- With args.new a tenant that has a home keeps it. A tenant whose record is on the main ledger, from before there were
--- several, lives there. The record is outside the slot of KEYS[1]: a ledger runs on one Redis, never on a cluster.
+-- With args.new a tenant that has a home keeps it. A tenant that is in use on the main ledger, from before there were
+-- several, lives there. Its record is outside the slot of KEYS[1]: a ledger runs on one Redis, never on a cluster.
 local of = base .. "of"
 local home = redis.call("HGET", of, args.tenant)
-if not home and redis.call("EXISTS", "{" .. args.tenant .. "}:tenant") == 1 then
+local found = redis.call("HMGET", "{" .. args.tenant .. "}:tenant", "mode", "away", "arriving")
+if not home and found[1] and not (found[2] or found[3]) then
   home = args.main
 end
 if not home or not args.new then

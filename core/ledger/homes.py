@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 
 from core.errors import InvalidInput, LedgerUnavailable
 from core.ledger import names
+from core.ledger.activity import TENANT_BATCH
 from core.ledger.client import LedgerClient
+
+log = logging.getLogger("privacy_gateway.ledger")
 
 MAIN = "main"
 REFRESH_S = 1.0
@@ -35,11 +39,37 @@ class HomeMap:
         self._version: bytes | None = None
         self._valid_until = -1.0
         self._reading = asyncio.Lock()
+        self._twice: set[str] = set()
 
     async def home(self, tenant: str) -> str:
-        """Return the name of the ledger where a tenant lives. One without an entry lives on the main ledger."""
+        """Return the name of the ledger where a tenant lives. One without an entry lives on the main ledger.
+
+        Raises LedgerUnavailable for a tenant that `adopt` has found to be in use on two ledgers.
+        """
         await self._refresh()
+        if tenant in self._twice:
+            raise LedgerUnavailable("This tenant is in use on two ledgers; see docs/operating/several-ledgers.md.")
         return self._homes.get(tenant, MAIN)
+
+    async def adopt(self, client: LedgerClient, ledger: str) -> None:
+        """Record `ledger` as the home of the tenants that are in use there and have none.
+
+        A main ledger that was restored may have lost them. A tenant that is in use there and has another home is
+        refused from then on by this process. `client` is that of the ledger.
+        """
+        listed = await client.tenants()
+        for start in range(0, len(listed), TENANT_BATCH):
+            batch = listed[start : start + TENANT_BATCH]
+            fields = ("mode", *names.MOVING_FIELDS)
+            records = await client.call_many([("HMGET", names.tenant_key(tenant), *fields) for tenant in batch])
+            for tenant, (mode, *moving) in zip(batch, records, strict=True):
+                if mode is None or any(moving):
+                    continue
+                await self._refresh()
+                home = self._homes.get(tenant) or await self._record(tenant, ledger, new=True)
+                if home != ledger:
+                    log.error("tenant-on-two-ledgers", extra={"fields": {"tenant": tenant, "ledgers": [home, ledger]}})
+                    self._twice.add(tenant)
 
     async def check(self) -> None:
         """Refuse a map that names a ledger which the settings do not have."""

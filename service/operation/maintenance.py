@@ -80,11 +80,11 @@ class Maintenance:
         try:
             await self._ledgers.check_name(upkeep.name)
             await self._open(upkeep)
+            await self._ledgers.use(upkeep.name)
         except (LedgerError, BlobError, OSError) as error:
             fields = {"ledger": upkeep.name, "kind": type(error).__name__, "detail": str(error)}
             log.error("ledger-not-opened", extra={"fields": fields})
             return False
-        self._ledgers.opened(upkeep.name)
         return True
 
     async def _open_later(self, upkeep: LedgerUpkeep, opened_later: Callable[[], Awaitable[object]]) -> None:

@@ -105,3 +105,40 @@ def test_a_map_with_an_unknown_ledger_is_refused(go, client, ledger) -> None:
     with pytest.raises(LedgerUnavailable, match="LEDGERS lacks east"):
         go(HomeMap(client, ()).check())
     go(HomeMap(client, ["east"]).check())
+
+
+def test_a_map_that_lost_entries_is_completed(go, client, ledger) -> None:
+    homes = HomeMap(client, ["east"])
+    go(homes.place("known", "east"))
+    east = Tenants({"known": (), "lost": (), "moved": ("away",), "copied": ("arriving",), "early": ()})
+    go(client.call("HSET", names.tenant_key("early"), "mode", "tenant"))
+    go(client.call("HSET", names.tenant_key("lost"), "mode", "tenant", "away", "x"))  # what it left behind
+    go(homes.adopt(east, "east"))
+    again = HomeMap(client, ["east"])
+    assert {tenant: go(again.home(tenant)) for tenant in ("known", "lost", "moved", "copied", "early")} == {
+        "known": "east",
+        "lost": "east",
+        "moved": MAIN,
+        "copied": MAIN,
+        "early": MAIN,
+    }
+    with pytest.raises(LedgerUnavailable, match="on two ledgers"):
+        go(homes.home("early"))
+    go(client.call("HDEL", names.tenant_key("early"), "mode"))
+    go(client.call("HDEL", names.tenant_key("lost"), "mode", "away"))
+
+
+class Tenants:
+    """The records of tenants on a ledger: each has the fields named."""
+
+    def __init__(self, records: dict[str, tuple[str, ...]]) -> None:
+        self._records = records
+
+    async def tenants(self) -> list[str]:
+        return sorted(self._records)
+
+    async def call_many(self, commands) -> list[list[bytes | None]]:
+        fields = {names.tenant_key(tenant): found for tenant, found in self._records.items()}
+        return [
+            [b"tenant", *(b"x" if name in fields[key] else None for name in asked)] for _, key, _, *asked in commands
+        ]
