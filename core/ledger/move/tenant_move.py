@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from core.errors import LedgerNotTrusted, MoveRefused, UnknownTenant
+from core.errors import LedgerNotTrusted, UnknownTenant
 from core.ledger import names
 from core.ledger.archive.history_source import history_source
 from core.ledger.hash_chain.chain import JournalDigest, SealChain
@@ -41,6 +41,7 @@ from core.ledger.move.sides import (
 )
 from core.ledger.move.source_journal import SourceJournal
 from core.ledger.move.tenant_keys import copy_keys, differing_keys, key_batches, serves_only
+from core.move_errors import MoveRefused
 
 WAIT_S = 600.0
 SETTLE_S = 2.0  # twice the interval at which gateways read the map of homes

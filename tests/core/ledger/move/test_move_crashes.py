@@ -22,7 +22,7 @@ from move_kit import (
     spent,
 )
 
-from core.errors import MoveRefused
+from core.move_errors import MoveRefused
 
 STEP = 9  # of the default run
 

@@ -28,7 +28,6 @@ from redis_kit import plain
 from core.errors import (
     LedgerNotTrusted,
     LedgerUnavailable,
-    MoveRefused,
     TenantMoving,
     UnknownTenant,
 )
@@ -38,6 +37,7 @@ from core.ledger.migration import SCHEMA
 from core.ledger.records import Replay
 from core.ledger.reuse import ReuseStore
 from core.ledger.vault import Vault
+from core.move_errors import MoveRefused
 
 
 def entries(contents):
