@@ -155,6 +155,7 @@ class Mover:
     """Runs moves from `source` to `target`, each with connections of its own."""
 
     def __init__(self, main: Site) -> None:
+        self.homes = HashHomes(main.admin)
         self.main = main
         self.plan = Plan()
 
