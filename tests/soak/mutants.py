@@ -59,9 +59,9 @@ TESTS_OF = {
     "presence": ("schema",),
     "share": ("shared_limit",),
     "job": ("job_holds", "jobs", "move/test_tenant_move"),
-    "depart": ("move/test_tenant_move", "move/test_move_crashes"),
-    "arrive": ("move/test_tenant_move", "move/test_move_crashes"),
-    "moved_keys": ("move/test_tenant_move",),
+    "depart": ("move/test_move_steps", "move/test_tenant_move", "move/test_move_crashes"),
+    "arrive": ("move/test_move_steps", "move/test_tenant_move", "move/test_move_crashes"),
+    "moved_keys": ("move/test_move_steps", "move/test_tenant_move"),
     "basic_only": ("filters",),
 }
 AT_ONCE = 2
