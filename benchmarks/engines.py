@@ -5,8 +5,8 @@
 
 The callers are in this process, without HTTP and ledger, so the processor time of the front end is that of the engine.
 Each engine has two embed workers of one thread with the bundled encoder. They are measured in turn, several times. The
-second command starts a Ray cluster beside it. Then: arrays of 154 MB there and back, and simulated workers, which sleep
-for a fixed time for each batch: that shows what the control of the workers costs, and nothing about devices.
+second command starts a Ray cluster beside it. Then: arrays of 154 MB, copied and released, and simulated workers, which
+sleep for a fixed time for each batch: that shows what the control of the workers costs, and nothing about devices.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.engine_workers import TOKEN, Copy, Sleep, codec, factory
+from core.mechanisms.vectors.spec import vector_spec
 from gpu_workers.engine.arrays import BlockArray
 from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.local.worker_pool import WorkerPoolOptions
@@ -38,7 +39,7 @@ from gpu_workers.engine.remote.directory import HttpDirectory
 from gpu_workers.engine.remote.engine import Directory, RemoteEngine, StaticDirectory
 from gpu_workers.engine.remote.pool import RemotePoolOptions
 from gpu_workers.engine.task_queue import QueueLimits
-from gpu_workers.handlers.tasks import EmbedTask
+from gpu_workers.handlers.tasks import EmbedTask, VectorTask
 
 BIN = Path(sys.executable).parent
 SENTENCES = tuple(
@@ -172,7 +173,12 @@ async def compared(engines: dict[str, Engine], rounds: int, seconds: float) -> N
         await engine.stop()
 
 
-async def arrays(engine: Engine, rounds: int) -> float:
+def released_vectors(vectors: BlockArray, released: BlockArray) -> VectorTask:
+    spec = vector_spec(mechanism="laplace", dimension=COLUMNS, epsilon=10)
+    return VectorTask(spec, "benchmark", released, vectors=vectors)
+
+
+async def arrays(engine: Engine, rounds: int, task: Callable[[BlockArray, BlockArray], Any]) -> float:
     """The median seconds for 154 MB to a worker and back."""
     await ready(engine, 1)
     size = ROWS * COLUMNS * 4
@@ -181,9 +187,9 @@ async def arrays(engine: Engine, rounds: int) -> float:
         vectors, released = (BlockArray(engine.arrays.block(size), "float32", (ROWS, COLUMNS)) for _ in range(2))
         vectors.write_rows(np.ones((ROWS, COLUMNS), np.float32), 0)
         began = time.perf_counter()
-        await call(engine, Copy(vectors, released), weight=1)
+        await call(engine, task(vectors, released), weight=1)
         times.append(time.perf_counter() - began)
-        assert released.read()[-1, -1] == 1
+        assert released.read()[-1, -1]
         del vectors, released
     await engine.stop()
     return statistics.median(times)
@@ -235,13 +241,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     def measure() -> None:
         with servers("embed", 2) as found:
             asyncio.run(documents(found))
-        with servers("copy", 1) as found:
-            there = asyncio.run(arrays(remote(StaticDirectory({Role.EMBED: found})), given.rounds))
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        beside = asyncio.run(arrays(local("copy", 1), given.rounds))
-        size = ROWS * COLUMNS * 4 / 1e6
-        print(f"{size:.0f} MB there and back: local {beside:.2f} s, remote {there:.2f} s, {there / beside:.1f} times; "
-              f"the front end's memory was at most {peak:.0f} MB with two blocks of {size:.0f} MB")  # fmt: skip
+        for kind, task, what in (("copy", Copy, "copied"), ("embed", released_vectors, "released by `laplace`")):
+            with servers(kind, 1) as found:
+                there = asyncio.run(arrays(remote(StaticDirectory({Role.EMBED: found})), given.rounds, task))
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            beside = asyncio.run(arrays(local(kind, 1), given.rounds, task))
+            size = ROWS * COLUMNS * 4 / 1e6
+            print(f"{size:.0f} MB {what}: local {beside:.2f} s, remote {there:.2f} s, {there / beside:.1f} times; the "
+                  f"front end's memory was at most {peak:.0f} MB with two blocks of {size:.0f} MB")  # fmt: skip
         scaling(plain, given.seconds, "remote")
         if given.ray:
             scaling(on_ray, given.seconds, "ray")

@@ -21,7 +21,10 @@ import httpx
 
 COMMAND = Path(sys.executable).with_name("privacy-gateway")
 START_S_MAX = 300.0
-DEFAULTS = {"PRIVACY_GATEWAY_JOB_PRIORITY": "normal"}  # an idle job would wait until the other tests have ended
+DEFAULTS = {
+    "PRIVACY_GATEWAY_JOB_PRIORITY": "normal",  # an idle job would wait until the other tests have ended
+    "PRIVACY_GATEWAY_ACCOUNTING_TIMEOUT_S": "180",  # beside other tests, a calculation may wait for a processor
+}
 # for gateways that start often: no models that fill or find names
 LEAN = {"PRIVACY_GATEWAY_TAGGER": "off", "PRIVACY_GATEWAY_INFILL": "off"}
 
