@@ -15,7 +15,7 @@
     │   │   ├── LedgerNotTrusted    the ledger does not match its seals; refused until an operator has checked it
     │   │   ├── LedgerNotDurable    a setting of Redis permits the loss of acknowledged writes
     │   │   └── TenantMoving        the tenant moves to another ledger; it is served again in a moment
-    │   ├── MoveRefused             a move between ledgers that cannot begin or go on
+    │   ├── MoveRefused             of `core.move_errors`
     │   ├── BudgetExhausted         carries `requested` and `remaining`
     │   ├── PlanMismatch            the account admits one frozen mechanism, and this is another
     │   ├── UnknownAccount          a missing account is an error, never a fresh budget
@@ -171,11 +171,6 @@ class TenantMoving(LedgerUnavailable):
 
     code = "tenant-moving"
     title = "This tenant moves to another ledger. Nothing was released; try again in a moment."
-
-
-class MoveRefused(LedgerError):
-    code = "move-refused"
-    title = "The tenant cannot be moved between these ledgers."
 
 
 _BASIC_ONLY = (

@@ -48,7 +48,7 @@ class JournalParameters(BaseModel):
 
     from_ms: Digits | None = Field(None, alias="from")
     to_ms: Digits | None = Field(None, alias="to", description="Exclusive.")
-    transition: Literal["open", "limit", "reserve", "commit", "cancel", "expire", "depart", "arrive"] | None = None
+    transition: Literal["open", "limit", "reserve", "commit", "cancel", "expire"] | None = None
     mechanism: str | None = Field(None, pattern=r"^[a-z0-9][a-z0-9_.+-]{0,127}$", description="A `+` is sent as %2B.")
     route: str | None = Field(None, pattern=r"^[a-z0-9][a-z0-9_./-]{0,63}$", description="Such as `embed/sentdp`.")
     key_id: str | None = Field(

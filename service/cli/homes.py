@@ -63,9 +63,10 @@ def move(
 
 
 async def _move(settings: Settings, tenant: str, to: str, *, wait_s: float, abort: bool) -> MoveSummary | None:
-    from core.errors import LedgerUnavailable, MoveRefused
+    from core.errors import LedgerUnavailable
     from core.ledger.homes import REFRESH_S
     from core.ledger.move.tenant_move import TenantMove
+    from core.move_errors import MoveRefused
     from service.ledgers import ledgers_access
 
     unusable: list[str] = []
@@ -109,8 +110,8 @@ def _sides(ledgers: Ledgers) -> dict[str, LedgerSide]:
 
 async def _source(ledgers: Ledgers, sides: dict[str, LedgerSide], tenant: str, to: str) -> LedgerSide:
     """The ledger that the tenant leaves: its home, or, if an earlier run has written the new home, the one before."""
-    from core.errors import MoveRefused
     from core.ledger.move.sides import tenant_state
+    from core.move_errors import MoveRefused
 
     home = await ledgers.homes.home(tenant)
     if home != to:

@@ -155,6 +155,7 @@ class Mover:
     """Runs moves from `source` to `target`, each with connections of its own."""
 
     def __init__(self, main: Site) -> None:
+        self.homes = HashHomes(main.admin)
         self.main = main
         self.plan = Plan()
 
@@ -205,7 +206,7 @@ async def fill(site: Site, *, releases: int = 2, subject: str | None = None) -> 
     await jobs.finish(TENANT, "a" * 32, run="r", status=JobStatus.SUCCEEDED, result={"count": 3})
     reuse = ReuseStore(site.client, MASTER_KEY, retention_ms=3_600_000, places=16)
     await reuse.keep(TENANT, "b" * 32, {"c" * 64: b"reused"})
-    await shelf.ledger.set_current_limit(TENANT, f"{TENANT}/token", 10**9)
+    await shelf.ledger.set_current_limit(TENANT, f"{TENANT}/token", 500 * 10**9)
     await shelf.fold()
 
 

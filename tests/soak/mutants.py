@@ -46,6 +46,7 @@ TESTS = (
     "schema",
     "versions",
     "machine",
+    "move/test_tenant_move",
 )
 TESTS_OF = {
     "accounts": ("mutants", "series", "seals"),
@@ -57,7 +58,10 @@ TESTS_OF = {
     "lease": ("duty_lease",),
     "presence": ("schema",),
     "share": ("shared_limit",),
-    "job": ("job_holds", "jobs"),
+    "job": ("job_holds", "jobs", "move/test_tenant_move"),
+    "depart": ("move/test_move_steps", "move/test_tenant_move", "move/test_move_crashes"),
+    "arrive": ("move/test_move_steps", "move/test_tenant_move", "move/test_move_crashes"),
+    "moved_keys": ("move/test_move_steps", "move/test_tenant_move"),
     "basic_only": ("filters",),
 }
 AT_ONCE = 2

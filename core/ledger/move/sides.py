@@ -13,13 +13,14 @@ from typing import Any, Protocol
 
 import msgpack
 
-from core.errors import LedgerUnavailable, MoveRefused, UnknownTenant
+from core.errors import LedgerUnavailable, UnknownTenant
 from core.ledger import names
 from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.chain import RawEntry
 from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.pages import entry_number
+from core.move_errors import MoveRefused
 
 _STATE = ("mode", *names.MOVING_FIELDS)
 # Fields of a tenant's record that belong to the ledger, or to the move, and not to the tenant.
@@ -110,7 +111,7 @@ class Departure:
         return await self._open_work("freeze", {"frozen", "busy"})
 
     async def reopen(self) -> None:
-        """Serve the tenant here again."""
+        """Serve the tenant on this ledger again."""
         await self._run("reopen")
 
     async def clean(self, keys: Sequence[str]) -> None:

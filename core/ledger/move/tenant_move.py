@@ -11,8 +11,9 @@ source what only served requests. docs/adr/0053-move-of-a-tenant.md has the proo
 
 Why at most one is active: the source is active only without `away`, and the target only without `arriving`. A run
 activates the target only while the target has its token. It took that token after the source was frozen, and found its
-own token on the source afterwards. Whoever reopens the source takes over the source first, then the target. So either
-this run finds another token on the source and ends, or it loses the one on the target before the source is reopened.
+own token on the source afterwards. An abort takes over the source first, then the target, where it ends if the tenant
+is active, and reopens the source last. So either the run finds another token on the source and ends, or it loses the
+one on the target before the source is reopened, or the abort finds the tenant active and ends.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from core.errors import LedgerNotTrusted, MoveRefused, UnknownTenant
+from core.errors import LedgerNotTrusted, UnknownTenant
 from core.ledger import names
 from core.ledger.archive.history_source import history_source
 from core.ledger.hash_chain.chain import JournalDigest, SealChain
@@ -41,6 +42,7 @@ from core.ledger.move.sides import (
 )
 from core.ledger.move.source_journal import SourceJournal
 from core.ledger.move.tenant_keys import copy_keys, differing_keys, key_batches, serves_only
+from core.move_errors import MoveRefused
 
 WAIT_S = 600.0
 SETTLE_S = 2.0  # twice the interval at which gateways read the map of homes
@@ -119,7 +121,7 @@ class TenantMove:
         began = time.monotonic()
         last = await self._freeze()
         self._report("copying")
-        await self._source.sealer.seal(always=True)
+        await _seal(self._source)
         await journal.read_rest(last)
         arrived = await self._arrival.begin()
         if not (await self._departure.check()).frozen:
@@ -134,7 +136,7 @@ class TenantMove:
         await self._arrival.activate()
         closed_s = time.monotonic() - began
         self._report("sealing")
-        await self._target.sealer.seal(always=True)
+        await _seal(self._target)
         accounts = int(await self._source.client.call("ZCARD", names.accounts_key(self._tenant)))
         await self._clean()
         return MoveSummary(self._tenant, self._source.name, self._target.name, last, keys, accounts, size, closed_s)
@@ -145,28 +147,23 @@ class TenantMove:
         A tenant that has been on the target before leaves a complete frozen copy there, as an earlier move did.
         """
         await self._check_ledgers()
-        if await self._is_activated():
-            raise MoveRefused("The tenant is in use on the target. Move it back instead.")
+        await self._check_home()
         self._report("clearing")
         taken = await self._departure.take_over()
+        frozen = taken and (await self._departure.check()).frozen
+        # Only now, because until then another run could activate the tenant.
         target = await tenant_state(self._target.client, self._tenant)
-        arrived = await self._arrival.take_over() if target.arriving is not None else None
-        if arrived is not None and arrived.returns:
-            work = await self._departure.check() if taken else None
-            if work is not None and work.frozen:
-                await self._complete(arrived, work.seq)
-        elif arrived is not None:
-            async for batch in key_batches(self._target.client, self._tenant):
-                await self._arrival.clear(batch)
-        if arrived is not None:
-            await self._arrival.withdraw()
-        if await self._homes.home(self._tenant) == self._target.name:
-            await self._homes.set_home(self._tenant, self._source.name)
-            await asyncio.sleep(self._settle_s)
+        if target.is_active and (frozen or not taken):
+            raise MoveRefused("The tenant is in use on the target. Move it back instead.")
+        if not target.is_active:  # else the source was closed, and the target has another tenant of this name
+            await self._withdraw(frozen=frozen)
+            if await self._homes.home(self._tenant) == self._target.name:
+                await self._homes.set_home(self._tenant, self._source.name)
+                await asyncio.sleep(self._settle_s)
         self._report("reopening")
         if taken:
             await self._departure.reopen()
-            await self._source.sealer.seal()
+            await _seal(self._source)
 
     async def _check_ledgers(self) -> None:
         source, target = self._source.client, self._target.client
@@ -183,12 +180,8 @@ class TenantMove:
 
     async def _is_activated(self) -> bool:
         """Whether the tenant is active on the target already. Raises MoveRefused if it cannot be moved at all."""
-        home = await self._homes.home(self._tenant)
+        home = await self._check_home()
         source, target = await self._states()
-        if home not in (self._source.name, self._target.name):
-            raise MoveRefused(f"The tenant lives on the ledger {home}.")
-        if not source.exists:
-            raise UnknownTenant
         left = source.away == self._target.name
         if target.is_active:
             if not left or source.arriving is not None:
@@ -197,6 +190,14 @@ class TenantMove:
         if home == self._target.name and not left and source.is_active and target.arriving is None:
             await self._homes.set_home(self._tenant, self._source.name)  # by a run that was paused during an abort
         return False
+
+    async def _check_home(self) -> str:
+        home = await self._homes.home(self._tenant)
+        if home not in (self._source.name, self._target.name):
+            raise MoveRefused(f"The tenant lives on the ledger {home}.")
+        if not (await tenant_state(self._source.client, self._tenant)).exists:
+            raise UnknownTenant
+        return home
 
     async def _states(self) -> tuple[TenantState, TenantState]:
         target = await tenant_state(self._target.client, self._tenant)
@@ -270,9 +271,21 @@ class TenantMove:
         if differing:
             raise LedgerNotTrusted(f"{len(differing)} keys on the target are not those of the source.")
 
+    async def _withdraw(self, *, frozen: bool) -> None:
+        """Remove what has arrived on the target. A tenant that was to come back leaves a complete frozen copy there."""
+        arrived = await self._arrival.take_over()
+        if arrived is None:
+            return
+        if not arrived.returns:
+            async for batch in key_batches(self._target.client, self._tenant):
+                await self._arrival.clear(batch)
+        elif frozen:  # before that, nothing was copied
+            await self._complete(arrived, (await self._departure.check()).seq)
+        await self._arrival.withdraw()
+
     async def _complete(self, arrived: Arrived, last: int) -> None:
         """Complete the frozen copy of a tenant that was to come back."""
-        await self._source.sealer.seal(always=True)
+        await _seal(self._source)
         journal = SourceJournal(self._source, self._tenant, self._master_key)
         await journal.read_sealed()
         await journal.read_rest(last)
@@ -284,3 +297,9 @@ class TenantMove:
         self._report("cleaning")
         async for keys in key_batches(self._source.client, self._tenant, serves_only):
             await self._departure.clean(keys)
+
+
+async def _seal(side: LedgerSide) -> None:
+    """Seal what was written, so that an older copy of this Redis is refused from now on."""
+    await side.sealer.seal(always=True)
+    await side.sealer.store_epoch()

@@ -4,7 +4,7 @@ import { accountPath, api, attempt, parameters, remember } from "../api.js";
 import { el, field, identifier, number, select, table, time } from "../elements.js";
 
 const PAGE = 50;
-const STEPS = ["", "open", "limit", "reserve", "commit", "cancel", "expire", "depart", "arrive"].map((step) => [step, step || "every step"]);
+const STEPS = ["", "open", "limit", "reserve", "commit", "cancel", "expire"].map((step) => [step, step || "every step"]);
 const ORDERS = [["newest", "Newest first"], ["oldest", "Oldest first"]];
 const NARROW = "(max-width: 700px)";
 

@@ -8,6 +8,8 @@ import pytest
 from move_kit import Mover, Site
 from redis_kit import RedisProcess
 
+from core.ledger.migration import SCHEMA
+
 
 @pytest.fixture(scope="module")
 def other_server(server, tmp_path_factory) -> Iterator[RedisProcess]:
@@ -26,6 +28,7 @@ def sites(go, server, other_server, tmp_path) -> Iterator[tuple[Site, Site]]:
     )
     for site in found:
         go(site.admin.call("FLUSHALL"))
+        go(SCHEMA.begin(site.admin))
         go(site.shelf.start())
     yield found
     for site in found:
