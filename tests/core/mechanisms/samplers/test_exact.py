@@ -46,10 +46,10 @@ def test_a_coin_of_bias_one_never_fails() -> None:
 
 @pytest.mark.parametrize("bound", [1, 2, 3, 10, 1000])
 def test_uniform_integers(bound: int) -> None:
-    counts = np.bincount(uniform_indices(50_000, bound), minlength=bound)
+    counts = np.bincount(uniform_indices(60_000, bound), minlength=bound)
     assert len(counts) == bound
     assert bound == 1 or follows(counts, np.full(bound, 1 / bound))
-    single = np.bincount([uniform_below(bound) for _ in range(50_000)], minlength=bound)
+    single = np.bincount([uniform_below(bound) for _ in range(60_000)], minlength=bound)
     assert len(single) == bound
     assert bound == 1 or follows(single, np.full(bound, 1 / bound))
 
