@@ -29,7 +29,7 @@ from service.releases.reuse import Reuse
 
 OTHER = "The hotel was quiet. Breakfast was late. The staff were kind. We would come back."
 THIRD = "The train left on time. The seats were clean. A child sang. We arrived early."
-MANY = [{"text": f"{DOCUMENT * 8} Number {number}."} for number in range(200)]  # many seconds of work
+MANY = [{"text": f"{DOCUMENT * 8} Number {number}."} for number in range(150)]  # several seconds of work
 
 
 def settings(folder: Path) -> dict[str, str]:
