@@ -22,6 +22,8 @@ from service.config.secrets import load_master_key
 from service.config.settings import Settings
 from service.ledger import LedgerParts, build_ledger, check_ledger, checked_ledger, stores
 
+LEDGERS_NEED_URL = "LEDGERS needs REDIS_URL: the embedded server cannot be the main one of several ledgers"
+
 
 @dataclass(frozen=True)
 class Ledgers:
@@ -36,27 +38,39 @@ class Ledgers:
     def each(self) -> tuple[LedgerParts, ...]:
         return (self.main, *self.named.values())
 
-    async def check_homes(self) -> None:
-        """Refuse a map that names a ledger which the settings do not have. Raises LedgerUnavailable."""
+    async def check_main(self) -> None:
+        """Refuse settings that lack a ledger of this deployment. Raises LedgerUnavailable."""
         await self.homes.check()
         if self.named:
             await _check_name(self.main.client, MAIN)
+            return
+        found = await self.main.client.call("GET", names.LEDGER_NAME_KEY)
+        if found is not None and (found != MAIN.encode() or not await self.homes.has_entries()):
+            raise LedgerUnavailable(
+                "This Redis is one of several ledgers, and the settings have no LEDGERS; see "
+                "docs/operating/several-ledgers.md."
+            )
 
     async def check_name(self, name: str) -> None:
         """Refuse a Redis that is another ledger of this or another deployment. Raises LedgerUnavailable."""
+        await self.named[name].ledger.check()  # before this ledger is given the name
         await _check_name(self.named[name].client, name)
+
+    async def use_main(self) -> None:
+        """Record the homes of the main ledger's tenants, where there are several. Raises LedgerUnavailable."""
+        if self.named:
+            await self.homes.adopt(self.main.client, MAIN)
 
     async def use(self, name: str) -> None:
         """Use the ledger from now on: its name, schema and seals were checked. Raises LedgerUnavailable."""
         await self.homes.adopt(self.named[name].client, name)
-        if isinstance(self.front.client, RoutedClient):
-            self.front.client.opened(name)
+        self.homes.opened(name)
 
 
 def build_ledgers(settings: Settings, master_key: MasterKey, *, main: LedgerParts) -> Ledgers:
     """The ledgers of the settings beside `main`. Does not connect yet. Raises ValueError."""
     if settings.ledgers and settings.redis_url is None:
-        raise ValueError("LEDGERS needs REDIS_URL: the embedded server is not shared by several ledgers")
+        raise ValueError(LEDGERS_NEED_URL)
     named = {name: build_ledger(settings, master_key, socket=None, name=name) for name in settings.ledgers}
     homes = HomeMap(main.client, named)
     if not named:
@@ -102,12 +116,13 @@ async def ledgers_access(settings: Settings, *, left_out: Callable[[str], None])
         socket = await stack.enter_async_context(_main_socket(settings))
         main = await stack.enter_async_context(checked_ledger(settings, master_key, socket, trusted=True))
         ledgers = build_ledgers(settings, master_key, main=main)
-        await ledgers.check_homes()
+        await ledgers.check_main()
+        await ledgers.use_main()
         for name, parts in ledgers.named.items():
             stack.push_async_callback(parts.close)
             try:
-                await check_ledger(parts)
                 await ledgers.check_name(name)
+                await check_ledger(parts)
                 await ledgers.use(name)
             except LedgerError as error:
                 left_out(f"the ledger {name} is not used: {error}")
@@ -122,3 +137,11 @@ async def _main_socket(settings: Settings) -> AsyncIterator[Path | None]:
         return
     async with attached(settings.data_dir, redis_server=settings.redis_server) as socket:
         yield socket
+
+
+async def home_of(settings: Settings, tenant: str) -> str:
+    """The name of the ledger where a tenant lives, for a short command that takes one ledger."""
+    if not settings.ledgers:
+        return MAIN
+    async with ledger_access(settings, trusted=False) as parts:
+        return await HomeMap(parts.client, settings.ledgers).recorded(tenant)

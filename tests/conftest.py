@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from gateway_kit import Gateway, Tenant, documented_policies, documented_presets
+from hypothesis import settings
 from inprocess_kit import Gateway as InProcessGateway
 
 from gpu_workers.child_process import WORKER_ENVIRONMENT
@@ -23,6 +24,9 @@ for _name, _value in WORKER_ENVIRONMENT.items():
 # tests run side by side: more threads of each would only wait for each other
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# an example that takes long shows only that the machine is busy
+settings.register_profile("tests", deadline=None)
+settings.load_profile("tests")
 
 SLOW_KINDS = {
     "crash": "processes are killed, or stopped and started again",

@@ -188,10 +188,14 @@ class LedgerClient:
         """Return the client of the ledger where a tenant lives."""
         return self
 
-    async def place(self, tenant: str, ledger: str | None = None) -> None:  # noqa: ARG002
-        """Record where a tenant will live that is about to be opened. Raises InvalidInput for an unknown ledger."""
+    async def place(self, tenant: str, ledger: str | None = None) -> LedgerClient:  # noqa: ARG002
+        """Record where a tenant will live that is about to be opened. Return the client of that ledger.
+
+        Raises InvalidInput for an unknown ledger, or another one than that of the tenant.
+        """
         if ledger not in (None, "main"):
             raise InvalidInput("`ledger` names a ledger of the settings, or main.", field="ledger")
+        return self
 
     async def tenants(self, *, partial: bool = False) -> list[str]:
         """Return the names of the tenants of every ledger, sorted. They include those of interrupted `open_tenant`.

@@ -2,8 +2,9 @@
 
 Guarantee: a tenant has one home at a time, which is recorded on the main ledger before the tenant exists. A map that
 was read more than `REFRESH_S` seconds ago is read again before it is used, so `REFRESH_S` seconds after a change every
-gateway uses the new home. An attacker who changes the map alone gains nothing: a tenant is refused on every ledger
-that is not its home, because it does not exist there or has moved away (`core.ledger.move`).
+gateway uses the new home. A tenant that the map lacks is looked for. An attacker who changes the map alone gains
+nothing: a tenant is refused on every ledger that is not its home, because it does not exist there or has moved away
+(`core.ledger.move`).
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from collections.abc import Callable, Iterable, Mapping
 from core.errors import InvalidInput, LedgerUnavailable
 from core.ledger import names
 from core.ledger.activity import TENANT_BATCH
-from core.ledger.client import LedgerClient
+from core.ledger.client import LedgerClient, OneLedgerUnavailable
 
 log = logging.getLogger("privacy_gateway.ledger")
 
 MAIN = "main"
 REFRESH_S = 1.0
+FAILED_S = 0.5  # for which a failed read of the map is the answer to further ones
 
 
 class HomeMap:
@@ -31,45 +33,47 @@ class HomeMap:
     def __init__(
         self, main: LedgerClient, ledgers: Iterable[str], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`ledgers`: the names of all ledgers but the main one."""
+        """`ledgers`: the names of all ledgers but the main one. They are not open at first."""
         self._main = main
         self._ledgers = (MAIN, *sorted(ledgers))
+        self._open = {MAIN}
         self._clock = clock
-        self._homes: Mapping[str, str] = {}
+        self._homes: dict[str, str] = {}
         self._version: bytes | None = None
         self._valid_until = -1.0
+        self._changes = 0
+        self._failure: tuple[float, LedgerUnavailable] | None = None
         self._reading = asyncio.Lock()
         self._twice: set[str] = set()
 
-    async def home(self, tenant: str) -> str:
-        """Return the name of the ledger where a tenant lives. One without an entry lives on the main ledger.
+    def opened(self, ledger: str) -> None:
+        """From now on a ledger is used: its schema and its seals were checked, and its tenants were adopted."""
+        self._open.add(ledger)
 
-        Raises LedgerUnavailable for a tenant that `adopt` has found to be in use on two ledgers.
+    def is_open(self, ledger: str) -> bool:
+        return ledger in self._open
+
+    async def home(self, tenant: str) -> str:
+        """Return the name of the ledger where a tenant lives. One that is in use nowhere lives on the main ledger.
+
+        Raises OneLedgerUnavailable for a tenant on a ledger that is not open, for one that may live there, and for one
+        that `adopt` has found to be in use on two ledgers.
         """
         await self._refresh()
         if tenant in self._twice:
-            raise LedgerUnavailable("This tenant is in use on two ledgers; see docs/operating/several-ledgers.md.")
-        return self._homes.get(tenant, MAIN)
+            raise OneLedgerUnavailable("This tenant is in use on two ledgers; see docs/operating/several-ledgers.md.")
+        home = self._homes.get(tenant)
+        if home is None:
+            home = await self._found(tenant)
+        if home not in self._ledgers:
+            raise OneLedgerUnavailable("The settings do not have this tenant's ledger.")
+        if home not in self._open:
+            raise OneLedgerUnavailable("This tenant's ledger has not been opened yet.")
+        return home
 
-    async def adopt(self, client: LedgerClient, ledger: str) -> None:
-        """Record `ledger` as the home of the tenants that are in use there and have none.
-
-        A main ledger that was restored may have lost them. A tenant that is in use there and has another home is
-        refused from then on by this process. `client` is that of the ledger.
-        """
-        listed = await client.tenants()
-        for start in range(0, len(listed), TENANT_BATCH):
-            batch = listed[start : start + TENANT_BATCH]
-            fields = ("mode", *names.MOVING_FIELDS)
-            records = await client.call_many([("HMGET", names.tenant_key(tenant), *fields) for tenant in batch])
-            for tenant, (mode, *moving) in zip(batch, records, strict=True):
-                if mode is None or any(moving):
-                    continue
-                await self._refresh()
-                home = self._homes.get(tenant) or await self._record(tenant, ledger, new=True)
-                if home != ledger:
-                    log.error("tenant-on-two-ledgers", extra={"fields": {"tenant": tenant, "ledgers": [home, ledger]}})
-                    self._twice.add(tenant)
+    async def recorded(self, tenant: str) -> str:
+        """Return the name of the ledger where a tenant lives, whether it can be used or not."""
+        return await self._find(tenant) or MAIN
 
     async def check(self) -> None:
         """Refuse a map that names a ledger which the settings do not have."""
@@ -80,18 +84,35 @@ class HomeMap:
                 f"LEDGERS lacks {', '.join(unknown[:5])}, where tenants live; see docs/operating/several-ledgers.md."
             )
 
-    async def place(self, tenant: str, ledger: str | None = None) -> str:
-        """Record the home of a tenant that is about to be opened; return it. One that has a home keeps it.
+    async def has_entries(self) -> bool:
+        """Whether the map has been used."""
+        await self._refresh()
+        return bool(self._homes)
 
-        Without `ledger`, rendezvous hashing of the name chooses one: another ledger in the settings changes the choice
-        for its share of new names alone. Raises InvalidInput for a ledger that does not exist, or if the tenant has
-        another home.
+    def choice(self, tenant: str, ledger: str | None = None) -> str:
+        """Return where a new tenant will live: on `ledger`, or on the one that rendezvous hashing of the name chooses.
+
+        Another ledger in the settings changes the choice for its share of new names alone. Raises InvalidInput for a
+        ledger that does not exist, OneLedgerUnavailable for one that is not open.
         """
         names.check_tenant(tenant)
         if ledger is not None and ledger not in self._ledgers:
             raise InvalidInput("`ledger` names a ledger of the settings, or main.", field="ledger")
         chosen = ledger or max(self._ledgers, key=lambda one: hashlib.sha256(f"{one} {tenant}".encode()).digest())
-        home = await self._record(tenant, chosen, new=True)
+        if chosen not in self._open:
+            raise OneLedgerUnavailable("This tenant's ledger has not been opened yet.")
+        return chosen
+
+    async def place(self, tenant: str, ledger: str | None = None) -> str:
+        """Record the home of a tenant that is about to be opened; return it. One that has a home keeps it.
+
+        Raises the errors of `choice`, InvalidInput if the tenant has another home than `ledger`, and
+        OneLedgerUnavailable for one without a home while a ledger is not open, because it may live there.
+        """
+        chosen = self.choice(tenant, ledger)
+        if self._open != set(self._ledgers) and not await self._find(tenant):
+            raise OneLedgerUnavailable("A new tenant is opened only while every ledger has been opened.")
+        home = await self._record(tenant, chosen, "place")
         if ledger is not None and home != ledger:
             raise InvalidInput("This tenant lives on another ledger.", field="ledger")
         return home
@@ -100,29 +121,76 @@ class HomeMap:
         """Record the end of a move. Every gateway uses it after `REFRESH_S` seconds."""
         if ledger not in self._ledgers:
             raise ValueError("a home is one of the ledgers")
-        await self._record(names.check_tenant(tenant), ledger, new=False)
+        await self._record(names.check_tenant(tenant), ledger, "move")
 
-    async def _record(self, tenant: str, ledger: str, *, new: bool) -> str:
-        args = {"tenant": tenant, "ledger": ledger, "new": new, "main": MAIN}
-        found, _ = await self._main.run("home", key=names.HOMES_BASE_KEY, args=args)
+    async def adopt(self, client: LedgerClient, ledger: str) -> None:
+        """Record `ledger` as the home of the tenants that are in use there and have none.
+
+        The map of a main ledger that was restored may lack them. A tenant that is in use there and has another home is
+        refused from then on by this process. `client` is that of the ledger.
+        """
+        await self._refresh()
+        listed = await client.tenants()
+        for start in range(0, len(listed), TENANT_BATCH):
+            batch = listed[start : start + TENANT_BATCH]
+            fields = ("mode", *names.MOVING_FIELDS)
+            records = await client.call_many([("HMGET", names.tenant_key(tenant), *fields) for tenant in batch])
+            in_use = [name for name, (mode, *moving) in zip(batch, records, strict=True) if mode and not any(moving)]
+            await asyncio.gather(*(self._adopt(tenant, ledger) for tenant in in_use))
+
+    async def _adopt(self, tenant: str, ledger: str) -> None:
+        home = self._homes.get(tenant) or await self._record(tenant, ledger, "place")
+        if home != ledger:
+            log.error("tenant-on-two-ledgers", extra={"fields": {"tenant": tenant, "ledgers": [home, ledger]}})
+            self._twice.add(tenant)
+
+    async def _found(self, tenant: str) -> str:
+        """Return the home of a tenant that the map lacks: it was opened a moment ago, or before there was a map."""
+        home = await self._find(tenant)
+        if home:
+            self._homes[tenant] = home
+        elif self._open != set(self._ledgers):
+            raise OneLedgerUnavailable("This tenant may live on a ledger that has not been opened yet.")
+        return home or MAIN
+
+    async def _find(self, tenant: str) -> str:
+        return await self._ask(names.check_tenant(tenant), "find")
+
+    async def _record(self, tenant: str, ledger: str, action: str) -> str:
+        home = await self._ask(tenant, action, ledger=ledger)
+        self._changes += 1
         self._valid_until = -1.0  # the next use reads it
+        self._homes[tenant] = home
+        return home
+
+    async def _ask(self, tenant: str, action: str, **args: str) -> str:
+        given = {"action": action, "tenant": tenant, "main": MAIN, **args}
+        found, _ = await self._main.run("home", key=names.HOMES_BASE_KEY, args=given)
         return str(found["home"])
 
     async def _refresh(self) -> None:
         if self._clock() < self._valid_until:
             return
         async with self._reading:
-            began = self._clock()
-            if began < self._valid_until:
-                return  # another caller has read it meanwhile
-            version = await self._main.call("GET", names.HOMES_VERSION_KEY)
-            if version != self._version:  # read before the map: a later change has another version
-                found = await self._main.call("HGETALL", names.HOMES_KEY)
-                self._homes = {tenant.decode(): home.decode() for tenant, home in found.items()}
-                self._version = version
-            self._valid_until = began + REFRESH_S
+            while self._clock() >= self._valid_until:
+                if self._failure is not None and self._clock() < self._failure[0]:
+                    raise self._failure[1]  # of a caller that waited for the same answer
+                began, changes = self._clock(), self._changes
+                try:
+                    await self._read()
+                except LedgerUnavailable as error:
+                    self._failure = self._clock() + FAILED_S, error
+                    raise
+                if changes == self._changes:  # else this process has recorded a home meanwhile
+                    self._valid_until = began + REFRESH_S
+                if self._clock() >= began + REFRESH_S:
+                    return  # a slow answer is used once, as of when it was asked for
 
-
-async def check_single(main: LedgerClient) -> None:
-    """Refuse a ledger some of whose tenants live on other ledgers, for settings that name none."""
-    await HomeMap(main, ()).check()
+    async def _read(self) -> None:
+        version = await self._main.call("GET", names.HOMES_VERSION_KEY)
+        if version == self._version and self._homes:
+            return
+        # Read after the version: a later change has another one.
+        found: Mapping[bytes, bytes] = await self._main.call("HGETALL", names.HOMES_KEY)
+        self._homes = {tenant.decode(): home.decode() for tenant, home in found.items()}
+        self._version = version

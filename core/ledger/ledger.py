@@ -175,8 +175,8 @@ class Ledger(LedgerReader):
         names.check_tenant(name)
         # The list of tenants is in another slot than the tenant, so the two writes are not atomic. The list comes
         # first: readers skip a name without a record, but sweeps would miss a record without a name.
-        await self._client.place(name, ledger)
-        await (await self._client.at(name)).call("SADD", names.TENANTS_KEY, name)
+        client = await self._client.place(name, ledger)
+        await client.call("SADD", names.TENANTS_KEY, name)
         await self._transition("open", name, args)
         return await self.tenant(name)
 

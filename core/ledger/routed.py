@@ -7,7 +7,8 @@ tenants alone.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,6 +22,8 @@ from core.ledger.hash_chain.chain import RawEntry
 from core.ledger.hash_chain.epoch import Call
 from core.ledger.homes import MAIN, HomeMap
 
+AWAY_S = 1.0
+
 
 class RoutedClient(LedgerClient):
     """Sends the commands of several ledgers. `at` and `each` give the clients of single ledgers.
@@ -29,55 +32,67 @@ class RoutedClient(LedgerClient):
     and those that are made of them can be used.
     """
 
-    def __init__(self, main: LedgerClient, named: Mapping[str, LedgerClient], homes: HomeMap) -> None:
+    def __init__(
+        self,
+        main: LedgerClient,
+        named: Mapping[str, LedgerClient],
+        homes: HomeMap,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._main = main
         self._clients = {MAIN: main, **named}
         self._homes = homes
-        self._open = {MAIN}
-
-    def opened(self, name: str) -> None:
-        """From now on the ledger `name` is used: its schema and its seals were checked."""
-        self._open.add(name)
+        self._clock = clock
+        self._away: dict[str, tuple[float, str]] = {}  # until when a ledger that failed is not asked again, and why
 
     def each(self) -> tuple[LedgerClient, ...]:
         """Return the clients of the open ledgers, the main one first."""
-        return tuple(client for name, client in self._clients.items() if name in self._open)
+        return tuple(client for name, client in self._clients.items() if self._homes.is_open(name))
 
     async def at(self, tenant: str) -> LedgerClient:
-        return self._clients[await self.home(tenant)]
+        return self._main if tenant == names.SHARED_OWNER else self._clients[await self._homes.home(tenant)]
 
     async def home(self, tenant: str) -> str:
-        """Return the name of the tenant's ledger. Raises OneLedgerUnavailable for one that is not open."""
-        name = await self._homes.home(tenant)
-        if name not in self._clients:
-            raise OneLedgerUnavailable("The settings do not have this tenant's ledger.")
-        if name not in self._open:
-            raise OneLedgerUnavailable("This tenant's ledger has not been opened yet.")
-        return name
+        """Return the name of the tenant's ledger. Raises OneLedgerUnavailable, as `HomeMap.home` does."""
+        return await self._homes.home(tenant)
 
-    async def place(self, tenant: str, ledger: str | None = None) -> None:
-        await self._homes.place(tenant, ledger)
+    async def place(self, tenant: str, ledger: str | None = None) -> LedgerClient:
+        chosen = self._homes.choice(tenant, ledger)
+        with self.one_unavailable(chosen):
+            await self._clients[chosen].now_ms()  # a home on a ledger that is away is not recorded
+        return self._clients[await self._homes.place(tenant, ledger)]
 
     async def call(self, *command: str | bytes | int) -> Any:
-        client = await self._client_of(command[1] if len(command) > 1 else "")
-        with self._one_unavailable(client):
-            return await client.call(*command)
+        name = await self._name_of(command[1] if len(command) > 1 else "")
+        with self.one_unavailable(name):
+            return await self._clients[name].call(*command)
 
     async def run(
         self, name: str, *, key: str, args: Mapping[str, Any], blob: bytes = b""
     ) -> tuple[dict[str, Any], bytes]:
-        client = await self._client_of(key)
-        with self._one_unavailable(client):
-            return await client.run(name, key=key, args=args, blob=blob)
+        ledger = await self._name_of(key)
+        with self.one_unavailable(ledger):
+            return await self._clients[ledger].run(name, key=key, args=args, blob=blob)
 
     @contextmanager
-    def _one_unavailable(self, client: LedgerClient) -> Iterator[None]:
-        """Tell a further ledger that is away from the main one, without which nothing can be done."""
+    def one_unavailable(self, name: str) -> Iterator[None]:
+        """Tell a further ledger that is away from the main one, without which nothing can be done.
+
+        For `AWAY_S` it is not asked again, so that work for all tenants does not wait for it at every step.
+        """
+        if name == MAIN:
+            yield
+            return
+        until, detail = self._away.get(name, (0.0, ""))
+        if self._clock() < until:
+            raise OneLedgerUnavailable(detail)
         try:
             yield
+        except TenantMoving:
+            raise
         except LedgerUnavailable as error:
-            if client is self._main or isinstance(error, TenantMoving):
-                raise
+            self._away[name] = self._clock() + AWAY_S, error.detail
             raise OneLedgerUnavailable(error.detail) from error
 
     async def close(self) -> None:
@@ -86,12 +101,12 @@ class RoutedClient(LedgerClient):
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a ledger was found not to match its seals."""
-        return any(client.is_stopped for client in self._clients.values())
+        """Whether the main ledger was found not to match its seals. A further one stops its own tenants alone."""
+        return self._main.is_stopped
 
-    async def _client_of(self, key: str | bytes | int) -> LedgerClient:
+    async def _name_of(self, key: str | bytes | int) -> str:
         tenant = names.tenant_of(key) if isinstance(key, str) else None
-        return self._main if tenant is None else await self.at(tenant)
+        return MAIN if tenant is None else await self._homes.home(tenant)
 
 
 class RoutedArchive(LedgerArchive):
@@ -104,19 +119,24 @@ class RoutedArchive(LedgerArchive):
         self._routes = client
         self._archives = archives
 
-    async def _of(self, tenant: str) -> LedgerArchive:
-        return self._archives[await self._routes.home(tenant)]
-
     async def range_at(self, stream: str, number: int) -> ArchivedRange | None:
-        return await (await self._of(stream)).range_at(stream, number)
+        name = await self._routes.home(stream)
+        with self._routes.one_unavailable(name):
+            return await self._archives[name].range_at(stream, number)
 
     async def object_at(self, stream: str, number: int) -> ArchiveObject | None:
-        return await (await self._of(stream)).object_at(stream, number)
+        name = await self._routes.home(stream)
+        with self._routes.one_unavailable(name):
+            return await self._archives[name].object_at(stream, number)
 
     async def ranges(self, stream: str, *, after: int = 0, call: Call | None = None) -> AsyncIterator[ArchivedRange]:
-        async for range_ in (await self._of(stream)).ranges(stream, after=after, call=call):
-            yield range_
+        name = await self._routes.home(stream)
+        with self._routes.one_unavailable(name):
+            async for range_ in self._archives[name].ranges(stream, after=after, call=call):
+                yield range_
 
     async def entries(self, stream: str, *, after: int, last: int) -> AsyncIterator[list[RawEntry]]:
-        async for batch in (await self._of(stream)).entries(stream, after=after, last=last):
-            yield batch
+        name = await self._routes.home(stream)
+        with self._routes.one_unavailable(name):
+            async for batch in self._archives[name].entries(stream, after=after, last=last):
+                yield batch

@@ -27,6 +27,17 @@ LedgerId = Annotated[
 ]
 
 
+AtHome = Annotated[
+    str | None, typer.Option("--at", help="One ledger of several.  [default: that of the tenant, or main]")
+]
+
+
+def _home(data_dir: Path | None, tenant: str) -> str:
+    from service.ledgers import home_of
+
+    return str(run_async(lambda: home_of(load_settings(data_dir), tenant)))
+
+
 @ledger_app.command("audit")
 def audit(
     archive_only: Annotated[
@@ -50,16 +61,23 @@ def audit(
                 typer.echo(f"{tenant}: {entries} sealed entries are not archived yet")
         raise typer.Exit(0 if found.audit.ok else 1)
     chosen = [at] if at else ["main", *load_settings(data_dir).ledgers]
-    reports = {name: with_parts(data_dir, _audit, trusted=False, ledger=name) for name in chosen}
-    blocks = {name: {"ok": report.ok, **asdict(report)} for name, report in reports.items()}
-    ok = all(report.ok for report in reports.values())
+    blocks: dict[str, Any] = {}
+    for name in chosen:
+        if len(chosen) > 1 and not as_json:
+            typer.echo(f"ledger {name}")
+        try:
+            report = with_parts(data_dir, _audit, trusted=False, ledger=name)
+        except typer.Exit:
+            if len(chosen) == 1:
+                raise
+            blocks[name] = {"ok": False, "error": "not audited"}  # the others are
+            continue
+        blocks[name] = {"ok": report.ok, **asdict(report)}
+        if not as_json:
+            _show_audit(report)
+    ok = all(block["ok"] for block in blocks.values())
     if as_json:
         print_json(blocks[chosen[0]] if len(chosen) == 1 else {"ok": ok, "ledgers": blocks})
-    else:
-        for name, report in reports.items():
-            if len(chosen) > 1:
-                typer.echo(f"ledger {name}")
-            _show_audit(report)
     raise typer.Exit(0 if ok else 1)
 
 
@@ -107,7 +125,7 @@ def spending(
     from_ms: Annotated[int, typer.Option("--from", min=0, help="Milliseconds since 1970.")] = 0,
     to_ms: Annotated[int | None, typer.Option("--to", min=0, help="Exclusive. Default: now.")] = None,
     as_json: AsJson = False,
-    at: At = "main",
+    at: AtHome = None,
     data_dir: DataDir = None,
 ) -> None:
     """Sum what each API key of a tenant has spent, by unit and mechanism. Reads the whole journal."""
@@ -118,7 +136,7 @@ def spending(
         data_dir,
         lambda parts: spending_by_key(parts.client, tenant, from_ms=from_ms, to_ms=to_ms, archive=parts.archive),
         trusted=False,
-        ledger=at,
+        ledger=at or _home(data_dir, tenant),
     )
     rows = [
         {
@@ -266,12 +284,13 @@ def export(
     output: Annotated[
         Path | None, typer.Option(help="Write to this file.  [default: standard output]", dir_okay=False)
     ] = None,
-    at: At = "main",
+    at: AtHome = None,
     data_dir: DataDir = None,
 ) -> None:
     """Write journals and seals as JSON lines, for auditors. Exits 1 if a sealed entry was changed."""
+    ledger = at or ("main" if tenant is None else _home(data_dir, tenant))
     with destination(output) as file:
-        ok = with_parts(data_dir, lambda parts: _write(parts, tenant, file), trusted=False, ledger=at)
+        ok = with_parts(data_dir, lambda parts: _write(parts, tenant, file), trusted=False, ledger=ledger)
     raise typer.Exit(0 if ok else 1)
 
 
@@ -308,20 +327,17 @@ def accept_restore(
             err=True,
         )
         raise typer.Exit(1)
-    number = with_parts(data_dir, _accept_restore, trusted=False, ledger=at)
+    number = with_parts(data_dir, lambda parts: parts.sealer.accept_restore(), trusted=False, ledger=at)
     if number is None:
         typer.echo("nothing to accept: Redis continues from the epoch file")
     else:
+        details = {"seal": number, **({} if at == "main" else {"ledger": at})}
+
+        async def logged(parts: LedgerParts) -> None:  # the log is on the main ledger
+            await parts.keys.log.append(by=BY_CLI, action="ledger.accept-restore", target="ledger", details=details)
+
+        with_parts(data_dir, logged, trusted=False, ledger="main")
         typer.echo(f"accepted; seal {number} says so. Restart the gateway.")
-
-
-async def _accept_restore(parts: LedgerParts) -> int | None:
-    number = await parts.sealer.accept_restore()
-    if number is not None:
-        await parts.keys.log.append(
-            by=BY_CLI, action="ledger.accept-restore", target="ledger", details={"seal": number}
-        )
-    return number
 
 
 @ledger_app.command("accept-store")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import parse_qs, urlsplit
 
 from pydantic import AliasChoices, BaseModel, Field, SecretStr, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -24,7 +23,7 @@ from service.config.checkpoints import checkpoint_folder, is_pinned
 from service.config.duties import DutySettings
 from service.config.engine import RemoteEngineSettings
 from service.config.front_ends import FrontEndSettings
-from service.config.ledgers import LedgersSettings
+from service.config.ledgers import LedgersSettings, checked_url
 from service.config.recognisers import RecogniserSettings
 from service.config.sign_on import SignOnSettings
 from service.config.sign_on import parsed as parsed_sign_on
@@ -307,20 +306,7 @@ class Settings(
     @field_validator("redis_url")
     @classmethod
     def _check_redis_url(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        try:
-            address = urlsplit(value)
-            readable = address.port is None or address.port > 0
-        except ValueError:  # the error's message would contain a part of the password
-            readable = False
-        if not readable:
-            raise ValueError("REDIS_URL cannot be read; percent-encode /, #, ?, [ and ] in the password")
-        if not address.scheme:
-            raise ValueError("REDIS_URL is redis://..., rediss://... or unix://...")
-        if "@" in address.netloc and not (address.password or parse_qs(address.query).get("password")):
-            raise ValueError("REDIS_URL names a user and no password, or an empty one")
-        return value
+        return None if value is None else checked_url(value, "REDIS_URL")
 
     @model_validator(mode="after")
     def _resolve_checkpoints(self) -> Settings:

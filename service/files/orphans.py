@@ -18,7 +18,8 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from core.blob_errors import BlobMissing, StoreUnavailable
-from core.errors import LedgerError, UnknownJob
+from core.errors import LedgerError, TenantMoving, UnknownJob
+from core.ledger.client import OneLedgerUnavailable
 from core.ledger.job_records import JobRecord, JobStatus
 from core.ledger.names import SHARED_OWNER
 from core.ledger.stored_files import AREAS
@@ -74,15 +75,21 @@ class Orphans:
                 found[owner].append(key)
         orphans = []
         for owner, keys in found.items():
-            if any(_may_publish(job, before_s) for job in await self._jobs.unfinished(owner)):
-                continue
-            await self._files.index.expire(owner)
-            named: set[str] = set()
-            for area in AREAS:
-                for entry in (await self._files.index.of_owner(owner, area)).values():
-                    named |= {part.blob for part in entry.parts.values()}
-            orphans += [key for key in keys if key.rpartition("/")[2] not in named]
+            with contextlib.suppress(OneLedgerUnavailable, TenantMoving):  # those of others are found all the same
+                if any(_may_publish(job, before_s) for job in await self._jobs.unfinished(owner)):
+                    continue
+                named = await self._named(owner)
+                orphans += [key for key in keys if key.rpartition("/")[2] not in named]
         return orphans
+
+    async def _named(self, owner: str) -> set[str]:
+        """The blobs of the owner's files."""
+        await self._files.index.expire(owner)
+        named: set[str] = set()
+        for area in AREAS:
+            for entry in (await self._files.index.of_owner(owner, area)).values():
+                named |= {part.blob for part in entry.parts.values()}
+        return named
 
     async def _orphans_of_jobs(self, before_s: float) -> list[str]:
         found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
@@ -98,6 +105,8 @@ class Orphans:
             try:
                 if not (await self._jobs.get(owner, job_id)).status.ended:
                     continue
+            except OneLedgerUnavailable:
+                continue
             except UnknownJob:
                 pass
             orphans += keys

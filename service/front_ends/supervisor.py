@@ -34,6 +34,7 @@ from service.front_ends.child import Child
 from service.front_ends.folder import EXTRA_S, front_ends_lock, remove_unused, supervisor_lock
 from service.front_ends.orders import front_end_order, placed_workers, worker_order
 from service.ledger import prepared_ledger
+from service.ledgers import LEDGERS_NEED_URL
 
 LOCK_WAIT_S = 10.0
 BACKLOG = 2048
@@ -204,6 +205,8 @@ class Supervisor:
 
 def _check(settings: Settings) -> None:
     """Raises ValueError."""
+    if settings.ledgers and settings.redis_url is None:
+        raise ValueError(LEDGERS_NEED_URL)
     if settings.admin_port is None:
         raise ValueError(
             "PROCESSES above 1 needs ADMIN_PORT: each front end serves its own metrics, "

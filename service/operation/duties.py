@@ -166,3 +166,15 @@ async def regularly(work: Callable[[], Awaitable[object]], interval_s: float, fa
             await work()
         except Exception as error:  # whatever it was, the next round tries again
             log.warning(failure, extra={"fields": {"kind": type(error).__name__}})
+
+
+async def until_done(work: Callable[[], Awaitable[object]], retry_s: float, failure: str) -> None:
+    """Do `work` once, after as many attempts as it takes."""
+    while True:
+        try:
+            await work()
+        except Exception as error:  # whatever it was, the next attempt may succeed
+            log.warning(failure, extra={"fields": {"kind": type(error).__name__}})
+            await asyncio.sleep(retry_s)
+        else:
+            return

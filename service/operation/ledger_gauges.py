@@ -22,6 +22,7 @@ class LedgerGauge:
         self._gauge.set(self._combine(self._values.values()))
 
 
+OPEN = metrics.LEDGER_OPEN
 DURABLE = LedgerGauge(metrics.LEDGER_DURABLE, min)
 SEALED_AT = LedgerGauge(metrics.SEALED_AT, min)
 GATEWAYS_PRESENT = LedgerGauge(metrics.GATEWAYS_PRESENT, max)

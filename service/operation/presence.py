@@ -7,6 +7,7 @@ import contextlib
 import logging
 import socket
 import time
+from collections.abc import Callable
 from importlib.metadata import version
 
 from core.errors import LedgerError, LedgerUnavailable
@@ -28,8 +29,19 @@ class GatewayPresence:
     call. The scripts of the ledger refuse its transitions before that.
     """
 
-    def __init__(self, client: LedgerClient, gateway_id: str, *, ttl_s: float, ledger: str = MAIN) -> None:
-        """`ledger`: its name, for the metric."""
+    def __init__(
+        self,
+        client: LedgerClient,
+        gateway_id: str,
+        *,
+        ttl_s: float,
+        ledger: str = MAIN,
+        is_serving: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`ledger`: its name, for the metric. `is_serving`: whether the ledger was opened. Until then nothing is
+        refused for good, because its schema is checked before it is opened.
+        """
+        self._is_serving = is_serving
         self._client = client
         self._ledger = ledger
         self._presences = Presences(client)
@@ -60,7 +72,8 @@ class GatewayPresence:
             try:
                 SCHEMA.check_text(schema)
             except LedgerUnavailable as error:
-                self._client.refuse(error.detail)
+                if self._is_serving():
+                    self._client.refuse(error.detail)
 
     async def end(self) -> None:
         with contextlib.suppress(LedgerError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Coroutine
 from typing import Any
 
@@ -31,10 +32,16 @@ class LedgerUpkeep:
         )
         self._settings = settings
         self._parts = parts
+        ledger_gauges.OPEN.labels(parts.name).set(0)
         self._presence = GatewayPresence(
-            parts.client, self.duties.lease.holder, ttl_s=settings.duties_lease_s, ledger=parts.name
+            parts.client,
+            self.duties.lease.holder,
+            ttl_s=settings.duties_lease_s,
+            ledger=parts.name,
+            is_serving=lambda: self._is_sealed,
         )
-        self._is_present = self._is_open = False
+        self._began_at = time.monotonic()
+        self._is_present = self._is_sealed = self._has_duties = False
 
     async def begin(self) -> list[Coroutine[Any, Any, None]]:
         """Check Redis and become present. Returns what keeps the presence, to be run until the end, at the first call.
@@ -49,27 +56,41 @@ class LedgerUpkeep:
         return [self._presence.renew_regularly()]
 
     async def open(self) -> None:
-        """Check the schema and the seals, and write a seal. Raises LedgerNotTrusted, LedgerUnavailable.
+        """Check the schema and the seals, and write a seal. What has succeeded is not repeated.
 
-        Call this after `begin`: a gateway is present before it reads the schema.
+        Call this after `begin`: a gateway is present before it reads the schema. Raises LedgerNotTrusted,
+        LedgerUnavailable, StoreUnavailable.
         """
-        await self._parts.schema.before_seals()
-        await self._parts.sealer.check()
-        await self._parts.schema.after_seals()
-        await self._parts.sealer.seal(always=True)  # a copy from before this start is then recognised as older
+        if not self._is_sealed:
+            await self._parts.schema.before_seals()
+            await self._parts.sealer.check()
+            await self._parts.schema.after_seals()
+            await self._parts.sealer.seal(always=True)  # a copy from before this start is then recognised as older
+            self._is_sealed = True
         await self._parts.sealer.store_epoch()
-        self._is_open = True
+
+    async def take_duties(self) -> None:
+        """Take the duties if no other gateway has them. `work` does them. Raises LedgerUnavailable."""
         await self.duties.begin()
+        self._has_duties = True
+
+    def seal_age_s(self) -> float:
+        """The time since a gateway last sealed the ledger, as far as this one has seen.
+
+        Until the ledger is open, it is the time since the start.
+        """
+        return self.duties.seal_age_s() if self._is_sealed else time.monotonic() - self._began_at
 
     def work(self) -> list[Coroutine[Any, Any, None]]:
         """What runs from then on until the gateway stops."""
         ledger_gauges.DURABLE.set(self.name, 1)
+        ledger_gauges.OPEN.labels(self.name).set(1)
         interval_s = self._settings.durability_interval_s
         return [regularly(self._watch_durability, interval_s, "durability-not-checked"), *self.duties.work()]
 
     async def end(self) -> None:
         """End the duties and the presence."""
-        if self._is_open:
+        if self._has_duties:
             await self.duties.end()
         if self._is_present:
             await self._presence.end()

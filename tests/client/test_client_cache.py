@@ -32,7 +32,7 @@ def test_several_processes_share_a_file(tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(number)], stdout=subprocess.PIPE, text=True)
         for number in range(4)
     ]
-    found = [process.communicate(timeout=170)[0].split() for process in running]
+    found = [process.communicate(timeout=300)[0].split() for process in running]
 
     assert all(process.returncode == 0 for process in running)
     assert len(found[0]) == 10

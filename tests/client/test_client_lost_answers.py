@@ -187,7 +187,7 @@ def test_a_key_that_may_have_been_made_is_not_made_again(gateway: InProcessGatew
 @pytest.mark.slow("crash")
 @pytest.mark.timeout(600)
 def test_a_gateway_that_is_killed_and_started_again_charges_once(tmp_path: Path) -> None:
-    short = {"PRIVACY_GATEWAY_REQUEST_TIMEOUT_S": "3", "PRIVACY_GATEWAY_HOLD_TTL_S": "5"}
+    short = {"PRIVACY_GATEWAY_REQUEST_TIMEOUT_S": "15", "PRIVACY_GATEWAY_HOLD_TTL_S": "20"}
     running = Gateway(tmp_path / "data", LEAN | short | {"PRIVACY_GATEWAY_EXPIRE_INTERVAL_S": "1"})
     tenant = running.tenant()
     patient = Retry(attempts=100_000, first_s=0.05, longest_s=0.3)

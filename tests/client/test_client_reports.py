@@ -21,7 +21,7 @@ HISTORY = [Past(number * DAY_MS + HOUR_MS, 2.0) for number in range(1, 15)]
 HOOK = "https://hooks.example/alerts"
 
 
-def until(found: Callable[[], Any], within_s: float = 120.0) -> Any:
+def until(found: Callable[[], Any], within_s: float = 300.0) -> Any:
     """What `found` returns once it is true."""
     deadline = time.monotonic() + within_s
     while not (value := found()):

@@ -67,7 +67,7 @@ def test_the_wheel_is_small_and_complete(tmp_path: Path) -> None:
         ],
         capture_output=True,
         text=True,
-        timeout=170,
+        timeout=300,
     )  # fmt: skip
     assert made.returncode == 0, made.stderr
     [wheel] = tmp_path.glob("*.whl")

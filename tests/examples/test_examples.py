@@ -83,7 +83,7 @@ def numbers(printed: str, name: str) -> list[float]:
     return [float(each) for each in re.findall(r"-?\d+\.\d+", found[1])]
 
 
-def until(holds: Callable[[], bool], within_s: float = 120.0) -> None:
+def until(holds: Callable[[], bool], within_s: float = 300.0) -> None:
     deadline = time.monotonic() + within_s
     while not holds():
         assert time.monotonic() < deadline

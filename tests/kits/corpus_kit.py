@@ -62,7 +62,7 @@ def job(http: httpx.Client, job_id: str) -> dict[str, Any]:
     return answer.json()
 
 
-def until(http: httpx.Client, job_id: str, *states: str, within_s: float = 90.0) -> dict[str, Any]:
+def until(http: httpx.Client, job_id: str, *states: str, within_s: float = 300.0) -> dict[str, Any]:
     """The job, once it is in one of these states (any end state by default)."""
     wanted = states or ("succeeded", "failed", "cancelled")
     deadline = time.monotonic() + within_s
@@ -74,7 +74,7 @@ def until(http: httpx.Client, job_id: str, *states: str, within_s: float = 90.0)
     raise AssertionError(f"still {found}")
 
 
-def until_deleted(folder: Path, within_s: float = 60.0) -> None:
+def until_deleted(folder: Path, within_s: float = 300.0) -> None:
     """Wait until the folder is deleted, which happens right after the end is reported."""
     deadline = time.monotonic() + within_s
     while folder.exists() and time.monotonic() < deadline:
@@ -82,7 +82,7 @@ def until_deleted(folder: Path, within_s: float = 60.0) -> None:
     assert not folder.exists()
 
 
-def until_no_folders(jobs: Path, within_s: float = 60.0) -> None:
+def until_no_folders(jobs: Path, within_s: float = 300.0) -> None:
     """No job has files."""
     deadline = time.monotonic() + within_s
     while any(path.is_dir() for path in jobs.iterdir()) and time.monotonic() < deadline:

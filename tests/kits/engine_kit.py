@@ -8,20 +8,20 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from gateway_kit import free_port
 
-from core.errors import InvalidInput, QueueFull
+from core.errors import DeadlineBeforeStart, InvalidInput, QueueFull, WorkerDied
 from gpu_workers.engine.arrays import BlockArray
 from gpu_workers.engine.handler import Draw, UnfitDevice
 from gpu_workers.engine.inline import InlineEngine
@@ -37,7 +37,7 @@ from gpu_workers.engine.task_queue import QueueLimits
 from gpu_workers.facts import EmbedderFacts, EncoderFacts
 
 KITS = Path(__file__).parent
-HELD_S_MAX = 60.0
+HELD_S_MAX = 240.0
 END = "end"  # a file that lets go of all work, so that a test that fails does not wait
 SECRET = "quizzlethorpe"  # of a text: no error may hold it
 
@@ -217,8 +217,8 @@ class ToyWorker:
         factory: str = "ToyHandler",
         *,
         role: Role = Role.EMBED,
-        slot_s: float = 60,
-        batch_s: float = 120,
+        slot_s: float = 3600,
+        batch_s: float = 480,
         address: str | None = None,
         tls: Sequence[Path] = (),
     ) -> None:
@@ -240,9 +240,7 @@ class ToyWorker:
 
 def free_address() -> str:
     """An address that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+    return f"127.0.0.1:{free_port()}"
 
 
 def remote_engine(*workers: ToyWorker, limits: QueueLimits | None = None, access: Access | None = None) -> RemoteEngine:
@@ -316,6 +314,21 @@ class Bench:
             client_disconnected=client_disconnected or asyncio.Event(),
             isolate_failures=isolate_failures,
         )
+
+    async def run_too_long(self, *tasks: Task) -> None:
+        """Run tasks that do not end until their deadline has passed. On a busy machine, where they have not even
+        started by then, they run again with a later one."""
+        for timeout_s in (1.0, 10.0, 100.0):
+            try:
+                await self.run(*tasks, timeout_s=timeout_s)
+            except DeadlineBeforeStart:
+                continue
+
+    async def run_brief(self, *tasks: Task) -> list[Any]:
+        """Run tasks on workers that are replaced soon: on a busy machine also these tasks may take too long."""
+        while True:
+            with suppress(WorkerDied):
+                return await self.run(*tasks)
 
     async def submit(self, *tasks: Task, **options: Any) -> asyncio.Task[list[Any]]:
         """A call that has been admitted."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from inprocess_kit import Gateway
 from starlette.types import Message
 
-HANG_S = 60.0
+HANG_S = 300.0
 LEFT = b"the client has left"
 
 

@@ -53,11 +53,11 @@ def transitions(tenant: Tenant) -> list[str]:
 
 def events(tenant: Tenant, job_id: str) -> list[dict[str, Any]]:
     """Every state that the job's stream reports, until its end."""
-    with tenant.http.stream("GET", f"/jobs/{job_id}/events", timeout=120) as answer:
+    with tenant.http.stream("GET", f"/jobs/{job_id}/events", timeout=300) as answer:
         return [json.loads(line[6:]) for line in answer.iter_lines() if line.startswith("data: ")]
 
 
-def until_reported(tenant: Tenant, job_id: str, step: int, within_s: float = 60.0) -> dict[str, Any]:
+def until_reported(tenant: Tenant, job_id: str, step: int, within_s: float = 300.0) -> dict[str, Any]:
     """The job, once it has reported that many steps."""
     deadline = time.monotonic() + within_s
     while True:

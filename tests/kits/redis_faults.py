@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 import redis
 from redis_kit import RedisProcess
 
-FILLING = 20_000  # keys that make a start slow enough to be seen
+FILLING = 100_000  # keys whose load outlasts a stall of the test: it would take 10 s
 LOAD_DELAY_US = 100  # a key
 
 
@@ -45,7 +45,8 @@ def loading(server: RedisProcess) -> Iterator[None]:
     server.spawn("--key-load-delay", str(LOAD_DELAY_US))
     _wait_for(server, redis.exceptions.BusyLoadingError)
     yield
-    server.wait_ready()
+    server.kill()
+    server.start()
 
 
 @contextmanager
@@ -123,7 +124,7 @@ def locked_out(server: RedisProcess) -> Iterator[None]:
 
 def _wait_for(server: RedisProcess, error: type[redis.RedisError]) -> None:
     """Until an operator's PING is answered with `error`."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         try:
             with server.admin() as admin:

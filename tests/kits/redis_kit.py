@@ -25,7 +25,7 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 REDIS_PASSWORD = "gatewaysecret"
 REDIS_ARCHIVER_PASSWORD = "archiversecret"
 REDIS_ADMIN_PASSWORD = "operatorsecret"
-START_S_MAX = 30.0
+START_S_MAX = 300.0
 
 
 @cache
@@ -35,7 +35,7 @@ def installed_server() -> Path | None:
         binary = shutil.which("redis-server", path=folder)
         if binary is None:
             continue
-        output = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=20, check=False).stdout
+        output = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=120, check=False).stdout
         version = re.search(r"v=(\d+)", output)
         if version and int(version[1]) >= 7:
             return Path(binary)
@@ -118,7 +118,7 @@ class RedisProcess(ABC):
         if self._process is None or self._process.poll() is not None:
             return
         self._process.send_signal(signal.SIGCONT)
-        for _ in range(20):
+        for _ in range(200):
             self._process.terminate()
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(0.5)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import socket
 import subprocess
 import sys
 import time
@@ -14,9 +13,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from gateway_kit import free_port
+
 from core.blobs.options import StoreOptions
 
-_START_S = 60.0
+_START_S = 300.0
+# S3 creates a blob once, also for several writers at a time; this server looks first and puts then, so one at a time
+_SERVER = """
+import threading
+from moto.s3.responses import S3Response
+from moto.server import main
+
+alone, put = threading.Lock(), S3Response.put_object
+
+def put_alone(response):
+    with alone:
+        return put(response)
+
+S3Response.put_object = put_alone
+main()
+"""
 
 
 @dataclass
@@ -30,11 +46,11 @@ class S3Server:
         """The URL of a new, empty bucket."""
         name = f"bucket-{secrets.token_hex(6)}"
         request = urllib.request.Request(f"{self.address}/{name}", method="PUT")
-        urllib.request.urlopen(request, timeout=30).close()
+        urllib.request.urlopen(request, timeout=120).close()
         return f"s3://{name}/gateway"
 
     def options(self, **changed: str) -> StoreOptions:
-        return StoreOptions(config={**self.config, **changed}, plain_http=True, timeout_s=30, retries_max=1)
+        return StoreOptions(config={**self.config, **changed}, plain_http=True, timeout_s=120, retries_max=1)
 
     @property
     def config(self) -> dict[str, str]:
@@ -56,10 +72,8 @@ class S3Server:
 
 @contextmanager
 def s3_server() -> Iterator[S3Server]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    port = free_port()
+    command = [sys.executable, "-c", _SERVER, "-H", "127.0.0.1", "-p", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     server = S3Server(f"http://127.0.0.1:{port}", process)
     try:
@@ -74,7 +88,7 @@ def _wait(server: S3Server) -> None:
     ends_at = time.monotonic() + _START_S
     while True:
         try:
-            urllib.request.urlopen(f"{server.address}/moto-api/", timeout=5).close()
+            urllib.request.urlopen(f"{server.address}/moto-api/", timeout=30).close()
         except urllib.error.HTTPError:
             return
         except OSError:

@@ -31,7 +31,7 @@ def main(role: str, factory: str, address: str, slot_s: str, batch_s: str, *tls:
             lacking=engine_kit.lacking,
         )
 
-    return asyncio.run(serve_until_signal(make, drain_s=60))
+    return asyncio.run(serve_until_signal(make, drain_s=240))
 
 
 if __name__ == "__main__":

@@ -136,16 +136,16 @@ async def _read(reader: asyncio.StreamReader) -> Request:
 
 
 def upstream(url: str, **given: Any) -> Upstream:
-    """An upstream at a server of this machine, with short timeouts."""
+    """An upstream at a server of this machine, with generous timeouts."""
     scheme, _, rest = url.partition("://")
     host, _, port = rest.partition("/")[0].partition(":")
     usual: dict[str, Any] = {
         "name": "stub",
         "kind": "openai",
         "private_addresses": False,
-        "connect_timeout_s": 20.0,
-        "read_timeout_s": 20.0,
-        "total_timeout_s": 60.0,
+        "connect_timeout_s": 120.0,
+        "read_timeout_s": 120.0,
+        "total_timeout_s": 300.0,
     }
     port_number = int(port) if port else (443 if scheme == "https" else 80)
     return Upstream(base_url=url, host=host, port=port_number, **usual | given)

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 import httpx
 from axe_playwright_python.sync_playwright import Axe
-from browser_kit import open_page, sign_in, until_shown
+from browser_kit import WAIT_MS, open_page, sign_in, until_shown
 from playwright.sync_api import Browser, Locator, Page, Request, Route
 
 CANARIES = ("<img src=x onerror=alert(1)>", '"><script>alert(1)</script>', "${7*7}")
@@ -55,7 +55,7 @@ def poisoned(page: Page, *, kept: Sequence[str] = _KEPT) -> None:
     itself would admit. The gateway gets the page's requests without them."""
 
     def answer(route: Route) -> None:
-        found = route.fetch(url=_cleaned(route.request.url))
+        found = route.fetch(url=_cleaned(route.request.url), timeout=WAIT_MS)
         content = found.json()
         path = urlsplit(route.request.url).path
         if path != "/dashboard/session":

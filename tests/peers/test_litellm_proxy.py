@@ -262,4 +262,4 @@ def test_the_log_of_the_proxy_holds_no_name(gpt: openai.OpenAI, proxy: LiteLLM) 
     chat(gpt)
     log = proxy.log_path.read_text()
     assert not left_in(log, ORIGINALS)
-    assert httpx.get(f"{proxy.url}/health/liveliness").status_code == 200
+    assert httpx.get(f"{proxy.url}/health/liveliness", timeout=300).status_code == 200

@@ -31,7 +31,7 @@ def test_a_stop_leaves_no_process_and_keeps_the_ledger(served: tuple[Gateway, Te
     assert len(left) == 4, "Redis and three workers"
 
     gateway.process.send_signal(number)
-    assert gateway.process.wait(30) == 0
+    assert gateway.process.wait(300) == 0
     for pid in left:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)

@@ -28,8 +28,11 @@ def moves(name: str) -> bool:
 
 
 def serves_only(name: str) -> bool:
-    """Whether a tenant that has left needs the key no longer: it is no evidence of what was spent."""
-    return moves(name) and name != "accounts" and not name.startswith("account:")
+    """Whether a tenant that has left needs the key no longer: it is no evidence of what was spent.
+
+    The names of its files stay, too: a collection of orphans that read the former home would remove their blobs.
+    """
+    return moves(name) and name != "accounts" and not name.startswith(("account:", "files:"))
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,8 @@ export function rulePanel(path, operator) {
     },
   };
   const refresh = async () => {
-    if (!list.contains(document.activeElement)) await read();
+    const isAsked = document.querySelector("dialog") !== null; // its button gets the focus back when the dialog is closed
+    if (!isAsked && !list.contains(document.activeElement)) await read();
   };
   return { place: el("section", { "aria-label": "Rules" }, el("h2", {}, "Rules"), said, list, form.place), read, refresh };
 }

@@ -28,7 +28,7 @@ def test_every_row_joins_by_a_coin_of_its_own() -> None:
     sizes = np.bincount(joined.sum(axis=1), minlength=20)[:20]
     expected = draws * stats.binom.pmf(np.arange(20), rows, rate)
     sizes, expected = np.append(sizes, draws - sizes.sum()), np.append(expected, draws - expected.sum())
-    kept = expected >= 5
+    kept = expected >= 50
     off = ((sizes[kept] - expected[kept]) ** 2 / expected[kept]).sum()
     assert stats.chi2.sf(off, kept.sum()) > ALARM
 
@@ -62,7 +62,7 @@ def test_every_row_joins_a_uniform_step_of_its_own() -> None:
 
     sizes = np.bincount((drawn == 0).sum(axis=1), minlength=rows + 1)
     expected = draws * stats.binom.pmf(np.arange(rows + 1), rows, 1 / steps)
-    kept = expected >= 5
+    kept = expected >= 50
     off = ((sizes[kept] - expected[kept]) ** 2 / expected[kept]).sum()
     assert stats.chi2.sf(off, kept.sum()) > ALARM
 

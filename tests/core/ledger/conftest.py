@@ -18,6 +18,10 @@ from redis_kit import DeployedServer, EmbeddedServer, RedisProcess, installed_se
 from core.ledger.client import LedgerClient, connect
 from core.ledger.ledger import Ledger
 
+# Waits of the tests that name no timeout: a process that stops for some seconds is no outage.
+assert connect.__kwdefaults__ is not None
+connect.__kwdefaults__["timeout_s"] = 60.0
+
 SERVERS = [
     pytest.param(EmbeddedServer, id="embedded-socket"),
     pytest.param(DeployedServer, id="debian-tcp", marks=pytest.mark.slow("installation")),

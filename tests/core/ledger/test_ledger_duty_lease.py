@@ -73,7 +73,7 @@ def test_the_lease_ends_by_itself_and_its_holder_stops_earlier(go, ledger, clien
         while not await two.take():
             await asyncio.sleep(0.05)
 
-    go(asyncio.wait_for(until_taken(), 60))
+    go(asyncio.wait_for(until_taken(), 300))
     assert two.fence == "2"
 
 

@@ -171,7 +171,7 @@ def test_a_killed_server_is_back_with_every_hold(go, tmp_path):
             await asyncio.sleep(0.3)
             first = server.pid
             os.kill(first, signal.SIGKILL)
-            while await writable(ledger):
+            while await writable(ledger) and server.pid == first:
                 await asyncio.sleep(0)
             while not await writable(ledger):
                 await asyncio.sleep(0.01)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field
 
-import pytest
 from division_kit import division_of
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -174,7 +173,6 @@ def machine(go, client):
     return LimitMachine
 
 
-@pytest.mark.timeout(300)
 def test_random_changes_of_limits(go, ledger, client) -> None:
     run_state_machine_as_test(
         machine(go, client),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
@@ -129,7 +128,6 @@ def machine(go, client):
     return LedgerMachine
 
 
-@pytest.mark.timeout(120)
 def test_random_histories(go, ledger, client):
     run_state_machine_as_test(
         machine(go, client),

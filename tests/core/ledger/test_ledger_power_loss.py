@@ -6,9 +6,12 @@ SIGKILL alone shows nothing about fsync: what the server wrote is in the page ca
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import shutil
+import signal
 import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,6 +83,16 @@ class Machine:
 
     def syncs(self) -> int:
         return self._notes.read_bytes().count(b"\n") if self._notes.exists() else 0
+
+    def freeze(self) -> None:
+        """Stop the server where it is; returns when no thread of it runs."""
+        os.kill(self.redis.pid, signal.SIGSTOP)
+        tasks = Path(f"/proc/{self.redis.pid}/task")
+        while any((task / "stat").read_text().rpartition(")")[2].split()[0] != "T" for task in tasks.iterdir()):
+            time.sleep(0.001)
+
+    def go_on(self) -> None:
+        os.kill(self.redis.pid, signal.SIGCONT)
 
     def lose_power(self) -> int:
         """SIGKILL, then cut every file of the append-only log to its last synced length; returns the bytes lost."""
@@ -186,11 +199,20 @@ def test_an_fsync_a_second_loses_acknowledged_holds(go, machine):
     acknowledged = Acknowledged()
     since_sync = [0, 0]  # how many syncs there were, and how many holds were acknowledged by then
 
-    def enough() -> bool:
+    def unsynced() -> bool:
         syncs = machine.syncs()
         if syncs != since_sync[0]:
             since_sync[:] = [syncs, len(acknowledged.held)]
         return len(acknowledged.held) - since_sync[1] >= 60
+
+    def enough() -> bool:
+        if not unsynced():
+            return False
+        machine.freeze()  # otherwise it might sync before it is killed
+        if unsynced():
+            return True
+        machine.go_on()
+        return False
 
     async def outage():
         machine.start("--appendfsync", "everysec")

@@ -31,18 +31,21 @@ def east(tmp_path_factory):
 def routed(go, client, east):
     other = LedgerClient(connect(url=east.url))
     go(other.call("FLUSHALL"))
-    found = RoutedClient(client, {"east": other}, HomeMap(client, ["east"]))
+    homes = HomeMap(client, ["east"])
+    found = RoutedClient(client, {"east": other}, homes)
+    found.opened = homes.opened
     yield found
     go(other.close())
 
 
 def test_a_ledger_is_used_once_it_is_open(go, routed, ledger) -> None:
     both = Ledger(routed, MASTER_KEY)
-    go(both.open_tenant("near", limits=LIMITS, ledger="main"))
-    with pytest.raises(OneLedgerUnavailable, match="not been opened"):
-        go(both.open_tenant("far", limits=LIMITS, ledger="east"))
-    assert [one.name for one in go(both.tenants())] == ["near"]
+    for name, ledger in (("near", "main"), ("far", "east")):
+        with pytest.raises(OneLedgerUnavailable, match="been opened"):
+            go(both.open_tenant(name, limits=LIMITS, ledger=ledger))
+    assert go(both.tenants()) == ()
     routed.opened("east")
+    go(both.open_tenant("near", limits=LIMITS, ledger="main"))
     go(both.open_tenant("far", limits=LIMITS, ledger="east"))
     assert [one.name for one in go(both.tenants())] == ["far", "near"]
     main, other = routed.each()
@@ -72,5 +75,8 @@ def test_work_for_all_tenants_continues_without_a_ledger_that_is_away(go, routed
             with pytest.raises(LedgerUnavailable):
                 go(work)
         assert go(both.tenant("near")).name == "near"
+        with pytest.raises(OneLedgerUnavailable):
+            go(both.open_tenant("further", limits=LIMITS, ledger="east"))
+        go(both.open_tenant("further", limits=LIMITS, ledger="main"))  # no other home was recorded
     finally:
         east.start()

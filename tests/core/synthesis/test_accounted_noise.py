@@ -46,4 +46,4 @@ def test_noise_wider_than_the_sampler_is_refused() -> None:
 def test_every_entry_has_its_own_noise() -> None:
     drawn = noisy(np.full((3, 4), 10**6), scale=1 << 20)
     assert drawn.shape == (3, 4)
-    assert len(np.unique(drawn)) == 12
+    assert len(np.unique(drawn)) >= 11  # two of them are equal once in 50,000 times

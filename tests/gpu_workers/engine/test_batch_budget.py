@@ -26,7 +26,9 @@ def test_other_active_tenants_shorten_the_batches_of_a_slow_device(speed: int, m
         async def submit(tenant: str, tasks: int) -> None:
             group = [Task(None, 64) for _ in range(tasks)]
             left = asyncio.Event()
-            running.append(asyncio.create_task(queue.run(group, tenant=tenant, timeout_s=60, client_disconnected=left)))
+            running.append(
+                asyncio.create_task(queue.run(group, tenant=tenant, timeout_s=600, client_disconnected=left))
+            )
             await asyncio.sleep(0)
 
         def next_batch() -> int:

@@ -222,10 +222,9 @@ def test_a_task_has_started_with_its_first_piece(on_engine: OnEngine) -> None:
         on.let_go("blocker")
         await busy
         pieces = [Work("held", str(on.folder), held=True), *(Work(f"rest-{n}", str(on.folder)) for n in range(60))]
-        call = await on.submit(on.divided("large", *pieces), timeout_s=1)
-        await on.has_started("held")
         with pytest.raises(DeadlineExceeded):
-            await call
+            await on.run_too_long(on.divided("large", *pieces))
+        await on.has_started("held")
         assert on.queued == 0
         on.let_go("held")
         assert await on.run(on.work("next")) == ["NEXT"]

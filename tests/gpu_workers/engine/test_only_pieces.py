@@ -40,7 +40,7 @@ def test_a_second_worker_that_becomes_reachable_gets_no_task_that_no_handler_run
         queue.open()
         task = Task(Document(), 1, stepwise=True)
         call: asyncio.Task[list[Any]] = asyncio.create_task(
-            queue.run([task], tenant="tenant", timeout_s=60, client_disconnected=asyncio.Event())
+            queue.run([task], tenant="tenant", timeout_s=600, client_disconnected=asyncio.Event())
         )
         await asyncio.sleep(0)
         (first,) = queue.start_batch()
@@ -70,7 +70,7 @@ def test_pieces_run_on_one_worker_or_where_the_payload_allows_any(one_worker: in
         queue.open()
         task = Task(Large(bool(any_worker)), QueueLimits().batch_tokens_max + 1)
         call: asyncio.Task[list[Any]] = asyncio.create_task(
-            queue.run([task], tenant="tenant", timeout_s=60, client_disconnected=asyncio.Event())
+            queue.run([task], tenant="tenant", timeout_s=600, client_disconnected=asyncio.Event())
         )
         await asyncio.sleep(0)
         (started,) = queue.start_batch()

@@ -123,7 +123,7 @@ def test_an_engine_releases_large_tasks_in_pieces() -> None:
             Role.EMBED,
             [Task(DOCUMENT, DOCUMENT.weight), Task(release, release.weight)],
             tenant="tenant",
-            timeout_s=60,
+            timeout_s=600,
             client_disconnected=asyncio.Event(),
         )
         await engine.stop()

@@ -105,7 +105,7 @@ def run(sanitiser: Sanitiser, *groups: tuple[str, list[DocumentTask]]) -> tuple[
                         Role.FILL,
                         [Task(task, task.weight, stepwise=task.stepwise) for task in tasks],
                         tenant=tenant,
-                        timeout_s=60,
+                        timeout_s=600,
                         client_disconnected=asyncio.Event(),
                         isolate_failures=True,
                     )

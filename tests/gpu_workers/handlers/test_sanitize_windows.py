@@ -55,7 +55,7 @@ def run(*groups: tuple[str, DocumentTask]) -> tuple[list[Any], list[list[Any]]]:
                         Role.SANITIZE,
                         [Task(task, task.weight)],
                         tenant=tenant,
-                        timeout_s=60,
+                        timeout_s=600,
                         client_disconnected=asyncio.Event(),
                     )
                     for tenant, task in groups

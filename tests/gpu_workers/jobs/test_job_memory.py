@@ -30,7 +30,7 @@ def ended(folder: Path, function: str, *, memory_bytes_max: int = LIMIT_BYTES) -
             on_death=lambda: messages.put_nowait(None),
         )
         try:
-            return await asyncio.wait_for(messages.get(), 120)
+            return await asyncio.wait_for(messages.get(), 300)
         finally:
             process.kill()
             await process.stop()

@@ -43,12 +43,14 @@ def generator_of(schema: TableSchema) -> Generator:
 def test_the_closed_form_is_what_many_rows_have(kind: str) -> None:
     generator, frequencies = generator_of(SCHEMA), frequencies_of(kind)
     expected = expected_features(SCHEMA, frequencies, generator.cells, torch.device("cpu"))(generator())
-    drawn = generator.sample(40_000)
+    drawn = generator.sample(80_000)
     angles = unit_vectors(SCHEMA, drawn.codes) / STEPS @ frequencies.T
     for label in (0, 1):
         mine = angles[drawn.labels == label]
         means = np.stack([np.cos(mine), np.sin(mine)], axis=2).mean(axis=0)
-        assert np.abs(expected[label].detach().numpy() - means).max() < 5 / np.sqrt(len(mine))
+        assert np.abs(expected[label].detach().numpy() - means).max() < 7 / np.sqrt(
+            len(mine)
+        )  # by Hoeffding, for all of them: 1e-7
     assert np.mean(drawn.labels) == pytest.approx(0.75, abs=0.02)
 
 

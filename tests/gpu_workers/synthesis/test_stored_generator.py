@@ -35,8 +35,8 @@ def path(tmp_path: Path, generator: Generator) -> Path:
 
 
 def test_rows_have_the_laws_that_were_learnt(path: Path, generator: Generator) -> None:
-    """Shares of classes, of each column's cells in a class, and of pairs of cells; 5 standard deviations."""
-    count = 40_000
+    """Shares of classes, of each column's cells in a class, and of pairs of cells; 6 standard deviations."""
+    count = 60_000
     drawn = load_source(path).sample(count)
     assert (drawn.labels == 0).mean() == pytest.approx(0.75, abs=0.011)
     laws = [part.detach().numpy() for part in torch.split(generator(), [len(each) for each in generator.cells], dim=2)]
@@ -49,7 +49,7 @@ def test_rows_have_the_laws_that_were_learnt(path: Path, generator: Generator) -
                 law = np.diag(laws[i][label].mean(axis=0))
             found = np.zeros_like(law)
             np.add.at(found, (cells[i], cells[j]), 1 / len(mine))
-            assert np.abs(found - law).max() < 5 * np.sqrt(0.25 / len(mine))
+            assert np.abs(found - law).max() < 6 * np.sqrt(0.25 / len(mine))
 
 
 def test_two_samples_differ(path: Path) -> None:

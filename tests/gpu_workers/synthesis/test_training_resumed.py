@@ -1,6 +1,7 @@
 """A training that is stopped at any step goes on from its checkpoint and ends as if it had not been."""
 
 import itertools
+import math
 from dataclasses import replace
 
 import pytest
@@ -56,7 +57,8 @@ def test_a_stopped_training_ends_where_an_unbroken_one_does(
     assert again.curve == whole.curve
 
 
-def test_a_finished_training_is_not_repeated(release: PearlRelease) -> None:
+def test_a_finished_training_is_not_repeated(release: PearlRelease, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reconstruction, "_SAVED_SECONDS", math.inf)
     kept = Kept()
     whole = train_generator(release, shape=SHAPE, plan=PLAN, checkpoint=kept)
     again = train_generator(

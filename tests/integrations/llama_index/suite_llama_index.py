@@ -84,7 +84,7 @@ def test_the_end_of_the_budget_passes_through(poor_gateway: Gateway) -> None:
 
 
 def letter() -> NodeWithScore:
-    parent = RelatedNodeInfo(node_id="letters/maria-keller.txt", hash="f00d", metadata={"author": "Maria Keller"})
+    parent = RelatedNodeInfo(node_id="letters/maria-keller.txt", hash="zq-hash", metadata={"author": "Maria Keller"})
     node = TextNode(
         text=LETTER,
         metadata={"author": "Maria Keller", "page": 3},
@@ -98,7 +98,7 @@ def test_nodes_leave_without_names(gateway: Gateway) -> None:
     blank = NodeWithScore(node=TextNode(text=" "), score=0.1)
     [made, empty] = NodeSanitizer(gateway, keep_metadata=["page"]).postprocess_nodes([original, blank])
     assert not shown(str(made.node.to_dict()))
-    assert "f00d" not in str(made.node.to_dict())
+    assert "zq-hash" not in str(made.node.to_dict())
     assert made.node.metadata == {"page": 3, "privacy_guarantee": "none"}
     assert (made.node.node_id, made.score) == (original.node.node_id, 0.5)
     assert "privacy" not in made.node.get_content("llm")

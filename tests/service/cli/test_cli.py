@@ -42,7 +42,7 @@ def test_beside_a_running_gateway(real_gateway: Gateway, tmp_path: Path) -> None
 
     headers = {"Authorization": f"Bearer {key}"}
     body = {"documents": [{"text": "One. Two. Three."}], "epsilon": 1.0}
-    assert httpx.post(f"{real_gateway.url}/embed/sentdp", json=body, headers=headers, timeout=60).status_code == 200
+    assert httpx.post(f"{real_gateway.url}/embed/sentdp", json=body, headers=headers, timeout=300).status_code == 200
     assert "beside/sentence" in run_command(real_gateway.data_dir, "budget", "show", "beside").stdout
     audit = run_command(real_gateway.data_dir, "ledger", "audit", "--json")
     assert audit.returncode == 0, audit.stdout
@@ -50,7 +50,7 @@ def test_beside_a_running_gateway(real_gateway: Gateway, tmp_path: Path) -> None
 
     revoked = run_command(real_gateway.data_dir, "key", "revoke", "beside", key.split("_")[1])
     assert revoked.returncode == 0, revoked.stderr
-    assert httpx.get(f"{real_gateway.url}/budget", headers=headers).status_code == 401
+    assert httpx.get(f"{real_gateway.url}/budget", headers=headers, timeout=300).status_code == 401
 
 
 def test_what_cannot_be_is_said_in_one_line(tmp_path: Path) -> None:

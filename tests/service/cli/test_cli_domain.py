@@ -83,22 +83,22 @@ def test_a_stopped_command_goes_on(tmp_path: Path) -> None:
         with subprocess.Popen(
             command(data, *arguments), env=clean_environment(), stderr=subprocess.PIPE, preexec_fn=_interruptible
         ) as first:
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 300
             wanted = 1 if number is signal.SIGINT else 2
             while len(list(data.glob("jobs/command-*/shard-*"))) < wanted and time.monotonic() < deadline:
                 time.sleep(0.02)
             os.kill(first.pid, number)
-            assert first.wait(60) != 0
+            assert first.wait(300) != 0
     kept = {path: path.stat().st_mtime_ns for path in data.glob("jobs/command-*/shard-00000[01]")}
     assert len(kept) == 2
     assert not any(b"zanzibar" in path.read_bytes() for path in data.rglob("*") if path.is_file())
     with subprocess.Popen(command(data, *arguments), env=clean_environment(), stderr=subprocess.PIPE) as second:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while len(list(data.glob("jobs/command-*/shard-*"))) < 4 and time.monotonic() < deadline:
             assert second.poll() is None
             time.sleep(0.02)
         assert {path: path.stat().st_mtime_ns for path in kept} == kept
-        assert second.wait(150) == 0
+        assert second.wait(300) == 0
     assert not list(data.glob("jobs/*"))
 
 

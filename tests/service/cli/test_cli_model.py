@@ -90,7 +90,7 @@ def hub(tmp_path: Path) -> Iterator[Hub]:
 def fetch(data: Path, name: str, url: str) -> subprocess.CompletedProcess[str]:
     command = [str(COMMAND), "model", "fetch", name, "--data-dir", str(data)]
     environment = clean_environment() | {"HF_ENDPOINT": url, "HF_HUB_OFFLINE": "0", "PRIVACY_GATEWAY_TAGGER": name}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
 
 
 def test_a_fetched_checkpoint_is_a_setting_and_asks_nobody(tmp_path: Path, hub: Hub) -> None:

@@ -34,6 +34,7 @@ def test_a_deep_link_survives_signing_in_and_the_back_button(
         sign_in(page, real_tenant.key, f"/dashboard/journal?account={real_tenant.name}/vector")
         expect(page.get_by_label("Account")).to_have_value(f"{real_tenant.name}/vector")
         page.get_by_role("link", name="Headroom").click()
+        expect(page.get_by_role("heading", name="Headroom")).to_be_visible()  # the page before is shown, too
         until_shown(page)
         page.go_back()
         until_shown(page)

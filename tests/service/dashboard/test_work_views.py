@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from browser_kit import Browser, Page, expect, needs_chromium, running_browser, sign_in, until_shown
-from corpus_kit import embedding_rows, submit, until
+from corpus_kit import rows, submit, until
 from gateway_kit import LEAN, Gateway, Tenant
 from synthesis_kit import SHOP, shop_request, shop_rows
 from view_kit import CANARIES, CANARY, accessible, escaped, figures, poisoned, watched
@@ -78,10 +78,10 @@ def owner(served: Gateway) -> Owner:
         "columns": [*SHOP["columns"][:2], {"name": CANARIES[0], "kind": "categorical", "categories": list(CANARIES)}],
         "label": SHOP["label"],
     }
-    rows = [{**row, CANARIES[0]: CANARIES[number % 3]} for number, row in enumerate(shop_rows(120))]
-    for row in rows:
+    bought = [{**row, CANARIES[0]: CANARIES[number % 3]} for number, row in enumerate(shop_rows(120))]
+    for row in bought:
         row.pop("colour")
-    body = shop_request(rows=rows, schema=table)
+    body = shop_request(rows=bought, schema=table)
     synthesis = tenant.http.post("/jobs/synthesis", json=body)
     assert synthesis.status_code == 202, synthesis.text
     return Owner(tenant.name, tenant.key, tenant.http, synthesis.json()["job_id"])
@@ -100,12 +100,12 @@ def ended(owner: Owner) -> Owner:
 
 
 def test_a_job_is_followed_to_its_end(served: Gateway, owner: Owner, browser: Browser) -> None:
-    with watched(browser, served.url) as (page, requests):
-        sign_in(page, owner.key, f"/dashboard/jobs?job={owner.job}")
+    with watched(browser, served.url) as (page, _):
+        with page.expect_request(f"**/jobs/{owner.job}/events") as followed:
+            sign_in(page, owner.key, f"/dashboard/jobs?job={owner.job}")
+        assert followed.value.resource_type == "eventsource"
         expect(page.locator(".job h2")).to_have_text("synthesis: shop")
         expect(page.locator(".job .state")).to_have_text("succeeded, 100 %")
-        ways = {urlsplit(each.url).path for each in requests if each.resource_type == "eventsource"}
-        assert f"/jobs/{owner.job}/events" in ways
         expect(page.get_by_role("button", name="Cancel the job")).to_have_count(0)
 
 
@@ -134,7 +134,7 @@ def test_what_a_job_cost_and_made(served: Gateway, ended: Owner, browser: Browse
 
 def test_a_job_is_cancelled_when_it_was_asked_for_twice(served: Gateway, browser: Browser) -> None:
     tenant = served.tenant()
-    job = submit(tenant.http, embedding_rows(400, dimension=8), name="slow").json()["job_id"]
+    job = submit(tenant.http, rows(3000), name="slow").json()["job_id"]  # it takes minutes
     with watched(browser, served.url) as (page, _):
         sign_in(page, tenant.key, f"/dashboard/jobs?job={job}")
         page.get_by_role("button", name="Cancel the job").click()

@@ -39,7 +39,7 @@ def pids(folder: Path) -> list[int]:
 
 
 async def until_started(folder: Path, times: int) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(300):
         while len(pids(folder)) < times:
             await asyncio.sleep(0.02)
 
@@ -49,7 +49,7 @@ def test_a_process_that_ends_is_started_again_until_it_is_stopped(tmp_path: Path
         said: list[str] = []
         own = child(tmp_path, said, ready=True)
         own.start()
-        await asyncio.wait_for(own.ready.wait(), 60)
+        await asyncio.wait_for(own.ready.wait(), 300)
         os.kill(pids(tmp_path)[0], signal.SIGKILL)
         await until_started(tmp_path, 2)
         assert said == ["a process has ended with status -9 and is started again"]
@@ -65,7 +65,7 @@ def test_a_process_that_is_never_ready_is_given_up(tmp_path: Path, monkeypatch: 
     async def main() -> None:
         own = child(tmp_path, [], ready=False)
         own.start()
-        await asyncio.wait_for(own.failed.wait(), 60)
+        await asyncio.wait_for(own.failed.wait(), 300)
         await own.stop(grace_s=60)
 
     monkeypatch.setattr(child_module, "DELAY_S", (0.01,))

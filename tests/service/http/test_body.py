@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.exceptions import HTTPException
 
@@ -18,6 +18,9 @@ _ANY_JSON = st.recursive(
     max_leaves=20,
 )
 
+# an example that takes long shows only that the machine is busy
+_anytime = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
 
 def _depth(value: object) -> int:
     if isinstance(value, dict):
@@ -30,6 +33,7 @@ def _containers(value: object) -> int:
     return 0 if inner is None else 1 + sum(map(_containers, inner))
 
 
+@_anytime
 @given(_ANY_JSON)
 def test_the_scan_sees_what_the_parser_builds(value: object) -> None:
     text = orjson.dumps(value)
@@ -44,6 +48,7 @@ def test_the_scan_sees_what_the_parser_builds(value: object) -> None:
 
 
 @pytest.mark.parametrize("step_bytes", [1, 2, 3, 5])
+@_anytime
 @given(value=_ANY_JSON)
 def test_steps_of_any_size_see_the_same(value: object, step_bytes: int) -> None:
     text = orjson.dumps(value)

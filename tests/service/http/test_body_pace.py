@@ -14,6 +14,23 @@ from service.http.body_pace import BodyPace, SlowBody
 IDLE_S = 0.2
 
 
+class InstantLoop(asyncio.SelectorEventLoop):
+    """Its clock is moved to the next timer whenever nothing else can run, so that no stall of the process counts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._now_s = 0.0
+
+    def time(self) -> float:
+        return self._now_s
+
+    def _run_once(self) -> None:
+        timers = [timer.when() for timer in self._scheduled if not timer.cancelled()]  # type: ignore[attr-defined]
+        if timers and not self._ready:  # type: ignore[attr-defined]
+            self._now_s = max(self._now_s, min(timers))
+        super()._run_once()  # type: ignore[misc]
+
+
 async def read_whole(receive: Receive) -> int:
     size, more = 0, True
     while more:
@@ -47,7 +64,8 @@ class Client:
     def run(self, app: Any, *, bytes_per_s_min: int = 1000, path: str = "/any") -> None:
         pace = BodyPace(app, idle_s=IDLE_S, bytes_per_s_min=bytes_per_s_min)
         scope: Scope = {"type": "http", "path": path, "method": "POST", "headers": []}
-        asyncio.run(asyncio.wait_for(pace(scope, self.receive, self.send), 30))
+        with asyncio.Runner(loop_factory=InstantLoop) as runner:
+            runner.run(pace(scope, self.receive, self.send))
 
 
 async def takes_it_whole(scope: Scope, receive: Receive, send: Send) -> None:

@@ -22,7 +22,8 @@ LINE = orjson.dumps({"text": "Mail jane@example.com."}) + b"\n"
 
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    settings = {"PRIVACY_GATEWAY_STREAM_KEY_CHECK_S": "0.05", "PRIVACY_GATEWAY_RATE_LIMIT_PER_MINUTE": "20"}
+    # a limit that is refilled so slowly that it is seen to be exceeded
+    settings = {"PRIVACY_GATEWAY_STREAM_KEY_CHECK_S": "0.05", "PRIVACY_GATEWAY_RATE_LIMIT_PER_MINUTE": "4"}
     running = Gateway(tmp_path_factory.mktemp("watched") / "data", LEAN | settings)
     yield running
     running.stop()

@@ -23,9 +23,9 @@ ONE_PIECE = 512 * 1024  # more than the socket delivers at once
 LIMITS = ConnectionLimits(
     connections_max=100,
     connections_per_address_max=100,
-    request_head_s=60.0,
+    request_head_s=120.0,
     request_head_bytes_max=OVERHEAD_BYTES_MAX,
-    answer_idle_s=60.0,
+    answer_idle_s=120.0,
     transfer_bytes_per_s_min=1,
 )
 
@@ -61,7 +61,7 @@ def port() -> Iterator[int]:
 
 def _sent(port: int, content: bytes) -> bytes:
     """What the server answers to these bytes until it ends the connection."""
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=120) as connection:
         with contextlib.suppress(OSError):  # the server may close it while this sends
             connection.sendall(content)
         found = b""

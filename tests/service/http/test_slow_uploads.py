@@ -152,16 +152,19 @@ def test_an_upload_under_the_key_of_a_job_counts_too(gateway: Gateway, tenant: T
 
 @pytest.fixture(scope="module")
 def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """A gateway with little memory for one tenant, and little patience."""
-    settings = {
-        "VECTORS_MEMORY_PER_TENANT_BYTES_MAX": "20000",
-        "BODIES_MEMORY_PER_TENANT_BYTES_MAX": "20000",
-        "BODY_IDLE_S": "0.2",
-    }
+    """A gateway with little memory for one tenant."""
+    settings = {"VECTORS_MEMORY_PER_TENANT_BYTES_MAX": "20000", "BODIES_MEMORY_PER_TENANT_BYTES_MAX": "20000"}
     running = Gateway(
         tmp_path_factory.mktemp("narrow") / "data",
         LEAN | {f"PRIVACY_GATEWAY_{name}": of for name, of in settings.items()},
     )
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    running = Gateway(tmp_path_factory.mktemp("impatient") / "data", LEAN | {"PRIVACY_GATEWAY_BODY_IDLE_S": "0.2"})
     yield running
     running.stop()
 
@@ -227,14 +230,16 @@ def test_a_stream_that_is_larger_than_its_tenants_memory_waits_for_its_own_lines
     ],
     ids=["json", "file", "job lines", "job json", "above the limit of a body"],
 )
-def test_a_body_that_stops_gets_408_and_leaves_nothing(narrow: Gateway, path: str, headers: Mapping[str, str]) -> None:
-    tenant = narrow.tenant()
-    upload = IdleUpload(narrow, tenant, path, headers)
-    narrow.on_loop(_until_answered(upload))
+def test_a_body_that_stops_gets_408_and_leaves_nothing(
+    impatient: Gateway, path: str, headers: Mapping[str, str]
+) -> None:
+    tenant = impatient.tenant()
+    upload = IdleUpload(impatient, tenant, path, headers)
+    impatient.on_loop(_until_answered(upload))
 
     assert (upload.status, upload.code) == (408, "request-timeout")
     upload.leave()
-    assert not list(Path(narrow.data_dir / "jobs").glob(".incoming-*"))
+    assert not list(Path(impatient.data_dir / "jobs").glob(".incoming-*"))
 
 
 async def _until_answered(upload: IdleUpload) -> None:

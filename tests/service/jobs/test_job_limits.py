@@ -63,7 +63,7 @@ def order_of(queue: JobQueue, *, running: int) -> list[str]:
             started.append(await queue.get())
         return [each.job_id for each in started]
 
-    return asyncio.run(asyncio.wait_for(run(), 30))
+    return asyncio.run(asyncio.wait_for(run(), 300))
 
 
 def test_three_tenants_start_in_turns() -> None:
@@ -123,7 +123,7 @@ def submitted(tenant: Tenant, count: int = 2, **fields: Any) -> str:
 @pytest.mark.slow("training")
 def test_jobs_of_three_tenants_start_in_turns(limited: Gateway) -> None:
     first, second, third = (limited.tenant() for _ in range(3))
-    jobs = [(first, submitted(first, 300))]  # it runs while the others arrive
+    jobs = [(first, submitted(first, 3000))]  # it runs while the others arrive, and then too long
     jobs += [(first, submitted(first)) for _ in range(3)]
     jobs += [(second, submitted(second)) for _ in range(2)]
     jobs += [(third, submitted(third))]
@@ -139,7 +139,7 @@ def test_jobs_of_three_tenants_start_in_turns(limited: Gateway) -> None:
 @pytest.mark.slow("process")
 def test_jobs_of_one_tenant_leave_places_in_the_queue(limited: Gateway) -> None:
     first, second = limited.tenant(), limited.tenant()
-    jobs = [(first, submitted(first, 300))]  # it runs while the others wait
+    jobs = [(first, submitted(first, 3000))]  # it runs while the others wait
     until(first.http, jobs[0][1], "running")
     jobs += [(first, submitted(first)) for _ in range(4)]
     refused = submit(first.http, rows(2))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,15 @@ import httpx2
 import numpy as np
 import openai
 import pytest
-from gateway_kit import DOCUMENT, Gateway, Tenant, refused_start
+from gateway_kit import DOCUMENT, Gateway, Tenant, cpu_ticks, refused_start
+from hold_kit import until_at_work
 
 from service.config.settings import Settings
 from service.openai.presets import PresetsRefused, load_presets
 
 SHIPPED = "minilm-sentdp-eps10"
 SECRET = "zq-secret-9137"
+WORKER = "gpu_workers.engine.local.worker embed"
 
 
 class Client(openai.OpenAI):
@@ -253,14 +254,15 @@ def test_an_exhausted_budget_is_said_once(real_gateway: Gateway) -> None:
 def test_a_charged_failure_is_charged_once(real_gateway: Gateway, client: Client, real_tenant: Tenant) -> None:
     """By default the SDK retries a 502 without a key. A response header disables that."""
 
-    def kill_once_held() -> None:
-        deadline = time.monotonic() + 20
-        while real_tenant.account()["reserved"]["epsilon"] == 0.0 and time.monotonic() < deadline:
-            time.sleep(0.01)
-        time.sleep(0.3)  # the batch reaches the worker
-        real_gateway.kill("gpu_workers.engine.local.worker embed")
+    real_gateway.wait_ready()
+    worker = real_gateway.pid_of(WORKER)
+    before = cpu_ticks(worker)
 
-    killer = threading.Thread(target=kill_once_held)
+    def kill_at_work() -> None:
+        until_at_work(worker, before)
+        real_gateway.kill(WORKER)
+
+    killer = threading.Thread(target=kill_at_work)
     killer.start()
     with pytest.raises(openai.InternalServerError) as caught:
         client.embed([DOCUMENT * 8] * 80)
@@ -279,13 +281,16 @@ def test_a_charged_failure_is_charged_once(real_gateway: Gateway, client: Client
 def test_a_failure_that_cost_nothing_is_retried(real_gateway: Gateway, client: Client, real_tenant: Tenant) -> None:
     """The ledger is down for a moment: 503, and the SDK asks again after `Retry-After`."""
     client.max_retries = 20
-    real_gateway.kill("redis-server")
-
-    answer = client.embed()
-
-    assert len(answer.data[0].embedding) == 384
-    assert client.sent > 1
-    assert real_tenant.committed() == 10.0
+    real_gateway.wait_ready()
+    released = 0
+    while client.sent == released:  # until a call has met the outage, for Redis is back within a second
+        assert released < 20
+        real_gateway.kill("redis-server")
+        answer = client.embed()
+        assert len(answer.data[0].embedding) == 384
+        released += 1
+        real_gateway.wait_ready()
+    assert real_tenant.committed() == 10.0 * released
 
 
 def test_every_error_under_v1_has_openais_shape(real_gateway: Gateway, real_tenant: Tenant) -> None:

@@ -15,7 +15,7 @@ from service import metrics
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -22,7 +22,7 @@ from service.config.settings import Settings
 from service.ledger import LedgerParts, build_ledger
 from service.operation.duties import Duties
 
-WITHIN_S = 60.0
+WITHIN_S = 300.0
 EVENT = PrivacyEvent(
     mechanism="test",
     kind="pure",

@@ -113,7 +113,7 @@ def test_queries_parse(tmp_path: Path) -> None:
                 rules.append({"record": f"checked:{len(rules)}", "expr": plain})
     (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "dashboards", "rules": rules}]}))
     done = subprocess.run(
-        [PROMTOOL, "check", "rules", "rules.yml"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+        [PROMTOOL, "check", "rules", "rules.yml"], cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -47,7 +47,7 @@ def test_a_worker_whose_vectors_depend_on_companions_never_serves(tmp_path: Path
     gateway = Refusing(tmp_path / "data", {**LEAN, "PYTHONPATH": path})
     try:
         reason = "the last start failed: on this device a sentence's vector depends on its companions in the batch"
-        ready = httpx.get(f"{gateway.url}/readyz")
+        ready = httpx.get(f"{gateway.url}/readyz", timeout=300)
         assert ready.status_code == 503
         assert reason in ready.json()["workers"]["embed"]
         tenant = gateway.tenant()

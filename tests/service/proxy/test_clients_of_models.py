@@ -16,7 +16,7 @@ import openai
 import pytest
 from gateway_kit import Gateway, Tenant
 from model_formats_kit import Call, Said
-from model_kit import ModelServer, last_text
+from model_kit import ModelServer, last_text, left_in
 from pydantic_ai import Agent
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.openai import OpenAIProvider
@@ -75,7 +75,7 @@ def result_of(body: dict[str, Any]) -> Any:
 
 def unseen(model: ModelServer, requests: int) -> None:
     assert len(model.bodies) == requests
-    assert not [name for name in NAMES if name.casefold() in model.seen.casefold()]
+    assert not left_in(model.seen, NAMES)
 
 
 @pytest.mark.parametrize("stream", [False, True])

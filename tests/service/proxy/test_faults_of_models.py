@@ -20,6 +20,7 @@ import httpx
 import pytest
 from fuzz.canaries import MARK, found_in_files, found_in_redis
 from gateway_kit import Gateway, Tenant, free_port
+from model_kit import left_in
 from upstream_kit import MIB, Request, Script, ServedUpstream, answer, chunked, sends
 
 from core.ledger.embedded import socket_path
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.slow("process")
 
 WORKER = "gpu_workers.engine.local.worker sanitize"
 TEXT = f"I am Maria Keller, {MARK}7@example.org, and {MARK} is my word."
-SEALED = (b"Maria", b"Keller", f"{MARK}7".encode())
+SEALED = ("Maria", "Keller", f"{MARK}7")
 CHAT = "/v1/chat/completions"
 FIRST = b'data: {"choices": [{"index": 0, "delta": {"content": "Hello. "}, "finish_reason": null}]}\n\n'
 HEAD = "HTTP/1.1 200 OK\r\ncontent-type: {}\r\n{}\r\n\r\n"
@@ -53,7 +54,7 @@ def served(upstream: ServedUpstream, tmp_path_factory: pytest.TempPathFactory) -
     patient: dict[str, Any] = {"base_url": upstream.raw.url, "kind": "openai", "models": ["m"]}
     models = {
         "patient": patient,
-        "hasty": patient | {"models": ["hasty"], "read_timeout_s": 1},
+        "hasty": patient | {"models": ["hasty"], "read_timeout_s": 3},
         "short": patient | {"models": ["short"], "total_timeout_s": 3},
         "dead": patient | {"models": ["dead"], "base_url": f"http://127.0.0.1:{free_port()}/v1"},
     }
@@ -111,8 +112,12 @@ def drips(piece: bytes) -> Script:
 
 def unseen(upstream: ServedUpstream, requests: int = 1) -> None:
     """So many requests reached the model, and no name was in them."""
+    deadline = time.monotonic() + 300
+    while len(upstream.raw.requests) < requests:  # the gateway may have given up before the model read it
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
     assert len(upstream.raw.requests) == requests
-    assert not [value for value in SEALED if value in upstream.seen]
+    assert not left_in(upstream.seen.decode(), SEALED)
 
 
 def peak_bytes(gateway: Gateway) -> int:
@@ -157,7 +162,7 @@ def test_an_answer_that_cannot_be_used_is_an_error(
 
     assert failed.status_code == status
     assert failed.json()["error"]["code"] == code
-    assert not [value for value in SEALED if value in failed.content]
+    assert not left_in(failed.text, SEALED)
     unseen(upstream, 0 if fault == "dead" else 1)
     assert peak_bytes(served) - before < MEMORY_GROWTH_MAX
 
@@ -199,7 +204,7 @@ def test_nothing_leaves_while_recognisers_die(served: Gateway, asking: Tenant, u
         assert answered.status_code in (502, 503)
         assert time.monotonic() < deadline
         time.sleep(0.5)
-    assert not [value for value in SEALED if value in upstream.seen]
+    assert not left_in(upstream.seen.decode(), SEALED)
 
 
 def test_nothing_leaves_under_a_policy_that_there_is_not(asking: Tenant, upstream: ServedUpstream) -> None:

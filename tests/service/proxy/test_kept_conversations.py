@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -63,7 +64,7 @@ def test_a_continued_response_has_its_names(tenant: Tenant, llm: ModelServer, po
     assert said(third) == "Maria Keller, Jonas Weber."
     assert llm.bodies[2]["input"].startswith(name)
     assert llm.bodies[2]["previous_response_id"] == "a2"
-    assert not left_in(llm.seen, ORIGINALS)
+    assert not left_in(llm.seen.replace(name, ""), ORIGINALS)  # the first surrogate may be another Weber
     assert tenant.http.get("/vault").json()["entries"] == 3
 
 
@@ -186,7 +187,11 @@ def test_no_identifier_reaches_a_client_without_its_entry(
 def test_nothing_of_it_is_in_redis_in_the_clear(proxying: Gateway, tenant: Tenant, llm: ModelServer) -> None:
     said(respond(tenant, llm, FIRST, answer="resp_zq"))
     surrogate = llm.bodies[0]["input"].removeprefix("I am ").split(" and live")[0]
-    stored = b"".join(path.read_bytes() for path in proxying.data_dir.rglob("*") if path.is_file())
+    stored = b""
+    for path in proxying.data_dir.rglob("*"):
+        if path.is_file():
+            with contextlib.suppress(FileNotFoundError):  # files come and go
+                stored += path.read_bytes()
     assert b"vault:entry" in stored
     for text in ("Maria", "Keller", "Lisbon", "resp_zq", surrogate):
         assert text.encode() not in stored

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from model_kit import left_in
 
 from benchmarks.conversations.figures import Figures
 from benchmarks.conversations.measure import Bench, bench
@@ -50,11 +51,11 @@ def test_the_figures_find_originals_and_wrong_answers(running: Bench) -> None:
         ("name=Maria%20Keller&city=Lisbon and name=J%C3%B6rg+M%C3%BCller", ["Keller", "Lisbon", "Jörg", "Müller"]),
         ("<td>J&ouml;rg&nbsp;M&uuml;ller</td><td>Maria&#32;Keller</td>", ["Jörg", "Müller", "Maria", "Keller"]),
         ("Please write to Ｍａｒｉａ Ｋｅｌｌｅｒ and to 𝐉𝐨𝐧𝐚𝐬 𝐖𝐞𝐛𝐞𝐫.", ["Maria", "Keller", "Jonas", "Weber"]),
-        ("My card is ４１１１ １１１１ １１１１ １１１１.", ["4111"]),
+        ("My card is ４１１１ １１１１ １１１１ １１１１.", ["1111 1111"]),
         ("Ask Grace Hill, then open /people/grace-hill and grace_hill.pdf.", ["Grace", "Hill", "grace", "hill"]),
     ],
 )
 def test_names_in_other_writings_do_not_leave_and_come_back(running: Bench, text: str, names: list[str]) -> None:
     answer, seen = running.asked(text)
     assert answer == text
-    assert not [name for name in names if name in seen]
+    assert not left_in(seen, names)

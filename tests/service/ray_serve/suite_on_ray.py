@@ -65,7 +65,7 @@ def server_of(on: Bench) -> int:
 
 def listed() -> list[str]:
     headers = {"privacy-gateway-token": TOKEN}
-    found = httpx.get(DIRECTORY, headers=headers, trust_env=False).json()["workers"]
+    found = httpx.get(DIRECTORY, headers=headers, trust_env=False, timeout=60).json()["workers"]
     return [worker["address"] for worker in found if worker["role"] == "embed"]
 
 
@@ -83,7 +83,7 @@ def test_the_contract_of_all_engines_holds() -> None:
 
 def test_the_directory_needs_the_token() -> None:
     for headers in ({}, {"privacy-gateway-token": "another-token-of-workers"}):
-        assert httpx.get(DIRECTORY, headers=headers, trust_env=False).status_code == 401
+        assert httpx.get(DIRECTORY, headers=headers, trust_env=False, timeout=60).status_code == 401
     assert len(listed()) == 1
     assert "embed" in command("privacy-gateway", "workers", "status", "--json")
 

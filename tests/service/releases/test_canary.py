@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from pathlib import Path
 
@@ -17,10 +18,12 @@ def marker() -> str:
 
 def _everything_written(gateway: Gateway) -> dict[str, bytes]:
     """The log, the metrics, and every file of the data directory: Redis' append-only file among them."""
-    written = {"log": gateway.log_path.read_bytes(), "metrics": httpx.get(f"{gateway.url}/metrics").content}
+    metrics = httpx.get(f"{gateway.url}/metrics", timeout=300).content
+    written = {"log": gateway.log_path.read_bytes(), "metrics": metrics}
     for path in gateway.data_dir.rglob("*"):
         if path.is_file():
-            written[str(path)] = path.read_bytes()
+            with contextlib.suppress(FileNotFoundError):  # files come and go
+                written[str(path)] = path.read_bytes()
     assert any(name.endswith(".aof") for name in written)
     return written
 

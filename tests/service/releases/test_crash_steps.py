@@ -6,7 +6,6 @@ import asyncio
 import json
 import socket
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +15,8 @@ from typing import Any
 import gateway_kit
 import httpx
 import pytest
-from gateway_kit import DOCUMENT, LEAN, Gateway, Tenant
+from gateway_kit import DOCUMENT, LEAN, Gateway, Tenant, cpu_ticks
+from hold_kit import until_at_work
 from ledger_audit_kit import AuditReport, audit
 
 from core.ledger.client import LedgerClient, connect
@@ -30,6 +30,7 @@ KITS = Path(gateway_kit.__file__).parent
 ONE = [{"text": DOCUMENT}]
 SLOW = [{"text": DOCUMENT * 8}] * 60  # longer than the 0.3 s after which `during-run` kills
 QUEUE = 64
+WORKER = "gpu_workers.engine.local.worker embed"
 TOO_MANY = [{"text": "One."}] * (QUEUE + 1)
 HOUR_MS = 3600 * 1000
 
@@ -52,26 +53,24 @@ class Crashing:
             f"POST /embed/sentdp HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {tenant.key}\r\n"
             f"Idempotency-Key: crash\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         )
+        worker = self.gateway.pid_of(WORKER)
+        before = cpu_ticks(worker)
         self.crash_at.write_text(step)
         received = b""
-        with socket.create_connection(("127.0.0.1", self.gateway.port), timeout=60) as connection:
+        with socket.create_connection(("127.0.0.1", self.gateway.port), timeout=300) as connection:
             connection.sendall(head.encode() + body)
             if step.endswith("-expire"):
-                self._kill_the_worker()
+                until_at_work(worker, before)
+                self.gateway.kill(WORKER)  # so the hold is spent without an output
             try:
                 while data := connection.recv(65536):
                     received += data
             except ConnectionResetError:
                 pass
-        assert self.gateway.process.wait(20) < 0, "it was killed"
+        assert self.gateway.process.wait(300) < 0, "it was killed"
         self.crash_at.unlink()
         self.gateway.start()
         return received
-
-    def _kill_the_worker(self) -> None:
-        """A moment after the request came: its hold is spent without an output."""
-        timer = threading.Timer(0.5, self.gateway.kill, ["gpu_workers.engine.local.worker embed"])
-        timer.start()
 
     def audit(self, *, later_ms: int = 0) -> tuple[int, AuditReport]:
         """Spend what is overdue `later_ms` from now, then audit; over a connection of one's own."""

@@ -20,6 +20,12 @@ def sanitize(tenant: Tenant, documents: list[dict[str, Any]] | None = None, **fi
     return tenant.http.post("/sanitize", json=body, headers=headers)
 
 
+def unknown_in(answer: Any) -> list[str]:
+    """The unknown words in the texts of an answer; a random identifier may hold four digits of one."""
+    shown = "\n".join(row["text"] for row in answer.json()["data"]).lower()
+    return [word for word in UNKNOWN if word in shown]
+
+
 def test_the_answer_names_unit_condition_and_worst_case_and_each_document_costs_once(tenant: Tenant) -> None:
     answer = sanitize(tenant, [{"id": "a", "text": TEXT}, {"text": "short"}], return_spans=True)
 
@@ -67,7 +73,7 @@ def test_the_papers_form_is_used_on_request_and_answers_name_it(tenant: Tenant) 
     assert answer.json()["privacy"]["mechanism"] == "metric_dp_laplace"
     assert answer.json()["privacy"]["epsilon_worst_case"] == 5.0
     assert tenant.committed("token") == 10.0
-    assert not any(word in answer.text.lower() for word in UNKNOWN)
+    assert not unknown_in(answer)
 
 
 def test_no_unknown_word_comes_out_of_many_draws(gateway: Gateway) -> None:
@@ -75,7 +81,7 @@ def test_no_unknown_word_comes_out_of_many_draws(gateway: Gateway) -> None:
     for fields in ({}, {"mask": {"techniques": ["vocabulary", "entity"], "vocabulary_size": 5000}}):
         answer = sanitize(tenant, [{"text": TEXT}] * 200, fill={"mode": "metric_dp", "epsilon": 100.0}, **fields)
         assert answer.status_code == 200, answer.text
-        assert not any(word in answer.text.lower() for word in UNKNOWN)
+        assert not unknown_in(answer)
 
 
 def test_with_masks_the_answer_says_what_is_not_protected(tenant: Tenant) -> None:

@@ -85,7 +85,7 @@ def test_dp_of_slots_says_what_it_protects_and_tells_no_counts(tenant: Tenant, i
     first, second = body["data"]
     assert set(first) == {"index", "id", "text", "spans"}
     assert {(span["type"], span["technique"]) for span in first["spans"]} == {("WORD", "vocabulary+entity")}
-    assert not any(word in answer.text for word in HIDDEN)
+    assert not any(word in first["text"] for word in HIDDEN)  # a random identifier may hold four digits of one
     assert second["text"] == "nothing"
     assert tenant.committed("token") == 16.0
     assert tenant.committed("sentence") == tenant.committed("vector") == 0.0
@@ -121,8 +121,9 @@ def test_the_same_key_is_the_same_answer_and_costs_once(tenant: Tenant) -> None:
 
     assert first.status_code == 200, first.text
     assert sanitize(tenant, fill=dp(), headers={"Idempotency-Key": "once"}).content == first.content
-    assert sanitize(tenant, fill=dp()).json()["data"] != first.json()["data"], "another call draws afresh"
-    assert tenant.committed("token") == 16.0
+    others = [sanitize(tenant, fill=dp()).json()["data"] for _ in range(4)]  # one may draw the same words by chance
+    assert [each for each in others if each != first.json()["data"]], "another call draws afresh"
+    assert tenant.committed("token") == 40.0
 
 
 def test_an_estimate_tells_the_price_and_charges_nothing(tenant: Tenant) -> None:

@@ -18,6 +18,7 @@ import httpx
 import pytest
 from gateway_kit import Gateway as RealGateway
 from gateway_kit import Tenant
+from hold_kit import until_held
 from inprocess_kit import Gateway
 
 SECRET = "zworykin@xylotron-corp.com"
@@ -257,7 +258,7 @@ class Conversation:
     """A client that keeps its body open and reads meanwhile."""
 
     def __init__(self, gateway: RealGateway, tenant: Tenant) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", gateway.port), timeout=60)
+        self.socket = socket.create_connection(("127.0.0.1", gateway.port), timeout=300)
         self.socket.sendall(
             f"POST /sanitize/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {tenant.key}\r\n"
             "Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
@@ -365,9 +366,7 @@ def test_a_worker_that_dies_is_the_problem_of_the_documents_it_held(
     os.kill(worker, signal.SIGSTOP)
     talk.say(METRIC)
     talk.say(*[{"text": "one two three " * 90}] * 40)  # several batches, two of which the worker holds
-    while not real_tenant.account("vector")["reserved"]["epsilon"]:
-        time.sleep(0.05)
-    time.sleep(0.5)
+    until_held(real_tenant, "vector")
     os.kill(worker, signal.SIGKILL)
     rows = [talk.row() for _ in range(40)]
     talk.leave()
@@ -404,7 +403,7 @@ def test_the_limits_of_a_stream_and_its_end_with_the_gateway(tmp_path: Path) -> 
         assert open_end.row()["text"] == "x"
         small.process.terminate()
         assert open_end.row()["summary"]["problem"]["code"] == "not-started"
-        assert small.process.wait(60) == 0
+        assert small.process.wait(300) == 0
     finally:
         small.stop()
 

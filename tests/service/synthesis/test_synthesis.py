@@ -53,7 +53,7 @@ def transitions(tenant: Tenant) -> list[str]:
     return [entry["transition"] for entry in journal["entries"]]
 
 
-def until_sealed(gateway: Gateway, job_id: str, within_s: float = 60.0) -> Path:
+def until_sealed(gateway: Gateway, job_id: str, within_s: float = 300.0) -> Path:
     """The job's folder, once its release is in it."""
     folder = gateway.data_dir / "jobs" / job_id
     deadline = time.monotonic() + within_s

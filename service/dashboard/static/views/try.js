@@ -39,6 +39,7 @@ export async function show(main) {
     forms.forEach((form) => form.fit());
     code.draw();
     release.disabled = true;
+    asked += 1; // a price that is on its way is that of the form before
     clearTimeout(waiting);
     waiting = setTimeout(ask, PAUSE_MS);
   };

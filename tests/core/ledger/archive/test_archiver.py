@@ -373,7 +373,7 @@ def test_the_archiver_of_a_process_waits_for_its_seal(go, shelf):
         assert not rounds[0].done()
 
     assert seal_during(go, shelf, work)
-    assert go(asyncio.wait_for(rounds[0], 60)).complete
+    assert go(asyncio.wait_for(rounds[0], 300)).complete
     assert audited(go, shelf) == ""
 
 

@@ -72,7 +72,13 @@ def test_a_tenant_moves_whole_and_comes_back(go, sites, mover, subject):
     assert summary.keys == len(keys_of(before))
     assert go(names_of(main)) == set()
     assert go(names_of(east)) == {TENANT}
-    assert {name.partition(":")[0] for name in go(main.contents())} == {"tenant", "journal", "accounts", "account"}
+    assert {name.partition(":")[0] for name in go(main.contents())} == {
+        "tenant",
+        "journal",
+        "accounts",
+        "account",
+        "files",
+    }
     go(sound(sites))
 
     used = go(spent(east))

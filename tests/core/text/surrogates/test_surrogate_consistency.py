@@ -23,7 +23,9 @@ FINDS = (
 
 
 def test_documents_share_no_surrogates_without_a_key_of_the_tenant():
-    assert not set(surrogates_of(*FINDS)) & set(surrogates_of(*FINDS))
+    documents = [surrogates_of(*FINDS) for _ in range(10)]
+    for drawn in zip(*documents, strict=True):
+        assert len(set(drawn)) >= 6, "some are of short lists, where two documents meet by chance"
 
 
 def test_documents_share_all_surrogates_under_one_key_whatever_their_order():

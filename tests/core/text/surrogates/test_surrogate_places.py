@@ -7,6 +7,10 @@ from surrogate_kit import all_of, surrogates_of
 
 from core.text.surrogates.place_lists import countries, towns
 
+# some names in the lists have digits
+STREET = r"(?:[^,\d]+|Konstytucji 3 Maja|Av Nacional 209)"
+TOWN = r"(?:[12]e )?[^,\d]+"
+
 
 @pytest.mark.parametrize(
     ("original", "form", "language"),
@@ -17,13 +21,13 @@ from core.text.surrogates.place_lists import countries, towns
         ("123 Main St, Apt 4B, Springfield, IL 62704", r"\d{3} [^,\d]+, Apt \dB, [^,\d]+, [A-Z]{2} \d{5}", "en"),
         ("12 rue de la Paix, 75002 Paris", r"\d\d [^,\d]+, \d{5} [^,\d]+", "fr"),
         ("ul. Długa 5/7, 00-238 Warszawa", r"ul\. [^,]+ \d/\d, \d\d-\d{3} [^,\d]+", "pl"),
-        ("ul. Długa 5 m. 3, 00-238 Warszawa", r"ul\. [^,\d]+ \d m\. \d, \d\d-\d{3} [^,\d]+", "pl"),
-        ("Długa 5 lok. 12, 00-238 Warszawa", r"[^,\d]+ \d lok\. \d\d, \d\d-\d{3} [^,\d]+", "pl"),
-        ("ul. Długa 5, m. 3, 00-238 Warszawa", r"ul\. [^,\d]+ \d, m\. \d, \d\d-\d{3} [^,\d]+", "pl"),
-        ("Keizersgracht 123, 1015 CJ Amsterdam", r"[^,\d]+ \d{3}, \d{4} [A-Z]{2} [^,\d]+", "nl"),
+        ("ul. Długa 5 m. 3, 00-238 Warszawa", rf"ul\. {STREET} \d m\. \d, \d\d-\d{{3}} [^,\d]+", "pl"),
+        ("Długa 5 lok. 12, 00-238 Warszawa", rf"{STREET} \d lok\. \d\d, \d\d-\d{{3}} [^,\d]+", "pl"),
+        ("ul. Długa 5, m. 3, 00-238 Warszawa", rf"ul\. {STREET} \d, m\. \d, \d\d-\d{{3}} [^,\d]+", "pl"),
+        ("Keizersgracht 123, 1015 CJ Amsterdam", rf"{STREET} \d{{3}}, \d{{4}} [A-Z]{{2}} {TOWN}", "nl"),
         ("Via Roma 12, 00184 Roma (RM)", r"[^,\d]+ \d\d, \d{5} [^,\d]+ \([A-Z]{2}\)", "it"),
         ("Calle Mayor 5, 28013 Madrid", r"[^,\d]+ \d, \d{5} [^,\d]+", "es"),
-        ("Rua Augusta, 45, 1100-048 Lisboa", r"[^,\d]+, \d\d, \d{4}-\d{3} [^,\d]+", "pt"),
+        ("Rua Augusta, 45, 1100-048 Lisboa", rf"{STREET}, \d\d, \d{{4}}-\d{{3}} {TOWN}", "pt"),
     ],
 )
 def test_an_address_keeps_its_parts(original, form, language):

@@ -21,7 +21,7 @@ def test_work_that_is_cut_before_its_first_step_leaves_the_lane_idle(tmp_path: P
         queue.open()
         task = Task(Work("waiting", str(tmp_path)), 1)
         call: asyncio.Task[list[Any]] = asyncio.create_task(
-            queue.run([task], tenant="tenant", timeout_s=60, client_disconnected=asyncio.Event())
+            queue.run([task], tenant="tenant", timeout_s=600, client_disconnected=asyncio.Event())
         )
         await asyncio.sleep(0)
         replica = Replica(

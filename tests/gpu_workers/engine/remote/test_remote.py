@@ -137,7 +137,7 @@ def test_slots_that_a_frozen_gateway_keeps_do_not_stop_the_others(start: Start, 
 
 def test_a_gateway_that_goes_away_loses_its_slots_at_once(start: Start, tmp_path: Path) -> None:
     async def check() -> None:
-        worker = start()  # a slot may stay unused for a minute
+        worker = start()  # a slot may stay unused for an hour
         async with bench(remote_engine(worker), tmp_path) as on:
             gone = Peer(worker)
             await gone.slot()
@@ -146,7 +146,7 @@ def test_a_gateway_that_goes_away_loses_its_slots_at_once(start: Start, tmp_path
             await asyncio.sleep(0.3)
             assert not waiting.done()
             await gone.close()
-            assert await asyncio.wait_for(waiting, 50) == ["WAITING"]
+            assert await waiting == ["WAITING"]
 
     run(check)
 
@@ -156,7 +156,7 @@ def test_an_idle_gateway_holds_no_slot(start: Start, tmp_path: Path) -> None:
         worker = start()
         async with bench(remote_engine(worker), tmp_path) as on, peer(worker) as other:
             await asyncio.gather(*(on.run(on.work(f"work-{n}", weight=60)) for n in range(12)))
-            both = [await asyncio.wait_for(other.slot(), 50) for _ in range(2)]  # else after a minute
+            both = [await other.slot() for _ in range(2)]  # else after an hour
             for call, _ in both:
                 call.cancel()
 
@@ -196,7 +196,7 @@ def test_a_gateway_asks_another_worker_while_one_is_taken(start: Start, tmp_path
         async with bench(remote_engine(taken, free), tmp_path) as on, peer(taken) as other:
             await until(lambda: on.engine.status(Role.EMBED).ready)
             calls = [await other.slot() for _ in range(2)]
-            results = await asyncio.wait_for(asyncio.gather(*(on.run(on.work(f"w{n}")) for n in range(6))), 50)
+            results = await asyncio.gather(*(on.run(on.work(f"w{n}")) for n in range(6)))
             assert results == [[f"W{n}"] for n in range(6)]
             for call, _ in calls:
                 call.cancel()
@@ -228,7 +228,7 @@ def test_what_breaks_the_protocol_ends_its_stream_alone(start: Start, tmp_path: 
                 await call.write(message)
             assert await ended(call) == "INTERNAL"
             assert not await call.details()
-            assert await asyncio.wait_for(on.run(on.work("served")), 50) == ["SERVED"]
+            assert await on.run(on.work("served")) == ["SERVED"]
             assert on.started == ["served"]
 
     run(check)
@@ -374,7 +374,7 @@ def test_a_batch_that_is_stuck_is_ended_by_its_server(start: Start, tmp_path: Pa
         async with bench(remote_engine(worker), tmp_path) as on:
             with pytest.raises(WorkerDied):
                 await on.run(on.work("stuck", held=True))
-            assert await on.run(on.work("next")) == ["NEXT"]
+            assert await on.run_brief(on.work("next")) == ["NEXT"]
 
     run(check)
 
@@ -388,7 +388,7 @@ def test_a_worker_that_drains_loses_nothing(start: Start, tmp_path: Path) -> Non
             leaving.process.send_signal(signal.SIGTERM)
             assert await asyncio.gather(*calls) == [[f"WORK-{n}"] for n in range(200)]
             assert sorted(on.started) == sorted(f"work-{n}" for n in range(200)), "each once"
-            assert await asyncio.to_thread(leaving.process.wait, 60) == 0
+            assert await asyncio.to_thread(leaving.process.wait, 240) == 0
             assert await on.run(on.work("next")) == ["NEXT"]
 
     run(check)
