@@ -34,11 +34,7 @@ if args.action == "begin" then
     if is_from_elsewhere(arriving) then
       return answer({ outcome = "other-source" })
     end
-  elseif away then
-    if is_from_elsewhere(away) then
-      return answer({ outcome = "other-source" })
-    end
-  elseif record[1] then
+  elseif record[1] and not away then
     return answer({ outcome = "exists" })
   end
   if args.only_moving and not arriving then

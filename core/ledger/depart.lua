@@ -72,8 +72,8 @@ if args.action == "reopen" then
 end
 
 if args.action == "clean" then -- removes what only serves requests; the evidence stays
-  if away ~= mine then
-    return answer({ outcome = "lost" })
+  if away ~= mine or record[9] then
+    return answer({ outcome = "lost" }) -- or the tenant comes back
   end
   for _, key in ipairs(args.keys) do
     local name = string.sub(key, 1, #base) == base and string.sub(key, #base + 1)

@@ -22,7 +22,7 @@ from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.pages import entry_number
 from core.move_errors import MoveRefused
 
-_STATE = ("mode", *names.MOVING_FIELDS)
+_STATE = ("mode", "seq", *names.MOVING_FIELDS)
 # Fields of a tenant's record that belong to the ledger, or to the move, and not to the tenant.
 _OWN_FIELDS = {b"closing", b"away", b"arriving", b"arrived", b"schema"}
 
@@ -53,9 +53,13 @@ class LedgerSide:
 
 @dataclass(frozen=True)
 class TenantState:
-    """What the tenant's record on one ledger says. `away` and `arriving` name the other ledger."""
+    """What the tenant's record on one ledger says. `away` and `arriving` name the other ledger.
+
+    `seq` is the number of the last entry.
+    """
 
     exists: bool
+    seq: int
     away: str | None
     arriving: str | None
 
@@ -65,9 +69,9 @@ class TenantState:
 
 
 async def tenant_state(client: LedgerClient, tenant: str) -> TenantState:
-    mode, *moving = await client.call("HMGET", names.tenant_key(tenant), *_STATE)
+    mode, seq, *moving = await client.call("HMGET", names.tenant_key(tenant), *_STATE)
     away, arriving = (None if field is None else field.decode().partition(":")[2] for field in moving)
-    return TenantState(mode is not None, away, arriving)
+    return TenantState(mode is not None, int(seq or 0), away, arriving)
 
 
 async def record_fields(client: LedgerClient, tenant: str) -> dict[bytes, bytes]:

@@ -12,8 +12,8 @@ source what only served requests. docs/adr/0053-move-of-a-tenant.md has the proo
 Why at most one is active: the source is active only without `away`, and the target only without `arriving`. A run
 activates the target only while the target has its token. It took that token after the source was frozen, and found its
 own token on the source afterwards. An abort takes over the source first, then the target, where it ends if the tenant
-is active, and reopens the source last. So either the run finds another token on the source and ends, or it loses the
-one on the target before the source is reopened, or the abort finds the tenant active and ends.
+is active or was used since, and reopens the source last. So either the run finds another token on the source and ends,
+or it loses the one on the target before the source is reopened, or the abort ends.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ class TenantMove:
         await self._check_ledgers()
         if await self._is_activated():
             await self._homes.set_home(self._tenant, self._target.name)
-            await self._departure.take()
-            await self._clean()
+            if await self._departure.take_over():
+                await self._clean()
             return MoveSummary(self._tenant, self._source.name, self._target.name)
         self._report("verifying")
         journal = SourceJournal(self._source, self._tenant, self._master_key)
@@ -150,11 +150,14 @@ class TenantMove:
         await self._check_home()
         self._report("clearing")
         taken = await self._departure.take_over()
-        frozen = taken and (await self._departure.check()).frozen
+        work = await self._departure.check() if taken else None
+        frozen = work is not None and work.frozen
         # Only now, because until then another run could activate the tenant.
         target = await tenant_state(self._target.client, self._tenant)
         if target.is_active and (frozen or not taken):
             raise MoveRefused("The tenant is in use on the target. Move it back instead.")
+        if work is not None and work.frozen and target.seq > work.seq:
+            raise MoveRefused("The tenant has been in use on the target since. Finish or abort the move from there.")
         if not target.is_active:  # else the source was closed, and the target has another tenant of this name
             await self._withdraw(frozen=frozen)
             if await self._homes.home(self._tenant) == self._target.name:
@@ -182,6 +185,8 @@ class TenantMove:
         """Whether the tenant is active on the target already. Raises MoveRefused if it cannot be moved at all."""
         home = await self._check_home()
         source, target = await self._states()
+        if target.arriving not in (None, self._source.name):
+            raise MoveRefused("The tenant is arriving on the target from another ledger. Abort that move.")
         left = source.away == self._target.name
         if target.is_active:
             if not left or source.arriving is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from move_kit import Mover, Site
@@ -11,12 +12,21 @@ from redis_kit import RedisProcess
 from core.ledger.migration import SCHEMA
 
 
-@pytest.fixture(scope="module")
-def other_server(server, tmp_path_factory) -> Iterator[RedisProcess]:
-    other = type(server)(tmp_path_factory.mktemp("other"))
+def another(server: RedisProcess, folder: Path) -> Iterator[RedisProcess]:
+    other = type(server)(folder)
     other.start()
     yield other
     other.stop()
+
+
+@pytest.fixture(scope="module")
+def other_server(server, tmp_path_factory) -> Iterator[RedisProcess]:
+    yield from another(server, tmp_path_factory.mktemp("other"))
+
+
+@pytest.fixture
+def third_server(server, tmp_path_factory) -> Iterator[RedisProcess]:
+    yield from another(server, tmp_path_factory.mktemp("third"))
 
 
 @pytest.fixture

@@ -6,6 +6,8 @@ ends the move, or aborts it. The default run takes some of the commands; the slo
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from move_kit import (
     TENANT,
@@ -22,9 +24,10 @@ from move_kit import (
     spent,
 )
 
+from core.errors import LedgerNotTrusted
 from core.move_errors import MoveRefused
 
-STEP = 9  # of the default run
+STEP = 13  # of the default run
 
 
 class Scene:
@@ -147,12 +150,46 @@ def test_an_abort_that_a_crash_ended_can_be_continued(go, sites, mover, returns)
     closed()
     whole = Plan()
     go(mover.run(scene.source, scene.target, plan=whole, abort=True))
-    for at in range(1, whole.commands + 1, 4):
+    for at in range(1, whole.commands + 1, 7):
         closed()
         with pytest.raises(Crash):
-            go(mover.run(scene.source, scene.target, plan=Plan(at, after=at % 8 == 1), abort=True))
+            go(mover.run(scene.source, scene.target, plan=Plan(at, after=at % 2 == 0), abort=True))
         more = len(scene.check())
         go(mover.run(scene.source, scene.target, abort=True))
         scene.check_end(scene.source, more)
         assert go(mover.run(scene.source, scene.target)).tenant == TENANT
         assert go(admitted(scene.sites)) == [scene.target.name]
+
+
+@pytest.mark.parametrize("abort", [True, False])
+def test_the_command_of_the_earlier_move_does_not_use_its_older_copy(go, sites, mover, abort):
+    """A tenant moves to `east`, and a crash ends its return. Then the move to `east` is aborted, or made again."""
+    wrong(go, sites, mover, abort, every=False)
+
+
+@pytest.mark.slow("crash")
+@pytest.mark.parametrize("abort", [True, False])
+def test_the_command_of_the_earlier_move_after_a_crash_at_any_command(go, sites, mover, abort):
+    wrong(go, sites, mover, abort, every=True)
+
+
+def wrong(go, sites, mover, abort, *, every):
+    scene = Scene(go, sites, mover, returns=True)
+    main, east = sites
+    refused = 0
+    for at in points(scene, every=every):
+        more = len(scene.crash(at, after=True))
+        try:
+            go(mover.run(main, east, abort=abort))
+        except (MoveRefused, LedgerNotTrusted):
+            refused += 1
+        more += len(scene.check())
+        with suppress(MoveRefused):
+            go(mover.run(main, east, abort=True))
+        more += len(scene.check())
+        with suppress(MoveRefused):
+            go(mover.run(east, main))
+        assert go(spent(main)) == scene.spent + more, at
+        assert go(admitted(sites)) == ["main"]
+        go(sound(sites))
+    assert refused

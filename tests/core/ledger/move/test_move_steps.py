@@ -81,6 +81,25 @@ def test_a_clean_up_removes_no_evidence_and_no_key_of_others(go, sites):
     assert go(main.contents()) == before
 
 
+def test_a_clean_up_ends_when_the_tenant_comes_back(go, sites):
+    main = sites[0]
+    go(opened(main))
+    go(fill(main))
+    run = departure(sites, "a")
+    go(run.take())
+    go(run.freeze())
+    back = Arrival(side(main), TENANT, token="b", source="east")
+    go(back.begin())
+    claims = [key.decode() for key in go(main.admin.call("KEYS", f"{{{TENANT}}}:claim:*"))]
+    for refused in (run.clean(claims), run.take()):
+        with pytest.raises(MoveRefused):
+            go(refused)
+    assert go(main.admin.call("EXISTS", *claims)) == len(claims)
+    go(back.withdraw())
+    go(run.clean(claims))
+    assert go(main.admin.call("EXISTS", *claims)) == 0
+
+
 def test_a_run_that_another_one_has_replaced_does_no_step_on_the_target(go, sites):
     east = sites[1]
     stale, run = arrival(sites, "a"), arrival(sites, "b")

@@ -14,6 +14,7 @@ from move_kit import (
     TENANT,
     Mover,
     Plan,
+    Site,
     Snapshot,
     admitted,
     fill,
@@ -96,6 +97,27 @@ def test_a_tenant_moves_whole_and_comes_back(go, sites, mover, subject):
     go(mover.run(main, east))
     assert go(admitted(sites, subject)) == ["east"]
     go(sound(sites))
+
+
+def test_a_tenant_returns_by_way_of_a_third_ledger(go, sites, third_server, mover, tmp_path):
+    main, east = sites
+    west = Site("west", third_server.url, third_server.admin_url, tmp_path / "west")
+    go(SCHEMA.begin(west.admin))
+    go(west.shelf.start())
+    go(opened(main))
+    go(fill(main))
+    every = (main, east, west)
+    for source, target in ((main, east), (east, west), (west, main), (main, west)):
+        go(mover.run(source, target))
+        assert go(admitted(every)) == [target.name]
+        go(sound(every))
+    assert go(spent(west)) == FILLED + 4
+    for source, target, abort in ((main, east, False), (main, east, True), (east, west, True)):
+        with pytest.raises(MoveRefused):
+            go(mover.run(source, target, abort=abort))
+    assert go(mover.run(east, west)).entries == 0  # it has left `east` for `west`, where it is in use
+    assert go(admitted(every)) == ["west"]
+    go(west.close())
 
 
 def test_what_a_request_finds_after_a_move_is_what_was_stored(go, sites, mover):
