@@ -77,7 +77,7 @@ def servers(kind: str, count: int) -> Iterator[list[str]]:
 def ray_cluster() -> Iterator[None]:
     """A Ray cluster of one node. It ends with the namespace of processes."""
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_AUTO_CONNECT": "0", "OMP_NUM_THREADS": "1"}
-    os.environ |= {"PRIVACY_GATEWAY_WORKERS_TOKEN": TOKEN, "PYTHONPATH": str(Path.cwd())}
+    os.environ |= {"PRIVACY_GATEWAY_WORKERS_TOKEN": TOKEN}
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="ray-") as folder:
         options = ["--head", "--include-dashboard=false", "--num-cpus=8", "--object-store-memory=100000000"]
         options += ["--node-ip-address=127.0.0.1", f"--temp-dir={folder}", "--disable-usage-stats"]
@@ -218,6 +218,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=8)
     given = parser.parse_args(arguments)
+    os.environ["PYTHONPATH"] = str(Path.cwd())  # the handlers of the workers are in this package
 
     async def documents(found: list[str]) -> None:
         engines: dict[str, Engine] = {
