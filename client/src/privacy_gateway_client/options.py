@@ -106,3 +106,4 @@ class TenantOptions(TypedDict, total=False):
     record: LimitBody | Mapping[str, Any] | None
     plans: dict[str, float]
     subject_epsilon: float | None
+    ledger: str | None
