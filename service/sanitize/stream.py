@@ -203,8 +203,13 @@ class DocumentStream:
         if not release_request.charges:
             rows = await self._parts.releases.run_free(self._caller, release_request, self._lines.client_disconnected)
         else:
-            held = await self._parts.releases.hold(self._caller, release_request, _ROUTE)
+            # Counted before the hold exists: a stream that ends in this moment must not state less than it spends.
             self._charged += len(parts)
+            try:
+                held = await self._parts.releases.hold(self._caller, release_request, _ROUTE)
+            except Exception:
+                self._charged -= len(parts)
+                raise
             try:
                 rows = await self._parts.releases.run_held(
                     self._caller, release_request, held, self._lines.client_disconnected, stored=False
