@@ -1,8 +1,9 @@
 """On which ledger each tenant lives, where there are several.
 
 Guarantee: a tenant has one home at a time, which is recorded on the main ledger before the tenant exists. A map that
-was read more than `REFRESH_S` seconds ago is read again before it is used, so `REFRESH_S` seconds after a change every
-gateway uses the new home. A tenant that the map lacks is looked for. An attacker who changes the map alone gains
+was read more than `REFRESH_S` seconds ago is read again before it is used, so every gateway uses a new home
+`REFRESH_S` seconds after the change, or as soon as a slower answer of Redis has arrived and was used once. No budget
+depends on that time. A tenant that the map lacks is looked for. An attacker who changes the map alone gains
 nothing: a tenant is refused on every ledger that is not its home, because it does not exist there or has moved away
 (`core.ledger.move`).
 """
@@ -13,7 +14,7 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from core.errors import InvalidInput, LedgerUnavailable
 from core.ledger import names
@@ -25,6 +26,7 @@ log = logging.getLogger("privacy_gateway.ledger")
 MAIN = "main"
 REFRESH_S = 1.0
 FAILED_S = 0.5  # for which a failed read of the map is the answer to further ones
+_FIELDS = ("mode", *names.MOVING_FIELDS)
 
 
 class HomeMap:
@@ -133,14 +135,18 @@ class HomeMap:
         listed = await client.tenants()
         for start in range(0, len(listed), TENANT_BATCH):
             batch = listed[start : start + TENANT_BATCH]
-            fields = ("mode", *names.MOVING_FIELDS)
-            records = await client.call_many([("HMGET", names.tenant_key(tenant), *fields) for tenant in batch])
-            in_use = [name for name, (mode, *moving) in zip(batch, records, strict=True) if mode and not any(moving)]
-            await asyncio.gather(*(self._adopt(tenant, ledger) for tenant in in_use))
+            records = await client.call_many([("HMGET", names.tenant_key(tenant), *_FIELDS) for tenant in batch])
+            in_use = [tenant for tenant, record in zip(batch, records, strict=True) if _is_in_use(record)]
+            await asyncio.gather(*(self._adopt(client, tenant, ledger) for tenant in in_use))
 
-    async def _adopt(self, tenant: str, ledger: str) -> None:
+    async def _adopt(self, client: LedgerClient, tenant: str, ledger: str) -> None:
         home = self._homes.get(tenant) or await self._record(tenant, ledger, "place")
-        if home != ledger:
+        if home == ledger:
+            return
+        # A move may have ended since the map and the record were read. It changes the map before the tenant is in use.
+        home = await self._find(tenant)
+        [record] = await client.call_many([("HMGET", names.tenant_key(tenant), *_FIELDS)])
+        if home != ledger and _is_in_use(record):
             log.error("tenant-on-two-ledgers", extra={"fields": {"tenant": tenant, "ledgers": [home, ledger]}})
             self._twice.add(tenant)
 
@@ -194,3 +200,9 @@ class HomeMap:
         found: Mapping[bytes, bytes] = await self._main.call("HGETALL", names.HOMES_KEY)
         self._homes = {tenant.decode(): home.decode() for tenant, home in found.items()}
         self._version = version
+
+
+def _is_in_use(record: Sequence[bytes | None]) -> bool:
+    """Whether a tenant is in use on a ledger, by `_FIELDS` of its record there."""
+    mode, *moving = record
+    return mode is not None and not any(moving)

@@ -29,7 +29,6 @@ class Maintenance:
 
     def __init__(self, settings: Settings, ledgers: Ledgers, *, is_alone: bool) -> None:
         """`is_alone`: no other process can serve the main ledger."""
-        self._settings = settings
         self._ledgers = ledgers
         self._main = LedgerUpkeep(settings, ledgers.main, is_alone=is_alone)
         self._named = {name: LedgerUpkeep(settings, parts, is_alone=False) for name, parts in ledgers.named.items()}

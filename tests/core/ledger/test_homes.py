@@ -180,6 +180,37 @@ def test_a_map_that_lost_entries_is_completed(go, client, ledger) -> None:
     go(client.call("HDEL", names.tenant_key("lost"), "mode", "away"))
 
 
+def test_a_move_that_ends_while_a_ledger_is_opened_is_no_second_use(go, client, ledger) -> None:
+    """The gateway has read the map and the records before the end of the move."""
+    homes, mover = opened(client, "east"), opened(client, "east")
+    go(mover.place("acme", MAIN))
+
+    class Moving(Tenants):
+        reads = 0
+
+        async def call_many(self, commands) -> list[list[bytes | None]]:
+            self.reads += 1
+            if self.reads == 1:  # the map is that from before
+                await mover.set_home("acme", "east")
+            return await super().call_many(commands)
+
+    go(homes.adopt(Moving({"acme": ()}), "east"))
+    assert go(opened(client, "east").home("acme")) == "east"
+    homes.opened("east")
+    assert go(homes.home("acme")) in (MAIN, "east")  # not refused
+
+    leaving = opened(client, "east")
+
+    class Leaving(Tenants):
+        async def call_many(self, commands) -> list[list[bytes | None]]:
+            found = await super().call_many(commands)
+            self._records["acme"] = ("away",)
+            return found
+
+    go(leaving.adopt(Leaving({"acme": ()}), MAIN))
+    assert go(leaving.home("acme")) == "east"
+
+
 class Tenants:
     """The records of tenants on a ledger: each has the fields named."""
 
