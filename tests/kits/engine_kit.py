@@ -195,7 +195,9 @@ def toy_engine(
         options = dict.fromkeys(roles, RemotePoolOptions(limits=limits, batch_linger_ms=1))
         access = Access(TOKEN, plain=True)
         directory = HttpDirectory(DIRECTORY, access)
-        return RemoteEngine(options, directory, toy_codec(), access, array_bytes_max=array_bytes_max)
+        return RemoteEngine(
+            options, directory, toy_codec(), access, needs=Needs(files_of), array_bytes_max=array_bytes_max
+        )
     if kind == "remote":
         remote = RemotePoolOptions(limits=limits, batch_linger_ms=1)
         return RemoteToyEngine(dict.fromkeys(roles, remote), factory, array_bytes_max=array_bytes_max)
@@ -259,10 +261,12 @@ def free_address() -> str:
     return f"127.0.0.1:{free_port()}"
 
 
-def remote_engine(*workers: ToyWorker, limits: QueueLimits | None = None, access: Access | None = None) -> RemoteEngine:
-    """A gateway's engine with one role and these workers."""
+def remote_engine(
+    *workers: ToyWorker, limits: QueueLimits | None = None, access: Access | None = None, at: Sequence[str] = ()
+) -> RemoteEngine:
+    """A gateway's engine with one role and these workers. `at`: where they are, by default at their own addresses."""
     options = RemotePoolOptions(limits=limits or QueueLimits(batch_tokens_max=100), batch_linger_ms=1)
-    directory = StaticDirectory({Role.EMBED: [worker.address for worker in workers]})
+    directory = StaticDirectory({Role.EMBED: at or [worker.address for worker in workers]})
     return RemoteEngine({Role.EMBED: options}, directory, toy_codec(), access or Access(TOKEN), needs=Needs(files_of))
 
 

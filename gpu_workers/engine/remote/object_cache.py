@@ -177,9 +177,14 @@ class ObjectCache:
                 each.holds -= 1
 
     def _make_space(self, size: int) -> None:
-        """Evict until everything fits. Raises NotKept."""
+        """Evict until everything fits. Raises NotKept, without evicting anything where that cannot be enough."""
         if _counted(size) > self._bytes_max:
             raise NotKept(TOO_LARGE)
+        idle = sum(own.size for own in self._objects.values() if not own.holds)
+        if self._used - idle > self._bytes_max:
+            raise NotKept(IN_USE)
+        if self._free(self._folder) + idle < size:
+            raise NotKept(DISK_FULL)
         while True:
             over = self._used > self._bytes_max
             if not over and self._free(self._folder) >= size:
