@@ -2,7 +2,7 @@
 
 Guarantee: an object is accepted from a gateway that has the token, after it was named by its digest and size, one at a
 time for each stream. It is kept if it has that digest, and no message reads it back. A task is run only with the
-objects that its gateway names: the path that a task has for a file is never opened here.
+objects that its gateway names: the path that a task has for a file is never opened.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class TaskFiles(Protocol):
 
 @dataclass(frozen=True)
 class Claim:
-    """`payloads`: with the places of their files on this machine. `lacking`: the places of those whose files are not
-    here. `hold`: keeps the files here."""
+    """`payloads`: with the places of their files on this machine. `lacking`: the places of those whose files are missing.
+    `hold`: keeps the files in the cache."""
 
     payloads: list[Any]
     lacking: Sequence[int]
@@ -53,12 +53,12 @@ class WorkerFiles:
         self._cache = cache
 
     def block(self, key: Key, size: int) -> SharedBlock | None:
-        """The object as the content of a block; None if it is not here. Call it in a thread."""
+        """The object as the content of a block; None if the cache does not have it. Call it in a thread."""
         fd = None if self._cache is None else self._cache.open(key, size)
         return None if fd is None else SharedBlock.of_file(fd, size)
 
     def claim(self, payloads: list[Any]) -> Claim:
-        """What a batch needs. Call it in a thread. A failure of the disk counts as a file that is not here."""
+        """What a batch needs. Call it in a thread. A failure of the disk counts as a missing file."""
         if self._files is None or self._cache is None:
             return Claim(payloads, ())
         keys = {place: [_key(file) for file in self._files.of(payload)] for place, payload in enumerate(payloads)}
@@ -69,9 +69,9 @@ class WorkerFiles:
         lacking = [place for place, own in keys.items() if missing.intersection(own)]
         if lacking:
             return Claim(payloads, lacking)
-        return Claim([self._files.moved(payload, self._here) for payload in payloads], (), hold)
+        return Claim([self._files.moved(payload, self._kept_file) for payload in payloads], (), hold)
 
-    def _here(self, file: FileVersion) -> FileVersion:
+    def _kept_file(self, file: FileVersion) -> FileVersion:
         key = _key(file)
         if self._cache is None or key is None:
             raise TypeError("a file without a digest is nowhere else")

@@ -232,8 +232,8 @@ class RemotePool:
             idle = [lane for lane in replica.lanes if lane.phase is Phase.IDLE]
             others = len(replica.lanes) - len(idle)
             # A second slot is for a full batch behind one that runs: a batch that is not full may still grow.
-            room = others == 0 or (replica.busy and self._tokens_for(replica))
-            if idle and replica.ready and room and self.supply.serves(replica):
+            takes_one = others == 0 or (replica.busy and self._tokens_for(replica))
+            if idle and replica.ready and takes_one and self.supply.serves(replica):
                 free.append((others, idle[0]))
         return min(free, key=lambda entry: entry[0])[1] if free else None
 

@@ -1,4 +1,4 @@
-"""Which files a task needs, and how it is told where they are on another machine."""
+"""Which files a task needs, and the places that it gets for them on another machine."""
 
 from __future__ import annotations
 
