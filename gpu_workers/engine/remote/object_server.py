@@ -37,8 +37,8 @@ class TaskFiles(Protocol):
 
 @dataclass(frozen=True)
 class Claim:
-    """`payloads`: with the places of their files on this machine. `lacking`: the places of those whose files are missing.
-    `hold`: keeps the files in the cache."""
+    """`payloads`: with the places of their files on this machine. `lacking`: the places of those whose files are
+    missing. `hold`: keeps the files in the cache."""
 
     payloads: list[Any]
     lacking: Sequence[int]
