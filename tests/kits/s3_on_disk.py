@@ -145,15 +145,15 @@ class _Handler(BaseHTTPRequestHandler):
         elif "uploads" in query:
             upload = secrets.token_hex(16)
             (self.uploads / upload).mkdir(parents=True)
-            told = f"<Bucket>{escape(bucket)}</Bucket><Key>{escape(key)}</Key><UploadId>{upload}</UploadId>"
-            self._answer(200, f"<InitiateMultipartUploadResult>{told}</InitiateMultipartUploadResult>".encode())
+            named = f"<Bucket>{escape(bucket)}</Bucket><Key>{escape(key)}</Key><UploadId>{upload}</UploadId>"
+            self._answer(200, f"<InitiateMultipartUploadResult>{named}</InitiateMultipartUploadResult>".encode())
         else:
             folder = self.uploads / query["uploadId"][0]
             parts = [part.read_bytes() for part in sorted(folder.iterdir())]
             create_only = self.headers.get("If-None-Match") == "*"
             if self.objects.write(self.objects.path(bucket, key), b"".join(parts), create_only=create_only):
-                told = f"<Key>{escape(key)}</Key><ETag>{escape(_tag(self.objects.path(bucket, key).stat()))}</ETag>"
-                self._answer(200, f"<CompleteMultipartUploadResult>{told}</CompleteMultipartUploadResult>".encode())
+                named = f"<Key>{escape(key)}</Key><ETag>{escape(_tag(self.objects.path(bucket, key).stat()))}</ETag>"
+                self._answer(200, f"<CompleteMultipartUploadResult>{named}</CompleteMultipartUploadResult>".encode())
             else:
                 self._answer(412, _error("PreconditionFailed"))
 
@@ -184,13 +184,13 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("If-Match", _tag(facts)) != _tag(facts):
             self._answer(412, _error("PreconditionFailed"))
             return
-        told = {"ETag": _tag(facts), "Last-Modified": formatdate(facts.st_mtime, usegmt=True)}
+        headers = {"ETag": _tag(facts), "Last-Modified": formatdate(facts.st_mtime, usegmt=True)}
         asked = _RANGE.fullmatch(self.headers.get("Range", ""))
         if asked:
             first, last = int(asked[1]), min(int(asked[2]), len(content) - 1)
-            told["Content-Range"] = f"bytes {first}-{last}/{len(content)}"
+            headers["Content-Range"] = f"bytes {first}-{last}/{len(content)}"
             content = content[first : last + 1]
-        self._answer(206 if asked else 200, content, told)
+        self._answer(206 if asked else 200, content, headers)
 
     def _list(self, bucket: str, query: dict[str, str]) -> None:
         after = query.get("continuation-token") or query.get("start-after", "")
@@ -204,8 +204,8 @@ class _Handler(BaseHTTPRequestHandler):
         ]
         if len(found) > len(shown):
             rows.append(f"<NextContinuationToken>{escape(shown[-1][0])}</NextContinuationToken>")
-        told = f"<Name>{escape(bucket)}</Name><KeyCount>{len(shown)}</KeyCount>{''.join(rows)}"
-        self._answer(200, f"<ListBucketResult>{told}</ListBucketResult>".encode())
+        listing = f"<Name>{escape(bucket)}</Name><KeyCount>{len(shown)}</KeyCount>{''.join(rows)}"
+        self._answer(200, f"<ListBucketResult>{listing}</ListBucketResult>".encode())
 
     def _target(self) -> tuple[str, str, dict[str, list[str]]]:
         address = urlsplit(self.path)
@@ -232,6 +232,9 @@ def _error(code: str) -> bytes:
 class _Server(ThreadingHTTPServer):
     request_queue_size = 128
     daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client may leave, or be killed, at any moment."""
 
 
 def main(port: str, folder: str) -> None:

@@ -189,7 +189,7 @@ class WholeSystem(SeveralGateways):
     def report(self, seconds: float) -> dict[str, Any]:
         asks = self.jobs.of()
         ended = sorted(ask.seconds for ask in asks if ask.ended)
-        told = {
+        found = {
             "kill_cycles": {
                 name.split()[1]: count for name, count in self.counts.items() if name.startswith("cycles ")
             },
@@ -200,7 +200,7 @@ class WholeSystem(SeveralGateways):
             "jobs_cancelled_by_clients": sum(ask.cancelled for ask in asks),
             "job_audit": dict(self.job_audit.counts),
         }
-        return {**super().report(seconds), **told}
+        return {**super().report(seconds), **found}
 
 
 def started(directory: Path, count: int, *, hold_ttl_s: int, parts: list[Any]) -> tuple[Any, ...]:
