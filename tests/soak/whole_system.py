@@ -262,6 +262,7 @@ def main() -> int:
             **soak.report(time.monotonic() - began),
             "holders_of_duties": takeovers,
             "starts_refused": soak.counts["starts refused"],
+            "torn_files_mended": soak.counts["torn files"],
         }
     return printed(report, soak.book)
 
