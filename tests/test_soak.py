@@ -20,7 +20,7 @@ def soak(*command: str) -> dict[str, Any]:
         [sys.executable, "-m", *command],
         capture_output=True,
         text=True,
-        timeout=170,
+        timeout=550,
         env=os.environ | {"PYTHONPATH": path},
     )
     assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
