@@ -145,7 +145,7 @@ class Soak:
         self.gateway.start()
         self._recover("gateway", killed)
         for pid, line in orphans.items():
-            if command_line(pid) == line:
+            if line and command_line(pid) == line:
                 self.book.fault(f"a killed gateway has left a process: {line}")
 
     def _worker_is_back(self) -> None:

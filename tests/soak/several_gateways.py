@@ -145,7 +145,7 @@ class SeveralGateways(Soak):
                     self.counts["starts refused"] += 1
             self.recoveries["gateway"].append(time.monotonic() - killed)
             for pid, line in orphans.items():
-                if command_line(pid) == line:
+                if line and command_line(pid) == line:
                     self.book.fault(f"a killed gateway has left a process: {line}")
 
         thread = threading.Thread(target=start)
