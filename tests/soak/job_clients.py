@@ -59,12 +59,15 @@ class JobAsk:
     mark: int | None = None
     cancelled: bool = False  # it was asked for
     artifact_read: bool = False
-    accepted_at: float = 0.0
-    seconds: float = 0.0  # from the acceptance until somebody saw the end
 
     @property
     def ended(self) -> bool:
         return self.block.get("status") in ENDED
+
+    @property
+    def seconds(self) -> float:
+        """From the creation of a job to its end."""
+        return (self.block["ended_ms"] - self.block["created_ms"]) / 1000
 
 
 def new_job(tenant: JobTenant, rng: random.Random) -> JobAsk:
@@ -118,7 +121,7 @@ class JobBook:
 
     def _settle(self, ask: JobAsk, state: str, job_id: str = "") -> None:
         if ask.state == OPEN:
-            ask.state, ask.job_id, ask.accepted_at = state, job_id, time.monotonic()
+            ask.state, ask.job_id = state, job_id
             if job_id and self._jobs.setdefault(job_id, ask) is not ask:
                 self.fault(ask, "one job for two keys")
         elif (ask.state, ask.job_id) != (state, job_id):
@@ -146,7 +149,6 @@ class JobBook:
             return
         ask.block = block
         if ask.ended:
-            ask.seconds = time.monotonic() - ask.accepted_at
             self._judge_end(ask, block)
 
     def _judge_end(self, ask: JobAsk, block: dict[str, Any]) -> None:
