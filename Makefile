@@ -15,7 +15,7 @@ export HF_HUB_OFFLINE := 1
 # Each test that starts a process would compile the project again if the environment switched the cache off.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup run test test-all test-long check format bench bench-sentdp bench-vectors bench-synthesis bench-finetune chart-settings soak mutants fuzz audit audit-quick clean
+.PHONY: setup run test test-all test-long check format bench bench-sentdp bench-vectors bench-synthesis bench-finetune chart-settings soak soak-system mutants fuzz audit audit-quick clean
 
 ## setup: make .venv with everything that the other targets need
 setup: $(VENV)/installed
@@ -114,11 +114,18 @@ bench-synthesis: setup
 bench-finetune: setup
 	$(BIN)/python -m benchmarks.finetune --data $(DATA)
 
-## soak: kill worker, Redis and gateway 200 times under load, also of 2 and 4 gateways: nothing is under-counted (an hour)
+## soak: kill worker, Redis and gateway 200 times under load, also of 2 and 4 gateways, and these with worker servers, the
+##   object store and jobs: nothing is under-counted, no job is lost or doubled (two hours)
 soak: setup
 	PYTHONPATH=.:tests:tests/kits $(BIN)/python -m soak.kill_cycles --cycles 200
 	PYTHONPATH=.:tests:tests/kits $(BIN)/python -m soak.several_gateways --gateways 2 --kills 200
 	PYTHONPATH=.:tests:tests/kits $(BIN)/python -m soak.several_gateways --gateways 4 --kills 200
+	$(MAKE) soak-system
+
+## soak-system: the last part of `soak`: gateways, worker servers, Redis and object store killed 200 times, with jobs
+soak-system: setup
+	PYTHONPATH=.:tests:tests/kits $(BIN)/python -m soak.whole_system --gateways 2 --kills 100
+	PYTHONPATH=.:tests:tests/kits $(BIN)/python -m soak.whole_system --gateways 4 --kills 100
 
 ## mutants: seed bugs in the ledger's scripts and see that the tests catch each (20 minutes)
 mutants: setup

@@ -20,7 +20,7 @@ def soak(*command: str) -> dict[str, Any]:
         [sys.executable, "-m", *command],
         capture_output=True,
         text=True,
-        timeout=170,
+        timeout=550,
         env=os.environ | {"PYTHONPATH": path},
     )
     assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
@@ -40,3 +40,10 @@ def test_a_short_soak_of_two_gateways_on_one_ledger_finds_no_fault() -> None:
     report = soak("soak.several_gateways", "--gateways", "2", "--kills", "2", "--hold-ttl-s", "6")
     assert report["kills"] == 2
     assert report["overspends"] == 0
+
+
+@pytest.mark.slow("crash")
+def test_a_short_soak_of_the_whole_system_finds_no_fault() -> None:
+    report = soak("soak.whole_system", "--gateways", "2", "--kills", "3", "--hold-ttl-s", "6", "--clients", "16")
+    assert report["kill_cycles"] == {"gateway": 1, "store": 1, "worker": 1}
+    assert report["submissions_by_end"]["accepted"] == sum(report["jobs_by_end"].values()) > 0

@@ -15,8 +15,10 @@ from gpu_workers.engine.local.worker_pool import WorkerPoolOptions
 from gpu_workers.engine.protocol import Engine, Role
 from gpu_workers.engine.task_queue import QueueLimits
 from gpu_workers.handlers.options import WorkerOptions
+from gpu_workers.handlers.preload import preload
 from gpu_workers.handlers.registry import make_handler
 from gpu_workers.models.sources import INFILL_OFF
+from service.config.data_dir import MEASURED
 from service.config.settings import Settings
 from service.config.worker_files import WORKER_FILES
 
@@ -154,10 +156,21 @@ def worker_pools(settings: Settings) -> dict[Role, WorkerPoolOptions]:
             limits=queue_limits(settings),
             batch_linger_ms=_linger_ms(role, settings),
             batch_seconds_max=settings.request_timeout_s,
+            preload=_preload(role, settings),
             lacking=absent,
         )
         for role, workers in handler_factories(settings).items()
     }
+
+
+def preloads(settings: Settings) -> list[str]:
+    """What a fork server imports for the workers of the local engine, in the order of their start."""
+    names = [name for role in Role for name in _preload(role, settings)]
+    return list(dict.fromkeys(names))
+
+
+def _preload(role: Role, settings: Settings) -> tuple[str, ...]:
+    return preload(role, tagger=settings.tagger, infill=settings.infill_source)
 
 
 def _linger_ms(role: Role, settings: Settings) -> float:
@@ -181,6 +194,7 @@ def _factory(role: Role, settings: Settings, device: str) -> HandlerFactory:
         threads=settings.encoder_threads,
         encoder_path=str(settings.encoder_path) if settings.encoder_path else None,
         domain_packs_dir=str(settings.domain_packs_dir) if settings.domain_packs_dir else None,
+        measured_dir=str(settings.data_dir.resolve() / MEASURED),
         allow_lists_dir=str(settings.allow_lists_dir) if settings.allow_lists_dir else None,
         tagger=settings.tagger,
         infill=settings.infill_source,

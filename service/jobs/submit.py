@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from core.amounts import Amount
-from core.errors import ClientGone, LedgerError, ReleaseInFlight, TenantLimitReached, UnknownJob
+from core.errors import ClientGone, LedgerError, ReleaseGone, ReleaseInFlight, TenantLimitReached, UnknownJob
 from core.job_errors import BadCorpus
 from core.ledger.job_records import JobHold, JobRecord
 from core.ledger.keys import Claim, MasterKey
@@ -137,6 +137,12 @@ class JobSubmission:
                 job, created = await self._store.create(
                     owner, job_id, hold=hold, state=manifest.state, size=manifest.size, **terms
                 )
+            except (ReleaseGone, ReleaseInFlight):
+                # Another request with this key was first, perhaps long ago: its job is the answer, if it has made one.
+                await self._runner.discard(owner, job_id)
+                if not await self._exists(owner, job_id):
+                    raise
+                return await self._store.create(owner, job_id, state="", size=0, **terms)
             except Exception:
                 await self._withdraw(owner, job_id, hold)
                 raise

@@ -139,6 +139,19 @@ class EmbeddedServer(RedisProcess):
     def command(self) -> list[str]:
         return [str(bundled_server()), str(self._conf)]
 
+    def mended(self) -> bool:
+        """What an operator does once the server has refused an append-only file with a torn end: remove that end.
+        Returns whether there was one."""
+        assert self._process is not None
+        if self._process.poll() is None or "Unexpected end of file" not in self.log.read_text()[-1000:]:
+            return False
+        checker = self.folder / "redis-check-aof"  # by this name the server's binary is the checker
+        if not checker.exists():
+            checker.symlink_to(bundled_server())
+        command = [str(checker), "--fix", str(self.folder / "ledger.aof")]
+        subprocess.run(command, input=b"y\n", stdout=subprocess.DEVNULL, check=True)
+        return True
+
 
 class DeployedServer(RedisProcess):
     """An installed redis-server by `deploy/redis-start.sh`, over TCP; the ledger comes in as the user `gateway`."""

@@ -69,6 +69,21 @@ class S3Server:
             "PRIVACY_GATEWAY_STORE_PLAIN_HTTP": "true",
         }
 
+    def wait_ready(self) -> None:
+        """Until it answers anything."""
+        ends_at = time.monotonic() + _START_S
+        while True:
+            try:
+                urllib.request.urlopen(f"{self.address}/moto-api/", timeout=30).close()
+            except urllib.error.HTTPError:
+                return
+            except OSError:
+                if self.process.poll() is not None or time.monotonic() > ends_at:
+                    raise
+                time.sleep(0.1)
+            else:
+                return
+
 
 @contextmanager
 def s3_server() -> Iterator[S3Server]:
@@ -77,23 +92,8 @@ def s3_server() -> Iterator[S3Server]:
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     server = S3Server(f"http://127.0.0.1:{port}", process)
     try:
-        _wait(server)
+        server.wait_ready()
         yield server
     finally:
         process.kill()
         process.wait()
-
-
-def _wait(server: S3Server) -> None:
-    ends_at = time.monotonic() + _START_S
-    while True:
-        try:
-            urllib.request.urlopen(f"{server.address}/moto-api/", timeout=30).close()
-        except urllib.error.HTTPError:
-            return
-        except OSError:
-            if server.process.poll() is not None or time.monotonic() > ends_at:
-                raise
-            time.sleep(0.1)
-        else:
-            return

@@ -87,10 +87,7 @@ class Soak:
 
     def run(self, cycles: int, seconds: float) -> None:
         stop = threading.Event()
-        clients = [
-            threading.Thread(target=keep_asking, args=(self.book, self.accounts, self.ports, stop, number))
-            for number in range(self.clients)
-        ]
+        clients = self._clients(stop)
         for client in clients:
             client.start()
         deadline = time.monotonic() + seconds
@@ -107,6 +104,13 @@ class Soak:
         self._settle_open_keys()
         self.check(final=True)
         self.audit()
+
+    def _clients(self, stop: threading.Event) -> list[threading.Thread]:
+        """The load. Each thread ends soon after `stop`."""
+        return [
+            threading.Thread(target=keep_asking, args=(self.book, self.accounts, self.ports, stop, number))
+            for number in range(self.clients)
+        ]
 
     def _cycle(self, kind: str) -> None:
         if kind != "redis":
@@ -141,7 +145,7 @@ class Soak:
         self.gateway.start()
         self._recover("gateway", killed)
         for pid, line in orphans.items():
-            if command_line(pid) == line:
+            if line and command_line(pid) == line:
                 self.book.fault(f"a killed gateway has left a process: {line}")
 
     def _worker_is_back(self) -> None:
@@ -303,12 +307,17 @@ def main() -> int:
         finally:
             gateway.stop()
         report = soak.report(time.monotonic() - began)
-    for fault in soak.book.faults[:50]:
+    return printed(report, soak.book)
+
+
+def printed(report: dict[str, Any], book: Book) -> int:
+    """Print the report, and as JSON in the last line. Returns the exit code."""
+    for fault in book.faults[:50]:
         print(f"FAULT {fault}")
     for name, value in report.items():
         print(f"{name:<26}{value}")
     print(json.dumps(report))
-    return 1 if soak.book.faults else 0
+    return 1 if book.faults else 0
 
 
 if __name__ == "__main__":

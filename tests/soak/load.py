@@ -23,6 +23,7 @@ from core.amounts import NANO
 
 DELIVERED, LOST, DENIED, OPEN = "delivered", "lost", "denied", "open"
 UNCERTAIN = {409, 502, 503, 504}
+REFUSED = {"ledger-unavailable", "worker-not-ready"}  # codes before the reserve, which a settled key may get as well
 TEXTS = ("It works. I like it.", "It broke. I want my money back.", "Rain. Wind. Then some sun.")
 TIMEOUT_S = 60.0
 
@@ -98,7 +99,7 @@ class Book:
                 ask.account.exhausted |= ask.account.subjects == 0
             elif status and status not in UNCERTAIN:
                 self.faults.append(f"{status} for {ask.key}: {content[:200]!r}")
-            elif status and before != OPEN and json.loads(content)["code"] != "ledger-unavailable":
+            elif status and before != OPEN and json.loads(content)["code"] not in REFUSED:
                 self.faults.append(f"a {before} key was tried again: {content[:200]!r}")
             elif before == OPEN:
                 self.retry.append(ask)

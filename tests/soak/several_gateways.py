@@ -12,7 +12,6 @@ output.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import sys
@@ -22,9 +21,9 @@ import time
 from pathlib import Path
 
 import httpx
-from gateway_kit import Gateway
+from gateway_kit import Gateway, children, command_line
 from redis_kit import EmbeddedServer
-from soak.kill_cycles import BACK_S_MAX, SETTINGS, TERMS, Soak
+from soak.kill_cycles import BACK_S_MAX, SETTINGS, TERMS, Soak, printed
 from soak.load import Account
 
 from core.ledger import names
@@ -32,6 +31,7 @@ from core.ledger import names
 TESTS = Path(__file__).parents[1]
 SERVE = Path(__file__).with_name("serve.py")
 LEASE_S = 3
+PAUSES = {"pause", "freeze"}
 # 64 clients empty it in a second or two
 TERMS["edge"] = ({"epsilon": 10}, {"epsilon": 0.1, "documents_max": 3})
 
@@ -87,6 +87,18 @@ class SeveralGateways(Soak):
     def _cycle(self, kind: str) -> None:
         self._starting = [thread for thread in self._starting if thread.is_alive()]
         time.sleep(self.rng.uniform(0.1, 1.0))
+        self._end(kind)
+        if kind not in PAUSES:
+            self.counts["kills"] += 1
+        self.check()
+        if self.counts["kills"] % 20 == 0:
+            self.audit()
+        self._replace_exhausted()
+        self.counts["cycles"] += 1
+        print(f"cycle {self.counts['cycles']} {kind}, faults {self.book.faults}", flush=True)
+
+    def _end(self, kind: str) -> None:
+        """End, or stop for a while, what `kind` names, and have it start again."""
         if kind == "gateway":
             self._kill_one()
         elif kind == "redis":
@@ -96,24 +108,19 @@ class SeveralGateways(Soak):
             self._recover("redis", killed)
         else:
             self._pause_one()
-        if kind != "pause":
-            self.counts["kills"] += 1
-        self.check()
-        if self.counts["kills"] % 20 == 0:
-            self.audit()
-        self._replace_exhausted()
-        self.counts["cycles"] += 1
-        print(f"cycle {self.counts['cycles']} {kind}, faults {self.book.faults}", flush=True)
 
     def _start_redis(self, killed: float) -> None:
-        """Reading a long append-only file takes its time."""
+        """Reading a long append-only file takes its time. SIGKILL may leave part of the bytes of a write."""
         self.server.spawn()
         while True:
             try:
                 self.server.wait_ready()
                 return
             except AssertionError:
-                if time.monotonic() - killed > BACK_S_MAX:
+                if self.server.mended():
+                    self.counts["torn files"] += 1
+                    self.server.spawn()
+                elif time.monotonic() - killed > BACK_S_MAX:
                     raise
 
     def _kill_one(self) -> None:
@@ -121,6 +128,7 @@ class SeveralGateways(Soak):
         for thread in self._starting[: max(0, len(self._starting) - len(self.gateways) + 2)]:
             thread.join()
         gateway = self.rng.choice([one for one in self.gateways if one.process.poll() is None])
+        orphans = children(gateway.process.pid)
         killed = time.monotonic()
         gateway.process.kill()
         gateway.process.wait()
@@ -136,6 +144,9 @@ class SeveralGateways(Soak):
                         break
                     self.counts["starts refused"] += 1
             self.recoveries["gateway"].append(time.monotonic() - killed)
+            for pid, line in orphans.items():
+                if line and command_line(pid) == line:
+                    self.book.fault(f"a killed gateway has left a process: {line}")
 
         thread = threading.Thread(target=start)
         thread.start()
@@ -214,13 +225,9 @@ def main() -> int:
             "kills": soak.counts["kills"],
             "holders_of_duties": takeovers,
             "starts_refused": soak.counts["starts refused"],
+            "torn_files_mended": soak.counts["torn files"],
         }
-    for fault in soak.book.faults[:50]:
-        print(f"FAULT {fault}")
-    for name, value in report.items():
-        print(f"{name:<26}{value}")
-    print(json.dumps(report))
-    return 1 if soak.book.faults else 0
+    return printed(report, soak.book)
 
 
 if __name__ == "__main__":

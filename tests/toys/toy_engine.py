@@ -84,7 +84,7 @@ class ToyEngine:
     ) -> list[Any]:
         if client_disconnected.is_set():
             raise ClientGone
-        return [self._answer(task.payload) for task in tasks]
+        return [self.answer(task.payload) for task in tasks]
 
     async def wait_for_capacity(self, role: Role, tasks: Sequence[Task], *, tenant: str, timeout_s: float) -> None:
         """There is always capacity."""
@@ -92,7 +92,8 @@ class ToyEngine:
     def status(self, role: Role) -> RoleStatus:
         return RoleStatus(ready=True, stage="ready", queued=0, facts=FACTS[role])
 
-    def _answer(self, payload: EmbedTask | SanitizeTask) -> EmbedRelease | Sanitised:
+    @staticmethod
+    def answer(payload: EmbedTask | SanitizeTask) -> EmbedRelease | Sanitised:
         if isinstance(payload, SanitizeTask):
             return Sanitised(TEXT, Spans.of([Span(0, len(TEXT), "WORD", "all")]), masked_tokens=1, tokens=1)
         return EmbedRelease(np.full(DIMENSION, DIMENSION**-0.5, dtype=np.float32), "encoder")

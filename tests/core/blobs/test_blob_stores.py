@@ -1,4 +1,6 @@
-"""The contract of blob stores, on every implementation: a local folder, memory, and S3 by a real server."""
+"""The contract of blob stores, on every implementation: a local folder, memory, and S3 by two real servers.
+
+`s3-on-disk` is the server that the soak kills; it has to keep what an object store keeps."""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from s3_kit import S3Server, s3_server
+from s3_on_disk import S3OnDisk
 
 from core.blob_errors import BlobCorrupt, BlobExists, BlobMissing, StoreUnavailable
 from core.blobs.content import content_key, fetch_content, get_content, put_content, put_content_file
@@ -25,14 +28,21 @@ def s3() -> Iterator[S3Server]:
         yield server
 
 
-@pytest.fixture(params=["local", "memory", "s3"])
+@pytest.fixture(scope="module")
+def s3_on_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3OnDisk]:
+    server = S3OnDisk(tmp_path_factory.mktemp("s3") / "objects")
+    yield server
+    server.kill()
+
+
+@pytest.fixture(params=["local", "memory", "s3", "s3-on-disk"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], BlobStore]:
     """Opens the store; on the same blobs each time, but for memory."""
     if request.param == "local":
         return lambda: open_store(tmp_path / "store")
     if request.param == "memory":
         return lambda: open_store("memory://")
-    server = request.getfixturevalue("s3")
+    server = request.getfixturevalue(request.param.replace("-", "_"))
     url = server.bucket()
     return lambda: open_store(url, server.options())
 

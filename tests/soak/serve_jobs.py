@@ -1,0 +1,30 @@
+"""Serves a real gateway, with the engine of its settings and the soak's kind of job.
+
+`python tests/soak/serve_jobs.py serve --port PORT --data-dir DIR`
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from soak.job_kind import SoakKind
+
+from service.config.settings import Settings
+from service.registry import JOB_KINDS
+from service.serve import run
+
+JOB_KINDS.append(lambda parts: SoakKind(parts.settings))
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("command", choices=["serve"])
+    arguments.add_argument("--port", type=int)
+    arguments.add_argument("--data-dir", type=Path)
+    given = arguments.parse_args()
+    run(Settings(port=given.port, data_dir=given.data_dir))
+
+
+if __name__ == "__main__":
+    main()
