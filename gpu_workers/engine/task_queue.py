@@ -194,6 +194,7 @@ class TaskQueue:
             if not group.done.done():
                 self._keep(lambda pending: pending.group is not group)
                 group.done.cancel()
+                self._on_admitted()  # a worker may fit what was behind it
 
     async def wait_for_capacity(self, tasks: Sequence[Task], *, tenant: str, timeout_s: float) -> None:
         """See `Engine.wait_for_capacity`."""

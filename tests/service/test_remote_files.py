@@ -19,7 +19,10 @@ from gpu_workers.engine import metrics
 from gpu_workers.packs import pack_paths
 
 TOKEN = {"PRIVACY_GATEWAY_WORKERS_TOKEN": "canary0123456789-of-workers"}
-ROLES = ("embed", "sanitize")
+LIMITS: dict[str, dict[str, str]] = {
+    "embed": {},
+    "sanitize": {"PRIVACY_GATEWAY_WORKER_FILES_BYTES_MAX": "20000"},
+}
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +31,11 @@ def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Gateway, 
     folder = tmp_path_factory.mktemp("remote-files")
     files = folder / "workers"
     own = {"PRIVACY_GATEWAY_ENCODER_THREADS": "1", "PRIVACY_GATEWAY_WORKER_FILES_DIR": str(files)}
-    addresses = {role: free_address() for role in ROLES}
+    addresses = {role: free_address() for role in LIMITS}
     workers = [
         subprocess.Popen(
             [str(COMMAND), "worker", "--role", role, "--listen", address, "--data-dir", str(folder / "none")],
-            env=clean_environment() | LEAN | TOKEN | own,
+            env=clean_environment() | LEAN | TOKEN | own | LIMITS[role],
         )
         for role, address in addresses.items()
     ]
@@ -92,3 +95,29 @@ def test_a_pack_a_recogniser_and_a_projection_reach_workers_without_a_shared_fol
         assert np.shape([row["embedding"] for row in released.json()["data"]]) == (2, 128)
         assert sent("embed") - before == 1024 * 128 * 4
     assert len(kept(files, "embed")) == 2
+
+
+@pytest.mark.slow("process")
+def test_what_no_worker_can_keep_is_refused_before_its_cost_is_reserved(remote: tuple[Gateway, Path]) -> None:
+    gateway, files = remote
+    tenant = gateway.tenant(token={"epsilon": 1000})
+    terms = [f"term-{number:06}" for number in range(5000)]
+    made = tenant.http.put("/sanitize/recognisers/many", json={"entity": "CODE", "deny": terms})
+    assert made.status_code == 201, made.text
+    (recogniser,) = (gateway.data_dir / "recognisers/tenants" / tenant.name).glob("*.recogniser")
+    assert recogniser.stat().st_size > 20_000
+    body = {
+        "documents": [{"text": "The name is term-000001."}],
+        "mask": {"recognisers": ["many"]},
+        "fill": {"mode": "metric_dp", "epsilon": 2.5},
+    }
+    refused = tenant.http.post("/sanitize", json=body)
+    assert (refused.status_code, refused.json()["code"]) == (503, "worker-not-ready")
+    assert "Release-Id" not in refused.headers, "nothing was reserved"
+    refunded = tenant.http.post("/sanitize", json=body, headers={"Idempotency-Key": "a-key-of-the-caller"})
+    assert (refunded.status_code, refunded.json()["code"]) == (503, "worker-not-ready")
+    assert "Release-Id" in refunded.headers, "it may be a replay, so it is not refused before"
+    assert tenant.committed("token") == tenant.account("token")["reserved"]["epsilon"] == 0
+    assert file_digest(recogniser) not in kept(files, "sanitize")
+    plain = tenant.http.post("/sanitize", json=body | {"mask": {}})
+    assert plain.status_code == 200, plain.text

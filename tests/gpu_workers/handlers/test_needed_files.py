@@ -15,6 +15,7 @@ from gpu_workers.engine.remote.object_cache import ObjectCache
 from gpu_workers.engine.remote.object_sender import Needs
 from gpu_workers.engine.remote.object_server import WorkerFiles
 from gpu_workers.handlers.needed_files import NeededFiles, absent, files_of
+from gpu_workers.handlers.sanitize_tasks import WindowTask
 from gpu_workers.handlers.tasks import EmbedTask
 
 
@@ -74,3 +75,13 @@ def test_the_path_that_a_gateway_names_is_never_opened(tmp_path: Path) -> None:
     path.write_bytes(b"")
     empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
     assert worker_files(tmp_path / "worker").claim([embed(FileVersion(str(path), empty))]).lacking == [0]
+
+
+def test_a_window_of_a_document_that_a_tuned_model_fills_gets_the_place_of_the_model() -> None:
+    model = FileVersion("/gateway/cache/infill/tenants/acme/own.safetensors", "1" * 64)
+    policy = MaskPolicy()
+    for payload in (WindowTask("text", policy, model), SanitizeTask("text", policy, fill="top1", model=model)):
+        assert list(files_of(payload)) == [model]
+        moved = NeededFiles().moved(payload, lambda file: replace(file, path="/worker/own"))
+        assert moved == replace(payload, model=FileVersion("/worker/own", "1" * 64))
+        assert moved.policy is policy
