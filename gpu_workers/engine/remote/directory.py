@@ -16,7 +16,6 @@ from contextlib import suppress
 
 import httpx
 
-from gpu_workers.engine.protocol import Role
 from gpu_workers.engine.remote.access import Access
 from gpu_workers.engine.remote.engine import Addresses
 
@@ -41,8 +40,8 @@ class HttpDirectory:
             access.check(f"{found.host}:{found.port or 80}")
         self._url = url
         self._client = httpx.AsyncClient(timeout=5.0, trust_env=False, headers={TOKEN_HEADER: access.token})
-        self._listed: dict[tuple[Role, str], float] = {}  # when each address was last listed
-        self._known: set[tuple[Role, str]] | None = None
+        self._listed: dict[tuple[str, str], float] = {}  # when each address was last listed
+        self._known: set[tuple[str, str]] | None = None
 
     async def changed(self) -> Addresses:
         """Poll until the addresses differ from those that were last returned."""
@@ -51,7 +50,7 @@ class HttpDirectory:
                 await self._poll()
             if self._known != self._listed.keys() and self._listed:
                 self._known = set(self._listed)
-                addresses: defaultdict[Role, list[str]] = defaultdict(list)
+                addresses: defaultdict[str, list[str]] = defaultdict(list)
                 for role, address in sorted(self._known):
                     addresses[role].append(address)
                 return addresses
@@ -71,7 +70,7 @@ class HttpDirectory:
         now = time.monotonic()
         for worker in json.loads(content)["workers"][:_WORKERS_MAX]:
             with suppress(ValueError, KeyError, TypeError):  # an entry that cannot be used stops no other one
-                role, address = Role(worker["role"]), str(worker["address"])[:256]
+                role, address = str(worker["role"])[:32], str(worker["address"])[:256]
                 self._listed[role, address] = now
         for entry, at in list(self._listed.items()):
             if now - at > MISSING_S:
