@@ -22,12 +22,12 @@ from gpu_workers.jobs.messages import Charged, ChargeRequested, JobOrder
 from gpu_workers.jobs.places import FilesChanged, Place, Process
 
 
-def order(jobs: Path, bench: Path, name: str, *, more_bytes: int = 0, **changes: Any) -> JobOrder:
+def order(jobs: Path, bench: Path, name: str, *, text: str = "yes", more_bytes: int = 0, **changes: Any) -> JobOrder:
     """An order with a folder as a gateway has it."""
     folder = jobs / name
     folder.mkdir(parents=True)
     key = new_key()
-    encrypt(folder / "input", key, "input", b'{"answer": "yes"}\n')
+    encrypt(folder / "input", key, "input", f'{{"answer": "{text}"}}\n'.encode())
     for own in ("key", "spec", "owner"):
         (folder / own).write_text(f"{own} of the gateway")
     spec = held_job.HeldSpec(str(bench), name, (str(folder / "out" / f"{name}.safetensors"),), more_bytes=more_bytes)

@@ -14,7 +14,7 @@ from gpu_workers.job_runners.hosted import HostLimits
 from gpu_workers.job_runners.kinds import Machine, job_codec
 from gpu_workers.job_runners.server import JobRunnerServer
 
-TOKEN = "held-token-of-the-runners"
+TOKEN = "toy-token-of-the-workers"  # that of `engine_kit`, which is not imported: it takes a second
 
 
 def held_server(listen: str, root: Path, *, places: int = 1, content: str = "", plain: bool = False) -> JobRunnerServer:
