@@ -18,12 +18,13 @@ does a gateway that sends nothing for `SILENCE_S_MAX` seconds: one that lives se
 
 from __future__ import annotations
 
+import os
 from asyncio import to_thread
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgpack
 
@@ -79,9 +80,9 @@ def read(message: bytes) -> tuple[Kind, Any]:
         raise BadFrame("the message cannot be read") from None
 
 
-def listed(body: Any, accepted: Callable[[object], bool], *, bytes_max: int) -> list[Listed]:
-    """The files of a list that was received. Raises BadFrame for a name that is not `accepted`, is repeated, or for too
-    many files or bytes."""
+def listed(body: Any, accepted: Callable[[object], bool]) -> list[Listed]:
+    """The files of a list that was received. Raises BadFrame for a name that is not `accepted` or is repeated, for what
+    is no size, and for too many files. The caller checks the sum of the sizes before it keeps any."""
     if not isinstance(body, list) or len(body) > FILES_MAX:
         raise BadFrame("too many files")
     found = []
@@ -94,8 +95,6 @@ def listed(body: Any, accepted: Callable[[object], bool], *, bytes_max: int) -> 
         found.append(Listed(name, size))
     if len({each.name for each in found}) < len(found):
         raise BadFrame("a file twice")
-    if sum(each.size for each in found) > bytes_max:
-        raise BadFrame("more bytes than a job may have")
     return found
 
 
@@ -115,15 +114,47 @@ def parts(path: Path, size: int) -> Iterator[bytes]:
 async def receive(
     files: Sequence[Listed], place: Callable[[str], Path], next_message: Callable[[], Awaitable[bytes]]
 ) -> None:
-    """Write the files whose parts follow; `place` says where. Raises BadFrame for parts that are others, OSError."""
+    """Write the files whose parts follow; `place` says where. Raises BadFrame for parts that are others.
+
+    Raises OSError once all parts have arrived, so that the sender hears of a full disk.
+    """
+    failure: OSError | None = None
     for each in files:
-        path = place(each.name)
-        with await to_thread(path.open, "xb") as file:
-            path.chmod(0o600)
+        file: BinaryIO | None = None
+        try:
+            file = await to_thread(_new, place(each.name))
+        except OSError as error:
+            failure = error
+        try:
             left = each.size
             while left:
                 kind, data = read(await next_message())
                 if kind is not Kind.PART or not 0 < len(data) <= left:
                     raise BadFrame("a part does not fit")
                 left -= len(data)
-                await to_thread(file.write, data)
+                if file is not None and failure is None:
+                    try:
+                        await to_thread(file.write, data)
+                    except OSError as error:
+                        failure = error
+        finally:
+            if file is not None:
+                file.close()
+    if failure is not None:
+        raise failure
+
+
+async def drop(files: Sequence[Listed], next_message: Callable[[], Awaitable[bytes]]) -> None:
+    """Read the parts of files and keep nothing of them. Raises BadFrame."""
+    for each in files:
+        left = each.size
+        while left:
+            kind, data = read(await next_message())
+            if kind is not Kind.PART or not 0 < len(data) <= left:
+                raise BadFrame("a part does not fit")
+            left -= len(data)
+
+
+def _new(path: Path) -> BinaryIO:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    return os.fdopen(descriptor, "wb", buffering=0)

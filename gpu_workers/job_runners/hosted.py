@@ -22,7 +22,7 @@ from gpu_workers.child_process import ChildProcess
 from gpu_workers.engine.remote.codec import Codec, Undecodable
 from gpu_workers.engine.remote.frames import BadFrame
 from gpu_workers.job_runners.changes import FolderChanges
-from gpu_workers.job_runners.frames import SILENCE_S_MAX, Kind, Listed, frame, parts, read, receive
+from gpu_workers.job_runners.frames import SILENCE_S_MAX, Kind, Listed, drop, frame, parts, read, receive
 from gpu_workers.job_runners.kinds import Machine, arrived
 from gpu_workers.job_runners.order import Order
 from gpu_workers.jobs.folder import FolderBusy
@@ -84,7 +84,7 @@ class HostedAttempt:
                 return
             if not first.done():
                 return
-            order = Order.of(first.result(), bytes_max=self._limits.bytes_max)
+            order = Order.of(first.result())
         finally:
             first.cancel()
             leaving.cancel()
@@ -112,6 +112,9 @@ class HostedAttempt:
 
     async def _prepared(self, order: Order) -> JobOrder:
         """The order for the process, once its folder has the files. Raises JobFailed for one that is not run."""
+        if order.size > self._limits.bytes_max:
+            await drop((*order.files, *order.needed), self._next)
+            raise _storage_full()
         work, needed = self._folder / "work", self._folder / "needed"
         for folder in (self._folder, work, needed):
             await asyncio.to_thread(folder.mkdir, mode=0o700)

@@ -35,6 +35,11 @@ class Order:
     needed: Sequence[Listed]
     outputs: Sequence[str]
 
+    @property
+    def size(self) -> int:
+        """Of all files that follow."""
+        return sum(each.size for each in (*self.files, *self.needed))
+
     def message(self) -> bytes:
         own: dict[str, Any] = dict(vars(self))
         for name in ("files", "needed"):
@@ -42,14 +47,14 @@ class Order:
         return frame(Kind.ORDER, own | {"outputs": list(self.outputs)})
 
     @classmethod
-    def of(cls, message: bytes, *, bytes_max: int) -> Order:
-        """Read an order. Raises BadFrame for anything else, and for names, numbers and sizes that a job cannot have."""
+    def of(cls, message: bytes) -> Order:
+        """Read an order. Raises BadFrame for anything else, and for names and numbers that a job cannot have."""
         kind, body = read(message)
         if kind is not Kind.ORDER or not isinstance(body, dict):
             raise BadFrame("not an order")
         try:
-            files = listed(body["files"], is_job_file, bytes_max=bytes_max)
-            needed = listed(body["needed"], is_needed, bytes_max=bytes_max)
+            files = listed(body["files"], is_job_file)
+            needed = listed(body["needed"], is_needed)
             outputs = [str(name) for name in body["outputs"]]
             if len(outputs) > FILES_MAX or not all(map(is_output, outputs)):
                 raise BadFrame("not an output of a job")

@@ -87,17 +87,15 @@ class RemoteProcess:
         sending: asyncio.Task[None] | None = None
         try:
             try:
-                last = await self._send_order()
+                messages = await self._order_messages()
             except (ValueError, TypeError):
                 self._on_message(Failed(JobFailed("This job cannot run on a job runner.", reason="unknown-kind")))
                 return
             except OSError:
                 self._on_message(Failed(JobFilesLost()))
                 return
-            except (Exception, asyncio.CancelledError):  # a call that ends raises CancelledError
-                self._on_message(Displaced())  # the runner starts no process before it has everything
+            if not await self._sent(messages):
                 return
-            await self._call.write(last)
             sending = asyncio.create_task(self._send_messages())
             while not await self._received():
                 pass
@@ -110,9 +108,9 @@ class RemoteProcess:
             self._on_end()
             self._on_death()
 
-    async def _send_order(self) -> bytes:
-        """Send the order and the files but for the last message, and return that one. Raises ValueError or TypeError
-        for a specification that cannot be sent, OSError for files that cannot be read."""
+    async def _order_messages(self) -> Iterator[bytes]:
+        """The order, and the files after it. Raises ValueError or TypeError for a specification or files that cannot be
+        sent, OSError for files that cannot be read."""
         order = self._order
         travelling = departing(order.spec, order.folder)
         spec = self._codec.encode(travelling.spec)
@@ -132,12 +130,18 @@ class RemoteProcess:
             needed,
             travelling.outputs,
         )
-        following = _messages(head, order.folder, travelling.needed)
-        message = next(following)
-        while (after := await asyncio.to_thread(next, following, None)) is not None:
+        return _messages(head, order.folder, travelling.needed)
+
+    async def _sent(self, messages: Iterator[bytes]) -> bool:
+        """Send the order and its files. Returns False if the place was lost before the runner could get any of it."""
+        try:
+            await self._call.write(next(messages))
+        except (Exception, asyncio.CancelledError):  # a call that has ended raises CancelledError
+            self._on_message(Displaced())
+            return False
+        while (message := await asyncio.to_thread(next, messages, None)) is not None:
             await self._call.write(message)
-            message = after
-        return message
+        return True
 
     async def _send_messages(self) -> None:
         with suppress(Exception):
@@ -183,7 +187,7 @@ class RemoteProcess:
         """Receive the files of one moment."""
         if not isinstance(body, list) or len(body) != 2 or not isinstance(body[1], list):
             raise BadFrame("not a list of files")
-        found = listed(body[0], lambda name: is_job_file(name) or name in self._outputs, bytes_max=self._bytes_max)
+        found = listed(body[0], lambda name: is_job_file(name) or name in self._outputs)
         gone = body[1]
         if not all(map(is_job_file, gone)):
             raise BadFrame("not a file of a job")

@@ -148,7 +148,9 @@ class JobRunnerServer:
 
     async def _look_at_disk(self) -> None:
         while True:
-            full = await asyncio.to_thread(self._limits.is_full)
+            full = self._full
+            with suppress(OSError):
+                full = await asyncio.to_thread(self._limits.is_full)
             if full != self._full:
                 self._full = full
                 self._on_change()

@@ -17,7 +17,9 @@ from gpu_workers.job_runners.server import JobRunnerServer
 TOKEN = "toy-token-of-the-workers"  # that of `engine_kit`, which is not imported: it takes a second
 
 
-def held_server(listen: str, root: Path, *, places: int = 1, content: str = "", plain: bool = False) -> JobRunnerServer:
+def held_server(
+    listen: str, root: Path, *, places: int = 1, content: str = "", plain: bool = False, bytes_max: int = 1 << 30
+) -> JobRunnerServer:
     held_job.add_kind()
     return JobRunnerServer(
         job_codec(),
@@ -25,7 +27,7 @@ def held_server(listen: str, root: Path, *, places: int = 1, content: str = "", 
         listen=listen,
         root=root,
         machine=Machine(device="the runner's"),
-        limits=HostLimits(bytes_max=1 << 30, memory_bytes_max=0, is_full=lambda: (root.parent / "full").exists()),
+        limits=HostLimits(bytes_max=bytes_max, memory_bytes_max=0, is_full=lambda: (root.parent / "full").exists()),
         places=places,
         content=content,
     )

@@ -20,7 +20,7 @@ from core.ledger.job_records import JobRecord, JobStatus
 from core.ledger.jobs import JobStore
 from core.ledger.stored_files import ARTIFACTS, StoredFileIndex
 from gpu_workers.jobs.messages import Succeeded
-from gpu_workers.jobs.places import LocalPlace
+from gpu_workers.jobs.places import LocalPlace, Place
 from service.config.settings import Settings
 from service.files.copies import LocalCopies
 from service.files.orphans import Orphans
@@ -187,7 +187,7 @@ def test_only_the_attempt_that_holds_the_job_seals_an_outcome(
 class Made(Attempt):
     """An attempt whose process has succeeded."""
 
-    async def outcome(self, files: JobFiles, kinds: JobKinds, *, limits: AttemptLimits) -> Outcome:
+    async def outcome(self, files: JobFiles, kinds: JobKinds, place: Place, *, limits: AttemptLimits) -> Outcome:
         return Succeeded({"made": self.run})
 
 
