@@ -19,6 +19,8 @@ from core.amounts import cost_nano
 from core.files.encrypted_file import encrypt
 from core.job_errors import BadCorpus
 from core.mechanisms.samplers.discrete_noise import two_sided_geometric
+from core.text.own_recognisers.stored import read_definition
+from gpu_workers.infill.spec import InfillSpec
 from gpu_workers.job_runners.kinds import JOB_SPECS
 from gpu_workers.jobs import messages
 from gpu_workers.jobs.checkpoint import EncryptedCheckpoint
@@ -46,6 +48,17 @@ class HeldSpec:
 def add_kind() -> None:
     """Let runners and gateways of this process know the kind."""
     JOB_SPECS[ENTRY_POINT] = HeldSpec
+    JOB_SPECS["held_job:read_own"] = InfillSpec
+
+
+def remove_kind() -> None:
+    del JOB_SPECS[ENTRY_POINT], JOB_SPECS["held_job:read_own"]
+
+
+def read_own(order: JobOrder, report: ReportProgress, charge: messages.Charge) -> dict[str, Any]:
+    """Where the first recogniser of a mask is, and what it defines."""
+    file = order.spec.policy.own[0].file
+    return {"path": file.path, "definition": read_definition(file).decode()}
 
 
 def run(order: JobOrder, report: ReportProgress, charge: messages.Charge) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,13 @@ from held_gateway import Attempt, order, remote_places
 from held_kit import KITS, Bench, HeldRunner, eventually, short_folder, until_gone
 from held_runner import TOKEN, held_server
 
+from core.files.encrypted_file import encrypt, new_key
 from core.job_errors import JobFailed
+from core.text.own_recognisers.stored import OwnReference, RecogniserFile
+from core.text.policy import MaskPolicy
 from gpu_workers.engine.remote.access import Access
 from gpu_workers.engine.remote.frames import BadFrame
+from gpu_workers.infill.spec import InfillSpec
 from gpu_workers.job_runners.frames import RUN, SERVICE, Kind, frame, read
 from gpu_workers.job_runners.kinds import JOB_SPECS, job_codec
 from gpu_workers.job_runners.order import Order
@@ -38,7 +43,7 @@ def kits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(KITS), str(KITS.parents[1])]))
     held_job.add_kind()
     yield
-    del JOB_SPECS[held_job.ENTRY_POINT]
+    held_job.remove_kind()
 
 
 @pytest.fixture
@@ -194,6 +199,32 @@ def test_orders_that_are_refused(address: str, bench: Bench, tmp_path: Path) -> 
             slow = order(tmp_path / "jobs", bench.folder, "slow")
             failed = await Attempt(await places.take(), slow, seconds_max=0.1).until(Failed)
             assert failed.problem.reason == "time-limit"
+
+    asyncio.run(main())
+
+
+def test_a_recogniser_of_the_gateway_travels_with_the_job(address: str, tmp_path: Path) -> None:
+    """It is read from the runner's folder, with the key that a mask has of it."""
+
+    async def main() -> None:
+        key = new_key()
+        encrypt(tmp_path / "badges", key, "badges", b"{}\na pattern")
+        file = RecogniserFile(str(tmp_path / "badges"), "0" * 64, key, "badges")
+        policy = MaskPolicy(own=(OwnReference("badge", "BADGE", file),))
+        folder = tmp_path / "jobs" / "own"
+        spec = InfillSpec("own", (str(folder / "out/own.safetensors"),), policy, "topk", 10, 1, 20)
+        async with runner(address, tmp_path / "runner") as server, gateway(address, tmp_path / "jobs") as places:
+            job = order(tmp_path / "jobs", tmp_path, "own", entry_point="held_job:read_own", spec=spec)
+            done = await Attempt(await places.take(), job).until(Succeeded)
+            read_at = Path(done.result["path"])
+            assert (done.result["definition"], read_at.parent.name) == ("a pattern", "needed")
+            await until(lambda: server.state.free == 1)
+            assert not read_at.exists()
+            (tmp_path / "badges").unlink()
+            again = order(tmp_path / "jobs", tmp_path, "again", entry_point="held_job:read_own", spec=spec)
+            spec_of_again = replace(spec, targets=(str(again.folder / "out/x.safetensors"),))
+            failed = await Attempt(await places.take(), replace(again, spec=spec_of_again)).until(Failed)
+            assert failed.problem.code == "job-files-lost"
 
     asyncio.run(main())
 

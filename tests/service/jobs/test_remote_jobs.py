@@ -18,7 +18,6 @@ from held_kit import Bench, HeldRunner, eventually, short_folder, until_gone
 from held_runner import TOKEN
 from inprocess_kit import Gateway
 
-from gpu_workers.job_runners.kinds import JOB_SPECS
 from service.registry import JOB_KINDS
 
 SECRET = "quizzlethorpe"
@@ -46,7 +45,7 @@ def gateway(sockets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     yield running
     running.stop()
     JOB_KINDS.pop()
-    del JOB_SPECS[held_job.ENTRY_POINT]
+    held_job.remove_kind()
 
 
 @pytest.fixture
