@@ -93,6 +93,7 @@ class HostedAttempt:
         except JobFailed as problem:
             await self._context.write(_failed(problem))
             return
+        changes = await asyncio.to_thread(FolderChanges, job.folder)  # before the process can change anything
         self._process = ChildProcess(
             MODULE,
             first=job,
@@ -100,7 +101,7 @@ class HostedAttempt:
             on_death=lambda: self._inbox.put_nowait(_Died()),
         )
         self._reader = asyncio.create_task(self._read())
-        await self._serve(order)
+        await self._serve(order, job.folder, changes)
 
     async def clean(self) -> None:
         if self._reader is not None:
@@ -158,9 +159,7 @@ class HostedAttempt:
             pass
         self._inbox.put_nowait(_Gone())
 
-    async def _serve(self, order: Order) -> None:
-        work = self._folder / "work"
-        changes = await asyncio.to_thread(FolderChanges, work)
+    async def _serve(self, order: Order, work: Path, changes: FolderChanges) -> None:
         ends_at = time.monotonic() + order.seconds_max
         while True:
             messages = await self._messages()
