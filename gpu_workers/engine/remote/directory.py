@@ -16,6 +16,7 @@ from contextlib import suppress
 
 import httpx
 
+from gpu_workers.engine.protocol import Role
 from gpu_workers.engine.remote.access import Access
 from gpu_workers.engine.remote.engine import Addresses
 
@@ -26,6 +27,7 @@ MISSING_S = 10.0
 TOKEN_HEADER = "privacy-gateway-token"  # noqa: S105 - the name of a header
 _BYTES_MAX = 1 << 20
 _WORKERS_MAX = 4096
+_ROLES = frozenset({*map(str, Role), "jobs"})  # the engine's, and that of job runners
 
 
 class HttpDirectory:
@@ -70,7 +72,9 @@ class HttpDirectory:
         now = time.monotonic()
         for worker in json.loads(content)["workers"][:_WORKERS_MAX]:
             with suppress(ValueError, KeyError, TypeError):  # an entry that cannot be used stops no other one
-                role, address = str(worker["role"])[:32], str(worker["address"])[:256]
+                role, address = worker["role"], str(worker["address"])[:256]
+                if role not in _ROLES:
+                    continue
                 self._listed[role, address] = now
         for entry, at in list(self._listed.items()):
             if now - at > MISSING_S:
