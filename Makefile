@@ -69,6 +69,7 @@ bench: setup
 	$(BIN)/python -m benchmarks.hostile_bodies
 	$(BIN)/python -m benchmarks.hostile_texts
 	$(BIN)/python -m benchmarks.gateway --data $(DATA)
+	$(BIN)/python -m benchmarks.start
 	$(BIN)/python -m benchmarks.fairness
 	$(BIN)/python -m benchmarks.engines
 	$(BIN)/python -m benchmarks.worker_files
