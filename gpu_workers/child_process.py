@@ -87,7 +87,8 @@ class ChildProcess:
         with theirs:  # the process has its own copy, so that closing this one lets the reader see its death
             try:
                 self._process = start(theirs.fileno())
-            except OSError:
+            except Exception:  # the reader reports it as a death, and a process that started nevertheless ends
+                self._shut(socket.SHUT_RDWR)
                 return
             finally:
                 self._started.set()
@@ -100,9 +101,12 @@ class ChildProcess:
                 return
             message = None  # free the memory before the next message arrives: the process has its own copy
         # half-close: the worker reads to the end, finishes its batches and exits; its answers still arrive
+        self._shut(socket.SHUT_WR)
+
+    def _shut(self, how: int) -> None:
         with socket.socket(fileno=self._connection.fileno()) as ours:
             with contextlib.suppress(OSError):
-                ours.shutdown(socket.SHUT_WR)
+                ours.shutdown(how)
             ours.detach()
 
     def _transmit(self, connection: Connection, message: Any) -> None:

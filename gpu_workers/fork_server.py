@@ -76,6 +76,7 @@ class ForkServer:
         """`preload`: what to import when nothing else is asked for, as `gpu_workers.fork_server_process` says."""
         self._preload = list(preload)
         self._lock = threading.Lock()
+        self._closed = False
         self._socket, self._process = self._started()
 
     def _started(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
@@ -92,25 +93,29 @@ class ForkServer:
 
     def fork(self, module: str, arguments: Sequence[str], channel: int, *, preload: Sequence[str] = ()) -> Forked:
         """Start a process that runs `main` of `module`, with the arguments and a copy of the file descriptor `channel`
-        in `sys.argv`, after `preload` was imported. Raises OSError if that fails twice."""
+        in `sys.argv`, after `preload` was imported.
+
+        Raises OSError. There may be a process nevertheless, which has the channel: close its other end, or shut it
+        down, and use neither again.
+        """
         request = json.dumps({"module": module, "arguments": list(arguments), "preload": list(preload)}).encode()
         with self._lock:
+            if self._closed:
+                raise ConnectionResetError("the fork server was ended")
             try:
-                return self._forked(request, channel)
-            except OSError:
+                socket.send_fds(self._socket, [request], [channel])
+            except OSError:  # it had ended; once a request was sent, it is not sent again, lest there be two processes
                 self._end()
                 self._socket, self._process = self._started()
-                return self._forked(request, channel)
-
-    def _forked(self, request: bytes, channel: int) -> Forked:
-        socket.send_fds(self._socket, [request], [channel])
-        answer, descriptors, *_ = socket.recv_fds(self._socket, MESSAGE_BYTES_MAX, 1)
-        if not answer:
-            raise ConnectionResetError("the fork server has ended")
-        return Forked(int(answer), *descriptors)
+                socket.send_fds(self._socket, [request], [channel])
+            answer, descriptors, *_ = socket.recv_fds(self._socket, MESSAGE_BYTES_MAX, 1)
+        if len(descriptors) != 1:
+            raise ConnectionResetError("the fork server could not start a process")
+        return Forked(int(answer), descriptors[0])
 
     def close(self) -> None:
         """End it. The processes that it has forked live on until their own channels close."""
+        self._closed = True
         self._process.kill()  # ends a call that waits
         with self._lock:
             self._end()
@@ -126,10 +131,24 @@ _of_this_process: ForkServer | None = None
 
 def start_fork_server(preload: Sequence[str] = ()) -> None:
     """Let `start_process` use a fork server in this process from now on, where the system can refer to processes by
-    file descriptors (Linux). A second call changes nothing."""
+    file descriptors (Linux) and permits it. A second call changes nothing."""
     global _of_this_process
-    if _of_this_process is None and hasattr(os, "pidfd_open"):
+    if _of_this_process is None and _can_refer_to_processes():
         _of_this_process = ForkServer(preload)
+
+
+def _can_refer_to_processes() -> bool:
+    try:
+        descriptor = os.pidfd_open(os.getpid())
+    except (AttributeError, OSError):
+        return False
+    try:
+        signal.pidfd_send_signal(descriptor, 0)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
 
 
 def end_fork_server() -> None:

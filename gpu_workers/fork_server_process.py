@@ -62,9 +62,13 @@ def forked(server: socket.socket, module: str, arguments: Sequence[str], channel
         pid = os.fork()
     if pid == 0:
         run(server, module, arguments, channel)
-    descriptor = os.pidfd_open(pid)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
-    return pid, descriptor
+    try:
+        return pid, os.pidfd_open(pid)
+    except OSError:
+        os.kill(pid, signal.SIGKILL)
+        raise
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
 
 
 def run(server: socket.socket, module: str, arguments: Sequence[str], channel: int) -> NoReturn:
@@ -102,11 +106,16 @@ def serve(server: socket.socket, preload: list[str]) -> NoReturn:
             sys.exit(0)
         request = json.loads(message)
         load(request["preload"])
-        (channel,) = descriptors
-        pid, descriptor = forked(server, request["module"], request["arguments"], channel)
-        os.close(channel)
-        socket.send_fds(server, [str(pid).encode()], [descriptor])
-        os.close(descriptor)
+        answer: list[int] = []  # none if there is no descriptor left
+        pid = 0
+        for channel in descriptors:
+            with suppress(OSError):
+                pid, descriptor = forked(server, request["module"], request["arguments"], channel)
+                answer.append(descriptor)
+            os.close(channel)
+        socket.send_fds(server, [str(pid).encode()], answer)
+        for descriptor in answer:
+            os.close(descriptor)
 
 
 def main() -> NoReturn:

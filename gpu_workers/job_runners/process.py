@@ -201,7 +201,17 @@ class RemoteProcess:
         await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True)
         drafts = {each.name: folder / str(number) for number, each in enumerate(found)}
         await receive(found, drafts.__getitem__, self._next)
-        self._on_message(FilesChanged(lambda: _apply(self._order.folder, folder, drafts, gone)))
+        applied = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def apply() -> None:
+            try:
+                _apply(self._order.folder, folder, drafts, gone)
+            finally:
+                loop.call_soon_threadsafe(applied.set)
+
+        self._on_message(FilesChanged(apply))
+        await applied.wait()  # until then, the runner's next files wait on its disk, within its limits
 
 
 def _apply(target: Path, received: Path, drafts: Mapping[str, Path], gone: Sequence[str]) -> None:

@@ -31,7 +31,7 @@ _BYTES_MAX = 4096
 def machine() -> dict[str, str]:
     """What of this machine and process decides how torch computes."""
     return {
-        "processor": "\n".join(_cpuinfo()) or platform.processor(),
+        "processor": "\n".join(_cpuinfo()),
         "caches": " ".join(_caches()),
         "architecture": platform.machine(),
         "torch": torch.__version__ + torch.__config__.show() + torch.backends.cpu.get_cpu_capability(),
@@ -68,26 +68,29 @@ class Measured:
 
     def find(self, name: str, **decides: str) -> Mapping[str, Any] | None:
         """What was kept for `name` and `decides` on this machine."""
-        if self._folder is None:
+        if self._folder is None or not _cpuinfo():
             return None
         try:
             with self._path(name, decides).open("rb") as file:
                 found = json.loads(file.read(_BYTES_MAX))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
         return found if isinstance(found, dict) else None
 
     def keep(self, value: Mapping[str, Any], name: str, **decides: str) -> None:
         """Keep `value` for `find`."""
-        if self._folder is None:
+        if self._folder is None or not _cpuinfo():  # another processor could not be told apart
             return
         path = self._path(name, decides)
         with suppress(OSError):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             draft, draft_path = tempfile.mkstemp(dir=path.parent)
-            with os.fdopen(draft, "w") as file:
-                json.dump(value, file)
-            Path(draft_path).replace(path)
+            try:
+                with os.fdopen(draft, "w") as file:
+                    json.dump(value, file)
+                Path(draft_path).replace(path)
+            finally:
+                Path(draft_path).unlink(missing_ok=True)
 
     def _path(self, name: str, decides: Mapping[str, str]) -> Path:
         assert self._folder is not None

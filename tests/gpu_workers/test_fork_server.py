@@ -85,6 +85,7 @@ def test_a_fork_server_that_died_is_replaced_and_its_forks_live(server: ForkServ
     channel.recv()
     parent = int(Path(f"/proc/{first.pid}/stat").read_text().rpartition(")")[2].split()[1])
     os.kill(parent, signal.SIGKILL)
+    until_ended(parent)
     second, other = forked(server)
     assert other.recv()["pid"] == second.pid
     channel.send("still here")

@@ -25,7 +25,11 @@ JOB_KINDS.append(lambda parts: ToyKind(parts.settings))
 def local_engine(settings: Settings) -> LocalEngine:
     """The workers of the settings, with the toys' rows in each."""
     pools = {
-        role: replace(pool, workers=tuple(partial(handler_with_rows, factory) for factory in pool.workers))
+        role: replace(
+            pool,
+            workers=tuple(partial(handler_with_rows, factory) for factory in pool.workers),
+            preload=("toys.rows", *pool.preload),  # rows come before what is built from them
+        )
         for role, pool in worker_pools(settings).items()
     }
     return LocalEngine(pools)

@@ -69,6 +69,9 @@ class ToyEngine:
     async def start(self) -> None:
         """Nothing is loaded."""
 
+    async def prepare(self, role: Role, tasks: Sequence[Task], *, timeout_s: float) -> None:
+        """Tasks need no files."""
+
     async def stop(self) -> None:
         """Nothing is left to end."""
 

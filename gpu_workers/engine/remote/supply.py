@@ -64,8 +64,7 @@ class Supply:
                     continue
                 if all(other.objects.refuses(needs) for other in ready):
                     self._refuse(needs)
-                elif not replica.objects.refuses(needs):
-                    self._start(replica, needs, ready)
+                elif not replica.objects.refuses(needs) and self._start(replica, needs, ready):
                     break
 
     async def prepare(self, replicas: Sequence[Replica], payloads: Iterable[Any]) -> None:
@@ -109,10 +108,10 @@ class Supply:
     def _refuse(self, needs: Sequence[Need]) -> None:
         self._queue.refuse(lambda pending: self._needs.of_task(pending) == needs)
 
-    def _start(self, replica: Replica, needs: tuple[Need, ...], replicas: Sequence[Replica]) -> None:
-        """Begin to bring something, unless a server is being given it."""
+    def _start(self, replica: Replica, needs: tuple[Need, ...], replicas: Sequence[Replica]) -> bool:
+        """Begin to bring something. Returns False if a server is being given it."""
         if needs in self._bringing or any(other.objects.is_bringing(needs) for other in replicas):
-            return
+            return False
         task = asyncio.ensure_future(self._brought(replica, needs))
         self._bringing[needs] = task
 
@@ -121,6 +120,7 @@ class Supply:
             self._on_change()
 
         task.add_done_callback(ended)
+        return True
 
     def _log(self, replica: Replica, needs: Sequence[Need], reason: str) -> None:
         metrics.FILES_REFUSED.labels(self._role, reason).inc()

@@ -206,7 +206,7 @@ def test_the_end_of_the_supervisor_ends_every_process(group: Group) -> None:
     assert group.reconnected(tenant).committed() == 2.0
 
     left = group.every_process()
-    assert len(left) == 7, "Redis, two workers in two processes each, two front ends"
+    assert len(left) == 9, "Redis, two workers in two processes each, two front ends with a fork server each"
     group.process.terminate()
     assert group.process.wait(WITHIN_S) == 0
     assert not any(command_line(pid) for pid in left)

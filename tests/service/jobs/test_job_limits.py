@@ -15,6 +15,7 @@ from inprocess_kit import Gateway
 
 from core.amounts import Amount
 from core.ledger.job_records import JobRecord, JobStatus
+from gpu_workers.jobs.places import LocalPlaces
 from service.jobs.queue import JobQueue
 
 ZERO = Amount(0)
@@ -60,7 +61,7 @@ def order_of(queue: JobQueue, *, running: int) -> list[str]:
         while len(queue):
             if len(started) >= running:
                 queue.ended(started[len(started) - running])
-            started.append(await queue.get())
+            started.append((await queue.get(LocalPlaces()))[0])
         return [each.job_id for each in started]
 
     return asyncio.run(asyncio.wait_for(run(), 300))
@@ -85,7 +86,7 @@ def test_a_tenant_that_always_comes_back_does_not_overtake_one_that_waits() -> N
         for number in range(3):
             queue.put(replace(RECORD, owner="a", job_id=f"a{number}"))
             for _ in range(2):
-                found = await queue.get()
+                found, _ = await queue.get(LocalPlaces())
                 queue.ended(found)
                 started.append(found.job_id)
         return started
