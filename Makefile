@@ -71,6 +71,7 @@ bench: setup
 	$(BIN)/python -m benchmarks.gateway --data $(DATA)
 	$(BIN)/python -m benchmarks.fairness
 	$(BIN)/python -m benchmarks.engines
+	$(BIN)/python -m benchmarks.worker_files
 	$(BIN)/python -m benchmarks.front_ends
 	$(BIN)/python -m benchmarks.thrift --data $(DATA)
 	$(BIN)/python -m benchmarks.sanitize --data $(DATA)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from gpu_workers.engine.arrays import BlockArray
@@ -19,9 +21,12 @@ from gpu_workers.engine.handler import HandlerFactory
 from gpu_workers.engine.protocol import Role
 from gpu_workers.engine.remote.access import Access
 from gpu_workers.engine.remote.codec import Codec
+from gpu_workers.engine.remote.object_cache import open_cache
+from gpu_workers.engine.remote.object_server import WorkerFiles
 from gpu_workers.engine.remote.process import serve_until_signal
 from gpu_workers.engine.remote.server import WorkerServer
 from gpu_workers.facts import EmbedderFacts, EncoderFacts
+from gpu_workers.handlers.needed_files import NeededFiles
 from gpu_workers.handlers.options import WorkerOptions
 from gpu_workers.handlers.registry import make_handler
 from gpu_workers.handlers.wire import TABLE
@@ -77,7 +82,9 @@ def codec() -> Codec:
 
 
 def server(kind: str, listen: str) -> WorkerServer:
-    return WorkerServer(Role.EMBED, factory(kind), codec(), Access(TOKEN, plain=True), listen=listen)
+    cache = open_cache(Path(tempfile.mkdtemp(prefix="worker-files-")), kind, bytes_max=1 << 30)
+    files = WorkerFiles(cache, NeededFiles())
+    return WorkerServer(Role.EMBED, factory(kind), codec(), Access(TOKEN, plain=True), listen=listen, files=files)
 
 
 def embed_server(role: Role, listen: str) -> WorkerServer:

@@ -37,8 +37,10 @@ from gpu_workers.engine.protocol import Engine, Role, Task
 from gpu_workers.engine.remote.access import Access
 from gpu_workers.engine.remote.directory import HttpDirectory
 from gpu_workers.engine.remote.engine import Directory, RemoteEngine, StaticDirectory
+from gpu_workers.engine.remote.object_sender import Needs
 from gpu_workers.engine.remote.pool import RemotePoolOptions
 from gpu_workers.engine.task_queue import QueueLimits
+from gpu_workers.handlers.needed_files import files_of
 from gpu_workers.handlers.tasks import EmbedTask, VectorTask
 
 BIN = Path(sys.executable).parent
@@ -101,7 +103,8 @@ def local(kind: str, count: int) -> LocalEngine:
 
 def remote(directory: Directory, limits: QueueLimits | None = None) -> RemoteEngine:
     options = RemotePoolOptions(limits=limits or QueueLimits())
-    return RemoteEngine({Role.EMBED: options}, directory, codec(), Access(TOKEN, plain=True))
+    access = Access(TOKEN, plain=True)
+    return RemoteEngine({Role.EMBED: options}, directory, codec(), access, needs=Needs(files_of))
 
 
 async def ready(engine: Engine, count: int) -> None:

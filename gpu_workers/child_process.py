@@ -11,27 +11,17 @@ import contextlib
 import queue
 import socket
 import subprocess
-import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
-from gpu_workers.environment import child_environment
-
-# OMP_WAIT_POLICY: OpenMP threads that spin at a barrier compete with the front end and Redis for the cores. On two busy
-# cores, a small batch took 1900 ms with spinning threads and 55 ms with sleeping ones.
-# MKL_CBWR: with this setting, MKL's float32 products round in the same way for any number of rows, at the same speed.
-# Without it, the rounding depends on the number of rows on Intel processors, and the encoder has to pad its batches.
-# Intel documents this for the number of threads and for alignment. The encoder's self-check measures it for the number
-# of rows.
-WORKER_ENVIRONMENT = {"OMP_WAIT_POLICY": "PASSIVE", "MKL_CBWR": "AUTO,STRICT"}
+from gpu_workers.fork_server import Process, start_process
 
 
 class ChildProcess:
-    """A process that runs `python -P -m MODULE ARGUMENTS... FD` and receives `first`. Starts on construction.
-
-    `-P` prevents a folder `core` in the working directory from shadowing the package.
+    """A process of `start_process`, which receives `first`. Starts after construction, in a thread.
 
     `on_message` and `on_death` are called on the event loop. No callback follows `on_death`.
     """
@@ -43,45 +33,66 @@ class ChildProcess:
         first: Any,
         on_message: Callable[[Any], None],
         on_death: Callable[[], None],
+        preload: Sequence[str] = (),
     ) -> None:
+        """`preload`: what a fork server imports before (`gpu_workers.fork_server_process`)."""
         self._loop = asyncio.get_running_loop()
         self._on_message = on_message
         self._on_death = on_death
         self.read_to_end = False  # whether every message that the process wrote was received
+        self._process: Process | None = None
+        self._killed = False
+        self._started = threading.Event()  # or it failed to start
         ours, theirs = socket.socketpair()
-        with theirs:
-            command = [sys.executable, "-P", "-m", module, *arguments, str(theirs.fileno())]
-            environment = WORKER_ENVIRONMENT | child_environment()
-            self._process = subprocess.Popen(  # noqa: S603 - our own module, no shell
-                command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=environment
-            )
         self._connection = Connection(ours.detach())
         self._outbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._outbox.put(first)
-        threading.Thread(target=self._write, name=f"{module}-writer", daemon=True).start()
+        start = partial(start_process, module, arguments, preload=preload)
+        threading.Thread(target=self._write, args=(start, theirs), name=f"{module}-writer", daemon=True).start()
         threading.Thread(target=self._read, name=f"{module}-reader", daemon=True).start()
 
     @property
-    def pid(self) -> int:
-        return self._process.pid
+    def pid(self) -> int | None:
+        """None until it has started."""
+        return None if self._process is None else self._process.pid
 
     def send(self, message: Any) -> None:
         """Queue a message. If the process is dead when the message is written, `on_death` is called."""
         self._outbox.put(message)
 
     def kill(self) -> None:
-        self._process.kill()
+        """End the process, also if it has still to start."""
+        self._killed = True
+        if self._process is not None:
+            self._process.kill()
 
     async def stop(self, *, grace_s: float = 5.0) -> None:
         """Close the socket and wait for the process to end. Kill the process if it does not end in time."""
         self._outbox.put(None)
         try:
-            await asyncio.to_thread(self._process.wait, grace_s)
+            await asyncio.to_thread(self._wait, grace_s)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            await asyncio.to_thread(self._process.wait)
+            self.kill()
+            if self._process is not None:
+                await asyncio.to_thread(self._wait)
 
-    def _write(self) -> None:
+    def _wait(self, timeout: float | None = None) -> None:
+        """Return once the process has ended. Raises subprocess.TimeoutExpired."""
+        if not self._started.wait(timeout):
+            raise subprocess.TimeoutExpired("a process that has not started", timeout or 0)
+        if self._process is not None:
+            self._process.wait(timeout)
+
+    def _write(self, start: Callable[[int], Process], theirs: socket.socket) -> None:
+        with theirs:  # the process has its own copy, so that closing this one lets the reader see its death
+            try:
+                self._process = start(theirs.fileno())
+            except OSError:
+                return
+            finally:
+                self._started.set()
+        if self._killed:
+            self._process.kill()
         while (message := self._outbox.get()) is not None:
             try:
                 self._transmit(self._connection, message)
@@ -95,7 +106,7 @@ class ChildProcess:
             ours.detach()
 
     def _transmit(self, connection: Connection, message: Any) -> None:
-        """Write one message. Runs in the writing thread."""
+        """Write one message. Runs in the writing thread, once the process has started."""
         connection.send(message)
 
     def _read(self) -> None:
@@ -107,8 +118,8 @@ class ChildProcess:
             self.read_to_end = True
         except Exception:  # noqa: S110 - a message that was cut off by the process's death, or cannot be read
             pass
-        self._process.kill()
-        self._process.wait()
+        self.kill()
+        self._wait()
         self._outbox.put(None)
         self._call(self._on_death)
 

@@ -23,6 +23,7 @@ from fastapi import FastAPI
 from core.errors import GatewayError
 from gpu_workers.engine.protocol import Engine, Role
 from gpu_workers.environment import drop_other_variables
+from gpu_workers.fork_server import end_fork_server, start_fork_server
 from service.app import configure_logging, create_admin_app, create_app
 from service.config.settings import Settings
 from service.front_ends.folder import leave
@@ -60,7 +61,12 @@ def run(settings: Settings, *, engine: Engine | None = None, inherited: Inherite
     _allow_open_files(settings.connections_max)
     configure_logging()
     drop_other_variables()  # before the first child process
-    sys.exit(asyncio.run(_serve(settings, engine, inherited)))
+    start_fork_server()
+    try:
+        code = asyncio.run(_serve(settings, engine, inherited))
+    finally:
+        end_fork_server()
+    sys.exit(code)
 
 
 def _allow_open_files(connections: int) -> None:

@@ -16,7 +16,7 @@ from gateway_kit import Gateway, Tenant, documented_policies, documented_presets
 from hypothesis import settings
 from inprocess_kit import Gateway as InProcessGateway
 
-from gpu_workers.child_process import WORKER_ENVIRONMENT
+from gpu_workers.fork_server import WORKER_ENVIRONMENT
 
 # models that run inside a test compute as in a worker, which reads these when it loads its libraries
 for _name, _value in WORKER_ENVIRONMENT.items():

@@ -34,6 +34,15 @@ class Block(Protocol):
         """Return the first `size` bytes, read-only."""
         ...
 
+    def freeze(self, group: str) -> None:
+        """State that nothing is written to the block any more, and that many tasks use it. May read all of it: call
+        this in a thread.
+
+        An engine whose workers are on other machines then sends the content once to each of them. `group`: what it
+        counts for there, as `gpu_workers.engine.constants.group_of`.
+        """
+        ...
+
 
 @runtime_checkable
 class HasBlocks(Protocol):

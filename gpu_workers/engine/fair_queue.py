@@ -14,7 +14,7 @@ Source: P. Goyal, H. Vin, H. Cheng, "Start-time Fair Queueing", IEEE/ACM Transac
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Generic, Protocol, TypeVar
 
 
@@ -93,9 +93,17 @@ class FairQueue(Generic[T]):
         self.append_first(tenant, entry)
         self._lines[tenant].start -= entry.work
 
-    def next(self) -> tuple[str, T]:
-        """The tenant and the entry that `take` would return. Raises ValueError for an empty queue."""
-        tenant = min(self._lines, key=lambda name: self._lines[name].start)
+    def firsts(self) -> Iterator[T]:
+        """The first entry of each tenant, in no order."""
+        return (line.entries[0] for line in self._lines.values())
+
+    def next(self, passed_over: Collection[str] = ()) -> tuple[str, T]:
+        """The tenant and the entry that `take` would return. Raises ValueError for an empty queue.
+
+        `passed_over`: tenants that are left out. They keep their turn, so they are the next ones once they are not.
+        """
+        names = [name for name in self._lines if name not in passed_over] if passed_over else self._lines
+        tenant = min(names, key=lambda name: self._lines[name].start)
         return tenant, self._lines[tenant].entries[0]
 
     def take(self) -> T:
@@ -111,9 +119,9 @@ class FairQueue(Generic[T]):
         self._remove_first(tenant)
         return entry
 
-    def drop_next(self) -> None:
-        """Remove the next entry without a charge. Raises ValueError for an empty queue."""
-        self._remove_first(self.next()[0])
+    def drop_of(self, tenant: str) -> None:
+        """Remove the first entry of `tenant` without a charge. Raises KeyError if it has none."""
+        self._remove_first(tenant)
 
     def keep(self, wanted: Callable[[T], bool]) -> None:
         """Remove the entries that are not `wanted`, without a charge."""

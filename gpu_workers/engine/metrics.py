@@ -20,3 +20,9 @@ WORKERS_REFUSED = Gauge(
 )
 WORKER_RESTARTS = Counter("gateway_worker_restarts", "Workers that died and were started again", ["role"])
 REFUSED = Counter("gateway_engine_refused", "Groups of tasks that were not started", ["role", "code"])
+FILES_BYTES = Counter(
+    "gateway_worker_files_bytes", "Bytes of packs, models, recognisers and matrices that were sent to workers", ["role"]
+)
+FILES_REFUSED = Counter(
+    "gateway_worker_files_refused", "Times that a worker did not keep a file that was sent to it", ["role", "reason"]
+)

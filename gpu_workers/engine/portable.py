@@ -7,6 +7,7 @@ holds the results and, for each block, the bytes that the worker wrote.
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 import threading
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gpu_workers.engine.arrays import blocks_of
+from gpu_workers.engine.constants import Constant
 from gpu_workers.engine.handler import Handler, run_batch
 from gpu_workers.engine.remote.codec import Blocks, Codec
 
@@ -41,6 +43,7 @@ class MemoryBlock:
         self._data[: len(content)] = content
         self._end = len(content)
         self._changed: tuple[int, int] | None = None  # since the block was created or unpickled
+        self.constant: Constant | None = None  # what the content is, once it is frozen
         self._lock = threading.Lock()
 
     def write(self, data: bytes | memoryview, offset: int) -> None:
@@ -58,6 +61,9 @@ class MemoryBlock:
     def view(self, size: int) -> memoryview:
         """Return the first `size` bytes, read-only."""
         return self._data[:size].toreadonly()
+
+    def freeze(self, group: str) -> None:
+        self.constant = Constant(group, hashlib.sha256(self._data).hexdigest(), self.size)
 
     @property
     def written(self) -> int:

@@ -159,4 +159,12 @@ class Engine(Protocol):
         """
         ...
 
+    async def prepare(self, role: Role, tasks: Sequence[Task], *, timeout_s: float) -> None:
+        """Return once a worker of the role has the files that `tasks` need. Call it before anything is reserved, with
+        the tasks for `run`. Returns at once while no worker is ready.
+
+        Raises WorkerCold if no worker can get a file within `timeout_s`.
+        """
+        ...
+
     def status(self, role: Role) -> RoleStatus: ...

@@ -39,3 +39,6 @@ class QueuedEngine:
     async def wait_for_capacity(self, role: Role, tasks: Sequence[Task], *, tenant: str, timeout_s: float) -> None:
         """See `Engine.wait_for_capacity`."""
         await self.queue(role).wait_for_capacity(tasks, tenant=tenant, timeout_s=timeout_s)
+
+    async def prepare(self, role: Role, tasks: Sequence[Task], *, timeout_s: float) -> None:
+        """See `Engine.prepare`. The workers read the files of this machine."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from core.errors import (
     ClientGone,
     DeadlineBeforeStart,
     DeadlineExceeded,
+    GatewayError,
     NotStarted,
     QueueFull,
     TaskFailed,
@@ -40,10 +41,14 @@ PIECES_PER_BATCH = 8
 CROWDED_BATCH_S = 0.06
 ACTIVE_S = 1.0
 
-_FILE_MISSING = "The worker does not have a pack, model or recogniser that the request needs; nothing was charged."
+FILE_MISSING = "The worker does not have a pack, model or recogniser that the request needs; nothing was charged."
 _LOST_MAX = 3  # a task may be what ends the handlers of workers before they begin with it
 _LOST = "Workers have ended several times before they began with the request; nothing was charged."
 _UNSENDABLE = "The request could not be passed to a worker; nothing was charged."
+
+
+def _file_missing(started: bool) -> GatewayError:
+    return TaskFailed(reason="file-missing") if started else WorkerCold(FILE_MISSING)
 
 
 @dataclass(frozen=True)
@@ -189,6 +194,7 @@ class TaskQueue:
             if not group.done.done():
                 self._keep(lambda pending: pending.group is not group)
                 group.done.cancel()
+                self._on_admitted()  # a worker may fit what was behind it
 
     async def wait_for_capacity(self, tasks: Sequence[Task], *, tenant: str, timeout_s: float) -> None:
         """See `Engine.wait_for_capacity`."""
@@ -202,21 +208,36 @@ class TaskQueue:
             except TimeoutError:
                 raise self._refused(refusal) from None
 
-    def start_batch(self, tokens_max: int | None = None) -> list[PendingTask]:
+    def firsts(self) -> Iterator[PendingTask]:
+        """The first task of each tenant that waits, in no order."""
+        return self._waiting.firsts()
+
+    def heads(self) -> Iterator[PendingTask]:
+        """The first task of each tenant that waits, in the order of their turns."""
+        return self._waiting.heads()
+
+    def start_batch(
+        self, tokens_max: int | None = None, *, fits: Callable[[PendingTask], bool] = lambda _: True
+    ) -> list[PendingTask]:
         """Take the next tasks, up to the token budget of a batch and at least one. They count as started from now on.
 
-        `tokens_max`: a smaller budget than that of the limits. The batch is empty if all queued tasks belong to groups
-        that have failed.
+        `tokens_max`: a smaller budget than that of the limits. `fits`: whether the worker can run a task. A tenant
+        whose first task does not fit is passed over, and keeps its turn. The batch is empty if no task fits, or if all
+        queued tasks belong to groups that have failed.
         """
         now = time.monotonic()
         batch: list[PendingTask] = []
         own_max = budget = min(tokens_max or self.budget, self.budget)
         weight = 0
         by_tenant: dict[str, int] = {}
-        while self._waiting:
-            tenant, pending = self._waiting.next()
+        passed_over: set[str] = set()
+        while self._waiting.tenants > len(passed_over):
+            tenant, pending = self._waiting.next(passed_over)
             if pending.withdrawn:  # another task has failed and ended the whole group
-                self._waiting.drop_next()
+                self._waiting.drop_of(tenant)
+                continue
+            if not fits(pending):
+                passed_over.add(tenant)
                 continue
             if self._cut(tenant, pending):
                 continue
@@ -227,7 +248,7 @@ class TaskQueue:
                 break
             if batch and own + pending.work > own_max:
                 break
-            batch.append(self._waiting.take())
+            batch.append(self._waiting.take_of(tenant))
             weight += pending.work
             by_tenant[tenant] = own + pending.work
         self._changed()
@@ -261,7 +282,7 @@ class TaskQueue:
         for place, pending in reversed(list(enumerate(batch))):
             started = pending.group.started
             if place in lacking:
-                pending.settle(TaskFailed(reason="file-missing") if started else WorkerCold(_FILE_MISSING))
+                pending.settle(_file_missing(started))
             elif place in unsendable:
                 pending.settle(TaskFailed(reason="unsendable") if started else WorkerCold(_UNSENDABLE))
             elif not self._open:
@@ -272,6 +293,13 @@ class TaskQueue:
                 self._waiting.put_back(pending.group.tenant, pending)
         self._changed()
         self._on_admitted()
+
+    def refuse(self, lacks: Callable[[PendingTask], bool]) -> None:
+        """End the tasks that no worker can run, because it `lacks` their files, as `put_back` does."""
+        for pending in list(self._waiting):
+            if lacks(pending):
+                pending.settle(_file_missing(pending.group.started))
+        self._keep(lambda pending: not lacks(pending))
 
     def _is_large(self, pending: PendingTask) -> bool:
         """Whether a task runs in pieces."""
@@ -287,7 +315,7 @@ class TaskQueue:
         pieces = pending.cut(self._limits.piece_tokens_max, lambda task: self._complete(tenant, pending, task))
         if not pieces:
             return False
-        self._waiting.drop_next()
+        self._waiting.drop_of(tenant)
         for piece in reversed(pieces):
             self._waiting.append_first(tenant, piece)
         return True

@@ -34,6 +34,7 @@ from gpu_workers.handlers.pack_cache import PackCache
 from gpu_workers.handlers.tasks import EmbedRelease, EmbedTask, Encoded, EncodeTask, VectorTask
 from gpu_workers.handlers.vector_release import VectorReleaser
 from gpu_workers.models.encoder import Encoder
+from gpu_workers.models.measured import Measured
 from gpu_workers.packs import pack_paths, routes_path
 from gpu_workers.packs.installed import load_pack
 
@@ -64,7 +65,8 @@ class Embedder:
         if device == "auto":
             device = "cuda:0" if torch.cuda.is_available() else "cpu"
         self._encoder = Encoder(Path(options.encoder_path) if options.encoder_path else None, device=device)
-        if not self._encoder.self_check():
+        measured = Measured(Path(options.measured_dir) if options.measured_dir else None)
+        if not self._encoder.self_check(measured):
             raise UnfitDevice("on this device a sentence's vector depends on its companions in the batch")
         self._packs = PackCache(self._encoder.device, packs_max=options.packs_loaded_max)
         own = Path(options.domain_packs_dir) if options.domain_packs_dir else None

@@ -15,6 +15,7 @@ class WorkerOptions:
     threads: int = 0
     encoder_path: str | None = None
     domain_packs_dir: str | None = None
+    measured_dir: str | None = None  # of `gpu_workers.models.measured`
     allow_lists_dir: str | None = None
     tagger: str = TAGGER_BUNDLED
     infill: InfillSource = INFILL_BUNDLED

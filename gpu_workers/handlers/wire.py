@@ -28,9 +28,9 @@ from core.text.reversible.masked import Filled, MaskedConversation, Region
 from core.text.sanitize import Reading
 from core.text.spans import Span, Spans
 from core.text.visible import SentText
+from gpu_workers.code_digest import code_digest
 from gpu_workers.engine.remote.codec import Codec, Plain
 from gpu_workers.facts import EmbedderFacts, EncoderFacts, InfillFacts, SanitiserFacts, TaggerFacts, WordVectorFacts
-from gpu_workers.handlers.code_digest import code_digest
 from gpu_workers.handlers.conversation_tasks import Beginning, BeginningsTask, MaskTask, RestoreTask
 from gpu_workers.handlers.fill_tasks import FilledPlaces, FillTask
 from gpu_workers.handlers.own_finder import DraftTask

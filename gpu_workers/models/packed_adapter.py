@@ -13,8 +13,8 @@ from pathlib import Path
 import torch
 
 from gpu_workers.models.adapter_file import SHIPPED, AdapterInfo, load_adapter
-from gpu_workers.models.encoder import weights_fingerprint
-from gpu_workers.models.encoder_model import bundled_path, bundled_weights
+from gpu_workers.models.encoder import bundled_fingerprint
+from gpu_workers.models.encoder_model import bundled_weights
 from gpu_workers.models.lora import REPLACED, merged
 from gpu_workers.models.packed_bert import Dense, LinearOf, PackedBert
 from gpu_workers.models.precision import fastest_dtype
@@ -42,7 +42,7 @@ def packed_adapter(
     `dtype`: the processor's fastest by default; sums of weights are computed in float32. `linear_of`: see `PackedBert`.
     Raises: ValueError for a file that is not such an adapter.
     """
-    info, tensors = load_adapter(path or SHIPPED / f"{kind}.safetensors", kind, weights_fingerprint(bundled_path()))
+    info, tensors = load_adapter(path or SHIPPED / f"{kind}.safetensors", kind, bundled_fingerprint())
     weights, config = bundled_weights()
     own = dtype or fastest_dtype(torch.device("cpu"))
     whole = {name: tensor.to(own) for name, tensor in merged(weights, tensors).items()}

@@ -67,6 +67,11 @@ def serve(
         from service.front_ends.supervisor import supervise
 
         supervise(settings)
+    if settings.engine == "local":
+        from gpu_workers.fork_server import start_fork_server
+        from service.config.worker_options import preloads
+
+        start_fork_server(preloads(settings))  # it imports for the workers while this process imports for itself
     from service.serve import run
 
     run(settings)

@@ -30,6 +30,7 @@ from service.config.sign_on import parsed as parsed_sign_on
 from service.config.storage import StorageSettings
 from service.config.tracing import TracingSettings
 from service.config.upstreams import UpstreamSettings, check_no_overlap, parsed
+from service.config.worker_files import WorkerFileSettings
 
 MIB = 1024 * 1024
 MODEL_NAME = r"^[a-z0-9][a-z0-9._-]{0,63}$"
@@ -275,6 +276,7 @@ class Settings(
     TracingSettings,
     ConnectionSettings,
     RemoteEngineSettings,
+    WorkerFileSettings,
     FrontEndSettings,
     BaseSettings,
 ):

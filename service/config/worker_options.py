@@ -15,9 +15,12 @@ from gpu_workers.engine.local.worker_pool import WorkerPoolOptions
 from gpu_workers.engine.protocol import Engine, Role
 from gpu_workers.engine.task_queue import QueueLimits
 from gpu_workers.handlers.options import WorkerOptions
+from gpu_workers.handlers.preload import preload
 from gpu_workers.handlers.registry import make_handler
 from gpu_workers.models.sources import INFILL_OFF
+from service.config.data_dir import MEASURED
 from service.config.settings import Settings
+from service.config.worker_files import WORKER_FILES
 
 if TYPE_CHECKING:
     from gpu_workers.engine.remote.access import Access
@@ -37,7 +40,9 @@ def make_engine(settings: Settings) -> Engine:
             array_owner_bytes_max=settings.vectors_memory_per_tenant_bytes_max,
         )
     from gpu_workers.engine.remote.engine import RemoteEngine, StaticDirectory
+    from gpu_workers.engine.remote.object_sender import Needs
     from gpu_workers.engine.remote.pool import RemotePoolOptions
+    from gpu_workers.handlers.needed_files import files_of
     from gpu_workers.handlers.wire import wire_codec
 
     own = access(settings)
@@ -63,6 +68,7 @@ def make_engine(settings: Settings) -> Engine:
         directory,
         wire_codec(),
         own,
+        needs=Needs(files_of),
         array_bytes_max=settings.vectors_memory_bytes_max,
         array_owner_bytes_max=settings.vectors_memory_per_tenant_bytes_max,
     )
@@ -84,10 +90,17 @@ def worker_server(settings: Settings, role: Role, listen: str, *, device: str | 
 
     Raises ValueError or OSError for an address or files that cannot be used.
     """
+    from gpu_workers.engine.remote.object_cache import open_cache
+    from gpu_workers.engine.remote.object_server import WorkerFiles
     from gpu_workers.engine.remote.server import WorkerServer
     from gpu_workers.handlers.needed_files import NeededFiles
     from gpu_workers.handlers.wire import wire_codec
 
+    folder = settings.worker_files_dir or settings.data_dir / WORKER_FILES
+    try:
+        cache = open_cache(folder.absolute(), role.value, bytes_max=settings.worker_files_bytes_max)
+    except OSError as error:
+        raise ValueError(f"WORKER_FILES_DIR cannot be used: {error.strerror or error}") from None
     default = settings.devices[0] if role is Role.EMBED else settings.sanitize_device
     return WorkerServer(
         role,
@@ -96,7 +109,7 @@ def worker_server(settings: Settings, role: Role, listen: str, *, device: str | 
         access(settings),
         listen=listen,
         content=_content(settings),
-        lacking=NeededFiles().lacking,
+        files=WorkerFiles(cache, NeededFiles()),
         batch_seconds_max=settings.request_timeout_s,
         slot_s=settings.worker_slot_s,
         array_bytes_max=settings.vectors_memory_bytes_max,
@@ -143,10 +156,21 @@ def worker_pools(settings: Settings) -> dict[Role, WorkerPoolOptions]:
             limits=queue_limits(settings),
             batch_linger_ms=_linger_ms(role, settings),
             batch_seconds_max=settings.request_timeout_s,
+            preload=_preload(role, settings),
             lacking=absent,
         )
         for role, workers in handler_factories(settings).items()
     }
+
+
+def preloads(settings: Settings) -> list[str]:
+    """What a fork server imports for the workers of the local engine, in the order of their start."""
+    names = [name for role in Role for name in _preload(role, settings)]
+    return list(dict.fromkeys(names))
+
+
+def _preload(role: Role, settings: Settings) -> tuple[str, ...]:
+    return preload(role, tagger=settings.tagger, infill=settings.infill_source)
 
 
 def _linger_ms(role: Role, settings: Settings) -> float:
@@ -170,6 +194,7 @@ def _factory(role: Role, settings: Settings, device: str) -> HandlerFactory:
         threads=settings.encoder_threads,
         encoder_path=str(settings.encoder_path) if settings.encoder_path else None,
         domain_packs_dir=str(settings.domain_packs_dir) if settings.domain_packs_dir else None,
+        measured_dir=str(settings.data_dir.resolve() / MEASURED),
         allow_lists_dir=str(settings.allow_lists_dir) if settings.allow_lists_dir else None,
         tagger=settings.tagger,
         infill=settings.infill_source,

@@ -22,7 +22,7 @@ _WORKER_SETTINGS = frozenset(
         *EngineSettings.model_fields,
         "data_dir", "hold_ttl_s", "fill_slots_max", "places_per_document_max", "domain_packs_loaded_max",
         "infill_models_loaded_max", "recognisers_loaded_max", "vectors_memory_bytes_max", "worker_slot_s",
-        "worker_drain_s",
+        "worker_drain_s", "worker_files_dir", "worker_files_bytes_max",
     }
 )  # fmt: skip
 

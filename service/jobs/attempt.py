@@ -15,6 +15,7 @@ from core.job_errors import JobFailed, JobFilesLost
 from core.ledger.job_records import JobRecord
 from core.ledger.jobs import JobStore
 from gpu_workers.child_process import ChildProcess
+from gpu_workers.handlers.preload import JOB_PRELOAD
 from gpu_workers.jobs.messages import Charged, ChargeRequested, Failed, JobOrder, Priority, Progress, Succeeded
 from service.jobs.files import JobFiles
 from service.jobs.kind import JobKinds
@@ -118,6 +119,7 @@ class Attempt:
             ),
             on_message=self._inbox.put_nowait,
             on_death=lambda: self._inbox.put_nowait(Died()),
+            preload=JOB_PRELOAD,
         )
         try:
             return await self._listen(process, files, limits)

@@ -22,6 +22,7 @@ import pytest
 from gateway_kit import free_port
 
 from core.errors import DeadlineBeforeStart, InvalidInput, QueueFull, WorkerDied
+from core.files.file_version import FileVersion
 from gpu_workers.engine.arrays import BlockArray
 from gpu_workers.engine.handler import Draw, UnfitDevice
 from gpu_workers.engine.inline import InlineEngine
@@ -32,9 +33,11 @@ from gpu_workers.engine.remote.access import Access
 from gpu_workers.engine.remote.codec import Codec
 from gpu_workers.engine.remote.directory import HttpDirectory
 from gpu_workers.engine.remote.engine import RemoteEngine, StaticDirectory
+from gpu_workers.engine.remote.object_sender import Needs
 from gpu_workers.engine.remote.pool import RemotePoolOptions
 from gpu_workers.engine.task_queue import QueueLimits
 from gpu_workers.facts import EmbedderFacts, EncoderFacts
+from gpu_workers.handlers.needed_files import absent, files_of
 
 KITS = Path(__file__).parent
 HELD_S_MAX = 240.0
@@ -73,7 +76,7 @@ class Work:
     `divided`: the work of its pieces, which are named after it; `name.0` and so on. Their results are joined by
     `completed`: another work that answers with all of them, or None for their list as it is.
 
-    `released` gets the double of `vectors`.
+    `released` gets the double of `vectors`. `pack`: a file, whose content is part of the answer.
     """
 
     name: str
@@ -85,6 +88,7 @@ class Work:
     divided: tuple[Work, ...] = ()
     completed: Work | None = None
     joined: list[Any] | None = None
+    pack: FileVersion | None = None
 
     def pieces(self, weight_max: int) -> Pieces | None:
         if not self.divided:
@@ -141,6 +145,8 @@ class ToyHandler:
             rows = (2 * task.vectors.read()).astype(task.released.dtype)
             for index in reversed(range(len(rows))):  # in parts, in no order, as handlers do
                 task.released.write_rows(rows[index : index + 1], index)
+        if task.pack is not None:
+            return f"{task.name.upper()} {Path(task.pack.path).read_text()}"
         return task.name.upper() if task.joined is None else [*task.joined, task.name.upper()]
 
 
@@ -189,7 +195,9 @@ def toy_engine(
         options = dict.fromkeys(roles, RemotePoolOptions(limits=limits, batch_linger_ms=1))
         access = Access(TOKEN, plain=True)
         directory = HttpDirectory(DIRECTORY, access)
-        return RemoteEngine(options, directory, toy_codec(), access, array_bytes_max=array_bytes_max)
+        return RemoteEngine(
+            options, directory, toy_codec(), access, needs=Needs(files_of), array_bytes_max=array_bytes_max
+        )
     if kind == "remote":
         remote = RemotePoolOptions(limits=limits, batch_linger_ms=1)
         return RemoteToyEngine(dict.fromkeys(roles, remote), factory, array_bytes_max=array_bytes_max)
@@ -198,6 +206,11 @@ def toy_engine(
 
 
 def lacking(payloads: Sequence[Any]) -> list[int]:
+    """What this machine lacks: `lacking_by_name`, and files that do not exist."""
+    return lacking_by_name(payloads) or absent(payloads)
+
+
+def lacking_by_name(payloads: Sequence[Any]) -> list[int]:
     """A machine lacks the files of each task whose name begins with `lacking`, and cannot check `unchecked` ones."""
     names = [getattr(payload, "name", "") for payload in payloads]
     if any(name.startswith("unchecked") for name in names):
@@ -206,7 +219,7 @@ def lacking(payloads: Sequence[Any]) -> list[int]:
 
 
 def toy_codec() -> Codec:
-    return Codec((Work, Deadly, EmbedderFacts, EncoderFacts))
+    return Codec((Work, Deadly, FileVersion, EmbedderFacts, EncoderFacts))
 
 
 class ToyWorker:
@@ -221,10 +234,15 @@ class ToyWorker:
         batch_s: float = 480,
         address: str | None = None,
         tls: Sequence[Path] = (),
+        files_dir: Path | None = None,
+        files_bytes: int = 1 << 30,
     ) -> None:
+        """`files_dir`: where it keeps files, by default in a folder of its own."""
         self._folder = tempfile.TemporaryDirectory(prefix="toy-worker-")
         self.address = address or f"unix:{self._folder.name}/socket"
-        arguments = [role.value, factory, self.address, str(slot_s), str(batch_s), *map(str, tls)]
+        files = files_dir or Path(self._folder.name) / "files"
+        limits = [str(slot_s), str(batch_s), str(files), str(files_bytes)]
+        arguments = [role.value, factory, self.address, *limits, *map(str, tls)]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(KITS), str(KITS.parents[1])])}
         self.process = subprocess.Popen(
             [sys.executable, str(KITS / "toy_worker.py"), *arguments],
@@ -243,11 +261,13 @@ def free_address() -> str:
     return f"127.0.0.1:{free_port()}"
 
 
-def remote_engine(*workers: ToyWorker, limits: QueueLimits | None = None, access: Access | None = None) -> RemoteEngine:
-    """A gateway's engine with one role and these workers."""
+def remote_engine(
+    *workers: ToyWorker, limits: QueueLimits | None = None, access: Access | None = None, at: Sequence[str] = ()
+) -> RemoteEngine:
+    """A gateway's engine with one role and these workers. `at`: where they are, by default at their own addresses."""
     options = RemotePoolOptions(limits=limits or QueueLimits(batch_tokens_max=100), batch_linger_ms=1)
-    directory = StaticDirectory({Role.EMBED: [worker.address for worker in workers]})
-    return RemoteEngine({Role.EMBED: options}, directory, toy_codec(), access or Access(TOKEN))
+    directory = StaticDirectory({Role.EMBED: at or [worker.address for worker in workers]})
+    return RemoteEngine({Role.EMBED: options}, directory, toy_codec(), access or Access(TOKEN), needs=Needs(files_of))
 
 
 class RemoteToyEngine(RemoteEngine):
@@ -258,7 +278,12 @@ class RemoteToyEngine(RemoteEngine):
         self._servers: list[ToyWorker] = []
         self._addresses: dict[Role, list[str]] = {}
         super().__init__(
-            roles, StaticDirectory(self._addresses), toy_codec(), Access(TOKEN), array_bytes_max=array_bytes_max
+            roles,
+            StaticDirectory(self._addresses),
+            toy_codec(),
+            Access(TOKEN),
+            needs=Needs(files_of),
+            array_bytes_max=array_bytes_max,
         )
 
     async def start(self) -> None:
@@ -286,9 +311,16 @@ class Bench:
     role: Role = Role.EMBED
 
     def work(
-        self, name: str, *, weight: int = 10, held: bool = False, fails: Failure = "", **arrays: BlockArray
+        self,
+        name: str,
+        *,
+        weight: int = 10,
+        held: bool = False,
+        fails: Failure = "",
+        pack: FileVersion | None = None,
+        **arrays: BlockArray,
     ) -> Task:
-        return Task(Work(name, str(self.folder), held=held, fails=fails, **arrays), weight)
+        return Task(Work(name, str(self.folder), held=held, fails=fails, pack=pack, **arrays), weight)
 
     def divided(self, name: str, *pieces: Work, completed: bool = True) -> Task:
         """A task that is larger than a batch and runs in `pieces`."""

@@ -66,16 +66,19 @@ def free_port() -> int:
 
 
 def children(pid: int) -> dict[int, str]:
-    """The child processes of `pid` and their command lines."""
-    found = {}
+    """The processes that `pid` and its children have started, and their command lines."""
+    parents = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
-            try:
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                if parent == pid:
-                    found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-            except (FileNotFoundError, ProcessLookupError):
-                continue
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+    found: dict[int, str] = {}
+    left = [pid]
+    while left:
+        parent = left.pop()
+        for child in [one for one, its_parent in parents.items() if its_parent == parent]:
+            found[child] = command_line(child)
+            left.append(child)
     return found
 
 

@@ -1,4 +1,5 @@
 """A gateway inside the test's process: the application over ASGI, real handlers on the inline engine, a real Redis.
+With another ENGINE than `local`, the gateway uses the workers of its settings.
 
 It has the interface of `gateway_kit.Gateway` for tests that need no process of its own. An answer arrives whole: what
 needs a true stream, a disconnect, a signal or a log file runs against `gateway_kit.Gateway`.
@@ -134,9 +135,12 @@ class Gateway(Tenants):
         self.transport = _LoopTransport(self.app, self.loop)
 
     async def _start(self) -> ServiceGateway:
-        gateway = ServiceGateway(self.settings, engine=inline_engine(self.settings))
+        is_inline = self.settings.engine == "local"
+        gateway = ServiceGateway(self.settings, engine=inline_engine(self.settings) if is_inline else None)
         await gateway.start()
         for role in gateway.engine.roles:
+            while not (is_inline or gateway.engine.status(role).ready):
+                await asyncio.sleep(0.05)
             status = gateway.engine.status(role)
             assert status.ready, status.stage
         return gateway

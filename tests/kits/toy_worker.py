@@ -1,7 +1,7 @@
 """A worker server whose handler is a toy of `engine_kit`.
 
-`python toy_worker.py ROLE FACTORY ADDRESS SLOT_S BATCH_S [CA CERTIFICATE KEY]`. It lacks the files of each task whose
-name begins with `lacking`, and fails to check one that begins with `unchecked`.
+`python toy_worker.py ROLE FACTORY ADDRESS SLOT_S BATCH_S FILES FILES_BYTES [CA CERTIFICATE KEY]`. It lacks
+the files of each task whose name begins with `lacking`, and fails to check one that begins with `unchecked`.
 """
 
 from __future__ import annotations
@@ -9,16 +9,30 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
+from typing import Any
 
 import engine_kit
 
 from gpu_workers.engine.protocol import Role
 from gpu_workers.engine.remote.access import Access, Tls
+from gpu_workers.engine.remote.object_cache import open_cache
+from gpu_workers.engine.remote.object_server import Claim, WorkerFiles
 from gpu_workers.engine.remote.process import serve_until_signal
 from gpu_workers.engine.remote.server import WorkerServer
+from gpu_workers.handlers.needed_files import NeededFiles
 
 
-def main(role: str, factory: str, address: str, slot_s: str, batch_s: str, *tls: str) -> int:
+class ToyFiles(WorkerFiles):
+    """The objects, and what tasks say by their names."""
+
+    def claim(self, payloads: list[Any]) -> Claim:
+        lacking = engine_kit.lacking_by_name(payloads)
+        return Claim(payloads, lacking) if lacking else super().claim(payloads)
+
+
+def main(
+    role: str, factory: str, address: str, slot_s: str, batch_s: str, files: str, files_bytes: str, *tls: str
+) -> int:
     def make() -> WorkerServer:
         return WorkerServer(
             Role(role),
@@ -28,7 +42,7 @@ def main(role: str, factory: str, address: str, slot_s: str, batch_s: str, *tls:
             listen=address,
             slot_s=float(slot_s),
             batch_seconds_max=float(batch_s),
-            lacking=engine_kit.lacking,
+            files=ToyFiles(open_cache(Path(files), role, bytes_max=int(files_bytes)), NeededFiles()),
         )
 
     return asyncio.run(serve_until_signal(make, drain_s=240))

@@ -28,7 +28,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Gateway, 
 def test_a_stop_leaves_no_process_and_keeps_the_ledger(served: tuple[Gateway, Tenant], number: signal.Signals) -> None:
     gateway, tenant = served
     left = list(children(gateway.process.pid))
-    assert len(left) == 4, "Redis and three workers"
+    assert len(left) == 5, "Redis, the fork server and three workers"
 
     gateway.process.send_signal(number)
     assert gateway.process.wait(300) == 0

@@ -26,6 +26,14 @@ class SharedBlock:
         self._hold(os.memfd_create("privacy-gateway"))
         os.ftruncate(self._fd, size)
 
+    @classmethod
+    def of_file(cls, fd: int, size: int) -> SharedBlock:
+        """A block that is an open file, which nobody writes. The block closes it."""
+        block = cls.__new__(cls)
+        block.__setstate__(size)
+        block._hold(fd)
+        return block
+
     def _hold(self, fd: int) -> None:
         self._fd = fd
         weakref.finalize(self, os.close, fd)
@@ -65,6 +73,9 @@ class SharedBlock:
         """Return the first `size` bytes, read-only. They stay mapped as long as the view exists."""
         flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
         return memoryview(mmap.mmap(self._fd, size, flags=flags, prot=mmap.PROT_READ)) if size else memoryview(b"")
+
+    def freeze(self, group: str) -> None:
+        """Every worker has the memory already."""
 
 
 def send_blocks(connection: Connection, blocks: Sequence[SharedBlock], pid: int) -> None:

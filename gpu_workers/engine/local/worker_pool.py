@@ -35,10 +35,12 @@ RESTART_DELAY_S_MAX = 10.0
 @dataclass(frozen=True)
 class WorkerPoolOptions:
     """Limits of one worker pool, all of them settings of the gateway. `workers`: a factory for each process.
-    `lacking`: the places of payloads whose files do not exist (`gpu_workers.handlers.needed_files`)."""
+    `preload`: what a fork server imports for them (`gpu_workers.handlers.preload`). `lacking`: the places of payloads
+    whose files do not exist (`gpu_workers.handlers.needed_files`)."""
 
     workers: Sequence[HandlerFactory]
     limits: QueueLimits = field(default_factory=QueueLimits)
+    preload: Sequence[str] = ()
     batch_linger_ms: float = 2.0
     batch_seconds_max: float = 120.0
     lacking: Callable[[Sequence[Any]], Collection[int]] = lambda _: ()
@@ -172,7 +174,9 @@ class WorkerPool:
             if slot.process is process:
                 self._died(slot)
 
-        slot.process = WorkerProcess(self.role, slot.factory, on_message=on_message, on_death=on_death)
+        slot.process = WorkerProcess(
+            self.role, slot.factory, on_message=on_message, on_death=on_death, preload=self._options.preload
+        )
 
     def _received(self, slot: _Slot, message: Any) -> None:
         match message:

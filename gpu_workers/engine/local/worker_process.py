@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -23,6 +23,7 @@ class WorkerProcess(ChildProcess):
         *,
         on_message: Callable[[WorkerProcess, Any], None],
         on_death: Callable[[WorkerProcess], None],
+        preload: Sequence[str] = (),
     ) -> None:
         super().__init__(
             "gpu_workers.engine.local.worker",
@@ -30,6 +31,7 @@ class WorkerProcess(ChildProcess):
             first=factory,
             on_message=lambda message: on_message(self, message),
             on_death=lambda: on_death(self),
+            preload=preload,
         )
 
     def send(self, message: Batch) -> None:
@@ -38,4 +40,4 @@ class WorkerProcess(ChildProcess):
     def _transmit(self, connection: Connection, message: Any) -> None:
         super()._transmit(connection, message)
         if isinstance(message, Batch):
-            send_blocks(connection, message.blocks, self.pid)
+            send_blocks(connection, message.blocks, self.pid or 0)

@@ -13,11 +13,12 @@ from typing import Protocol
 
 from gpu_workers.engine.arrays import ARRAY_BYTES_MAX, ArrayPool
 from gpu_workers.engine.portable import MemoryBlock
-from gpu_workers.engine.protocol import Role, RoleStatus
+from gpu_workers.engine.protocol import Role, RoleStatus, Task
 from gpu_workers.engine.queued import QueuedEngine
 from gpu_workers.engine.remote.access import Access
 from gpu_workers.engine.remote.codec import Codec
 from gpu_workers.engine.remote.heap import keep_freed_memory
+from gpu_workers.engine.remote.object_sender import Needs
 from gpu_workers.engine.remote.pool import RemotePoolOptions, pools
 from gpu_workers.engine.task_queue import TaskQueue
 
@@ -64,10 +65,12 @@ class RemoteEngine(QueuedEngine):
         codec: Codec,
         access: Access,
         *,
+        needs: Needs | None = None,
         array_bytes_max: int = ARRAY_BYTES_MAX,
         array_owner_bytes_max: int | None = None,
     ) -> None:
-        self._pools = pools(roles, codec, access)
+        """`needs`: finds the files that tasks need; by default none does."""
+        self._pools = pools(roles, codec, access, needs or Needs())
         self._directory = directory
         self._following: asyncio.Task[None] | None = None
         self._changed: asyncio.Task[Addresses] | None = None
@@ -120,6 +123,10 @@ class RemoteEngine(QueuedEngine):
 
     def queue(self, role: Role) -> TaskQueue:
         return self._pools[role].queue
+
+    async def prepare(self, role: Role, tasks: Sequence[Task], *, timeout_s: float) -> None:
+        """See `Engine.prepare`."""
+        await self._pools[role].prepare((task.payload for task in tasks), timeout_s=timeout_s)
 
     def status(self, role: Role) -> RoleStatus:
         return self._pools[role].status()

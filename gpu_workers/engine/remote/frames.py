@@ -15,6 +15,16 @@ REFUSED has the reason: `stale` for a slot that was taken back, `missing` with t
 worker does not have, `unreadable` with the places of those that it cannot read or check, or without places for a whole
 batch, `lost` for one whose handler died before it had begun.
 
+A block whose content the worker has (`gpu_workers.engine.constants`) is named in the head of the batch and not sent.
+Objects that the worker does not have are brought over streams of their own, one after the other:
+
+    gateway                                       worker server
+    NEED group, digest, size                ->
+                                            <-    KEPT (it has the object) | NOT_KEPT (the reason) | SEND
+    PART ...                                ->
+                                            <-    KEPT | NOT_KEPT (the reason)
+    NEED ...
+
 A gateway that has no work for a granted slot sends RELEASE. A server that takes a slot back sends REVOKED, and refuses
 the batch that may be under way.
 """
@@ -30,6 +40,7 @@ import msgpack
 
 SERVICE = "privacy_gateway.Worker"
 WORK = "Work"  # a stream of the messages above; a gateway holds one for each slot that it may use
+BRING = "Bring"  # a stream that brings objects
 WATCH = "Watch"  # the server sends its `State` when it changes, and regularly
 
 TOKEN = "privacy-gateway-token"  # noqa: S105 - names of metadata
@@ -39,6 +50,7 @@ SCHEMA = "privacy-gateway-schema"
 PART_BYTES = 2 * 1024 * 1024
 MESSAGE_BYTES_MAX = 4 * 1024 * 1024
 BODY_BYTES_MAX = 256 * 1024 * 1024  # a batch, or its answer, without its arrays
+BRINGS_MAX = 4  # streams of a gateway that bring objects to one server at a time
 BLOCKS_MAX = 1024  # of a batch; each takes a file descriptor of the server and of its handler
 
 STALE, MISSING, UNREADABLE, LOST = "stale", "missing", "unreadable", "lost"
@@ -56,6 +68,10 @@ class Kind(IntEnum):
     DONE = 9
     DIED = 10
     STATE = 11
+    NEED = 12
+    SEND = 13
+    KEPT = 14
+    NOT_KEPT = 15
 
 
 class BadFrame(ValueError):

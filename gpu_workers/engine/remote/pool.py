@@ -11,15 +11,19 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from core.errors import WorkerCold
 from gpu_workers.engine import metrics
 from gpu_workers.engine.protocol import Role, RoleStatus
 from gpu_workers.engine.remote.access import Access
 from gpu_workers.engine.remote.codec import Codec
+from gpu_workers.engine.remote.object_sender import Needs
 from gpu_workers.engine.remote.replica import Lane, Phase, Replica
-from gpu_workers.engine.task_queue import QueueLimits, TaskQueue
+from gpu_workers.engine.remote.supply import Supply
+from gpu_workers.engine.task_queue import FILE_MISSING, QueueLimits, TaskQueue
 from gpu_workers.facts import WorkerFacts
 
 log = logging.getLogger("privacy_gateway.engine")
@@ -39,7 +43,7 @@ class RemotePoolOptions:
 class RemotePool:
     """Used on the event loop only, without locks."""
 
-    def __init__(self, role: Role, options: RemotePoolOptions, codec: Codec, access: Access) -> None:
+    def __init__(self, role: Role, options: RemotePoolOptions, codec: Codec, access: Access, needs: Needs) -> None:
         self.role = role
         self._options = options
         self._codec = codec
@@ -47,6 +51,7 @@ class RemotePool:
         self._gateway = secrets.token_hex(8)
         self._wake = asyncio.Event()
         self.queue = TaskQueue(role, options.limits, on_admitted=self._wake.set, one_worker=False)
+        self.supply = Supply(role, self.queue, needs, on_change=self._wake.set)
         self._replicas: dict[str, Replica] = {}
         self._fingerprint = ""
         self._facts: WorkerFacts | None = None
@@ -65,6 +70,7 @@ class RemotePool:
         for task in self._background:
             task.cancel()
         self.queue.close()
+        await self.supply.stop()
         await asyncio.gather(*(replica.stop() for replica in self._replicas.values()), *self._leaving)
 
     def use(self, addresses: Sequence[str]) -> dict[str, str]:
@@ -97,6 +103,7 @@ class RemotePool:
             on_lane=self._wake.set,
             put_back=self.queue.put_back,
             on_batch=self._measured,
+            on_sent=metrics.FILES_BYTES.labels(self.role).inc,
         )
         self._replicas[address] = replica
         replica.start()
@@ -193,7 +200,7 @@ class RemotePool:
         left_s = self._options.batch_linger_ms / 1000 - (time.monotonic() - self.queue.oldest_at)
         if left_s > 0 and not self.queue.fills_a_batch:
             asyncio.get_running_loop().call_later(left_s, self._wake.set)
-        elif batch := self.queue.start_batch(tokens_max):
+        elif batch := self.queue.start_batch(tokens_max, fits=self.supply.fits(replica)):
             lane.run(batch)
         else:
             lane.release()
@@ -207,6 +214,16 @@ class RemotePool:
         while asked < needed and (lane := self._free_lane()) is not None:
             lane.ask()
             asked += 1
+        if asked < needed:
+            self.supply.bring(self._used)
+
+    async def prepare(self, payloads: Iterable[Any], *, timeout_s: float) -> None:
+        """See `Engine.prepare`."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.supply.prepare([replica for replica in self._used if replica.ready], payloads)
+        except TimeoutError:
+            raise WorkerCold(FILE_MISSING) from None
 
     def _free_lane(self) -> Lane | None:
         """A lane of the ready server that has least to do for this gateway."""
@@ -215,7 +232,8 @@ class RemotePool:
             idle = [lane for lane in replica.lanes if lane.phase is Phase.IDLE]
             others = len(replica.lanes) - len(idle)
             # A second slot is for a full batch behind one that runs: a batch that is not full may still grow.
-            if idle and replica.ready and (others == 0 or (replica.busy and self._tokens_for(replica))):
+            takes_one = others == 0 or (replica.busy and self._tokens_for(replica))
+            if idle and replica.ready and takes_one and self.supply.serves(replica):
                 free.append((others, idle[0]))
         return min(free, key=lambda entry: entry[0])[1] if free else None
 
@@ -228,6 +246,8 @@ class RemotePool:
         return left if left > 0 and self.queue.fills(min(left, budget)) else 0
 
 
-def pools(options: Mapping[Role, RemotePoolOptions], codec: Codec, access: Access) -> dict[Role, RemotePool]:
+def pools(
+    options: Mapping[Role, RemotePoolOptions], codec: Codec, access: Access, needs: Needs
+) -> dict[Role, RemotePool]:
     """A pool for each role."""
-    return {role: RemotePool(role, own, codec, access) for role, own in options.items()}
+    return {role: RemotePool(role, own, codec, access, needs) for role, own in options.items()}

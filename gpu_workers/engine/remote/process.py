@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 from collections.abc import Callable
 
+from gpu_workers.engine.remote.console import print_state
 from gpu_workers.engine.remote.server import WorkerServer
 
 
@@ -26,12 +26,12 @@ async def serve_until_signal(make: Callable[[], WorkerServer], *, drain_s: float
     try:
         server = make()
     except (ValueError, OSError) as error:
-        _print(f"cannot start: {error}")
+        print_state(f"cannot start: {error}")
         return 1
     await server.start()
     shown = asyncio.create_task(_show(server))
     await asked.wait()
-    _print("draining")
+    print_state("draining")
     draining = asyncio.ensure_future(server.drain())
     ended = asyncio.ensure_future(again.wait())
     await asyncio.wait({draining, ended}, timeout=drain_s, return_when=asyncio.FIRST_COMPLETED)
@@ -47,10 +47,5 @@ async def _show(server: WorkerServer) -> None:
     while True:
         if server.state.shown != known:
             known = server.state.shown
-            _print(f"{server.role.value}: {known} (port {server.port})")
+            print_state(f"{server.role.value}: {known} (port {server.port})")
         await asyncio.sleep(0.2)
-
-
-def _print(text: str) -> None:
-    sys.stderr.write(f"privacy-gateway worker: {text}\n")
-    sys.stderr.flush()

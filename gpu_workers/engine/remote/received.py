@@ -5,6 +5,7 @@ Guarantee: lengths are checked before memory is allocated. A task that cannot be
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,34 +26,53 @@ class NoMemory(Exception):
 @dataclass(frozen=True)
 class ReceivedBatch:
     """`unreadable`: the places of the payloads that cannot be read; None stands there. `memory`: of the blocks that the
-    sender named, in its order."""
+    sender named, in its order. `lacking`: the places of the payloads whose constant blocks are not on this machine."""
 
     payloads: list[Any]
     unreadable: list[int]
     memory: list[SharedBlock]
+    lacking: list[int]
+
+
+Known = Callable[[tuple[str, str], int], SharedBlock | None]  # a constant block, by the name and size of its content
 
 
 async def receive_batch(
-    codec: Codec, blocks: list[list[int]], lengths: list[int], inline: bytes | None, parts: Parts, *, bytes_max: int
+    codec: Codec,
+    blocks: list[list[Any]],
+    lengths: list[int],
+    inline: bytes | None,
+    parts: Parts,
+    *,
+    bytes_max: int,
+    known: Known,
 ) -> ReceivedBatch:
-    """Read a batch. `blocks`: where the sender's part of each begins, and its size. `bytes_max`: of all arrays.
+    """Read a batch. `blocks`: where the sender's part of each begins, its size, and the name of its content if that is
+    not sent. `bytes_max`: of all arrays.
 
     Raises BadFrame, Undecodable if no task can be read, or NoMemory before a part is read.
     """
     if len(blocks) > BLOCKS_MAX or len(lengths) != len(blocks) + 1:
         raise BadFrame("too many arrays, or lengths of others")
-    if any(length > size for (_, size), length in zip(blocks, lengths[1:], strict=True)):
+    sizes = [size for _, size, *_ in blocks]
+    names = {place: (str(name[0]), str(name[1])) for place, (_, _, *name) in enumerate(blocks) if name}
+    if any(length > (0 if place in names else sizes[place]) for place, length in enumerate(lengths[1:])):
         raise BadFrame("more content than its block")
-    if sum(size for _, size in blocks) > bytes_max:
+    if sum(sizes) > bytes_max:
         raise NoMemory
+    found = {place: await asyncio.to_thread(known, name, sizes[place]) for place, name in names.items()}
     try:
-        memory = [SharedBlock(max(1, size)) for _, size in blocks]
+        memory = [found.get(place) or SharedBlock(max(1, size)) for place, size in enumerate(sizes)]
     except (OSError, MemoryError):
         raise NoMemory from None
     body = await receive(lengths, inline, parts, [block.write for block in memory])
-    places = [(block, start) for block, (start, _) in zip(memory, blocks, strict=True)]
+    places = [(block, start) for block, (start, *_) in zip(memory, blocks, strict=True)]
     payloads, unreadable = codec.decode_list(body, places)
-    return ReceivedBatch(payloads, unreadable, memory)
+    absent = {id(memory[place]) for place, block in found.items() if block is None}
+    lacking = [
+        place for place, payload in enumerate(payloads) if any(id(block) in absent for block in blocks_of([payload]))
+    ]
+    return ReceivedBatch(payloads, unreadable, memory, lacking)
 
 
 async def drop(lengths: Sequence[int], inline: bytes | None, parts: Parts) -> None:

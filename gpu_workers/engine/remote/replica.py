@@ -25,10 +25,8 @@ from gpu_workers.engine.remote.codec import Blocks, Codec
 from gpu_workers.engine.remote.frames import (
     BLOCKS_MAX,
     BODY_BYTES_MAX,
-    LOST,
-    MISSING,
+    BRING,
     SERVICE,
-    STALE,
     WATCH,
     WORK,
     BadFrame,
@@ -40,6 +38,8 @@ from gpu_workers.engine.remote.frames import (
     read,
     receive,
 )
+from gpu_workers.engine.remote.object_sender import Objects, places, without_constants
+from gpu_workers.engine.remote.refused import Refused, lacked_too_often, refusal
 from gpu_workers.engine.remote.state import WorkerState
 
 SLOTS = 2
@@ -56,18 +56,6 @@ class Phase(Enum):
     WAITING = auto()
     GRANTED = auto()
     RUNNING = auto()
-
-
-class Refused(Exception):
-    """Nothing of the batch was run. `lacking`: the places of the tasks whose files the worker does not have.
-    `unsendable`: of those that cannot be sent to it, or that it cannot read. `lost`: the worker's handler died
-    before it had begun with the batch."""
-
-    def __init__(self, *, lacking: Collection[int] = (), unsendable: Collection[int] = (), lost: bool = False) -> None:
-        super().__init__()
-        self.lacking = lacking
-        self.unsendable = unsendable
-        self.lost = lost
 
 
 class Lane:
@@ -193,7 +181,8 @@ class Lane:
             batch, body, blocks = await self._encoded(batch)
             results, seconds = await self._exchange(body, blocks, len(batch))
         except Refused as refused:
-            self._replica.put_back(batch, refused.lacking, refused.unsendable, refused.lost)
+            lacking = lacked_too_often(batch, refused.lacking, self._replica.objects)
+            self._replica.put_back(batch, lacking, refused.unsendable, refused.lost)
         except GatewayError as error:
             _finish(batch, error)
         except (Exception, asyncio.CancelledError):  # a stream that was cut raises CancelledError
@@ -236,15 +225,15 @@ class Lane:
 
     async def _exchange(self, body: bytes, blocks: Blocks, tasks: int) -> tuple[list[Any], float]:
         """Send a batch and return its results and the time that it took. Raises Refused if nothing was run."""
-        views = contents(blocks)
-        head = [self._slot, [[start, end - start] for start, end in blocks.ranges]]
+        views = without_constants(blocks, contents(blocks))
+        head = [self._slot, places(blocks)]
         await self._send(head, Content(body, views))
         del body, views
         kind, answer = await self._read()
         while kind is Kind.REVOKED:  # it crossed the batch, which is then refused
             kind, answer = await self._read()
         if kind is Kind.REFUSED:
-            raise _refusal(answer, tasks)
+            raise refusal(answer, tasks)
         if kind is Kind.DIED:
             raise WorkerDied
         if kind is not Kind.DONE:
@@ -270,26 +259,17 @@ class Lane:
 
     async def _answer(self, answer: Any, blocks: Blocks, tasks: int) -> tuple[list[Any], float]:
         _, seconds, starts, lengths, inline = answer
-        places: list[Write] = []
+        writers: list[Write] = []
         found = zip(blocks.blocks, blocks.ranges, blocks.arrays, starts, lengths[1:], strict=True)
         for block, (first, last), arrays, start, length in found:
             if not 0 <= start <= start + length <= last - first:
                 raise BadFrame("a change beyond its block")
-            places.append(_writer(block, first + start, arrays))
-        body = await receive(lengths, inline, self._part, places)
+            writers.append(_writer(block, first + start, arrays))
+        body = await receive(lengths, inline, self._part, writers)
         results = self._replica.codec.decode(body)
         if not isinstance(results, list) or len(results) != tasks:
             raise TaskFailed(reason="result-count")
         return results, float(seconds) if 0 <= seconds < _SECONDS_MAX else 0.0
-
-
-def _refusal(answer: Any, tasks: int) -> Refused:
-    """Why nothing of a batch was run. If no task is named, none of them is sent again: they would be without an end."""
-    reason = answer[1]
-    if reason in (STALE, LOST):
-        return Refused(lost=reason == LOST)
-    places = frozenset(answer[2] if len(answer) > 2 else ()) & frozenset(range(tasks))
-    return Refused(lacking=places) if reason == MISSING and places else Refused(unsendable=places or range(tasks))
 
 
 def _writer(block: Any, base: int, arrays: Sequence[tuple[int, int]]) -> Write:
@@ -324,8 +304,9 @@ class Replica:
         on_lane: Callable[[], None],
         put_back: Callable[[Sequence[PendingTask], Collection[int], Collection[int], bool], None],
         on_batch: Callable[[int, float], None],
+        on_sent: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Raises ValueError or OSError as `Access.channel`."""
+        """`on_sent`: see `Objects`. Raises ValueError or OSError as `Access.channel`."""
         self.address = address
         self.codec = codec
         self.state: WorkerState | None = None
@@ -337,6 +318,9 @@ class Replica:
         self._heard_at = 0.0
         self._metadata = access.metadata(gateway=gateway, schema=codec.schema)
         self._channel = access.channel(address)
+        self.objects = Objects(
+            lambda: self._channel.stream_stream(f"/{SERVICE}/{BRING}")(metadata=self._metadata), on_sent=on_sent
+        )
         self._watching: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -345,6 +329,7 @@ class Replica:
     async def stop(self, *, grace_s: float = 5.0) -> None:
         if self._watching is not None:
             self._watching.cancel()
+        await self.objects.close()
         await asyncio.gather(*(lane.finish(grace_s) for lane in self.lanes))
         await self._channel.close()
 
@@ -392,5 +377,6 @@ class Replica:
             state = WorkerState.read(message, self.codec)
             self._heard_at = time.monotonic()
             if state != self.state:
+                self.objects.are_of(state.instance)
                 self.state = state
                 self.on_state()

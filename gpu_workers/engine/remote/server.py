@@ -15,7 +15,7 @@ import asyncio
 import resource
 import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -31,9 +31,10 @@ from gpu_workers.engine.remote.access import Access
 from gpu_workers.engine.remote.child import HandlerProcess, NotBegun
 from gpu_workers.engine.remote.codec import Codec, Undecodable
 from gpu_workers.engine.remote.frames import (
+    BRING,
+    BRINGS_MAX,
     GATEWAY,
     LOST,
-    MISSING,
     SCHEMA,
     SERVICE,
     STALE,
@@ -48,6 +49,7 @@ from gpu_workers.engine.remote.frames import (
     read,
 )
 from gpu_workers.engine.remote.heap import keep_freed_memory
+from gpu_workers.engine.remote.object_server import Claim, WorkerFiles, claim_or_refusal
 from gpu_workers.engine.remote.received import NoMemory, Parts, ReceivedBatch, answer, drop, receive_batch
 from gpu_workers.engine.remote.slots import Slots
 from gpu_workers.engine.remote.state import WorkerState, fingerprint
@@ -71,13 +73,13 @@ class WorkerServer:
         *,
         listen: str,
         content: str = "",
-        lacking: Callable[[Sequence[Any]], Sequence[int]] = lambda _: (),
+        files: WorkerFiles | None = None,
         batch_seconds_max: float = 120.0,
         slot_s: float = 5.0,
         array_bytes_max: int = ARRAY_BYTES_MAX,
     ) -> None:
-        """`content`: see `state.fingerprint`. `lacking`: see `_Stream`. `array_bytes_max`: of the arrays of one
-        batch.
+        """`content`: see `state.fingerprint`. `files`: by default, tasks have no files. `array_bytes_max`: of the
+        arrays of one batch.
 
         Raises ValueError or OSError for an address or TLS files that cannot be used.
         """
@@ -87,7 +89,7 @@ class WorkerServer:
         self._content = content
         self._slot_s = slot_s
         self._array_bytes_max = array_bytes_max
-        self._lacking = lacking
+        self._files = files or WorkerFiles()
         self._progress = asyncio.Event()
         self._slots = Slots(SLOTS, on_free=self._progress.set)
         self._instance = secrets.token_hex(8)
@@ -95,13 +97,14 @@ class WorkerServer:
         self._draining = False
         self._deaths = 0
         self._was_ready = False
-        self._streams: Counter[str] = Counter()
+        self._streams: Counter[tuple[str, str]] = Counter()
         self._sending = 0  # streams that wait for results, or send them
         self._batches: set[asyncio.Task[Done]] = set()
         self.handler = HandlerProcess(role, factory, batch_seconds_max=batch_seconds_max, on_change=self._on_change)
         self._server, self.port = access.server(listen, calls_max=CALLS_MAX)
         handlers = {
             WORK: grpc.stream_stream_rpc_method_handler(self._guarded(self._work)),
+            BRING: grpc.stream_stream_rpc_method_handler(self._guarded(self._bring)),
             WATCH: grpc.unary_stream_rpc_method_handler(self._guarded(self._watch)),
         }
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
@@ -184,17 +187,33 @@ class WorkerServer:
                 await asyncio.wait_for(changed.wait(), STATE_S)
 
     async def _work(self, _: Any, context: Any) -> None:
+        with self._stream(context, WORK, _STREAMS_PER_GATEWAY_MAX) as gateway:
+            await _Stream(context, self).serve(gateway)
+
+    async def _bring(self, _: Any, context: Any) -> None:
+        with self._stream(context, BRING, 2 * BRINGS_MAX):
+
+            async def read_message() -> bytes | None:
+                message = await asyncio.wait_for(context.read(), self._slot_s)
+                return None if message is aio.EOF else message
+
+            await self._files.receive(read_message, context.write)
+
+    @contextmanager
+    def _stream(self, context: Any, kind: str, streams_max: int) -> Iterator[str]:
+        """Admits a stream of a gateway, and yields the gateway's id."""
         metadata = dict(context.invocation_metadata() or ())
         gateway = str(metadata.get(GATEWAY, ""))[:64]
-        if metadata.get(SCHEMA) != self._codec.schema or self._streams[gateway] >= _STREAMS_PER_GATEWAY_MAX:
+        own = kind, gateway
+        if metadata.get(SCHEMA) != self._codec.schema or self._streams[own] >= streams_max:
             raise BadFrame("another version, or too many streams")
-        self._streams[gateway] += 1
+        self._streams[own] += 1
         try:
-            await _Stream(context, self).serve(gateway)
+            yield gateway
         finally:
-            self._streams[gateway] -= 1
-            if not self._streams[gateway]:
-                del self._streams[gateway]
+            self._streams[own] -= 1
+            if not self._streams[own]:
+                del self._streams[own]
 
     # what a stream uses
 
@@ -206,10 +225,9 @@ class WorkerServer:
     def slot_s(self) -> float:
         return self._slot_s
 
-    def lacking(self, payloads: list[Any]) -> Sequence[int]:
-        """The places of the tasks that this worker must not run, because it lacks their files. May read them: call this
-        in a thread."""
-        return self._lacking(payloads)
+    @property
+    def files(self) -> WorkerFiles:
+        return self._files
 
     @contextmanager
     def sending(self) -> Iterator[None]:
@@ -221,12 +239,13 @@ class WorkerServer:
             self._sending -= 1
             self._progress.set()
 
-    async def run(self, slot: int, payloads: Any) -> Done:
-        """Run a batch, and free its slot when it has ended, also if the caller is cancelled."""
+    async def run(self, slot: int, claim: Claim) -> Done:
+        """Run a batch, and free its slot when it has ended, also if the caller is cancelled. Its files stay until
+        then."""
 
         async def run() -> Done:
             try:
-                return await self.handler.run(payloads)
+                return await self.handler.run(claim.payloads)
             finally:
                 self._slots.give_back(slot)
 
@@ -244,7 +263,9 @@ class WorkerServer:
         self, blocks: list[list[int]], lengths: list[int], inline: bytes | None, parts: Parts
     ) -> ReceivedBatch:
         """See `receive_batch`."""
-        return await receive_batch(self._codec, blocks, lengths, inline, parts, bytes_max=self._array_bytes_max)
+        return await receive_batch(
+            self._codec, blocks, lengths, inline, parts, bytes_max=self._array_bytes_max, known=self._files.block
+        )
 
     def answer(self, done: Done, batch: ReceivedBatch) -> tuple[list[int], Content]:
         """See `received.answer`."""
@@ -309,12 +330,12 @@ class _Stream:
             if kind is not Kind.BATCH or body[0] != slot:
                 raise BadFrame("not a batch under this slot")
             batch = await self._batch(body)
-            refusal = [UNREADABLE] if batch is None else await asyncio.to_thread(self._refusal, batch)
-            if batch is None or refusal:
+            claim, refusal = await self._claim(batch)
+            if batch is None or claim is None:
                 await self._context.write(frame(Kind.REFUSED, [slot, *refusal]))
                 return
             running = True  # from now on the slot is freed by the end of the batch
-            await self._run(slot, batch)
+            await self._run(slot, batch, claim)
         finally:
             if not running:
                 slots.give_back(slot)
@@ -346,31 +367,18 @@ class _Stream:
         except Undecodable:
             return None
 
-    def _refusal(self, batch: ReceivedBatch) -> list[Any]:
-        """Why a batch is refused, and for which of its tasks; empty if it can be run."""
-        if batch.unreadable:
-            return [UNREADABLE, batch.unreadable]
-        try:
-            places = self._server.lacking(batch.payloads)
-        except Exception:  # a disk may fail in any way
-            return [UNREADABLE, [place for place, payload in enumerate(batch.payloads) if self._fails(payload)]]
-        return [MISSING, list(places)] if places else []
+    async def _claim(self, batch: ReceivedBatch | None) -> tuple[Claim | None, list[Any]]:
+        if batch is None:
+            return None, [UNREADABLE]
+        return await asyncio.to_thread(claim_or_refusal, self._server.files, batch)
 
-    def _fails(self, payload: Any) -> bool:
-        """Whether the files of a task cannot be checked."""
-        try:
-            self._server.lacking([payload])
-        except Exception:
-            return True
-        return False
-
-    async def _run(self, slot: int, batch: ReceivedBatch) -> None:
+    async def _run(self, slot: int, batch: ReceivedBatch, claim: Claim) -> None:
         with self._server.sending():
-            await self._send(slot, batch)
+            await self._send(slot, batch, claim)
 
-    async def _send(self, slot: int, batch: ReceivedBatch) -> None:
+    async def _send(self, slot: int, batch: ReceivedBatch, claim: Claim) -> None:
         try:
-            done = await self._server.run(slot, batch.payloads)
+            done = await self._server.run(slot, claim)
         except WorkerDied:
             await self._context.write(frame(Kind.DIED, slot))
             return

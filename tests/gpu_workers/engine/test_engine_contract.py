@@ -28,6 +28,7 @@ from core.errors import (
     WorkerCold,
     WorkerDied,
 )
+from core.files.file_version import FileVersion, file_digest
 from gpu_workers.engine.arrays import BlockArray
 from gpu_workers.engine.protocol import Role
 
@@ -387,6 +388,25 @@ def test_arrays_are_limited_and_their_memory_returns(on_engine: OnEngine) -> Non
                 await asyncio.sleep(0.005)
 
     on_engine(check, array_bytes_max=1000)
+
+
+# Files
+
+
+def test_a_task_gets_its_file_and_one_whose_file_is_gone_is_not_started(on_engine: OnEngine) -> None:
+    async def check(on: Bench) -> None:
+        path = on.folder / "tenants/acme/pack"
+        path.parent.mkdir(parents=True)
+        path.write_text("content")
+        pack = FileVersion(str(path), file_digest(path))
+        gone = FileVersion(str(path.with_name("gone")), "0" * 64)
+        await on.engine.prepare(Role.EMBED, [on.work("one", pack=pack)], timeout_s=240)
+        assert await on.run(on.work("one", pack=pack), on.work("two")) == ["ONE content", "TWO"]
+        with pytest.raises(WorkerCold):
+            await on.run(on.work("three", pack=gone))
+        assert on.started == ["one", "two"]
+
+    on_engine(check)
 
 
 # Start and stop

@@ -72,3 +72,12 @@ def test_pieces_go_before_the_rest_of_their_tenant() -> None:
     assert queue.held("a") == (1, 9)
     assert [queue.take().work for _ in range(3)] == [2, 1, 7]
     assert not queue
+
+
+def test_a_tenant_that_is_passed_over_keeps_its_turn() -> None:
+    queue = filled(("waiting", 4, 1), ("other", 4, 1))
+    for _ in range(3):
+        tenant, _ = queue.next({"waiting"})
+        assert tenant == "other"
+        queue.take_of(tenant)
+    assert taken(queue, 5) == ["waiting"] * 4 + ["other"]

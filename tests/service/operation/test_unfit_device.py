@@ -12,10 +12,10 @@ from gateway_kit import LEAN, START_S_MAX, Gateway
 
 pytestmark = pytest.mark.slow("outage")
 
-# Python runs this in every process of the gateway, before anything else: attention of the embed worker sees the batch.
+# Python runs this in the process that becomes the workers, before anything else: attention sees the batch.
 LEAKING = """
 import sys
-if "gpu_workers.engine.local.worker" in sys.orig_argv and "embed" in sys.orig_argv:
+if "gpu_workers.fork_server_process" in sys.orig_argv:
     from gpu_workers.models import packed_bert
     right = packed_bert.scaled_dot_product_attention
     def leaking(query, key, value, attn_mask):

@@ -194,7 +194,8 @@ def test_a_gateway_asks_another_worker_while_one_is_taken(start: Start, tmp_path
     async def check() -> None:
         taken, free = start(), start()
         async with bench(remote_engine(taken, free), tmp_path) as on, peer(taken) as other:
-            await until(lambda: on.engine.status(Role.EMBED).ready)
+            pool: Any = on.engine._pools[Role.EMBED]  # type: ignore[attr-defined]
+            await until(lambda: all(replica.ready for replica in pool._replicas.values()))
             calls = [await other.slot() for _ in range(2)]
             results = await asyncio.gather(*(on.run(on.work(f"w{n}")) for n in range(6)))
             assert results == [[f"W{n}"] for n in range(6)]

@@ -63,6 +63,7 @@ spec:
       volumeMounts:
         - {name: tmp, mountPath: /tmp}
         - {name: shared-memory, mountPath: /dev/shm}
+        - {name: files, mountPath: /files}
         {{- if $values.tls.workerSecret }}
         - {name: workers-tls, mountPath: {{ include "workers.tlsFolder" . }}, readOnly: true}
         {{- end }}
@@ -71,6 +72,8 @@ spec:
       emptyDir: {medium: Memory, sizeLimit: {{ $values.sessionSize }}}
     - name: shared-memory
       emptyDir: {medium: Memory, sizeLimit: {{ $values.sharedMemorySize }}}
+    - name: files
+      emptyDir: {sizeLimit: {{ $values.filesSize }}}
     {{- with $values.tls.workerSecret }}
     - name: workers-tls
       secret: {secretName: {{ . }}, defaultMode: 0440}

@@ -40,6 +40,7 @@ http://{{ include "workers.fullname" . }}-serve-svc:8000
 {{ include "workers.access" (dict "workers" .Values.workers "tlsSecret" .Values.workers.tls.workerSecret) }}
 # The root file system is read-only.
 - {name: PRIVACY_GATEWAY_DATA_DIR, value: /tmp/gateway}
+- {name: PRIVACY_GATEWAY_WORKER_FILES_DIR, value: /files}
 - {name: HOME, value: /tmp}
 - {name: RAY_USAGE_STATS_ENABLED, value: "0"}
 - {name: RAY_ENABLE_AUTO_CONNECT, value: "0"}

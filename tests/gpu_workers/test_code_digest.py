@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gpu_workers.code_digest import code_digest, digest_of
 from gpu_workers.engine.remote.codec import Codec
-from gpu_workers.handlers.code_digest import code_digest, digest_of
 from gpu_workers.handlers.wire import TABLE, wire_codec
 
 

@@ -1,0 +1,156 @@
+"""The fork server of this process: a child that has imported what workers and jobs need, and forks them.
+
+Importing torch and building the recognisers takes seconds of a processor. The fork server does each of them once, and
+its forks share the memory. It is a fresh process with the environment of `child_environment`, so neither it nor a fork
+holds a secret of the gateway, and only the process that started it can ask it for a fork.
+
+A fork is no child of the gateway. The gateway holds a file descriptor that refers to the process and to no later one
+with its number, by which it waits for it and ends it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from gpu_workers.environment import child_environment
+
+MODULE = "gpu_workers.fork_server_process"
+MESSAGE_BYTES_MAX = 64 * 1024
+# OMP_WAIT_POLICY: OpenMP threads that spin at a barrier compete with the front end and Redis for the cores. On two busy
+# cores, a small batch took 1900 ms with spinning threads and 55 ms with sleeping ones.
+# MKL_CBWR: with this setting, MKL's float32 products round in the same way for any number of rows, at the same speed.
+# Without it, the rounding depends on the number of rows on Intel processors, and the encoder has to pad its batches.
+# Intel documents this for the number of threads and for alignment. The encoder's self-check measures it for the number
+# of rows.
+WORKER_ENVIRONMENT = {"OMP_WAIT_POLICY": "PASSIVE", "MKL_CBWR": "AUTO,STRICT"}
+
+
+class Process(Protocol):
+    """A process that was started, as `subprocess.Popen` and `Forked` are."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def kill(self) -> None:
+        """End it, if it has not ended."""
+
+    def wait(self, timeout: float | None = None) -> object:
+        """Return once it has ended. Raises subprocess.TimeoutExpired."""
+
+
+class Forked:
+    """A process that a fork server has started."""
+
+    def __init__(self, pid: int, descriptor: int) -> None:
+        """`descriptor`: a file descriptor of the process."""
+        self.pid = pid
+        self._descriptor = descriptor
+        weakref.finalize(self, os.close, descriptor)
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
+
+    def wait(self, timeout: float | None = None) -> None:
+        ended = select.poll()
+        ended.register(self._descriptor, select.POLLIN)
+        if not ended.poll(None if timeout is None else 1000 * timeout):
+            raise subprocess.TimeoutExpired(MODULE, timeout or 0)
+
+
+class ForkServer:
+    """Forks one process after another. Thread-safe. If its process has died, the next call starts another one."""
+
+    def __init__(self, preload: Sequence[str] = ()) -> None:
+        """`preload`: what to import when nothing else is asked for, as `gpu_workers.fork_server_process` says."""
+        self._preload = list(preload)
+        self._lock = threading.Lock()
+        self._socket, self._process = self._started()
+
+    def _started(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            command = [sys.executable, "-P", "-m", MODULE, str(theirs.fileno()), *self._preload]
+            process = subprocess.Popen(  # noqa: S603 - our own module, no shell
+                command,
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env=WORKER_ENVIRONMENT | child_environment(),
+            )
+        return ours, process
+
+    def fork(self, module: str, arguments: Sequence[str], channel: int, *, preload: Sequence[str] = ()) -> Forked:
+        """Start a process that runs `main` of `module`, with the arguments and a copy of the file descriptor `channel`
+        in `sys.argv`, after `preload` was imported. Raises OSError if that fails twice."""
+        request = json.dumps({"module": module, "arguments": list(arguments), "preload": list(preload)}).encode()
+        with self._lock:
+            try:
+                return self._forked(request, channel)
+            except OSError:
+                self._end()
+                self._socket, self._process = self._started()
+                return self._forked(request, channel)
+
+    def _forked(self, request: bytes, channel: int) -> Forked:
+        socket.send_fds(self._socket, [request], [channel])
+        answer, descriptors, *_ = socket.recv_fds(self._socket, MESSAGE_BYTES_MAX, 1)
+        if not answer:
+            raise ConnectionResetError("the fork server has ended")
+        return Forked(int(answer), *descriptors)
+
+    def close(self) -> None:
+        """End it. The processes that it has forked live on until their own channels close."""
+        self._process.kill()  # ends a call that waits
+        with self._lock:
+            self._end()
+
+    def _end(self) -> None:
+        self._socket.close()
+        self._process.kill()
+        self._process.wait()
+
+
+_of_this_process: ForkServer | None = None
+
+
+def start_fork_server(preload: Sequence[str] = ()) -> None:
+    """Let `start_process` use a fork server in this process from now on, where the system can refer to processes by
+    file descriptors (Linux). A second call changes nothing."""
+    global _of_this_process
+    if _of_this_process is None and hasattr(os, "pidfd_open"):
+        _of_this_process = ForkServer(preload)
+
+
+def end_fork_server() -> None:
+    """End the fork server of this process, if there is one."""
+    global _of_this_process
+    server, _of_this_process = _of_this_process, None
+    if server is not None:
+        server.close()
+
+
+def start_process(module: str, arguments: Sequence[str], channel: int, *, preload: Sequence[str] = ()) -> Process:
+    """Start a process that runs `python -P -m MODULE ARGUMENTS... CHANNEL`: a fork of the fork server, if there is
+    one. Raises OSError.
+
+    `-P` prevents a folder `core` in the working directory from shadowing the package.
+    """
+    if _of_this_process is not None:
+        return _of_this_process.fork(module, arguments, channel, preload=preload)
+    return subprocess.Popen(  # noqa: S603 - our own module, no shell
+        [sys.executable, "-P", "-m", module, *arguments, str(channel)],
+        pass_fds=[channel],
+        stdin=subprocess.DEVNULL,
+        env=WORKER_ENVIRONMENT | child_environment(),
+    )

@@ -1,0 +1,34 @@
+"""What a fork server imports and builds before it forks a process (`gpu_workers.fork_server_process`)."""
+
+from __future__ import annotations
+
+from gpu_workers.engine.protocol import Role
+from gpu_workers.models.sources import INFILL_OFF, TAGGER_OFF, InfillSource
+
+JOB_PRELOAD = ("torch",)
+
+
+def preload(role: Role, *, tagger: str, infill: InfillSource) -> tuple[str, ...]:
+    """What the handler of a role uses, by `gpu_workers.handlers.registry.make_handler`."""
+    if role is Role.EMBED:
+        return ("gpu_workers.handlers.embedder", "gpu_workers.models.encoder:bundled_fingerprint")
+    names = ["gpu_workers.handlers.preload:recognition"]
+    if tagger != TAGGER_OFF:
+        names.append("gpu_workers.handlers.entity_tagger")
+    if role is Role.FILL and infill != INFILL_OFF:
+        names.append("gpu_workers.handlers.filler")
+    return tuple(names)
+
+
+def recognition() -> None:
+    """Build what each sanitiser has and none changes: patterns, word lists, the model of languages."""
+    from core.mechanisms.words import vocabulary
+    from core.text.language_guess import guess
+    from core.text.mask_entity import recognisers
+    from core.text.vocabulary import ranked
+    from gpu_workers.handlers.sanitiser import CANARY
+
+    recognisers()
+    ranked()
+    vocabulary.shipped()
+    guess(CANARY)

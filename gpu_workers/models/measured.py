@@ -1,0 +1,95 @@
+"""What was measured on this processor, kept for the next start.
+
+A measurement is kept under everything that decides its result: the processor with its microcode, caches and
+instructions, the build of torch, the environment of its libraries, the number of threads, the code of this package, and
+what the caller adds. If one of them differs, nothing is found, and the caller measures again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gpu_workers.code_digest import digest_of
+from gpu_workers.environment import PREFIXES
+
+_VARY = {"processor", "cpu MHz", "bogomips", "BogoMIPS", "apicid", "initial apicid", "core id", "physical id"}
+_CPUINFO = Path("/proc/cpuinfo")
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_BYTES_MAX = 4096
+
+
+def machine() -> dict[str, str]:
+    """What of this machine and process decides how torch computes."""
+    return {
+        "processor": "\n".join(_cpuinfo()) or platform.processor(),
+        "caches": " ".join(_caches()),
+        "architecture": platform.machine(),
+        "torch": torch.__version__ + torch.__config__.show() + torch.backends.cpu.get_cpu_capability(),
+        "threads": str(torch.get_num_threads()),
+        "environment": repr(sorted(item for item in os.environ.items() if item[0].startswith(PREFIXES))),
+        "code": digest_of([Path(__file__).parent]),
+    }
+
+
+def _cpuinfo() -> list[str]:
+    """The description of the first processor, without what varies between equal ones."""
+    try:
+        first = _CPUINFO.read_text(errors="replace").split("\n\n")[0]
+    except OSError:
+        return []
+    return [line for line in first.splitlines() if line.partition(":")[0].strip() not in _VARY]
+
+
+def _caches() -> list[str]:
+    """The size of each cache. Libraries divide their work by it."""
+    sizes = []
+    for path in sorted(_CACHES.glob("index*/size")):
+        with suppress(OSError):
+            sizes.append(path.read_text().strip())
+    return sizes
+
+
+class Measured:
+    """Measurements in a folder, one file each. A file that cannot be read or written is as none."""
+
+    def __init__(self, folder: Path | None) -> None:
+        """Without a folder, nothing is kept."""
+        self._folder = folder
+
+    def find(self, name: str, **decides: str) -> Mapping[str, Any] | None:
+        """What was kept for `name` and `decides` on this machine."""
+        if self._folder is None:
+            return None
+        try:
+            with self._path(name, decides).open("rb") as file:
+                found = json.loads(file.read(_BYTES_MAX))
+        except (OSError, ValueError):
+            return None
+        return found if isinstance(found, dict) else None
+
+    def keep(self, value: Mapping[str, Any], name: str, **decides: str) -> None:
+        """Keep `value` for `find`."""
+        if self._folder is None:
+            return
+        path = self._path(name, decides)
+        with suppress(OSError):
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            draft, draft_path = tempfile.mkstemp(dir=path.parent)
+            with os.fdopen(draft, "w") as file:
+                json.dump(value, file)
+            Path(draft_path).replace(path)
+
+    def _path(self, name: str, decides: Mapping[str, str]) -> Path:
+        assert self._folder is not None
+        facts = json.dumps([name, decides, machine()], sort_keys=True)
+        return self._folder / f"{name}-{hashlib.sha256(facts.encode()).hexdigest()}.json"

@@ -1,0 +1,80 @@
+"""The kept outcome of the encoder's check: found on the same processor alone, and never believed blindly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from gpu_workers.models import independence, measured, packed_bert
+from gpu_workers.models.encoder import Encoder
+from gpu_workers.models.measured import Measured
+
+
+def checked(folder: Path | None, monkeypatch: pytest.MonkeyPatch) -> tuple[Encoder, bool, int]:
+    """An encoder, whether it passed its check, and how often every shape was run."""
+    runs = 0
+    whole = independence.packed_is_independent
+
+    def counted(*arguments: object, **keywords: object) -> bool:
+        nonlocal runs
+        runs += 1
+        return whole(*arguments, **keywords)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(independence, "packed_is_independent", counted)
+        encoder = Encoder(dtype=torch.float32)
+        passed = encoder.self_check(Measured(folder))
+    return encoder, passed, runs
+
+
+def test_a_second_start_finds_the_first_ones_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, passed, runs = checked(tmp_path / "measured", monkeypatch)
+    assert (passed, runs) == (True, 1)
+    second, passed, runs = checked(tmp_path / "measured", monkeypatch)
+    assert (passed, runs) == (True, 0)
+    assert second.facts() == first.facts()
+    (file,) = (tmp_path / "measured").iterdir()
+
+    file.write_text("{")
+    assert checked(tmp_path / "measured", monkeypatch)[1:] == (True, 1), "a torn file counts as none"
+    file.write_text('{"batching": "NEVER", "tokens_per_s": 1}')
+    assert checked(tmp_path / "measured", monkeypatch)[1:] == (True, 1)
+
+    monkeypatch.setattr(measured, "machine", lambda: {"processor": "another"})
+    assert checked(tmp_path / "measured", monkeypatch)[1:] == (True, 1), "another processor"
+    assert checked(None, monkeypatch)[1:] == (True, 1), "nothing is kept without a folder"
+
+
+def test_vectors_that_depend_on_companions_are_noticed_whatever_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert checked(tmp_path, monkeypatch)[1]
+    right = packed_bert.scaled_dot_product_attention
+
+    def leaking(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: torch.Tensor) -> torch.Tensor:
+        out = right(query, key, value, attn_mask=attn_mask)
+        return out + 1e-3 * out.mean(dim=0)
+
+    monkeypatch.setattr(packed_bert, "scaled_dot_product_attention", leaking)
+    _, passed, runs = checked(tmp_path, monkeypatch)
+    assert not passed
+    assert runs > 0
+
+
+def test_what_decides_the_result_is_part_of_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Measured(tmp_path)
+    kept.keep({"seconds": 1}, "one", weights="a")
+    assert kept.find("one", weights="a") == {"seconds": 1}
+    assert kept.find("one", weights="b") is None
+    assert kept.find("other", weights="a") is None
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
+    assert kept.find("one", weights="a") is None
+
+
+def test_a_folder_that_cannot_be_written_keeps_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    kept = Measured(tmp_path / "file")
+    kept.keep({"seconds": 1}, "one")
+    assert kept.find("one") is None
