@@ -69,9 +69,11 @@ bench: setup
 	$(BIN)/python -m benchmarks.hostile_bodies
 	$(BIN)/python -m benchmarks.hostile_texts
 	$(BIN)/python -m benchmarks.gateway --data $(DATA)
+	$(BIN)/python -m benchmarks.start
 	$(BIN)/python -m benchmarks.fairness
 	$(BIN)/python -m benchmarks.engines
 	$(BIN)/python -m benchmarks.worker_files
+	PYTHONPATH=. $(BIN)/python -m benchmarks.job_runners
 	$(BIN)/python -m benchmarks.front_ends
 	$(BIN)/python -m benchmarks.thrift --data $(DATA)
 	$(BIN)/python -m benchmarks.sanitize --data $(DATA)

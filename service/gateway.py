@@ -29,6 +29,7 @@ from service.accounting.calculations import Calculations
 from service.alerts.parts import build_alerts
 from service.budget.pricing import Estimated, estimated_jobs
 from service.budget.watch import BudgetWatch
+from service.config.job_runner_options import make_places
 from service.config.secrets import load_admin_keys, load_master_key
 from service.config.settings import Settings
 from service.config.worker_options import make_engine
@@ -44,10 +45,10 @@ from service.http.browser_sessions import BrowserSessions
 from service.http.in_flight import InFlight
 from service.http.large_requests import LargeRequests
 from service.http.open_streams import OpenStreams
-from service.jobs.attempt import AttemptLimits
 from service.jobs.blobs import JobBlobs
-from service.jobs.files import JobFiles
-from service.jobs.runner import JobRunner, RunnerLimits
+from service.jobs.files import JOBS_DIR, JobFiles
+from service.jobs.limits import runner_limits
+from service.jobs.runner import JobRunner
 from service.jobs.storage import storage
 from service.jobs.submit import JobSubmission
 from service.ledger import LedgerParts, build_ledger, tenant_caps
@@ -174,7 +175,14 @@ class Gateway:
             tenant_share=settings.queue_tenant_share,
             timeout_s=settings.accounting_timeout_s,
         )
-        self.readiness = Readiness(self.engine, self.ledger, cache_s=settings.ready_cache_s, clock=clock)
+        places = make_places(settings, own_dir / JOBS_DIR)
+        self.readiness = Readiness(
+            self.engine,
+            self.ledger,
+            jobs_stage=lambda: places.stage,
+            cache_s=settings.ready_cache_s,
+            clock=clock,
+        )
 
         self.preparation = Preparation()
         self.scrapes = Scrapes(self.preparation)
@@ -291,20 +299,6 @@ class Gateway:
             tombstone_ttl_ms=int(settings.tombstone_retention_s * 1000),
             caps=tenant_caps(settings),
         )
-        limits = RunnerLimits(
-            running_max=settings.jobs_running_max,
-            waiting_max=settings.jobs_waiting_max,
-            tenant_share=settings.queue_tenant_share,
-            attempts_max=settings.job_attempts_max,
-            retention_s=settings.job_retention_s,
-            alone=settings.redis_url is None,
-            attempt=AttemptLimits(
-                seconds_max=settings.job_seconds_max,
-                turn_s=settings.job_turn_s,
-                memory_bytes_max=settings.job_memory_bytes_max,
-                priority=settings.job_priority,
-            ),
-        )
         self.alerts, self.alert_watch = build_alerts(
             settings,
             ledger.client,
@@ -318,7 +312,13 @@ class Gateway:
             samples=self.limits.samples,
         )
         self.jobs = JobRunner(
-            store, files, JobBlobs(self.files.store, self.master_key), self.files, self.job_kinds, limits=limits
+            store,
+            files,
+            JobBlobs(self.files.store, self.master_key),
+            self.files,
+            self.job_kinds,
+            limits=runner_limits(settings),
+            places=places,
         )
         self._orphans = Orphans(self.files, store)
         self.submission = JobSubmission(

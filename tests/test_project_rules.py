@@ -94,6 +94,14 @@ FOLDERS = {
     "gpu_workers.models": set(),
     "gpu_workers.handlers": {"engine", "models", "packs"},
     "gpu_workers.jobs": set(),
+    "gpu_workers.job_runners": {
+        "engine",
+        "jobs",
+        "domains",
+        "finetune",
+        "infill",
+        "synthesis",
+    },  # connections as those of workers; the specifications of the kinds travel
     "gpu_workers.domains": {"jobs", "models", "packs"},  # an own pack uses the space of the shipped one
     "gpu_workers.finetune": {"jobs", "models"},
     "gpu_workers.synthesis": {"jobs", "models"},

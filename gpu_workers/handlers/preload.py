@@ -5,8 +5,6 @@ from __future__ import annotations
 from gpu_workers.engine.protocol import Role
 from gpu_workers.models.sources import INFILL_OFF, TAGGER_OFF, InfillSource
 
-JOB_PRELOAD = ("torch",)
-
 
 def preload(role: Role, *, tagger: str, infill: InfillSource) -> tuple[str, ...]:
     """What the handler of a role uses, by `gpu_workers.handlers.registry.make_handler`."""

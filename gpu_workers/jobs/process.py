@@ -23,6 +23,7 @@ from multiprocessing.connection import Connection
 
 from core.files.file_lock import FileLock
 from core.job_errors import JobFailed
+from gpu_workers.jobs.folder import RUN_LOCK
 from gpu_workers.jobs.messages import (
     Charged,
     ChargeRequested,
@@ -123,7 +124,7 @@ def main() -> int:
             yield_to_requests(order.priority)
             charged = threading.Event()
             threading.Thread(target=_receive, args=(connection, charged), daemon=True).start()
-            lock = FileLock(order.folder / "run.lock")
+            lock = FileLock(order.folder / RUN_LOCK)
             if not _acquired(lock):
                 return 1
             outcome = _run(connection, order, charged)

@@ -8,7 +8,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, Field, SecretStr, field_validator, model_validator
 
 TOKEN_CHARS_MIN = 16
-ROLES = ("embed", "sanitize", "fill")
+ROLES = ("embed", "sanitize", "fill", "jobs")
 
 
 class RemoteEngineSettings(BaseModel):

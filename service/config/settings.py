@@ -23,6 +23,7 @@ from service.config.checkpoints import checkpoint_folder, is_pinned
 from service.config.duties import DutySettings
 from service.config.engine import RemoteEngineSettings
 from service.config.front_ends import FrontEndSettings
+from service.config.job_runners import JobRunnerSettings, check_jobs
 from service.config.ledgers import LedgersSettings, checked_url
 from service.config.recognisers import RecogniserSettings
 from service.config.sign_on import SignOnSettings
@@ -277,6 +278,7 @@ class Settings(
     ConnectionSettings,
     RemoteEngineSettings,
     WorkerFileSettings,
+    JobRunnerSettings,
     FrontEndSettings,
     BaseSettings,
 ):
@@ -360,6 +362,11 @@ class Settings(
     @model_validator(mode="after")
     def _check_upstreams(self) -> Settings:
         check_no_overlap(self.upstreams)
+        return self
+
+    @model_validator(mode="after")
+    def _check_jobs(self) -> Settings:
+        check_jobs(self)
         return self
 
     @model_validator(mode="after")

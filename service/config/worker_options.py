@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,8 +58,9 @@ def make_engine(settings: Settings) -> Engine:
         for worker in settings.workers:
             role, _, address = worker.partition("=")
             own.check(address)
-            addresses[Role(role)].append(address)
-        directory, roles = StaticDirectory(addresses), sorted(addresses)
+            if role in set(Role):  # job runners are no part of the engine
+                addresses[Role(role)].append(address)
+        directory, roles = StaticDirectory({role.value: own for role, own in addresses.items()}), sorted(addresses)
     options = {
         role: RemotePoolOptions(limits=queue_limits(settings), batch_linger_ms=_linger_ms(role, settings))
         for role in roles
@@ -119,14 +121,20 @@ def worker_server(settings: Settings, role: Role, listen: str, *, device: str | 
 def _content(settings: Settings) -> str:
     """A digest of the operator's own packs, lists and models that a worker loads at its start. The bundled ones are
     part of the version."""
+    return content_digest(
+        [
+            settings.domain_packs_dir,
+            settings.allow_lists_dir,
+            settings.encoder_path,
+            settings.tagger,
+            settings.infill,
+        ]
+    )
+
+
+def content_digest(named: Sequence[Path | str | None]) -> str:
+    """A digest of the files of those that are folders, in this order."""
     digest = hashlib.sha256()
-    named = [
-        settings.domain_packs_dir,
-        settings.allow_lists_dir,
-        settings.encoder_path,
-        settings.tagger,
-        settings.infill,
-    ]
     for folder in (Path(name or "") for name in named):
         for path in sorted(folder.rglob("*")) if folder.name and folder.is_dir() else ():
             if path.is_file():

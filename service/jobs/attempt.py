@@ -14,15 +14,13 @@ from core.errors import HoldNotOpen, InvalidInput, LedgerError
 from core.job_errors import JobFailed, JobFilesLost
 from core.ledger.job_records import JobRecord
 from core.ledger.jobs import JobStore
-from gpu_workers.child_process import ChildProcess
-from gpu_workers.handlers.preload import JOB_PRELOAD
 from gpu_workers.jobs.messages import Charged, ChargeRequested, Failed, JobOrder, Priority, Progress, Succeeded
+from gpu_workers.jobs.places import Displaced, FilesChanged, Place, Process
 from service.jobs.files import JobFiles
 from service.jobs.kind import JobKinds
 from service.jobs.working import Checkpoint
 
 _BEAT_S = 0.5  # interval at which progress is persisted and cancel requests of other gateways are noticed
-_MODULE = "gpu_workers.jobs.process"
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ class AttemptLimits:
     priority: Priority
 
 
-Outcome = Succeeded | Failed | Died | Cancelled | Stopping | Lost | Absent | TurnEnded
+Outcome = Succeeded | Failed | Died | Cancelled | Stopping | Lost | Absent | TurnEnded | Displaced
 
 
 class Attempt:
@@ -96,8 +94,8 @@ class Attempt:
         """End with this outcome, unless the process has ended before."""
         self._inbox.put_nowait(outcome)
 
-    async def outcome(self, files: JobFiles, kinds: JobKinds, *, limits: AttemptLimits) -> Outcome:
-        """Start the process and wait for its end. The process has exited when this returns."""
+    async def outcome(self, files: JobFiles, kinds: JobKinds, place: Place, *, limits: AttemptLimits) -> Outcome:
+        """Start the process in `place` and wait for its end. It changes nothing any more when this returns."""
         job = self._job
         try:
             opened = await asyncio.to_thread(files.open, job.job_id)
@@ -107,9 +105,8 @@ class Attempt:
             return Failed(problem)
         except (ValueError, KeyError, InvalidInput):
             return Failed(JobFilesLost(reason="unknown-kind"))
-        process = ChildProcess(
-            _MODULE,
-            first=JobOrder(
+        process = place.start(
+            JobOrder(
                 kind.entry_point,
                 opened.folder,
                 opened.key,
@@ -117,9 +114,9 @@ class Attempt:
                 priority=limits.priority,
                 memory_bytes_max=limits.memory_bytes_max,
             ),
+            seconds_max=limits.seconds_max,
             on_message=self._inbox.put_nowait,
             on_death=lambda: self._inbox.put_nowait(Died()),
-            preload=JOB_PRELOAD,
         )
         try:
             return await self._listen(process, files, limits)
@@ -127,7 +124,7 @@ class Attempt:
             process.kill()
             await process.stop()
 
-    async def _listen(self, process: ChildProcess, files: JobFiles, limits: AttemptLimits) -> Outcome:
+    async def _listen(self, process: Process, files: JobFiles, limits: AttemptLimits) -> Outcome:
         """Persist progress until the process exits, the job is cancelled, its time ends, or the disk is almost full.
 
         After its turn, it gives its place to another tenant's job, as soon as it has written a checkpoint.
@@ -135,7 +132,8 @@ class Attempt:
         When the process asks for its charge, answer once the ledger has it. While Redis is unavailable, try again.
 
         Metrics depend on the noise that the process has drawn. They are persisted only once the blob store has the
-        checkpoint that holds this noise: the next attempt, on any gateway, then draws none of it again.
+        checkpoint that holds this noise: the next attempt, on any gateway, then draws none of it again. Files of a
+        process on another machine come before the message that it sent after it had written them.
         """
         job = self._job
         stage, fraction, metrics = "starting", job.progress, job.metrics
@@ -154,6 +152,11 @@ class Attempt:
                     metrics = {**(metrics or {}), **message.metrics}
             elif isinstance(message, ChargeRequested):
                 charging, beat_at = True, time.monotonic()
+            elif isinstance(message, FilesChanged):
+                try:
+                    await asyncio.to_thread(message.apply)
+                except OSError:
+                    return Failed(JobFailed("The gateway has too little free disk space.", reason="storage-full"))
             elif message is not None:
                 if isinstance(message, Succeeded) and metrics is not None:
                     with contextlib.suppress(LedgerError):  # the final metrics

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import re
 import secrets
 import shutil
 from collections.abc import Mapping
@@ -24,16 +23,13 @@ import orjson
 
 from core.blob_errors import BlobCorrupt, StoreUnavailable
 from core.blobs.store import BlobStore
-from core.files.file_version import FileVersion, file_version
+from core.files.file_version import FileVersion
 from core.job_errors import JobFilesLost
 from core.ledger.keys import MasterKey, Purpose
+from gpu_workers.jobs.folder import is_plain, snapshot, versions
 from service.files.blobs import fetch_blob, get_blob, owner_prefix, put_blob, put_blob_file
-from service.jobs.storage import OWNER
 
 JOBS = "jobs"
-_LOCAL = frozenset({OWNER, "run.lock"})  # of one machine
-_FILE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
-_SNAPSHOTS_MAX = 10
 
 
 @dataclass(frozen=True)
@@ -63,14 +59,14 @@ class JobBlobs:
         The files are linked before they are read, so that the process may replace them meanwhile. Raises
         StoreUnavailable, StorageFull, OSError.
         """
-        if known is not None and await asyncio.to_thread(_versions, folder) == known.versions:
+        if known is not None and await asyncio.to_thread(versions, folder) == known.versions:
             return known
         prefix = _prefix(owner, job_id)
         linked = folder / f".snapshot-{secrets.token_hex(8)}"
         try:
-            versions = await asyncio.to_thread(_snapshot, folder, linked)
+            found = await asyncio.to_thread(snapshot, folder, linked)
             blobs, sizes = {}, {}
-            for name, version in versions.items():
+            for name, version in found.items():
                 if known is not None and known.versions.get(name) == version:
                     blobs[name], sizes[name] = known.blobs[name], known.sizes[name]
                     continue
@@ -80,7 +76,7 @@ class JobBlobs:
             await asyncio.to_thread(shutil.rmtree, linked, ignore_errors=True)
         listed = {name: [blobs[name], sizes[name]] for name in sorted(blobs)}
         state = await put_blob(self.store, prefix, orjson.dumps(listed))
-        return Manifest(state, blobs, sizes, versions)
+        return Manifest(state, blobs, sizes, found)
 
     async def load(self, owner: str, job_id: str, state: str, folder: Path) -> Manifest:
         """Fetch the files of a manifest into a new folder.
@@ -92,14 +88,14 @@ class JobBlobs:
             listed = orjson.loads(await get_blob(self.store, prefix, state))
             await asyncio.to_thread(folder.mkdir, mode=0o700)
             for name, (blob, _) in listed.items():
-                if not _FILE.fullmatch(name):
+                if not is_plain(name):
                     raise BlobCorrupt
                 await fetch_blob(self.store, prefix, blob, folder / name)
         except BlobCorrupt:
             raise JobFilesLost from None
         blobs = {name: blob for name, (blob, _) in listed.items()}
         sizes = {name: size for name, (_, size) in listed.items()}
-        return Manifest(state, blobs, sizes, await asyncio.to_thread(_versions, folder))
+        return Manifest(state, blobs, sizes, await asyncio.to_thread(versions, folder))
 
     async def drop(self, owner: str, job_id: str, before: Manifest, now: Manifest | None = None) -> None:
         """Delete the files of `before` that `now`, which Redis names, has not. What stays is removed with the job."""
@@ -135,31 +131,3 @@ class JobBlobs:
 
 def _prefix(owner: str, job_id: str) -> str:
     return f"{owner_prefix(JOBS, owner)}/{job_id}"
-
-
-def _versions(folder: Path) -> dict[str, FileVersion]:
-    """The files of a job that another machine needs, with their versions."""
-    found = {}
-    for path in sorted(folder.iterdir()):
-        if _FILE.fullmatch(path.name) and path.name not in _LOCAL and path.is_file():
-            version = file_version(path)
-            if version is not None:
-                found[path.name] = version
-    return found
-
-
-def _snapshot(folder: Path, linked: Path) -> dict[str, FileVersion]:
-    """Link the files of one moment. A file is replaced by renaming, never changed, so a link keeps its bytes."""
-    for _ in range(_SNAPSHOTS_MAX):
-        versions = _versions(folder)
-        linked.mkdir(mode=0o700)
-        try:
-            for name in versions:
-                (linked / name).hardlink_to(folder / name)
-        except FileNotFoundError:
-            pass
-        else:
-            if _versions(folder) == versions:
-                return versions
-        shutil.rmtree(linked)
-    raise StoreUnavailable(reason="changed-meanwhile")

@@ -33,16 +33,17 @@ from core.files.file_lock import FileLock
 from core.files.secret_file import sync_folder, write_secret
 from core.job_errors import JobFilesLost
 from core.ledger.keys import MasterKey, Purpose
+from gpu_workers.jobs.folder import KEY, OUTPUTS, OWNER, RUN_LOCK, SPEC
 from gpu_workers.jobs.messages import INPUT
 from service.jobs.kind import Outputs
-from service.jobs.storage import OWNER, Allowance, Storage, write_owner
+from service.jobs.storage import Allowance, Storage, write_owner
 
-_SPEC = "spec"
-_KEY = "key"
+JOBS_DIR = "jobs"  # in the data directory
 _JOB_ID = re.compile(r"[0-9a-f]{32}")
 _FORMER_ID = "gateway.id"  # the name that an earlier version gave to a data directory
 _FORMER_RUN_S_MAX = 30.0
 _INCOMING = ".incoming-"
+_RECEIVED = ".received-"  # files of a process on another machine, as they arrive (`gpu_workers.job_runners.process`)
 COMMAND = "command-"
 _COMMAND_DAYS_MAX = 7
 
@@ -68,7 +69,7 @@ class Incoming:
             with full_disk():
                 self._folder.mkdir(mode=0o700)
                 write_owner(self._folder, owner)
-                write_secret(self._folder / _KEY, master_key.wrap(self._key, job_id=job_id))
+                write_secret(self._folder / KEY, master_key.wrap(self._key, job_id=job_id))
                 self._writer = EncryptedFileWriter(self._folder / INPUT, self._key, INPUT)
         except BaseException:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -90,7 +91,7 @@ class Incoming:
         self._fingerprint.update(b"\0spec" + spec)
         with full_disk():
             self._writer.close()
-            encrypt(self._folder / _SPEC, self._key, _SPEC, spec)
+            encrypt(self._folder / SPEC, self._key, SPEC, spec)
         return self._fingerprint.hexdigest()
 
     def keep(self) -> bool:
@@ -114,7 +115,7 @@ class JobFiles:
 
     def __init__(self, data_dir: Path, master_key: MasterKey, storage: Storage) -> None:
         self.storage = storage
-        self._root = data_dir / "jobs"
+        self._root = data_dir / JOBS_DIR
         self._master_key = master_key
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = FileLock(self._root / "gateway.lock")
@@ -140,7 +141,7 @@ class JobFiles:
         folder = self._root / job_id
         if not await asyncio.to_thread(folder.is_dir):
             return True
-        lock = FileLock(folder / "run.lock")
+        lock = FileLock(folder / RUN_LOCK)
         if not await lock.acquire(_FORMER_RUN_S_MAX):
             return False
         await asyncio.to_thread(self.remove, job_id)
@@ -166,10 +167,10 @@ class JobFiles:
         """Raises JobFilesLost."""
         folder = self._root / job_id
         try:
-            key = self._master_key.unwrap((folder / _KEY).read_bytes(), job_id=job_id)
+            key = self._master_key.unwrap((folder / KEY).read_bytes(), job_id=job_id)
         except OSError:
             raise JobFilesLost from None
-        return OpenJob(folder, key, orjson.loads(decrypt(folder / _SPEC, key, _SPEC)))
+        return OpenJob(folder, key, orjson.loads(decrypt(folder / SPEC, key, SPEC)))
 
     def ids(self) -> set[str]:
         """The jobs that have a folder in this data directory."""
@@ -191,9 +192,9 @@ class JobFiles:
         week."""
         for folder in self._root.iterdir():
             old = folder.name.startswith(COMMAND) and time.time() - folder.stat().st_mtime > _COMMAND_DAYS_MAX * 86400
-            if folder.is_dir() and (old or folder.name.startswith(_INCOMING)):
+            if folder.is_dir() and (old or folder.name.startswith((_INCOMING, _RECEIVED))):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def outputs(self, owner: str, job_id: str) -> Outputs:
         """The files that the job's process writes."""
-        return Outputs(owner, self._root / job_id / "out" / f"{job_id}.safetensors")
+        return Outputs(owner, self._root / job_id / OUTPUTS / f"{job_id}.safetensors")

@@ -1,4 +1,4 @@
-"""Runs jobs: one process a job, a few at a time on this gateway, the rest wait in a `JobQueue`.
+"""Runs jobs: one process a job, a few at a time, on this machine or on job runners; the rest wait in a `JobQueue`.
 
 Every gateway runs the jobs of all gateways: `JobSweep` finds those that wait, and those whose gateway has died.
 
@@ -6,6 +6,9 @@ Guarantee: a job ends once. A job whose process or gateway died is resumed from 
 attempts; an orderly stop of the gateway is no attempt. An attempt that lost its job publishes nothing. At every end the
 job's files are removed. While Redis or the blob store does not answer, no job is started and no end is persisted; the
 runner tries again until they answer.
+
+A place comes first and a job second (`gpu_workers.jobs.places`): while no place is free, a job stays queued, where any
+gateway may take it. So no gateway holds the lease of a job that it cannot run.
 """
 
 from __future__ import annotations
@@ -17,7 +20,6 @@ import secrets
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import JobQuotaExceeded, LedgerError, QueueFull, TenantLimitReached, UnknownJob
@@ -28,33 +30,21 @@ from core.ledger.job_records import JobRecord, JobStatus
 from core.ledger.jobs import JobStore
 from core.ledger.stored_files import ARTIFACTS
 from gpu_workers.engine.shares import tenant_places
+from gpu_workers.jobs.places import Displaced, LocalPlaces, Place, Places
 from service import metrics
 from service.files.stored import StoredFiles
-from service.jobs.attempt import Absent, Attempt, AttemptLimits, Cancelled, Died, Lost, Outcome, Stopping, TurnEnded
+from service.jobs.attempt import Absent, Attempt, Cancelled, Died, Lost, Outcome, Stopping, TurnEnded
 from service.jobs.blobs import JobBlobs, Manifest
 from service.jobs.execution import RETRY_S, JobExecution
 from service.jobs.files import Incoming, JobFiles
 from service.jobs.kind import JobKinds
+from service.jobs.limits import RunnerLimits
 from service.jobs.queue import JobQueue
 from service.jobs.sweep import SWEEP_S, JobSweep
 from service.jobs.takeover import take_over_jobs
 from service.jobs.working import WorkingFolders
 
 log = logging.getLogger("privacy_gateway.jobs")
-
-
-@dataclass(frozen=True)
-class RunnerLimits:
-    """Settings of the runner. `attempt`: the limits of one process. `alone`: whether no other gateway can use the
-    ledger."""
-
-    running_max: int
-    waiting_max: int
-    tenant_share: float
-    attempts_max: int
-    retention_s: float
-    alone: bool
-    attempt: AttemptLimits
 
 
 class JobRunner:
@@ -69,8 +59,11 @@ class JobRunner:
         kinds: JobKinds,
         *,
         limits: RunnerLimits,
+        places: Places | None = None,
     ) -> None:
+        """`places`: where processes run; by default on this machine."""
         self.store = store
+        self.places = places or LocalPlaces()
         self._working = WorkingFolders(store, files, blobs)
         self._files = files
         self._stored = stored
@@ -113,6 +106,7 @@ class JobRunner:
         await take_over_jobs(self.store, self._files, self._working.blobs)
         await self.find_owners()
         await self._reconcile()
+        await self.places.start()
         self._consumers = [asyncio.create_task(self._consume()) for _ in range(self._limits.running_max)]
         self._consumers.append(asyncio.create_task(self._watch()))
 
@@ -134,6 +128,7 @@ class JobRunner:
         await asyncio.gather(*self._consumers, return_exceptions=True)
         for job, run in list(self._runs.values()):  # of a consumer that did not end in time
             await self._put_back(job, run)
+        await self.places.stop()
         if self._locked:
             self._files.unlock()
 
@@ -231,27 +226,32 @@ class JobRunner:
         former.set()
 
     async def _consume(self) -> None:
-        while not self._stopping.is_set():
-            waiting = asyncio.create_task(self._queue.get())
-            stopping = asyncio.create_task(self._stopping.wait())
-            await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            stopping.cancel()
-            if not waiting.done():
-                waiting.cancel()
-                return
+        while (found := await self._next()) is not None:
+            job, place = found
             metrics.JOBS_WAITING.set(len(self._queue))
-            job = waiting.result()
-            turn_ended = False
+            continues = False
             try:
-                turn_ended = await self._until_ended(job)
+                continues = await self._until_ended(job, place)
                 self._runs.pop(job.job_id, None)
             except Exception as error:  # the consumer must not end: its jobs would wait forever
                 log.error("job-consumer", extra={"fields": {"kind": type(error).__name__}})
             finally:
+                place.release()
                 self._known.discard(job.job_id)
                 self._queue.ended(job)
-                if turn_ended:
+                if continues:
                     self.enqueue(job)
+
+    async def _next(self) -> tuple[JobRecord, Place] | None:
+        """A place, and the job that is next when the place is free. None when the gateway stops."""
+        taking = asyncio.create_task(self._queue.get(self.places))
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait({taking, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            return taking.result() if taking.done() else None
+        finally:
+            for task in (taking, stopping):
+                task.cancel()
 
     async def _watch(self) -> None:
         """Find jobs that wait or that lost their gateway, and what a lost reply of Redis can leave behind."""
@@ -290,10 +290,10 @@ class JobRunner:
     def _arriving_ids(self) -> set[str]:
         return {job_id for _, job_id in self._arriving}
 
-    async def _until_ended(self, job: JobRecord) -> bool:
-        """Run attempts until the job has ended, its turn has, another gateway has it, or this gateway stops.
+    async def _until_ended(self, job: JobRecord, place: Place) -> bool:
+        """Run attempts until the job has ended, its turn or its place has, another gateway has it, or this one stops.
 
-        Returns whether its turn has ended.
+        Returns whether it waits again.
         """
         run = secrets.token_hex(16)
         while not self._stopping.is_set():
@@ -321,10 +321,14 @@ class JobRunner:
             if taken.status is not JobStatus.RUNNING:
                 await self._execution.ended(taken)
                 return False
-            outcome = await self._attempted(taken, run)
+            outcome = await self._attempted(taken, run, place)
             if isinstance(outcome, Died) and not self._stopping.is_set():
                 log.warning("job-process-died", extra={"fields": {"job_id": job.job_id, "attempt": taken.attempts}})
-                run = secrets.token_hex(16)
+                if not place.stays and taken.attempts < self._limits.attempts_max:
+                    await self._put_back(job, run, counted=True)
+                    self._notify()
+                    return True
+                run = secrets.token_hex(16)  # a last attempt that died needs no place to end
                 continue
             if isinstance(outcome, Lost):
                 log.warning("job-lost", extra={"fields": {"job_id": job.job_id, "attempt": taken.attempts}})
@@ -333,20 +337,22 @@ class JobRunner:
             if isinstance(outcome, Absent):
                 log.error("job-files-absent", extra={"fields": {"job_id": job.job_id}})
                 self._sweep.leave(job.job_id)
-            if isinstance(outcome, Stopping | TurnEnded | Absent | Died):
+            if isinstance(outcome, Stopping | TurnEnded | Displaced | Absent | Died):
                 await self._put_back(job, run)
                 self._notify()
-                return isinstance(outcome, TurnEnded)
+                if isinstance(outcome, Displaced):
+                    await self._pause()  # whatever took the place away may take the next one, too
+                return isinstance(outcome, TurnEnded | Displaced)
             return False
         await self._put_back(job, run)  # it may have been taken by a call whose reply was lost
         return False
 
-    async def _put_back(self, job: JobRecord, run: str) -> None:
+    async def _put_back(self, job: JobRecord, run: str, *, counted: bool = False) -> None:
         """Queue a job again that this attempt may hold. Without an answer of Redis, it counts as an attempt."""
         with contextlib.suppress(LedgerError, UnknownJob):
-            await self.store.put_back(job.owner, job.job_id, run=run)
+            await self.store.put_back(job.owner, job.job_id, run=run, counted=counted)
 
-    async def _attempted(self, job: JobRecord, run: str) -> Outcome:
+    async def _attempted(self, job: JobRecord, run: str, place: Place) -> Outcome:
         attempt = self._attempts[job.job_id] = Attempt(
             self.store,
             job,
@@ -358,7 +364,7 @@ class JobRunner:
         try:
             if self._stopping.is_set():
                 attempt.interrupt(Stopping())
-            return await self._execution.attempt(job, attempt)
+            return await self._execution.attempt(job, attempt, place)
         finally:
             del self._attempts[job.job_id]
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from core.errors import StorageFull
 from core.files.disk import free_bytes
 from core.ledger.names import SHARED_OWNER
+from gpu_workers.jobs.folder import OWNER
 from service.config.data_dir import FRONT_ENDS, owner_folder
 from service.config.settings import Settings
 
-OWNER = "owner"  # the file in a job's folder that names its tenant
 _INCOMING = ".incoming-"
 _COUNT_AGAIN_BYTES = 16 * 1024 * 1024
 

@@ -1,8 +1,9 @@
-"""The application of Ray Serve that runs worker servers: one deployment for each role, and a directory of them.
+"""The application of Ray Serve that runs worker servers and job runners: one deployment for each role, and a directory.
 
-Guarantee: no payload passes through Ray. A replica is a worker server (`gpu_workers.engine.remote.server`), to which
-gateways connect directly. Ray places, starts, checks, restarts and drains the replicas, and carries their addresses. So
-a gateway is no part of the Ray cluster, and text is in no object store, queue or log of Ray.
+Guarantee: no payload passes through Ray. A replica is a worker server (`gpu_workers.engine.remote.server`) or a job
+runner (`gpu_workers.job_runners.server`), to which gateways connect directly. Ray places, starts, checks, restarts and
+drains the replicas, and carries their addresses. So a gateway is no part of the Ray cluster, and text is in no object
+store, queue or log of Ray.
 
 The settings of the workers and the token come from the environment of the Ray nodes.
 """
@@ -16,7 +17,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal
 
 import ray
 from pydantic import BaseModel, ConfigDict, Field
@@ -27,7 +28,8 @@ from starlette.responses import JSONResponse, Response
 
 from gpu_workers.engine.protocol import Role
 from gpu_workers.engine.remote.directory import TOKEN_HEADER
-from gpu_workers.engine.remote.server import WorkerServer
+from gpu_workers.engine.remote.process import Server
+from service.config.job_runner_options import JOBS, job_runner
 from service.config.settings import Settings
 from service.config.worker_options import access, worker_server
 
@@ -50,6 +52,10 @@ class RoleSize(BaseModel):
     gpus: float = Field(0, ge=0)
 
 
+RoleName = Literal["embed", "sanitize", "fill", "jobs"]
+_ROLES: dict[RoleName, RoleSize] = {"embed": RoleSize(), "sanitize": RoleSize()}
+
+
 class Arguments(BaseModel):
     """Of the application. A worker listens on a port from `port_first` to `port_last`. `server`: what makes a worker
     server from a role and an address, as MODULE:FUNCTION."""
@@ -58,18 +64,18 @@ class Arguments(BaseModel):
 
     port_first: int = Field(9600, ge=1, le=65535)
     port_last: int = Field(9699, ge=1, le=65535)
-    roles: dict[Role, RoleSize] = Field(default_factory=lambda: {Role.EMBED: RoleSize(), Role.SANITIZE: RoleSize()})
+    roles: dict[RoleName, RoleSize] = Field(default_factory=lambda: dict(_ROLES))
     drain_s: float = Field(120.0, gt=0)
     server: str = "service.ray_serve.application:settings_server"
 
 
-def settings_server(role: Role, listen: str) -> WorkerServer:
-    """A worker server by the settings in the environment of the node."""
-    return worker_server(Settings(), role, listen)
+def settings_server(role: str, listen: str) -> Server:
+    """A worker server or a job runner by the settings in the environment of the node."""
+    return job_runner(Settings(), listen) if role == JOBS else worker_server(Settings(), Role(role), listen)
 
 
 class Worker:
-    """A replica: a worker server, which registers with the directory."""
+    """A replica: a worker server or a job runner, which registers with the directory."""
 
     async def __init__(self, role: str, arguments: dict[str, Any]) -> None:  # type: ignore[misc]  # Ray awaits it
         """Return once the models are loaded. Raises RuntimeError with a public reason if they cannot be."""
@@ -78,7 +84,7 @@ class Worker:
         make = getattr(import_module(module), name)
         host = str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
         self._drain_s = own.drain_s
-        self._server, self._address = _listening(make, Role(role), host, own)
+        self._server, self._address = _listening(make, role, host, own)
         await self._server.start()
         await self._ready()
         self._registering = asyncio.create_task(self._register_regularly())
@@ -98,7 +104,7 @@ class Worker:
         while True:
             if not self._server.state.draining:
                 with suppress(Exception):  # the directory is being started
-                    await directory.register.remote(self._server.role.value, self._address)
+                    await directory.register.remote(str(self._server.role), self._address)
             await asyncio.sleep(REGISTER_S)
 
     async def check_health(self) -> None:
@@ -117,7 +123,7 @@ class Worker:
         await self._server.stop()
 
 
-def _listening(make: Any, role: Role, host: str, own: Arguments) -> tuple[WorkerServer, str]:
+def _listening(make: Any, role: str, host: str, own: Arguments) -> tuple[Server, str]:
     """A server on a free port of the range. Raises OSError if there is none."""
     ports = list(range(own.port_first, own.port_last + 1))
     random.shuffle(ports)  # replicas of a node start at once
@@ -160,7 +166,7 @@ def build(arguments: Mapping[str, Any]) -> serve.Application:
     workers = [
         deployment(
             Worker,
-            name=f"worker-{role.value}",
+            name=f"worker-{role}",
             num_replicas=size.replicas,
             ray_actor_options={"num_cpus": size.cpus, "num_gpus": size.gpus},
             max_ongoing_requests=16,
@@ -169,7 +175,7 @@ def build(arguments: Mapping[str, Any]) -> serve.Application:
             graceful_shutdown_wait_loop_s=1,
             graceful_shutdown_timeout_s=own.drain_s + 10,
             logging_config=_LOGGING,
-        ).bind(role.value, shared)
+        ).bind(role, shared)
         for role, size in own.roles.items()
     ]
     directory = deployment(

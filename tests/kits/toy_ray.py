@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from tempfile import mkdtemp
 
 import engine_kit
+from held_runner import held_server
 
 from gpu_workers.engine.protocol import Role
 from gpu_workers.engine.remote.access import Access
 from gpu_workers.engine.remote.object_cache import open_cache
 from gpu_workers.engine.remote.object_server import WorkerFiles
+from gpu_workers.engine.remote.process import Server
 from gpu_workers.engine.remote.server import WorkerServer
 from gpu_workers.handlers.needed_files import NeededFiles
 
 
-def toy_server(role: Role, listen: str) -> WorkerServer:
-    """A server for `engine_kit.ToyHandler`."""
+def toy_server(role: str, listen: str) -> Server:
+    """A server for `engine_kit.ToyHandler`, or a job runner for `held_job`."""
+    if role == "jobs":
+        return held_server(listen, Path(os.environ["TOY_RAY_JOBS"]) / "job-runs", plain=True)
     access = Access(engine_kit.TOKEN, plain=True)
-    cache = open_cache(Path(mkdtemp(prefix="toy-worker-")), role.value, bytes_max=1 << 20)
+    cache = open_cache(Path(mkdtemp(prefix="toy-worker-")), role, bytes_max=1 << 20)
     files = WorkerFiles(cache, NeededFiles())
-    return WorkerServer(role, engine_kit.ToyHandler, engine_kit.toy_codec(), access, listen=listen, files=files)
+    return WorkerServer(Role(role), engine_kit.ToyHandler, engine_kit.toy_codec(), access, listen=listen, files=files)

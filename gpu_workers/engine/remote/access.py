@@ -7,6 +7,8 @@ asks for it (`plain`).
 from __future__ import annotations
 
 import hmac
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -108,6 +110,23 @@ class Access:
             return server, server.add_secure_port(address, credentials)
         except RuntimeError:
             raise OSError(f"cannot listen on {address}") from None
+
+    def guarded(self, method: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+        """A method of a server that checks the token, and lets no exception reach the library, which would log it."""
+
+        async def call(first: Any, context: Any) -> None:
+            if not self.admits(context.invocation_metadata()):
+                await context.abort(grpc.StatusCode.UNAUTHENTICATED)
+            failed = False
+            try:
+                await method(first, context)
+            except Exception:
+                failed = True
+            if failed:
+                with suppress(aio.InternalError, aio.UsageError):  # the gateway has gone
+                    await context.abort(grpc.StatusCode.INTERNAL)
+
+        return call
 
     @staticmethod
     def _files(tls: Tls) -> tuple[bytes, bytes, bytes]:

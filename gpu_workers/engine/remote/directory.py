@@ -27,6 +27,7 @@ MISSING_S = 10.0
 TOKEN_HEADER = "privacy-gateway-token"  # noqa: S105 - the name of a header
 _BYTES_MAX = 1 << 20
 _WORKERS_MAX = 4096
+_ROLES = frozenset({*map(str, Role), "jobs"})  # the engine's, and that of job runners
 
 
 class HttpDirectory:
@@ -41,8 +42,8 @@ class HttpDirectory:
             access.check(f"{found.host}:{found.port or 80}")
         self._url = url
         self._client = httpx.AsyncClient(timeout=5.0, trust_env=False, headers={TOKEN_HEADER: access.token})
-        self._listed: dict[tuple[Role, str], float] = {}  # when each address was last listed
-        self._known: set[tuple[Role, str]] | None = None
+        self._listed: dict[tuple[str, str], float] = {}  # when each address was last listed
+        self._known: set[tuple[str, str]] | None = None
 
     async def changed(self) -> Addresses:
         """Poll until the addresses differ from those that were last returned."""
@@ -51,7 +52,7 @@ class HttpDirectory:
                 await self._poll()
             if self._known != self._listed.keys() and self._listed:
                 self._known = set(self._listed)
-                addresses: defaultdict[Role, list[str]] = defaultdict(list)
+                addresses: defaultdict[str, list[str]] = defaultdict(list)
                 for role, address in sorted(self._known):
                     addresses[role].append(address)
                 return addresses
@@ -71,7 +72,9 @@ class HttpDirectory:
         now = time.monotonic()
         for worker in json.loads(content)["workers"][:_WORKERS_MAX]:
             with suppress(ValueError, KeyError, TypeError):  # an entry that cannot be used stops no other one
-                role, address = Role(worker["role"]), str(worker["address"])[:256]
+                role, address = worker["role"], str(worker["address"])[:256]
+                if role not in _ROLES:
+                    continue
                 self._listed[role, address] = now
         for entry, at in list(self._listed.items()):
             if now - at > MISSING_S:

@@ -25,7 +25,7 @@ from gpu_workers.engine.task_queue import TaskQueue
 log = logging.getLogger("privacy_gateway.engine")
 
 RETRY_S = 1.0
-Addresses = Mapping[Role, Sequence[str]]
+Addresses = Mapping[str, Sequence[str]]  # by role; others than the engine's are not for it
 
 
 class Directory(Protocol):
@@ -98,7 +98,7 @@ class RemoteEngine(QueuedEngine):
     async def _follow(self) -> None:
         """Use the addresses of the directory, and try again those that cannot be used. They stop no other one."""
         addresses: Addresses = {}
-        reported: dict[tuple[Role, str], str] = {}
+        reported: dict[tuple[str, str], str] = {}
         retry_s: float | None = None
         while True:
             try:
@@ -108,7 +108,7 @@ class RemoteEngine(QueuedEngine):
                 if self._changed.done():
                     changed, self._changed = self._changed, None
                     addresses = changed.result()
-                unusable = {
+                unusable: dict[tuple[str, str], str] = {
                     (role, address): kind
                     for role, pool in self._pools.items()
                     for address, kind in pool.use(addresses.get(role, ())).items()

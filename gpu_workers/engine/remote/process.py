@@ -9,12 +9,32 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable
+from typing import Any, Protocol
 
 from gpu_workers.engine.remote.console import print_state
-from gpu_workers.engine.remote.server import WorkerServer
 
 
-async def serve_until_signal(make: Callable[[], WorkerServer], *, drain_s: float) -> int:
+class Server(Protocol):
+    """A worker server or a job runner. `role` is a string."""
+
+    @property
+    def role(self) -> str: ...
+
+    @property
+    def port(self) -> int: ...
+
+    @property
+    def state(self) -> Any:
+        """Has `shown`, the stage for people."""
+
+    async def start(self) -> None: ...
+
+    async def drain(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+async def serve_until_signal(make: Callable[[], Server], *, drain_s: float) -> int:
     """Return the exit status. `drain_s`: how long started batches may take once the server drains."""
     asked, again = asyncio.Event(), asyncio.Event()
 
@@ -41,11 +61,11 @@ async def serve_until_signal(make: Callable[[], WorkerServer], *, drain_s: float
     return 0
 
 
-async def _show(server: WorkerServer) -> None:
+async def _show(server: Server) -> None:
     """Print the stages of loading."""
     known = ""
     while True:
         if server.state.shown != known:
             known = server.state.shown
-            print_state(f"{server.role.value}: {known} (port {server.port})")
+            print_state(f"{server.role!s}: {known} (port {server.port})")
         await asyncio.sleep(0.2)

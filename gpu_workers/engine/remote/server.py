@@ -15,7 +15,7 @@ import asyncio
 import resource
 import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -103,9 +103,9 @@ class WorkerServer:
         self.handler = HandlerProcess(role, factory, batch_seconds_max=batch_seconds_max, on_change=self._on_change)
         self._server, self.port = access.server(listen, calls_max=CALLS_MAX)
         handlers = {
-            WORK: grpc.stream_stream_rpc_method_handler(self._guarded(self._work)),
-            BRING: grpc.stream_stream_rpc_method_handler(self._guarded(self._bring)),
-            WATCH: grpc.unary_stream_rpc_method_handler(self._guarded(self._watch)),
+            WORK: grpc.stream_stream_rpc_method_handler(access.guarded(self._work)),
+            BRING: grpc.stream_stream_rpc_method_handler(access.guarded(self._bring)),
+            WATCH: grpc.unary_stream_rpc_method_handler(access.guarded(self._watch)),
         }
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
 
@@ -161,23 +161,6 @@ class WorkerServer:
             self._slots.close()
         self._changed.set()
         self._changed = asyncio.Event()
-
-    def _guarded(self, method: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
-        """Check the token, and let no exception reach the library, which would log it."""
-
-        async def call(first: Any, context: Any) -> None:
-            if not self._access.admits(context.invocation_metadata()):
-                await context.abort(grpc.StatusCode.UNAUTHENTICATED)
-            failed = False
-            try:
-                await method(first, context)
-            except Exception:
-                failed = True
-            if failed:
-                with suppress(aio.InternalError, aio.UsageError):  # the gateway has gone
-                    await context.abort(grpc.StatusCode.INTERNAL)
-
-        return call
 
     async def _watch(self, _: bytes, context: Any) -> None:
         while True:

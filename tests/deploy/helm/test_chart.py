@@ -245,7 +245,7 @@ def test_ray_serve_takes_the_application_and_its_arguments() -> None:
     module, _, name = application.import_path.partition(":")
     assert callable(getattr(importlib.import_module(module), name))
     arguments = Arguments(**application.args)
-    assert {role.value: size.replicas for role, size in arguments.roles.items()} == {
+    assert {role: size.replicas for role, size in arguments.roles.items()} == {
         "embed": 4,
         "sanitize": 4,
         "fill": 2,
@@ -255,3 +255,17 @@ def test_ray_serve_takes_the_application_and_its_arguments() -> None:
     own = {each["name"] for each in node["spec"]["containers"][0]["env"]}
     prefix = "PRIVACY_GATEWAY_"
     assert {each.removeprefix(prefix).lower() for each in own if each.startswith(prefix)} <= set(Settings.model_fields)
+
+
+@pytest.mark.parametrize("replicas", [0, 2])
+def test_jobs_run_on_the_ray_cluster_where_it_has_job_runners(replicas: int) -> None:
+    jobs = {"workers": {"roles": {"jobs": {"replicas": replicas, "cpus": 2, "gpus": 1}}}}
+    found = render(merged(SWITCHES["workers"], jobs))
+    [workers] = of_kind(found, "RayService")
+    [application] = yaml.safe_load(workers["spec"]["serveConfigV2"])["applications"]
+    assert application["args"]["roles"].get("jobs", {}).get("replicas", 0) == replicas
+    [gateway] = [
+        pod for name, pod in pods(found) if "worker" not in name and "redis" not in name and "head" not in name
+    ]
+    own = {each["name"]: each.get("value") for each in gateway["spec"]["containers"][0]["env"]}
+    assert own.get("PRIVACY_GATEWAY_JOBS") == ("ray" if replicas else None)

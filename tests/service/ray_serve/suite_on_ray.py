@@ -11,12 +11,22 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import held_job
 import httpx
 import pytest
 from engine_kit import DIRECTORY, SECRET, TOKEN, Bench, bench, toy_engine
+from gateway_kit import until_ended
+from held_gateway import Attempt, order
+from held_kit import Bench as JobBench
+from held_kit import eventually
 
 from core.errors import DeadlineBeforeStart, TaskFailed, WorkerCold, WorkerDied
 from gpu_workers.engine.protocol import Role
+from gpu_workers.engine.remote.access import Access
+from gpu_workers.engine.remote.directory import HttpDirectory
+from gpu_workers.job_runners.kinds import job_codec
+from gpu_workers.job_runners.places import RemotePlaces
+from gpu_workers.jobs.messages import Succeeded
 
 ROOT = Path(__file__).parents[3]
 BIN = Path(sys.executable).parent
@@ -31,8 +41,8 @@ def command(*arguments: str) -> str:
 
 
 def workers(embed: int, sanitize: int = 1) -> None:
-    """Start the workers, or change their number."""
-    roles = [f"--role=embed={embed},0.1", f"--role=sanitize={sanitize},0.1"]
+    """Start the workers and a job runner, or change their number."""
+    roles = [f"--role=embed={embed},0.1", f"--role=sanitize={sanitize},0.1", "--role=jobs=1,0.1"]
     command("privacy-gateway", "workers", "start", "--server", "toy_ray:toy_server", *roles)
 
 
@@ -118,6 +128,36 @@ def test_a_drain_under_load_loses_nothing(tmp_path: Path) -> None:
         await until(lambda: len(replicas(on)) == 1)
 
     run(check, tmp_path)
+
+
+def test_a_job_ends_with_its_replica_and_continues_in_the_next_one(tmp_path: Path) -> None:
+    """With the noise that it has drawn. The same gateway orders both attempts."""
+    hold = JobBench(tmp_path / "bench")
+
+    async def main() -> None:
+        directory = HttpDirectory(DIRECTORY, Access(TOKEN, plain=True))
+        async with asyncio.timeout(240):
+            places = RemotePlaces(
+                directory, job_codec(), Access(TOKEN, plain=True), staging=tmp_path, bytes_max=1 << 20
+            )
+            await places.start()
+            job = order(tmp_path / "jobs", hold.folder, "job", text=SECRET)
+            first = Attempt(await places.take(), job)
+            pid, work = await asyncio.to_thread(hold.held, "job"), hold.work("job")
+            hold.forget("job")
+            replica = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            os.kill(replica, signal.SIGKILL)
+            assert await first.until("died") == "died"
+            assert (job.folder / "release").is_file()
+            await asyncio.to_thread(until_ended, pid)
+            hold.let_go("job")
+            done = await Attempt(await places.take(), job).until(Succeeded)
+            assert [str(done.result["count"] - 1)] == hold.drawn("job")
+            await asyncio.to_thread(eventually, lambda: not work.exists(), "the next replica removes the folder")
+            await places.stop()
+
+    held_job.add_kind()
+    asyncio.run(main())
 
 
 def test_no_text_is_in_a_file_or_log_of_ray(tmp_path: Path) -> None:

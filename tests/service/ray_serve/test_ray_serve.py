@@ -40,6 +40,7 @@ def test_workers_on_a_ray_cluster(tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="ray-") as session:  # short, for the paths of sockets
         environment = os.environ | {
             "TOY_RAY_SESSION": session,
+            "TOY_RAY_JOBS": str(tmp_path / "jobs"),
             "TOY_RAY_DIRECTORY": "http://127.0.0.1:8000",
             "PRIVACY_GATEWAY_WORKERS_TOKEN": "toy-token-of-the-workers",
             "RAY_USAGE_STATS_ENABLED": "0",

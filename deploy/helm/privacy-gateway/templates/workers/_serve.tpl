@@ -33,6 +33,10 @@ http://{{ include "workers.fullname" . }}-serve-svc:8000
   value: ray
 - name: PRIVACY_GATEWAY_WORKERS_DIRECTORY
   value: {{ include "workers.directory" . | quote }}
+{{- if .Values.workers.roles.jobs.replicas }}
+- name: PRIVACY_GATEWAY_JOBS
+  value: ray
+{{- end }}
 {{ include "workers.access" (dict "workers" .Values.workers "tlsSecret" .Values.workers.tls.gatewaySecret) }}
 {{- end -}}
 
@@ -49,7 +53,7 @@ http://{{ include "workers.fullname" . }}-serve-svc:8000
   value: {{ include "gateway.settingValue" $value | quote }}
 {{- end }}
 # Limits that gateways and workers both apply: those of the gateways, unless workers have their own.
-{{- range $name := list "FILL_SLOTS_MAX" "PLACES_PER_DOCUMENT_MAX" "REQUEST_TIMEOUT_S" "VECTORS_MEMORY_BYTES_MAX" }}
+{{- range $name := list "FILL_SLOTS_MAX" "PLACES_PER_DOCUMENT_MAX" "REQUEST_TIMEOUT_S" "VECTORS_MEMORY_BYTES_MAX" "JOB_MEMORY_BYTES_MAX" "TENANT_DISK_BYTES_MAX" }}
 {{- if and (hasKey $.Values.gateway.settings $name) (not (hasKey $.Values.workers.settings $name)) }}
 - name: PRIVACY_GATEWAY_{{ $name }}
   value: {{ include "gateway.settingValue" (get $.Values.gateway.settings $name) | quote }}
@@ -70,6 +74,8 @@ applications:
       drain_s: {{ .Values.workers.drainSeconds }}
       roles:
         {{- range $role, $size := .Values.workers.roles }}
+        {{- if or $size.replicas (ne $role "jobs") }}
         {{ $role }}: {replicas: {{ $size.replicas }}, cpus: {{ $size.cpus }}, gpus: {{ $size.gpus }}}
+        {{- end }}
         {{- end }}
 {{- end -}}
