@@ -79,7 +79,7 @@ class Measured:
 
     def keep(self, value: Mapping[str, Any], name: str, **decides: str) -> None:
         """Keep `value` for `find`."""
-        if self._folder is None or not _cpuinfo():  # another processor could not be told apart
+        if self._folder is None or not _cpuinfo():  # processors cannot be distinguished
             return
         path = self._path(name, decides)
         with suppress(OSError):
