@@ -97,6 +97,32 @@ def test_a_fork_server_that_died_is_replaced_and_its_forks_live(server: ForkServ
     second.wait(60)
 
 
+def test_a_request_whose_answer_is_lost_is_not_sent_again(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = socket.socketpair()
+    receive = socket.recv_fds
+
+    def lost(*arguments: Any) -> tuple[bytes, list[int], int, None]:
+        _, descriptors, *_ = receive(*arguments)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return b"", [], 0, None
+
+    with monkeypatch.context() as patched, theirs:
+        patched.setattr(socket, "recv_fds", lost)
+        with pytest.raises(OSError, match="could not start"):
+            server.fork(MODULE, [], theirs.fileno())
+    with Connection(ours.detach()) as channel:
+        pid = channel.recv()["pid"]
+        channel.send("only one answers")
+        assert channel.recv() == "only one answers"
+        assert not channel.poll(0)
+    until_ended(pid)
+
+    server.close()
+    with pytest.raises(OSError, match="was ended"):
+        forked(server)
+
+
 def test_a_module_that_cannot_be_imported_ends_its_fork_alone(server: ForkServer) -> None:
     ours, theirs = socket.socketpair()
     with theirs:

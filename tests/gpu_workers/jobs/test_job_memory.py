@@ -10,7 +10,9 @@ import pytest
 from engine_kit import find_kits
 
 from gpu_workers.child_process import ChildProcess
+from gpu_workers.fork_server import end_fork_server, start_fork_server
 from gpu_workers.jobs.messages import Failed, JobOrder, Succeeded
+from gpu_workers.jobs.places import PRELOAD
 
 LIMIT_BYTES = 1024 * 1024 * 1024
 
@@ -28,6 +30,7 @@ def ended(folder: Path, function: str, *, memory_bytes_max: int = LIMIT_BYTES) -
             first=order,
             on_message=messages.put_nowait,
             on_death=lambda: messages.put_nowait(None),
+            preload=PRELOAD,
         )
         try:
             return await asyncio.wait_for(messages.get(), 300)
@@ -59,6 +62,17 @@ def test_a_job_within_the_limit_runs(tmp_path: Path) -> None:
 
     assert isinstance(outcome, Succeeded)
     assert outcome.result == {"sum": 512.0**3}
+
+
+def test_a_limit_below_what_the_fork_server_has_loaded_holds_for_what_the_job_adds(tmp_path: Path) -> None:
+    start_fork_server(PRELOAD)
+    try:
+        outcome = ended(tmp_path, "with_torch", memory_bytes_max=128 * 1024 * 1024)
+    finally:
+        end_fork_server()
+
+    assert isinstance(outcome, Failed)
+    assert outcome.problem.reason == "out-of-memory"
 
 
 def test_another_fault_is_not_taken_for_it(tmp_path: Path) -> None:
