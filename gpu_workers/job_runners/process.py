@@ -23,7 +23,7 @@ from core.job_errors import BadCorpus, JobFailed, JobFilesLost
 from core.ledger.job_records import METRICS
 from core.ledger.names import check_label
 from gpu_workers.engine.remote.codec import Codec
-from gpu_workers.engine.remote.frames import BadFrame
+from gpu_workers.engine.remote.frames import MESSAGE_BYTES_MAX, BadFrame
 from gpu_workers.job_runners.frames import ALIVE_S, FILES_MAX, Kind, Listed, frame, listed, parts, read, receive
 from gpu_workers.job_runners.kinds import Travelling, departing
 from gpu_workers.job_runners.order import Order, is_job_file
@@ -130,6 +130,8 @@ class RemoteProcess:
             needed,
             travelling.outputs,
         )
+        if len(head.message()) > MESSAGE_BYTES_MAX:  # it could not be sent to any runner
+            raise ValueError("too long an order")
         return _messages(head, order.folder, travelling.needed)
 
     async def _sent(self, messages: Iterator[bytes]) -> bool:
