@@ -65,12 +65,6 @@ class Listed:
     size: int
 
 
-def frame(kind: Kind, body: Any = None) -> bytes:
-    """Return a message."""
-    content: bytes = msgpack.packb(body)
-    return bytes([kind]) + content
-
-
 def read(message: bytes) -> tuple[Kind, Any]:
     """Return the kind and the body of a message; of a part, the kind and a view of its bytes. Raises BadFrame."""
     try:

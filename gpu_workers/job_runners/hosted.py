@@ -20,9 +20,9 @@ from grpc import aio
 from core.job_errors import JobFailed
 from gpu_workers.child_process import ChildProcess
 from gpu_workers.engine.remote.codec import Codec, Undecodable
-from gpu_workers.engine.remote.frames import BadFrame
+from gpu_workers.engine.remote.frames import BadFrame, frame
 from gpu_workers.job_runners.changes import FolderChanges
-from gpu_workers.job_runners.frames import SILENCE_S_MAX, Kind, Listed, drop, frame, parts, read, receive
+from gpu_workers.job_runners.frames import SILENCE_S_MAX, Kind, Listed, drop, parts, read, receive
 from gpu_workers.job_runners.kinds import Machine, arrived
 from gpu_workers.job_runners.order import Order
 from gpu_workers.jobs.folder import FolderBusy

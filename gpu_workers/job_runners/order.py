@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from gpu_workers.engine.remote.frames import BadFrame
-from gpu_workers.job_runners.frames import FILES_MAX, Kind, Listed, frame, listed, read
+from gpu_workers.engine.remote.frames import BadFrame, frame
+from gpu_workers.job_runners.frames import FILES_MAX, Kind, Listed, listed, read
 from gpu_workers.job_runners.kinds import is_needed, is_output
 from gpu_workers.jobs.folder import GATEWAY_ONLY, OUTPUTS, is_plain
 from gpu_workers.jobs.messages import Priority

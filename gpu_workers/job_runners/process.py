@@ -23,8 +23,8 @@ from core.job_errors import BadCorpus, JobFailed, JobFilesLost
 from core.ledger.job_records import METRICS
 from core.ledger.names import check_label
 from gpu_workers.engine.remote.codec import Codec
-from gpu_workers.engine.remote.frames import MESSAGE_BYTES_MAX, BadFrame
-from gpu_workers.job_runners.frames import ALIVE_S, FILES_MAX, Kind, Listed, frame, listed, parts, read, receive
+from gpu_workers.engine.remote.frames import MESSAGE_BYTES_MAX, BadFrame, frame
+from gpu_workers.job_runners.frames import ALIVE_S, FILES_MAX, Kind, Listed, listed, parts, read, receive
 from gpu_workers.job_runners.kinds import Travelling, departing
 from gpu_workers.job_runners.order import Order, is_job_file
 from gpu_workers.jobs.folder import GATEWAY_ONLY, versions

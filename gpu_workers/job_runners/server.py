@@ -24,8 +24,8 @@ import msgpack
 from core.files.file_lock import FileLock
 from gpu_workers.engine.remote.access import Access
 from gpu_workers.engine.remote.codec import Codec
-from gpu_workers.engine.remote.frames import SCHEMA, BadFrame
-from gpu_workers.job_runners.frames import JOBS, RUN, SERVICE, WATCH, Kind, frame
+from gpu_workers.engine.remote.frames import SCHEMA, BadFrame, frame
+from gpu_workers.job_runners.frames import JOBS, RUN, SERVICE, WATCH, Kind
 from gpu_workers.job_runners.hosted import HostedAttempt, HostLimits
 from gpu_workers.job_runners.kinds import Machine
 from gpu_workers.job_runners.state import RunnerState

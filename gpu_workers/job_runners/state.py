@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpu_workers.engine.remote.frames import BadFrame
-from gpu_workers.job_runners.frames import Kind, frame, read
+from gpu_workers.engine.remote.frames import BadFrame, frame
+from gpu_workers.job_runners.frames import Kind, read
 
 
 @dataclass(frozen=True)

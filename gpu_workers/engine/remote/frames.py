@@ -78,8 +78,8 @@ class BadFrame(ValueError):
     """The message breaks the protocol or a limit. It holds nothing of the message."""
 
 
-def frame(kind: Kind, body: Any = None) -> bytes:
-    """Return a message."""
+def frame(kind: IntEnum, body: Any = None) -> bytes:
+    """Return a message of this protocol, or of that of job runners."""
     content: bytes = msgpack.packb(body)
     return bytes([kind]) + content
 

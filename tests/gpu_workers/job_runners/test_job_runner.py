@@ -25,9 +25,9 @@ from core.job_errors import JobFailed
 from core.text.own_recognisers.stored import OwnReference, RecogniserFile
 from core.text.policy import MaskPolicy
 from gpu_workers.engine.remote.access import Access
-from gpu_workers.engine.remote.frames import BadFrame
+from gpu_workers.engine.remote.frames import BadFrame, frame
 from gpu_workers.infill.spec import InfillSpec
-from gpu_workers.job_runners.frames import RUN, SERVICE, Kind, frame, read
+from gpu_workers.job_runners.frames import RUN, SERVICE, Kind, read
 from gpu_workers.job_runners.kinds import JOB_SPECS, job_codec
 from gpu_workers.job_runners.order import Order
 from gpu_workers.job_runners.places import RemotePlaces
