@@ -100,18 +100,27 @@ class ForkServer:
         """
         request = json.dumps({"module": module, "arguments": list(arguments), "preload": list(preload)}).encode()
         with self._lock:
-            if self._closed:
-                raise ConnectionResetError("the fork server was ended")
             try:
-                socket.send_fds(self._socket, [request], [channel])
-            except OSError:  # it had ended; once a request was sent, it is not sent again, lest there be two processes
+                answer, descriptors = self._answer_to(request, channel)
+            except ConnectionError:  # it had ended, or ended without having read the request
                 self._end()
+                if self._closed:
+                    raise
                 self._socket, self._process = self._started()
-                socket.send_fds(self._socket, [request], [channel])
-            answer, descriptors, *_ = socket.recv_fds(self._socket, MESSAGE_BYTES_MAX, 1)
+                answer, descriptors = self._answer_to(request, channel)
         if len(descriptors) != 1:
             raise ConnectionResetError("the fork server could not start a process")
         return Forked(int(answer), descriptors[0])
+
+    def _answer_to(self, request: bytes, channel: int) -> tuple[bytes, list[int]]:
+        """Raises ConnectionError only where the request was not read: Linux resets a connection whose other end was
+        closed with an unread message. After a request that was read the answer is empty, and it is not sent again,
+        lest there be two processes."""
+        if self._closed:
+            raise ConnectionResetError("the fork server was ended")
+        socket.send_fds(self._socket, [request], [channel])
+        answer, descriptors, *_ = socket.recv_fds(self._socket, MESSAGE_BYTES_MAX, 1)
+        return answer, descriptors
 
     def close(self) -> None:
         """End it. The processes that it has forked live on until their own channels close."""

@@ -6,7 +6,9 @@ import os
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -91,6 +93,32 @@ def test_a_fork_server_that_died_is_replaced_and_its_forks_live(server: ForkServ
     channel.send("still here")
     assert channel.recv() == "still here"
     server.close()
+    other.close()
+    channel.close()
+    first.wait(60)
+    second.wait(60)
+
+
+def test_a_request_that_a_fork_server_did_not_read_goes_to_the_next_one(
+    server: ForkServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, channel = forked(server)
+    channel.recv()
+    parent = int(Path(f"/proc/{first.pid}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(parent, signal.SIGSTOP)
+    while Path(f"/proc/{parent}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+        time.sleep(0.01)
+    receive = socket.recv_fds
+
+    def killed(*arguments: Any) -> Any:
+        with suppress(ProcessLookupError):
+            os.kill(parent, signal.SIGKILL)
+        return receive(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(socket, "recv_fds", killed)
+        second, other = forked(server)
+    assert other.recv()["pid"] == second.pid
     other.close()
     channel.close()
     first.wait(60)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -26,11 +27,21 @@ def kits(monkeypatch: pytest.MonkeyPatch) -> None:
     find_kits(monkeypatch)
 
 
-def worker_pids() -> list[int]:
-    return [pid for pid, line in children(os.getpid()).items() if "gpu_workers.engine.local.worker embed" in line]
+Pids = Callable[[], list[int]]
 
 
-def test_a_killed_worker_fails_what_it_held_and_is_replaced(tmp_path: Path) -> None:
+@pytest.fixture
+def worker_pids() -> Pids:
+    """The worker processes that the test has started. A gateway that tests share runs others."""
+
+    def running() -> list[int]:
+        return [pid for pid, line in children(os.getpid()).items() if "gpu_workers.engine.local.worker embed" in line]
+
+    before = set(running())
+    return lambda: [pid for pid in running() if pid not in before]
+
+
+def test_a_killed_worker_fails_what_it_held_and_is_replaced(tmp_path: Path, worker_pids: Pids) -> None:
     """It holds the batch that it runs and one that waits in its socket."""
 
     async def main() -> None:
@@ -52,7 +63,7 @@ def test_a_killed_worker_fails_what_it_held_and_is_replaced(tmp_path: Path) -> N
     asyncio.run(main())
 
 
-def test_a_worker_that_hangs_on_a_batch_is_replaced(tmp_path: Path) -> None:
+def test_a_worker_that_hangs_on_a_batch_is_replaced(tmp_path: Path, worker_pids: Pids) -> None:
     async def main() -> None:
         options = WorkerPoolOptions(workers=[ToyHandler], batch_seconds_max=0.5)
         async with bench(LocalEngine({Role.EMBED: options}), tmp_path) as on:
@@ -94,7 +105,7 @@ def test_two_workers_share_a_queue(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_stopped_engine_leaves_no_process(tmp_path: Path) -> None:
+def test_a_stopped_engine_leaves_no_process(tmp_path: Path, worker_pids: Pids) -> None:
     async def main() -> None:
         engine = toy_engine("local")
         await engine.start()
