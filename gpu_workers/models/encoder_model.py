@@ -58,18 +58,26 @@ def bundled_weights() -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     return weights, json.loads((path / "config.json").read_text())
 
 
-def bundled(device: torch.device, dtype: torch.dtype) -> EncoderModel:
-    """The bundled encoder: a plain BERT with mean pooling."""
+def bundled_tokenizer() -> Any:
     from tokenizers import Tokenizer
 
-    path = bundled_path()
+    return Tokenizer.from_file(str(bundled_path() / "tokenizer.json"))
+
+
+def bundled_length_max() -> int:
+    """The most tokens of a sentence."""
+    return int(json.loads((bundled_path() / "sentence_bert_config.json").read_text())["max_seq_length"])
+
+
+def bundled(device: torch.device, dtype: torch.dtype) -> EncoderModel:
+    """The bundled encoder: a plain BERT with mean pooling."""
     weights, config = bundled_weights()
     bert = PackedBert({name: tensor.to(device, dtype) for name, tensor in weights.items()}, config)
     return EncoderModel(
-        tokenizer=Tokenizer.from_file(str(path / "tokenizer.json")),
+        tokenizer=bundled_tokenizer(),
         pad_id=config["pad_token_id"],
         pooling="mean",
-        length_max=json.loads((path / "sentence_bert_config.json").read_text())["max_seq_length"],
+        length_max=bundled_length_max(),
         dimension=config["hidden_size"],
         **_calls(bert, device),
     )

@@ -16,7 +16,7 @@ from core.ledger.sessions import LIFETIME_S_MAX
 from gpu_workers.engine.task_queue import QueueLimits
 from gpu_workers.finetune.spec import BUNDLED
 from gpu_workers.models.endpoint import Endpoint, is_url
-from gpu_workers.models.sources import INFILL_BUNDLED, INFILL_OFF, TAGGER_BUNDLED, TAGGER_OFF
+from gpu_workers.models.sources import INFILL_BUNDLED, INFILL_OFF, INT8, TAGGER_BUNDLED, TAGGER_OFF
 from service.config.alerts import AlertSettings
 from service.config.archive import ArchiveSettings
 from service.config.checkpoints import checkpoint_folder, is_pinned
@@ -25,6 +25,7 @@ from service.config.engine import RemoteEngineSettings
 from service.config.front_ends import FrontEndSettings
 from service.config.job_runners import JobRunnerSettings, check_jobs
 from service.config.ledgers import LedgersSettings, checked_url
+from service.config.precision import check_int8
 from service.config.recognisers import RecogniserSettings
 from service.config.sign_on import SignOnSettings
 from service.config.sign_on import parsed as parsed_sign_on
@@ -78,6 +79,7 @@ class EngineSettings(BaseModel):
     devices: tuple[str, ...] = ("auto",)
     encoder_threads: int = Field(0, ge=0)
     encoder_path: Path | None = None
+    encoder_precision: Literal["float", "int8"] = "float"
     domain_packs_dir: Path | None = None
     allow_lists_dir: Path | None = None
     tagger: str = TAGGER_BUNDLED
@@ -350,6 +352,12 @@ class Settings(
             self.infill_timeout_s,
             self.infill_plain_http,
         )
+
+    @model_validator(mode="after")
+    def _check_precision(self) -> Settings:
+        if self.encoder_precision == INT8:
+            check_int8(self.encoder_path, self.devices)
+        return self
 
     @model_validator(mode="after")
     def _check_infill(self) -> Settings:

@@ -201,6 +201,7 @@ def _factory(role: Role, settings: Settings, device: str) -> HandlerFactory:
         device=device,
         threads=settings.encoder_threads,
         encoder_path=str(settings.encoder_path) if settings.encoder_path else None,
+        encoder_precision=settings.encoder_precision,
         domain_packs_dir=str(settings.domain_packs_dir) if settings.domain_packs_dir else None,
         measured_dir=str(settings.data_dir.resolve() / MEASURED),
         allow_lists_dir=str(settings.allow_lists_dir) if settings.allow_lists_dir else None,

@@ -110,7 +110,7 @@ class SentDPService:
 
     def _check_forms(self, body: SentDPRequest, domain: Domain) -> None:
         """Refuse text for a domain whose vectors are another encoder's than the gateway's. Raises InvalidInput."""
-        if domain.file is None or domain.info.encoder_fingerprint == self._workers.encoder_fingerprint:
+        if domain.file is None or domain.info.encoder_fingerprint == self._workers.packs_of:
             return
         for index, document in enumerate(body.documents):
             if document.embeddings is None:

@@ -88,7 +88,7 @@ def test_a_pack_that_cannot_be_used_is_left_out(tmp_path: Path) -> None:
     """Also one with the name of a shipped pack, which it replaces."""
     made = Embedder(WorkerOptions())
     fingerprint = make_pack(EYE).info.encoder_fingerprint
-    made._encoder = SimpleNamespace(device=torch.device("cpu"), fingerprint=fingerprint)
+    made._encoder = SimpleNamespace(device=torch.device("cpu"), fingerprint=fingerprint, packs_of=fingerprint)
     for name, number in (("news", "0"), ("general", "1"), ("auto", "0")):
         pack = make_pack(EYE)
         replace(pack, info=replace(pack.info, encoder_fingerprint=number * 64)).save(tmp_path / f"{name}.safetensors")

@@ -3,7 +3,7 @@
 Three libraries choose kernels by the processor, each with a variable that lowers the choice: torch's own kernels
 (`ATEN_CPU_CAPABILITY`), oneDNN (bfloat16 and int8 products, `ONEDNN_MAX_CPU_ISA`) and MKL (float32 products,
 `MKL_ENABLE_INSTRUCTIONS`). MKL heeds its variable on processors of Intel alone, and has other kernels for all others: a
-library that is loaded first tells it that this is one. FBGEMM, which multiplies for the 8-bit tagger, has no variable.
+library that is loaded first tells it that this is one. numba compiles for the processor that `NUMBA_CPU_NAME` names.
 
 The table pairs the levels as processors do. Every level of each library and each number of threads is in it; their
 product would be some 200 rows, and no processor has AVX512 for one library and SSE for another. No row can show AMX, or
@@ -30,6 +30,7 @@ FILES = (
     "tests/gpu_workers/models/test_causal_infill.py",
     "tests/gpu_workers/models/test_infill.py",
     "tests/gpu_workers/models/test_int8_linear.py",
+    "tests/gpu_workers/models/test_integer_encoder.py",
     "tests/gpu_workers/models/test_shipped_adapters.py",
     "tests/gpu_workers/models/test_tagger.py",
     "tests/core/mechanisms/sentences/test_document_selection.py",
@@ -54,6 +55,7 @@ class Processor:
     onednn: str = ""
     mkl: str = ""
     reproducible: bool = True
+    numba: str = ""
     needs: str = "avx2"
 
     def environment(self) -> dict[str, str]:
@@ -61,6 +63,7 @@ class Processor:
             "ATEN_CPU_CAPABILITY": self.aten,
             "ONEDNN_MAX_CPU_ISA": self.onednn,
             "MKL_ENABLE_INSTRUCTIONS": self.mkl,
+            "NUMBA_CPU_NAME": self.numba,
             "MKL_CBWR": "" if self.reproducible else "OFF",
         }
         # MKL would run no more threads than there are cores
@@ -71,8 +74,8 @@ class Processor:
 PROCESSORS = {
     "own, 1 thread": Processor(1),
     "own, 3 threads": Processor(3),
-    "SSE4": Processor(2, "default", "SSE41", "SSE4_2"),
-    "AVX2": Processor(4, "avx2", "AVX2", "AVX2"),
+    "SSE4": Processor(2, "default", "SSE41", "SSE4_2", numba="nehalem"),
+    "AVX2": Processor(4, "avx2", "AVX2", "AVX2", numba="haswell"),
     "AVX2 with VNNI": Processor(3, "avx2", "AVX2_VNNI", "AVX2", needs="avx_vnni"),
     "AVX512": Processor(1, "avx512", "AVX512_CORE", "AVX512", needs="avx512_f"),
     "AVX512 with VNNI": Processor(4, "avx512", "AVX512_CORE_VNNI", "AVX512", needs="avx512_vnni"),

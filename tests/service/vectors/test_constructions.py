@@ -190,7 +190,7 @@ def test_the_worker_computes_no_matrix_that_a_task_brings(spec: Any, monkeypatch
     vectors = BlockArray(arrays.block(rows.nbytes), "float32", rows.shape)
     vectors.write_rows(rows, 0)
     task = VectorTask(spec, "acme", released, vectors=vectors, projection=given.projection, codebook=given.codebook)
-    worker = VectorReleaser(SimpleNamespace(fingerprint="another encoder's"))  # type: ignore[arg-type]
+    worker = VectorReleaser(SimpleNamespace(packs_of="another encoder's"))  # type: ignore[arg-type]
     assert worker.prepare([task])() == [3]
     made = worker._mechanism(task)
     if isinstance(made, CodebookMechanism) and isinstance(own, CodebookMechanism):

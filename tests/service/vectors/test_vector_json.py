@@ -25,7 +25,7 @@ def points_before_noise(rows: list[list[float]], spec: VectorSpec, monkeypatch: 
     monkeypatch.setattr(metric, "add_l2_laplace", lambda values, **_: seen.append(values.copy()))
     released = BlockArray(arrays.block(4 * len(rows) * spec.output_dimension), "float32", (len(rows), 2))
     batch = array_batch(arrays, matrix_of(rows), spec, tenant="acme")
-    encoder: Any = SimpleNamespace(fingerprint="another encoder's")
+    encoder: Any = SimpleNamespace(packs_of="another encoder's")
     (count,) = VectorReleaser(encoder).prepare([VectorTask(spec, "a", released, vectors=batch.vectors)])()
     assert count == len(rows)
     return np.concatenate(seen)

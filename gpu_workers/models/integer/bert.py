@@ -1,0 +1,273 @@
+"""A BERT encoder in integers: the mean of its last hidden states depends on the sentence alone, by construction.
+
+Guarantee: the result for a sentence is a function of its token ids and of the files of the model. It does not depend on
+the other sentences, on the size of a batch, on the number of threads, or on the processor. Proof: a linear layer's sums
+are whole numbers below 2^31 without rounding, so that every order and every kernel gives the same ones
+(`gpu_workers.models.integer.products`). All other steps treat rows or sentences one by one, in a fixed order, by
+operations whose results integers or IEEE 754 determine (`gpu_workers.models.integer.kernels`). No sentence is padded.
+The bounds that the proof needs are checked when the model is made.
+
+Hidden states are whole numbers, of which `GRID` make 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from gpu_workers.models.integer import kernels
+from gpu_workers.models.integer.layers import Floats, IntegerLinear, StepsFile, held
+from gpu_workers.models.integer.products import EXACT_MAX, WAYS, Product
+
+GRID = 4096
+_MARGIN = 1.1  # queries, keys and values may exceed the largest of the public text by a tenth before they are clipped
+_ROWS_MIN = 64  # fewer are not shared among threads
+_HIDDEN_MAX = 2**20
+
+_Kernel = Callable[..., None]
+
+
+@dataclass(frozen=True)
+class _Next:
+    """How the next layer's input is made of hidden states."""
+
+    factor: Floats
+    offset: Floats
+
+
+@dataclass(frozen=True)
+class _Norm:
+    weight: Floats
+    bias: Floats
+    following: _Next
+
+
+@dataclass(frozen=True)
+class _Linear:
+    product: Product
+    factor: Floats
+    offset: Floats
+
+
+@dataclass(frozen=True)
+class _Layer:
+    query_key_value: _Linear
+    unit: np.float32
+    attended: _Next
+    attention_output: _Linear
+    attention_norm: _Norm
+    intermediate: _Linear
+    wide: _Next
+    output: _Linear
+    output_norm: _Norm
+
+
+class IntegerBert:
+    """Made of a plain BERT's float32 weights (the names of a transformers `BertModel`), its configuration and steps."""
+
+    def __init__(
+        self,
+        weights: Mapping[str, Floats],
+        config: Mapping[str, Any],
+        steps: StepsFile,
+        *,
+        way: Callable[[torch.Tensor], Product] = WAYS["integers"],
+    ) -> None:
+        """Raises ValueError for a model whose sums could exceed the bounds of the proof."""
+        self._way = way
+        self.width = int(config["hidden_size"])
+        self._heads = int(config["num_attention_heads"])
+        size = self.width // self._heads
+        self._limit = math.isqrt(EXACT_MAX // size)
+        sum_of_squares = self.width**2 * (_HIDDEN_MAX + kernels.RESIDUAL_MAX) ** 2  # in `kernels.add_and_norm`
+        if size % 8 or int(config["max_position_embeddings"]) > kernels.WEIGHTS_SUM or sum_of_squares >= 2**63:
+            raise ValueError("no integer encoder can be made of a model of this shape")
+        self._eps = float(config["layer_norm_eps"]) * self.width**2 * GRID**2
+        embeddings = "embeddings.{}_embeddings.weight"
+        self._words, self._positions, types = (
+            np.rint(weights[embeddings.format(name)].astype(np.float64) * GRID).astype(np.int32)
+            for name in ("word", "position", "token_type")
+        )
+        self._words = self._words + types[0]
+        if int(np.abs(self._words).max() + np.abs(self._positions).max()) > _HIDDEN_MAX:
+            raise ValueError("the embeddings of this model are too large for an integer encoder")
+        count = int(config["num_hidden_layers"])
+        first = [self._next(steps, layer, "query_key_value") for layer in range(count)]
+        none = _Next(np.zeros(self.width, np.float32), np.zeros(self.width, np.float32))
+        self._norm = self._normed(weights, "embeddings.LayerNorm", first[0])
+        self._layers = [
+            self._layer(weights, steps, layer, following) for layer, following in enumerate([*first[1:], none])
+        ]
+        self._inner = int(config["intermediate_size"])
+        self._pool: ThreadPoolExecutor | None = None
+
+    def _layer(self, weights: Mapping[str, Floats], steps: StepsFile, number: int, following: _Next) -> _Layer:
+        name = f"encoder.layer.{number}"
+
+        def linear(which: str, *parts: str) -> IntegerLinear:
+            matrices, biases = zip(
+                *((weights[f"{name}.{part}.weight"], weights[f"{name}.{part}.bias"]) for part in parts), strict=True
+            )
+            return IntegerLinear.of(np.concatenate(matrices), np.concatenate(biases), steps.steps[number, which])
+
+        own = linear("query_key_value", *(f"attention.self.{part}" for part in ("query", "key", "value")))
+        units, exponent = self._units(steps.largest[number])
+        attended = steps.steps[number, "attention_output"]
+        wide = steps.steps[number, "output"]
+        return _Layer(
+            query_key_value=self._linear(own, 1 / units),
+            unit=np.float32(exponent),
+            attended=_Next(held(units[2 * self.width :] / kernels.WEIGHTS_SUM / attended.step), held(-attended.middle)),
+            attention_output=self._linear(linear("attention_output", "attention.output.dense"), GRID),
+            attention_norm=self._normed(
+                weights, f"{name}.attention.output.LayerNorm", self._next(steps, number, "intermediate")
+            ),
+            intermediate=self._linear(linear("intermediate", "intermediate.dense"), 1),
+            wide=_Next(held(1 / wide.step.astype(np.float64)), held(-wide.middle)),
+            output=self._linear(linear("output", "output.dense"), GRID),
+            output_norm=self._normed(weights, f"{name}.output.LayerNorm", following),
+        )
+
+    def _units(self, largest: Floats) -> tuple[npt.NDArray[np.float64], float]:
+        """The units of queries, keys and values, and the exponent to the base 2 of a product of the first two."""
+        size = self.width // self._heads
+        by_head = largest[: 2 * self.width].astype(np.float64).reshape(2, self._heads, size).max(axis=2)
+        query, key = by_head * _MARGIN / self._limit
+        product = float((query * key).max())  # one for all heads
+        units = np.concatenate(
+            [
+                np.repeat(product / key, size),
+                np.repeat(key, size),
+                largest[2 * self.width :].astype(np.float64) * _MARGIN / kernels.VALUE_MAX,
+            ]
+        )
+        return units, product / math.sqrt(size) / math.log(2)
+
+    def _linear(self, linear: IntegerLinear, factor: Any) -> _Linear:
+        product = self._way(torch.from_numpy(linear.weight))
+        return _Linear(product, held(linear.unit * factor), held(linear.bias * factor))
+
+    @staticmethod
+    def _next(steps: StepsFile, layer: int, which: str) -> _Next:
+        own = steps.steps[layer, which]
+        return _Next(held(1 / (own.step.astype(np.float64) * GRID)), held(-own.middle))
+
+    def _normed(self, weights: Mapping[str, Floats], name: str, following: _Next) -> _Norm:
+        weight, bias = (weights[f"{name}.{part}"].astype(np.float64) * GRID for part in ("weight", "bias"))
+        if float((math.sqrt(self.width) * np.abs(weight) + np.abs(bias)).max()) > _HIDDEN_MAX - 1:
+            raise ValueError("the layer norms of this model are too large for an integer encoder")
+        return _Norm(held(weight), held(bias), following)
+
+    def vectors(self, tokens: Sequence[Sequence[int]]) -> Floats:
+        """The unit vectors of the mean of each sentence's hidden states, float32 `[sentences, width]`. No sentence may
+        be empty."""
+        lengths = np.array([len(ids) for ids in tokens])
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        ids = np.concatenate([np.asarray(own, dtype=np.int64) for own in tokens])
+        places = np.concatenate([np.arange(length) for length in lengths])
+        hidden = self._words[ids] + self._positions[places]
+        rows = np.empty((len(ids), self.width), np.int8)
+        wide = np.empty((len(ids), self._inner), np.int8)
+        nothing = np.zeros(self.width, np.float32)
+        self._add(np.zeros_like(hidden), nothing, nothing, hidden, self._norm, rows)
+        for layer in self._layers:
+            self._attend(layer, rows, starts)
+            self._add_product(layer.attention_output, rows, hidden, layer.attention_norm, rows)
+            own = layer.intermediate
+            sums = _product(own, rows)
+            self._each(
+                kernels.gelu, len(rows), sums, own.factor, own.offset, layer.wide.factor, layer.wide.offset, wide
+            )
+            self._add_product(layer.output, wide, hidden, layer.output_norm, rows)
+        out = np.empty((len(tokens), self.width), np.float32)
+        self._shared(kernels.mean, starts, hidden, starts, out)
+        return out
+
+    def _attend(self, layer: _Layer, rows: npt.NDArray[np.int8], starts: npt.NDArray[np.int64]) -> None:
+        """Replace the rows by what attention makes of them."""
+        own = layer.query_key_value
+        self._shared(
+            kernels.attention,
+            starts,
+            _product(own, rows),
+            own.factor,
+            own.offset,
+            layer.unit,
+            self._heads,
+            np.float32(self._limit),
+            starts,
+            layer.attended.factor,
+            layer.attended.offset,
+            rows,
+        )
+
+    def _add_product(
+        self,
+        linear: _Linear,
+        rows: npt.NDArray[np.int8],
+        hidden: npt.NDArray[np.int32],
+        norm: _Norm,
+        out: npt.NDArray[np.int8],
+    ) -> None:
+        self._add(_product(linear, rows), linear.factor, linear.offset, hidden, norm, out)
+
+    def _add(
+        self,
+        sums: npt.NDArray[np.int32],
+        factor: Floats,
+        offset: Floats,
+        hidden: npt.NDArray[np.int32],
+        norm: _Norm,
+        out: npt.NDArray[np.int8],
+    ) -> None:
+        following = norm.following
+        self._each(
+            kernels.add_and_norm,
+            len(hidden),
+            sums,
+            factor,
+            offset,
+            hidden,
+            norm.weight,
+            norm.bias,
+            self._eps,
+            following.factor,
+            following.offset,
+            out,
+        )
+
+    def _each(self, kernel: _Kernel, rows: int, *arguments: Any) -> None:
+        """Call the kernel for all rows, shared among as many threads as torch uses."""
+        threads = min(torch.get_num_threads(), rows // _ROWS_MIN)
+        self._call(kernel, [rows * i // threads for i in range(threads + 1)] if threads > 1 else [0, rows], arguments)
+
+    def _shared(self, kernel: _Kernel, starts: npt.NDArray[np.int64], *arguments: Any) -> None:
+        """The same for sentences, of about as many rows for each thread."""
+        rows = int(starts[-1])
+        threads = min(torch.get_num_threads(), rows // _ROWS_MIN)
+        cuts = [0, len(starts) - 1]
+        if threads > 1:
+            cuts[1:1] = [int(np.searchsorted(starts, rows * i // threads)) for i in range(1, threads)]
+        self._call(kernel, cuts, arguments)
+
+    def _call(self, kernel: _Kernel, cuts: Sequence[int], arguments: Sequence[Any]) -> None:
+        (first, end), *others = pairwise(cuts)
+        if others and self._pool is None:
+            self._pool = ThreadPoolExecutor(torch.get_num_threads(), thread_name_prefix="integer-encoder")
+        waiting = [self._pool.submit(kernel, *arguments, *other) for other in others] if self._pool else []
+        kernel(*arguments, first, end)
+        for other in waiting:
+            other.result()
+
+
+def _product(linear: _Linear, rows: npt.NDArray[np.int8]) -> npt.NDArray[np.int32]:
+    sums: npt.NDArray[np.int32] = linear.product(torch.from_numpy(rows)).numpy()
+    return sums

@@ -1,0 +1,173 @@
+"""The encoder in 8-bit integers gives each sentence the same bits, whatever is encoded with it and wherever it runs."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from gpu_workers.models.encoder import Encoder
+from gpu_workers.models.encoder_model import bundled_weights
+from gpu_workers.models.integer.bert import IntegerBert
+from gpu_workers.models.integer.encoder import IntegerEncoder
+from gpu_workers.models.integer.layers import STEPS, StepsFile
+from gpu_workers.models.integer.products import WAYS, exact_ways, fastest_way, plainly
+from gpu_workers.models.measured import Measured
+from gpu_workers.models.tensor_file import read_tensors, write_tensors
+
+SENTENCES = (
+    "I",
+    "The parcel had left the warehouse, but nobody could say when it would arrive.",
+    "Version 2.4 fixes the crash on start, adds a dark theme, and drops support for the oldest of the drivers.",
+    "What a film! I laughed, I cried, and I would see it again tomorrow.",
+    "¿Dónde está la estación? 東京都 は 日本 の 首都 です。 😀 🎉",
+    "zxqv " * 40,
+    "word " * 300,
+)
+# SHA-256 of the vectors of SENTENCES: the same on every processor. It changes with the steps and the rounding rules.
+VECTORS = "5301579a729a3ffa136086fb4c7592400b0f470f864739320650e9dd7a0dcac1"
+
+
+@pytest.fixture(scope="module")
+def encoder() -> IntegerEncoder:
+    return IntegerEncoder()
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def bits(vectors: np.ndarray) -> bytes:
+    return np.ascontiguousarray(vectors, dtype="<f4").tobytes()
+
+
+def test_the_vectors_are_the_same_on_every_processor(encoder: IntegerEncoder) -> None:
+    vectors = encoder.encode(SENTENCES)
+    assert hashlib.sha256(bits(vectors)).hexdigest() == VECTORS
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+
+
+def test_a_vector_depends_on_its_sentence_alone(encoder: IntegerEncoder, threads: None) -> None:
+    random = np.random.default_rng(7)
+    tokens = encoder.tokenise(SENTENCES)
+    alone = [bits(encoder.encode_tokens([ids])) for ids in tokens]
+    for count in (1, 2, 3, 4):
+        torch.set_num_threads(count)
+        for size in random.integers(1, 40, 6):
+            chosen = random.integers(0, len(tokens), size)
+            vectors = encoder.encode_tokens([tokens[i] for i in chosen])
+            assert [bits(vector) for vector in vectors] == [alone[i] for i in chosen]
+
+
+def test_every_kind_of_product_gives_the_same_vectors(encoder: IntegerEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(WAYS, "plainly", plainly)
+    expected = bits(encoder.encode(SENTENCES))
+    for name in (*exact_ways(), "plainly"):
+        assert bits(IntegerEncoder(way=name).encode(SENTENCES)) == expected
+
+
+def test_the_products_are_exact_at_their_bounds() -> None:
+    assert fastest_way() in WAYS
+    random = np.random.default_rng(1)
+    for inner, outer in ((384, 64), (1536, 64)):
+        weight = torch.from_numpy(random.integers(-127, 128, (inner, outer), dtype=np.int8))
+        rows = torch.from_numpy(random.integers(-128, 128, (9, inner), dtype=np.int8))
+        weight[:, 0], rows[0], rows[1] = -127, -128, 127
+        expected = rows.numpy().astype(np.int64) @ weight.numpy().astype(np.int64)
+        for way in (*(WAYS[name] for name in exact_ways()), plainly):
+            assert (way(weight)(rows).numpy() == expected).all()
+            assert (way(weight)(rows[:1]).numpy() == expected[:1]).all()
+
+
+def test_an_inexact_product_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on processors that add 8-bit products in 16 bits."""
+    monkeypatch.setitem(WAYS, "integers", lambda weight: lambda rows: plainly(weight)(rows).clamp(-(2**15), 2**15))
+    exact_ways.cache_clear()
+    try:
+        assert list(exact_ways()) == ["floats"]
+    finally:
+        exact_ways.cache_clear()
+
+
+def test_the_vectors_are_near_those_in_floating_point(encoder: IntegerEncoder) -> None:
+    cosines = (encoder.encode(SENTENCES) * Encoder(dtype=torch.float32).encode(SENTENCES)).sum(axis=1)
+    assert cosines.min() > 0.97
+    assert cosines.mean() > 0.99
+
+
+def test_no_sentence_gives_no_vector(encoder: IntegerEncoder) -> None:
+    assert encoder.encode([]).shape == (0, encoder.dimension)
+
+
+def test_a_text_that_is_longer_than_the_limit_is_truncated(encoder: IntegerEncoder) -> None:
+    assert {len(ids) for ids in encoder.tokenise(["word " * 300, "word " * 5_000])} == {encoder.length_max}
+
+
+def test_its_space_is_its_own_and_serves_the_packs_of_the_encoder_in_floating_point(encoder: IntegerEncoder) -> None:
+    floating = Encoder()
+    assert encoder.fingerprint != floating.fingerprint
+    assert encoder.packs_of == floating.packs_of == floating.fingerprint
+    facts = encoder.facts()
+    assert (facts.dtype, facts.packs_of, facts.name) == ("int8", floating.fingerprint, floating.name)
+
+
+def test_the_check_is_kept_for_a_processor(encoder: IntegerEncoder, tmp_path: Path) -> None:
+    measured = Measured(tmp_path)
+    assert encoder.self_check(measured)
+    speed = encoder.facts().tokens_per_s
+    assert speed > 0
+    (file,) = tmp_path.iterdir()
+    file.write_text('{"tokens_per_s": 123}')
+    assert encoder.self_check(measured)
+    assert encoder.facts().tokens_per_s == 123
+
+
+def test_the_compiled_kernels_are_kept_in_the_folder_of_measurements(tmp_path: Path) -> None:
+    code = (
+        "import sys, pathlib\n"
+        "from gpu_workers.models.integer.compiled import keep_compiled\n"
+        "keep_compiled(pathlib.Path(sys.argv[1]))\n"
+        "from gpu_workers.models.integer import kernels\n"
+        "import numpy as np\n"
+        "kernels._total(np.ones(3, np.float32), 3)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+    assert list(tmp_path.glob("compiled/*/kernels._total*.nbc"))
+
+
+def test_steps_of_another_encoder_are_refused(tmp_path: Path) -> None:
+    found, facts, arrays = read_tensors(STEPS)
+    write_tensors(tmp_path / "steps", found, facts | {"encoder_fingerprint": "0" * 64}, arrays)
+    with pytest.raises(ValueError, match="another encoder"):
+        IntegerEncoder(tmp_path / "steps")
+    write_tensors(tmp_path / "steps", "something/1", facts, arrays)
+    with pytest.raises(ValueError, match="not a file of the steps"):
+        IntegerEncoder(tmp_path / "steps")
+
+
+@pytest.mark.parametrize(
+    ("name", "factor"),
+    [("embeddings.word_embeddings.weight", 1e4), ("encoder.layer.2.output.LayerNorm.weight", 1e4)],
+)
+def test_a_model_beyond_the_bounds_of_the_proof_is_refused(name: str, factor: float) -> None:
+    weights, config = bundled_weights()
+    own = {key: tensor.numpy() for key, tensor in weights.items()} | {name: weights[name].numpy() * factor}
+    with pytest.raises(ValueError, match="too large"):
+        IntegerBert(own, config, StepsFile.load())
+
+
+def test_a_model_of_another_shape_is_refused() -> None:
+    weights, config = bundled_weights()
+    own = {key: tensor.numpy() for key, tensor in weights.items()}
+    with pytest.raises(ValueError, match="shape"):
+        IntegerBert(own, config | {"num_attention_heads": 32}, replace(StepsFile.load()))
