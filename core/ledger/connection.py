@@ -36,6 +36,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 CONNECTIONS_MAX = 8
 COMMANDS_MAX = 256
 TIMEOUT_S = 5.0
+_JOINED_BYTES_MAX = 64 * 1024  # copying so little takes less time than writing its pieces
 # After a further connection could not be opened, the open ones carry all commands for this long.
 REOPEN_PAUSE_S = 1.0
 
@@ -184,7 +185,10 @@ class Link(asyncio.Protocol):
         if self._outgoing:
             batch, self._outgoing = self._outgoing, []
             try:
-                self._transport.writelines(batch)
+                if sum(map(len, batch)) <= _JOINED_BYTES_MAX:
+                    self._transport.write(b"".join(batch))
+                else:
+                    self._transport.writelines(batch)
             except Exception as error:  # after any failure nothing more can be sent
                 self.end(_as_lost(error))
 
@@ -255,21 +259,24 @@ class Links:
     async def request_all(self, commands: Sequence[Sequence[bytes]]) -> list[Any]:
         """Send several encoded commands, each as `request` does, before the first reply. Return the replies in order.
 
-        Raises the first error of any of them.
+        They share a connection, and so a write. Raises the first error of any of them.
         """
         deadline = asyncio.get_running_loop().time() + self._endpoint.timeout_s
         replies: list[asyncio.Future[Any]] = []
+        link = self._least_loaded() if self._links else None
         try:
             for pieces in commands:
-                replies.append(await self._sent(pieces, deadline))
+                replies.append(await self._sent(pieces, deadline, link))
         except BaseException:
             for reply in replies:
                 reply.cancel()
             raise
         return await asyncio.gather(*replies)
 
-    async def _sent(self, pieces: Sequence[bytes], deadline: float) -> asyncio.Future[Any]:
-        """The reply to a command that has been sent."""
+    async def _sent(
+        self, pieces: Sequence[bytes], deadline: float, preferred: Link | None = None
+    ) -> asyncio.Future[Any]:
+        """The reply to a command that has been sent, on the connection `preferred` if that is open."""
         if self._turns.locked():
             try:
                 async with asyncio.timeout_at(deadline):
@@ -279,7 +286,10 @@ class Links:
         else:
             await self._turns.acquire()
         try:
-            link = self._least_loaded() if self._links else await self._first(deadline)
+            if preferred is not None and preferred.is_open:
+                link = preferred
+            else:
+                link = self._least_loaded() if self._links else await self._first(deadline)
             return link.send(pieces, deadline=deadline, on_reply=self._turns.release)
         except BaseException:
             self._turns.release()
