@@ -44,7 +44,9 @@ WARM_S = 1.0
 class Checkout(Gateway):
     """The gateway of a checkout, run by this interpreter."""
 
-    def __init__(self, root: Path, data_dir: Path, environment: dict[str, str]) -> None:
+    def __init__(self, root: Path, data_dir: Path, environment: dict[str, str], embedding: int) -> None:
+        """`embedding`: the process of a worker server of the embed role; 0 without one."""
+        self._servers = [embedding, *children(embedding)] if embedding else []
         paths = os.pathsep.join((str(root), str(root / "client/src")))
         super().__init__(
             data_dir,
@@ -55,7 +57,7 @@ class Checkout(Gateway):
 
     def processes(self) -> dict[str, list[int]]:
         """The process ids by what is measured."""
-        found = defaultdict(list, {"front end": [self.process.pid]})
+        found = defaultdict(list, {"front end": [self.process.pid], "workers": self._servers.copy()})
         for pid, line in children(self.process.pid).items():
             found["Redis" if "redis-server" in line else "workers"].append(pid)
         return found
@@ -99,10 +101,9 @@ async def drive(port: int, request: bytes, clients: int, seconds: float) -> list
     return times
 
 
-def measured(gateway: Checkout, extra: Sequence[int], request: bytes, clients: int, seconds: float) -> Round:
+def measured(gateway: Checkout, request: bytes, clients: int, seconds: float) -> Round:
     asyncio.run(drive(gateway.port, request, clients, WARM_S))
     groups = gateway.processes()
-    groups["workers"] += extra
 
     def ticks() -> dict[str, int]:
         return {name: sum(map(cpu_ticks, pids)) for name, pids in groups.items()}
@@ -117,19 +118,18 @@ def measured(gateway: Checkout, extra: Sequence[int], request: bytes, clients: i
 def compared(options: argparse.Namespace, folder: Path) -> None:
     roots = {"this": ROOT} | ({"peer": options.peer.resolve()} if options.peer else {})
     with ExitStack() as stack:
-        environment: dict[str, str] = {}
-        extra: list[int] = []
-        if options.simulated:
-            workers, pid = stack.enter_context(simulated_workers())
-            environment = {
-                "PRIVACY_GATEWAY_ENGINE": "remote",
-                "PRIVACY_GATEWAY_WORKERS": json.dumps(workers),
-                "PRIVACY_GATEWAY_WORKERS_TOKEN": TOKEN,
-            }
-            extra = [pid, *children(pid)]
         gateways: dict[str, tuple[Checkout, Tenant]] = {}
         for name, root in roots.items():
-            gateway = Checkout(root, folder / name, environment)
+            environment: dict[str, str] = {}
+            embedding = 0
+            if options.simulated:
+                workers, embedding = stack.enter_context(simulated_workers(root))
+                environment = {
+                    "PRIVACY_GATEWAY_ENGINE": "remote",
+                    "PRIVACY_GATEWAY_WORKERS": json.dumps(workers),
+                    "PRIVACY_GATEWAY_WORKERS_TOKEN": TOKEN,
+                }
+            gateway = Checkout(root, folder / name, environment, embedding)
             stack.callback(gateway.stop)
             gateways[name] = gateway, gateway.tenant(epsilon=4_000_000)
         for clients in options.clients:
@@ -142,7 +142,7 @@ def compared(options: argparse.Namespace, folder: Path) -> None:
                     order = list(gateways.items())
                     for name, (gateway, tenant) in order if number % 2 == 0 else reversed(order):
                         request = request_of(path, tenant)
-                        rows[name].append(measured(gateway, extra, request, clients, options.seconds))
+                        rows[name].append(measured(gateway, request, clients, options.seconds))
                 show(path, rows)
 
 

@@ -91,6 +91,7 @@ class TaskQueue:
         self._arrivals: dict[str, float] = {}  # the last one of each active tenant
         self._arrived_at = -math.inf  # the last of all
         self._gap_s = math.inf  # between the last two
+        self._shared = False  # whether the last batch had tasks of several requests
         self._length = metrics.QUEUE_LENGTH.labels(role)
         self._tokens_per_s = math.inf
         self._open = False
@@ -147,10 +148,10 @@ class TaskQueue:
     def linger_s(self, longest_s: float) -> float:
         """How much longer a batch should wait for more tasks, at most `longest_s` since its oldest task arrived.
 
-        It does not wait where nothing is likely to arrive: if the last two requests came further apart than that.
-        Raises ValueError for an empty queue.
+        It does not wait where nothing is likely to arrive: if the last two requests came further apart than that, and
+        the last batch was of one request. Raises ValueError for an empty queue.
         """
-        if self._gap_s > longest_s or self.fills_a_batch:
+        if (self._gap_s > longest_s and not self._shared) or self.fills_a_batch:
             return 0.0
         return max(0.0, longest_s - (time.monotonic() - self.oldest_at))
 
@@ -267,6 +268,7 @@ class TaskQueue:
             by_tenant[tenant] = own + pending.work
         self._changed()
         if batch:
+            self._shared = batch[0].group is not batch[-1].group
             trace_batch(self._role, batch)
             for pending in batch:
                 pending.group.starts += 1
