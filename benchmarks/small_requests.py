@@ -44,7 +44,7 @@ WARM_S = 1.0
 class Checkout(Gateway):
     """The gateway of a checkout, run by this interpreter."""
 
-    def __init__(self, root: Path, data_dir: Path, environment: dict[str, str], embedding: int) -> None:
+    def __init__(self, root: Path, data_dir: Path, environment: dict[str, str], embedding: int = 0) -> None:
         """`embedding`: the process of a worker server of the embed role; 0 without one."""
         self._servers = [embedding, *children(embedding)] if embedding else []
         paths = os.pathsep.join((str(root), str(root / "client/src")))
