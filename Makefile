@@ -75,6 +75,7 @@ bench: setup
 	$(BIN)/python -m benchmarks.worker_files
 	PYTHONPATH=. $(BIN)/python -m benchmarks.job_runners
 	$(BIN)/python -m benchmarks.front_ends
+	$(BIN)/python -m benchmarks.small_requests
 	$(BIN)/python -m benchmarks.thrift --data $(DATA)
 	$(BIN)/python -m benchmarks.sanitize --data $(DATA)
 	$(BIN)/python -m benchmarks.pii --data $(DATA)

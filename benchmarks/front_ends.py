@@ -93,14 +93,15 @@ def worker(role: Role, listen: str) -> int:
 
 
 @contextmanager
-def simulated_workers() -> Iterator[tuple[list[str], int]]:
-    """Their addresses by role, and the process id of that of the embed role."""
+def simulated_workers(root: Path = ROOT) -> Iterator[tuple[list[str], int]]:
+    """Their addresses by role, and the process id of that of the embed role. `root`: the checkout whose code they run,
+    which must be that of the gateway."""
     listed = {role: f"127.0.0.1:{free_port()}" for role in (Role.EMBED, Role.SANITIZE)}
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"PYTHONPATH": str(root)}
     started = [
         subprocess.Popen(
             [sys.executable, "-m", "benchmarks.front_ends", "--worker", role.value, address],
-            cwd=ROOT,
+            cwd=root,
             env=environment,
             stderr=subprocess.DEVNULL,
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from functools import lru_cache
 
 NANO = 10**9
 FEMTO = 10**15
@@ -54,6 +55,7 @@ def _scaled(value: float | int | str | Decimal, *, unit: int, maximum: int, roun
     return int((amount * unit).to_integral_value(rounding=rounding))
 
 
+@lru_cache(maxsize=1024, typed=True)
 def cost_nano(epsilon: float | int | str | Decimal) -> int:
     """Convert epsilon to a cost in nano-epsilon, rounded **up**. Raises ValueError outside [0, EPSILON_MAX]."""
     return _scaled(epsilon, unit=NANO, maximum=EPSILON_MAX, rounding=ROUND_CEILING)

@@ -182,6 +182,8 @@ def _app(gateway: Gateway) -> FastAPI:
 
 def configure_logging() -> None:
     """Log as JSON lines on standard error: the gateway's own events, and warnings of libraries without their text."""
+    logging._srcfile = None  # documented: the place of a call is not looked for
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)

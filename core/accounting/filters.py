@@ -238,8 +238,11 @@ def largest_pure_nano(arms: Arms, sums: Sums) -> int:
     if sums.no_square == 0 and sums.square_nano <= arms.square_nano:
         largest = max(largest, math.isqrt((arms.square_nano - sums.square_nano) * NANO))
     if sums.no_rho == 0:
+        largest = max(largest, 0)
         for order, cap, rho in zip(arms.orders, arms.rho_nano, sums.rho_nano, strict=True):
-            largest = max(largest, _pure_within(cap - rho, order))
+            # Most orders admit no more than another arm does, which one price shows: a price grows with epsilon.
+            if largest < EPSILON_MAX * NANO and cap > rho and _pure_cost(order)(largest + 1) <= cap - rho:
+                largest = max(largest, _pure_within(cap - rho, order))
     return min(max(largest, 0), EPSILON_MAX * NANO)
 
 

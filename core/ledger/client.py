@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -232,20 +231,17 @@ class LedgerClient:
         except (RedisError, OSError) as error:  # asyncio's TimeoutError is an OSError
             raise _unavailable(error) from error
 
-    async def call_many(self, commands: Sequence[Sequence[str | bytes | int]], *, partial: bool = False) -> list[Any]:
+    async def call_many(self, commands: Sequence[Sequence[str | bytes | int]], *, partial: bool = False) -> list[Any]:  # noqa: ARG002
         """Send several reads in about one round trip, without a transaction. Return the replies in order.
 
         With `partial`, the reply of a ledger that is away, of several, is None.
         """
-        if not partial:
-            return await asyncio.gather(*(self.call(*command) for command in commands))
-        return await asyncio.gather(*(self._call_or_none(command) for command in commands))
-
-    async def _call_or_none(self, command: Sequence[str | bytes | int]) -> Any:
+        self._refuse_when_stopped()
         try:
-            return await self.call(*command)
-        except OneLedgerUnavailable:
-            return None
+            replies = await self._links.request_all([packed(command) for command in commands])
+        except (RedisError, OSError) as error:
+            raise _unavailable(error) from error
+        return [self._converted(command, reply) for command, reply in zip(commands, replies, strict=True)]
 
     async def run(
         self, name: str, *, key: str, args: Mapping[str, Any], blob: bytes = b""

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import hiredis
+from redis._parsers import BaseParser
 from redis.asyncio import ConnectionPool, Redis, UnixDomainSocketConnection
 from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
@@ -24,6 +26,7 @@ from redis.exceptions import (
     AuthenticationError,
     AuthorizationError,
     BusyLoadingError,
+    InvalidResponse,
     RedisError,
     ResponseError,
 )
@@ -33,10 +36,12 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 CONNECTIONS_MAX = 8
 COMMANDS_MAX = 256
 TIMEOUT_S = 5.0
+_JOINED_BYTES_MAX = 64 * 1024  # copying so little takes less time than writing its pieces
 # After a further connection could not be opened, the open ones carry all commands for this long.
 REOPEN_PAUSE_S = 1.0
 
 # Errors that are ordinary replies, although redis-py raises them like connection failures. The reply order is intact.
+_INCOMPLETE = object()
 _ANSWERS = (ResponseError, BusyLoadingError, AuthenticationError, AuthorizationError)
 
 
@@ -100,18 +105,26 @@ def packed(command: Sequence[str | bytes | int]) -> list[bytes]:
     return pieces
 
 
-class Link:
-    """One open connection. Only this object reads and writes on it."""
+class Link(asyncio.Protocol):
+    """One open connection. Only this object reads and writes on it, on the event loop and without tasks of its own."""
 
     def __init__(self, connection: AbstractConnection, *, on_end: Callable[[Link], None]) -> None:
+        if connection._writer is None:
+            raise RedisConnectionError("the connection is not open")
         self._connection = connection
         self._on_end = on_end
-        self._in_flight: deque[tuple[asyncio.Future[Any], Callable[[], object] | None]] = deque()
+        self._loop = asyncio.get_running_loop()
+        self._in_flight: deque[tuple[asyncio.Future[Any], float, Callable[[], object] | None]] = deque()
         self._outgoing: list[bytes] = []
-        self._has_outgoing = asyncio.Event()
         self._error: BaseException | None = None
-        self._reading = asyncio.create_task(self._read())
-        self._writing = asyncio.create_task(self._write())
+        self._closed = asyncio.Event()
+        self._due: asyncio.TimerHandle | None = None  # looks for late replies at the earliest deadline
+        self._replies = hiredis.Reader(
+            protocolError=InvalidResponse, replyError=BaseParser.parse_error, notEnoughData=_INCOMPLETE
+        )
+        # redis-py has opened the connection and signed in; nothing is in its buffers between two commands
+        self._transport = connection._writer.transport
+        self._transport.set_protocol(self)
 
     @property
     def is_open(self) -> bool:
@@ -122,18 +135,28 @@ class Link:
         """The number of commands without a reply, including those of cancelled callers."""
         return len(self._in_flight)
 
-    def send(self, pieces: Sequence[bytes], *, on_reply: Callable[[], object] | None = None) -> asyncio.Future[Any]:
+    def send(
+        self,
+        pieces: Sequence[bytes],
+        *,
+        deadline: float = math.inf,
+        on_reply: Callable[[], object] | None = None,
+    ) -> asyncio.Future[Any]:
         """Queue an encoded command. The future resolves to its reply, or to the error that ended the connection.
 
-        Cancelling the future discards the reply only. `on_reply` is called once, when the reply arrives or the
-        connection ends. Until then the command is in flight. Raises RedisConnectionError if the connection has ended.
+        Cancelling the future discards the reply only. A reply that has not arrived at `deadline`, in seconds of the
+        event loop, ends the connection. `on_reply` is called once, when the reply arrives or the connection ends. Until
+        then the command is in flight. Raises RedisConnectionError if the connection has ended.
         """
         if self._error is not None:
             raise RedisConnectionError("the connection has ended")
-        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._in_flight.append((reply, on_reply))
+        reply: asyncio.Future[Any] = self._loop.create_future()
+        self._in_flight.append((reply, deadline, on_reply))
+        if not self._outgoing:
+            self._loop.call_soon(self._write)
         self._outgoing += pieces
-        self._has_outgoing.set()
+        if deadline < math.inf and (self._due is None or deadline < self._due.when()):
+            self._watch(deadline)
         return reply
 
     def end(self, error: BaseException) -> None:
@@ -143,11 +166,11 @@ class Link:
         self._error = error
         self._on_end(self)
         self._outgoing.clear()
-        for task in (self._writing, self._reading):
-            if task is not asyncio.current_task():  # the current task ends by itself
-                task.cancel()
+        if self._due is not None:
+            self._due.cancel()
+        self._transport.abort()
         while self._in_flight:
-            reply, on_reply = self._in_flight.popleft()
+            reply, _, on_reply = self._in_flight.popleft()
             if not reply.done():
                 reply.set_exception(error)
             if on_reply:
@@ -155,48 +178,62 @@ class Link:
 
     async def ended(self) -> None:
         """Wait until the socket is closed as well."""
-        await asyncio.wait((self._reading, self._writing))
+        await self._closed.wait()
 
-    async def _write(self) -> None:
+    def _write(self) -> None:
         # Send all commands queued since the last write in one write.
-        try:
-            while True:
-                await self._has_outgoing.wait()
-                self._has_outgoing.clear()
-                batch, self._outgoing = self._outgoing, []
-                await self._connection.send_packed_command(batch, check_health=False)
-        except Exception as error:  # after any failure nothing more can be sent
-            self.end(_as_lost(error))
-
-    async def _read(self) -> None:
-        read = self._connection.read_response
-        in_flight = self._in_flight
-        try:
-            while True:
-                answer: Any = None
-                refusal: Exception | None = None
-                try:
-                    answer = await read(timeout=math.inf, disconnect_on_error=False)
-                except _ANSWERS as error:
-                    refusal = error
-                if not in_flight:
-                    raise RedisConnectionError("a reply without a command")
-                reply, on_reply = in_flight.popleft()
-                if reply.done():
-                    pass  # the caller was cancelled
-                elif refusal is None:
-                    reply.set_result(answer)
+        if self._outgoing:
+            batch, self._outgoing = self._outgoing, []
+            try:
+                if sum(map(len, batch)) <= _JOINED_BYTES_MAX:
+                    self._transport.write(b"".join(batch))
                 else:
-                    reply.set_exception(refusal)
-                if on_reply:
-                    on_reply()
+                    self._transport.writelines(batch)
+            except Exception as error:  # after any failure nothing more can be sent
+                self.end(_as_lost(error))
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._replies.feed(data)
+            while (answer := self._replies.gets()) is not _INCOMPLETE:
+                self._answer(answer)
         except Exception as error:  # after any failure the order of the replies is unknown
             self.end(_as_lost(error))
-        finally:
-            # Has an effect only when the task was cancelled. Otherwise the connection has ended already.
-            self.end(RedisConnectionError("the client is closing"))
-            with contextlib.suppress(RedisError, OSError):
-                await self._connection.disconnect(nowait=True)
+
+    def _answer(self, answer: Any) -> None:
+        if self._error is not None:
+            return
+        if not self._in_flight:
+            raise RedisConnectionError("a reply without a command")
+        if isinstance(answer, Exception) and not isinstance(answer, _ANSWERS):
+            raise answer
+        reply, _, on_reply = self._in_flight.popleft()
+        if reply.done():
+            pass  # the caller was cancelled
+        elif isinstance(answer, Exception):
+            reply.set_exception(answer)
+        else:
+            reply.set_result(answer)
+        if on_reply:
+            on_reply()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.end(RedisConnectionError("the connection was closed") if exc is None else _as_lost(exc))
+        self._connection._close()  # type: ignore[no-untyped-call]
+        self._closed.set()
+
+    def _watch(self, deadline: float) -> None:
+        if self._due is not None:
+            self._due.cancel()
+        self._due = self._loop.call_at(deadline, self._look_for_late_replies)
+
+    def _look_for_late_replies(self) -> None:
+        self._due = None
+        earliest = min((deadline for _, deadline, _ in self._in_flight), default=math.inf)
+        if earliest <= self._loop.time():
+            self.end(RedisTimeoutError("a reply is late"))
+        elif earliest < math.inf:
+            self._watch(earliest)
 
 
 class Links:
@@ -216,8 +253,30 @@ class Links:
         Raises NoTurn or TimeoutError if no slot or no connection becomes free in time; the command was not sent then.
         A reply that does not arrive in time ends its connection, and every command in flight on it raises that error.
         """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._endpoint.timeout_s
+        deadline = asyncio.get_running_loop().time() + self._endpoint.timeout_s
+        return await (await self._sent(pieces, deadline))
+
+    async def request_all(self, commands: Sequence[Sequence[bytes]]) -> list[Any]:
+        """Send several encoded commands, each as `request` does, before the first reply. Return the replies in order.
+
+        They share a connection, and so a write. Raises the first error of any of them.
+        """
+        deadline = asyncio.get_running_loop().time() + self._endpoint.timeout_s
+        replies: list[asyncio.Future[Any]] = []
+        link = self._least_loaded() if self._links else None
+        try:
+            for pieces in commands:
+                replies.append(await self._sent(pieces, deadline, link))
+        except BaseException:
+            for reply in replies:
+                reply.cancel()
+            raise
+        return await asyncio.gather(*replies)
+
+    async def _sent(
+        self, pieces: Sequence[bytes], deadline: float, preferred: Link | None = None
+    ) -> asyncio.Future[Any]:
+        """The reply to a command that has been sent, on the connection `preferred` if that is open."""
         if self._turns.locked():
             try:
                 async with asyncio.timeout_at(deadline):
@@ -227,16 +286,14 @@ class Links:
         else:
             await self._turns.acquire()
         try:
-            link = self._least_loaded() if self._links else await self._first(deadline)
-            reply = link.send(pieces, on_reply=self._turns.release)
+            if preferred is not None and preferred.is_open:
+                link = preferred
+            else:
+                link = self._least_loaded() if self._links else await self._first(deadline)
+            return link.send(pieces, deadline=deadline, on_reply=self._turns.release)
         except BaseException:
             self._turns.release()
             raise
-        timer = loop.call_at(deadline, link.end, RedisTimeoutError("a reply is late"))
-        try:
-            return await reply
-        finally:
-            timer.cancel()
 
     async def close(self) -> None:
         """Close every connection. Commands in flight fail."""

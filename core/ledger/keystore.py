@@ -24,12 +24,13 @@ from core.ledger import names
 from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.admin_log import AdminLog
 from core.ledger.keys import MasterKey, Purpose
-from core.ledger.reader import LedgerReader
+from core.ledger.reader import LedgerReader, found_tenant, tenant_command
 
 RECORD_KEPT_MS = 30 * 24 * 3600 * 1000  # how long the record of a key that has ended is kept
 USE_RECORDED_MS = 60 * 1000  # the interval at which the last use of a key is written
 LIFE_S_MAX = 10 * 365 * 24 * 3600
 OVERLAP_S_MAX = 90 * 24 * 3600
+_TENANTS_MAX = 4096
 _DUMMY_ID = "0" * 16
 _DUMMY_SECRET = "0" * 32
 _LABEL = re.compile(r"[A-Za-z0-9 ._:@/+-]{0,64}")
@@ -101,6 +102,7 @@ class KeyStore:
         self._keys_max = keys_max
         self._clock = clock
         self._recording: dict[str, asyncio.Task[None]] = {}
+        self._tenants: dict[str, str] = {}  # of keys that have authenticated, by their ids
 
     async def create(
         self,
@@ -171,7 +173,11 @@ class KeyStore:
         """
         match = API_KEY.fullmatch(presented)
         key_id, secret = match.groups() if match else (_DUMMY_ID, _DUMMY_SECRET)
-        record = await self._record(key_id)
+        # The tenant of a key never changes, so the record of the one that it had can be read in the same round trip.
+        known = self._tenants.get(key_id)
+        commands = [_record_command(key_id)] + ([] if known is None else [tenant_command(known)])
+        values, *tenants = await self._client.call_many(commands, partial=True)
+        record = dict(zip(_FIELDS, values, strict=True))
         expected = record["mac"].decode() if record["mac"] else self._mac(_DUMMY_ID, "", None)
         genuine = hmac.compare_digest(self._mac(key_id, secret, record["terms"]), expected)
         if not (match and record["mac"] and genuine):
@@ -180,9 +186,15 @@ class KeyStore:
         if key is None or key.has_ended(self._now_ms()):
             return None
         try:
-            await self._reader.tenant(key.tenant)
+            if key.tenant == known and tenants[0] is not None:
+                found_tenant(known, tenants[0])
+            else:
+                await self._reader.tenant(key.tenant)
         except UnknownTenant:
             return None
+        if len(self._tenants) >= _TENANTS_MAX:
+            self._tenants.clear()
+        self._tenants[key_id] = key.tenant
         self._record_use(key)
         return key
 
@@ -264,7 +276,7 @@ class KeyStore:
         return None if expires is None else expires - int(record["created_ms"] or 0)
 
     async def _record(self, key_id: str) -> dict[str, bytes | None]:
-        values = await self._client.call("HMGET", names.api_key_key(key_id), *_FIELDS)
+        values = await self._client.call(*_record_command(key_id))
         return dict(zip(_FIELDS, values, strict=True))
 
     def _record_use(self, key: ApiKey) -> None:
@@ -288,6 +300,10 @@ class KeyStore:
         """`terms` is None for a key of an earlier version, which has none."""
         parts = (key_id.encode(), secret.encode()) + (() if terms is None else (terms,))
         return self._master_key.mac(Purpose.API_KEY, *parts)
+
+
+def _record_command(key_id: str) -> tuple[str, ...]:
+    return ("HMGET", names.api_key_key(key_id), *_FIELDS)
 
 
 def _finish(key_id: str, name: str, at_ms: int, *, keep_ms: int) -> dict[str, Any]:

@@ -33,6 +33,21 @@ PAGE_ROWS_MAX = 10_000
 ACCOUNTS_PAGE_MAX = 200
 
 
+def tenant_command(name: str) -> tuple[str, ...]:
+    """Return the command whose reply `found_tenant` reads."""
+    return ("HMGET", names.tenant_key(name), "mode", "created_ms", *names.MOVING_FIELDS)
+
+
+def found_tenant(name: str, reply: Sequence[bytes | None]) -> Tenant:
+    """Return the tenant of a reply. Raises UnknownTenant; TenantMoving for one that is not served on this ledger."""
+    mode, created_ms, *moving = reply
+    if any(moving):
+        raise TenantMoving
+    if mode is None:
+        raise UnknownTenant
+    return Tenant(name, TenantMode(mode.decode()), int(created_ms or 0))
+
+
 class LedgerReader:
     """Every method raises LedgerUnavailable if Redis does not answer correctly."""
 
@@ -47,14 +62,7 @@ class LedgerReader:
 
     async def tenant(self, name: str) -> Tenant:
         """Return a tenant. Raises UnknownTenant; TenantMoving for one that is not served on this ledger."""
-        mode, created_ms, *moving = await self._client.call(
-            "HMGET", names.tenant_key(name), "mode", "created_ms", *names.MOVING_FIELDS
-        )
-        if any(moving):
-            raise TenantMoving
-        if mode is None:
-            raise UnknownTenant
-        return Tenant(name, TenantMode(mode.decode()), int(created_ms))
+        return found_tenant(name, await self._client.call(*tenant_command(name)))
 
     async def last_numbers(self, tenants: Sequence[str]) -> dict[str, int]:
         """Return the number of the last journal entry of each tenant; 0 for one that does not exist.

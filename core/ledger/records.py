@@ -191,9 +191,10 @@ class AccountState:
     def remaining_after(self, cost: Sequence[int]) -> Amount:
         """Return what would remain after a release that costs `cost`, at least zero."""
         total = sums_of(plus(plus(self.committed_vector, self.held_vector), cost))
-        if self.plan is not None:
-            return Amount(max(0, self.plan.count - total.count) * self.plan.epsilon_nano)
-        return Amount(largest_pure_nano(self.arms, total), max(0, self.arms.delta_femto - total.delta_femto))
+        plan, arms = self.plan, self.arms
+        if plan is not None:
+            return Amount(max(0, plan.count - total.count) * plan.epsilon_nano)
+        return Amount(largest_pure_nano(arms, total), max(0, arms.delta_femto - total.delta_femto))
 
     def arm_states(self, requested: Sequence[int] | None = None) -> tuple[ArmState, ...]:
         """Return the arms that the account offers, with what a release of cost `requested` needs of each.

@@ -7,8 +7,9 @@ tenants alone.
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -67,6 +68,16 @@ class RoutedClient(LedgerClient):
         name = await self._name_of(command[1] if len(command) > 1 else "")
         with self.one_unavailable(name):
             return await self._clients[name].call(*command)
+
+    async def call_many(self, commands: Sequence[Sequence[str | bytes | int]], *, partial: bool = False) -> list[Any]:
+        call = self._call_or_none if partial else self.call
+        return await asyncio.gather(*(call(*command) for command in commands))
+
+    async def _call_or_none(self, *command: str | bytes | int) -> Any:
+        try:
+            return await self.call(*command)
+        except OneLedgerUnavailable:
+            return None
 
     async def run(
         self, name: str, *, key: str, args: Mapping[str, Any], blob: bytes = b""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from core import spans
@@ -16,6 +16,11 @@ from gpu_workers.engine.batch_span import BatchSpan
 from gpu_workers.engine.protocol import Divisible, Joined, Pieces, Task
 
 Settle = Callable[[Any], None]
+
+
+@cache
+def _is_divisible(payload: type) -> bool:
+    return issubclass(payload, Divisible)  # which takes longer than the rest of an admission
 
 
 @dataclass(eq=False)
@@ -100,7 +105,7 @@ class PendingTask:
 
     @property
     def is_divisible(self) -> bool:
-        return isinstance(self.task.payload, Divisible)
+        return _is_divisible(self.task.payload.__class__)
 
     @property
     def only_pieces(self) -> bool:
@@ -115,7 +120,7 @@ class PendingTask:
     def cut(self, work_max: int, complete: Callable[[Task], None]) -> list[PendingTask]:
         """The pieces of this task; none if it cannot be divided. `complete` gets the task that follows them."""
         payload = self.task.payload
-        pieces = payload.pieces(work_max) if isinstance(payload, Divisible) else None
+        pieces = payload.pieces(work_max) if self.is_divisible else None
         if pieces is None:
             return []
         own = _Cut(self, pieces, complete)

@@ -89,6 +89,10 @@ class TaskQueue:
         self._waiting: FairQueue[PendingTask] = FairQueue()
         self._shrunk = asyncio.Event()
         self._arrivals: dict[str, float] = {}  # the last one of each active tenant
+        self._arrived_at = -math.inf  # the last of all
+        self._gap_s = math.inf  # between the last two
+        self._shared = False  # whether the last batch had tasks of several requests
+        self._length = metrics.QUEUE_LENGTH.labels(role)
         self._tokens_per_s = math.inf
         self._open = False
         self._paused = False
@@ -141,6 +145,16 @@ class TaskQueue:
         """Whether the queued tasks reach the token budget of a batch."""
         return self._waiting.work >= self.budget
 
+    def linger_s(self, longest_s: float) -> float:
+        """How much longer a batch should wait for more tasks, at most `longest_s` since its oldest task arrived.
+
+        It does not wait where nothing is likely to arrive: if the last two requests came further apart than that, and
+        the last batch was of one request. Raises ValueError for an empty queue.
+        """
+        if (self._gap_s > longest_s and not self._shared) or self.fills_a_batch:
+            return 0.0
+        return max(0.0, longest_s - (time.monotonic() - self.oldest_at))
+
     def open(self) -> None:
         """Start to admit tasks, or go on with it after a pause."""
         self._open, self._paused = True, False
@@ -181,9 +195,10 @@ class TaskQueue:
             await asyncio.wait(either, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
             if not group.done.done() and not group.started:
                 raise self._refused(ClientGone() if client_disconnected.is_set() else DeadlineBeforeStart())
-            # Started: wait for the result even if the client has disconnected, because it can fetch the result by its
-            # key.
-            await asyncio.wait({group.done}, timeout=max(0.0, deadline - time.monotonic()))
+            if not group.done.done():
+                # Started: wait for the result even if the client has disconnected, because it can fetch the result by
+                # its key.
+                await asyncio.wait({group.done}, timeout=max(0.0, deadline - time.monotonic()))
             if not group.done.done():
                 raise DeadlineExceeded if group.started else self._refused(DeadlineBeforeStart())
             group.done.result()
@@ -253,6 +268,7 @@ class TaskQueue:
             by_tenant[tenant] = own + pending.work
         self._changed()
         if batch:
+            self._shared = batch[0].group is not batch[-1].group
             trace_batch(self._role, batch)
             for pending in batch:
                 pending.group.starts += 1
@@ -359,6 +375,7 @@ class TaskQueue:
         for index, task in enumerate(tasks):
             self._waiting.append(tenant, group.pending(index, task, admitted_at=now))
         self._arrivals[tenant] = now
+        self._gap_s, self._arrived_at = now - self._arrived_at, now
         self._changed()
         self._on_admitted()
         return group
@@ -368,7 +385,7 @@ class TaskQueue:
         self._changed()
 
     def _changed(self) -> None:
-        metrics.QUEUE_LENGTH.labels(self._role).set(len(self))
+        self._length.set(len(self))
         self._shrunk.set()  # every caller of `wait_for_capacity` checks again
         self._shrunk.clear()
 

@@ -135,7 +135,7 @@ class Authenticator:
 def _credential(request: Request) -> str:
     """The header `Authorization`, or what Anthropic's clients, LiteLLM's guardrails and Presidio's clients send in its
     place."""
-    path, key = request.url.path, request.headers.get("x-api-key")
+    path, key = request.scope["path"], request.headers.get("x-api-key")
     if key is not None and "authorization" not in request.headers and path in _X_API_KEY_PATHS:
         return f"Bearer {key}"
     authorization = request.headers.get("authorization", "")

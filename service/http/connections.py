@@ -24,6 +24,7 @@ from service.http import problems
 
 _HEADERS_MAX = 200
 _PIPELINED_MAX = 16
+_JOINED_BYTES_MAX = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,40 @@ class ConnectionLimits:
     request_head_bytes_max: int
     answer_idle_s: float
     transfer_bytes_per_s_min: int
+
+
+class _Answer:
+    """What one answer is written to. Its head leaves with the first piece of its body, if that follows at once."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._head: bytes | None = None
+        self._begun = False
+
+    def write(self, data: bytes | memoryview) -> None:
+        if not self._begun:
+            self._begun, self._head = True, bytes(data)
+            self._loop.call_soon(self._flush)
+        elif self._head is not None and len(data) <= _JOINED_BYTES_MAX:
+            head, self._head = self._head, None
+            self._transport.write(b"".join((head, data)))
+        else:
+            self._flush()
+            self._transport.write(data)
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
+
+    def _flush(self) -> None:
+        if self._head is not None:
+            head, self._head = self._head, None
+            if not self._transport.is_closing():
+                self._transport.write(head)
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -96,7 +131,10 @@ class LimitedProtocol(HttpToolsProtocol):
         if len(self.pipeline) >= _PIPELINED_MAX:
             raise ValueError("too many pipelined requests")
         self._head_bytes = 0
+        before = self.cycle
         super().on_headers_complete()
+        if self.cycle is not before:
+            self.cycle.transport = _Answer(self.transport, self.loop)  # type: ignore[assignment]
 
     def on_body(self, body: bytes) -> None:
         self._head_bytes = 0

@@ -13,10 +13,11 @@ import re
 import time
 import traceback
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 
 import orjson
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -44,6 +45,15 @@ _API_PAGE_POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "frame-ancestors 'none'"
 )
+
+
+def _encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+
+
+# Of answers that do not set them.
+_DEFAULTS = _encoded({"Cache-Control": "no-store", "Content-Security-Policy": _NO_PAGE_POLICY})
+_API_PAGE_DEFAULTS = _encoded({"Cache-Control": "no-store", "Content-Security-Policy": _API_PAGE_POLICY})
 _POSITIONS_LOGGED = 6
 # A client may miss a 413 that arrives while it still sends. So many bodies' worth is read and dropped first.
 _DISCARD_FACTOR = 16
@@ -55,9 +65,11 @@ class RequestContext:
     def __init__(self, app: ASGIApp, *, hsts_max_age_s: int = 0, tracing: RequestTracing | None = None) -> None:
         self.app = app
         self._tracing = tracing or RequestTracing()
-        self._fixed = dict(_FIXED_HEADERS)
+        fixed = dict(_FIXED_HEADERS)
         if hsts_max_age_s:
-            self._fixed["Strict-Transport-Security"] = f"max-age={hsts_max_age_s}; includeSubDomains"
+            fixed["Strict-Transport-Security"] = f"max-age={hsts_max_age_s}; includeSubDomains"
+        self._fixed = _encoded(fixed)
+        self._replaced = {b"x-request-id", *(name for name, _ in self._fixed)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -77,14 +89,16 @@ class RequestContext:
             if message["type"] == "http.response.start":
                 status, begun = message["status"], True
                 traced.respond()
-                out = MutableHeaders(scope=message)
-                out["X-Request-ID"] = request_id
-                out.update(self._fixed)
-                out.setdefault("Cache-Control", "no-store")
-                is_page = scope["path"] == PAGE_PATH
-                out.setdefault("Content-Security-Policy", _API_PAGE_POLICY if is_page else _NO_PAGE_POLICY)
-                for name, value in scope["state"].get("headers", {}).items():
-                    out.setdefault(name, value)
+                own = [(name, value) for name, value in message["headers"] if name not in self._replaced]
+                names = {name for name, _ in own}
+                defaults = _API_PAGE_DEFAULTS if scope["path"] == PAGE_PATH else _DEFAULTS
+                further = _encoded(scope["state"].get("headers", {}))
+                message["headers"] = [
+                    *own,
+                    (b"x-request-id", request_id.encode("latin-1")),
+                    *self._fixed,
+                    *(pair for pair in (*defaults, *further) if pair[0] not in names),
+                ]
             await send(message)
 
         try:
@@ -100,8 +114,8 @@ class RequestContext:
             seconds = time.perf_counter() - started
             # The route's template, because a path may contain text.
             route = getattr(scope.get("route"), "path", _UNMATCHED)
-            metrics.REQUESTS.labels(route, str(status)).inc()
-            metrics.REQUEST_SECONDS.labels(route).observe(seconds)
+            metrics.requests_of(route, status).inc()
+            metrics.request_seconds_of(route).observe(seconds)
             traced.end(route, status, scope["state"].get("tenant"))
             fields = {
                 "request_id": request_id,

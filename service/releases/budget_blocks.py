@@ -49,8 +49,8 @@ def account_block(state: AccountState, accountants: list[dict[str, Any]] | None 
 
 def least_left(event: PrivacyEvent, accounts: Sequence[AccountState]) -> AccountState:
     """The account that an answer shows: the one with the least remaining among those of the event's unit."""
-    own = (state for state in accounts if state.unit is event.unit)
-    return min(own, key=lambda state: state.remaining.epsilon_nano)
+    own = [state for state in accounts if state.unit is event.unit]
+    return own[0] if len(own) == 1 else min(own, key=lambda state: state.remaining.epsilon_nano)
 
 
 def block_with_history(state: AccountState, display_delta: float) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS
@@ -105,6 +106,11 @@ def protection(
     `forms` are the forms of its documents. If they differ, `units` contains what is guaranteed for every document.
     Raises: ValueError for an unknown mechanism, no document, and windows of words of anything but text.
     """
+    return _protection(mechanism, tuple(dict.fromkeys(forms)), segmentation)
+
+
+@lru_cache(maxsize=256)
+def _protection(mechanism: str, forms: tuple[Form, ...], segmentation: Segmentation) -> Protection:
     if mechanism not in SENTENCE_MECHANISMS:
         raise ValueError("unknown sentence mechanism")
     if not forms or (segmentation == "words" and set(forms) != {"text"}):
@@ -113,7 +119,7 @@ def protection(
         return _WHOLE_DOCUMENT
     if segmentation == "words":
         return _WINDOWS
-    found = [_OF_FORM[form] for form in dict.fromkeys(forms)]
+    found = [_OF_FORM[form] for form in forms]
     return Protection(
         unit=_SENTENCE,
         units=tuple(unit for unit in found[0].units if all(unit in each.units for each in found)),

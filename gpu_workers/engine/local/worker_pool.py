@@ -1,6 +1,7 @@
 """The worker processes of one role and the batches that they run.
 
-A batch closes when it reaches a token budget or after a few milliseconds, whichever comes first. While all workers are
+A batch closes when it reaches a token budget or after a few milliseconds, whichever comes first, and at once where
+requests arrive one by one. While all workers are
 busy, the batch keeps filling. A worker holds at most `BATCHES_IN_FLIGHT` batches: one that it runs and one that waits
 in its socket, so that the device is never idle. Together they hold little more than one full batch, because what is in
 the socket cannot be overtaken by a task of another tenant.
@@ -121,9 +122,8 @@ class WorkerPool:
             self._wake.clear()
             while self.queue and (free := self._free_slot()) is not None:
                 slot, tokens_max = free
-                age_s = time.monotonic() - self.queue.oldest_at
-                if age_s < linger_s and not self.queue.fills_a_batch:
-                    await asyncio.sleep(linger_s - age_s)
+                if (wait_s := self.queue.linger_s(linger_s)) > 0:
+                    await asyncio.sleep(wait_s)
                     continue  # tasks may have arrived or been withdrawn, and the worker may have died
                 if slot.process is not None:
                     self._hand_over(slot, slot.process, tokens_max)

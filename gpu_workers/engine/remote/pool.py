@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -197,8 +196,7 @@ class RemotePool:
         if tokens_max == 0:
             lane.release()
             return
-        left_s = self._options.batch_linger_ms / 1000 - (time.monotonic() - self.queue.oldest_at)
-        if left_s > 0 and not self.queue.fills_a_batch:
+        if (left_s := self.queue.linger_s(self._options.batch_linger_ms / 1000)) > 0:
             asyncio.get_running_loop().call_later(left_s, self._wake.set)
         elif batch := self.queue.start_batch(tokens_max, fits=self.supply.fits(replica)):
             lane.run(batch)

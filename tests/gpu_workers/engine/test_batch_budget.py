@@ -1,4 +1,4 @@
-"""The token budget of a batch on a slow device, alone and beside other tenants."""
+"""The token budget of a batch on a slow device, alone and beside other tenants; what a batch waits for."""
 
 from __future__ import annotations
 
@@ -42,6 +42,44 @@ def test_other_active_tenants_shorten_the_batches_of_a_slow_device(speed: int, m
         next_batch()  # has the task of the other tenant
         assert queue.budget == (4096 if speed == FAST else int(SLOW * CROWDED_BATCH_S))
         assert queue.budget - 64 < next_batch() <= queue.budget
+        for task in running:
+            task.cancel()
+
+    asyncio.run(main())
+
+
+def test_a_batch_waits_for_more_only_where_requests_arrive_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(task_queue.time, "monotonic", lambda: now)
+
+    async def main() -> None:
+        nonlocal now
+        queue = TaskQueue(Role.EMBED, LIMITS, on_admitted=lambda: None)
+        queue.open()
+        running: list[asyncio.Task[object]] = []
+
+        async def submit() -> None:
+            work = queue.run([Task(None, 64)], tenant="one", timeout_s=600, client_disconnected=asyncio.Event())
+            running.append(asyncio.create_task(work))
+            await asyncio.sleep(0)
+
+        await submit()
+        assert queue.linger_s(2.0) == 0, "nothing else has arrived"
+        queue.start_batch()
+        now += 10
+        await submit()
+        assert queue.linger_s(2.0) == 0, "the last request was long ago"
+        now += 1
+        await submit()
+        assert queue.linger_s(2.0) == 1, "two have arrived within a second"
+        assert len(queue.start_batch()) == 2
+        now += 10
+        await submit()
+        assert queue.linger_s(2.0) == 2, "the last batch was of two requests"
+        queue.start_batch()
+        now += 10
+        await submit()
+        assert queue.linger_s(2.0) == 0
         for task in running:
             task.cancel()
 
