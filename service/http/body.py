@@ -24,7 +24,6 @@ from core.ledger.names import SHARED_OWNER
 from service.config.settings import Settings
 from service.http.auth import Caller, identify, needs_of
 from service.http.body_memory import BodyMemory, CountedBody
-from service.http.direct_call import direct_call
 from service.http.large_requests import LargeRequests
 from service.preparation import Preparation
 
@@ -134,7 +133,6 @@ class JsonRoute(APIRoute):
         takes_body = self.body_field is not None
         needs_body = self.body_field is not None and self.body_field.field_info.is_required()
         needed = tuple(needs_of(self.dependant))
-        answer = direct_call(self, handler)
 
         async def handle(request: Request) -> Response:
             json_request = JsonRequest(request.scope, request.receive)
@@ -155,7 +153,7 @@ class JsonRoute(APIRoute):
             held.callback(body.close)
             with spans.span("receive and check"):
                 await json_request.receive_body(body, owner=owner)
-            return await answer(json_request)
+            return await handler(json_request)
 
         return handle
 
