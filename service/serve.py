@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import cast
 
 import uvicorn
-import uvloop
 from fastapi import FastAPI
 
 from core.errors import GatewayError
@@ -65,10 +64,7 @@ def run(settings: Settings, *, engine: Engine | None = None, inherited: Inherite
     drop_other_variables()  # before the first child process
     start_fork_server()
     try:
-        # uvloop accepts all connections that wait, and Python's loop one at a time: front ends share them so.
-        new_loop = uvloop.new_event_loop if inherited is None else asyncio.new_event_loop
-        with asyncio.Runner(loop_factory=new_loop) as runner:
-            code = runner.run(_serve(settings, engine, inherited))
+        code = asyncio.run(_serve(settings, engine, inherited))
     finally:
         end_fork_server()
     sys.exit(code)

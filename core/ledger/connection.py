@@ -119,6 +119,7 @@ class Link(asyncio.Protocol):
         self._error: BaseException | None = None
         self._closed = asyncio.Event()
         self._due: asyncio.TimerHandle | None = None  # looks for late replies at the earliest deadline
+        self._due_at = math.inf
         self._replies = hiredis.Reader(
             protocolError=InvalidResponse, replyError=BaseParser.parse_error, notEnoughData=_INCOMPLETE
         )
@@ -155,7 +156,7 @@ class Link(asyncio.Protocol):
         if not self._outgoing:
             self._loop.call_soon(self._write)
         self._outgoing += pieces
-        if deadline < math.inf and (self._due is None or deadline < self._due.when()):
+        if deadline < self._due_at:
             self._watch(deadline)
         return reply
 
@@ -225,10 +226,10 @@ class Link(asyncio.Protocol):
     def _watch(self, deadline: float) -> None:
         if self._due is not None:
             self._due.cancel()
-        self._due = self._loop.call_at(deadline, self._look_for_late_replies)
+        self._due, self._due_at = self._loop.call_at(deadline, self._look_for_late_replies), deadline
 
     def _look_for_late_replies(self) -> None:
-        self._due = None
+        self._due, self._due_at = None, math.inf
         earliest = min((deadline for _, deadline, _ in self._in_flight), default=math.inf)
         if earliest <= self._loop.time():
             self.end(RedisTimeoutError("a reply is late"))

@@ -1,10 +1,10 @@
 """The worker processes of one role and the batches that they run.
 
 A batch closes when it reaches a token budget or after a few milliseconds, whichever comes first, and at once where
-requests arrive one by one. While all workers are
-busy, the batch keeps filling. A worker holds at most `BATCHES_IN_FLIGHT` batches: one that it runs and one that waits
-in its socket, so that the device is never idle. Together they hold little more than one full batch, because what is in
-the socket cannot be overtaken by a task of another tenant.
+requests arrive one by one. While all workers are busy, the batch keeps filling. A worker holds at most
+`BATCHES_IN_FLIGHT` batches: one that it runs and one that waits in its socket, so that the device is never idle.
+Together they hold little more than one full batch, because what is in the socket cannot be overtaken by a task of
+another tenant.
 """
 
 from __future__ import annotations

@@ -37,9 +37,6 @@ class WorkerProcess(ChildProcess):
     def send(self, message: Batch) -> None:
         super().send(message)
 
-    def _is_whole(self, message: Any) -> bool:
-        return not (isinstance(message, Batch) and message.blocks)
-
     def _transmit(self, connection: Connection, message: Any) -> None:
         super()._transmit(connection, message)
         if isinstance(message, Batch):

@@ -42,7 +42,7 @@ class IntegerEncoder:
 
     def __init__(self, steps: Path = STEPS, way: str | None = None) -> None:
         """`way`: of `WAYS`; by default, the fastest one on this processor."""
-        self.device = torch.device("cpu")
+        self.device, self.dtype = torch.device("cpu"), torch.int8
         self._way = way or fastest_way()
         file = StepsFile.load(steps)
         weights, config = bundled_weights()

@@ -1,0 +1,76 @@
+"""Macro-F1 of sentence-level release with the encoder in 8-bit integers, beside the encoder in bfloat16.
+
+    python -m benchmarks.sentdp.precision --data DATA [--trials 5] [--share 1]
+
+As `benchmarks.sentdp`, with the shipped `general` pack, which was made with bfloat16. Each encoder embeds both the
+documents that train the classifiers and those that are released. `--share`: of the documents.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.sentdp.__main__ import CACHE, PACK
+from benchmarks.sentdp.corpus import EPSILONS, SOURCES, Source
+from benchmarks.sentdp.methods import GENERAL, NON_PRIVATE, Classifiers, Method, of_pack
+from benchmarks.sentdp.table import Cell
+from core.mechanisms.sentences.domain_pack import DomainPack
+from gpu_workers.domains import public_text
+from gpu_workers.models.encoder import Encoder
+from gpu_workers.models.integer.encoder import IntegerEncoder
+
+
+def cells(
+    source: Source, share: float, pack: DomainPack, encoder: Any, data: Path, cache: Path, trials: int
+) -> dict[str, list[Cell]]:
+    """The cells of each row, against epsilon."""
+    train_documents = source.read(data, "train", round(share * source.train))
+    test_documents = source.read(data, "test", round(share * source.test))
+    train = public_text.embed(train_documents, encoder, cache, f"{source.name}-train")
+    test = public_text.embed(test_documents, encoder, cache, f"{source.name}-test")
+    classifiers = Classifiers({GENERAL: pack}, train)
+    documents = test.documents()
+
+    def cell(method: Method, epsilon: float) -> Cell:
+        count = trials if method.random else 1
+        vectors = (method.release(documents, epsilon) for _ in range(count))
+        return Cell.of([classifiers.score(method.space, each, test.labels) for each in vectors], random=method.random)
+
+    found = {
+        method.name: [cell(method, epsilon) for epsilon in (EPSILONS if method.private else EPSILONS[:1])]
+        for method in of_pack(GENERAL, pack, np.random.default_rng(0))
+    }
+    means = np.stack([document.mean(axis=0) for document in documents])
+    found[NON_PRIVATE] = [Cell.of([classifiers.score("encoder", means, test.labels)], random=False)]
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--cache", type=Path, default=CACHE)
+    parser.add_argument("--trials", type=int, default=5)
+    parser.add_argument("--share", type=float, default=1.0)
+    chosen = parser.parse_args()
+    pack = DomainPack.load(PACK)
+    encoders: tuple[Any, Any] = (Encoder(dtype=torch.bfloat16), IntegerEncoder())
+    for title, source in SOURCES.items():
+        floating, integer = (
+            cells(source, chosen.share, pack, encoder, chosen.data, chosen.cache, chosen.trials) for encoder in encoders
+        )
+        heads = " | ".join(f"eps {epsilon}, bfloat16 | int8 | difference" for epsilon in EPSILONS)
+        print(f"\n| {title} | {heads} |\n|" + " --- |" * (1 + 3 * len(EPSILONS)))
+        for name, row in floating.items():
+            pairs = zip(row, integer[name], strict=True)
+            print(
+                f"| {name} | " + " | ".join(f"{a} | {b} | {b.mean - a.mean:+.3f}" for a, b in pairs) + " |", flush=True
+            )
+
+
+if __name__ == "__main__":
+    main()
