@@ -101,12 +101,19 @@ async def drive(port: int, request: bytes, clients: int, seconds: float) -> list
     return times
 
 
+def ticks_of(pid: int) -> int:
+    try:
+        return cpu_ticks(pid)
+    except (FileNotFoundError, ProcessLookupError):
+        return 0  # it has ended
+
+
 def measured(gateway: Checkout, request: bytes, clients: int, seconds: float) -> Round:
     asyncio.run(drive(gateway.port, request, clients, WARM_S))
     groups = gateway.processes()
 
     def ticks() -> dict[str, int]:
-        return {name: sum(map(cpu_ticks, pids)) for name, pids in groups.items()}
+        return {name: sum(map(ticks_of, pids)) for name, pids in groups.items()}
 
     before, started = ticks(), time.perf_counter()
     times = asyncio.run(drive(gateway.port, request, clients, seconds))
@@ -120,11 +127,12 @@ def compared(options: argparse.Namespace, folder: Path) -> None:
     with ExitStack() as stack:
         gateways: dict[str, tuple[Checkout, Tenant]] = {}
         for name, root in roots.items():
-            environment: dict[str, str] = {}
+            chosen = options.setting if name == "this" else []
+            environment = {f"PRIVACY_GATEWAY_{key}": value for key, _, value in (one.partition("=") for one in chosen)}
             embedding = 0
             if options.simulated:
                 workers, embedding = stack.enter_context(simulated_workers(root))
-                environment = {
+                environment |= {
                     "PRIVACY_GATEWAY_ENGINE": "remote",
                     "PRIVACY_GATEWAY_WORKERS": json.dumps(workers),
                     "PRIVACY_GATEWAY_WORKERS_TOKEN": TOKEN,
@@ -166,6 +174,7 @@ def show(path: str, rows: dict[str, list[Round]]) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer", type=Path, help="another checkout of the project")
+    parser.add_argument("--setting", action="append", default=[], help="NAME=VALUE, of the gateway of this checkout")
     parser.add_argument("--simulated", action="store_true")
     parser.add_argument("--routes", nargs="+", default=list(BODIES), choices=list(BODIES))
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 32])
