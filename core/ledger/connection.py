@@ -37,11 +37,11 @@ CONNECTIONS_MAX = 8
 COMMANDS_MAX = 256
 TIMEOUT_S = 5.0
 _JOINED_BYTES_MAX = 64 * 1024  # copying so little takes less time than writing its pieces
+_INCOMPLETE = object()
 # After a further connection could not be opened, the open ones carry all commands for this long.
 REOPEN_PAUSE_S = 1.0
 
 # Errors that are ordinary replies, although redis-py raises them like connection failures. The reply order is intact.
-_INCOMPLETE = object()
 _ANSWERS = (ResponseError, BusyLoadingError, AuthenticationError, AuthorizationError)
 
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numba
 import numpy as np
 import torch
 
@@ -110,7 +111,7 @@ class IntegerEncoder:
         """Confirm on mixes of sentences what is proven, and measure the speed. `measured` keeps the outcome for a
         processor."""
         known = measured or Measured(None)
-        decides = {"fingerprint": self.fingerprint, "way": self._way}
+        decides = {"fingerprint": self.fingerprint, "way": self._way, "numba": numba.__version__}
         found = known.find(_CHECK, **decides)
         if found and isinstance(found.get("tokens_per_s"), int):
             self._tokens_per_s = found["tokens_per_s"]

@@ -6,7 +6,6 @@ import hashlib
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -170,4 +169,4 @@ def test_a_model_of_another_shape_is_refused() -> None:
     weights, config = bundled_weights()
     own = {key: tensor.numpy() for key, tensor in weights.items()}
     with pytest.raises(ValueError, match="shape"):
-        IntegerBert(own, config | {"num_attention_heads": 32}, replace(StepsFile.load()))
+        IntegerBert(own, config | {"num_attention_heads": 32}, StepsFile.load())
