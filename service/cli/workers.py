@@ -81,7 +81,11 @@ def status(as_json: AsJson = False, address: Address = "auto") -> None:
         typer.echo("error: the workers are not started", err=True)
         raise typer.Exit(1)
     roles: dict[str, dict[str, Any]] = {
-        name.removeprefix("worker-"): {"status": str(one.status.value), "replicas": dict(one.replica_states)}
+        name.removeprefix("worker-"): {
+            "status": str(one.status.value),
+            "replicas": dict(one.replica_states),
+            "message": _reason(one.message),
+        }
         for name, one in found.deployments.items()
     }
     for name, scaling in _scaling(serve).items():
@@ -94,6 +98,8 @@ def status(as_json: AsJson = False, address: Address = "auto") -> None:
     for name, row in roles.items():
         states = ", ".join(f"{count} {state}" for state, count in row["replicas"].items())
         typer.echo(f"{name}\t{row['status']}\t{states}{_shown(row)}")
+        if row["message"]:
+            typer.echo(f"\t{row['message']}")
 
 
 @workers_app.command("stop")
@@ -128,6 +134,12 @@ def _scaling(serve: Any) -> dict[str, dict[str, Any]]:
     except Exception:  # the application is being started or has ended
         return {}
     return found
+
+
+def _reason(message: str) -> str:
+    """What Ray Serve says of a deployment; of an error with its lines of code, the error alone."""
+    lines = message.strip().splitlines()
+    return lines[-1].strip() if lines else ""
 
 
 def _shown(row: dict[str, Any]) -> str:
