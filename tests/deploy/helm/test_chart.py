@@ -303,7 +303,10 @@ def test_the_account_of_the_autoscaler_is_in_its_container_alone_and_its_logs_ar
     for pod in (head, node):
         assert pod["automountServiceAccountToken"] is False
         assert account[folder] not in {mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
-    assert "/tmp/ray" in {mount["mountPath"] for mount in head["containers"][0]["volumeMounts"]}
+    ray = {mount["mountPath"]: mount["name"] for mount in head["containers"][0]["volumeMounts"]}
+    assert set(ray.values()) & set(account.values()) == {ray["/tmp/ray"]}, "a further folder is shared"
+    assert ray["/tmp/ray"] == account["/tmp/ray"]
+    assert volumes[account["/tmp"]]["emptyDir"]["medium"] == "Memory"
     assert account[folder] not in {each["name"] for each in node["volumes"]}
 
 

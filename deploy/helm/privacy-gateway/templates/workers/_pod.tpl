@@ -78,6 +78,8 @@ spec:
     # KubeRay would make one of this name on the node's disk.
     - name: ray-logs
       emptyDir: {medium: Memory, sizeLimit: {{ $values.sessionSize }}}
+    - name: autoscaler-tmp
+      emptyDir: {medium: Memory, sizeLimit: 64Mi}
     - name: kubernetes-api
       projected:
         defaultMode: 0440

@@ -66,7 +66,8 @@ http://{{ include "workers.fullname" . }}-serve-svc:8000
 {{- if gt (int .Values.workers.nodes.maxReplicas) (int .Values.workers.nodes.replicas) }}true{{ end -}}
 {{- end -}}
 
-{{/* The container that KubeRay adds to the head. Its account of the cluster's API is in this container alone. */}}
+{{/* The container that KubeRay adds to the head. Its account of the cluster's API is in this container alone, and it
+     shares with the container that runs Ray no folder but that of the logs. */}}
 {{- define "workers.autoscaler" -}}
 version: v2
 securityContext:
@@ -75,7 +76,7 @@ env:
   - {name: HOME, value: /tmp}
   - {name: RAY_USAGE_STATS_ENABLED, value: "0"}
 volumeMounts:
-  - {name: tmp, mountPath: /tmp}
+  - {name: autoscaler-tmp, mountPath: /tmp}
   - {name: ray-logs, mountPath: /tmp/ray}
   - {name: kubernetes-api, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
 {{- end -}}
