@@ -27,7 +27,7 @@ from gpu_workers.engine.remote.access import Access
 from gpu_workers.engine.remote.directory import HttpDirectory
 from gpu_workers.job_runners.kinds import job_codec
 from gpu_workers.job_runners.places import RemotePlaces
-from gpu_workers.jobs.messages import Succeeded
+from gpu_workers.jobs.messages import Progress, Succeeded
 
 ROOT = Path(__file__).parents[3]
 BIN = Path(sys.executable).parent
@@ -184,6 +184,8 @@ def test_a_job_ends_with_its_replica_and_continues_in_the_next_one(tmp_path: Pat
             first = Attempt(await places.take(), job)
             pid, work = await asyncio.to_thread(hold.held, "job"), hold.work("job")
             hold.forget("job")
+            # What the job wrote before this message has reached the gateway.
+            await until(lambda: any(isinstance(each, Progress) and each.stage == "held" for each in first.messages))
             replica = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
             os.kill(replica, signal.SIGKILL)
             assert await first.until("died") == "died"
