@@ -57,6 +57,8 @@ def test_replicas_that_do_not_start_lead_to_no_further_ones() -> None:
     for _ in range(20):  # all but the first one fail to start
         number = needed(*[Load(2, 9)] * running, target=number)
     assert number == 2
+    assert needed(*[FULL] * 4, target=5) == 5, "8, once the fifth one has started"
+    assert needed(*[FULL] * 5, target=5) == 10
     assert needed(BUSY, target=5) == 1, "they are given up when the load needs them no longer"
 
 
