@@ -25,6 +25,7 @@ from core.files.file_lock import FileLock
 from gpu_workers.engine.remote.access import Access
 from gpu_workers.engine.remote.codec import Codec
 from gpu_workers.engine.remote.frames import SCHEMA, BadFrame, frame
+from gpu_workers.engine.remote.load import LoadMeter
 from gpu_workers.job_runners.frames import JOBS, RUN, SERVICE, WATCH, Kind
 from gpu_workers.job_runners.hosted import HostedAttempt, HostLimits
 from gpu_workers.job_runners.kinds import Machine
@@ -61,6 +62,7 @@ class JobRunnerServer:
         self._codec = codec
         self._machine = machine
         self._limits = limits
+        self.load = LoadMeter()  # of its places
         self._places = places
         self._fingerprint = hashlib.sha256(msgpack.packb([codec.schema, content])).hexdigest()
         self._instance = secrets.token_hex(8)
@@ -157,6 +159,7 @@ class JobRunnerServer:
             await asyncio.sleep(STATE_S)
 
     def _on_change(self) -> None:
+        self.load.set(in_use=len(self._attempts))
         self._changed.set()
         self._changed = asyncio.Event()
 

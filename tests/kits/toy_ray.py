@@ -19,10 +19,13 @@ from gpu_workers.handlers.needed_files import NeededFiles
 
 
 def toy_server(role: str, listen: str) -> Server:
-    """A server for `engine_kit.ToyHandler`, or a job runner for `held_job`."""
+    """A server for `engine_kit.ToyHandler`, or a job runner for `held_job`. While there is a file `unfit` in the folder
+    of the jobs, a worker cannot start."""
+    folder = Path(os.environ["TOY_RAY_JOBS"])
     if role == "jobs":
-        return held_server(listen, Path(os.environ["TOY_RAY_JOBS"]) / "job-runs", plain=True)
+        return held_server(listen, folder / "job-runs", plain=True)
+    handler = engine_kit.UnfitHandler if (folder / "unfit").exists() else engine_kit.ToyHandler
     access = Access(engine_kit.TOKEN, plain=True)
     cache = open_cache(Path(mkdtemp(prefix="toy-worker-")), role, bytes_max=1 << 20)
     files = WorkerFiles(cache, NeededFiles())
-    return WorkerServer(Role(role), engine_kit.ToyHandler, engine_kit.toy_codec(), access, listen=listen, files=files)
+    return WorkerServer(Role(role), handler, engine_kit.toy_codec(), access, listen=listen, files=files)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from gpu_workers.engine.remote.console import print_state
+from gpu_workers.engine.remote.load import LoadMeter
 
 
 class Server(Protocol):
@@ -26,6 +27,10 @@ class Server(Protocol):
     @property
     def state(self) -> Any:
         """Has `shown`, the stage for people."""
+
+    @property
+    def load(self) -> LoadMeter:
+        """Measures what it has in work and what waits for it."""
 
     async def start(self) -> None: ...
 

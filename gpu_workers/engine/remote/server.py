@@ -49,6 +49,7 @@ from gpu_workers.engine.remote.frames import (
     read,
 )
 from gpu_workers.engine.remote.heap import keep_freed_memory
+from gpu_workers.engine.remote.load import LoadMeter
 from gpu_workers.engine.remote.object_server import Claim, WorkerFiles, claim_or_refusal
 from gpu_workers.engine.remote.received import NoMemory, Parts, ReceivedBatch, answer, drop, receive_batch
 from gpu_workers.engine.remote.slots import Slots
@@ -126,6 +127,11 @@ class WorkerServer:
             waiting=self._slots.waiting,
             pid=own.pid or 0,
         )
+
+    @property
+    def load(self) -> LoadMeter:
+        """Of its slots."""
+        return self._slots.load
 
     async def start(self) -> None:
         """Listen, and begin to load the handler. Sets limits of this process, which the handler's process inherits."""

@@ -10,12 +10,15 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable
 
+from gpu_workers.engine.remote.load import LoadMeter
+
 
 class Slots:
     """Used on the event loop only, without locks. No slot is granted until `open`."""
 
     def __init__(self, slots_max: int, *, on_free: Callable[[], None]) -> None:
-        """`on_free` is called when a slot was given back."""
+        """`on_free` is called when a slot was given back. `load` measures the slots in use and those that wait."""
+        self.load = LoadMeter()
         self._slots_max = slots_max
         self._on_free = on_free
         self._granted: set[int] = set()
@@ -30,7 +33,7 @@ class Slots:
     @property
     def waiting(self) -> int:
         """The number of requests for a slot that wait. It shows how much work gateways have for this worker."""
-        return sum(len(own) for own in self._waiting.values())
+        return sum(not asked.done() for own in self._waiting.values() for asked in own)
 
     def open(self) -> None:
         """Grant slots from now on."""
@@ -44,6 +47,7 @@ class Slots:
     def ask(self, gateway: str) -> asyncio.Future[int]:
         """Return a future of the number of a slot. Cancel it to stop waiting. A number is never used twice."""
         asked: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        asked.add_done_callback(lambda _: self._measure())  # also if it is cancelled
         self._waiting.setdefault(gateway, deque()).append(asked)
         self._grant()
         return asked
@@ -59,6 +63,10 @@ class Slots:
             self._last += 1
             self._granted.add(self._last)
             asked.set_result(self._last)
+        self._measure()
+
+    def _measure(self) -> None:
+        self.load.set(in_use=self.granted, waiting=self.waiting)
 
     def _next(self) -> asyncio.Future[int] | None:
         """The next request that still waits."""

@@ -89,10 +89,11 @@ EVERYTHING = merged(
             "enabled": True,
             "tls": {"gatewaySecret": "gateway-tls", "workerSecret": "worker-tls"},
             "settings": {"TAGGER": "off"},
-            "nodes": {"nodeSelector": {"gpu": "yes"}},
+            "roles": {"embed": {"minReplicas": 1, "maxReplicas": 4}},
+            "nodes": {"nodeSelector": {"gpu": "yes"}, "maxReplicas": 3},
         },
         "networkPolicy": {
-            "egress": dict.fromkeys(("upstreams", "webhooks", "mail", "traces"), ANYWHERE),
+            "egress": dict.fromkeys(("upstreams", "webhooks", "mail", "traces", "kubernetes"), ANYWHERE),
             "kuberayOperator": {"namespace": "ray", "podLabels": {"app": "operator"}},
         },
     },
@@ -245,16 +246,68 @@ def test_ray_serve_takes_the_application_and_its_arguments() -> None:
     module, _, name = application.import_path.partition(":")
     assert callable(getattr(importlib.import_module(module), name))
     arguments = Arguments(**application.args)
-    assert {role: size.replicas for role, size in arguments.roles.items()} == {
-        "embed": 4,
-        "sanitize": 4,
-        "fill": 2,
+    assert {role: (size.replicas, size.most) for role, size in arguments.roles.items()} == {
+        "embed": (2, 8),
+        "sanitize": (4, 4),
+        "fill": (2, 2),
     }
     [(_, node), *_] = [each for each in pods([workers]) if "workers" in each[0].rpartition("/")[2]]
     assert node["spec"]["terminationGracePeriodSeconds"] > arguments.drain_s
     own = {each["name"] for each in node["spec"]["containers"][0]["env"]}
     prefix = "PRIVACY_GATEWAY_"
     assert {each.removeprefix(prefix).lower() for each in own if each.startswith(prefix)} <= set(Settings.model_fields)
+
+
+def test_the_application_has_the_load_and_the_delays_of_the_values() -> None:
+    scaling = {"targetLoad": 0.5, "upSeconds": 5, "downSeconds": 900}
+    values = merged(SWITCHES["workers"], {"workers": {"scaling": scaling}})
+    for chosen, expected in ((SWITCHES["workers"], (1, 30, 600)), (values, (0.5, 5, 900))):
+        [workers] = of_kind(render(chosen), "RayService")
+        [application] = yaml.safe_load(workers["spec"]["serveConfigV2"])["applications"]
+        own = application["args"]
+        assert (own["target_load"], own["scale_up_s"], own["scale_down_s"]) == expected
+        assert all("replicas_max" not in size for size in own["roles"].values())
+
+
+def test_the_number_of_nodes_follows_where_it_has_a_range() -> None:
+    def cluster(values: Values) -> tuple[list[Manifest], dict[str, Any]]:
+        found = render(values)
+        [workers] = of_kind(found, "RayService")
+        return found, workers["spec"]["rayClusterConfig"]
+
+    _, fixed = cluster(SWITCHES["workers"])
+    assert "enableInTreeAutoscaling" not in fixed
+    found, scaled = cluster(helm_kit.example("gpu-pool"))
+    assert scaled["enableInTreeAutoscaling"] is True
+    [nodes] = scaled["workerGroupSpecs"]
+    assert (nodes["replicas"], nodes["minReplicas"], nodes["maxReplicas"]) == (2, 2, 5)
+    [policy] = [each for each in found if each["metadata"]["name"].endswith("-workers-head")]
+    chosen = policy["spec"]["podSelector"]["matchLabels"].items()
+    assert chosen <= scaled["headGroupSpec"]["template"]["metadata"]["labels"].items()
+    assert not chosen <= nodes["template"]["metadata"]["labels"].items(), "workers do not reach Kubernetes"
+
+
+def test_the_account_of_the_autoscaler_is_in_its_container_alone_and_its_logs_are_in_memory() -> None:
+    """KubeRay adds this container, and mounts a volume `ray-logs` at /tmp/ray where nothing is mounted."""
+    [workers] = of_kind(render(helm_kit.example("gpu-pool")), "RayService")
+    config = workers["spec"]["rayClusterConfig"]
+    own = config["autoscalerOptions"]
+    folder = "/var/run/secrets/kubernetes.io/serviceaccount"
+    account = {each["mountPath"]: each["name"] for each in own["volumeMounts"]}
+    assert own["securityContext"]["readOnlyRootFilesystem"] is True
+    head = config["headGroupSpec"]["template"]["spec"]
+    node = config["workerGroupSpecs"][0]["template"]["spec"]
+    volumes = {each["name"]: each for each in head["volumes"]}
+    assert volumes[account["/tmp/ray"]]["emptyDir"]["medium"] == "Memory"
+    assert "serviceAccountToken" in str(volumes[account[folder]])
+    for pod in (head, node):
+        assert pod["automountServiceAccountToken"] is False
+        assert account[folder] not in {mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
+    ray = {mount["mountPath"]: mount["name"] for mount in head["containers"][0]["volumeMounts"]}
+    assert set(ray.values()) & set(account.values()) == {ray["/tmp/ray"]}, "a further folder is shared"
+    assert ray["/tmp/ray"] == account["/tmp/ray"]
+    assert volumes[account["/tmp"]]["emptyDir"]["medium"] == "Memory"
+    assert account[folder] not in {each["name"] for each in node["volumes"]}
 
 
 @pytest.mark.parametrize("replicas", [0, 2])

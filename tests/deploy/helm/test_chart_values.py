@@ -12,7 +12,7 @@ import yaml
 from helm_kit import CHART, Values, errors_of, read, rendered
 from helm_python import HelmError
 from helm_settings import CHART_SETS, SECRET_SETTINGS, setting_names
-from test_chart import EVERYTHING, MONITORING, STORE, merged
+from test_chart import EVERYTHING, MONITORING, STORE, SWITCHES, merged
 
 SCHEMA: dict[str, Any] = yaml.safe_load((CHART / "values.schema.json").read_text())
 
@@ -104,6 +104,13 @@ WRONG: dict[str, Values] = {
     "two gateways with volumes": {"gateway": {"replicas": 2}},
     "ports backwards": {"workers": {"ports": {"first": 9700}}},
     "nodes backwards": {"workers": {"nodes": {"replicas": 3}}},
+    "replicas backwards": {"workers": {"roles": {"embed": {"minReplicas": 3, "maxReplicas": 2}}}},
+    "a smallest number alone": {"workers": {"roles": {"embed": {"minReplicas": 3}}}},
+    "a largest number alone": {"workers": {"roles": {"embed": {"maxReplicas": 3}}}},
+    "a range from none": {"workers": {"roles": {"fill": {"minReplicas": 0, "maxReplicas": 2}}}},
+    "a range of job runners": {"workers": {"roles": {"jobs": {"minReplicas": 1, "maxReplicas": 2}}}},
+    "a load that no worker reaches": {"workers": {"scaling": {"targetLoad": 2}}},
+    "nodes that cannot reach Kubernetes": merged(SWITCHES["workers"], {"workers": {"nodes": {"maxReplicas": 3}}}),
 }  # fmt: skip
 
 
@@ -153,7 +160,11 @@ MISSPELT = [  # template, what it has, what is written in its place
     ("workers/rayservice", "mode: token", "mode: tokens"),
     ("workers/rayservice", "minReplicas", "minimumReplicas"),
     ("workers/rayservice", "rayStartParams: {object", "rayStartParam: {object"),
+    ("workers/rayservice", "enableInTreeAutoscaling:", "enableAutoscaling:"),
+    ("workers/rayservice", "autoscalerOptions:", "autoscalerOption:"),
+    ("workers/_serve", "securityContext:", "securityContexts:"),
     ("workers/_pod", "volumeMounts:", "volumeMount:"),
+    ("workers/_pod", "serviceAccountToken:", "serviceAccountTokens:"),
     ("workers/_pod", "containerPort", "port"),
 ]  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -26,7 +27,7 @@ from gpu_workers.engine.remote.access import Access
 from gpu_workers.engine.remote.directory import HttpDirectory
 from gpu_workers.job_runners.kinds import job_codec
 from gpu_workers.job_runners.places import RemotePlaces
-from gpu_workers.jobs.messages import Succeeded
+from gpu_workers.jobs.messages import Progress, Succeeded
 
 ROOT = Path(__file__).parents[3]
 BIN = Path(sys.executable).parent
@@ -40,10 +41,14 @@ def command(*arguments: str) -> str:
     return ran.stdout
 
 
-def workers(embed: int, sanitize: int = 1) -> None:
-    """Start the workers and a job runner, or change their number."""
-    roles = [f"--role=embed={embed},0.1", f"--role=sanitize={sanitize},0.1", "--role=jobs=1,0.1"]
-    command("privacy-gateway", "workers", "start", "--server", "toy_ray:toy_server", *roles)
+def workers(embed: int | str, *options: str) -> None:
+    """Start the workers and a job runner, or change their number. `embed`: a number, or a range MIN-MAX."""
+    roles = [f"--role=embed={embed},0.1", "--role=sanitize=1,0.1", "--role=jobs=1,0.1"]
+    command("privacy-gateway", "workers", "start", "--server", "toy_ray:toy_server", *roles, *options)
+
+
+def status() -> dict[str, Any]:
+    return json.loads(command("privacy-gateway", "workers", "status", "--json"))["roles"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -95,7 +100,7 @@ def test_the_directory_needs_the_token() -> None:
     for headers in ({}, {"privacy-gateway-token": "another-token-of-workers"}):
         assert httpx.get(DIRECTORY, headers=headers, trust_env=False, timeout=60).status_code == 401
     assert len(listed()) == 1
-    assert "embed" in command("privacy-gateway", "workers", "status", "--json")
+    assert status()["embed"]["replicas"] == {"RUNNING": 1}
 
 
 def test_a_replica_that_is_killed_in_a_call_spends_it_and_is_started_again(tmp_path: Path) -> None:
@@ -130,6 +135,40 @@ def test_a_drain_under_load_loses_nothing(tmp_path: Path) -> None:
     run(check, tmp_path)
 
 
+def test_load_starts_a_second_worker_which_drains_when_the_load_has_ended(tmp_path: Path) -> None:
+    """The batches of two gateways take both slots of the one worker. When one batch has ended, one worker is enough.
+    Ray Serve may end the one that runs the other batch."""
+    workers("1-4", "--scale-up-s=1", "--scale-down-s=1")
+    with pytest.raises(AssertionError, match="job runners is fixed"):
+        workers("1-2", "--role=jobs=1-2,0.1")
+    unfit = Path(os.environ["TOY_RAY_JOBS"]) / "unfit"
+    unfit.touch()  # a further worker cannot start, until this file is removed
+
+    async def check(on: Bench) -> None:
+        async with bench(toy_engine("ray"), tmp_path) as other:
+            first = await on.busy("first")
+            second = await other.submit(other.work("second", weight=200, held=True))
+            while "this device is unfit" not in (shown := await asyncio.to_thread(status))["embed"]["message"]:
+                await asyncio.sleep(0.5)
+            assert sum(shown["embed"]["replicas"].values()) <= 2, "no further ones while one cannot start"
+            unfit.unlink()
+            await until(lambda: len(listed()) == 2 and len(replicas(on)) == 2)
+            assert await on.run(on.work("third")) == ["THIRD"], "by the second worker"
+            shown = await asyncio.to_thread(status)
+            assert (shown["embed"]["replicas_min"], shown["embed"]["replicas_max"]) == (1, 4)
+            assert 0 < shown["embed"]["load"] <= 2
+            on.let_go("first")
+            assert await first == ["FIRST"]
+            await until(lambda: len(replicas(on)) == 1)
+            on.let_go("second")
+            assert await second == ["SECOND"], "a worker that drains finishes what it has"
+            await until(lambda: len(listed()) == 1)
+            assert sorted(on.started) == ["first", "second", "third"], "each once"
+
+    run(check, tmp_path)
+    workers("1-2", "--scale-up-s=86400")  # the load is reported from now on, and the number stays
+
+
 def test_a_job_ends_with_its_replica_and_continues_in_the_next_one(tmp_path: Path) -> None:
     """With the noise that it has drawn. The same gateway orders both attempts."""
     hold = JobBench(tmp_path / "bench")
@@ -145,6 +184,8 @@ def test_a_job_ends_with_its_replica_and_continues_in_the_next_one(tmp_path: Pat
             first = Attempt(await places.take(), job)
             pid, work = await asyncio.to_thread(hold.held, "job"), hold.work("job")
             hold.forget("job")
+            # What the job wrote before this message has reached the gateway.
+            await until(lambda: any(isinstance(each, Progress) and each.stage == "held" for each in first.messages))
             replica = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
             os.kill(replica, signal.SIGKILL)
             assert await first.until("died") == "died"

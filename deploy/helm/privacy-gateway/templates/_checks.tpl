@@ -34,6 +34,17 @@
 {{- if gt (int $values.workers.ports.first) (int $values.workers.ports.last) -}}
 {{- fail "workers.ports.first is above workers.ports.last" -}}
 {{- end -}}
+{{- range $role, $size := $values.workers.roles -}}
+{{- if ne (kindIs "invalid" $size.minReplicas) (kindIs "invalid" $size.maxReplicas) -}}
+{{- fail (printf "workers.roles.%s has one of minReplicas and maxReplicas: give both, or replicas alone" $role) -}}
+{{- end -}}
+{{- if gt (int $size.minReplicas) (int $size.maxReplicas) -}}
+{{- fail (printf "workers.roles.%s.minReplicas is above maxReplicas" $role) -}}
+{{- end -}}
+{{- end -}}
+{{- if and $values.workers.enabled $values.networkPolicy.enabled (include "workers.nodesScale" $) (not $values.networkPolicy.egress.kubernetes) -}}
+{{- fail "networkPolicy denies the connection of the Ray head to Kubernetes' API, which changes the number of nodes: set networkPolicy.egress.kubernetes" -}}
+{{- end -}}
 {{- if gt (int $values.workers.nodes.replicas) (int $values.workers.nodes.maxReplicas) -}}
 {{- fail "workers.nodes.replicas is above workers.nodes.maxReplicas" -}}
 {{- end -}}

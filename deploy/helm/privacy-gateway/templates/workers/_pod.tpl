@@ -1,9 +1,12 @@
-{{/* The pod of a Ray node. Takes {root, node, name, readiness}. */}}
+{{/* The pod of a Ray node. Takes {root, node, name, readiness, autoscaler}. */}}
 {{- define "workers.pod" -}}
 {{- $values := .root.Values.workers -}}
 metadata:
   labels:
     {{- include "gateway.labels" (dict "root" .root "component" "workers") | nindent 4 }}
+    {{- if .autoscaler }}
+    privacy-gateway/autoscaler: "true"
+    {{- end }}
 spec:
   {{- include "gateway.podDefaults" .root | nindent 2 }}
   securityContext:
@@ -64,10 +67,27 @@ spec:
         - {name: tmp, mountPath: /tmp}
         - {name: shared-memory, mountPath: /dev/shm}
         - {name: files, mountPath: /files}
+        {{- if .autoscaler }}
+        - {name: ray-logs, mountPath: /tmp/ray}
+        {{- end }}
         {{- if $values.tls.workerSecret }}
         - {name: workers-tls, mountPath: {{ include "workers.tlsFolder" . }}, readOnly: true}
         {{- end }}
   volumes:
+    {{- if .autoscaler }}
+    # KubeRay would make one of this name on the node's disk.
+    - name: ray-logs
+      emptyDir: {medium: Memory, sizeLimit: {{ $values.sessionSize }}}
+    - name: autoscaler-tmp
+      emptyDir: {medium: Memory, sizeLimit: 64Mi}
+    - name: kubernetes-api
+      projected:
+        defaultMode: 0440
+        sources:
+          - serviceAccountToken: {path: token}
+          - configMap: {name: kube-root-ca.crt, items: [{key: ca.crt, path: ca.crt}]}
+          - downwardAPI: {items: [{path: namespace, fieldRef: {fieldPath: metadata.namespace}}]}
+    {{- end }}
     - name: tmp
       emptyDir: {medium: Memory, sizeLimit: {{ $values.sessionSize }}}
     - name: shared-memory

@@ -61,6 +61,26 @@ http://{{ include "workers.fullname" . }}-serve-svc:8000
 {{- end }}
 {{- end -}}
 
+{{/* Whether the number of nodes follows what the replicas need: `true`, or nothing. */}}
+{{- define "workers.nodesScale" -}}
+{{- if gt (int .Values.workers.nodes.maxReplicas) (int .Values.workers.nodes.replicas) }}true{{ end -}}
+{{- end -}}
+
+{{/* The container that KubeRay adds to the head. Its account of the cluster's API is in this container alone, and it
+     shares with the container that runs Ray no folder but that of the logs. */}}
+{{- define "workers.autoscaler" -}}
+version: v2
+securityContext:
+  {{- include "gateway.containerSecurity" . | nindent 2 }}
+env:
+  - {name: HOME, value: /tmp}
+  - {name: RAY_USAGE_STATS_ENABLED, value: "0"}
+volumeMounts:
+  - {name: autoscaler-tmp, mountPath: /tmp}
+  - {name: ray-logs, mountPath: /tmp/ray}
+  - {name: kubernetes-api, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
+{{- end -}}
+
 {{- define "workers.application" -}}
 proxy_location: EveryNode
 http_options: {host: 0.0.0.0, port: 8000}
@@ -72,10 +92,17 @@ applications:
       port_first: {{ .Values.workers.ports.first }}
       port_last: {{ .Values.workers.ports.last }}
       drain_s: {{ .Values.workers.drainSeconds }}
+      target_load: {{ .Values.workers.scaling.targetLoad }}
+      scale_up_s: {{ .Values.workers.scaling.upSeconds }}
+      scale_down_s: {{ .Values.workers.scaling.downSeconds }}
       roles:
         {{- range $role, $size := .Values.workers.roles }}
         {{- if or $size.replicas (ne $role "jobs") }}
+        {{- if $size.maxReplicas }}
+        {{ $role }}: {replicas: {{ $size.minReplicas }}, replicas_max: {{ $size.maxReplicas }}, cpus: {{ $size.cpus }}, gpus: {{ $size.gpus }}}
+        {{- else }}
         {{ $role }}: {replicas: {{ $size.replicas }}, cpus: {{ $size.cpus }}, gpus: {{ $size.gpus }}}
+        {{- end }}
         {{- end }}
         {{- end }}
 {{- end -}}
