@@ -13,7 +13,8 @@ A message is one byte for its kind and a body in msgpack, but for `PART`, whose 
 ORDER lists the files of the job's folder with their sizes, and those that travel with it; FILES lists the changed ones
 and the names of those that are gone. Their contents follow in parts of at most `PART_BYTES`, in that order. FILES
 precedes the message that the process sent after it had written them. Whatever ends the stream ends the process, and so
-does a gateway that sends nothing for `SILENCE_S_MAX` seconds: one that lives sends ALIVE every `ALIVE_S`.
+does a gateway that sends nothing for `SILENCE_S_MAX` seconds: one that lives sends ALIVE every `ALIVE_S`, once it has
+sent the order and its files.
 """
 
 from __future__ import annotations
