@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import os
 from asyncio import to_thread
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -121,12 +121,7 @@ async def receive(
         except OSError as error:
             failure = error
         try:
-            left = each.size
-            while left:
-                kind, data = read(await next_message())
-                if kind is not Kind.PART or not 0 < len(data) <= left:
-                    raise BadFrame("a part does not fit")
-                left -= len(data)
+            async for data in _content(each, next_message):
                 if file is not None and failure is None:
                     try:
                         await to_thread(file.write, data)
@@ -142,12 +137,19 @@ async def receive(
 async def drop(files: Sequence[Listed], next_message: Callable[[], Awaitable[bytes]]) -> None:
     """Read the parts of files and keep nothing of them. Raises BadFrame."""
     for each in files:
-        left = each.size
-        while left:
-            kind, data = read(await next_message())
-            if kind is not Kind.PART or not 0 < len(data) <= left:
-                raise BadFrame("a part does not fit")
-            left -= len(data)
+        async for _ in _content(each, next_message):
+            pass
+
+
+async def _content(file: Listed, next_message: Callable[[], Awaitable[bytes]]) -> AsyncIterator[memoryview]:
+    """The parts of one file, as they arrive. Raises BadFrame."""
+    left = file.size
+    while left:
+        kind, data = read(await next_message())
+        if kind is not Kind.PART or not 0 < len(data) <= left:
+            raise BadFrame("a part does not fit")
+        left -= len(data)
+        yield data
 
 
 def _new(path: Path) -> BinaryIO:
