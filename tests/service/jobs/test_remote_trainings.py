@@ -12,7 +12,7 @@ import pytest
 import tiny_models
 import torch
 from corpus_kit import PLANTED, files_holding, job, json_lines, rows, until, until_deleted
-from finetune_http_kit import NOTHING, RECORD, costs, stream, terms, transitions, until_reported
+from finetune_http_kit import NOTHING, RECORD, costs, events, stream, terms, transitions, until_reported
 from finetune_kit import LABELS, labelled, texts
 from gateway_kit import Gateway
 from held_kit import eventually, short_folder
@@ -96,9 +96,12 @@ def test_a_classifier_survives_its_runner_and_classifies(
     assert not first.files_holding([PLANTED.encode()])
 
     second = runner("second")
-    reached = [until_reported(owner, job_id, step)["metrics"]["step"] for step in range(60, STEPS, 10)]
-    assert min(reached) >= waiting["metrics"]["step"], "it goes on from the checkpoint"
-    done = until(owner.http, job_id)
+    states = events(owner, job_id)
+    steps = [state["metrics"]["step"] for state in states]
+    assert [waiting["metrics"]["step"], *steps] == sorted([waiting["metrics"]["step"], *steps]), (
+        "it goes on from the checkpoint"
+    )
+    done = states[-1]
     assert (done["status"], done["attempts"]) == ("succeeded", 2), done
     assert done["metrics"]["step"] == done["result"]["steps"] == STEPS
     assert costs(done) == costs(owner.account("record"), "committed") == (cost, NOTHING)
@@ -117,6 +120,30 @@ def test_a_classifier_survives_its_runner_and_classifies(
     until_deleted(gateway.data_dir / "jobs" / job_id)
     assert not files_holding(gateway, [PLANTED.encode()])
     assert not second.files_holding([PLANTED.encode()])
+
+
+def test_a_classifier_survives_its_gateway(gateway: Gateway, runner: RunnerOf) -> None:
+    """The runner ends the process of a gateway that died, and runs the next attempt of the job."""
+    owner = gateway.tenant(record=RECORD)
+    one = runner("first")
+    created = stream(owner, labelled(200), rows=200, batch=50, steps=STEPS, model="tiny")
+    assert created.status_code == 202, created.text
+    job_id, cost = created.json()["job_id"], created.json()["reserved"]
+    before = until_reported(owner, job_id, 50)["metrics"]["step"]
+    (work,) = one.folders
+    gateway.die()
+    eventually(lambda: not work.exists(), "the runner keeps what a dead gateway has left")
+
+    gateway.start()
+    owner = gateway.reconnected(owner)
+    states = events(owner, job_id)
+    steps = [state["metrics"]["step"] for state in states]
+    assert [before, *steps] == sorted([before, *steps]), "it goes on from the checkpoint"
+    done = states[-1]
+    assert (done["status"], done["attempts"]) == ("succeeded", 2), done
+    assert done["metrics"]["step"] == done["result"]["steps"] == STEPS
+    assert costs(done) == costs(owner.account("record"), "committed") == (cost, NOTHING)
+    assert transitions(owner) == ["open", "reserve", "commit"]
 
 
 def test_a_model_that_fills_survives_its_runner_and_fills(gateway: Gateway, runner: RunnerOf) -> None:
