@@ -13,14 +13,15 @@ A message is one byte for its kind and a body in msgpack, but for `PART`, whose 
 ORDER lists the files of the job's folder with their sizes, and those that travel with it; FILES lists the changed ones
 and the names of those that are gone. Their contents follow in parts of at most `PART_BYTES`, in that order. FILES
 precedes the message that the process sent after it had written them. Whatever ends the stream ends the process, and so
-does a gateway that sends nothing for `SILENCE_S_MAX` seconds: one that lives sends ALIVE every `ALIVE_S`.
+does a gateway that sends nothing for `SILENCE_S_MAX` seconds: one that lives sends ALIVE every `ALIVE_S`, once it has
+sent the order and its files.
 """
 
 from __future__ import annotations
 
 import os
 from asyncio import to_thread
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -120,12 +121,7 @@ async def receive(
         except OSError as error:
             failure = error
         try:
-            left = each.size
-            while left:
-                kind, data = read(await next_message())
-                if kind is not Kind.PART or not 0 < len(data) <= left:
-                    raise BadFrame("a part does not fit")
-                left -= len(data)
+            async for data in _content(each, next_message):
                 if file is not None and failure is None:
                     try:
                         await to_thread(file.write, data)
@@ -141,12 +137,19 @@ async def receive(
 async def drop(files: Sequence[Listed], next_message: Callable[[], Awaitable[bytes]]) -> None:
     """Read the parts of files and keep nothing of them. Raises BadFrame."""
     for each in files:
-        left = each.size
-        while left:
-            kind, data = read(await next_message())
-            if kind is not Kind.PART or not 0 < len(data) <= left:
-                raise BadFrame("a part does not fit")
-            left -= len(data)
+        async for _ in _content(each, next_message):
+            pass
+
+
+async def _content(file: Listed, next_message: Callable[[], Awaitable[bytes]]) -> AsyncIterator[memoryview]:
+    """The parts of one file, as they arrive. Raises BadFrame."""
+    left = file.size
+    while left:
+        kind, data = read(await next_message())
+        if kind is not Kind.PART or not 0 < len(data) <= left:
+            raise BadFrame("a part does not fit")
+        left -= len(data)
+        yield data
 
 
 def _new(path: Path) -> BinaryIO:

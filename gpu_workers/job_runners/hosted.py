@@ -88,6 +88,7 @@ class HostedAttempt:
         finally:
             first.cancel()
             leaving.cancel()
+        ends_at = time.monotonic() + order.seconds_max
         try:
             job = await self._prepared(order)
         except JobFailed as problem:
@@ -101,7 +102,7 @@ class HostedAttempt:
             on_death=lambda: self._inbox.put_nowait(_Died()),
         )
         self._reader = asyncio.create_task(self._read())
-        await self._serve(order, job.folder, changes)
+        await self._serve(order, job.folder, changes, ends_at)
 
     async def clean(self) -> None:
         if self._reader is not None:
@@ -112,18 +113,15 @@ class HostedAttempt:
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
     async def _prepared(self, order: Order) -> JobOrder:
-        """The order for the process, once its folder has the files. Raises JobFailed for one that is not run."""
-        if order.size > self._limits.bytes_max:
-            await drop((*order.files, *order.needed), self._next)
-            raise _storage_full()
-        work, needed = self._folder / "work", self._folder / "needed"
-        for folder in (self._folder, work, needed):
-            await asyncio.to_thread(folder.mkdir, mode=0o700)
+        """The order for the process, once its folder has the files.
+
+        Raises JobFailed for one that is not run, BadFrame if the gateway falls silent before it has sent the files.
+        """
         try:
-            await receive(order.files, lambda name: work / name, self._next)
-            await receive(order.needed, lambda name: needed / name, self._next)
-        except OSError:
-            raise _storage_full() from None
+            async with asyncio.timeout(order.seconds_max):
+                work, needed = await self._received(order)
+        except TimeoutError:
+            raise _time_limit() from None
         try:
             spec = self._codec.decode(order.spec)
         except Undecodable:
@@ -138,6 +136,28 @@ class HostedAttempt:
             priority=order.priority,
             memory_bytes_max=min(limits, default=0),
         )
+
+    async def _received(self, order: Order) -> tuple[Path, Path]:
+        """The folders of the job's files and of those that travel with them. Raises as `_prepared`."""
+        if order.size > self._limits.bytes_max:
+            await drop((*order.files, *order.needed), self._next_part)
+            raise _storage_full()
+        work, needed = self._folder / "work", self._folder / "needed"
+        for folder in (self._folder, work, needed):
+            await asyncio.to_thread(folder.mkdir, mode=0o700)
+        try:
+            await receive(order.files, lambda name: work / name, self._next_part)
+            await receive(order.needed, lambda name: needed / name, self._next_part)
+        except OSError:
+            raise _storage_full() from None
+        return work, needed
+
+    async def _next_part(self) -> bytes:
+        """As `_next`. A gateway that sends files is never silent, so that a runner can drain."""
+        try:
+            return await asyncio.wait_for(self._next(), SILENCE_S_MAX)
+        except TimeoutError:
+            raise BadFrame("the gateway is silent") from None
 
     async def _next(self) -> bytes:
         message = await self._context.read()
@@ -159,8 +179,7 @@ class HostedAttempt:
             pass
         self._inbox.put_nowait(_Gone())
 
-    async def _serve(self, order: Order, work: Path, changes: FolderChanges) -> None:
-        ends_at = time.monotonic() + order.seconds_max
+    async def _serve(self, order: Order, work: Path, changes: FolderChanges, ends_at: float) -> None:
         while True:
             messages = await self._messages()
             if any(isinstance(message, _Gone) for message in messages):
@@ -173,8 +192,7 @@ class HostedAttempt:
                 if await self._passed_on(message, order, work):
                     return
             if time.monotonic() > ends_at:
-                limit = JobFailed("The job ran longer than a job may.", reason="time-limit")
-                await self._context.write(_failed(limit))
+                await self._context.write(_failed(_time_limit()))
                 return
             if await asyncio.to_thread(self._limits.is_full):
                 await self._context.write(_failed(_storage_full()))
@@ -243,6 +261,10 @@ def _sizes(work: Path, names: Iterable[str]) -> list[Listed]:
 
 def _storage_full() -> JobFailed:
     return JobFailed("The job runner has too little free disk space.", reason="storage-full")
+
+
+def _time_limit() -> JobFailed:
+    return JobFailed("The job ran longer than a job may.", reason="time-limit")
 
 
 def _failed(problem: JobFailed) -> bytes:

@@ -88,6 +88,9 @@ class RemoteProcess:
         try:
             try:
                 messages = await self._order_messages()
+            except JobFailed as problem:
+                self._on_message(Failed(problem))
+                return
             except (ValueError, TypeError):
                 self._on_message(Failed(JobFailed("This job cannot run on a job runner.", reason="unknown-kind")))
                 return
@@ -109,15 +112,15 @@ class RemoteProcess:
             self._on_death()
 
     async def _order_messages(self) -> Iterator[bytes]:
-        """The order, and the files after it. Raises ValueError or TypeError for a specification or files that cannot be
-        sent, OSError for files that cannot be read."""
+        """The order, and the files after it. Raises JobFailed for an order beyond the limits of a message or of files,
+        ValueError or TypeError for a specification that cannot be sent, OSError for files that cannot be read."""
         order = self._order
         travelling = departing(order.spec, order.folder)
         spec = self._codec.encode(travelling.spec)
         self._outputs = frozenset(travelling.outputs)
         files, needed = await asyncio.to_thread(_sizes, order.folder, travelling)
         if len(files) > FILES_MAX:
-            raise ValueError("too many files")
+            raise _too_large()
         self._sizes = {each.name: each.size for each in files}
         head = Order(
             order.entry_point,
@@ -131,7 +134,7 @@ class RemoteProcess:
             travelling.outputs,
         )
         if len(head.message()) > MESSAGE_BYTES_MAX:  # it could not be sent to any runner
-            raise ValueError("too long an order")
+            raise _too_large()
         return _messages(head, order.folder, travelling.needed)
 
     async def _sent(self, messages: Iterator[bytes]) -> bool:
@@ -225,6 +228,10 @@ def _apply(target: Path, received: Path, drafts: Mapping[str, Path], gone: Seque
     for name in gone:
         (target / name).unlink(missing_ok=True)
     shutil.rmtree(received, ignore_errors=True)
+
+
+def _too_large() -> JobFailed:
+    return JobFailed("The job's parameters or files are too many for a job runner.", reason="order-too-large")
 
 
 def _sizes(folder: Path, travelling: Travelling) -> tuple[list[Listed], list[Listed]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -13,14 +12,13 @@ from grpc import aio
 
 from gpu_workers.engine.remote.access import Access
 from gpu_workers.engine.remote.codec import Codec
+from gpu_workers.engine.remote.state_watcher import SILENCE_S_MAX, StateWatcher
 from gpu_workers.job_runners.frames import RUN, SERVICE, WATCH, Kind, read
 from gpu_workers.job_runners.process import RemoteProcess
 from gpu_workers.job_runners.state import RunnerState
 from gpu_workers.jobs.messages import JobOrder
 
-SILENCE_S_MAX = 15.0  # a runner reports every two seconds; after this time it counts as away
 ANSWER_S_MAX = 15.0  # to a request for a place
-_RETRY_S = 0.2
 
 
 class RemotePlace:
@@ -75,22 +73,24 @@ class Runner:
         self.codec = codec
         self.staging = staging
         self.bytes_max = bytes_max
-        self.state: RunnerState | None = None
         self.calls: set[Any] = set()  # of places that are granted or asked for
         self._on_change = on_change
-        self._heard_at = 0.0
         self._left = asyncio.Event()
         self._metadata = access.metadata(gateway=gateway, schema=codec.schema)
         self._channel = access.channel(address)
-        self._watching: asyncio.Task[None] | None = None
+        self._watcher = StateWatcher(
+            lambda: self._channel.unary_stream(f"/{SERVICE}/{WATCH}")(b"", metadata=self._metadata),
+            RunnerState.read,
+            on_change=lambda: self._on_change(),  # `leave` replaces it
+            on_loss=self._cut,
+        )
 
     def start(self) -> None:
-        self._watching = asyncio.create_task(self._watch())
+        self._watcher.start()
 
     async def stop(self) -> None:
         """End the connection, and with it every attempt that runs there."""
-        if self._watching is not None:
-            self._watching.cancel()
+        self._watcher.stop()
         self._cut()
         await self._channel.close()
 
@@ -109,9 +109,14 @@ class Runner:
         self._left.set()
 
     @property
+    def state(self) -> RunnerState | None:
+        """What the runner last reported; None while there is no connection."""
+        return self._watcher.state
+
+    @property
     def reachable(self) -> bool:
         """Whether the runner has reported in time."""
-        return self.state is not None and time.monotonic() - self._heard_at < SILENCE_S_MAX
+        return self._watcher.reachable
 
     async def ask(self) -> RemotePlace | None:
         """A place, or None if the runner grants none now."""
@@ -135,30 +140,6 @@ class Runner:
     def _cut(self) -> None:
         for call in tuple(self.calls):
             call.cancel()
-
-    async def _watch(self) -> None:
-        """Read what the runner reports, and connect again when it goes away or is silent."""
-        while True:
-            call = self._channel.unary_stream(f"/{SERVICE}/{WATCH}")(b"", metadata=self._metadata)
-            with suppress(Exception):
-                await self._follow(call)
-            call.cancel()
-            self._cut()
-            if self.state is not None:
-                self.state = None
-                self._on_change()
-            await asyncio.sleep(_RETRY_S)
-
-    async def _follow(self, call: Any) -> None:
-        while True:
-            message = await asyncio.wait_for(call.read(), SILENCE_S_MAX)
-            if message is aio.EOF:
-                return
-            state = RunnerState.read(message)
-            self._heard_at = time.monotonic()
-            if state != self.state:
-                self.state = state
-                self._on_change()
 
 
 def _is_cancelled() -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from core.amounts import Amount
 from core.errors import HoldNotOpen, InvalidInput, LedgerError
 from core.job_errors import JobFailed, JobFilesLost
 from core.ledger.job_records import JobRecord
@@ -19,6 +21,8 @@ from gpu_workers.jobs.places import Displaced, FilesChanged, Place, Process
 from service.jobs.files import JobFiles
 from service.jobs.kind import JobKinds
 from service.jobs.working import Checkpoint
+
+log = logging.getLogger("privacy_gateway.jobs")
 
 _BEAT_S = 0.5  # interval at which progress is persisted and cancel requests of other gateways are noticed
 
@@ -134,8 +138,13 @@ class Attempt:
         Metrics depend on the noise that the process has drawn. They are persisted only once the blob store has the
         checkpoint that holds this noise: the next attempt, on any gateway, then draws none of it again. Files of a
         process on another machine come before the message that it sent after it had written them.
+
+        What depends on noise is believed only after the ledger has spent the job's hold. A process that reports metrics
+        or a result before, as that of a false job runner may, fails the job: nothing of it is kept, and the hold is
+        refunded.
         """
         job = self._job
+        owes = job.reserved != Amount(0)  # until the ledger has spent the hold, in this attempt or an earlier one
         stage, fraction, metrics = "starting", job.progress, job.metrics
         save = partial(self._store.progress, job.owner, job.job_id, run=self.run)
         charging = False
@@ -146,6 +155,9 @@ class Attempt:
             message: Any = None
             with contextlib.suppress(TimeoutError):
                 message = await asyncio.wait_for(self._inbox.get(), max(0.0, beat_at - time.monotonic()))
+            if owes and _depends_on_noise(message):
+                log.error("job-not-charged", extra={"fields": {"job_id": job.job_id}})
+                return Failed(JobFailed("The process drew noise before the job was charged.", reason="not-charged"))
             if isinstance(message, Progress):
                 stage, fraction = message.stage, max(fraction, message.fraction)
                 if message.metrics:
@@ -185,7 +197,7 @@ class Attempt:
                     if not await self._store.charge(job.owner, job.job_id, run=self.run):
                         return Cancelled()
                     process.send(Charged())
-                    charging = False
+                    charging = owes = False
             except HoldNotOpen:
                 return Failed(JobFailed("The job's hold in the ledger has ended.", reason="hold-ended"))
             except LedgerError:
@@ -195,3 +207,8 @@ class Attempt:
                 return Lost()
             if now.cancel_requested or now.status.ended:
                 return Cancelled()
+
+
+def _depends_on_noise(message: Any) -> bool:
+    """Whether a job that charges may send this only after its charge."""
+    return isinstance(message, Succeeded) or (isinstance(message, Progress) and bool(message.metrics))

@@ -98,6 +98,32 @@ def test_a_pack_a_recogniser_and_a_projection_reach_workers_without_a_shared_fol
 
 
 @pytest.mark.slow("process")
+def test_files_reach_a_worker_under_a_key_of_the_caller_and_a_replay_needs_none(remote: tuple[Gateway, Path]) -> None:
+    """Such a request is reserved before its files are brought."""
+    gateway, _ = remote
+    tenant = gateway.tenant(token={"epsilon": 1000})
+    made = tenant.http.put("/sanitize/recognisers/names", json={"entity": "CODE", "deny": ["frobnicator"]})
+    assert made.status_code == 201, made.text
+    (recogniser,) = (gateway.data_dir / "recognisers/tenants" / tenant.name).glob("*.recogniser")
+    body = {
+        "documents": [{"text": "The name is frobnicator."}],
+        "mask": {"recognisers": ["names"]},
+        "fill": {"mode": "metric_dp", "epsilon": 2.5},
+    }
+    before = sent("sanitize")
+    headers = {"Idempotency-Key": "a-key-of-the-caller"}
+    first = tenant.http.post("/sanitize", json=body, headers=headers)
+    assert first.status_code == 200, first.text
+    charged = tenant.committed("token")
+    again = tenant.http.post("/sanitize", json=body, headers=headers)
+    assert sent("sanitize") - before == recogniser.stat().st_size
+    assert "frobnicator" not in first.text
+    assert (again.headers["idempotency-replayed"], again.content) == ("true", first.content)
+    assert tenant.account("token")["reserved"]["epsilon"] == 0
+    assert tenant.committed("token") == charged > 0
+
+
+@pytest.mark.slow("process")
 def test_what_no_worker_can_keep_is_refused_before_its_cost_is_reserved(remote: tuple[Gateway, Path]) -> None:
     gateway, files = remote
     tenant = gateway.tenant(token={"epsilon": 1000})

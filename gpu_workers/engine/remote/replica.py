@@ -8,10 +8,10 @@ other case the batch ends with a result or as started.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
 from enum import Enum, auto
+from functools import partial
 from typing import Any
 
 from grpc import aio
@@ -41,10 +41,10 @@ from gpu_workers.engine.remote.frames import (
 from gpu_workers.engine.remote.object_sender import Objects, places, without_constants
 from gpu_workers.engine.remote.refused import Refused, lacked_too_often, refusal
 from gpu_workers.engine.remote.state import WorkerState
+from gpu_workers.engine.remote.state_watcher import StateWatcher
 
 SLOTS = 2
 _SECONDS_MAX = 1e6  # of a batch, as a worker reports it
-SILENCE_S_MAX = 15.0  # a worker reports every two seconds; after this time it counts as away
 _RETRY_S = 0.2
 
 
@@ -309,34 +309,41 @@ class Replica:
         """`on_sent`: see `Objects`. Raises ValueError or OSError as `Access.channel`."""
         self.address = address
         self.codec = codec
-        self.state: WorkerState | None = None
         self.on_state = on_state
         self.on_lane = on_lane
         self.put_back = put_back
         self.on_batch = on_batch
         self.lanes = [Lane(self) for _ in range(SLOTS)]
-        self._heard_at = 0.0
         self._metadata = access.metadata(gateway=gateway, schema=codec.schema)
         self._channel = access.channel(address)
         self.objects = Objects(
             lambda: self._channel.stream_stream(f"/{SERVICE}/{BRING}")(metadata=self._metadata), on_sent=on_sent
         )
-        self._watching: asyncio.Task[None] | None = None
+        self._watcher = StateWatcher(
+            lambda: self._channel.unary_stream(f"/{SERVICE}/{WATCH}")(b"", metadata=self._metadata),
+            partial(WorkerState.read, codec=codec),
+            on_change=self._changed,
+            on_loss=self._cut,
+        )
 
     def start(self) -> None:
-        self._watching = asyncio.create_task(self._watch())
+        self._watcher.start()
 
     async def stop(self, *, grace_s: float = 5.0) -> None:
-        if self._watching is not None:
-            self._watching.cancel()
+        self._watcher.stop()
         await self.objects.close()
         await asyncio.gather(*(lane.finish(grace_s) for lane in self.lanes))
         await self._channel.close()
 
     @property
+    def state(self) -> WorkerState | None:
+        """What the server last reported; None while there is no connection."""
+        return self._watcher.state
+
+    @property
     def reachable(self) -> bool:
         """Whether the server has reported in time."""
-        return self.state is not None and time.monotonic() - self._heard_at < SILENCE_S_MAX
+        return self._watcher.reachable
 
     @property
     def ready(self) -> bool:
@@ -355,28 +362,11 @@ class Replica:
     def open_stream(self) -> Any:
         return self._channel.stream_stream(f"/{SERVICE}/{WORK}")(metadata=self._metadata)
 
-    async def _watch(self) -> None:
-        """Read what the server reports, and connect again when it goes away or is silent."""
-        while True:
-            call = self._channel.unary_stream(f"/{SERVICE}/{WATCH}")(b"", metadata=self._metadata)
-            with suppress(Exception):
-                await self._follow(call)
-            call.cancel()
-            for lane in self.lanes:
-                lane.cut()
-            if self.state is not None:
-                self.state = None
-                self.on_state()
-            await asyncio.sleep(_RETRY_S)
+    def _changed(self) -> None:
+        if self.state is not None:
+            self.objects.are_of(self.state.instance)
+        self.on_state()
 
-    async def _follow(self, call: Any) -> None:
-        while True:
-            message = await asyncio.wait_for(call.read(), SILENCE_S_MAX)
-            if message is aio.EOF:
-                return
-            state = WorkerState.read(message, self.codec)
-            self._heard_at = time.monotonic()
-            if state != self.state:
-                self.objects.are_of(state.instance)
-                self.state = state
-                self.on_state()
+    def _cut(self) -> None:
+        for lane in self.lanes:
+            lane.cut()

@@ -25,9 +25,9 @@ from core.job_errors import JobFailed
 from core.text.own_recognisers.stored import OwnReference, RecogniserFile
 from core.text.policy import MaskPolicy
 from gpu_workers.engine.remote.access import Access
-from gpu_workers.engine.remote.frames import BadFrame, frame
+from gpu_workers.engine.remote.frames import MESSAGE_BYTES_MAX, BadFrame, frame
 from gpu_workers.infill.spec import InfillSpec
-from gpu_workers.job_runners.frames import RUN, SERVICE, Kind, read
+from gpu_workers.job_runners.frames import FILES_MAX, RUN, SERVICE, Kind, Listed, read
 from gpu_workers.job_runners.kinds import JOB_SPECS, job_codec
 from gpu_workers.job_runners.order import Order
 from gpu_workers.job_runners.places import RemotePlaces
@@ -179,6 +179,47 @@ def test_full_draining_and_low_runners_grant_nothing(address: str, bench: Bench,
     asyncio.run(main())
 
 
+async def ordered(channel: aio.Channel, size: int, *, seconds_max: float = 600.0) -> Any:
+    """The call of a gateway that has ordered a job with an input of this size, sent a byte of it, and is silent."""
+    metadata = Access(TOKEN).metadata(gateway="g", schema=job_codec().schema)
+    call: Any = channel.stream_stream(f"/{SERVICE}/{RUN}")(metadata=metadata)
+    assert read(await granted(call))[0] is Kind.GRANT
+    order = Order(held_job.ENTRY_POINT, b"", b"", "idle", 0, seconds_max, [Listed("input", size)], [], [])
+    await call.write(order.message())
+    await call.write(bytes([Kind.PART]) + b"x")
+    return call
+
+
+@pytest.mark.parametrize("size", [10, 2_000_000], ids=["a file", "more than a job may have"])
+def test_a_gateway_that_is_silent_amid_its_files_keeps_neither_a_place_nor_a_runner_that_drains(
+    size: int, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpu_workers.job_runners.hosted.SILENCE_S_MAX", 0.5)
+
+    async def main() -> None:
+        async with runner(address, tmp_path, bytes_max=1_000_000) as server, Access(TOKEN).channel(address) as channel:
+            first = await ordered(channel, size)
+            await until(lambda: server.state.free == 1)
+            second = await ordered(channel, size)
+            async with asyncio.timeout(240):
+                await server.drain()
+            for call in (first, second):
+                call.cancel()
+
+    asyncio.run(main())
+
+
+def test_the_time_of_a_job_includes_that_of_its_files(address: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with runner(address, tmp_path), Access(TOKEN).channel(address) as channel:
+            call = await ordered(channel, 10, seconds_max=0.2)
+            async with asyncio.timeout(240):
+                kind, problem = read(await granted(call))
+            assert (kind, problem[2]) == (Kind.FAILED, "time-limit")
+
+    asyncio.run(main())
+
+
 def test_orders_that_are_refused(address: str, bench: Bench, tmp_path: Path) -> None:
     async def main() -> None:
         async with (
@@ -314,6 +355,33 @@ def test_messages_that_a_gateway_does_not_take(
         await process.stop()
         assert {path.name: path.read_bytes() for path in job.folder.iterdir()} == before
         assert sorted(path.name for path in (tmp_path / "jobs").iterdir()) == ["one", "outside"]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("too_large", ["parameters", "files"])
+def test_an_order_that_no_runner_could_receive_fails_the_job_and_is_not_sent(
+    too_large: str, bench: Bench, tmp_path: Path
+) -> None:
+    """A message or list above the limits would end the stream, and with it one attempt after the other."""
+
+    async def main() -> None:
+        job = order(tmp_path / "jobs", bench.folder, "one")
+        if too_large == "parameters":
+            job = replace(job, spec=replace(job.spec, name="x" * MESSAGE_BYTES_MAX))
+        else:
+            for number in range(FILES_MAX):
+                (job.folder / f"f{number}").touch()
+        call = FalseRunner()
+        came: list[Any] = []
+        RemoteProcess(
+            call, job_codec(), job, staging=tmp_path, bytes_max=2000, seconds_max=9,
+            on_message=came.append, on_death=lambda: came.append("died"), on_end=lambda: None,
+        )  # fmt: skip
+        await until(lambda: "died" in came)
+        assert [type(each) for each in came] == [Failed, str], came
+        assert came[0].problem.reason == "order-too-large"
+        assert call.sent == []
 
     asyncio.run(main())
 

@@ -2,50 +2,30 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from command_kit import run_command
 from corpus_kit import until
-from gateway_kit import COMMAND, LEAN, clean_environment
+from gateway_kit import LEAN
 from held_kit import eventually, short_folder
 from inprocess_kit import Gateway
+from job_runner_kit import TOKEN, CommandRunner, uses_runners
 from synthesis_kit import shop_request, shop_rows
-
-TOKEN = {"PRIVACY_GATEWAY_WORKERS_TOKEN": "a-token-of-the-job-runners"}
 
 
 @pytest.fixture
-def address(tmp_path: Path) -> Iterator[str]:
-    """Of a job runner by its command."""
+def runner(tmp_path: Path) -> Iterator[CommandRunner]:
     with short_folder() as folder:
-        found = f"unix:{folder}/runner"
-        arguments = [
-            "worker",
-            "--role",
-            "jobs",
-            "--jobs",
-            "2",
-            "--listen",
-            found,
-            "--data-dir",
-            str(tmp_path / "runner"),
-        ]
-        process = subprocess.Popen([str(COMMAND), *arguments], env=clean_environment() | LEAN | TOKEN)
-        yield found
-        process.terminate()
-        assert process.wait(120) == 0
-        assert not [path for path in (tmp_path / "runner/job-runs").iterdir() if path.is_dir()]
+        started = CommandRunner(f"unix:{folder}/runner", tmp_path / "runner", places=2)
+        yield started
+        started.end()
 
 
 @pytest.mark.slow("process")
-def test_a_synthesis_on_a_runner(address: str, tmp_path: Path) -> None:
-    settings = LEAN | TOKEN
-    settings |= {"PRIVACY_GATEWAY_JOBS": "remote", "PRIVACY_GATEWAY_WORKERS": json.dumps([f"jobs={address}"])}
-    gateway = Gateway(tmp_path / "data", settings)
+def test_a_synthesis_on_a_runner(runner: CommandRunner, tmp_path: Path) -> None:
+    gateway = Gateway(tmp_path / "data", LEAN | uses_runners(runner.address))
     try:
         tenant = gateway.tenant(record={"epsilon": 5.0, "delta": 1e-4, "basic_delta": 1e-4})
         body = shop_request(method="marginals") | {"rows": shop_rows(100)}
