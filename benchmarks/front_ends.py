@@ -92,12 +92,17 @@ def worker(role: Role, listen: str) -> int:
     return asyncio.run(serve_until_signal(make, drain_s=10))
 
 
+def python_path(*folders: Path) -> str:
+    """These folders before those that this process was given."""
+    return os.pathsep.join([*map(str, folders), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
 @contextmanager
-def simulated_workers(root: Path = ROOT) -> Iterator[tuple[list[str], int]]:
-    """Their addresses by role, and the process id of that of the embed role. `root`: the checkout whose code they run,
-    which must be that of the gateway."""
-    listed = {role: f"127.0.0.1:{free_port()}" for role in (Role.EMBED, Role.SANITIZE)}
-    environment = os.environ | {"PYTHONPATH": str(root)}
+def simulated_workers(root: Path = ROOT, embedding: int = 1) -> Iterator[tuple[list[str], list[int]]]:
+    """Their addresses by role, and the process ids of the `embedding` ones of the embed role. `root`: the checkout
+    whose code they run, which must be that of the gateway."""
+    listed = [(role, f"127.0.0.1:{free_port()}") for role in (Role.EMBED,) * embedding + (Role.SANITIZE,)]
+    environment = os.environ | {"PYTHONPATH": python_path(root)}
     started = [
         subprocess.Popen(
             [sys.executable, "-m", "benchmarks.front_ends", "--worker", role.value, address],
@@ -105,10 +110,10 @@ def simulated_workers(root: Path = ROOT) -> Iterator[tuple[list[str], int]]:
             env=environment,
             stderr=subprocess.DEVNULL,
         )
-        for role, address in listed.items()
+        for role, address in listed
     ]
     try:
-        yield [f"{role.value}={address}" for role, address in listed.items()], started[0].pid
+        yield [f"{role.value}={address}" for role, address in listed], [one.pid for one in started[:embedding]]
     finally:
         for process in started:
             process.kill()
@@ -214,10 +219,10 @@ async def drive(port: int, request: bytes, pids: Sequence[int], options: argpars
     return first, last
 
 
-def measured(gateway: Served, request: bytes, documents: int, worker_pid: int, options: argparse.Namespace) -> Round:
+def measured(gateway: Served, request: bytes, documents: int, servers: list[int], options: argparse.Namespace) -> Round:
     front_ends = gateway.front_ends()
     redis = gateway.pid_of("redis-server")
-    workers = [worker_pid, *children(worker_pid)]
+    workers = [pid for server in servers for pid in (server, *children(server))]
     first, last = asyncio.run(drive(gateway.port, request, (*front_ends, redis, *workers), options))
     done = last.done - first.done
     used = {pid: (ticks - first.ticks[pid]) / TICKS * 1000 / done for pid, ticks in last.ticks.items()}
@@ -260,7 +265,7 @@ def request_of(tenant: Tenant, documents: int) -> bytes:
 
 def compared(options: argparse.Namespace, folder: Path) -> None:
     """One table for each number of documents in a request. All gateways run; they are measured in turn."""
-    with simulated_workers() as (workers, worker_pid), ExitStack() as stack:
+    with simulated_workers(embedding=options.workers) as (workers, servers), ExitStack() as stack:
         gateways: dict[Served, Tenant] = {}
         for number in options.processes:
             gateway = Served(folder / str(number), number, workers)
@@ -272,7 +277,7 @@ def compared(options: argparse.Namespace, folder: Path) -> None:
             for _ in range(options.rounds):
                 for gateway, tenant in gateways.items():
                     request = request_of(tenant, documents)
-                    rows[gateway.processes].append(measured(gateway, request, documents, worker_pid, options))
+                    rows[gateway.processes].append(measured(gateway, request, documents, servers, options))
             show(options, documents, rows)
 
 
@@ -299,6 +304,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--documents", type=int, nargs="+", default=[1, 16])
     parser.add_argument("--clients", type=int, default=32)
+    parser.add_argument("--workers", type=int, default=1, help="worker servers of the embed role")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--share", type=float)

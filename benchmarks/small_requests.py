@@ -6,7 +6,7 @@ One sentence in each request to `POST /embed/sentdp`, `POST /v1/embeddings` and 
 answer, with the embedded Redis and an fsync on each write. `--peer` starts the gateway of another checkout beside this
 one, with the same interpreter and libraries, and the rounds of both take turns, so that other work on the machine meets
 both. `--simulated` puts a worker server that costs nothing in the place of the real workers (`benchmarks.front_ends`):
-what is left is the front end, the ledger and the transport.
+what is left is the front end, the ledger and the transport. `--document` sends a document of six sentences instead.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.front_ends import ROOT, TICKS, TOKEN, simulated_workers
+from benchmarks.front_ends import ROOT, TICKS, TOKEN, python_path, simulated_workers
 
 sys.path.insert(0, str(ROOT / "tests/kits"))
-from gateway_kit import Gateway, Tenant, children, cpu_ticks
+from gateway_kit import DOCUMENT, Gateway, Tenant, children, cpu_ticks
 
 SENTENCE = "The new phone arrived on Monday and Anna Schmidt likes its screen."
-BODIES: dict[str, dict[str, Any]] = {
-    "/embed/sentdp": {"documents": [{"text": SENTENCE}], "epsilon": 1.0},
-    "/v1/embeddings": {"model": "minilm-sentdp-eps10", "input": SENTENCE},
-    "/sanitize": {"documents": [{"text": SENTENCE}]},
+BODIES: dict[str, Callable[[str], dict[str, Any]]] = {
+    "/embed/sentdp": lambda text: {"documents": [{"text": text}], "epsilon": 1.0},
+    "/v1/embeddings": lambda text: {"model": "minilm-sentdp-eps10", "input": text},
+    "/sanitize": lambda text: {"documents": [{"text": text}]},
 }
 WARM_S = 1.0
 
@@ -44,10 +44,10 @@ WARM_S = 1.0
 class Checkout(Gateway):
     """The gateway of a checkout, run by this interpreter."""
 
-    def __init__(self, root: Path, data_dir: Path, environment: dict[str, str], embedding: int = 0) -> None:
-        """`embedding`: the process of a worker server of the embed role; 0 without one."""
-        self._servers = [embedding, *children(embedding)] if embedding else []
-        paths = os.pathsep.join((str(root), str(root / "client/src")))
+    def __init__(self, root: Path, data_dir: Path, environment: dict[str, str], servers: Sequence[int] = ()) -> None:
+        """`servers`: the processes of worker servers."""
+        self._servers = [pid for server in servers for pid in (server, *children(server))]
+        paths = python_path(root, root / "client/src")
         super().__init__(
             data_dir,
             environment | {"PYTHONPATH": paths},
@@ -72,8 +72,8 @@ class Round:
     used: dict[str, float]
 
 
-def request_of(path: str, tenant: Tenant) -> bytes:
-    body = json.dumps(BODIES[path]).encode()
+def request_of(path: str, text: str, tenant: Tenant) -> bytes:
+    body = json.dumps(BODIES[path](text)).encode()
     head = f"POST {path} HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer {tenant.key}\r\n"
     return f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
@@ -129,15 +129,15 @@ def compared(options: argparse.Namespace, folder: Path) -> None:
         for name, root in roots.items():
             chosen = options.setting if name == "this" else []
             environment = {f"PRIVACY_GATEWAY_{key}": value for key, _, value in (one.partition("=") for one in chosen)}
-            embedding = 0
+            servers: list[int] = []
             if options.simulated:
-                workers, embedding = stack.enter_context(simulated_workers(root))
+                workers, servers = stack.enter_context(simulated_workers(root))
                 environment |= {
                     "PRIVACY_GATEWAY_ENGINE": "remote",
                     "PRIVACY_GATEWAY_WORKERS": json.dumps(workers),
                     "PRIVACY_GATEWAY_WORKERS_TOKEN": TOKEN,
                 }
-            gateway = Checkout(root, folder / name, environment, embedding)
+            gateway = Checkout(root, folder / name, environment, servers)
             stack.callback(gateway.stop)
             gateways[name] = gateway, gateway.tenant(epsilon=4_000_000)
         for clients in options.clients:
@@ -149,7 +149,7 @@ def compared(options: argparse.Namespace, folder: Path) -> None:
                 for number in range(options.rounds):
                     order = list(gateways.items())
                     for name, (gateway, tenant) in order if number % 2 == 0 else reversed(order):
-                        request = request_of(path, tenant)
+                        request = request_of(path, DOCUMENT if options.document else SENTENCE, tenant)
                         rows[name].append(measured(gateway, request, clients, options.seconds))
                 show(path, rows)
 
@@ -176,6 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--peer", type=Path, help="another checkout of the project")
     parser.add_argument("--setting", action="append", default=[], help="NAME=VALUE, of the gateway of this checkout")
     parser.add_argument("--simulated", action="store_true")
+    parser.add_argument("--document", action="store_true", help="six sentences in each request")
     parser.add_argument("--routes", nargs="+", default=list(BODIES), choices=list(BODIES))
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 32])
     parser.add_argument("--rounds", type=int, default=5)
