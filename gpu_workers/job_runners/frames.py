@@ -14,7 +14,7 @@ ORDER lists the files of the job's folder with their sizes, and those that trave
 and the names of those that are gone. Their contents follow in parts of at most `PART_BYTES`, in that order. FILES
 precedes the message that the process sent after it had written them. Whatever ends the stream ends the process, and so
 does a gateway that sends nothing for `SILENCE_S_MAX` seconds: one that lives sends ALIVE every `ALIVE_S`, once it has
-sent the order and its files.
+sent the order and its files, whose parts follow each other within `PART_S_MAX`.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ JOBS = "jobs"  # the role of job runners among the workers
 
 ALIVE_S = 4.0
 SILENCE_S_MAX = 20.0
+PART_S_MAX = 60.0  # until the next part of a file; a slow network and a busy gateway take their time for each
 FILES_MAX = 16_384  # of one folder
 
 
@@ -124,7 +125,7 @@ async def receive(
             async for data in _content(each, next_message):
                 if file is not None and failure is None:
                     try:
-                        await to_thread(file.write, data)
+                        await to_thread(_write, file, data)
                     except OSError as error:
                         failure = error
         finally:
@@ -150,6 +151,12 @@ async def _content(file: Listed, next_message: Callable[[], Awaitable[bytes]]) -
             raise BadFrame("a part does not fit")
         left -= len(data)
         yield data
+
+
+def _write(file: BinaryIO, data: memoryview) -> None:
+    """Write all of it: a write without a buffer may stop early, as where a disk becomes full."""
+    while data:
+        data = data[file.write(data) :]
 
 
 def _new(path: Path) -> BinaryIO:

@@ -22,7 +22,7 @@ from gpu_workers.child_process import ChildProcess
 from gpu_workers.engine.remote.codec import Codec, Undecodable
 from gpu_workers.engine.remote.frames import BadFrame, frame
 from gpu_workers.job_runners.changes import FolderChanges
-from gpu_workers.job_runners.frames import SILENCE_S_MAX, Kind, Listed, drop, parts, read, receive
+from gpu_workers.job_runners.frames import PART_S_MAX, SILENCE_S_MAX, Kind, Listed, drop, parts, read, receive
 from gpu_workers.job_runners.kinds import Machine, arrived
 from gpu_workers.job_runners.order import Order
 from gpu_workers.jobs.folder import FolderBusy
@@ -155,7 +155,7 @@ class HostedAttempt:
     async def _next_part(self) -> bytes:
         """As `_next`. A gateway that sends files is never silent, so that a runner can drain."""
         try:
-            return await asyncio.wait_for(self._next(), SILENCE_S_MAX)
+            return await asyncio.wait_for(self._next(), PART_S_MAX)
         except TimeoutError:
             raise BadFrame("the gateway is silent") from None
 

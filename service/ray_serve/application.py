@@ -187,7 +187,7 @@ class Directory:
         self._seen: dict[tuple[str, str], tuple[float, Load]] = {}
         self._bounds = bounds
 
-    async def register(self, role: str, address: str, *, in_use: float, waiting: float) -> None:
+    async def register(self, role: str, address: str, *, in_use: float = 0.0, waiting: float = 0.0) -> None:
         """List a worker from now on. `in_use`, `waiting`: its load since it last registered."""
         self._seen[role, address] = time.monotonic(), Load(in_use, waiting)
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 IN_USE = "in_use"
 WAITING = "waiting"
 _TOLERANCE = 0.05  # of a replica: an average is not a whole number
+_SHRINK_TO = 0.8  # of the target load, so that fewer replicas do not need the next one again at once
 
 
 def replicas_needed(loads: Sequence[Load], *, running: int, target: int, target_load: float) -> int:
@@ -29,15 +30,19 @@ def replicas_needed(loads: Sequence[Load], *, running: int, target: int, target_
     A request that waits waits at every replica, since a gateway asks the next one when all slots of the first are
     taken. So slots in use are added up over the replicas, and waiting requests are averaged.
 
-    The number does not grow while replicas are starting, so those that cannot start lead to no further ones. One
-    decision at most doubles or halves the number of those that run. Without a report, the number stays.
+    The number shrinks only as far as the load of each stays below `_SHRINK_TO` of the target, and at most to half of
+    those that run in one decision. It does not grow while replicas are starting, so those that cannot start lead to no further ones.
+    Otherwise one decision at most doubles it. Without a report, the number stays.
     """
     if not loads:
         return target
     batches = sum(load.in_use for load in loads) + sum(load.waiting for load in loads) / len(loads)
-    needed = math.ceil(batches / target_load - _TOLERANCE) + running - len(loads)
-    needed = max(math.ceil(running / 2), min(2 * running, needed))
-    return min(needed, target) if running < target else needed
+    silent = running - len(loads)
+    needed = math.ceil(batches / target_load - _TOLERANCE) + silent
+    if needed <= running:
+        roomy = math.ceil(batches / (_SHRINK_TO * target_load) - _TOLERANCE) + silent
+        needed = max(math.ceil(running / 2), min(running, roomy))
+    return min(needed, target if running < target else 2 * running)
 
 
 def policy(context: AutoscalingContext) -> tuple[int, dict[str, Any]]:

@@ -17,7 +17,8 @@ class Slots:
     """Used on the event loop only, without locks. No slot is granted until `open`."""
 
     def __init__(self, slots_max: int, *, on_free: Callable[[], None]) -> None:
-        """`on_free` is called when a slot was given back. `load` measures the slots in use and those that wait."""
+        """`on_free` is called when a slot was given back. `load` measures the slots in use and, while slots are
+        granted, the requests that wait: a gateway keeps asking a closed worker also without work for it."""
         self.load = LoadMeter()
         self._slots_max = slots_max
         self._on_free = on_free
@@ -43,6 +44,7 @@ class Slots:
     def close(self) -> None:
         """Grant no slot until `open`. Granted ones remain."""
         self._open = False
+        self._measure()
 
     def ask(self, gateway: str) -> asyncio.Future[int]:
         """Return a future of the number of a slot. Cancel it to stop waiting. A number is never used twice."""
@@ -66,7 +68,7 @@ class Slots:
         self._measure()
 
     def _measure(self) -> None:
-        self.load.set(in_use=self.granted, waiting=self.waiting)
+        self.load.set(in_use=self.granted, waiting=self.waiting if self._open else 0)
 
     def _next(self) -> asyncio.Future[int] | None:
         """The next request that still waits."""

@@ -194,7 +194,7 @@ async def ordered(channel: aio.Channel, size: int, *, seconds_max: float = 600.0
 def test_a_gateway_that_is_silent_amid_its_files_keeps_neither_a_place_nor_a_runner_that_drains(
     size: int, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpu_workers.job_runners.hosted.SILENCE_S_MAX", 0.5)
+    monkeypatch.setattr("gpu_workers.job_runners.hosted.PART_S_MAX", 0.5)
 
     async def main() -> None:
         async with runner(address, tmp_path, bytes_max=1_000_000) as server, Access(TOKEN).channel(address) as channel:

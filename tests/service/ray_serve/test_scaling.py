@@ -28,7 +28,7 @@ def needed(*loads: Load, running: int | None = None, target: int | None = None, 
         ([FULL], 2),
         ([BUSY, BUSY, BUSY], 3),
         ([FULL, BUSY, IDLE], 3),
-        ([Load(0.5, 0)] * 4, 2),
+        ([Load(0.5, 0)] * 4, 3),
         ([FULL, FULL, FULL], 6),
     ],
 )
@@ -45,6 +45,12 @@ def test_a_request_that_waits_at_every_replica_counts_once() -> None:
     assert needed(*[Load(0.5, 2)] * 4) == 4  # 2 in use and 2 that wait, not 8
 
 
+def test_it_shrinks_only_where_the_load_does_not_need_the_next_one_again() -> None:
+    assert needed(*[Load(0.52, 0)] * 2) == 2, "one alone would have more than the target"
+    assert needed(*[Load(0.39, 0)] * 2) == 1
+    assert needed(*[Load(0.88, 0)] * 8) == 8
+
+
 def test_a_decision_at_most_doubles_or_halves() -> None:
     assert needed(Load(2, 30)) == 2
     assert needed(*[Load(2, 30)] * 4) == 8
@@ -59,6 +65,7 @@ def test_replicas_that_do_not_start_lead_to_no_further_ones() -> None:
     assert number == 2
     assert needed(*[FULL] * 4, target=5) == 5, "8, once the fifth one has started"
     assert needed(*[FULL] * 5, target=5) == 10
+    assert needed(*[Load(2, 9)] * 2, target=8) == 8, "replicas that start in place of lost ones are not given up"
     assert needed(BUSY, target=5) == 1, "they are given up when the load needs them no longer"
 
 
