@@ -31,8 +31,8 @@ def replicas_needed(loads: Sequence[Load], *, running: int, target: int, target_
     taken. So slots in use are added up over the replicas, and waiting requests are averaged.
 
     The number shrinks only as far as the load of each stays below `_SHRINK_TO` of the target, and at most to half of
-    those that run in one decision. It does not grow while replicas are starting, so those that cannot start lead to no further ones.
-    Otherwise one decision at most doubles it. Without a report, the number stays.
+    those that run in one decision. It does not grow while replicas are starting, so those that cannot start lead to no
+    further ones. Otherwise one decision at most doubles it. Without a report, the number stays.
     """
     if not loads:
         return target
