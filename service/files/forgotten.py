@@ -32,10 +32,10 @@ async def remove_forgotten_regularly(files: StoredFiles) -> None:
 async def remove_forgotten(files: StoredFiles) -> int:
     """Remove the idle copies that are not the files of an entry; returns how many. Raises LedgerUnavailable."""
     copies = await asyncio.to_thread(files.copies.idle)
-    entries = await files.index.get_many([(copy.owner, copy.area, copy.path.stem) for copy in copies])
+    entries = await files.index.get_many([(copy.owner, copy.area, copy.name) for copy in copies])
     count = 0
     for copy, entry in zip(copies, entries, strict=True):
         part = None if entry is None else entry.parts.get(copy.path.suffix)
-        if part is None or not await asyncio.to_thread(files.copies.has, copy.path, part.digest):
+        if part is None or part.digest != copy.digest:
             count += await asyncio.to_thread(files.copies.remove_idle, copy)
     return count
