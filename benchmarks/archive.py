@@ -1,9 +1,10 @@
 """A journal that grows while a gateway archives it: memory of Redis, times, audits, and one flipped bit.
 
-    python -m benchmarks.archive [--entries 1000000] [--window 50000] [--directory PATH]
+    python -m benchmarks.archive [--entries 1000000] [--window 50000] [--gap-ms 50] [--directory PATH]
 
 The journal grows by a window of entries at a time (`benchmarks.journal_pages.lengthen`). The gateway seals, folds and
-archives them. After each window the memory of Redis is read; meanwhile `GET /budget` is timed.
+archives them. After each window the memory of Redis is read; meanwhile `GET /budget` is timed. Releases are `--gap-ms`
+apart, so a smaller journal can span the time of a larger one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 import redis
@@ -50,6 +52,21 @@ def used_bytes(server: redis.Redis) -> int:
     return int(server.info("memory")["used_memory"])
 
 
+def class_of(key: str) -> str:
+    """The kind of a key: the parts of its name after the tag, without ids."""
+    tag, _, rest = key.partition("}:")
+    parts = rest.split(":") if rest else [tag]
+    return ":".join(parts[:2] if tag == "{seals" or parts[0] in ("series", "spending") else parts[:1])
+
+
+def bytes_by_class(server: redis.Redis) -> Counter[str]:
+    """Bytes of the keys of each kind, the largest first."""
+    sizes: Counter[str] = Counter()
+    for key in server.scan_iter(count=1000):
+        sizes[class_of(key.decode())] += int(server.memory_usage(key, samples=0) or 0)  # type: ignore[arg-type]
+    return sizes
+
+
 def percentile(times: list[float], share: float) -> float:
     return sorted(times)[min(len(times) - 1, int(share * len(times)))]
 
@@ -69,6 +86,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--entries", type=int, default=1_000_000)
     parser.add_argument("--window", type=int, default=50_000)
+    parser.add_argument("--gap-ms", type=int, default=50)
     parser.add_argument("--directory", type=Path)
     arguments = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).parent.parent / "tests/kits"))
@@ -86,7 +104,7 @@ def main() -> None:
             memory: list[int] = []
             started = time.perf_counter()
             for entries in range(arguments.window, arguments.entries + 1, arguments.window):
-                lengthen(server, tenant.name, entries)
+                lengthen(server, tenant.name, entries, gap_ms=arguments.gap_ms)
                 while not settled(server, tenant.name):
                     budget += timed(gateway.port, tenant.key, "/budget", GETS)[0]
                 memory.append(used_bytes(server))
@@ -94,6 +112,8 @@ def main() -> None:
             print(f"written, sealed, folded and archived in {time.perf_counter() - started:.0f} s")
             print(f"memory after the first window {memory[0] / 1e6:.1f} MB, at most {max(memory) / 1e6:.1f} MB, "
                   f"at the end {memory[-1] / memory[0]:.2f} times the first")  # fmt: skip
+            for kind, size in bytes_by_class(server).most_common(12):
+                print(f"    {kind:<24} {size:>10,} bytes")
             print(
                 f"GET /budget meanwhile: p50 {statistics.median(budget):.1f} ms, p99 {percentile(budget, 0.99):.1f} ms"
             )

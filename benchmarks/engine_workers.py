@@ -20,8 +20,8 @@ from gpu_workers.engine.arrays import BlockArray
 from gpu_workers.engine.handler import HandlerFactory
 from gpu_workers.engine.protocol import Role
 from gpu_workers.engine.remote.access import Access
+from gpu_workers.engine.remote.cache_folders import open_cache
 from gpu_workers.engine.remote.codec import Codec
-from gpu_workers.engine.remote.object_cache import open_cache
 from gpu_workers.engine.remote.object_server import WorkerFiles
 from gpu_workers.engine.remote.process import serve_until_signal
 from gpu_workers.engine.remote.server import WorkerServer

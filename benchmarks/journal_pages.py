@@ -35,8 +35,11 @@ ROUTES = ("embed/sentdp", "embed/vector", "v1/embeddings")
 LEAN = {"PRIVACY_GATEWAY_TAGGER": "off", "PRIVACY_GATEWAY_INFILL": "off", "PRIVACY_GATEWAY_SEAL_INTERVAL_S": "2"}
 
 
-def lengthen(server: redis.Redis, tenant: str, entries: int) -> None:
-    """Repeat the tenant's last release until its journal has so many entries. All of its releases must be alike."""
+def lengthen(server: redis.Redis, tenant: str, entries: int, *, gap_ms: int = 50) -> None:
+    """Repeat the tenant's last release until its journal has so many entries. All of its releases must be alike.
+
+    The releases are `gap_ms` apart.
+    """
     journal, record = names.journal_key(tenant), names.tenant_key(tenant)
     template: list[Any] = server.xrange(journal)[-2:]  # reserve and commit
     seq = int(server.hget(record, "seq") or 0)  # type: ignore[arg-type]
@@ -53,7 +56,7 @@ def lengthen(server: redis.Redis, tenant: str, entries: int) -> None:
             release, route = secrets.token_hex(16), ROUTES[number % len(ROUTES)]
             for _, fields in template:
                 seq += 1
-                own = {b"release": release, b"route": route, b"at_ms": int(fields[b"at_ms"]) + number * 50}
+                own = {b"release": release, b"route": route, b"at_ms": int(fields[b"at_ms"]) + number * gap_ms}
                 pipeline.xadd(journal, {**fields, **own}, id=f"{seq}-0")
         for account, one in ones.items():
             pipeline.hset(account, "committed", msgpack.packb([value * (before + end) for value in one]))

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from core.blobs.store import BlobStore
 from core.errors import LedgerUnavailable
 from core.ledger import names
 from core.ledger.archive.archiver import Archiver
@@ -23,6 +24,7 @@ from core.ledger.keystore import KeyStore
 from core.ledger.ledger import Ledger, TenantCaps
 from core.ledger.migration import SCHEMA
 from core.ledger.presence import Presences
+from core.ledger.store_identity import refuse_store_of_another_ledger
 from service.config.secrets import load_master_key
 from service.config.settings import Settings
 from service.config.storage import opened_store
@@ -82,6 +84,7 @@ class LedgerParts:
     archiver: Archiver
     trim_client: LedgerClient
     schema: SchemaGuard
+    blobs: BlobStore
     name: str = MAIN
 
     async def close(self) -> None:
@@ -119,7 +122,7 @@ def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | No
     ledger, keys = stores(settings, client, master_key, archive)
     archiver = Archiver(client, master_key, sealer, archive, archive_policy(settings), trim_client=trim_client)
     return LedgerParts(
-        client, master_key, epoch_file, ledger, keys, sealer, archive, archiver, trim_client, schema, name
+        client, master_key, epoch_file, ledger, keys, sealer, archive, archiver, trim_client, schema, blobs, name
     )
 
 
@@ -221,11 +224,13 @@ async def checked_ledger(
 
 
 async def check_ledger(parts: LedgerParts) -> None:
-    """Refuse a ledger that does not match its seals, or has another schema.
+    """Refuse a ledger that does not match its seals, has another schema, or whose store belongs to another ledger.
 
-    Raises LedgerNotTrusted, LedgerUnavailable.
+    Raises LedgerNotTrusted, LedgerUnavailable, StoreUnavailable.
     """
     await parts.ledger.check()
     await parts.schema.before_seals()
     await parts.sealer.check()
     await parts.schema.after_seals()
+    if parts.name == MAIN:
+        await refuse_store_of_another_ledger(parts.client, parts.blobs)

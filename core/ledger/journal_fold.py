@@ -2,7 +2,8 @@
 
 `fold_all`, called regularly, adds the journal's new entries to buckets of several sizes. A bucket stores cumulative
 values as of its end, so a bucket without entries needs no point. A read costs only the points that it returns, whatever
-the length of the journal. Every entry counts exactly once, even if several processes fold (fold.lua).
+the length of the journal. fold.lua packs older points into texts. Every entry counts exactly once, even if several
+processes fold (fold.lua).
 
 The Redis time of an entry selects its bucket. If that clock steps back, entries count in the latest bucket.
 """
@@ -10,7 +11,7 @@ The Redis time of an entry selects its bucket. If that clock steps back, entries
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -188,14 +189,19 @@ class JournalFold(LedgerReader):
 
     async def _points(self, tenant: str, series: str, first_ms: int, stop_ms: int, step_s: int) -> tuple[Totals, ...]:
         points_key = f"{self._key(tenant)}:{step_s}:{series}"
+        packed_key = f"{self._key(tenant)}:packed:{step_s}:{series}"
         first_s, stop_s = first_ms // 1000, stop_ms // 1000
-        before = await self._client.call("ZREVRANGEBYSCORE", points_key, f"({first_s}", "-inf", "LIMIT", 0, 1)
-        inside = await self._client.call("ZRANGEBYSCORE", points_key, first_s, f"({stop_s}")
-        changes = dict(_point(member) for member in inside)
-        current = _point(before[0])[1] if before else Totals()
+        # The texts are read last, because a fold moves points into them: so none is missed, and some may be read twice.
+        found = await self._client.call("ZREVRANGEBYSCORE", points_key, f"({first_s}", "-inf", "LIMIT", 0, 1)
+        found += await self._client.call("ZRANGEBYSCORE", points_key, first_s, f"({stop_s}")
+        packed = await self._client.call("ZREVRANGEBYSCORE", packed_key, f"({first_s}", "-inf", "LIMIT", 0, 1)
+        packed += await self._client.call("ZRANGEBYSCORE", packed_key, first_s, f"({stop_s}")
+        known = dict(point for text in packed for point in _unpacked(text, step_s)) | dict(map(_point, found))
+        before = max((bucket for bucket in known if bucket < first_s), default=None)
+        current = Totals() if before is None else known[before]
         points = []
         for bucket in range(first_s, stop_s, step_s):
-            current = changes.get(bucket, current)
+            current = known.get(bucket, current)
             points.append(current)
         return tuple(points)
 
@@ -210,6 +216,14 @@ def _totals(value: bytes) -> Totals:
 def _point(member: bytes) -> tuple[int, Totals]:
     bucket, _, value = member.partition(b" ")
     return int(bucket), _totals(value)
+
+
+def _unpacked(text: bytes, step_s: int) -> Iterator[tuple[int, Totals]]:
+    """The points of a text of fold.lua."""
+    first, *points = text.split(b";")
+    for point in points:
+        offset, totals = _point(point)
+        yield int(first) + offset * step_s, totals
 
 
 def _text(totals: Totals) -> str:

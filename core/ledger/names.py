@@ -191,6 +191,7 @@ def sums_key(tenant: str, name: str) -> str:
     """The current totals of one aggregate of the journal, a hash by series (`core.ledger.journal_fold`).
 
     With `:step:series` added it is the key of the buckets of one series, a sorted set by the bucket's start in seconds.
+    With `:packed:step:series` it is that of its older buckets, a sorted set of texts by the start of their first one.
     """
     return f"{{{check_tenant(tenant)}}}:{name}"
 

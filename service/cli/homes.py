@@ -1,4 +1,4 @@
-"""`privacy-gateway ledger homes` and `ledger move`: on which ledger a tenant lives."""
+"""`privacy-gateway ledger homes`, `ledger move` and `ledger retire`: on which ledger a tenant lives."""
 
 from __future__ import annotations
 
@@ -100,6 +100,59 @@ async def _move(settings: Settings, tenant: str, to: str, *, wait_s: float, abor
         summary = await work.run()
         await logged("ledger.moved", entries=summary.entries)
         return summary
+
+
+def retire(
+    tenant: str,
+    at: Annotated[str, typer.Option(help="The ledger whose copy of the tenant is given up.")],
+    wait_s: Annotated[float, typer.Option(min=0, help="How long to wait for open holds and unfinished jobs.")] = 600.0,
+    data_dir: DataDir = None,
+) -> None:
+    """Give up one copy of a tenant that is in use on two ledgers. Read docs/operating/several-ledgers.md.
+
+    Refused if the copy has charged anything that the other one lacks. The URLs in the settings must be those of the
+    operator's user.
+    """
+    kept = run_async(lambda: _retire(load_settings(data_dir), tenant, at, wait_s=wait_s))
+    typer.echo(f"{tenant} lives on {kept}; its copy on {at} is retired. Restart the gateways.")
+
+
+async def _retire(settings: Settings, tenant: str, at: str, *, wait_s: float) -> str:
+    from core.errors import LedgerUnavailable
+    from core.ledger.homes import REFRESH_S
+    from core.ledger.move.retirement import Retirement
+    from core.ledger.move.sides import tenant_state
+    from core.ledger.names import check_tenant
+    from core.move_errors import MoveRefused
+    from service.ledgers import ledgers_access
+
+    unusable: list[str] = []
+    async with ledgers_access(settings, left_out=unusable.append) as ledgers:
+        if unusable:
+            raise LedgerUnavailable("; ".join(unusable))
+        sides = _sides(ledgers)
+        if at not in sides:
+            raise MoveRefused(f"The settings have no ledger {at}.")
+        check_tenant(tenant)
+        others = [side for side in sides.values() if side.name != at]
+        kept = [side for side in others if (await tenant_state(side.client, tenant)).is_active]
+        if len(kept) != 1:
+            raise MoveRefused(f"The tenant is in use on {len(kept)} ledgers beside {at}. One of them is to be kept.")
+        details = {"ledger": at, "kept": kept[0].name}
+        log = ledgers.main.keys.log
+        await log.append(by=BY_CLI, action="ledger.retire", target=tenant, details=details)
+        work = Retirement(
+            tenant,
+            sides[at],
+            kept[0],
+            ledgers.homes,
+            ledgers.main.master_key,
+            wait_s=wait_s,
+            settle_s=2 * REFRESH_S,
+        )
+        shared = await work.run()
+        await log.append(by=BY_CLI, action="ledger.retired", target=tenant, details={**details, "entries": shared})
+        return kept[0].name
 
 
 def _sides(ledgers: Ledgers) -> dict[str, LedgerSide]:

@@ -14,7 +14,7 @@ from service.cli.audit import audit_app
 from service.cli.common import AsJson, DataDir, load_settings, print_json, with_parts
 from service.cli.domain import domain_app
 from service.cli.finetune import finetune
-from service.cli.homes import homes, move
+from service.cli.homes import homes, move, retire
 from service.cli.keys import BY_CLI, KeyFile, key_app, show_key
 from service.cli.ledger import ledger_app
 from service.cli.model import model_app
@@ -40,6 +40,7 @@ app.add_typer(key_app, name="key")
 app.add_typer(budget_app, name="budget")
 ledger_app.command("homes")(homes)
 ledger_app.command("move")(move)
+ledger_app.command("retire")(retire)
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(audit_app, name="audit")
 app.add_typer(accounting_app, name="accounting")

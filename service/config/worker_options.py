@@ -92,7 +92,7 @@ def worker_server(settings: Settings, role: Role, listen: str, *, device: str | 
 
     Raises ValueError or OSError for an address or files that cannot be used.
     """
-    from gpu_workers.engine.remote.object_cache import open_cache
+    from gpu_workers.engine.remote.cache_folders import open_cache
     from gpu_workers.engine.remote.object_server import WorkerFiles
     from gpu_workers.engine.remote.server import WorkerServer
     from gpu_workers.handlers.needed_files import NeededFiles

@@ -1,6 +1,10 @@
 """Local copies of what the blob store holds.
 
-    <data_dir>/cache/<area>/tenants/<tenant>/<name><suffix>    <data_dir>/cache/<area>/shared/<name><suffix>
+    <data_dir>/cache/<area>/tenants/<tenant>/<name>.<digest><suffix>
+    <data_dir>/cache/<area>/shared/<name>.<digest><suffix>
+
+`<digest>` is the SHA-256 of the file, so the files that replace those of a name do not change the copy that a request
+was priced for and waits to use.
 
 Guarantee: the copies together take at most `bytes_max`, and no copy is begun that would leave less than
 `free_bytes_min` on the disk. A copy that was used lately is never removed to free space, so whoever looked it up finds
@@ -35,10 +39,13 @@ _PARTIAL = ".partial"
 
 @dataclass(frozen=True)
 class Copy:
-    """One local copy, and when it was last used, in seconds since the epoch."""
+    """One local copy, and when it was last used, in seconds since the epoch. `digest`: the one that its name states,
+    empty in a copy of an earlier version."""
 
     owner: str
     area: str
+    name: str
+    digest: str
     path: Path
     used_at: float
     size: int
@@ -66,9 +73,17 @@ class LocalCopies:
         self._coming: dict[str, tuple[str, int]] = {}  # owners and sizes of copies that are being made
         self._lock = threading.Lock()
 
-    def path(self, owner: str, area: str, name: str, suffix: str) -> Path:
-        """Where the copy is, if there is one."""
-        return owner_folder(self._folder / area, owner) / f"{name}{suffix}"
+    def path(self, owner: str, area: str, name: str, suffix: str, digest: str) -> Path:
+        """Where the copy of the file with this digest is, if there is one."""
+        return owner_folder(self._folder / area, owner) / f"{name}.{digest}{suffix}"
+
+    def remove(self, owner: str, area: str, name: str) -> None:
+        """Remove all copies of a name, also those in use."""
+        with self._lock:
+            for copy in self._found_in(owner, area, owner_folder(self._folder / area, owner)):
+                if copy.name == name:
+                    with suppress(OSError):
+                        copy.path.unlink(missing_ok=True)
 
     def draft(self) -> Path:
         """The path of a new file that is removed after a crash."""
@@ -81,8 +96,9 @@ class LocalCopies:
             draft.unlink(missing_ok=True)
 
     def use(self, path: Path, digest: str) -> bool:
-        """Whether the copy at `path` has this digest. It counts as used now then."""
-        if not self.has(path, digest):
+        """Whether the copy at `path` has this digest. It counts as used now then. Each version of a file is read
+        once."""
+        if self._digests.get(path) != digest:
             return False
         with self._lock:  # of `evict`: a copy is not removed between this look and this mark
             try:
@@ -92,10 +108,6 @@ class LocalCopies:
             except OSError:  # a folder that is only read: nothing is evicted there either
                 pass
         return True
-
-    def has(self, path: Path, digest: str) -> bool:
-        """As `use`, without marking it. Each version of a file is read once."""
-        return self._digests.get(path) == digest
 
     @contextmanager
     def coming(self, owner: str, size: int) -> Iterator[str]:
@@ -177,16 +189,20 @@ class LocalCopies:
         return time.time() - copy.used_at < (_DOWNLOADED_S if copy.area == ARTIFACTS else self._in_use_s)
 
     def _found(self) -> list[Copy]:
-        found = []
+        found: list[Copy] = []
         for area in AREAS:
             folders = [(SHARED_OWNER, self._folder / area / "shared")]
             folders += [(folder.name, folder) for folder in (self._folder / area / "tenants").glob("*/")]
             for owner, folder in folders:
-                for path in folder.glob("[!.]*"):
-                    with suppress(FileNotFoundError):
-                        stat = path.stat()
-                        found.append(Copy(owner, area, path, stat.st_atime, stat.st_size))
+                found += self._found_in(owner, area, folder)
         return found
+
+    def _found_in(self, owner: str, area: str, folder: Path) -> Iterator[Copy]:
+        for path in folder.glob("[!.]*"):
+            with suppress(FileNotFoundError):
+                stat = path.stat()
+                name, _, digest = path.stem.partition(".")
+                yield Copy(owner, area, name, digest, path, stat.st_atime, stat.st_size)
 
     def _free_on_disk(self) -> int:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)

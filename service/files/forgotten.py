@@ -1,7 +1,7 @@
 """Removes local copies of what was deleted, replaced or has expired: on another gateway, or while this one was stopped.
 
 Guarantee: a copy in plain form outlives its entry by little more than the time for which a request may use it, and
-INTERVAL_S, while a gateway runs on its data directory and Redis answers.
+INTERVAL_S, while a gateway runs on its data directory and the Redis of its owner answers.
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Sequence
 
 from core.errors import LedgerError
+from core.ledger.client import OneLedgerUnavailable
+from service.files.copies import Copy
 from service.files.stored import StoredFiles
 
 INTERVAL_S = 600.0
@@ -30,12 +33,27 @@ async def remove_forgotten_regularly(files: StoredFiles) -> None:
 
 
 async def remove_forgotten(files: StoredFiles) -> int:
-    """Remove the idle copies that are not the files of an entry; returns how many. Raises LedgerUnavailable."""
-    copies = await asyncio.to_thread(files.copies.idle)
-    entries = await files.index.get_many([(copy.owner, copy.area, copy.path.stem) for copy in copies])
+    """Remove the idle copies that are not the files of an entry; returns how many.
+
+    Copies of tenants whose ledger is away, of several ledgers, stay until a later call. Raises LedgerUnavailable if the
+    only or the main ledger is away.
+    """
+    by_owner: dict[str, list[Copy]] = {}
+    for copy in await asyncio.to_thread(files.copies.idle):
+        by_owner.setdefault(copy.owner, []).append(copy)
+    count = 0
+    for copies in by_owner.values():
+        with contextlib.suppress(OneLedgerUnavailable):
+            count += await _remove_forgotten_of(files, copies)
+    return count
+
+
+async def _remove_forgotten_of(files: StoredFiles, copies: Sequence[Copy]) -> int:
+    """As `remove_forgotten`, of copies of one owner."""
+    entries = await files.index.get_many([(copy.owner, copy.area, copy.name) for copy in copies])
     count = 0
     for copy, entry in zip(copies, entries, strict=True):
         part = None if entry is None else entry.parts.get(copy.path.suffix)
-        if part is None or not await asyncio.to_thread(files.copies.has, copy.path, part.digest):
+        if part is None or part.digest != copy.digest:
             count += await asyncio.to_thread(files.copies.remove_idle, copy)
     return count

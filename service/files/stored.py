@@ -5,8 +5,9 @@
 The areas are `domains`, `infill` and `artifacts`.
 
 Guarantee: a file is used only if its bytes have the digest that the name's entry in Redis has, whoever wrote the local
-copy. A local copy that is missing or another one is fetched, verified and decrypted, if `LocalCopies` has the space for
-it. Blobs are encrypted under a key of the entry, which the master key wraps.
+copy. A local copy that is missing or damaged is fetched, verified and decrypted, if `LocalCopies` has the space for it.
+The copy of a file that was replaced stays while a request may use it. Blobs are encrypted under a key of the entry,
+which the master key wraps.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class StoredFiles:
         part = None if entry is None else entry.parts.get(suffix)
         if entry is None or part is None:
             return None
-        path = self.copies.path(owner, area, name, suffix)
+        path = self.copies.path(owner, area, name, suffix, part.digest)
         if not await asyncio.to_thread(self.copies.use, path, part.digest):
             async with self._fetching.setdefault(path, asyncio.Lock()):
                 try:
@@ -109,9 +110,7 @@ class StoredFiles:
         if entry is None:
             return False
         await self.discard(owner, entry)
-        for suffix in entry.parts:
-            with suppress(OSError):
-                await asyncio.to_thread(self.copies.path(owner, area, name, suffix).unlink, missing_ok=True)
+        await asyncio.to_thread(self.copies.remove, owner, area, name)
         return True
 
     async def discard(self, owner: str, entry: StoredEntry | None) -> None:

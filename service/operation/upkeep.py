@@ -8,9 +8,11 @@ from collections.abc import Coroutine
 from typing import Any
 
 from core.errors import LedgerError
+from core.ledger.homes import MAIN
 from core.ledger.ranks import SubjectRanks
 from core.ledger.series import LedgerSeries
 from core.ledger.spending_totals import SpendingTotals
+from core.ledger.store_identity import check_store
 from service.config.settings import Settings
 from service.ledger import LedgerParts
 from service.operation import ledger_gauges
@@ -32,6 +34,7 @@ class LedgerUpkeep:
         )
         self._settings = settings
         self._parts = parts
+        self._is_alone = is_alone
         ledger_gauges.OPEN.labels(parts.name).set(0)
         self._presence = GatewayPresence(
             parts.client,
@@ -56,7 +59,8 @@ class LedgerUpkeep:
         return [self._presence.renew_regularly()]
 
     async def open(self) -> None:
-        """Check the schema and the seals, and write a seal. What has succeeded is not repeated.
+        """Check the schema, the seals and, of the main ledger, the blob store, and write a seal. What has succeeded is
+        not repeated.
 
         Call this after `begin`: a gateway is present before it reads the schema. Raises LedgerNotTrusted,
         LedgerUnavailable, StoreUnavailable.
@@ -65,6 +69,8 @@ class LedgerUpkeep:
             await self._parts.schema.before_seals()
             await self._parts.sealer.check()
             await self._parts.schema.after_seals()
+            if self.name == MAIN:  # before the epoch is written to the store
+                await check_store(self._parts.client, self._parts.blobs, alone=self._is_alone)
             await self._parts.sealer.seal(always=True)  # a copy from before this start is then recognised as older
             self._is_sealed = True
         await self._parts.sealer.store_epoch()

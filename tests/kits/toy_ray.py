@@ -11,7 +11,7 @@ from held_runner import held_server
 
 from gpu_workers.engine.protocol import Role
 from gpu_workers.engine.remote.access import Access
-from gpu_workers.engine.remote.object_cache import open_cache
+from gpu_workers.engine.remote.cache_folders import open_cache
 from gpu_workers.engine.remote.object_server import WorkerFiles
 from gpu_workers.engine.remote.process import Server
 from gpu_workers.engine.remote.server import WorkerServer

@@ -15,7 +15,7 @@ import engine_kit
 
 from gpu_workers.engine.protocol import Role
 from gpu_workers.engine.remote.access import Access, Tls
-from gpu_workers.engine.remote.object_cache import open_cache
+from gpu_workers.engine.remote.cache_folders import open_cache
 from gpu_workers.engine.remote.object_server import Claim, WorkerFiles
 from gpu_workers.engine.remote.process import serve_until_signal
 from gpu_workers.engine.remote.server import WorkerServer

@@ -17,14 +17,17 @@ from core.errors import LedgerUnavailable, UnknownTenant
 from core.ledger import names
 from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
-from core.ledger.hash_chain.chain import RawEntry
+from core.ledger.hash_chain.chain import RawEntry, SealChain
 from core.ledger.hash_chain.sealer import Sealer
+from core.ledger.keys import MasterKey
+from core.ledger.migration import SCHEMA
 from core.ledger.pages import entry_number
 from core.move_errors import MoveRefused
 
 _STATE = ("mode", "seq", *names.MOVING_FIELDS)
 # Fields of a tenant's record that belong to the ledger, or to the move, and not to the tenant.
 _OWN_FIELDS = {b"closing", b"away", b"arriving", b"arrived", b"schema"}
+_CLOCKS_MS_MAX = 5_000
 
 
 class Homes(Protocol):
@@ -72,6 +75,27 @@ async def tenant_state(client: LedgerClient, tenant: str) -> TenantState:
     mode, seq, *moving = await client.call("HMGET", names.tenant_key(tenant), *_STATE)
     away, arriving = (None if field is None else field.decode().partition(":")[2] for field in moving)
     return TenantState(mode is not None, int(seq or 0), away, arriving)
+
+
+async def check_ledgers(one: LedgerSide, other: LedgerSide, master_key: MasterKey) -> None:
+    """Refuse ledgers between which no tenant can move. Raises MoveRefused, LedgerUnavailable."""
+    clients = one.client, other.client
+    ids = [await SealChain(client, master_key).ledger_id() for client in clients]
+    if None in ids or ids[0] == ids[1] or one.name == other.name:
+        raise MoveRefused("A move needs two ledgers that have been checked.")
+    for client in clients:
+        await SCHEMA.check(client.call)
+    for key in (names.VERSION_KEY, names.KEY_CHECK_KEY):
+        if await one.client.call("GET", key) != await other.client.call("GET", key):
+            raise MoveRefused("The two ledgers do not have the same schema and master key.")
+    if abs(await one.client.now_ms() - await other.client.now_ms()) > _CLOCKS_MS_MAX:
+        raise MoveRefused("The clocks of the two Redis differ by more than five seconds.")
+
+
+async def seal(side: LedgerSide) -> None:
+    """Seal what was written, so that an older copy of this Redis is refused from now on."""
+    await side.sealer.seal(always=True)
+    await side.sealer.store_epoch()
 
 
 async def record_fields(client: LedgerClient, tenant: str) -> dict[bytes, bytes]:

@@ -29,7 +29,6 @@ from core.ledger import names
 from core.ledger.archive.history_source import history_source
 from core.ledger.hash_chain.chain import JournalDigest, SealChain
 from core.ledger.keys import MasterKey
-from core.ledger.migration import SCHEMA
 from core.ledger.move.sides import (
     Arrival,
     Arrived,
@@ -37,7 +36,9 @@ from core.ledger.move.sides import (
     Homes,
     LedgerSide,
     TenantState,
+    check_ledgers,
     record_fields,
+    seal,
     tenant_state,
 )
 from core.ledger.move.source_journal import SourceJournal
@@ -47,7 +48,6 @@ from core.move_errors import MoveRefused
 WAIT_S = 600.0
 SETTLE_S = 2.0  # twice the interval at which gateways read the map of homes
 _POLL_S = 0.25
-_CLOCKS_MS_MAX = 5_000
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class TenantMove:
         MoveRefused.
         """
         self._report("checking")
-        await self._check_ledgers()
+        await check_ledgers(self._source, self._target, self._master_key)
         if await self._is_activated():
             await self._homes.set_home(self._tenant, self._target.name)
             if await self._departure.take_over():
@@ -121,7 +121,7 @@ class TenantMove:
         began = time.monotonic()
         last = await self._freeze()
         self._report("copying")
-        await _seal(self._source)
+        await seal(self._source)
         await journal.read_rest(last)
         arrived = await self._arrival.begin()
         if not (await self._departure.check()).frozen:
@@ -136,7 +136,7 @@ class TenantMove:
         await self._arrival.activate()
         closed_s = time.monotonic() - began
         self._report("sealing")
-        await _seal(self._target)
+        await seal(self._target)
         accounts = int(await self._source.client.call("ZCARD", names.accounts_key(self._tenant)))
         await self._clean()
         return MoveSummary(self._tenant, self._source.name, self._target.name, last, keys, accounts, size, closed_s)
@@ -146,7 +146,7 @@ class TenantMove:
 
         A tenant that has been on the target before leaves a complete frozen copy there, as an earlier move did.
         """
-        await self._check_ledgers()
+        await check_ledgers(self._source, self._target, self._master_key)
         await self._check_home()
         self._report("clearing")
         taken = await self._departure.take_over()
@@ -166,20 +166,7 @@ class TenantMove:
         self._report("reopening")
         if taken:
             await self._departure.reopen()
-            await _seal(self._source)
-
-    async def _check_ledgers(self) -> None:
-        source, target = self._source.client, self._target.client
-        ids = [await SealChain(client, self._master_key).ledger_id() for client in (source, target)]
-        if None in ids or ids[0] == ids[1] or self._source.name == self._target.name:
-            raise MoveRefused("A move needs two ledgers that have been checked.")
-        for client in (source, target):
-            await SCHEMA.check(client.call)
-        for key in (names.VERSION_KEY, names.KEY_CHECK_KEY):
-            if await source.call("GET", key) != await target.call("GET", key):
-                raise MoveRefused("The two ledgers do not have the same schema and master key.")
-        if abs(await source.now_ms() - await target.now_ms()) > _CLOCKS_MS_MAX:
-            raise MoveRefused("The clocks of the two Redis differ by more than five seconds.")
+            await seal(self._source)
 
     async def _is_activated(self) -> bool:
         """Whether the tenant is active on the target already. Raises MoveRefused if it cannot be moved at all."""
@@ -290,7 +277,7 @@ class TenantMove:
 
     async def _complete(self, arrived: Arrived, last: int) -> None:
         """Complete the frozen copy of a tenant that was to come back."""
-        await _seal(self._source)
+        await seal(self._source)
         journal = SourceJournal(self._source, self._tenant, self._master_key)
         await journal.read_sealed()
         await journal.read_rest(last)
@@ -302,9 +289,3 @@ class TenantMove:
         self._report("cleaning")
         async for keys in key_batches(self._source.client, self._tenant, serves_only):
             await self._departure.clean(keys)
-
-
-async def _seal(side: LedgerSide) -> None:
-    """Seal what was written, so that an older copy of this Redis is refused from now on."""
-    await side.sealer.seal(always=True)
-    await side.sealer.store_epoch()

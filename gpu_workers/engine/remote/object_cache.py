@@ -40,9 +40,7 @@ GROUP, DIGEST = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{64}")
 TOO_LARGE, IN_USE, DISK_FULL, UNUSABLE, WRONG = "too-large", "in-use", "disk-full", "disk-unusable", "wrong-content"
 REASONS = (TOO_LARGE, IN_USE, DISK_FULL, UNUSABLE, WRONG)
 _BYTES_LEAST = 4096  # that an object counts, so that their number is limited, too
-_PARTIAL = ".partial"
-_LOCK = "lock"
-_FOLDERS_MAX = 256
+PARTIAL = ".partial"
 
 
 class NotKept(Exception):
@@ -141,7 +139,7 @@ class ObjectCache:
 
     def arrival(self, key: Key, size: int) -> Arrival:
         """Make space for an object. Raises NotKept."""
-        name = f".{secrets.token_hex(16)}{_PARTIAL}"
+        name = f".{secrets.token_hex(16)}{PARTIAL}"
         with self._lock:
             self._arriving[name] = key[0], _counted(size)
             try:
@@ -217,7 +215,7 @@ class ObjectCache:
     def _find(self) -> None:
         """Take over what an earlier process left, and remove what it had not completed."""
         for entry in self._folder.iterdir():
-            if entry.name.endswith(_PARTIAL):
+            if entry.name.endswith(PARTIAL):
                 entry.unlink(missing_ok=True)
             elif GROUP.fullmatch(entry.name) and entry.is_dir():
                 for path in entry.iterdir():
@@ -270,18 +268,3 @@ def reason_of(error: OSError) -> str:
 
 def _counted(size: int) -> int:
     return max(_BYTES_LEAST, size)
-
-
-def open_cache(root: Path, name: str, *, bytes_max: int) -> ObjectCache:
-    """A cache in the first folder `<name>-<number>` of `root` that no other worker uses. A worker that is started again
-    usually gets the folder that it had; where it gets another one, it has other objects.
-
-    Raises OSError for a folder that cannot be used.
-    """
-    for number in range(_FOLDERS_MAX):
-        folder = root / f"{name}-{number}"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = FileLock(folder / _LOCK)
-        if lock.try_acquire():
-            return ObjectCache(folder, bytes_max=bytes_max, lock=lock)
-    raise OSError("every folder for objects is in use")

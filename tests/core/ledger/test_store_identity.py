@@ -1,4 +1,4 @@
-"""A ledger has one blob store: a gateway with another one is refused."""
+"""A ledger has one blob store, and a blob store one ledger: a gateway with another one is refused."""
 
 from __future__ import annotations
 
@@ -12,11 +12,18 @@ from core.blobs.local import LocalBlobs
 from core.errors import LedgerUnavailable
 from core.ledger import names
 from core.ledger.client import LedgerClient
-from core.ledger.store_identity import ID_KEY, accept_store, check_store
+from core.ledger.store_identity import ID_KEY, OWNER_KEY, accept_store, check_store
+
+OWN, OTHER = "1" * 32, "2" * 32
 
 
 def store(tmp_path: Path, name: str) -> LocalBlobs:
     return LocalBlobs(tmp_path / name)
+
+
+@pytest.fixture(autouse=True)
+def _a_checked_ledger(go, client: LedgerClient) -> None:
+    go(client.call("SET", names.LEDGER_ID_KEY, OWN))
 
 
 def test_the_first_gateway_decides_and_another_store_is_refused(go, client: LedgerClient, tmp_path: Path) -> None:
@@ -47,7 +54,8 @@ def test_gateways_that_start_at_the_same_time_find_one_store(go, client: LedgerC
 def test_an_operator_moves_a_ledger_to_another_store(go, client: LedgerClient, tmp_path: Path) -> None:
     go(check_store(client, store(tmp_path, "one"), alone=False))
     (tmp_path / "copied/identity").mkdir(parents=True)
-    (tmp_path / "copied" / ID_KEY).write_bytes((tmp_path / "one" / ID_KEY).read_bytes())
+    for key in (ID_KEY, OWNER_KEY):
+        (tmp_path / "copied" / key).write_bytes((tmp_path / "one" / key).read_bytes())
     go(check_store(client, store(tmp_path, "copied"), alone=False))
 
     go(accept_store(client, store(tmp_path, "two")))
@@ -62,3 +70,59 @@ def test_an_id_that_cannot_be_read_is_no_id(go, client: LedgerClient, tmp_path: 
     go(store(tmp_path, "one").put(ID_KEY, b"something else"))
     with pytest.raises(StoreUnavailable):
         go(check_store(client, store(tmp_path, "one"), alone=False))
+
+
+def become(go, client: LedgerClient, ledger: str) -> None:
+    """The Redis is that of another ledger, which was never used with a store."""
+    go(client.call("SET", names.LEDGER_ID_KEY, ledger))
+    go(client.call("SET", names.STORE_ID_KEY, "", "PX", 1))
+    while go(client.call("EXISTS", names.STORE_ID_KEY)):
+        pass
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_store_of_another_ledger_is_refused(go, client: LedgerClient, tmp_path: Path, alone: bool) -> None:
+    shared = store(tmp_path, "shared")
+    go(check_store(client, shared, alone=alone))
+    become(go, client, OTHER)
+    for use in (check_store(client, shared, alone=alone), accept_store(client, shared)):
+        with pytest.raises(LedgerUnavailable, match="belongs to another ledger"):
+            go(use)
+        assert not go(client.call("EXISTS", names.STORE_ID_KEY)), "it can still choose its own"
+    go(check_store(client, store(tmp_path, "own"), alone=alone))
+
+    become(go, client, OWN)  # the Redis was lost, and the ledger was restored from its archive
+    go(check_store(client, shared, alone=alone))
+
+
+def test_a_store_of_an_earlier_version_belongs_to_the_first_ledger_that_starts(
+    go, client: LedgerClient, tmp_path: Path
+) -> None:
+    shared = store(tmp_path, "shared")
+    for alone in (False, True):
+        go(shared.put(ID_KEY, b"0" * 32))
+        go(client.call("SET", names.STORE_ID_KEY, "0" * 32))
+        go(check_store(client, shared, alone=alone))
+        assert (tmp_path / "shared" / OWNER_KEY).read_text() == OWN
+        (tmp_path / "shared" / OWNER_KEY).unlink()
+    go(check_store(client, shared, alone=False))
+    go(client.call("SET", names.LEDGER_ID_KEY, OTHER))  # it used the same store before
+    with pytest.raises(LedgerUnavailable, match="belongs to another ledger"):
+        go(check_store(client, shared, alone=False))
+
+
+def test_of_two_new_ledgers_that_start_at_once_one_gets_the_store(
+    go, client: LedgerClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = store(tmp_path, "shared")
+    put = shared.put
+
+    async def put_after_the_other(key: str, data: bytes, *, create_only: bool = False) -> None:
+        if key == OWNER_KEY:
+            await put(key, OTHER.encode(), create_only=True)
+        await put(key, data, create_only=create_only)
+
+    monkeypatch.setattr(shared, "put", put_after_the_other)
+    with pytest.raises(LedgerUnavailable, match="belongs to another ledger"):
+        go(check_store(client, shared, alone=False))
+    assert not go(client.call("EXISTS", names.STORE_ID_KEY))

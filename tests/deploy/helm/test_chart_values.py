@@ -102,6 +102,7 @@ WRONG: dict[str, Values] = {
     "operator of any namespace": {"networkPolicy": {"kuberayOperator": [{"namespaceSelector": {}}]}},
     "setting of a worker": {"workers": {"settings": {"ENCODER_PTAH": "/models"}}},
     "two gateways with volumes": {"gateway": {"replicas": 2}},
+    "short drain": merged(SWITCHES["workers"], {"workers": {"drainSeconds": 64}}),
     "ports backwards": {"workers": {"ports": {"first": 9700}}},
     "nodes backwards": {"workers": {"nodes": {"replicas": 3}}},
     "replicas backwards": {"workers": {"roles": {"embed": {"minReplicas": 3, "maxReplicas": 2}}}},
@@ -118,6 +119,22 @@ WRONG: dict[str, Values] = {
 def test_wrong_values_are_refused(name: str) -> None:
     with pytest.raises(HelmError):
         rendered(WRONG[name])
+
+
+@pytest.mark.parametrize(
+    ("gateways", "workers", "least"),
+    [
+        ({"REQUEST_TIMEOUT_S": 300}, {}, 305),
+        ({"REQUEST_TIMEOUT_S": 89.5}, {"WORKER_SLOT_S": 10}, 100),
+        ({"REQUEST_TIMEOUT_S": 300}, {"REQUEST_TIMEOUT_S": 30}, 35),
+    ],
+)
+def test_workers_have_the_time_of_a_request_to_drain(gateways: Values, workers: Values, least: int) -> None:
+    settings = {"gateway": {"settings": gateways}, "workers": {"settings": workers}}
+    enough = merged(SWITCHES["workers"], settings, {"workers": {"drainSeconds": least}})
+    assert any(f"drain_s: {least}" in text for text in rendered(enough).values())
+    with pytest.raises(HelmError, match=rf"workers\.drainSeconds .* {least} seconds"):
+        rendered(merged(enough, {"workers": {"drainSeconds": least - 1}}))
 
 
 MISSPELT = [  # template, what it has, what is written in its place

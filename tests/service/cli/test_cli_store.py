@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from command_kit import run_command
+from gateway_kit import LEAN, refused_start
 from redis_kit import EmbeddedServer
 
 
@@ -42,3 +43,21 @@ def test_a_command_on_the_embedded_redis_does_not_change_its_store(tmp_path: Pat
     code, message = command(store="other")
     assert (code, "PRIVACY_GATEWAY_STORE_URL" in message) == (1, True)
     assert command() == (0, "")
+
+
+def test_a_store_that_another_ledger_uses_is_refused(tmp_path: Path) -> None:
+    """Also by a command that accepts another store, and before either ledger has a seal."""
+
+    def command(data_dir: str, *arguments: str, store: str = "shared") -> tuple[int, str]:
+        environment = {"PRIVACY_GATEWAY_STORE_URL": f"file://{tmp_path / store}"}
+        done = run_command(tmp_path / data_dir, *arguments, environment=environment)
+        return done.returncode, done.stderr
+
+    assert command("one", "domain", "list") == (0, "")
+    for arguments in (("domain", "list"), ("ledger", "accept-store")):
+        code, message = command("two", *arguments)
+        assert (code, "belongs to another ledger" in message) == (1, True)
+    serving = {"PRIVACY_GATEWAY_STORE_URL": f"file://{tmp_path / 'shared'}"}
+    assert "belongs to another ledger" in refused_start(tmp_path / "two", LEAN | serving)
+    assert command("two", "domain", "list", store="own") == (0, "")
+    assert command("one", "domain", "list") == (0, "")

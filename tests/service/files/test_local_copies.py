@@ -13,6 +13,7 @@ from inprocess_kit import Gateway
 
 from core.blobs.local import LocalBlobs
 from core.errors import StorageFull
+from core.files.file_version import file_digest
 from core.ledger.names import SHARED_OWNER
 from core.ledger.stored_files import ARTIFACTS, DOMAINS, StoredFileIndex
 from gpu_workers.packs import pack_paths
@@ -28,7 +29,7 @@ def opened(folder: Path, *, bytes_max: int = 1000, free: int = 10**9, free_min: 
 
 
 def copy(copies: LocalCopies, owner: str, name: str, size: int, *, idle: bool = False, area: str = DOMAINS) -> Path:
-    path = copies.path(owner, area, name, PACK)
+    path = copies.path(owner, area, name, PACK, "0" * 64)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"x" * size)
     if idle:
@@ -114,7 +115,7 @@ def test_copies_that_no_entry_names_are_removed_once_they_are_idle(gateway: Gate
     for name in ("kept", "deleted", "replaced", "used"):
         gateway.on_loop(first.put(owner, DOMAINS, name, {PACK: source}))
         copies[name] = Path(gateway.on_loop(second.find(owner, DOMAINS, name)).path)
-    copies["expired"] = second.copies.path(owner, ARTIFACTS, "a" * 32, PACK)
+    copies["expired"] = second.copies.path(owner, ARTIFACTS, "a" * 32, PACK, file_digest(source))
     copies["expired"].parent.mkdir(parents=True)
     copies["expired"].write_bytes(source.read_bytes())
     named = gateway.on_loop(first.upload(owner, ARTIFACTS, "a" * 32, {PACK: source}, ends_ms=1))

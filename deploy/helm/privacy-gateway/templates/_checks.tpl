@@ -31,6 +31,14 @@
 {{- if and $values.workers.enabled $values.networkPolicy.enabled (not $values.networkPolicy.kuberayOperator.namespace) -}}
 {{- fail "networkPolicy denies the connection of KubeRay's operator to the workers: set networkPolicy.kuberayOperator.namespace" -}}
 {{- end -}}
+{{- if $values.workers.enabled -}}
+{{- $settings := $values.workers.settings -}}
+{{- $timeout := get $settings "REQUEST_TIMEOUT_S" | default (get $values.gateway.settings "REQUEST_TIMEOUT_S") | default 60 | float64 | ceil | int -}}
+{{- $least := add $timeout (get $settings "WORKER_SLOT_S" | default 5 | float64 | ceil | int) -}}
+{{- if lt (int $values.workers.drainSeconds) (int $least) -}}
+{{- fail (printf "workers.drainSeconds is below REQUEST_TIMEOUT_S and WORKER_SLOT_S, %d seconds together: a worker that ends would lose batches, which are charged" (int $least)) -}}
+{{- end -}}
+{{- end -}}
 {{- if gt (int $values.workers.ports.first) (int $values.workers.ports.last) -}}
 {{- fail "workers.ports.first is above workers.ports.last" -}}
 {{- end -}}

@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import gc
-import hashlib
 import os
 from pathlib import Path
 
 import pytest
+from object_cache_kit import keep, named
 
 from gpu_workers.engine.constants import group_of, group_of_file, group_of_tenant
-from gpu_workers.engine.remote.object_cache import Key, NotKept, ObjectCache, open_cache
+from gpu_workers.engine.remote.object_cache import Key, NotKept, ObjectCache
 
 KIB = 1024
-
-
-def named(tenant: str, content: bytes) -> Key:
-    return group_of_tenant(tenant), hashlib.sha256(content).hexdigest()
-
-
-def keep(cache: ObjectCache, tenant: str, content: bytes, *, size: int | None = None, key: Key | None = None) -> Key:
-    key = key or named(tenant, content)
-    arrival = cache.arrival(key, len(content) if size is None else size)
-    try:
-        arrival.write(memoryview(content))
-        arrival.finish()
-    finally:
-        arrival.close()
-    return key
 
 
 def refused(cache: ObjectCache, tenant: str, content: bytes, **options: Key | int) -> str:
@@ -152,19 +137,6 @@ def test_a_file_that_is_changed_while_the_worker_runs_is_not_used(tmp_path: Path
     cache.path(key).write_bytes(b"wrong")
     assert cache.hold([key]).missing == {key}
     assert not cache.path(key).exists()
-
-
-def test_workers_of_one_machine_use_folders_of_their_own(tmp_path: Path) -> None:
-    first = open_cache(tmp_path, "embed", bytes_max=KIB)
-    second = open_cache(tmp_path, "embed", bytes_max=KIB)
-    key = "0" * 32, "0" * 64
-    assert first.path(key).is_relative_to(tmp_path / "embed-0")
-    assert second.path(key).is_relative_to(tmp_path / "embed-1")
-    del first
-    gc.collect()
-    (tmp_path / "not-a-folder").write_text("")
-    with pytest.raises(OSError, match="Not a directory"):
-        open_cache(tmp_path / "not-a-folder", "embed", bytes_max=KIB)
 
 
 def test_the_folder_of_a_file_decides_what_it_counts_for() -> None:
