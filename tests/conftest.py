@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gateway_kit import Gateway, Tenant, documented_policies, documented_presets
+from gateway_kit import MEASURED_VARIABLE, Gateway, Tenant, documented_policies, documented_presets
 from hypothesis import settings
 from inprocess_kit import Gateway as InProcessGateway
 
@@ -48,6 +49,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="run the tests marked `slow`, too (`make test-all`)")
     parser.addoption("--long", action="store_true", help="run the tests marked `long`, too (`make test-long`)")
     parser.addoption("--threads", type=int, default=2, help="of torch, where a test says that it has several")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The first worker checks its device in full, and all others find what it has measured."""
+    if MEASURED_VARIABLE not in os.environ:  # processes of this run have it from the first one
+        folder = tempfile.TemporaryDirectory(prefix="measured-")
+        config.add_cleanup(folder.cleanup)
+        os.environ[MEASURED_VARIABLE] = folder.name
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
