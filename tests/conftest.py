@@ -63,7 +63,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     skip_long = pytest.mark.skip(reason="a long test: pass --long")
     skip_slow = pytest.mark.skip(reason="a slow test: pass --all")
     # The longest files come first and those of `core` last, so that processes that run side by side end together.
-    items.sort(key=lambda item: item.path, reverse=True)
+    core = Path(__file__).parent / "core"
+    items.sort(key=lambda item: (not item.path.is_relative_to(core), item.path), reverse=True)
     for item in items:
         for mark in item.iter_markers("slow"):
             if mark.args[0] not in SLOW_KINDS:
