@@ -189,7 +189,7 @@ def test_a_long_job_gives_its_place_to_another_tenant_at_a_checkpoint(tmp_path: 
     gateway = Gateway(tmp_path / "data", LEAN | {"PRIVACY_GATEWAY_JOB_TURN_S": "0.1"})
     try:
         first, second = gateway.tenant(), gateway.tenant()
-        long = submitted(first, 500)
+        long = submitted(first, 210)
         until(first.http, long, "running")
         behind = submitted(first)
         short = submitted(second)
@@ -197,7 +197,7 @@ def test_a_long_job_gives_its_place_to_another_tenant_at_a_checkpoint(tmp_path: 
         ended = until(second.http, short)
         assert job(first.http, long)["ended_ms"] is None
         done = until(first.http, long, within_s=300.0)
-        assert (done["status"], done["attempts"], done["result"]["documents"]) == ("succeeded", 1, 500)
+        assert (done["status"], done["attempts"], done["result"]["documents"]) == ("succeeded", 1, 210)
         assert ended["started_ms"] < until(first.http, behind)["started_ms"]
     finally:
         gateway.stop()
