@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gateway_kit import Gateway, Tenant, documented_policies, documented_presets
+from gateway_kit import MEASURED_VARIABLE, Gateway, Tenant, documented_policies, documented_presets
 from hypothesis import settings
 from inprocess_kit import Gateway as InProcessGateway
 
@@ -50,11 +51,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--threads", type=int, default=2, help="of torch, where a test says that it has several")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """The first worker checks its device in full, and all others find what it has measured."""
+    if MEASURED_VARIABLE not in os.environ:  # processes of this run have it from the first one
+        folder = tempfile.TemporaryDirectory(prefix="measured-")
+        config.add_cleanup(folder.cleanup)
+        os.environ[MEASURED_VARIABLE] = folder.name
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     skip_long = pytest.mark.skip(reason="a long test: pass --long")
     skip_slow = pytest.mark.skip(reason="a slow test: pass --all")
     # The longest files come first and those of `core` last, so that processes that run side by side end together.
-    items.sort(key=lambda item: item.path, reverse=True)
+    core = Path(__file__).parent / "core"
+    items.sort(key=lambda item: (not item.path.is_relative_to(core), item.path), reverse=True)
     for item in items:
         for mark in item.iter_markers("slow"):
             if mark.args[0] not in SLOW_KINDS:

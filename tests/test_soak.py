@@ -32,7 +32,7 @@ def soak(*command: str) -> dict[str, Any]:
 
 @pytest.mark.slow("crash")
 def test_a_short_soak_finds_no_fault() -> None:
-    soak("soak.kill_cycles", "--cycles", "3")
+    soak("soak.kill_cycles", "--cycles", "3", "--hold-ttl-s", "10")
 
 
 @pytest.mark.slow("crash")

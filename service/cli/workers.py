@@ -41,6 +41,7 @@ def start(
     ] = 1.0,
     scale_up_s: Annotated[float, typer.Option(help="How long more workers must be needed, seconds.")] = 30.0,
     scale_down_s: Annotated[float, typer.Option(help="How long fewer workers must be needed, seconds.")] = 600.0,
+    load_s: Annotated[float, typer.Option(help="The time over which the load is averaged, seconds; above 10.")] = 30.0,
     server: Annotated[str | None, typer.Option(hidden=True)] = None,
     address: Address = "auto",
 ) -> None:
@@ -51,6 +52,7 @@ def start(
         "target_load": target_load,
         "scale_up_s": scale_up_s,
         "scale_down_s": scale_down_s,
+        "load_s": load_s,
     }
     if role:
         arguments["roles"] = dict(_size(text) for text in role)

@@ -42,7 +42,7 @@ REGISTERED_S = 8.0  # a worker that has not registered again for this time is no
 START_S_MAX = 900.0
 _POLL_S = 0.2
 _HEALTH_S = 5.0
-_LOAD_S = 30.0  # Ray Serve averages a replica's load over this time
+_LOAD_S_MIN = 10.0  # the interval at which replicas report their load, by the default of Ray Serve
 _POLICY = "service.ray_serve.scaling:policy"
 _LOGGING = LoggingConfig(log_level="WARNING", enable_access_log=False)
 
@@ -77,7 +77,8 @@ _ROLES: dict[RoleName, RoleSize] = {"embed": RoleSize(), "sanitize": RoleSize()}
 class Arguments(BaseModel):
     """Of the application. A worker listens on a port from `port_first` to `port_last`. `target_load`: batches that a
     worker of a scaled role has, in work or waiting, on average; it takes two at a time. `scale_up_s`, `scale_down_s`:
-    how long more or fewer replicas must be needed, seconds. `server`: what makes a worker server from a role and an
+    how long more or fewer replicas must be needed, seconds. `load_s`: the time over which the load of a replica is
+    averaged, seconds. `server`: what makes a worker server from a role and an
     address, as MODULE:FUNCTION."""
 
     model_config = ConfigDict(extra="forbid")
@@ -89,6 +90,7 @@ class Arguments(BaseModel):
     target_load: float = Field(1.0, gt=0, lt=SLOTS)
     scale_up_s: float = Field(30.0, ge=0, le=86_400)
     scale_down_s: float = Field(600.0, ge=0, le=86_400)
+    load_s: float = Field(30.0, gt=_LOAD_S_MIN, le=86_400)
     server: str = "service.ray_serve.application:settings_server"
 
     @model_validator(mode="after")
@@ -264,7 +266,7 @@ def _number(size: RoleSize, own: Arguments) -> dict[str, Any]:
             "target_ongoing_requests": own.target_load,
             "upscale_delay_s": own.scale_up_s,
             "downscale_delay_s": own.scale_down_s,
-            "look_back_period_s": _LOAD_S,
+            "look_back_period_s": own.load_s,
             "policy": {"policy_function": _POLICY},
         }
     }

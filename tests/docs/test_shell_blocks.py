@@ -25,7 +25,7 @@ FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<lines>.*?)^ *```$"
 SHELL = {"sh", "bash", "console", "shell", "zsh"}
 MARKER = re.compile(r"^ *<!-- not run: \S.* -->$")
 # A curl that fails where the gateway answers with an error, and a command that finds the gateway at its own address.
-CURL = '#!/bin/sh\nexec {curl} --fail-with-body --show-error --max-time 150 "$@"\n'
+CURL = '#!/bin/sh\nexec {curl} --fail-with-body --show-error --max-time 500 "$@"\n'
 COMMAND_AT = '#!/bin/sh\ncase "$1" in synthesize|finetune) set -- "$@" --url {url} ;; esac\nexec {command} "$@"\n'
 
 
@@ -98,7 +98,7 @@ def test_the_commands_of_a_page_run(page: Path, real_gateway: Gateway, reader: d
     commands = "\n".join(block.commands for block in blocks(page.read_text()) if block.runs)
     script = f"set -euxo pipefail\n{commands}\n".replace(ADDRESS, real_gateway.url)
 
-    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=reader, capture_output=True, text=True, timeout=170)
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=reader, capture_output=True, text=True, timeout=550)
 
     assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
 

@@ -42,7 +42,7 @@ SETTLE_S = 3.0
 CLIENT_TIMEOUT_S = 20.0
 STALL_S = 0.25
 MEMORY_GROWTH_MAX = 0.2
-WARM_UP_MIN = 500
+WARM_UP_MIN = 500  # requests
 PAUSE_S_MAX = 30.0
 DOCUMENT_SHARE = 0.6
 SETTINGS = {
@@ -86,9 +86,10 @@ class Findings:
 class Attack:
     """One gateway, its callers and their requests."""
 
-    def __init__(self, gateway: Gateway, *, requests: int, seed: int) -> None:
+    def __init__(self, gateway: Gateway, *, requests: int, warm_up: int, seed: int) -> None:
         self.gateway = gateway
         self.requests = requests
+        self.warm_up = warm_up
         self.rng = random.Random(seed)
         self.findings = Findings()
         self.victim = gateway.tenant(epsilon=1_000_000)
@@ -102,8 +103,8 @@ class Attack:
 
     def run(self) -> dict[str, Any]:
         quiet = self._victim_for(lambda: len(self.latencies) < 100)
-        self._send_all(max(WARM_UP_MIN, self.requests // 20))  # models, caches, pools, the memory of large bodies
-        time.sleep(SETTLE_S)
+        self._send_all(self.warm_up)  # models, caches, pools, the memory of large bodies
+        time.sleep(SETTLE_S if self.warm_up else 0)
         memory, stalls = self._memory(), self._stalls()
         idle_stalls, control = _idle_process()
         ended = threading.Event()
@@ -116,8 +117,8 @@ class Attack:
         victim.join()
         control.terminate()
         stalls = self._stalls() - stalls
-        growth = self._growth(memory)
-        if stalls > idle_stalls.value:
+        growth = self._growth(memory) if self.warm_up else {}
+        if self.warm_up and stalls > idle_stalls.value:
             self.findings.report(f"event-loop stall over {STALL_S * 1000:.0f} ms", f"{stalls} of the gateway")
         for process, ratio in growth.items():
             if ratio > 1 + MEMORY_GROWTH_MAX:
@@ -299,12 +300,14 @@ def _sleep(late: Any) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=100_000)
+    parser.add_argument("--warm-up", type=int, help="requests before memory and stalls are measured; 0: they are not")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fuzz-") as directory:
         gateway = Gateway(Path(directory) / "data", SETTINGS)
         try:
-            attack = Attack(gateway, requests=given.requests, seed=given.seed)
+            warm_up = max(WARM_UP_MIN, given.requests // 20) if given.warm_up is None else given.warm_up
+            attack = Attack(gateway, requests=given.requests, warm_up=warm_up, seed=given.seed)
             report = attack.run()
         finally:
             gateway.stop()

@@ -36,3 +36,19 @@ def run_command(data_dir: Path | None, *arguments: str, environment: Mapping[str
     if outcome.exception is not None and not isinstance(outcome.exception, SystemExit):
         raise outcome.exception
     return Finished(outcome.exit_code, outcome.stdout, outcome.stderr)
+
+
+def refused_settings(data_dir: Path, settings: Mapping[str, str]) -> str:
+    """What `serve` says of settings that it refuses as it reads them, before it starts anything; it ends with 1.
+
+    `gateway_kit.refused_start` is for what a start finds later.
+    """
+    begins = AssertionError("it starts")
+    with (
+        mock.patch("gpu_workers.fork_server.start_fork_server", side_effect=begins),
+        mock.patch("service.front_ends.supervisor.supervise", side_effect=begins),
+        mock.patch("service.serve.run", side_effect=begins),
+    ):
+        refused = run_command(data_dir, "serve", "--port", "0", environment=settings)
+    assert refused.returncode == 1
+    return refused.stderr

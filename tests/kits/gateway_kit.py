@@ -19,6 +19,8 @@ from typing import Any
 
 import httpx
 
+from service.config.data_dir import MEASURED
+
 COMMAND = Path(sys.executable).with_name("privacy-gateway")
 START_S_MAX = 300.0
 DEFAULTS = {
@@ -26,6 +28,9 @@ DEFAULTS = {
     "PRIVACY_GATEWAY_ACCOUNTING_TIMEOUT_S": "180",  # beside other tests, a calculation may wait for a processor
     "PRIVACY_GATEWAY_REDIS_TIMEOUT_S": "20",  # a process that stops for some seconds is no outage
 }
+# a folder, in which the gateways of one run of tests keep what their workers measure on this machine; unset, each has
+# its own and measures again
+MEASURED_VARIABLE = "TESTS_MEASURED_DIR"
 # for gateways that start often: no models that fill or find names
 LEAN = {"PRIVACY_GATEWAY_TAGGER": "off", "PRIVACY_GATEWAY_INFILL": "off"}
 
@@ -54,6 +59,14 @@ def documented_policies() -> str:
     """The policies file that the documentation shows."""
     page = Path(__file__).parents[2] / "docs/reference/sanitize.md"
     return page.read_text().split("```toml\n")[1].split("```")[0]
+
+
+def share_measurements(data_dir: Path) -> None:
+    """Let the workers of a new data directory find what those of another one have measured."""
+    shared, own = os.environ.get(MEASURED_VARIABLE), data_dir / MEASURED
+    if shared and not own.parent.exists():
+        own.parent.mkdir(mode=0o700, parents=True)
+        own.symlink_to(shared, target_is_directory=True)
 
 
 def free_port() -> int:
@@ -231,6 +244,7 @@ class Gateway(Tenants):
         self.start()
 
     def start(self) -> None:
+        share_measurements(self.data_dir)
         command = [*self.command, "serve", "--port", str(self.port), "--data-dir", str(self.data_dir)]
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(

@@ -71,6 +71,7 @@ def _handler(role: Role, options: WorkerOptions) -> _LoadedOnce:
 
 
 def _factory(role: Role, options: WorkerOptions) -> Callable[[], _LoadedOnce]:
+    options = replace(options, measured_dir=None)  # each gateway has its own, and none decides what is loaded
     if role is Role.EMBED:  # it uses none of these, and must not be loaded again because they differ
         options = replace(options, allow_lists_dir=None, tagger=TAGGER_OFF, infill=INFILL_OFF)
     return lambda: _handler(role, options)

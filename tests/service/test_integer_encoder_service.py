@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from gateway_kit import refused_start
+from command_kit import refused_settings
 from inprocess_kit import Gateway
 
 from core.ledger.stored_files import DOMAINS
@@ -48,4 +48,4 @@ def test_shipped_packs_and_those_of_a_tenant_serve_its_vectors(gateway: Gateway)
 def test_settings_that_do_not_fit_it_are_refused(
     name: str, value: str, said: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    assert said in refused_start(tmp_path_factory.mktemp("refused"), INT8 | {f"PRIVACY_GATEWAY_{name}": value})
+    assert said in refused_settings(tmp_path_factory.mktemp("refused"), INT8 | {f"PRIVACY_GATEWAY_{name}": value})

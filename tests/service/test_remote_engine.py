@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_kit import refused_settings
 from engine_kit import free_address
 from gateway_kit import COMMAND, DOCUMENT, LEAN, Gateway, children, clean_environment, refused_start, until_ended
 from safetensors.numpy import load, save
@@ -99,19 +100,22 @@ def test_a_gateway_releases_by_remote_workers_and_charges_nothing_without_them(w
             {"ENGINE": "remote", "WORKERS_TOKEN": "0123456789abcdef", "WORKERS": '["embed=10.0.0.5:1"]'},
             "embed and sanitize",
         ),
-        (
-            {
-                "ENGINE": "remote",
-                "WORKERS_TOKEN": "0123456789abcdef",
-                "WORKERS": '["embed=10.0.0.5:1", "sanitize=10.0.0.5:2"]',
-            },
-            "needs TLS",
-        ),
         ({"WORKERS_TLS_CA": "/ca.pem"}, "set together"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(settings: dict[str, str], said: str, tmp_path: Path) -> None:
     own = {f"PRIVACY_GATEWAY_{name}": value for name, value in settings.items()}
-    refused = refused_start(tmp_path / "data", own)
+    refused = refused_settings(tmp_path / "data", own)
     assert said in refused
+    assert "0123456789abcdef" not in refused
+
+
+def test_workers_that_would_be_reached_without_tls_are_refused(tmp_path: Path) -> None:
+    settings = {
+        "PRIVACY_GATEWAY_ENGINE": "remote",
+        "PRIVACY_GATEWAY_WORKERS_TOKEN": "0123456789abcdef",
+        "PRIVACY_GATEWAY_WORKERS": '["embed=10.0.0.5:1", "sanitize=10.0.0.5:2"]',
+    }
+    refused = refused_start(tmp_path / "data", settings)
+    assert "needs TLS" in refused
     assert "0123456789abcdef" not in refused

@@ -16,12 +16,18 @@ pytestmark = pytest.mark.slow("crash")
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Gateway, Tenant]]:
-    """A gateway for the tests that end and start it, and a tenant that has spent 2."""
-    gateway = Gateway(tmp_path_factory.mktemp("served") / "data", {"PRIVACY_GATEWAY_TAGGER": "off"})  # starts faster
-    tenant = gateway.tenant(epsilon=5)
-    assert tenant.embed(epsilon=2).status_code == 200
-    yield gateway, tenant
-    gateway.stop()
+    """A gateway for the tests that end and start it, and a tenant that has spent 2. Each start finds a low limit of
+    open files."""
+    limit, largest = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, largest))
+    try:
+        gateway = Gateway(tmp_path_factory.mktemp("served") / "data", {"PRIVACY_GATEWAY_TAGGER": "off"})
+        tenant = gateway.tenant(epsilon=5)
+        assert tenant.embed(epsilon=2).status_code == 200
+        yield gateway, tenant
+        gateway.stop()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, largest))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -50,13 +56,8 @@ def test_a_killed_gateway_leaves_nothing_that_stops_the_next_one(served: tuple[G
 
 def test_the_limit_of_open_files_is_raised_to_what_the_system_allows(served: tuple[Gateway, Tenant]) -> None:
     gateway, _ = served
-    gateway.stop()
     limit, largest = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (512, largest))
-    try:
-        gateway.start()
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, largest))
+    assert limit == 512 < largest
     assert resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE) == (largest, largest)
 
 

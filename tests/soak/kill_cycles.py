@@ -40,8 +40,6 @@ KINDS = (*("worker", "redis", "redis", "redis", "redis") * 2, "gateway")
 CLIENTS = 6
 BACK_S_MAX = 180.0
 SETTINGS = {
-    "PRIVACY_GATEWAY_REQUEST_TIMEOUT_S": "20",
-    "PRIVACY_GATEWAY_HOLD_TTL_S": "21",  # what a killed gateway held is spent while the run goes on
     "PRIVACY_GATEWAY_EXPIRE_INTERVAL_S": "1",
     "PRIVACY_GATEWAY_RESPONSE_RETENTION_S": "86400",
     "PRIVACY_GATEWAY_STORED_BYTES_PER_TENANT_MAX": str(1 << 40),
@@ -56,6 +54,14 @@ TERMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "delta": ({"epsilon": 3, "delta": 1e-6}, {"epsilon": 0.05}),
     "plan": ({"epsilon": 2, "delta": 1e-6, "plans": {"sentence_codes": 0.05}}, {"epsilon": 0.05}),
 }
+
+
+def of_holds(hold_ttl_s: int) -> dict[str, str]:
+    """The settings by which what a killed process held is spent while the run goes on."""
+    return {
+        "PRIVACY_GATEWAY_REQUEST_TIMEOUT_S": str(hold_ttl_s - 1),
+        "PRIVACY_GATEWAY_HOLD_TTL_S": str(hold_ttl_s),
+    }
 
 
 class Soak:
@@ -294,12 +300,13 @@ class Soak:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cycles", type=int, default=200)
+    parser.add_argument("--hold-ttl-s", type=int, default=21)
     parser.add_argument("--seconds", type=float, default=3600, help="begin no cycle after this time")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="soak-") as directory:
         began = time.monotonic()
-        gateway = Gateway(Path(directory) / "data", SETTINGS)
+        gateway = Gateway(Path(directory) / "data", SETTINGS | of_holds(given.hold_ttl_s))
         try:
             soak = Soak(gateway, seed=given.seed)
             soak.run(given.cycles, given.seconds)

@@ -23,7 +23,7 @@ from pathlib import Path
 import httpx
 from gateway_kit import Gateway, children, command_line
 from redis_kit import EmbeddedServer
-from soak.kill_cycles import BACK_S_MAX, SETTINGS, TERMS, Soak, printed
+from soak.kill_cycles import BACK_S_MAX, SETTINGS, TERMS, Soak, of_holds, printed
 from soak.load import Account
 
 from core.ledger import names
@@ -37,16 +37,18 @@ TERMS["edge"] = ({"epsilon": 10}, {"epsilon": 0.1, "documents_max": 3})
 
 
 def settings(redis_url: str, *, hold_ttl_s: int) -> dict[str, str]:
-    return SETTINGS | {
-        "REDIS_URL": redis_url,
-        "PRIVACY_GATEWAY_MASTER_KEY": "5a" * 32,
-        "PRIVACY_GATEWAY_DUTIES_LEASE_S": str(LEASE_S),
-        "PRIVACY_GATEWAY_REQUESTS_IN_FLIGHT_PER_TENANT_MAX": "128",
-        "PRIVACY_GATEWAY_SEAL_INTERVAL_S": "0.5",
-        "PRIVACY_GATEWAY_SERIES_INTERVAL_S": "1",
-        "PRIVACY_GATEWAY_REQUEST_TIMEOUT_S": str(hold_ttl_s - 1),
-        "PRIVACY_GATEWAY_HOLD_TTL_S": str(hold_ttl_s),
-    }
+    return (
+        SETTINGS
+        | of_holds(hold_ttl_s)
+        | {
+            "REDIS_URL": redis_url,
+            "PRIVACY_GATEWAY_MASTER_KEY": "5a" * 32,
+            "PRIVACY_GATEWAY_DUTIES_LEASE_S": str(LEASE_S),
+            "PRIVACY_GATEWAY_REQUESTS_IN_FLIGHT_PER_TENANT_MAX": "128",
+            "PRIVACY_GATEWAY_SEAL_INTERVAL_S": "0.5",
+            "PRIVACY_GATEWAY_SERIES_INTERVAL_S": "1",
+        }
+    )
 
 
 def paths(checkout: Path) -> dict[str, str]:

@@ -43,10 +43,10 @@ def started(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[Any, Any]
 
 
 def test_a_number_is_fixed_and_a_range_follows_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
-    options = ["--role=embed=2-8,4,0.5", "--role=sanitize=3", "--target-load=0.5", "--scale-down-s=60"]
+    options = ["--role=embed=2-8,4,0.5", "--role=sanitize=3", "--target-load=0.5", "--scale-down-s=60", "--load-s=20"]
     [given], ended = started(monkeypatch, *options)
     assert ended.returncode == 0
-    assert (given.target_load, given.scale_up_s, given.scale_down_s) == (0.5, 30, 60)
+    assert (given.target_load, given.scale_up_s, given.scale_down_s, given.load_s) == (0.5, 30, 60, 20)
     embed, sanitize = given.roles["embed"], given.roles["sanitize"]
     assert (embed.replicas, embed.most, embed.cpus, embed.gpus) == (2, 8, 4, 0.5)
     assert (sanitize.replicas, sanitize.most, sanitize.cpus, sanitize.gpus) == (3, 3, 1, 0)

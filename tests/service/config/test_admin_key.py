@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import uvicorn
+from command_kit import refused_settings
 from gateway_kit import refused_start
 from pydantic import SecretStr
 
@@ -22,7 +23,7 @@ MADE = "pga_0123456789abcdef0123456789abcdef"
 
 
 def test_a_variable_that_is_set_to_nothing_keeps_the_gateway_from_starting(tmp_path: Path) -> None:
-    said = refused_start(tmp_path, {"PRIVACY_GATEWAY_ADMIN_KEY": ""})
+    said = refused_settings(tmp_path, {"PRIVACY_GATEWAY_ADMIN_KEY": ""})
 
     assert "ADMIN_KEY" in said
     assert not (tmp_path / "admin.key").exists()

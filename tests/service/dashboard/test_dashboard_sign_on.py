@@ -11,7 +11,8 @@ from unittest import mock
 import httpx
 import pytest
 from alert_kit import until
-from gateway_kit import LEAN, refused_start
+from command_kit import refused_settings
+from gateway_kit import LEAN
 from inprocess_kit import Gateway
 from joserfc.jwk import RSAKey
 from provider_kit import SECRET, Provider
@@ -250,5 +251,5 @@ def test_without_a_provider_there_is_no_such_route(gateway: Gateway) -> None:
 )
 @pytest.mark.slow("process")
 def test_a_wrong_setting_stops_the_start(tmp_path_factory: pytest.TempPathFactory, setting: str) -> None:
-    message = refused_start(tmp_path_factory.mktemp("wrong") / "data", {"PRIVACY_GATEWAY_SIGN_ON": setting})
+    message = refused_settings(tmp_path_factory.mktemp("wrong") / "data", {"PRIVACY_GATEWAY_SIGN_ON": setting})
     assert "sign_on" in message.lower()

@@ -104,7 +104,7 @@ def test_a_removed_job_does_not_start() -> None:
 
 @pytest.fixture(scope="module")
 def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    settings = {"JOBS_WAITING_MAX": "8", "JOBS_PER_TENANT_MAX": "6", "JOB_SECONDS_MAX": "8"}
+    settings = {"JOBS_WAITING_MAX": "8", "JOBS_PER_TENANT_MAX": "6"}
     settings |= {"DOMAINS_PER_TENANT_MAX": "2", "JOB_MEMORY_BYTES_MAX": str(4 << 30)}
     running = Gateway(
         tmp_path_factory.mktemp("limited") / "data",
@@ -124,10 +124,12 @@ def submitted(tenant: Tenant, count: int = 2, **fields: Any) -> str:
 @pytest.mark.slow("training")
 def test_jobs_of_three_tenants_start_in_turns(limited: Gateway) -> None:
     first, second, third = (limited.tenant() for _ in range(3))
-    jobs = [(first, submitted(first, 3000))]  # it runs while the others arrive, and then too long
+    jobs = [(first, submitted(first, 3000))]  # it runs while the others arrive
+    until(first.http, jobs[0][1], "running")
     jobs += [(first, submitted(first)) for _ in range(3)]
     jobs += [(second, submitted(second)) for _ in range(2)]
     jobs += [(third, submitted(third))]
+    first.http.post(f"/jobs/{jobs[0][1]}/cancel")
 
     ended = [until(tenant.http, job_id) for tenant, job_id in jobs]
 
@@ -154,14 +156,18 @@ def test_jobs_of_one_tenant_leave_places_in_the_queue(limited: Gateway) -> None:
 
 
 @pytest.mark.slow("process")
-def test_a_job_that_runs_too_long_fails_and_the_next_one_starts(limited: Gateway) -> None:
-    tenant, other = limited.tenant(), limited.tenant()
-    long = submitted(tenant, 3000)
-    short = submitted(other)
+def test_a_job_that_runs_too_long_fails_and_the_next_one_starts(tmp_path: Path) -> None:
+    gateway = Gateway(tmp_path / "data", LEAN | {"PRIVACY_GATEWAY_JOB_SECONDS_MAX": "1"})
+    try:
+        tenant, other = gateway.tenant(), gateway.tenant()
+        long = submitted(tenant, 3000)
+        short = submitted(other)
 
-    assert until(other.http, short)["status"] == "failed"
-    ended = job(tenant.http, long)
-    assert (ended["status"], ended["problem"]["reason"]) == ("failed", "time-limit")
+        assert until(other.http, short)["status"] == "failed"
+        ended = job(tenant.http, long)
+        assert (ended["status"], ended["problem"]["reason"]) == ("failed", "time-limit")
+    finally:
+        gateway.stop()
 
 
 def test_a_cancelled_job_gives_its_place_back_at_once(limited: Gateway) -> None:
@@ -183,7 +189,7 @@ def test_a_long_job_gives_its_place_to_another_tenant_at_a_checkpoint(tmp_path: 
     gateway = Gateway(tmp_path / "data", LEAN | {"PRIVACY_GATEWAY_JOB_TURN_S": "0.1"})
     try:
         first, second = gateway.tenant(), gateway.tenant()
-        long = submitted(first, 500)
+        long = submitted(first, 210)
         until(first.http, long, "running")
         behind = submitted(first)
         short = submitted(second)
@@ -191,7 +197,7 @@ def test_a_long_job_gives_its_place_to_another_tenant_at_a_checkpoint(tmp_path: 
         ended = until(second.http, short)
         assert job(first.http, long)["ended_ms"] is None
         done = until(first.http, long, within_s=300.0)
-        assert (done["status"], done["attempts"], done["result"]["documents"]) == ("succeeded", 1, 500)
+        assert (done["status"], done["attempts"], done["result"]["documents"]) == ("succeeded", 1, 210)
         assert ended["started_ms"] < until(first.http, behind)["started_ms"]
     finally:
         gateway.stop()

@@ -45,6 +45,7 @@ def test_workers_on_a_ray_cluster(tmp_path: Path) -> None:
             "PRIVACY_GATEWAY_WORKERS_TOKEN": "toy-token-of-the-workers",
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_ENABLE_AUTO_CONNECT": "0",
+            "RAY_SERVE_REPLICA_AUTOSCALING_METRIC_PUSH_INTERVAL_S": "1",
             "PYTHONPATH": os.pathsep.join([str(ROOT / "tests/kits"), str(ROOT)]),
         }
         suite = str(Path(__file__).with_name("suite_on_ray.py"))

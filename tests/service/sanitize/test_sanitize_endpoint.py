@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_kit import refused_settings
 from endpoint_kit import MODEL, ChatServer, chat
-from gateway_kit import Gateway, children, free_port, refused_start
+from gateway_kit import Gateway, children, free_port
 
 KEY = "sk-0f-the-0perator"
 PORT = free_port()
@@ -107,7 +108,7 @@ def test_an_endpoint_that_cannot_be_used_keeps_the_gateway_from_starting(
     tmp_path: Path, infill: str, model: str
 ) -> None:
     settings = {"PRIVACY_GATEWAY_INFILL": infill, "PRIVACY_GATEWAY_INFILL_MODEL": model}
-    said = refused_start(tmp_path / "data", settings)
+    said = refused_settings(tmp_path / "data", settings)
     assert "endpoint" in said or "https" in said
     assert "host.example.org" not in said
     assert "me:pw" not in said

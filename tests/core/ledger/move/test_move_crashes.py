@@ -1,7 +1,8 @@
 """The process of a move ends before or after any of its commands: a budget counts once, and nothing is lost.
 
 After each crash at most one ledger admits a release, new gateways start on both, and the audits pass. Then another run
-ends the move, or aborts it. The default run takes some of the commands; the slow tests take all.
+ends the move, or aborts it. The default run takes some of the commands, and runs with --all take all on the embedded
+server; `make test-long` takes all on both.
 """
 
 from __future__ import annotations
@@ -23,11 +24,21 @@ from move_kit import (
     sound,
     spent,
 )
+from redis_kit import DeployedServer, EmbeddedServer
 
 from core.errors import LedgerNotTrusted
 from core.move_errors import MoveRefused
 
 STEP = 13  # of the default run
+every_server = pytest.mark.parametrize(
+    "server",
+    [
+        pytest.param(EmbeddedServer, id="embedded-socket"),
+        pytest.param(DeployedServer, id="debian-tcp", marks=pytest.mark.long),
+    ],
+    indirect=True,
+    scope="module",
+)
 
 
 class Scene:
@@ -116,6 +127,7 @@ def test_another_run_ends_what_a_crash_left(go, sites, mover, after, returns):
 
 
 @pytest.mark.slow("crash")
+@every_server
 @pytest.mark.parametrize(("after", "returns"), CASES)
 def test_another_run_ends_what_a_crash_at_any_command_left(go, sites, mover, after, returns):
     runs(go, sites, mover, after, returns, every=True)
@@ -127,6 +139,7 @@ def test_a_move_that_a_crash_ended_can_be_aborted(go, sites, mover, after, retur
 
 
 @pytest.mark.slow("crash")
+@every_server
 @pytest.mark.parametrize(("after", "returns"), CASES)
 def test_a_move_that_a_crash_ended_at_any_command_can_be_aborted(go, sites, mover, after, returns):
     aborts(go, sites, mover, after, returns, every=True)
@@ -168,6 +181,7 @@ def test_the_command_of_the_earlier_move_does_not_use_its_older_copy(go, sites, 
 
 
 @pytest.mark.slow("crash")
+@every_server
 @pytest.mark.parametrize("abort", [True, False])
 def test_the_command_of_the_earlier_move_after_a_crash_at_any_command(go, sites, mover, abort):
     wrong(go, sites, mover, abort, every=True)
