@@ -138,7 +138,7 @@ def test_a_drain_under_load_loses_nothing(tmp_path: Path) -> None:
 def test_load_starts_a_second_worker_which_drains_when_the_load_has_ended(tmp_path: Path) -> None:
     """The batches of two gateways take both slots of the one worker. When one batch has ended, one worker is enough.
     Ray Serve may end the one that runs the other batch."""
-    workers("1-4", "--scale-up-s=1", "--scale-down-s=1", "--load-s=11")
+    workers("1-4", "--target-load=1.3", "--scale-up-s=1", "--scale-down-s=1", "--load-s=11")
     with pytest.raises(AssertionError, match="job runners is fixed"):
         workers("1-2", "--role=jobs=1-2,0.1")
     unfit = Path(os.environ["TOY_RAY_JOBS"]) / "unfit"
