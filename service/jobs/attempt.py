@@ -140,8 +140,8 @@ class Attempt:
         process on another machine come before the message that it sent after it had written them.
 
         What depends on noise is believed only after the ledger has spent the job's hold. A process that reports metrics
-        or a result before, as that of a false job runner may, fails the job: nothing of it is kept, and the hold is
-        refunded.
+        or a result before, as that of a false job runner may, fails the job: no metric or result of it is kept, and
+        the hold is refunded.
         """
         job = self._job
         owes = job.reserved != Amount(0)  # until the ledger has spent the hold, in this attempt or an earlier one

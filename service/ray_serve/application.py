@@ -78,8 +78,8 @@ class Arguments(BaseModel):
     """Of the application. A worker listens on a port from `port_first` to `port_last`. `target_load`: batches that a
     worker of a scaled role has, in work or waiting, on average; it takes two at a time. `scale_up_s`, `scale_down_s`:
     how long more or fewer replicas must be needed, seconds. `load_s`: the time over which the load of a replica is
-    averaged, seconds. `server`: what makes a worker server from a role and an
-    address, as MODULE:FUNCTION."""
+    averaged, seconds. `server`: what makes a worker server from a role and an address, as MODULE:FUNCTION.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
