@@ -24,7 +24,7 @@ import numpy.typing as npt
 import torch
 
 from gpu_workers.models.integer import kernels
-from gpu_workers.models.integer.layers import Floats, IntegerLinear, StepsFile, held
+from gpu_workers.models.integer.layers import Columns, Floats, IntegerLinear, Steps, StepsFile, held
 from gpu_workers.models.integer.products import EXACT_MAX, WAYS, Product
 
 GRID = 4096
@@ -37,10 +37,16 @@ _Kernel = Callable[..., None]
 
 @dataclass(frozen=True)
 class _Next:
-    """How the next layer's input is made of hidden states."""
+    """How the next layer's input is made of what comes before it."""
 
     factor: Floats
     offset: Floats
+    copies: Columns
+
+    @classmethod
+    def of(cls, steps: Steps, unit: Any) -> _Next:
+        """`unit`: of the numbers that it is made of."""
+        return cls(held(unit / steps.step.astype(np.float64)), held(-steps.middle), steps.copies)
 
 
 @dataclass(frozen=True)
@@ -101,12 +107,14 @@ class IntegerBert:
             raise ValueError("the embeddings of this model are too large for an integer encoder")
         count = int(config["num_hidden_layers"])
         first = [self._next(steps, layer, "query_key_value") for layer in range(count)]
-        none = _Next(np.zeros(self.width, np.float32), np.zeros(self.width, np.float32))
+        nothing = np.zeros(self.width, np.float32)
+        none = _Next(nothing, nothing, first[0].copies[:0])
         self._norm = self._normed(weights, "embeddings.LayerNorm", first[0])
         self._layers = [
             self._layer(weights, steps, layer, following) for layer, following in enumerate([*first[1:], none])
         ]
         self._inner = int(config["intermediate_size"])
+        self._copies = len(first[0].copies)
         self._pool: ThreadPoolExecutor | None = None
 
     def _layer(self, weights: Mapping[str, Floats], steps: StepsFile, number: int, following: _Next) -> _Layer:
@@ -125,13 +133,13 @@ class IntegerBert:
         return _Layer(
             query_key_value=self._linear(own, 1 / units),
             unit=np.float32(exponent),
-            attended=_Next(held(units[2 * self.width :] / kernels.WEIGHTS_SUM / attended.step), held(-attended.middle)),
+            attended=_Next.of(attended, units[2 * self.width :] / kernels.WEIGHTS_SUM),
             attention_output=self._linear(linear("attention_output", "attention.output.dense"), GRID),
             attention_norm=self._normed(
                 weights, f"{name}.attention.output.LayerNorm", self._next(steps, number, "intermediate")
             ),
             intermediate=self._linear(linear("intermediate", "intermediate.dense"), 1),
-            wide=_Next(held(1 / wide.step.astype(np.float64)), held(-wide.middle)),
+            wide=_Next.of(wide, 1),
             output=self._linear(linear("output", "output.dense"), GRID),
             output_norm=self._normed(weights, f"{name}.output.LayerNorm", following),
         )
@@ -157,8 +165,7 @@ class IntegerBert:
 
     @staticmethod
     def _next(steps: StepsFile, layer: int, which: str) -> _Next:
-        own = steps.steps[layer, which]
-        return _Next(held(1 / (own.step.astype(np.float64) * GRID)), held(-own.middle))
+        return _Next.of(steps.steps[layer, which], 1 / GRID)
 
     def _normed(self, weights: Mapping[str, Floats], name: str, following: _Next) -> _Norm:
         weight, bias = (weights[f"{name}.{part}"].astype(np.float64) * GRID for part in ("weight", "bias"))
@@ -174,8 +181,8 @@ class IntegerBert:
         ids = np.concatenate([np.asarray(own, dtype=np.int64) for own in tokens])
         places = np.concatenate([np.arange(length) for length in lengths])
         hidden = self._words[ids] + self._positions[places]
-        rows = np.empty((len(ids), self.width), np.int8)
-        wide = np.empty((len(ids), self._inner), np.int8)
+        rows = np.empty((len(ids), self.width + self._copies), np.int8)
+        wide = np.empty((len(ids), self._inner + self._copies), np.int8)
         nothing = np.zeros(self.width, np.float32)
         self._add(np.zeros_like(hidden), nothing, nothing, hidden, self._norm, rows)
         for layer in self._layers:
@@ -184,7 +191,15 @@ class IntegerBert:
             own = layer.intermediate
             sums = _product(own, rows)
             self._each(
-                kernels.gelu, len(rows), sums, own.factor, own.offset, layer.wide.factor, layer.wide.offset, wide
+                kernels.gelu,
+                len(rows),
+                sums,
+                own.factor,
+                own.offset,
+                layer.wide.factor,
+                layer.wide.offset,
+                layer.wide.copies,
+                wide,
             )
             self._add_product(layer.output, wide, hidden, layer.output_norm, rows)
         out = np.empty((len(tokens), self.width), np.float32)
@@ -206,6 +221,7 @@ class IntegerBert:
             starts,
             layer.attended.factor,
             layer.attended.offset,
+            layer.attended.copies,
             rows,
         )
 
@@ -241,6 +257,7 @@ class IntegerBert:
             self._eps,
             following.factor,
             following.offset,
+            following.copies,
             out,
         )
 

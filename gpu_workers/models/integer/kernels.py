@@ -24,6 +24,7 @@ Floats = npt.NDArray[np.float32]
 Sums = npt.NDArray[np.int32]
 Rows = npt.NDArray[np.int8]
 Starts = npt.NDArray[np.int64]
+Columns = npt.NDArray[np.int64]
 
 VALUE_MAX = 2047  # of a value in `attention`
 WEIGHTS_SUM = 4096  # of the weights of one token in `attention`, but for rounding
@@ -59,8 +60,15 @@ def _scaled(sums: Sums, factor: Floats, offset: Floats, limit: np.float32, out: 
 
 @njit(nogil=True, cache=True)
 def _as_int8(numbers: Floats, factor: Floats, offset: Floats, out: Rows) -> None:
-    for i in range(len(out)):
+    for i in range(len(factor)):
         out[i] = np.int8(min(max(_rounded(numbers[i] * factor[i] + offset[i]), _LOW), _HIGH))
+
+
+@njit(nogil=True, cache=True)
+def _copy(row: Rows, width: int, copies: Columns) -> None:
+    """Append the components that are there more than once."""
+    for i in range(len(copies)):
+        row[width + i] = row[copies[i]]
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"})
@@ -116,6 +124,7 @@ def attention(
     starts: Starts,
     out_factor: Floats,
     out_offset: Floats,
+    copies: Columns,
     out: Rows,
     first: int,
     end: int,
@@ -125,9 +134,9 @@ def attention(
     `sums`: int32 `[tokens, 3 width]`, the products of queries, keys and values. `factor`, `offset`: what makes them
     whole numbers, at most `limit` for queries and keys and `VALUE_MAX` for values. `unit`: of a product of a query and
     a key, in the exponent to the base 2. `starts`: where each sentence begins, and the end of the last. `out`: int8
-    `[tokens, width]`.
+    `[tokens, width + copies]`.
     """
-    width = out.shape[1]
+    width = len(out_factor)
     size = width // heads
     longest = 0
     for sentence in range(first, end):
@@ -171,6 +180,7 @@ def attention(
                 _combined(weights_by_8, values, (count + 7) // 8, size, own)  # what was the query is not read again
         for i in range(count):
             _as_int8(numbers[i, :width], out_factor, out_offset, out[start + i])
+            _copy(out[start + i], width, copies)
 
 
 @njit(nogil=True, cache=True)
@@ -184,12 +194,14 @@ def add_and_norm(
     eps: float,
     out_factor: Floats,
     out_offset: Floats,
+    copies: Columns,
     out: Rows,
     first: int,
     end: int,
 ) -> None:
     """Add the products, int32 `[tokens, width]`, to the hidden states, int32, and replace these by their layer norm.
-    `out`: the same as int8, for the next layer. `eps`: in the unit of the squares that it is added to."""
+    `out`: the same for the next layer, int8 `[tokens, width + copies]`. `eps`: in the unit of the squares that it is
+    added to."""
     width = hidden.shape[1]
     row = np.empty(width, np.int32)
     for r in range(first, end):
@@ -210,6 +222,7 @@ def add_and_norm(
             normed = _rounded((_f4(row[j] - mean) * scale - shift) * weight[j] + bias[j])
             hidden[r, j] = np.int32(normed)
             out[r, j] = np.int8(min(max(_rounded(normed * out_factor[j] + out_offset[j]), _LOW), _HIGH))
+        _copy(out[r], width, copies)
 
 
 @njit(nogil=True, cache=True)
@@ -219,13 +232,15 @@ def gelu(
     offset: Floats,
     out_factor: Floats,
     out_offset: Floats,
+    copies: Columns,
     out: Rows,
     first: int,
     end: int,
 ) -> None:
-    """GELU of the products, int32 `[tokens, width]`, as int8."""
+    """GELU of the products, int32 `[tokens, width]`, as int8 `[tokens, width + copies]`."""
+    width = len(factor)
     for r in range(first, end):
-        for j in range(out.shape[1]):
+        for j in range(width):
             x = _f4(sums[r, j]) * factor[j] + offset[j]
             near = min(max(x, -_GELU_END), _GELU_END)
             u = near * near
@@ -234,6 +249,7 @@ def gelu(
                 even = _HALF * abs(x)
             result = _rounded((_HALF * x + even) * out_factor[j] + out_offset[j])
             out[r, j] = np.int8(min(max(result, _LOW), _HIGH))
+        _copy(out[r], width, copies)
 
 
 @njit(nogil=True, cache=True)

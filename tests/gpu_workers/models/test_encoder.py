@@ -20,6 +20,7 @@ from tiny_models import sentence_encoder
 from gpu_workers.models import packed_bert, precision
 from gpu_workers.models.encoder import Encoder, padded_lengths, weights_fingerprint
 from gpu_workers.models.encoder_model import bundled_path
+from gpu_workers.models.measured import Measured
 from gpu_workers.models.precision import fastest_dtype
 
 SUBJECTS = ("The committee", "My neighbour's old dog", "A report of forty pages", "She", "The new driver for the card")
@@ -311,6 +312,27 @@ def test_the_dtype_is_the_faster_one_of_the_processor(monkeypatch: pytest.Monkey
         assert chosen("avx512_bf16", 1.7) is torch.float32
         assert chosen("avx512_bf16", 0.95) is torch.float32, "it is less exact, and hardly faster"
         assert chosen("avx2", 0.5) is torch.float32, "it would be emulated"
+    finally:
+        precision._fastest_on_processor.cache_clear()
+
+
+def test_the_dtype_is_measured_once_for_a_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = []
+
+    def seconds() -> dict[torch.dtype, float]:
+        measured.append(1)
+        return {torch.bfloat16: 0.5, torch.float32: 1.0}
+
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
+    monkeypatch.setattr(precision, "layer_seconds", seconds)
+    monkeypatch.setattr(precision._Kept, "measured", Measured(tmp_path))
+    try:
+        for times, content in ((1, None), (1, None), (2, "{"), (3, '{"bfloat16": 1}')):
+            precision._fastest_on_processor.cache_clear()
+            if content is not None:
+                next(tmp_path.iterdir()).write_text(content)
+            assert fastest_dtype(torch.device("cpu")) is torch.bfloat16
+            assert len(measured) == times
     finally:
         precision._fastest_on_processor.cache_clear()
 

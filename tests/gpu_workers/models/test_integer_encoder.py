@@ -16,10 +16,11 @@ from gpu_workers.models.encoder import Encoder
 from gpu_workers.models.encoder_model import bundled_weights
 from gpu_workers.models.integer.bert import IntegerBert
 from gpu_workers.models.integer.encoder import IntegerEncoder
-from gpu_workers.models.integer.layers import STEPS, StepsFile
+from gpu_workers.models.integer.layers import STEPS, IntegerLinear, Steps, StepsFile
 from gpu_workers.models.integer.products import WAYS, exact_ways, fastest_way, plainly
 from gpu_workers.models.measured import Measured
 from gpu_workers.models.tensor_file import read_tensors, write_tensors
+from gpu_workers.offline.integer_encoder import copied
 
 SENTENCES = (
     "I",
@@ -31,7 +32,7 @@ SENTENCES = (
     "word " * 300,
 )
 # SHA-256 of the vectors of SENTENCES: the same on every processor. It changes with the steps and the rounding rules.
-VECTORS = "5301579a729a3ffa136086fb4c7592400b0f470f864739320650e9dd7a0dcac1"
+VECTORS = "17f73ae3544847fe9ccfce6342bacb22b5f5a8b5be00e63bec6665a0d48764f7"
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +89,27 @@ def test_the_products_are_exact_at_their_bounds() -> None:
             assert (way(weight)(rows[:1]).numpy() == expected[:1]).all()
 
 
+def test_components_that_are_held_more_than_once_carry_their_weights() -> None:
+    random = np.random.default_rng(2)
+    weight = random.standard_normal((24, 40)).astype(np.float32)
+    weight[:, 3], weight[:, 7] = 30 * weight[:, 3], -9 * np.abs(weight[:, 7])
+    ones = np.ones(40, np.float32)
+    copies = copied(weight.astype(np.float64), 16)
+    assert set(copies) <= {3, 7}
+    units, shift = [], random.standard_normal(24).astype(np.float32)
+    rows = random.integers(-128, 128, (50, 40))
+    for chosen in (copies, copies[:0]):
+        linear = IntegerLinear.of(weight, np.zeros(24, np.float32), Steps(ones, 5 * ones, chosen, shift))
+        assert linear.weight.shape == (40 + len(chosen), 24)
+        assert np.abs(linear.weight.astype(int)).max() == 127
+        held = np.concatenate([rows, rows[:, chosen]], axis=1)
+        outputs = linear.unit * (held @ linear.weight.astype(np.int64)) + linear.bias - shift
+        exact = (rows + 5) @ weight.T.astype(np.float64)
+        assert (np.abs(outputs - exact) <= linear.unit / 2 * np.abs(rows + 5).sum(axis=1, keepdims=True) + 1e-3).all()
+        units.append(linear.unit)
+    assert units[0].mean() < units[1].mean() / 4
+
+
 def test_an_inexact_product_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on processors that add 8-bit products in 16 bits."""
     monkeypatch.setitem(WAYS, "integers", lambda weight: lambda rows: plainly(weight)(rows).clamp(-(2**15), 2**15))
@@ -100,8 +122,8 @@ def test_an_inexact_product_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_vectors_are_near_those_in_floating_point(encoder: IntegerEncoder) -> None:
     cosines = (encoder.encode(SENTENCES) * Encoder(dtype=torch.float32).encode(SENTENCES)).sum(axis=1)
-    assert cosines.min() > 0.97
-    assert cosines.mean() > 0.99
+    assert cosines.min() > 0.98
+    assert cosines.mean() > 0.995
 
 
 def test_no_sentence_gives_no_vector(encoder: IntegerEncoder) -> None:
@@ -151,6 +173,10 @@ def test_steps_of_another_encoder_are_refused(tmp_path: Path) -> None:
         IntegerEncoder(tmp_path / "steps")
     write_tensors(tmp_path / "steps", "something/1", facts, arrays)
     with pytest.raises(ValueError, match="not a file of the steps"):
+        IntegerEncoder(tmp_path / "steps")
+    fewer = {"0.output.copies": arrays["0.output.copies"][1:]}
+    write_tensors(tmp_path / "steps", found, facts, arrays | fewer)
+    with pytest.raises(ValueError, match="different counts of copies"):
         IntegerEncoder(tmp_path / "steps")
 
 
