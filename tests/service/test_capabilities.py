@@ -112,7 +112,9 @@ def test_tenants_and_keys(real_gateway: Gateway) -> None:
 
 def test_a_domain_is_built_and_releases(real_tenant: Tenant) -> None:
     vectors = [row["embeddings"] for row in embedding_rows(110)]
-    succeeded(real_tenant, real_tenant.http.post("/jobs/domain", json={"name": "own", "embeddings": vectors}))
+    succeeded(
+        real_tenant, real_tenant.http.post("/jobs/domain", json={"name": "own", "steps": 10, "embeddings": vectors})
+    )
 
     document = embedding_rows(1, seed=5)[0]
     assert real_tenant.embed([document], domain="own", normalize=True).status_code == 200
