@@ -28,6 +28,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")
 
+# each above some 15 seconds of a processor, the longest first
+LONGEST = Path(__file__).with_name("longest_files.txt")
 SLOW_KINDS = {
     "crash": "processes are killed, or stopped and started again",
     "outage": "Redis or a device fails",
@@ -62,8 +64,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     skip_long = pytest.mark.skip(reason="a long test: pass --long")
     skip_slow = pytest.mark.skip(reason="a slow test: pass --all")
     # The longest files come first and those of `core` last, so that processes that run side by side end together.
-    core = Path(__file__).parent / "core"
-    items.sort(key=lambda item: (not item.path.is_relative_to(core), item.path), reverse=True)
+    folder = Path(__file__).parent
+    places = {folder / name: place for place, name in enumerate(LONGEST.read_text().split())}
+    items.sort(
+        key=lambda item: (places.get(item.path, len(places)), item.path.is_relative_to(folder / "core"), item.path)
+    )
     for item in items:
         for mark in item.iter_markers("slow"):
             if mark.args[0] not in SLOW_KINDS:
