@@ -7,6 +7,8 @@ PORT ?= 8000
 # Real evaluation data; only the benchmarks read it (see benchmarks/README.md).
 DATA ?= ../shared/data
 BEHAVIOUR := --ignore tests/test_project_rules.py
+# Of pytest, side by side. Tests that wait leave processors idle: one more than there are cores can take less time.
+PROCESSES ?= 2
 # Of `make fuzz`.
 REQUESTS ?= 100000
 
@@ -35,15 +37,15 @@ run: setup
 
 ## test: the behaviour of every part (at most 5 minutes on 2 cores); `check` runs the rules for the source itself
 test: setup
-	$(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile --no-loadscope-reorder $(BEHAVIOUR)
+	$(BIN)/python -m pytest -q --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder $(BEHAVIOUR)
 
 ## test-all: the same, and the tests marked `slow`: crashes, outages, statistics, planted bugs (33 minutes on 2 cores; the aim is 15)
 test-all: setup
-	$(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile --no-loadscope-reorder --all $(BEHAVIOUR)
+	$(BIN)/python -m pytest -q --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder --all $(BEHAVIOUR)
 
 ## test-long: the tests marked `long` (extremes of accountants, other instruction sets), too slow for every change
 test-long: setup
-	$(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile --no-loadscope-reorder --long -m long --timeout 1800
+	$(BIN)/python -m pytest -q --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder --long -m long --timeout 1800
 
 ## check: the gate - format, lint, types, import graph, documentation of settings
 check: setup

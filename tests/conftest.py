@@ -6,14 +6,13 @@ are for what needs processes: workers, jobs, signals, true streams, log files, c
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gateway_kit import MEASURED_VARIABLE, Gateway, Tenant, documented_policies, documented_presets
+from gateway_kit import MEASURED_VARIABLE, Gateway, Tenant, documented_settings
 from hypothesis import settings
 from inprocess_kit import Gateway as InProcessGateway
 
@@ -29,6 +28,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")
 
+# each above some 15 seconds of a processor, the longest first
+LONGEST = Path(__file__).with_name("longest_files.txt")
 SLOW_KINDS = {
     "crash": "processes are killed, or stopped and started again",
     "outage": "Redis or a device fails",
@@ -63,8 +64,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     skip_long = pytest.mark.skip(reason="a long test: pass --long")
     skip_slow = pytest.mark.skip(reason="a slow test: pass --all")
     # The longest files come first and those of `core` last, so that processes that run side by side end together.
-    core = Path(__file__).parent / "core"
-    items.sort(key=lambda item: (not item.path.is_relative_to(core), item.path), reverse=True)
+    folder = Path(__file__).parent
+    places = {folder / name: place for place, name in enumerate(LONGEST.read_text().split())}
+    items.sort(
+        key=lambda item: (places.get(item.path, len(places)), item.path.is_relative_to(folder / "core"), item.path)
+    )
     for item in items:
         for mark in item.iter_markers("slow"):
             if mark.args[0] not in SLOW_KINDS:
@@ -73,25 +77,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(skip_long)
         elif item.get_closest_marker("slow") and not (config.getoption("--all") or config.getoption("--long")):
             item.add_marker(skip_slow)
-
-
-def documented_settings(folder: Path) -> dict[str, str]:
-    """The settings of the gateways below: the documented presets and policies, and two encoders for fine-tuning."""
-    (folder / "presets.toml").write_text(documented_presets())
-    (folder / "policies.toml").write_text(documented_policies())
-    (folder / "lists").mkdir()
-    (folder / "lists" / "clinical.txt").write_text("the patient was seen by\n")
-    for name in ("tiny", "pickled"):  # a test writes the checkpoint; the other has weights in another format
-        (folder / "encoders" / name).mkdir(parents=True)
-    (folder / "encoders" / "pickled" / "pytorch_model.bin").write_bytes(b"no pickle is read")
-    return {
-        "PRIVACY_GATEWAY_FINETUNE_MODELS": json.dumps(
-            {name: str(folder / "encoders" / name) for name in ("tiny", "pickled")}
-        ),
-        "PRIVACY_GATEWAY_PRESETS_FILE": str(folder / "presets.toml"),
-        "PRIVACY_GATEWAY_POLICIES_FILE": str(folder / "policies.toml"),
-        "PRIVACY_GATEWAY_ALLOW_LISTS_DIR": str(folder / "lists"),
-    }
 
 
 @pytest.fixture(scope="session")

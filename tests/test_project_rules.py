@@ -313,6 +313,12 @@ def test_modules_stay_readable() -> None:
             assert len(path.read_text().splitlines()) <= 400, f"{name}: one concept a file"
 
 
+def test_the_list_of_the_longest_test_files_names_files() -> None:
+    names = (ROOT / "tests/longest_files.txt").read_text().split()
+    assert len(set(names)) == len(names)
+    assert not [name for name in names if not (ROOT / "tests" / name).is_file()]
+
+
 def test_every_seeded_bug_still_fits_its_script() -> None:
     """`make mutants` takes minutes. This test checks that its table follows the scripts."""
     for mutant in MUTANTS:

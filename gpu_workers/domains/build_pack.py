@@ -24,6 +24,7 @@ from core.mechanisms.space import Space
 from gpu_workers.domains import codes, learned_codes, recoder
 from gpu_workers.domains.learned_codes import Task
 from gpu_workers.domains.public_text import Embedded, half
+from gpu_workers.domains.spec import STEPS_MAX
 from gpu_workers.packs import pack_paths
 
 FloatArray = npt.NDArray[np.float32]
@@ -34,7 +35,6 @@ CANDIDATES = 4_096
 PREFIXES = (64, 256, 1_024, CANDIDATES)  # the numbers of candidates to choose from
 PROJECTIONS = (5, 10, 20, 40)
 THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7)
-STEPS = 600  # of each training of the codes
 VALIDATION_SHARE = 0.12
 VALIDATION_MAX = 1_000  # documents
 VALIDATION_CORPUS_MAX = 150
@@ -187,7 +187,7 @@ def build_pack(
     progress: Progress,
     aspect_weights: Mapping[int, Sequence[float]] = MappingProxyType({}),
     rows: Mapping[float, codes.Row] = MappingProxyType(codes.DOMAIN_ROWS),
-    steps: int = STEPS,
+    steps: int = STEPS_MAX,
     known: Space | None = None,
 ) -> DomainPack:
     """Build the pack of one or several public corpora. A few dozen documents are enough; smaller corpora get fewer

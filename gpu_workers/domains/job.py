@@ -128,6 +128,7 @@ def run(order: JobOrder, report: ReportProgress, _charge: Charge) -> dict[str, A
         encoder=encoder,
         encoder_fingerprint=fingerprint,
         seed=spec.seed,
+        steps=spec.steps,
         progress=lambda stage, fraction: report(stage, 0.72 + 0.26 * fraction),
         aspect_weights={0: (1.0,)} if any(public.labels) else {},
         known=known_space(fingerprint),

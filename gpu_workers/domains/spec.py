@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from core.job_errors import BadCorpus
 
+STEPS_MIN, STEPS_MAX = 10, 600  # of each training of the codes
+
 # Measured with `VmData`: building a pack allocates 0.45 GB at least, and no more than this for larger corpora.
 _BASE_BYTES = 512 * 1024 * 1024
 _BYTES_A_NUMBER = 40  # of the N x d numbers: four copies in float32, differences in float64
@@ -33,13 +35,15 @@ def check_memory(*, sentences: int, dimension: int, bytes_max: int) -> None:
 class DomainSpec:
     """The parameters of a domain job besides its corpus. `targets` are the files that the pack is written to, in order.
 
-    `device`, `threads` and `encoder_path` are the operator's settings, as for a worker.
+    `steps`: of each training of the codes, at most; few documents take fewer. `device`, `threads` and `encoder_path`
+    are the operator's settings, as for a worker.
     """
 
     name: str
     source: str
     licence: str
     targets: tuple[str, ...]
+    steps: int = STEPS_MAX
     device: str = "cpu"
     threads: int = 0
     encoder_path: str | None = None

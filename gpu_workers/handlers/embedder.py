@@ -35,6 +35,7 @@ from gpu_workers.handlers.pack_cache import PackCache
 from gpu_workers.handlers.tasks import EmbedRelease, EmbedTask, Encoded, EncodeTask, VectorTask
 from gpu_workers.handlers.vector_release import VectorReleaser
 from gpu_workers.models.encoder import Encoder
+from gpu_workers.models.few_threads import threads_for
 from gpu_workers.models.integer.compiled import keep_compiled
 from gpu_workers.models.measured import Measured
 from gpu_workers.models.sources import INT8
@@ -177,12 +178,15 @@ class Embedder:
     def _drawn(self, tasks: Sequence[EmbedTask], documents: Sequence[torch.Tensor]) -> list[EmbedRelease]:
         """Release documents of one domain by one mechanism."""
         epsilon_nano = [task.epsilon_nano for task in tasks]
+        sentences = sum(map(len, documents))
         if tasks[0].pack is None and tasks[0].domain == AUTO:
             routed = self._routes_for(tasks)
-            released = zip(*routed.release(documents, epsilon_nano), strict=True)
+            with threads_for(sentences):
+                released = zip(*routed.release(documents, epsilon_nano), strict=True)
             return [EmbedRelease(vector=vector, space=routed.space, domain=domain) for vector, domain in released]
         mechanism = self._mechanism(tasks)
-        vectors = mechanism.release(documents, epsilon_nano)
+        with threads_for(sentences):
+            vectors = mechanism.release(documents, epsilon_nano)
         return [EmbedRelease(vector=vector, space=mechanism.space) for vector in vectors]
 
     def _routes_for(self, tasks: Sequence[EmbedTask]) -> RoutedCodes:

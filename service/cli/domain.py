@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gpu_workers.domains.spec import STEPS_MAX, STEPS_MIN
 from service.cli.common import AsJson, DataDir, draw_progress, end_progress, load_settings, print_json, with_parts
+from service.cli.options import given
 
 if TYPE_CHECKING:
     from gpu_workers.jobs.messages import Failed, JobOrder, Succeeded
@@ -29,6 +31,10 @@ def build(
     shared: Shared = False,
     source: Annotated[str, typer.Option(help="Where the documents are from; stands on the card.")] = "not stated",
     licence: Annotated[str, typer.Option(help="Their licence; stands on the card.")] = "not stated",
+    steps: Annotated[
+        int | None,
+        typer.Option(min=STEPS_MIN, max=STEPS_MAX, help="Of each training of the codes, at most.  [default: 600]"),
+    ] = None,
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
@@ -44,7 +50,8 @@ def build(
         owner = _owner(tenant, shared)
         from service.domains.foreground import prepared
 
-        with prepared(settings, owner, corpus, {"name": name, "source": source, "licence": licence}) as (order, pack):
+        fields = given({"name": name, "source": source, "licence": licence, "steps": steps})
+        with prepared(settings, owner, corpus, fields) as (order, pack):
             outcome = asyncio.run(_watched(order))
             if isinstance(outcome, Succeeded):
                 files = {suffix: pack.with_suffix(suffix) for suffix in (".safetensors", ".md")}

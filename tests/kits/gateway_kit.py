@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import signal
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import preloaded_kit
 
 from service.config.data_dir import MEASURED
 
@@ -59,6 +61,25 @@ def documented_policies() -> str:
     """The policies file that the documentation shows."""
     page = Path(__file__).parents[2] / "docs/reference/sanitize.md"
     return page.read_text().split("```toml\n")[1].split("```")[0]
+
+
+def documented_settings(folder: Path) -> dict[str, str]:
+    """Of gateways that tests share: the documented presets and policies, and two encoders for fine-tuning."""
+    (folder / "presets.toml").write_text(documented_presets())
+    (folder / "policies.toml").write_text(documented_policies())
+    (folder / "lists").mkdir()
+    (folder / "lists" / "clinical.txt").write_text("the patient was seen by\n")
+    for name in ("tiny", "pickled"):  # a test writes the checkpoint; the other has weights in another format
+        (folder / "encoders" / name).mkdir(parents=True)
+    (folder / "encoders" / "pickled" / "pytorch_model.bin").write_bytes(b"no pickle is read")
+    return {
+        "PRIVACY_GATEWAY_FINETUNE_MODELS": json.dumps(
+            {name: str(folder / "encoders" / name) for name in ("tiny", "pickled")}
+        ),
+        "PRIVACY_GATEWAY_PRESETS_FILE": str(folder / "presets.toml"),
+        "PRIVACY_GATEWAY_POLICIES_FILE": str(folder / "policies.toml"),
+        "PRIVACY_GATEWAY_ALLOW_LISTS_DIR": str(folder / "lists"),
+    }
 
 
 def share_measurements(data_dir: Path) -> None:
@@ -222,8 +243,11 @@ class Tenants(ABC):
 class Gateway(Tenants):
     """A running `privacy-gateway serve` on a free port.
 
-    folder: the working directory; that of the tests by default.
+    folder: the working directory; that of the tests by default. forked: start it as a fork of a process that has
+    imported its modules (`preloaded_kit`).
     """
+
+    process: preloaded_kit.Forked | subprocess.Popen[bytes]
 
     def __init__(
         self,
@@ -233,9 +257,11 @@ class Gateway(Tenants):
         port: int | None = None,
         command: tuple[str, ...] = (str(COMMAND),),
         folder: Path | None = None,
+        forked: bool = True,
     ) -> None:
         super().__init__(data_dir)
         self.environment = environment or {}
+        self.forked = forked
         self.port = port or free_port()
         self.command = command
         self.folder = folder
@@ -246,14 +272,12 @@ class Gateway(Tenants):
     def start(self) -> None:
         share_measurements(self.data_dir)
         command = [*self.command, "serve", "--port", str(self.port), "--data-dir", str(self.data_dir)]
+        environment = clean_environment() | DEFAULTS | self.environment
         with self.log_path.open("ab") as log:
-            self.process = subprocess.Popen(
-                command,
-                stderr=log,
-                stdout=log,
-                env=clean_environment() | DEFAULTS | self.environment,
-                cwd=self.folder,
-            )
+            if self.forked:
+                self.process = preloaded_kit.start(command, env=environment, output=log, errors=log, folder=self.folder)
+            else:
+                self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=self.folder)
         self.wait_ready()
 
     def wait_ready(self) -> None:

@@ -6,10 +6,10 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+import preloaded_kit
 from gateway_kit import COMMAND, LEAN, clean_environment
 
 TOKEN = {"PRIVACY_GATEWAY_WORKERS_TOKEN": "a-token-of-the-job-runners"}
@@ -33,11 +33,11 @@ class CommandRunner:
         self.log_path = data_dir.with_suffix(".log")
         arguments = ["worker", "--role", "jobs", "--jobs", str(places), "--listen", address]
         with self.log_path.open("ab") as log:
-            self.process = subprocess.Popen(
+            self.process = preloaded_kit.start(
                 [str(COMMAND), *arguments, "--data-dir", str(data_dir)],
-                stdout=log,
-                stderr=log,
                 env=clean_environment() | LEAN | TOKEN | dict(settings or {}),
+                output=log,
+                errors=log,
             )
 
     @property

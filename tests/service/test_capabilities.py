@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -12,11 +13,20 @@ import pytest
 from corpus_kit import embedding_rows, rows, until
 from finetune_http_kit import RECORD, submit, tiny_encoder
 from finetune_http_kit import terms as training
-from gateway_kit import DOCUMENT, Gateway, Tenant
+from gateway_kit import DOCUMENT, Gateway, Tenant, documented_settings
 from safetensors.numpy import load, save
 from synthesis_kit import shop_request, shop_rows
 
 ADDRESS = "jo@example.org"
+
+
+@pytest.fixture(scope="module")
+def real_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """As everywhere, and started as an operator starts it."""
+    folder = tmp_path_factory.mktemp("started")
+    running = Gateway(folder / "data", documented_settings(folder), forked=False)
+    yield running
+    running.stop()
 
 
 def succeeded(tenant: Tenant, created: httpx.Response) -> dict[str, Any]:
@@ -102,7 +112,9 @@ def test_tenants_and_keys(real_gateway: Gateway) -> None:
 
 def test_a_domain_is_built_and_releases(real_tenant: Tenant) -> None:
     vectors = [row["embeddings"] for row in embedding_rows(110)]
-    succeeded(real_tenant, real_tenant.http.post("/jobs/domain", json={"name": "own", "embeddings": vectors}))
+    succeeded(
+        real_tenant, real_tenant.http.post("/jobs/domain", json={"name": "own", "steps": 10, "embeddings": vectors})
+    )
 
     document = embedding_rows(1, seed=5)[0]
     assert real_tenant.embed([document], domain="own", normalize=True).status_code == 200

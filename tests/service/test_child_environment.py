@@ -29,7 +29,7 @@ def environment_of(pid: int) -> dict[str, str]:
 
 @pytest.mark.slow("process")
 def test_every_child_of_a_running_gateway_has_allowed_variables_alone(tmp_path: Path) -> None:
-    gateway = Gateway(tmp_path / "data", LEAN | SECRETS)
+    gateway = Gateway(tmp_path / "data", LEAN | SECRETS, forked=False)
     try:
         (tmp_path / "data" / "admin.key").write_text(SECRETS["PRIVACY_GATEWAY_ADMIN_KEY"])
         tenant = gateway.tenant()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import preloaded_kit
 import pytest
 from engine_kit import free_address
 from gateway_kit import COMMAND, LEAN, clean_environment
@@ -32,13 +32,16 @@ def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Gateway, 
     files = folder / "workers"
     own = {"PRIVACY_GATEWAY_ENCODER_THREADS": "1", "PRIVACY_GATEWAY_WORKER_FILES_DIR": str(files)}
     addresses = {role: free_address() for role in LIMITS}
-    workers = [
-        subprocess.Popen(
-            [str(COMMAND), "worker", "--role", role, "--listen", address, "--data-dir", str(folder / "none")],
-            env=clean_environment() | LEAN | TOKEN | own | LIMITS[role],
-        )
-        for role, address in addresses.items()
-    ]
+    with (folder / "workers.log").open("ab") as log:
+        workers = [
+            preloaded_kit.start(
+                [str(COMMAND), "worker", "--role", role, "--listen", address, "--data-dir", str(folder / "none")],
+                env=clean_environment() | LEAN | TOKEN | own | LIMITS[role],
+                output=log,
+                errors=log,
+            )
+            for role, address in addresses.items()
+        ]
     listed = json.dumps([f"{role}={address}" for role, address in addresses.items()])
     settings = LEAN | TOKEN | {"PRIVACY_GATEWAY_ENGINE": "remote", "PRIVACY_GATEWAY_WORKERS": listed}
     gateway = Gateway(folder / "data", settings)

@@ -21,7 +21,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Gateway, 
     limit, largest = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, largest))
     try:
-        gateway = Gateway(tmp_path_factory.mktemp("served") / "data", {"PRIVACY_GATEWAY_TAGGER": "off"})
+        gateway = Gateway(tmp_path_factory.mktemp("served") / "data", {"PRIVACY_GATEWAY_TAGGER": "off"}, forked=False)
         tenant = gateway.tenant(epsilon=5)
         assert tenant.embed(epsilon=2).status_code == 200
         yield gateway, tenant

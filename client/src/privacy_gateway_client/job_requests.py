@@ -58,6 +58,7 @@ class DomainJob(Body):
     name: str
     source: str = "not stated"
     licence: str = "not stated"
+    steps: int = 600
     documents: list[CorpusRow] | None = Field(None, repr=False)
     embeddings: list[list[list[float]]] | None = Field(None, repr=False)
 

@@ -54,6 +54,7 @@ class SanitizeOptions(StreamOptions, total=False):
 class DomainOptions(TypedDict, total=False):
     source: str
     licence: str
+    steps: int
 
 
 class InfillOptions(TypedDict, total=False):

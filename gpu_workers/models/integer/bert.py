@@ -13,6 +13,7 @@ Hidden states are whole numbers, of which `GRID` make 1.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,13 +24,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from gpu_workers.models.few_threads import threads_for
 from gpu_workers.models.integer import kernels
 from gpu_workers.models.integer.layers import Columns, Floats, IntegerLinear, Steps, StepsFile, held
 from gpu_workers.models.integer.products import EXACT_MAX, WAYS, Product
 
 GRID = 4096
 _MARGIN = 1.1  # queries, keys and values may exceed the largest of the public text by a tenth before they are clipped
-_ROWS_MIN = 64  # fewer are not shared among threads
 _HIDDEN_MAX = 2**20
 
 _Kernel = Callable[..., None]
@@ -181,8 +182,16 @@ class IntegerBert:
         ids = np.concatenate([np.asarray(own, dtype=np.int64) for own in tokens])
         places = np.concatenate([np.arange(length) for length in lengths])
         hidden = self._words[ids] + self._positions[places]
-        rows = np.empty((len(ids), self.width + self._copies), np.int8)
-        wide = np.empty((len(ids), self._inner + self._copies), np.int8)
+        with threads_for(len(ids)):
+            self._run(hidden, starts)
+            out = np.empty((len(tokens), self.width), np.float32)
+            self._shared(kernels.mean, starts, hidden, starts, out)
+        return out
+
+    def _run(self, hidden: npt.NDArray[np.int32], starts: npt.NDArray[np.int64]) -> None:
+        """Replace the sums of embeddings by the last hidden states."""
+        rows = np.empty((len(hidden), self.width + self._copies), np.int8)
+        wide = np.empty((len(hidden), self._inner + self._copies), np.int8)
         nothing = np.zeros(self.width, np.float32)
         self._add(np.zeros_like(hidden), nothing, nothing, hidden, self._norm, rows)
         for layer in self._layers:
@@ -202,9 +211,6 @@ class IntegerBert:
                 wide,
             )
             self._add_product(layer.output, wide, hidden, layer.output_norm, rows)
-        out = np.empty((len(tokens), self.width), np.float32)
-        self._shared(kernels.mean, starts, hidden, starts, out)
-        return out
 
     def _attend(self, layer: _Layer, rows: npt.NDArray[np.int8], starts: npt.NDArray[np.int64]) -> None:
         """Replace the rows by what attention makes of them."""
@@ -263,22 +269,20 @@ class IntegerBert:
 
     def _each(self, kernel: _Kernel, rows: int, *arguments: Any) -> None:
         """Call the kernel for all rows, shared among as many threads as torch uses."""
-        threads = min(torch.get_num_threads(), rows // _ROWS_MIN)
-        self._call(kernel, [rows * i // threads for i in range(threads + 1)] if threads > 1 else [0, rows], arguments)
+        threads = torch.get_num_threads()
+        self._call(kernel, [rows * i // threads for i in range(threads + 1)], arguments)
 
     def _shared(self, kernel: _Kernel, starts: npt.NDArray[np.int64], *arguments: Any) -> None:
         """The same for sentences, of about as many rows for each thread."""
         rows = int(starts[-1])
-        threads = min(torch.get_num_threads(), rows // _ROWS_MIN)
-        cuts = [0, len(starts) - 1]
-        if threads > 1:
-            cuts[1:1] = [int(np.searchsorted(starts, rows * i // threads)) for i in range(1, threads)]
-        self._call(kernel, cuts, arguments)
+        threads = torch.get_num_threads()
+        inner = [int(np.searchsorted(starts, rows * i // threads)) for i in range(1, threads)]
+        self._call(kernel, [0, *inner, len(starts) - 1], arguments)
 
     def _call(self, kernel: _Kernel, cuts: Sequence[int], arguments: Sequence[Any]) -> None:
         (first, end), *others = pairwise(cuts)
         if others and self._pool is None:
-            self._pool = ThreadPoolExecutor(torch.get_num_threads(), thread_name_prefix="integer-encoder")
+            self._pool = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="integer-encoder")
         waiting = [self._pool.submit(kernel, *arguments, *other) for other in others] if self._pool else []
         kernel(*arguments, first, end)
         for other in waiting:

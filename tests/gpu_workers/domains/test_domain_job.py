@@ -14,6 +14,7 @@ from job_kit import domain_order, no_charge, quiet
 
 from core.job_errors import BadCorpus, JobFilesLost
 from core.mechanisms.sentences.domain_pack import DomainPack
+from gpu_workers.domains import codes
 from gpu_workers.domains import job as domain_job
 from gpu_workers.domains.public_text import Embedded
 from gpu_workers.domains.spec import memory_bytes
@@ -232,6 +233,17 @@ def test_the_same_corpus_makes_the_same_pack(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow("training")
+def test_fewer_steps_make_another_pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codes, "STEPS_MIN", 16)  # what a corpus of this size takes without the field
+    made = []
+    for steps in (600, 16, 10):
+        job = domain_order(tmp_path / str(steps), embedding_rows(120, dimension=8), steps=steps)
+        domain_job.run(job, quiet, no_charge)
+        made.append(DomainPack.load(Path(job.spec.targets[0])).code_tables[0].vectors)
+    assert np.array_equal(made[0], made[1])
+    assert not np.array_equal(made[1], made[2])
+
+
 def test_a_large_corpus_is_read_in_little_memory() -> None:
     """200 MB of rows; memory does not grow with them."""
     import tracemalloc

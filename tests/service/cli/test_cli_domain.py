@@ -33,14 +33,15 @@ def corpus(tmp_path: Path) -> Path:
 @pytest.mark.slow("training")
 def test_build_list_remove(tmp_path: Path, corpus: Path) -> None:
     data = tmp_path / "data"
-    built = run(data, "build", "--corpus", str(corpus), "--name", "law", "--source", "court | site", "--json")
+    few = ("--steps", "10")
+    built = run(data, "build", "--corpus", str(corpus), "--name", "law", "--source", "court | site", "--json", *few)
     assert built.returncode == 0, built.stderr
     assert json.loads(built.stdout)["documents"] == 120
     assert "encoding" in built.stderr
     assert [path.name for path in (data / "jobs").iterdir()] == []
     assert len(list((data / "store/files/shared").iterdir())) == 2, "the pack and its card"
 
-    own = run(data, "build", "--corpus", str(corpus), "--name", "law", "--tenant", "acme")
+    own = run(data, "build", "--corpus", str(corpus), "--name", "law", "--tenant", "acme", *few)
     assert own.returncode == 0, own.stderr
     rows_of = {row["name"]: row["scope"] for row in json.loads(run(data, "list", "--tenant", "acme", "--json").stdout)}
     assert (rows_of["general"], rows_of["law"]) == ("installed", "tenant")
@@ -78,7 +79,7 @@ def test_a_stopped_command_goes_on(tmp_path: Path) -> None:
     corpus = tmp_path / "public.jsonl"
     corpus.write_bytes(json_lines([{"sentences": [*parts, PLANTED]} for parts in documents(310)]))
     data = tmp_path / "data"
-    arguments = ("build", "--corpus", str(corpus), "--name", "law")
+    arguments = ("build", "--corpus", str(corpus), "--name", "law", "--steps", "10")
     for number in (signal.SIGINT, signal.SIGKILL):
         with subprocess.Popen(
             command(data, *arguments), env=clean_environment(), stderr=subprocess.PIPE, preexec_fn=_interruptible
@@ -127,6 +128,7 @@ def test_what_cannot_be_is_said_in_one_line(tmp_path: Path, corpus: Path) -> Non
         ("build", "--corpus", str(corpus), "--name", "../law"),
         ("build", "--corpus", str(corpus), "--name", "law", "--tenant", "../x"),
         ("build", "--corpus", str(corpus), "--name", "law", "--tenant", "x", "--shared"),
+        ("build", "--corpus", str(corpus), "--name", "law", "--steps", "9"),
         ("remove", "../general"),
     ):
         failed = run(tmp_path / "data", *arguments)
@@ -138,9 +140,8 @@ def test_what_cannot_be_is_said_in_one_line(tmp_path: Path, corpus: Path) -> Non
 @pytest.mark.slow("training")
 def test_beside_a_running_gateway(real_gateway: Gateway, real_tenant: Tenant, corpus: Path) -> None:
     """What the command builds is there at once."""
-    built = run(
-        real_gateway.data_dir, "build", "--corpus", str(corpus), "--name", "beside", "--tenant", real_tenant.name
-    )
+    options = ("--name", "beside", "--tenant", real_tenant.name, "--steps", "10")
+    built = run(real_gateway.data_dir, "build", "--corpus", str(corpus), *options)
     assert built.returncode == 0, built.stderr
     document = embedding_rows(1, seed=4)[0]
     assert real_tenant.embed([document], domain="beside", normalize=True).status_code == 200

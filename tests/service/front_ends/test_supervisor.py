@@ -57,7 +57,7 @@ class Group(Gateway):
             "PRIVACY_GATEWAY_ADMIN_PORT": str(self.admin_port),
             "PRIVACY_GATEWAY_ENCODER_THREADS": "1",
         }
-        super().__init__(data_dir, environment)
+        super().__init__(data_dir, environment, forked=False)
 
     @property
     def admin(self) -> httpx.Client:

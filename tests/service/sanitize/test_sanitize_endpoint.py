@@ -30,7 +30,9 @@ def over_there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         "INFILL_API_KEY": KEY,
         "INFILL_TIMEOUT_S": "28",
     }
-    running = Gateway(folder / "data", {f"PRIVACY_GATEWAY_{name}": value for name, value in settings.items()})
+    running = Gateway(
+        folder / "data", {f"PRIVACY_GATEWAY_{name}": value for name, value in settings.items()}, forked=False
+    )
     yield running
     running.stop()
 

@@ -76,7 +76,9 @@ def epsilon_lower(case: Case, epsilon: float, runs: int) -> float:
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_the_empirical_bound_stays_under_the_claim(case: Case, epsilon: float) -> None:
-    bound = epsilon_lower(case, epsilon, RUNS)
+    # By 70,000 runs the least of the four bounds, `depth_case` at 1, is .79 on average, with a standard deviation of
+    # .026 (of the logarithm of the ratio of 5,350 and 2,050 hits): it falls under .65 once in 40 million audits.
+    bound = epsilon_lower(case, epsilon, RUNS * 7 // 10)
     assert bound <= epsilon
     assert bound >= 0.65 * epsilon  # the audit has power: a third more would be seen
 
