@@ -21,6 +21,7 @@ from core.mechanisms.sentences.domain_pack import CodeArray, CodeTable, DomainPa
 from core.mechanisms.sentences.pack_facts import DomainPackInfo, InvalidPack, MechanismParameters
 from core.mechanisms.sentences.registry import sentence_mechanism
 from core.mechanisms.space import Space
+from core.mechanisms.torch_threads import at_most
 from gpu_workers.domains import codes, learned_codes, recoder
 from gpu_workers.domains.learned_codes import Task
 from gpu_workers.domains.public_text import Embedded, half
@@ -165,13 +166,8 @@ def _one_thread() -> Iterator[None]:
     On two cores, 260 documents took 8.3 s with one thread and 10.0 s with two sleeping threads; 3,000 took 127 s and
     133 s.
     """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with threadpool_limits(1):
-            yield
-    finally:
-        torch.set_num_threads(before)
+    with at_most(1), threadpool_limits(1):
+        yield
 
 
 @_one_thread()

@@ -27,6 +27,7 @@ from core.mechanisms.sentences.routed_codes import RoutedCodes
 from core.mechanisms.sentences.routes import AUTO, Routes
 from core.mechanisms.sentences.routing import Router
 from core.mechanisms.sentences.sentence_codes import SentenceCodes
+from core.mechanisms.torch_threads import threads_for
 from core.mechanisms.vectors.spec import VECTOR_MECHANISMS
 from gpu_workers.engine.handler import UnfitDevice
 from gpu_workers.facts import EmbedderFacts
@@ -35,7 +36,6 @@ from gpu_workers.handlers.pack_cache import PackCache
 from gpu_workers.handlers.tasks import EmbedRelease, EmbedTask, Encoded, EncodeTask, VectorTask
 from gpu_workers.handlers.vector_release import VectorReleaser
 from gpu_workers.models.encoder import Encoder
-from gpu_workers.models.few_threads import threads_for
 from gpu_workers.models.integer.compiled import keep_compiled
 from gpu_workers.models.measured import Measured
 from gpu_workers.models.sources import INT8

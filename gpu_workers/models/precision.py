@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 
+from core.mechanisms.torch_threads import at_most
 from gpu_workers.models.measured import Measured
 from gpu_workers.models.packed_bert import Group, PackedBert
 
@@ -60,12 +61,8 @@ def _fastest_on_processor() -> torch.dtype:
 def layer_seconds() -> dict[torch.dtype, float]:
     """The least processor time of a layer on 256 tokens, for each type, in one thread: other work on the machine
     affects it little, so that equal machines choose alike."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with at_most(1):
         return _measured()
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _measured() -> dict[torch.dtype, float]:

@@ -1,8 +1,8 @@
 """The recoder H: maps sentence embeddings into the space of `deep_candidate` (Meehan et al. 2022, section 4.3).
 
-Each sentence is recoded independently. Rows are processed in chunks of one fixed size, padded with zeros, so that the
-device runs the same kernel for every batch. `self_check` measures that rows do not affect each other inside such a
-kernel; as for the encoder, this is not proven.
+Each sentence is recoded independently. Rows are processed in chunks of one fixed size, padded with zeros, and in one
+thread, so that the device runs the same kernel for every batch. `self_check` measures that rows do not affect each
+other inside such a kernel; as for the encoder, this is not proven.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import torch
+
+from core.mechanisms.torch_threads import at_most
 
 Layers = Sequence[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]
 
@@ -31,7 +33,8 @@ class Recoder:
     def __call__(self, rows: torch.Tensor) -> torch.Tensor:
         """Map float32 `[n, d]` to float32 `[n, d]`."""
         padded = torch.nn.functional.pad(rows.to(self._device), (0, 0, 0, -len(rows) % _ROWS))
-        return torch.cat([self._chunk(chunk) for chunk in torch.split(padded, _ROWS)])[: len(rows)]
+        with at_most(1):
+            return torch.cat([self._chunk(chunk) for chunk in torch.split(padded, _ROWS)])[: len(rows)]
 
     def _chunk(self, hidden: torch.Tensor) -> torch.Tensor:
         for index, (weight, bias) in enumerate(self._layers):

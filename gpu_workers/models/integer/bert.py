@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from gpu_workers.models.few_threads import threads_for
+from core.mechanisms.torch_threads import threads_for
 from gpu_workers.models.integer import kernels
 from gpu_workers.models.integer.layers import Columns, Floats, IntegerLinear, Steps, StepsFile, held
 from gpu_workers.models.integer.products import EXACT_MAX, WAYS, Product

@@ -1,4 +1,4 @@
-"""The number of torch's threads for small work, for which waking another thread takes longer than the work."""
+"""The number of torch's threads for a piece of work."""
 
 from __future__ import annotations
 
@@ -7,14 +7,21 @@ from contextlib import contextmanager
 
 import torch
 
-ROWS_MIN = 64  # of each thread
+ROWS_MIN = 64  # of each thread: for fewer, waking another thread takes longer than the work
 
 
 @contextmanager
 def threads_for(rows: int) -> Iterator[None]:
     """Let torch share the work on so many rows among as many threads as are of use, in this thread."""
+    with at_most(max(1, rows // ROWS_MIN)):
+        yield
+
+
+@contextmanager
+def at_most(count: int) -> Iterator[None]:
+    """Let torch use at most so many threads for the work of this thread."""
     threads = torch.get_num_threads()
-    torch.set_num_threads(max(1, min(threads, rows // ROWS_MIN)))
+    torch.set_num_threads(min(threads, count))
     try:
         yield
     finally:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 import torch
 
-from gpu_workers.models.few_threads import ROWS_MIN, threads_for
+from core.mechanisms.sentences.recoder import Recoder
+from core.mechanisms.torch_threads import ROWS_MIN, threads_for
 
 
 @pytest.fixture(autouse=True)
@@ -25,6 +27,23 @@ def test_each_thread_has_enough_rows(rows: int, threads: int) -> None:
     with threads_for(rows):
         assert torch.get_num_threads() == threads
     assert torch.get_num_threads() == 3
+
+
+def test_the_recoder_uses_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rounding must not depend on how many sentences a batch has, and the number of threads can."""
+    linear, used = torch.nn.functional.linear, []
+
+    def recorded(*arguments: torch.Tensor) -> torch.Tensor:
+        used.append(torch.get_num_threads())
+        return linear(*arguments)
+
+    monkeypatch.setattr(torch.nn.functional, "linear", recorded)
+    random = np.random.default_rng(0)
+    layers = [(random.standard_normal((8, 8)).astype(np.float32), np.zeros(8, np.float32))] * 2
+    recoder = Recoder(layers, torch.device("cpu"))
+    for rows in (1, 500):
+        recoder(torch.ones(rows, 8))
+    assert set(used) == {1}
 
 
 def test_a_failure_restores_the_threads() -> None:
