@@ -6,8 +6,8 @@ same numbers on every processor, because each step is one of these:
 * an operation on integers that cannot overflow (`IntegerBert` checks the bounds);
 * one addition, product, quotient, square root, comparison or conversion of floating-point numbers, in the order of the
   source. IEEE 754 determines its result, and without `fastmath` LLVM neither reorders nor fuses operations;
-* a sum of products of whole numbers below 2^24 in float32 (`_combined`, `_total`). It is exact, so that its order and
-  fused operations do not matter; `fastmath` permits both there, and nowhere else.
+* a sum of whole numbers, or of their products, below 2^24 in float32 (`tile`, `_weights`). It is exact, so that its
+  order and fused operations do not matter. Only `tile` uses them.
 
 A whole number that a float32 holds is rounded by adding and subtracting 1.5 * 2^23.
 """
@@ -19,6 +19,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 from numba import njit
+
+from gpu_workers.models.integer.tiles import COLUMNS, ROWS, tile
 
 Floats = npt.NDArray[np.float32]
 Sums = npt.NDArray[np.int32]
@@ -39,6 +41,7 @@ _SUM = _f4(WEIGHTS_SUM)
 _RESIDUAL = _f4(RESIDUAL_MAX)
 _FARTHEST = _f4(24.0)  # 2^-24 of the largest weight rounds to 0
 _PARTS = _f4(-1 / 32)
+_COLUMNS_TOGETHER = 384  # of scores, so that those of a short sentence's heads are in a near cache
 # 2^x for x from -.75 to 0, by its Taylor series: the error is below 5e-5, and below .0014 after 5 squarings
 _P5, _P4, _P3, _P2, _P1 = (_f4(math.log(2) ** k / math.factorial(k)) for k in (5, 4, 3, 2, 1))
 # |x| erf(|x| / sqrt(2)) / 2 as a polynomial of x^2 for |x| <= 3.5, by Chebyshev nodes: the error is below 1.3e-4
@@ -71,46 +74,76 @@ def _copy(row: Rows, width: int, copies: Columns) -> None:
         row[width + i] = row[copies[i]]
 
 
-@njit(nogil=True, cache=True, fastmath={"contract"})
-def _combined(weights: Floats, rows: Floats, blocks: int, width: int, out: Floats) -> None:
-    """The sum of `rows` `[blocks, 8, width]` times `weights` `[blocks, 8]`. All are whole; every sum is below 2^24."""
-    for j in range(width):
-        out[j] = _ZERO
-    for k in range(blocks):
-        w0, w1, w2, w3 = weights[k, 0], weights[k, 1], weights[k, 2], weights[k, 3]
-        w4, w5, w6, w7 = weights[k, 4], weights[k, 5], weights[k, 6], weights[k, 7]
-        for j in range(width):
-            out[j] += ((w0 * rows[k, 0, j] + w1 * rows[k, 1, j]) + (w2 * rows[k, 2, j] + w3 * rows[k, 3, j])) + (
-                (w4 * rows[k, 4, j] + w5 * rows[k, 5, j]) + (w6 * rows[k, 6, j] + w7 * rows[k, 7, j])
+@njit(nogil=True, cache=True)
+def _product(
+    left: Floats,
+    at: int,
+    row_step: int,
+    step: int,
+    rows: int,
+    right: Floats,
+    own: int,
+    width: int,
+    columns: int,
+    count: int,
+    out: Floats,
+    to: int,
+    out_width: int,
+) -> None:
+    """`tile` for `rows` and `columns`, rounded up to whole tiles."""
+    for r in range(0, rows, ROWS):
+        for c in range(0, columns, COLUMNS):
+            tile(  # type: ignore[call-arg]  # the compiler passes the first one
+                left,
+                right,
+                out,
+                (at + r * row_step, row_step, step, own + c, width, count, to + r * out_width + c, out_width),
             )
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "nsz"})
-def _total(numbers: Floats, count: int) -> np.float32:
-    """The sum of whole numbers. It is below 2^24."""
-    total = _ZERO
-    for i in range(count):
-        total += numbers[i]
-    return total
+@njit(nogil=True, cache=True)
+def _highest(scores: Floats, count: int, out: Floats) -> None:
+    width = len(out)
+    for i in range(width):
+        out[i] = scores[0, i]
+    for k in range(1, count):
+        row = scores[k]
+        for i in range(width):
+            out[i] = max(out[i], row[i])
 
 
 @njit(nogil=True, cache=True)
-def _weights(scores: Floats, count: int, padded: int, unit: np.float32, out: Floats) -> None:
-    """The softmax of the scores times `unit`, to the base 2, as whole numbers whose sum is near `WEIGHTS_SUM`."""
-    highest = scores[0]
-    for i in range(count):
-        highest = max(highest, scores[i])
-    for i in range(padded):
-        x = min(max((highest - scores[i]) * unit, _ZERO), _FARTHEST) * _PARTS
+def _powers(scores: Floats, highest: Floats, unit: np.float32, totals: Floats) -> None:
+    """Replace scores by powers of 2 and add these to the totals."""
+    for i in range(len(totals)):
+        x = min(max((highest[i] - scores[i]) * unit, _ZERO), _FARTHEST) * _PARTS
         power = ((((_P5 * x + _P4) * x + _P3) * x + _P2) * x + _P1) * x + _ONE
-        for _ in range(5):
-            power = power * power
-        out[i] = _rounded(power * _SUM)
-    share = _SUM / _total(out, count)
-    for i in range(padded):
-        out[i] = _rounded(out[i] * share)
-    for i in range(count, padded):
-        out[i] = _ZERO
+        power = power * power
+        power = power * power
+        power = power * power
+        power = power * power
+        power = power * power
+        weight = _rounded(power * _SUM)
+        scores[i] = weight
+        totals[i] += weight  # below 2^24: at most `WEIGHTS_SUM` tokens have at most `WEIGHTS_SUM` each
+
+
+@njit(nogil=True, cache=True)
+def _weights(scores: Floats, count: int, unit: np.float32, highest: Floats, totals: Floats) -> None:
+    """Replace each column of the scores by its softmax times `unit`, to the base 2, as whole numbers whose sum is near
+    `WEIGHTS_SUM`. `scores`: `[count or more, columns]`."""
+    width = len(totals)
+    _highest(scores, count, highest)
+    for i in range(width):
+        totals[i] = _ZERO
+    for k in range(count):
+        _powers(scores[k], highest, unit, totals)
+    for i in range(width):
+        totals[i] = _SUM / totals[i]
+    for k in range(count):
+        row = scores[k]
+        for i in range(width):
+            row[i] = _rounded(row[i] * totals[i])
 
 
 @njit(nogil=True, cache=True)
@@ -141,43 +174,47 @@ def attention(
     longest = 0
     for sentence in range(first, end):
         longest = max(longest, starts[sentence + 1] - starts[sentence])
-    padded_max = (longest + 15) // 16 * 16
-    numbers = np.empty((longest, 3 * width), np.float32)
-    keys = np.zeros((size // 8, 8, padded_max), np.float32)
-    values = np.zeros((padded_max // 8, 8, size), np.float32)
-    scores = np.empty(padded_max, np.float32)
-    weights = np.empty(padded_max, np.float32)
-    weights_by_8 = weights.reshape(padded_max // 8, 8)
+    columns_max = (longest + COLUMNS - 1) // COLUMNS * COLUMNS
+    together_max = max(columns_max, min(_COLUMNS_TOGETHER, heads * columns_max))
+    numbers = np.zeros((columns_max, 3 * width), np.float32)
+    queries = np.zeros(size * together_max, np.float32)
+    scores = np.empty(columns_max * together_max, np.float32)
+    highest = np.empty(together_max, np.float32)
+    totals = np.empty(together_max, np.float32)
     for sentence in range(first, end):
         start = starts[sentence]
         count = starts[sentence + 1] - start
-        padded = (count + 15) // 16 * 16
+        columns = (count + COLUMNS - 1) // COLUMNS * COLUMNS
         for i in range(count):
-            _scaled(
-                sums[start + i, : 2 * width],
-                factor[: 2 * width],
-                offset[: 2 * width],
-                limit,
-                numbers[i, : 2 * width],
-            )
-            _scaled(
-                sums[start + i, 2 * width :], factor[2 * width :], offset[2 * width :], _VALUE, numbers[i, 2 * width :]
-            )
-        for head in range(heads):
-            query = head * size
-            key = width + query
-            value = 2 * width + query
-            for i in range(count):
-                row = numbers[i]
-                for j in range(size):
-                    keys[j // 8, j % 8, i] = row[key + j]
-                for j in range(size):
-                    values[i // 8, i % 8, j] = row[value + j]
-            for i in range(count):
-                own = numbers[i, query : query + size]
-                _combined(own.reshape(size // 8, 8), keys, size // 8, padded, scores)
-                _weights(scores, count, padded, unit, weights)
-                _combined(weights_by_8, values, (count + 7) // 8, size, own)  # what was the query is not read again
+            row = numbers[i]
+            own = sums[start + i]
+            _scaled(own[: 2 * width], factor[: 2 * width], offset[: 2 * width], limit, row[: 2 * width])
+            _scaled(own[2 * width :], factor[2 * width :], offset[2 * width :], _VALUE, row[2 * width :])
+        group = max(1, _COLUMNS_TOGETHER // columns)
+        for head in range(0, heads, group):
+            those = min(group, heads - head)
+            together = those * columns
+            for h in range(those):
+                for i in range(count):
+                    row = numbers[i, (head + h) * size : (head + h + 1) * size]
+                    for j in range(size):
+                        queries[j * together + h * columns + i] = row[j]
+            for h in range(those):
+                key = width + (head + h) * size
+                _product(
+                    numbers, key, 3 * width, 1, count, queries, h * columns, together, columns, size,
+                    scores, h * columns, together,
+                )  # fmt: skip
+            _weights(
+                scores[: columns * together].reshape(columns, together), count, unit,
+                highest[:together], totals[:together],
+            )  # fmt: skip
+            for h in range(those):
+                query = (head + h) * size
+                _product(
+                    scores, h * columns, 1, together, count, numbers, 2 * width + query, 3 * width, size, count,
+                    numbers, query, 3 * width,
+                )  # fmt: skip
         for i in range(count):
             _as_int8(numbers[i, :width], out_factor, out_offset, out[start + i])
             _copy(out[start + i], width, copies)

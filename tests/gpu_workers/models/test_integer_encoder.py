@@ -160,10 +160,10 @@ def test_the_compiled_kernels_are_kept_in_the_folder_of_measurements(tmp_path: P
         "keep_compiled(pathlib.Path(sys.argv[1]))\n"
         "from gpu_workers.models.integer import kernels\n"
         "import numpy as np\n"
-        "kernels._total(np.ones(3, np.float32), 3)\n"
+        "kernels._highest(np.ones((3, 3), np.float32), 3, np.ones(3, np.float32))\n"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
-    assert list(tmp_path.glob("compiled/*/kernels._total*.nbc"))
+    assert list(tmp_path.glob("compiled/*/kernels._highest*.nbc"))
 
 
 def test_steps_of_another_encoder_are_refused(tmp_path: Path) -> None:
