@@ -11,18 +11,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import environment_kit  # noqa: F401 (before all that reads the environment)
 import pytest
 from gateway_kit import MEASURED_VARIABLE, Gateway, Tenant, documented_settings
 from hypothesis import settings
 from inprocess_kit import Gateway as InProcessGateway
-
-from gpu_workers.fork_server import WORKER_ENVIRONMENT
-
-# models that run inside a test compute as in a worker, which reads these when it loads its libraries
-for _name, _value in WORKER_ENVIRONMENT.items():
-    os.environ.setdefault(_name, _value)
-# tests run side by side: more threads of each would only wait for each other
-os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # an example that takes long shows only that the machine is busy
 settings.register_profile("tests", deadline=None)

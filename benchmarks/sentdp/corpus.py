@@ -14,6 +14,7 @@ from benchmarks.sentdp.words import WordMechanism
 from core.mechanisms.sentences.domain_pack import DomainPack
 from gpu_workers.domains import build_pack, public_text, shipped_packs
 from gpu_workers.domains.public_text import Document, Embedded
+from gpu_workers.domains.spec import STEPS_MAX
 from gpu_workers.models.encoder import Encoder
 
 EPSILONS = (3, 6, 10, 25)
@@ -51,7 +52,7 @@ def own_pack(
         folder.mkdir(parents=True, exist_ok=True)
         corpora = (f"{source.name}-train",)
         pack = shipped_packs.build(
-            data, cache, build_pack.SEED, name=source.pack, corpora=corpora, labelled=labelled, steps=build_pack.STEPS
+            data, cache, build_pack.SEED, name=source.pack, corpora=corpora, labelled=labelled, steps=STEPS_MAX
         )
         pack.save(path)
     return DomainPack.load(path, encoder_fingerprint=encoder.fingerprint)

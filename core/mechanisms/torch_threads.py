@@ -12,14 +12,15 @@ ROWS_MIN = 64  # of each thread: for fewer, waking another thread takes longer t
 
 @contextmanager
 def threads_for(rows: int) -> Iterator[None]:
-    """Let torch share the work on so many rows among as many threads as are of use, in this thread."""
+    """Let torch share the work on so many rows among as many threads as are of use. See `at_most`."""
     with at_most(max(1, rows // ROWS_MIN)):
         yield
 
 
 @contextmanager
 def at_most(count: int) -> Iterator[None]:
-    """Let torch use at most so many threads for the work of this thread."""
+    """Let torch use at most so many threads for the work of the calling thread. A thread that begins meanwhile keeps
+    that number, so begin none."""
     threads = torch.get_num_threads()
     torch.set_num_threads(min(threads, count))
     try:

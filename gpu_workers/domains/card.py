@@ -27,6 +27,7 @@ def domain_card(info: DomainPackInfo, result: Mapping[str, Any]) -> str:
             f"| documents with a label | {result['labelled_documents']} |",
             f"| sentences | {result['sentences']} |",
             f"| candidates | {info.candidates} |",
+            f"| steps of each training, at most | {result['steps']} |",
             "",
             "## What was left out",
             "",

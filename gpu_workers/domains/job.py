@@ -266,6 +266,7 @@ def _result(
         "sentences": int(public.lengths.sum()),
         "labelled_documents": sum(map(bool, public.labels)),
         "candidates": pack.info.candidates,
+        "steps": spec.steps,
         "warnings": corpus.left_out(found, {"short-documents": short, "near-duplicates": near}),
     }
 

@@ -7,14 +7,13 @@ from pathlib import Path
 from gpu_workers.engine.handler import Handler
 from gpu_workers.engine.protocol import Role
 from gpu_workers.handlers.options import WorkerOptions
+from gpu_workers.models.measured_folder import MeasuredFolder
 from gpu_workers.models.sources import INFILL_OFF
 
 
 def make_handler(role: Role, options: WorkerOptions) -> Handler:
     """Import and build the handler of a role. Imports are local, so that a worker imports only what it runs."""
-    from gpu_workers.models.precision import keep_choice
-
-    keep_choice(Path(options.measured_dir) if options.measured_dir else None)
+    MeasuredFolder.path = Path(options.measured_dir) if options.measured_dir else None
     if role is Role.EMBED:
         from gpu_workers.handlers.embedder import Embedder
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from functools import cache
-from pathlib import Path
 
 import torch
 
 from core.mechanisms.torch_threads import at_most
 from gpu_workers.models.measured import Measured
+from gpu_workers.models.measured_folder import MeasuredFolder
 from gpu_workers.models.packed_bert import Group, PackedBert
 
 _GROUPS = ((40, 2), (24, 4), (16, 5))  # (tokens, sentences): 256 tokens together
@@ -23,21 +23,10 @@ _GAIN = 1.1  # bfloat16 has 8 bits of precision, so it has to be faster by a ten
 _NAME = "fastest type"
 
 
-class _Kept:
-    """Where this process keeps its measurement for later ones."""
-
-    measured = Measured(None)
-
-
-def keep_choice(folder: Path | None) -> None:
-    """Keep what this process measures in this folder, and use what is found there."""
-    _Kept.measured = Measured(folder)
-
-
 def fastest_dtype(device: torch.device) -> torch.dtype:
     """bfloat16 or, if it is not at least a tenth faster, float32 on a CPU; bfloat16 or float16 on a GPU.
 
-    A process measures once, and finds what an earlier one has measured (`keep_choice`).
+    A process measures once, and finds what an earlier one has kept in `MeasuredFolder`.
     """
     if device.type == "cuda":
         return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
@@ -49,11 +38,12 @@ def _fastest_on_processor() -> torch.dtype:
     flags = torch.cpu.get_capabilities()
     if not (flags.get("avx512_bf16") or flags.get("amx_bf16") or flags.get("bf16")):
         return torch.float32  # bfloat16 would be emulated
-    found = _Kept.measured.find(_NAME)
+    kept = Measured(MeasuredFolder.path)
+    found = kept.find(_NAME)
     if found is None or not isinstance(found.get("bfloat16"), bool):
         seconds = layer_seconds()
         found = {"bfloat16": seconds[torch.bfloat16] * _GAIN <= seconds[torch.float32]}
-        _Kept.measured.keep(found, _NAME)
+        kept.keep(found, _NAME)
     return torch.bfloat16 if found["bfloat16"] else torch.float32
 
 

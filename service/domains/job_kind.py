@@ -39,6 +39,7 @@ class DomainFields(Strict):
         STEPS_MAX,
         ge=STEPS_MIN,
         le=STEPS_MAX,
+        exclude_if=lambda steps: steps == STEPS_MAX,  # a request without it is the same as before there was this field
         description="Of each training of the codes, at most; a corpus of fewer than 2,400 documents takes fewer. Fewer "
         "steps build a worse pack in less time, for a trial.",
     )
@@ -105,7 +106,7 @@ def domain_spec(settings: Settings, fields: Mapping[str, Any], targets: tuple[st
         source=fields["source"],
         licence=fields["licence"],
         targets=targets,
-        steps=fields.get("steps", STEPS_MAX),  # of an earlier version, the fields of a job have none
+        steps=fields.get("steps", STEPS_MAX),
         device=settings.devices[0],
         threads=settings.job_threads,
         encoder_path=str(settings.encoder_path) if settings.encoder_path else None,

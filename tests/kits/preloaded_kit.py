@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -24,11 +25,15 @@ from gpu_workers.fork_server import WORKER_ENVIRONMENT
 
 SERVER = Path(__file__).with_name("preloaded_server.py")
 # set when a library is loaded or a process begins, so that a fork cannot have another value
-_FIXED = ("OMP_", "MKL_", "OPENBLAS_", "MALLOC_", "ATEN_", "DNNL_", "ONEDNN_", "CUDA_", "LD_", "PYTHON", "TORCH", "HF_")
+_FIXED = (
+    *("OMP_", "MKL_", "OPENBLAS_", "MALLOC_", "ATEN_", "DNNL_", "ONEDNN_", "CUDA_", "LD_", "PYTHON", "TORCH", "HF_"),
+    *("NUMBA_", "TOKENIZERS_", "TRANSFORMERS_", "OTEL_", "TZ"),
+)
+_END_S = 30
 # without settings; before a test changes it
 _ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("PRIVACY_GATEWAY_")}
 _lock = threading.Lock()
-_server: tuple[socket.socket, subprocess.Popen[bytes], dict[str, str]] | None = None
+_server: tuple[socket.socket, subprocess.Popen[bytes]] | None = None
 
 
 class Forked:
@@ -47,7 +52,7 @@ class Forked:
             if self.returncode is None:
                 if not select.select([self._status], [], [], timeout)[0]:
                     raise subprocess.TimeoutExpired(list(self.args), timeout or 0)
-                self.returncode = int(self._status.readline())
+                self.returncode = int(self._status.readline() or -signal.SIGKILL)  # nothing: its keeper was killed
                 self._status.close()
             return self.returncode
 
@@ -58,8 +63,9 @@ class Forked:
             return None
 
     def send_signal(self, number: int) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, number)
+        if self.returncode is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
@@ -74,13 +80,16 @@ def _fixed(environment: Mapping[str, str]) -> dict[str, str]:
 
 def _end() -> None:
     if _server is not None:
-        channel, process, _ = _server
+        channel, process = _server
         channel.close()
-        process.wait()
+        try:
+            process.wait(_END_S)
+        except subprocess.TimeoutExpired:  # another process holds the channel
+            process.kill()
 
 
-def _started() -> tuple[socket.socket, dict[str, str]]:
-    """The channel to the process that forks, and the variables that it began with."""
+def _started() -> socket.socket:
+    """The channel to the process that forks."""
     global _server
     if _server is None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -89,11 +98,12 @@ def _started() -> tuple[socket.socket, dict[str, str]]:
                 [sys.executable, str(SERVER), str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,  # a process that outlives the tests must not hold theirs
                 env=WORKER_ENVIRONMENT | _ENVIRONMENT,
             )
-        _server = ours, process, _fixed(_ENVIRONMENT)
+        _server = ours, process
         atexit.register(_end)
-    return _server[0], _server[2]
+    return _server[0]
 
 
 def start(
@@ -101,10 +111,10 @@ def start(
 ) -> Forked | subprocess.Popen[bytes]:
     """Start a command or script of this interpreter: a fork where the environment permits it, otherwise a process of
     its own."""
+    if _fixed(env) != _fixed(_ENVIRONMENT) or Path(command[0]).parent != Path(sys.executable).parent:
+        return subprocess.Popen(list(command), stdout=output, stderr=errors, env=dict(env), cwd=folder)
     with _lock:
-        channel, fixed = _started()
-        if _fixed(env) != fixed or Path(command[0]).parent != Path(sys.executable).parent:
-            return subprocess.Popen(list(command), stdout=output, stderr=errors, env=dict(env), cwd=folder)
+        channel = _started()
         request = {"command": list(command), "environment": dict(env), "folder": str(folder or Path.cwd())}
         read, write = os.pipe()
         socket.send_fds(channel, [json.dumps(request).encode()], [write, output.fileno(), errors.fileno()])

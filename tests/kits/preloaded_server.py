@@ -15,6 +15,7 @@ import runpy
 import signal
 import socket
 import sys
+import threading
 import warnings
 from contextlib import suppress
 from pathlib import Path
@@ -80,9 +81,14 @@ def run(request: dict[str, Any]) -> NoReturn:
         if isinstance(error.code, str):
             sys.stderr.write(f"{error.code}\n")
         code = 0 if error.code is None else error.code if isinstance(error.code, int) else 1
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
+        with suppress(Exception):
+            threading._shutdown()
         with suppress(Exception):
             atexit._run_exitfuncs()
         with suppress(Exception):
@@ -169,9 +175,12 @@ def keep(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     os.write(status, f"{pid}\n".encode())
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # its number is not given to another process yet
+    assert ended is not None
+    code = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
     with suppress(BrokenPipeError):
         os.write(status, f"{code}\n".encode())
+    os.waitpid(pid, 0)
     os._exit(0)
 
 

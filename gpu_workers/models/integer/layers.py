@@ -24,6 +24,7 @@ STEPS = Path(__file__).parent.parent.parent / "adapters" / "integer_encoder.safe
 FORMAT = "privacy-gateway/integer-steps/2"
 LINEAR = ("query_key_value", "attention_output", "intermediate", "output")
 _WEIGHT_MAX = 127
+_PRODUCT_MAX = 2**14  # of two numbers from -128 to 127
 
 Floats = npt.NDArray[np.float32]
 Whole = npt.NDArray[np.int8]
@@ -56,10 +57,12 @@ class StepsFile:
 
     @classmethod
     def load(cls, path: Path = STEPS) -> StepsFile:
-        """Raises ValueError for another file."""
+        """Raises ValueError for another file, or one that is not as this class describes."""
         found, facts, arrays = read_tensors(path)
         if found != FORMAT:
             raise ValueError("not a file of the steps of an integer encoder")
+        if not all(np.isfinite(array).all() for array in arrays.values()):
+            raise ValueError("the steps of an integer encoder must be finite")
         layers = int(facts["layers"])
         steps = {
             (layer, name): Steps(
@@ -73,6 +76,9 @@ class StepsFile:
         }
         if len({len(each.copies) for each in steps.values()}) != 1:
             raise ValueError("the layers of the steps have different counts of copies")
+        for each in steps.values():
+            if each.step.min() <= 0 or (each.middle != np.rint(each.middle)).any():
+                raise ValueError("a step must be positive, and a middle a whole number")
         largest = tuple(arrays[f"{layer}.largest"] for layer in range(layers))
         return cls(facts["encoder_fingerprint"], steps, largest, hashlib.sha256(path.read_bytes()).hexdigest())
 
@@ -88,7 +94,13 @@ class IntegerLinear:
 
     @classmethod
     def of(cls, weight: Floats, bias: Floats, steps: Steps) -> IntegerLinear:
-        """`weight` `[outer, inner]`, `bias` `[outer]`, in float32."""
+        """`weight` `[outer, inner]`, `bias` `[outer]`, in float32. Raises ValueError for steps of another shape, or so
+        many inputs that a sum could exceed 32 bits."""
+        inner = weight.shape[1]
+        if {steps.step.shape, steps.middle.shape} != {(inner,)} or steps.shift.shape != bias.shape:
+            raise ValueError("the steps were made for another shape")
+        if (inner + len(steps.copies)) * _PRODUCT_MAX >= 2**31:
+            raise ValueError("a layer has too many inputs for sums of 32 bits")
         whole, unit = rounded(weight.astype(np.float64) * steps.step.astype(np.float64), steps.copies)
         # a product of whole numbers, exact in any order
         middles = whole @ steps.middle.astype(np.float64)

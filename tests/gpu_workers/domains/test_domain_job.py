@@ -244,6 +244,7 @@ def test_fewer_steps_make_another_pack(tmp_path: Path, monkeypatch: pytest.Monke
     assert not np.array_equal(made[1], made[2])
 
 
+@pytest.mark.slow("training")
 def test_a_large_corpus_is_read_in_little_memory() -> None:
     """200 MB of rows; memory does not grow with them."""
     import tracemalloc

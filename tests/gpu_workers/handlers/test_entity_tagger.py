@@ -29,9 +29,12 @@ def sanitiser() -> Sanitiser:
 def test_the_bundled_tagger_needs_no_transformers_and_none_no_torch() -> None:
     """Every gateway's start would wait for them."""
     code = (
-        "import sys; from gpu_workers.handlers.sanitiser import Sanitiser; "
-        "Sanitiser(tagger='off').warm_up(); assert 'torch' not in sys.modules; "
-        "Sanitiser(tagger='bundled').warm_up(); assert 'transformers' not in sys.modules"
+        "import sys; from gpu_workers.handlers.options import WorkerOptions; "
+        "from gpu_workers.engine.protocol import Role; from gpu_workers.handlers.registry import make_handler; "
+        "make_handler(Role.SANITIZE, WorkerOptions(tagger='off', infill='off')).warm_up(); "
+        "assert 'torch' not in sys.modules; "
+        "make_handler(Role.SANITIZE, WorkerOptions(tagger='bundled', infill='off')).warm_up(); "
+        "assert 'transformers' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

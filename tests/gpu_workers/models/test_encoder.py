@@ -20,7 +20,7 @@ from tiny_models import sentence_encoder
 from gpu_workers.models import packed_bert, precision
 from gpu_workers.models.encoder import Encoder, padded_lengths, weights_fingerprint
 from gpu_workers.models.encoder_model import bundled_path
-from gpu_workers.models.measured import Measured
+from gpu_workers.models.measured_folder import MeasuredFolder
 from gpu_workers.models.precision import fastest_dtype
 
 SUBJECTS = ("The committee", "My neighbour's old dog", "A report of forty pages", "She", "The new driver for the card")
@@ -325,7 +325,7 @@ def test_the_dtype_is_measured_once_for_a_processor(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
     monkeypatch.setattr(precision, "layer_seconds", seconds)
-    monkeypatch.setattr(precision._Kept, "measured", Measured(tmp_path))
+    monkeypatch.setattr(MeasuredFolder, "path", tmp_path)
     try:
         for times, content in ((1, None), (1, None), (2, "{"), (3, '{"bfloat16": 1}')):
             precision._fastest_on_processor.cache_clear()

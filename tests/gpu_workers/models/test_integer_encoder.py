@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -174,9 +175,23 @@ def test_steps_of_another_encoder_are_refused(tmp_path: Path) -> None:
     write_tensors(tmp_path / "steps", "something/1", facts, arrays)
     with pytest.raises(ValueError, match="not a file of the steps"):
         IntegerEncoder(tmp_path / "steps")
-    fewer = {"0.output.copies": arrays["0.output.copies"][1:]}
-    write_tensors(tmp_path / "steps", found, facts, arrays | fewer)
-    with pytest.raises(ValueError, match="different counts of copies"):
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "reason"),
+    [
+        ("output.copies", lambda copies: copies[1:], "different counts of copies"),
+        ("output.step", lambda step: step * (np.arange(len(step)) > 0), "must be positive"),
+        ("output.step", lambda step: step[1:], "another shape"),
+        ("output.shift", lambda shift: shift[:1], "another shape"),
+        ("output.shift", lambda shift: shift * np.float32(np.nan), "must be finite"),
+        ("output.middle", lambda middle: middle + np.float32(0.3), "whole number"),
+    ],
+)
+def test_malformed_steps_are_refused(name: str, change: Any, reason: str, tmp_path: Path) -> None:
+    found, facts, arrays = read_tensors(STEPS)
+    write_tensors(tmp_path / "steps", found, facts, arrays | {f"0.{name}": change(arrays[f"0.{name}"])})
+    with pytest.raises(ValueError, match=reason):
         IntegerEncoder(tmp_path / "steps")
 
 

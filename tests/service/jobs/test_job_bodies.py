@@ -10,6 +10,7 @@ import pytest
 from corpus_kit import job, rows
 from inprocess_kit import Gateway
 
+from service.domains.job_kind import DomainFields
 from service.jobs import submit
 from service.jobs.files import Incoming
 
@@ -53,3 +54,10 @@ def test_rows_are_joined_to_parts_of_bounded_size(monkeypatch: pytest.MonkeyPatc
     assert b"".join(parts) == b"".join(lines)
     assert [len(part) for part in parts] == [12, 12, 4]
     assert list(submit._joined([])) == []
+
+
+def test_a_domain_jobs_fields_without_steps_are_those_of_the_versions_that_had_none() -> None:
+    """They are part of what an idempotency key is compared with, and jobs of these versions are found again."""
+    fields = {"name": "law", "source": "not stated", "licence": "not stated"}
+    assert DomainFields(name="law").model_dump() == DomainFields(name="law", steps=600).model_dump() == fields
+    assert DomainFields(name="law", steps=10).model_dump() == fields | {"steps": 10}

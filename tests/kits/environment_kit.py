@@ -1,0 +1,13 @@
+"""Sets the environment of the tests as it is imported: before libraries and other kits read it."""
+
+from __future__ import annotations
+
+import os
+
+from gpu_workers.fork_server import WORKER_ENVIRONMENT
+
+# models that run inside a test compute as in a worker, which reads these when it loads its libraries
+for _name, _value in WORKER_ENVIRONMENT.items():
+    os.environ.setdefault(_name, _value)
+# tests run side by side: more threads of each would only wait for each other
+os.environ.setdefault("OMP_NUM_THREADS", "1")
