@@ -33,7 +33,7 @@ def reason_to_skip() -> str:
 
 
 @pytest.mark.slow("process")
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(1800)
 def test_workers_on_a_ray_cluster(tmp_path: Path) -> None:
     if reason := reason_to_skip():
         pytest.skip(reason)
@@ -49,7 +49,7 @@ def test_workers_on_a_ray_cluster(tmp_path: Path) -> None:
             "PYTHONPATH": os.pathsep.join([str(ROOT / "tests/kits"), str(ROOT)]),
         }
         suite = str(Path(__file__).with_name("suite_on_ray.py"))
-        tests = f"'{sys.executable}' -m pytest -q -x --all -p no:cacheprovider -p no:xdist --timeout 300 '{suite}'"
+        tests = f"'{sys.executable}' -m pytest -q -x --all -p no:cacheprovider -p no:xdist --timeout 900 '{suite}'"
         inside = f"ip link set lo up && {tests} --basetemp '{tmp_path}/inside'"
         ran = subprocess.run([*UNSHARE, "sh", "-c", inside], env=environment, cwd=ROOT, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
