@@ -12,8 +12,9 @@ ROWS_MIN = 64  # of each thread: for fewer, waking another thread takes longer t
 
 @contextmanager
 def threads_for(rows: int) -> Iterator[None]:
-    """Let torch share the work on so many rows among as many threads as are of use. See `at_most`."""
-    with at_most(max(1, rows // ROWS_MIN)):
+    """Let torch work on so many rows in one thread where others would not pay, and in all otherwise: a number between
+    them makes OpenMP end threads and start them again. See `at_most`."""
+    with at_most(1 if rows < 2 * ROWS_MIN else torch.get_num_threads()):
         yield
 
 

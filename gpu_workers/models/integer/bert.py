@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from core.mechanisms.torch_threads import threads_for
+from core.mechanisms.torch_threads import ROWS_MIN, threads_for
 from gpu_workers.models.integer import kernels
 from gpu_workers.models.integer.layers import Columns, Floats, IntegerLinear, Steps, StepsFile, held
 from gpu_workers.models.integer.products import EXACT_MAX, WAYS, Product
@@ -269,14 +269,14 @@ class IntegerBert:
         )
 
     def _each(self, kernel: _Kernel, rows: int, *arguments: Any) -> None:
-        """Call the kernel for all rows, shared among as many threads as torch uses."""
-        threads = torch.get_num_threads()
+        """Call the kernel for all rows, shared among at most as many threads as torch uses."""
+        threads = _threads(rows)
         self._call(kernel, [rows * i // threads for i in range(threads + 1)], arguments)
 
     def _shared(self, kernel: _Kernel, starts: npt.NDArray[np.int64], *arguments: Any) -> None:
         """The same for sentences, of about as many rows for each thread."""
         rows = int(starts[-1])
-        threads = torch.get_num_threads()
+        threads = _threads(rows)
         inner = [int(np.searchsorted(starts, rows * i // threads)) for i in range(1, threads)]
         self._call(kernel, [0, *inner, len(starts) - 1], arguments)
 
@@ -288,6 +288,10 @@ class IntegerBert:
         kernel(*arguments, first, end)
         for other in waiting:
             other.result()
+
+
+def _threads(rows: int) -> int:
+    return max(1, min(torch.get_num_threads(), rows // ROWS_MIN))
 
 
 def _product(linear: _Linear, rows: npt.NDArray[np.int8]) -> npt.NDArray[np.int32]:

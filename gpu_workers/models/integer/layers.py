@@ -24,7 +24,8 @@ STEPS = Path(__file__).parent.parent.parent / "adapters" / "integer_encoder.safe
 FORMAT = "privacy-gateway/integer-steps/2"
 LINEAR = ("query_key_value", "attention_output", "intermediate", "output")
 _WEIGHT_MAX = 127
-_PRODUCT_MAX = 2**14  # of two numbers from -128 to 127
+PRODUCT_MAX = 2**14  # of two numbers from -128 to 127
+_MIDDLE_MAX = 2**20  # so that a sum of weights times middles is exact in float64
 
 Floats = npt.NDArray[np.float32]
 Whole = npt.NDArray[np.int8]
@@ -79,6 +80,8 @@ class StepsFile:
         for each in steps.values():
             if each.step.min() <= 0 or (each.middle != np.rint(each.middle)).any():
                 raise ValueError("a step must be positive, and a middle a whole number")
+            if np.abs(each.middle).max() > _MIDDLE_MAX:
+                raise ValueError("a middle of the steps is too large")
         largest = tuple(arrays[f"{layer}.largest"] for layer in range(layers))
         return cls(facts["encoder_fingerprint"], steps, largest, hashlib.sha256(path.read_bytes()).hexdigest())
 
@@ -99,7 +102,7 @@ class IntegerLinear:
         inner = weight.shape[1]
         if {steps.step.shape, steps.middle.shape} != {(inner,)} or steps.shift.shape != bias.shape:
             raise ValueError("the steps were made for another shape")
-        if (inner + len(steps.copies)) * _PRODUCT_MAX >= 2**31:
+        if (inner + len(steps.copies)) * PRODUCT_MAX >= 2**31:
             raise ValueError("a layer has too many inputs for sums of 32 bits")
         whole, unit = rounded(weight.astype(np.float64) * steps.step.astype(np.float64), steps.copies)
         # a product of whole numbers, exact in any order

@@ -13,9 +13,10 @@ from functools import cache, partial
 import numpy as np
 import torch
 
+from gpu_workers.models.integer.layers import PRODUCT_MAX
+
 EXACT_MAX = 2**24  # float32 holds all whole numbers up to it
-_PRODUCT_MAX = 2**14  # of two numbers from -128 to 127
-_FLOAT_INNER_MAX = EXACT_MAX // _PRODUCT_MAX
+_FLOAT_INNER_MAX = EXACT_MAX // PRODUCT_MAX
 _ROWS, _INNER, _OUTER = 128, 384, 1536  # what is timed
 _CALLS = 20  # in turn, so that other work on the machine delays no way in all of them
 
