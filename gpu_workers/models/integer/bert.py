@@ -28,7 +28,6 @@ from core.mechanisms.torch_threads import ROWS_MIN, threads_for
 from gpu_workers.models.integer import kernels
 from gpu_workers.models.integer.layers import Columns, Floats, IntegerLinear, Steps, StepsFile, held
 from gpu_workers.models.integer.products import EXACT_MAX, WAYS, Product
-from gpu_workers.models.integer.tiles import COLUMNS
 
 GRID = 4096
 _MARGIN = 1.1  # queries, keys and values may exceed the largest of the public text by a tenth before they are clipped
@@ -96,7 +95,11 @@ class IntegerBert:
         size = self.width // self._heads
         self._limit = math.isqrt(EXACT_MAX // size)
         sum_of_squares = self.width**2 * (_HIDDEN_MAX + kernels.RESIDUAL_MAX) ** 2  # in `kernels.add_and_norm`
-        if size % COLUMNS or int(config["max_position_embeddings"]) > kernels.WEIGHTS_SUM or sum_of_squares >= 2**63:
+        if (
+            size % kernels.COLUMNS
+            or int(config["max_position_embeddings"]) > kernels.WEIGHTS_SUM
+            or sum_of_squares >= 2**63
+        ):
             raise ValueError("no integer encoder can be made of a model of this shape")
         self._eps = float(config["layer_norm_eps"]) * self.width**2 * GRID**2
         embeddings = "embeddings.{}_embeddings.weight"

@@ -9,18 +9,22 @@ same numbers on every processor, because each step is one of these:
 * a sum of whole numbers, or of their products, below 2^24 in float32 (`tile`, `_weights`). It is exact, so that its
   order and fused operations do not matter. Only `tile` uses them.
 
+All of it is in one file: numba keeps compiled functions, and compiles one again only when its own file has changed.
+
 A whole number that a float32 holds is rounded by adding and subtracting 1.5 * 2^23.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
-
-from gpu_workers.models.integer.tiles import COLUMNS, ROWS, tile
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 Floats = npt.NDArray[np.float32]
 Sums = npt.NDArray[np.int32]
@@ -28,6 +32,7 @@ Rows = npt.NDArray[np.int8]
 Starts = npt.NDArray[np.int64]
 Columns = npt.NDArray[np.int64]
 
+ROWS, COLUMNS = 4, 16  # of a tile
 VALUE_MAX = 2047  # of a value in `attention`
 WEIGHTS_SUM = 4096  # of the weights of one token in `attention`, but for rounding
 RESIDUAL_MAX = 2**20  # of what is added to a hidden state
@@ -72,6 +77,54 @@ def _copy(row: Rows, width: int, copies: Columns) -> None:
     """Append the components that are there more than once."""
     for i in range(len(copies)):
         row[width + i] = row[copies[i]]
+
+
+@intrinsic
+def tile(_typing: Any, left: Any, right: Any, out: Any, positions: Any) -> Any:
+    """Set `out[to + r out_width + c]` to the sum over k of `left[at + r row_step + k step] right[own + k width + c]`.
+
+    k is below `count`, r below `ROWS` and c below `COLUMNS`. `positions`: `at`, `row_step`, `step`, `own`, `width`,
+    `count`, `to` and `out_width`, int64. The arrays are float32 and contiguous; the positions count their numbers from
+    the first one and are not checked. All numbers are whole and every sum is below 2^24, so that the result is exact,
+    with fused operations and without them.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def data(i: int) -> Any:
+            return context.make_array(signature.args[i])(context, builder, arguments[i]).data
+
+        left, right, out = data(0), data(1), data(2)
+        at, row_step, step, own, width, count, to, out_width = cgutils.unpack_tuple(  # type: ignore[no-untyped-call]
+            builder, arguments[3]
+        )
+        vector = ir.VectorType(ir.FloatType(), COLUMNS)
+        zero = ir.Constant(vector, [0.0] * COLUMNS)
+        fused = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
+            builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fmuladd.v{COLUMNS}f32"
+        )
+        sums = [cgutils.alloca_once(builder, vector) for _ in range(ROWS)]  # type: ignore[no-untyped-call]
+        for held in sums:
+            builder.store(zero, held)
+
+        def vector_at(array: Any, position: Any) -> Any:
+            return builder.bitcast(builder.gep(array, [position]), vector.as_pointer())
+
+        with cgutils.for_range(builder, count) as loop:
+            numbers = builder.load(vector_at(right, builder.add(own, builder.mul(loop.index, width))), align=4)
+            place = builder.add(at, builder.mul(loop.index, step))
+            for held in sums:
+                factor = builder.load(builder.gep(left, [place]))
+                first = builder.insert_element(ir.Constant(vector, ir.Undefined), factor, ir.IntType(32)(0))
+                lanes = ir.Constant(ir.VectorType(ir.IntType(32), COLUMNS), [0] * COLUMNS)
+                factors = builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), lanes)
+                builder.store(builder.call(fused, [factors, numbers, builder.load(held)]), held)
+                place = builder.add(place, row_step)
+        for held in sums:
+            builder.store(builder.load(held), vector_at(out, to), align=4)
+            to = builder.add(to, out_width)
+        return context.get_dummy_value()
+
+    return types.void(left, right, out, positions), generate
 
 
 @njit(nogil=True, cache=True)

@@ -83,6 +83,8 @@ class StepsFile:
             if np.abs(each.middle).max() > _MIDDLE_MAX:
                 raise ValueError("a middle of the steps is too large")
         largest = tuple(arrays[f"{layer}.largest"] for layer in range(layers))
+        if min(float(each.min()) for each in largest) <= 0:
+            raise ValueError("the largest queries, keys and values must be positive")
         return cls(facts["encoder_fingerprint"], steps, largest, hashlib.sha256(path.read_bytes()).hexdigest())
 
 

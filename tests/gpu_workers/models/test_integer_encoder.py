@@ -187,6 +187,7 @@ def test_steps_of_another_encoder_are_refused(tmp_path: Path) -> None:
         ("output.shift", lambda shift: shift * np.float32(np.nan), "must be finite"),
         ("output.middle", lambda middle: middle + np.float32(0.3), "whole number"),
         ("output.middle", lambda middle: middle + np.float32(2**21), "too large"),
+        ("largest", lambda largest: largest * np.float32(0), "must be positive"),
     ],
 )
 def test_malformed_steps_are_refused(name: str, change: Any, reason: str, tmp_path: Path) -> None:
