@@ -3,7 +3,8 @@
 Three libraries choose kernels by the processor, each with a variable that lowers the choice: torch's own kernels
 (`ATEN_CPU_CAPABILITY`), oneDNN (bfloat16 and int8 products, `ONEDNN_MAX_CPU_ISA`) and MKL (float32 products,
 `MKL_ENABLE_INSTRUCTIONS`). MKL heeds its variable on processors of Intel alone, and has other kernels for all others: a
-library that is loaded first tells it that this is one. numba compiles for the processor that `NUMBA_CPU_NAME` names.
+library that is loaded first tells it that this is one. numba compiles for the processor that `NUMBA_CPU_NAME`
+names, if `NUMBA_CPU_FEATURES` is empty.
 
 The table pairs the levels as processors do. Every level of each library and each number of threads is in it; their
 product would be some 200 rows, and no processor has AVX512 for one library and SSE for another. No row can show AMX, or
@@ -68,7 +69,9 @@ class Processor:
         }
         # MKL would run no more threads than there are cores
         own = {name: value for name, value in os.environ.items() if name not in levels} | {"MKL_DYNAMIC": "FALSE"}
-        return own | {name: value for name, value in levels.items() if value}
+        chosen = {name: value for name, value in levels.items() if value}
+        # without it, numba adds the features of this machine to those of the named processor
+        return own | chosen | ({"NUMBA_CPU_FEATURES": ""} if self.numba else {})
 
 
 PROCESSORS = {
