@@ -118,7 +118,7 @@ class IntegerBert:
         self._layers = [
             self._layer(weights, steps, layer, following) for layer, following in enumerate([*first[1:], none])
         ]
-        self._inner = int(config["intermediate_size"])
+        self._inner = len(weights["encoder.layer.0.intermediate.dense.bias"])
         self._copies = len(first[0].copies)
         self._pool: ThreadPoolExecutor | None = None
 

@@ -6,7 +6,7 @@ same numbers on every processor, because each step is one of these:
 * an operation on integers that cannot overflow (`IntegerBert` checks the bounds);
 * one addition, product, quotient, square root, comparison or conversion of floating-point numbers, in the order of the
   source. IEEE 754 determines its result, and without `fastmath` LLVM neither reorders nor fuses operations;
-* a sum of whole numbers, or of their products, below 2^24 in float32 (`tile`, `_weights`). It is exact, so that its
+* a sum of whole numbers, or of their products, at most 2^24 in float32 (`tile`, `_weights`). It is exact, so that its
   order and fused operations do not matter. Only `tile` uses them.
 
 All of it is in one file: numba keeps compiled functions, and compiles one again only when its own file has changed.
@@ -24,6 +24,7 @@ import numpy.typing as npt
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import njit, types
 from numba.core import cgutils
+from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 Floats = npt.NDArray[np.float32]
@@ -85,9 +86,12 @@ def tile(_typing: Any, left: Any, right: Any, out: Any, positions: Any) -> Any:
 
     k is below `count`, r below `ROWS` and c below `COLUMNS`. `positions`: `at`, `row_step`, `step`, `own`, `width`,
     `count`, `to` and `out_width`, int64. The arrays are float32 and contiguous; the positions count their numbers from
-    the first one and are not checked. All numbers are whole and every sum is below 2^24, so that the result is exact,
+    the first one and are not checked. All numbers are whole and every sum is at most 2^24, so that the result is exact,
     with fused operations and without them.
     """
+
+    if any(array.dtype != types.float32 or array.layout != "C" for array in (left, right, out)):
+        raise TypingError("a tile takes contiguous arrays of float32")
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         def data(i: int) -> Any:
@@ -178,7 +182,7 @@ def _powers(scores: Floats, highest: Floats, unit: np.float32, totals: Floats) -
         power = power * power
         weight = _rounded(power * _SUM)
         scores[i] = weight
-        totals[i] += weight  # below 2^24: at most `WEIGHTS_SUM` tokens have at most `WEIGHTS_SUM` each
+        totals[i] += weight  # at most 2^24: at most `WEIGHTS_SUM` tokens have at most `WEIGHTS_SUM` each
 
 
 @njit(nogil=True, cache=True)
