@@ -164,12 +164,12 @@ class PackedBert:
 
         `added`: `[tokens, d]`, added to the word embeddings of the concatenated tokens of all groups.
         """
-        hidden = self._normalised(self.embedded(groups, added), self.norm)
+        hidden = self.normalised(self.embedded(groups, added), self.norm)
         for layer in self.layers:
             attended = self.attend(layer.query_key_value(hidden), groups)
-            hidden = self._normalised(layer.attention_output(attended) + hidden, layer.attention_norm)
+            hidden = self.normalised(layer.attention_output(attended) + hidden, layer.attention_norm)
             wide = gelu(layer.intermediate(hidden))
-            hidden = self._normalised(layer.output(wide) + hidden, layer.output_norm)
+            hidden = self.normalised(layer.output(wide) + hidden, layer.output_norm)
         return self.blocks(hidden, groups)
 
     def embedded(self, groups: Sequence[Group], added: torch.Tensor | None) -> torch.Tensor:
@@ -187,7 +187,7 @@ class PackedBert:
         blocks = torch.split(hidden, [ids.numel() for ids, _ in groups])
         return [block.view(*ids.shape, -1) for block, (ids, _) in zip(blocks, groups, strict=True)]
 
-    def _normalised(self, hidden: torch.Tensor, norm: _Pair) -> torch.Tensor:
+    def normalised(self, hidden: torch.Tensor, norm: _Pair) -> torch.Tensor:
         return layer_norm(hidden, hidden.shape[1:], *norm, eps=self.eps)
 
     def attend(self, packed: torch.Tensor, groups: Sequence[Group]) -> torch.Tensor:

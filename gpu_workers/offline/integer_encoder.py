@@ -1,12 +1,10 @@
-"""Choose how the inputs of the integer encoder's layers are held, on public texts.
+"""Choose how the integer encoder rounds the inputs and weights of its layers, on public texts.
 
     python -m gpu_workers.offline.integer_encoder --data DATA [--out gpu_workers/adapters/integer_encoder.safetensors]
 
-The float32 encoder reads the sentences of `gpu_workers.offline.vector_pack`, and short texts, one by one. For each
-linear layer, the step of a component is its range to a power, times the widest range to the rest of 1. The power, and
-how much of the ranges is covered, are those with the least error of the layer's outputs. The components that are held
-more than once are those that lower the squares of the outputs' units most, one after the other. The build ends with the
-cosines to float32 on sentences that it has not used.
+The texts are the sentences of `gpu_workers.offline.vector_pack`, and short ones. The build treats the linear layers in
+their order (`gpu_workers.offline.integer_rounding`): the inputs of each are those that the roundings before it leave.
+It ends with the cosines to float32 on sentences that it has not used.
 """
 
 from __future__ import annotations
@@ -14,96 +12,34 @@ from __future__ import annotations
 import argparse
 import zlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from itertools import chain, cycle, product
+from itertools import chain, cycle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
+from torch.nn.functional import gelu
 
 from core.text.vocabulary import ranked
-from gpu_workers.domains.public_text import show
 from gpu_workers.models.encoder import Encoder, bundled_fingerprint
 from gpu_workers.models.encoder_model import bundled_weights
 from gpu_workers.models.integer.encoder import IntegerEncoder
-from gpu_workers.models.integer.layers import FORMAT, LINEAR, STEPS, Columns, Steps, rounded
-from gpu_workers.models.packed_bert import PackedBert
+from gpu_workers.models.integer.layers import FORMAT, POSITIVE, STEPS, Steps
+from gpu_workers.models.packed_bert import Dense, Group, PackedBert
 from gpu_workers.models.tensor_file import write_tensors
+from gpu_workers.offline.integer_rounding import fitted
 from gpu_workers.offline.vector_pack import LICENCE, SOURCE, corpora
 
-_POWERS = (0.0, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9, 1.0)
-_COVERED = (1.0, 0.9, 0.8)
 _ENDS = ("", ".", "!", "!!!", "?", "...")
 _REPEATED = (2, 5, 20, 80, 300)
 _MARKS = "-=*_.|#>~+!?"
 _ROWS_PER_SENTENCE = 4  # of the inputs of each layer
+_COPIES = {"query_key_value": 16, "attention_output": 0, "intermediate": 16, "output": 32}
 _SMALLEST = 1e-6
-_LOW, _HIGH = -128, 127
 
-
-class _Recorded:
-    """A linear layer in float32 that keeps the ranges of its inputs and outputs, and some of the inputs."""
-
-    def __init__(self, weight: torch.Tensor, bias: torch.Tensor) -> None:
-        self.weight, self.bias = weight, bias
-        self.low = torch.full((weight.shape[1],), torch.inf)
-        self.high = -self.low
-        self.largest = torch.zeros(weight.shape[0])
-        self.rows: list[torch.Tensor] = []
-
-    def __call__(self, inputs: torch.Tensor) -> torch.Tensor:
-        self.low = torch.minimum(self.low, inputs.amin(dim=0))
-        self.high = torch.maximum(self.high, inputs.amax(dim=0))
-        self.rows.append(inputs[:: max(1, len(inputs) // _ROWS_PER_SENTENCE)].clone())
-        out = torch.nn.functional.linear(inputs, self.weight, self.bias)
-        self.largest = torch.maximum(self.largest, out.abs().amax(dim=0))
-        return out
-
-    def steps(self, copies: int) -> tuple[Steps, float]:
-        """The steps with the least error of the outputs, and that error: the mean of a row's squared error over its
-        squares, to which the median of all rows is added, so that neither the largest nor the smallest rows decide."""
-        inputs = torch.cat(self.rows)
-        exact = inputs @ self.weight.T
-        tried = [(*self._with(inputs, exact, copies, *how), how) for how in product(_POWERS, _COVERED)]
-        error, steps, _ = min(tried, key=lambda each: each[0])
-        return steps, error
-
-    def _with(
-        self, inputs: torch.Tensor, exact: torch.Tensor, count: int, power: float, covered: float
-    ) -> tuple[float, Steps]:
-        width = ((self.high - self.low) * covered).clamp_min(_SMALLEST)
-        step = width.max() ** (1 - power) * width**power / (_HIGH - _LOW)
-        middle = ((self.low + self.high) / 2 / step).round()
-        held = ((inputs / step).round() - middle).clamp(_LOW, _HIGH)
-        scaled = (self.weight * step).double().numpy()
-        copies = copied(scaled, count)
-        whole, unit = rounded(scaled, copies)
-        lacking = exact - (held + middle) @ torch.from_numpy((whole * unit[:, None]).T).float()
-        squares = exact.square().sum(dim=1)
-        shares = (1 / (squares + squares.median()))[:, None]
-        shift = (lacking * shares).sum(dim=0) / shares.sum()
-        error = ((lacking - shift).square() * shares).sum(dim=1).mean()
-        return float(error), Steps(step.numpy(), middle.numpy(), copies, shift.numpy())
-
-
-def copied(weight: npt.NDArray[np.float64], count: int) -> Columns:
-    """The components of `weight` `[outer, inner]` to hold more than once, int64 `[count]`."""
-    sizes = np.abs(weight)
-    outputs = np.arange(len(sizes))
-    counts = np.ones(sizes.shape[1])
-    chosen = []
-    for _ in range(count):
-        shares = sizes / counts
-        largest = shares.argmax(axis=1)
-        before = shares[outputs, largest]
-        shares[outputs, largest] = sizes[outputs, largest] / (counts[largest] + 1)
-        gain = np.bincount(largest, before**2 - shares.max(axis=1) ** 2)
-        chosen.append(int(gain.argmax()))
-        counts[chosen[-1]] += 1
-    return np.array(chosen, dtype=np.int64)
+_Pair = tuple[torch.Tensor, torch.Tensor]
 
 
 def short_texts(count: int) -> list[str]:
@@ -127,38 +63,68 @@ def sentences(data: Path, count: int) -> tuple[list[str], list[str]]:
     )
 
 
-@torch.inference_mode()
-def record(tokens: Sequence[Sequence[int]]) -> PackedBert:
-    weights, config = bundled_weights()
-    bert = PackedBert(weights, config, _Recorded)
-    for done, ids in enumerate(tokens):
-        if done % 100 == 0:
-            show(f"{done} of {len(tokens)} sentences")
-        bert([(torch.tensor([ids]), torch.ones((1, len(ids)), dtype=torch.bool))])
-    return bert
+class _Build:
+    """Rounds one layer after the other. `_Pair`: numbers in floating point, and those after the roundings before."""
+
+    def __init__(self, tokens: Sequence[Sequence[int]], copies: Mapping[str, int]) -> None:
+        weights, config = bundled_weights()
+        self._bert = PackedBert(weights, config)
+        self._texts = groups(tokens)
+        self._kept = some_rows(self._texts)
+        self._copies = copies
+        self.arrays: dict[str, Any] = {}
+
+    @torch.inference_mode()
+    def run(self) -> None:
+        bert = self._bert
+        embedded = bert.embedded(self._texts, None)
+        hidden = self._normed((embedded, embedded), bert.norm)
+        for number, layer in enumerate(bert.layers):
+            packed = self._fit(f"{number}.query_key_value", layer.query_key_value, hidden)
+            self.arrays[f"{number}.largest"] = packed[0].abs().amax(dim=0).clamp_min(_SMALLEST).numpy()
+            attended = _both(lambda own: bert.attend(own, self._texts), packed)
+            added = self._fit(f"{number}.attention_output", layer.attention_output, attended)
+            hidden = self._normed(_both(torch.add, added, hidden), layer.attention_norm)
+            wide = _both(gelu, self._fit(f"{number}.intermediate", layer.intermediate, hidden))
+            added = self._fit(f"{number}.output", layer.output, wide)
+            hidden = self._normed(_both(torch.add, added, hidden), layer.output_norm)
+
+    def _fit(self, name: str, dense: Dense, inputs: _Pair) -> _Pair:
+        kind = name.partition(".")[2]
+        exact, rounded = _both(lambda own: own[self._kept], inputs)
+        own, error = fitted(dense.weight, dense.bias, exact, rounded, self._copies[kind], positive=kind in POSITIVE)
+        self.arrays |= {f"{name}.{each.name}": getattr(own.steps, each.name) for each in fields(Steps)}
+        print(f"{name}: relative error {error:.1e}", flush=True)
+        return dense(inputs[0]), own(inputs[1])
+
+    def _normed(self, hidden: _Pair, norm: tuple[torch.Tensor, torch.Tensor]) -> _Pair:
+        return _both(lambda own: self._bert.normalised(own, norm), hidden)
 
 
-def save(bert: PackedBert, path: Path, used: int, copies: int) -> None:
-    arrays: dict[str, Any] = {}
-    errors: defaultdict[str, list[float]] = defaultdict(list)
-    for number, layer in enumerate(bert.layers):
-        for name in LINEAR:
-            steps, error = getattr(layer, name).steps(copies)
-            prefix = f"{number}.{name}"
-            arrays |= {f"{prefix}.{each.name}": getattr(steps, each.name) for each in fields(steps)}
-            errors[name].append(error)
-        arrays[f"{number}.largest"] = layer.query_key_value.largest.numpy()
-    facts = {
-        "encoder_fingerprint": bundled_fingerprint(),
-        "layers": len(bert.layers),
-        "texts": used,
-        "copies": copies,
-        "source": SOURCE,
-        "licence": LICENCE.replace("The pack holds vectors", "The file holds ranges"),
-    }
-    write_tensors(path, FORMAT, facts, arrays)
-    for name, own in errors.items():
-        print(f"{name}: relative error " + ", ".join(f"{error:.1e}" for error in own))
+def _both(function: Callable[..., torch.Tensor], *pairs: _Pair) -> _Pair:
+    return function(*(pair[0] for pair in pairs)), function(*(pair[1] for pair in pairs))
+
+
+def groups(tokens: Sequence[Sequence[int]]) -> list[Group]:
+    """Sentences of one length together."""
+    by_length: defaultdict[int, list[Sequence[int]]] = defaultdict(list)
+    for ids in tokens:
+        by_length[len(ids)].append(ids)
+    return [
+        (torch.tensor(own), torch.ones((len(own), length), dtype=torch.bool))
+        for length, own in sorted(by_length.items())
+    ]
+
+
+def some_rows(texts: Sequence[Group]) -> torch.Tensor:
+    """The indices of as many rows of each group as `_ROWS_PER_SENTENCE` asks for."""
+    generator = torch.Generator().manual_seed(0)
+    chosen, start = [], 0
+    for ids, _ in texts:
+        count = ids.numel()
+        chosen.append(start + torch.randperm(count, generator=generator)[: _ROWS_PER_SENTENCE * len(ids)])
+        start += count
+    return torch.cat(chosen)
 
 
 def main() -> None:
@@ -167,13 +133,21 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=STEPS)
     parser.add_argument("--sentences", type=int, default=2_000)
     parser.add_argument("--short", type=int, default=1_500)
-    parser.add_argument("--copies", type=int, default=32, help="components of each input that are held once more")
     options = parser.parse_args()
     torch.set_num_threads(1)  # the same sums on every machine of a kind
     exact = Encoder(dtype=torch.float32)
     used, unused = sentences(options.data, options.sentences)
     texts = used + short_texts(options.short)
-    save(record(exact.tokenise(texts)), options.out, len(texts), options.copies)
+    build = _Build(exact.tokenise(texts), _COPIES)
+    build.run()
+    facts = {
+        "encoder_fingerprint": bundled_fingerprint(),
+        "layers": bundled_weights()[1]["num_hidden_layers"],
+        "texts": len(texts),
+        "source": SOURCE,
+        "licence": LICENCE.replace("The pack holds vectors", "The file holds ranges"),
+    }
+    write_tensors(options.out, FORMAT, facts, build.arrays)
     vectors = IntegerEncoder(options.out).encode(unused)
     cosines = (vectors.astype(np.float64) * exact.encode(unused)).sum(axis=1)
     print(f"{len(unused)} other sentences: cosine {cosines.mean():.5f} on average, {cosines.min():.4f} at worst")

@@ -26,7 +26,7 @@ import torch
 
 from core.mechanisms.torch_threads import ROWS_MIN, threads_for
 from gpu_workers.models.integer import kernels
-from gpu_workers.models.integer.layers import Columns, Floats, IntegerLinear, Steps, StepsFile, held
+from gpu_workers.models.integer.layers import POSITIVE, Columns, Floats, IntegerLinear, Steps, StepsFile, held
 from gpu_workers.models.integer.products import EXACT_MAX, WAYS, Product
 
 GRID = 4096
@@ -37,12 +37,24 @@ _Kernel = Callable[..., None]
 
 
 @dataclass(frozen=True)
+class _Rows:
+    """Inputs of a linear layer: `numbers`, int8 `[tokens, inner]`, in units of their row, `scales` `[tokens]`."""
+
+    numbers: npt.NDArray[np.int8]
+    scales: Floats
+
+
+@dataclass(frozen=True)
 class _Next:
     """How the next layer's input is made of what comes before it."""
 
     factor: Floats
     offset: Floats
     copies: Columns
+
+    def rows(self, count: int) -> _Rows:
+        """Arrays for `count` rows, not yet filled."""
+        return _Rows(np.empty((count, len(self.factor) + len(self.copies)), np.int8), np.empty(count, np.float32))
 
     @classmethod
     def of(cls, steps: Steps, unit: Any) -> _Next:
@@ -60,6 +72,7 @@ class _Norm:
 @dataclass(frozen=True)
 class _Linear:
     product: Product
+    lacking: npt.NDArray[np.int32]
     factor: Floats
     offset: Floats
 
@@ -93,14 +106,16 @@ class IntegerBert:
         self.width = int(config["hidden_size"])
         self._heads = int(config["num_attention_heads"])
         size = self.width // self._heads
-        self._limit = math.isqrt(EXACT_MAX // size)
         sum_of_squares = self.width**2 * (_HIDDEN_MAX + kernels.RESIDUAL_MAX) ** 2  # in `kernels.add_and_norm`
+        positions = len(weights["embeddings.position_embeddings.weight"])
         if (
-            size % kernels.COLUMNS
-            or int(config["max_position_embeddings"]) > kernels.WEIGHTS_SUM
+            not size
+            or size % kernels.COLUMNS
+            or not int(config["max_position_embeddings"]) <= positions <= kernels.WEIGHTS_SUM
             or sum_of_squares >= 2**63
         ):
             raise ValueError("no integer encoder can be made of a model of this shape")
+        self._limit = math.isqrt(EXACT_MAX // size)
         self._eps = float(config["layer_norm_eps"]) * self.width**2 * GRID**2
         embeddings = "embeddings.{}_embeddings.weight"
         self._words, self._positions, types = (
@@ -118,8 +133,6 @@ class IntegerBert:
         self._layers = [
             self._layer(weights, steps, layer, following) for layer, following in enumerate([*first[1:], none])
         ]
-        self._inner = len(weights["encoder.layer.0.intermediate.dense.bias"])
-        self._copies = len(first[0].copies)
         self._pool: ThreadPoolExecutor | None = None
 
     def _layer(self, weights: Mapping[str, Floats], steps: StepsFile, number: int, following: _Next) -> _Layer:
@@ -129,7 +142,9 @@ class IntegerBert:
             matrices, biases = zip(
                 *((weights[f"{name}.{part}.weight"], weights[f"{name}.{part}.bias"]) for part in parts), strict=True
             )
-            return IntegerLinear.of(np.concatenate(matrices), np.concatenate(biases), steps.steps[number, which])
+            return IntegerLinear.of(
+                np.concatenate(matrices), np.concatenate(biases), steps.steps[number, which], positive=which in POSITIVE
+            )
 
         own = linear("query_key_value", *(f"attention.self.{part}" for part in ("query", "key", "value")))
         units, exponent = self._units(steps.largest[number])
@@ -166,7 +181,7 @@ class IntegerBert:
 
     def _linear(self, linear: IntegerLinear, factor: Any) -> _Linear:
         product = self._way(torch.from_numpy(linear.weight))
-        return _Linear(product, held(linear.unit * factor), held(linear.bias * factor))
+        return _Linear(product, linear.lacking, held(linear.unit * factor), held(linear.bias * factor))
 
     @staticmethod
     def _next(steps: StepsFile, layer: int, which: str) -> _Next:
@@ -194,71 +209,75 @@ class IntegerBert:
 
     def _run(self, hidden: npt.NDArray[np.int32], starts: npt.NDArray[np.int64]) -> None:
         """Replace the sums of embeddings by the last hidden states."""
-        rows = np.empty((len(hidden), self.width + self._copies), np.int8)
-        wide = np.empty((len(hidden), self._inner + self._copies), np.int8)
+        count = len(hidden)
         nothing = np.zeros(self.width, np.float32)
-        self._add(np.zeros_like(hidden), nothing, nothing, hidden, self._norm, rows)
+        none = np.zeros(self.width, np.int32)
+        sums, scales = np.zeros_like(hidden), np.ones(count, np.float32)
+        rows = self._add(sums, none, scales, nothing, nothing, hidden, self._norm)
         for layer in self._layers:
-            self._attend(layer, rows, starts)
-            self._add_product(layer.attention_output, rows, hidden, layer.attention_norm, rows)
-            own = layer.intermediate
-            sums = _product(own, rows)
+            attended = self._attend(layer, rows, starts)
+            rows = self._add_product(layer.attention_output, attended, hidden, layer.attention_norm)
+            own, following = layer.intermediate, layer.wide
+            wide = following.rows(count)
             self._each(
                 kernels.gelu,
-                len(rows),
-                sums,
+                count,
+                _product(own, rows),
+                rows.scales,
                 own.factor,
                 own.offset,
-                layer.wide.factor,
-                layer.wide.offset,
-                layer.wide.copies,
-                wide,
+                following.factor,
+                following.offset,
+                following.copies,
+                wide.numbers,
+                wide.scales,
             )
-            self._add_product(layer.output, wide, hidden, layer.output_norm, rows)
+            rows = self._add_product(layer.output, wide, hidden, layer.output_norm)
 
-    def _attend(self, layer: _Layer, rows: npt.NDArray[np.int8], starts: npt.NDArray[np.int64]) -> None:
-        """Replace the rows by what attention makes of them."""
-        own = layer.query_key_value
+    def _attend(self, layer: _Layer, rows: _Rows, starts: npt.NDArray[np.int64]) -> _Rows:
+        own, following = layer.query_key_value, layer.attended
+        out = following.rows(len(rows.scales))
         self._shared(
             kernels.attention,
             starts,
             _product(own, rows),
+            rows.scales,
             own.factor,
             own.offset,
             layer.unit,
             self._heads,
             np.float32(self._limit),
             starts,
-            layer.attended.factor,
-            layer.attended.offset,
-            layer.attended.copies,
-            rows,
+            following.factor,
+            following.offset,
+            following.copies,
+            out.numbers,
+            out.scales,
         )
+        return out
 
-    def _add_product(
-        self,
-        linear: _Linear,
-        rows: npt.NDArray[np.int8],
-        hidden: npt.NDArray[np.int32],
-        norm: _Norm,
-        out: npt.NDArray[np.int8],
-    ) -> None:
-        self._add(_product(linear, rows), linear.factor, linear.offset, hidden, norm, out)
+    def _add_product(self, linear: _Linear, rows: _Rows, hidden: npt.NDArray[np.int32], norm: _Norm) -> _Rows:
+        sums = _product(linear, rows)
+        return self._add(sums, linear.lacking, rows.scales, linear.factor, linear.offset, hidden, norm)
 
     def _add(
         self,
         sums: npt.NDArray[np.int32],
+        lacking: npt.NDArray[np.int32],
+        scales: Floats,
         factor: Floats,
         offset: Floats,
         hidden: npt.NDArray[np.int32],
         norm: _Norm,
-        out: npt.NDArray[np.int8],
-    ) -> None:
+    ) -> _Rows:
         following = norm.following
+        out = following.rows(len(hidden))
         self._each(
             kernels.add_and_norm,
             len(hidden),
             sums,
+            lacking,
+            scales,
             factor,
             offset,
             hidden,
@@ -268,8 +287,10 @@ class IntegerBert:
             following.factor,
             following.offset,
             following.copies,
-            out,
+            out.numbers,
+            out.scales,
         )
+        return out
 
     def _each(self, kernel: _Kernel, rows: int, *arguments: Any) -> None:
         """Call the kernel for all rows, shared among at most as many threads as torch uses."""
@@ -297,6 +318,6 @@ def _threads(rows: int) -> int:
     return max(1, min(torch.get_num_threads(), rows // ROWS_MIN))
 
 
-def _product(linear: _Linear, rows: npt.NDArray[np.int8]) -> npt.NDArray[np.int32]:
-    sums: npt.NDArray[np.int32] = linear.product(torch.from_numpy(rows)).numpy()
+def _product(linear: _Linear, rows: _Rows) -> npt.NDArray[np.int32]:
+    sums: npt.NDArray[np.int32] = linear.product(torch.from_numpy(rows.numbers)).numpy()
     return sums

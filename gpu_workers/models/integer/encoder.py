@@ -25,7 +25,7 @@ from gpu_workers.models.integer.products import WAYS, fastest_way
 from gpu_workers.models.measured import Measured
 from gpu_workers.models.token_prefix import TokenPrefix
 
-_VERSION = b"integer-encoder-1"  # of the rounding rules: with others, vectors change
+_VERSION = b"integer-encoder-2"  # of the rounding rules: with others, vectors change
 _BATCH_TOKENS_MAX = 1024
 _SPEED_CALLS = 3
 _CHECK = "integer encoder"

@@ -3,7 +3,7 @@
 Every function treats the rows (in `attention`, the sentences) from `first` to `end`, one by one. Its results are the
 same numbers on every processor, because each step is one of these:
 
-* an operation on integers that cannot overflow (`IntegerBert` checks the bounds);
+* an operation on integers that cannot overflow (`IntegerBert` checks the bounds), such as the maximum of a row;
 * one addition, product, quotient, square root, comparison or conversion of floating-point numbers, in the order of the
   source. IEEE 754 determines its result, and without `fastmath` LLVM neither reorders nor fuses operations;
 * a sum of whole numbers, or of their products, at most 2^24 in float32 (`tile`, `_weights`). It is exact, so that its
@@ -32,6 +32,7 @@ Sums = npt.NDArray[np.int32]
 Rows = npt.NDArray[np.int8]
 Starts = npt.NDArray[np.int64]
 Columns = npt.NDArray[np.int64]
+Whole = npt.NDArray[np.int32]
 
 ROWS, COLUMNS = 4, 16  # of a tile
 VALUE_MAX = 2047  # of a value in `attention`
@@ -41,7 +42,9 @@ RESIDUAL_MAX = 2**20  # of what is added to a hidden state
 _f4 = np.float32
 _ROUNDER = _f4(1.5 * 2**23)
 _ZERO, _HALF, _ONE = _f4(0), _f4(0.5), _f4(1)
-_LOW, _HIGH = _f4(-128), _f4(127)
+_HIGH, _SPREAD, _HALF_SPREAD = _f4(127), _f4(255), _f4(128)  # of int8
+_SMALLEST = _f4(1e-6)  # of the largest number of a row
+_SIGN_OFF = np.int32(0x7FFFFFFF)
 _VALUE = _f4(VALUE_MAX)
 _SUM = _f4(WEIGHTS_SUM)
 _RESIDUAL = _f4(RESIDUAL_MAX)
@@ -49,7 +52,8 @@ _FARTHEST = _f4(24.0)  # 2^-24 of the largest weight rounds to 0
 _PARTS = _f4(-1 / 32)
 _COLUMNS_TOGETHER = 384  # of scores, so that those of a short sentence's heads are in a near cache
 # 2^x for x from -.75 to 0, by its Taylor series: the error is below 5e-5, and below .0014 after 5 squarings
-_P5, _P4, _P3, _P2, _P1 = (_f4(math.log(2) ** k / math.factorial(k)) for k in (5, 4, 3, 2, 1))
+_P1, _P2, _P3 = _f4(0.6931472), _f4(0.2402265), _f4(0.05550411)
+_P4, _P5 = _f4(0.009618129), _f4(0.0013333558)
 # |x| erf(|x| / sqrt(2)) / 2 as a polynomial of x^2 for |x| <= 3.5, by Chebyshev nodes: the error is below 1.3e-4
 _GELU_END = _f4(3.5)
 _G0, _G1, _G2, _G3 = _f4(1.19822e-4), _f4(0.39820127), _f4(-0.065359516), _f4(0.0092327991)
@@ -62,22 +66,34 @@ def _rounded(number: np.float32) -> np.float32:
 
 
 @njit(nogil=True, cache=True)
-def _scaled(sums: Sums, factor: Floats, offset: Floats, limit: np.float32, out: Floats) -> None:
+def _scaled(sums: Sums, scale: np.float32, factor: Floats, offset: Floats, limit: np.float32, out: Floats) -> None:
     for i in range(len(out)):
-        out[i] = min(max(_rounded(_f4(sums[i]) * factor[i] + offset[i]), -limit), limit)
+        out[i] = min(max(_rounded(_f4(sums[i]) * factor[i] * scale + offset[i]), -limit), limit)
 
 
 @njit(nogil=True, cache=True)
-def _as_int8(numbers: Floats, factor: Floats, offset: Floats, out: Rows) -> None:
-    for i in range(len(factor)):
-        out[i] = np.int8(min(max(_rounded(numbers[i] * factor[i] + offset[i]), _LOW), _HIGH))
+def _largest(numbers: Floats) -> np.float32:
+    """The largest absolute value, at least `_SMALLEST`. Without its sign, a float32 has the order of its bits, whose
+    maximum the compiler computes in vectors."""
+    bits = numbers.view(np.int32)
+    largest = np.int32(0)
+    for i in range(len(bits)):
+        largest = np.int32(max(largest, bits[i] & _SIGN_OFF))
+    return max(np.int32(largest).view(np.float32), _SMALLEST)
 
 
 @njit(nogil=True, cache=True)
-def _copy(row: Rows, width: int, copies: Columns) -> None:
-    """Append the components that are there more than once."""
+def _as_int8(numbers: Floats, spread: np.float32, below: np.float32, copies: Columns, out: Rows) -> np.float32:
+    """Write the numbers in units of their largest one over `spread`, less `below`, and then those that are there more
+    than once. Return the unit."""
+    width = len(numbers)
+    largest = _largest(numbers)
+    inverse = spread / largest
+    for i in range(width):
+        out[i] = np.int8(_rounded(numbers[i] * inverse) - below)
     for i in range(len(copies)):
-        row[width + i] = row[copies[i]]
+        out[width + i] = out[copies[i]]
+    return largest / spread
 
 
 @intrinsic
@@ -206,6 +222,7 @@ def _weights(scores: Floats, count: int, unit: np.float32, highest: Floats, tota
 @njit(nogil=True, cache=True)
 def attention(
     sums: Sums,
+    scales: Floats,
     factor: Floats,
     offset: Floats,
     unit: np.float32,
@@ -216,15 +233,16 @@ def attention(
     out_offset: Floats,
     copies: Columns,
     out: Rows,
+    out_scales: Floats,
     first: int,
     end: int,
 ) -> None:
     """Attention inside each sentence.
 
-    `sums`: int32 `[tokens, 3 width]`, the products of queries, keys and values. `factor`, `offset`: what makes them
-    whole numbers, at most `limit` for queries and keys and `VALUE_MAX` for values. `unit`: of a product of a query and
-    a key, in the exponent to the base 2. `starts`: where each sentence begins, and the end of the last. `out`: int8
-    `[tokens, width + copies]`.
+    `sums`: int32 `[tokens, 3 width]`, the products of queries, keys and values. `factor`, `offset`: what makes them,
+    times the row's scale, whole numbers, at most `limit` for queries and keys and `VALUE_MAX` for values. `unit`: of a
+    product of a query and a key, in the exponent to the base 2. `starts`: where each sentence begins, and the end of
+    the last. `out`, `out_scales`: the next layer's rows, int8 `[tokens, width + copies]`, and their scales.
     """
     width = len(out_factor)
     size = width // heads
@@ -245,8 +263,9 @@ def attention(
         for i in range(count):
             row = numbers[i]
             own = sums[start + i]
-            _scaled(own[: 2 * width], factor[: 2 * width], offset[: 2 * width], limit, row[: 2 * width])
-            _scaled(own[2 * width :], factor[2 * width :], offset[2 * width :], _VALUE, row[2 * width :])
+            scale = scales[start + i]
+            _scaled(own[: 2 * width], scale, factor[: 2 * width], offset[: 2 * width], limit, row[: 2 * width])
+            _scaled(own[2 * width :], scale, factor[2 * width :], offset[2 * width :], _VALUE, row[2 * width :])
         group = max(1, _COLUMNS_TOGETHER // columns)
         for head in range(0, heads, group):
             those = min(group, heads - head)
@@ -273,13 +292,17 @@ def attention(
                     numbers, query, 3 * width,
                 )  # fmt: skip
         for i in range(count):
-            _as_int8(numbers[i, :width], out_factor, out_offset, out[start + i])
-            _copy(out[start + i], width, copies)
+            row = numbers[i, :width]
+            for j in range(width):
+                row[j] = row[j] * out_factor[j] + out_offset[j]
+            out_scales[start + i] = _as_int8(row, _HIGH, _ZERO, copies, out[start + i])
 
 
 @njit(nogil=True, cache=True)
 def add_and_norm(
     sums: Sums,
+    lacking: Whole,
+    scales: Floats,
     factor: Floats,
     offset: Floats,
     hidden: Sums,
@@ -290,19 +313,22 @@ def add_and_norm(
     out_offset: Floats,
     copies: Columns,
     out: Rows,
+    out_scales: Floats,
     first: int,
     end: int,
 ) -> None:
     """Add the products, int32 `[tokens, width]`, to the hidden states, int32, and replace these by their layer norm.
-    `out`: the same for the next layer, int8 `[tokens, width + copies]`. `eps`: in the unit of the squares that it is
-    added to."""
+    `lacking`: what all rows of the products lack, int32 `[width]`. `out`, `out_scales`: as in `attention`. `eps`: in
+    the unit of the squares that it is added to."""
     width = hidden.shape[1]
     row = np.empty(width, np.int32)
+    following = np.empty(width, np.float32)
     for r in range(first, end):
         total = np.int64(0)
         squares = np.int64(0)
+        scale = scales[r]
         for j in range(width):
-            added = _rounded(_f4(sums[r, j]) * factor[j] + offset[j])
+            added = _rounded(_f4(sums[r, j] + lacking[j]) * factor[j] * scale + offset[j])
             row[j] = hidden[r, j] + np.int32(min(max(added, -_RESIDUAL), _RESIDUAL))
         for j in range(width):
             total += row[j]
@@ -310,40 +336,44 @@ def add_and_norm(
             squares += row[j] * row[j]
         inverse = _f4(1.0 / math.sqrt(np.float64(width * squares - total * total) + eps))
         mean = total // width
-        scale = _f4(width) * inverse
+        factor_of_row = _f4(width) * inverse
         shift = _f4(total - mean * width) * inverse
         for j in range(width):
-            normed = _rounded((_f4(row[j] - mean) * scale - shift) * weight[j] + bias[j])
+            normed = _rounded((_f4(row[j] - mean) * factor_of_row - shift) * weight[j] + bias[j])
             hidden[r, j] = np.int32(normed)
-            out[r, j] = np.int8(min(max(_rounded(normed * out_factor[j] + out_offset[j]), _LOW), _HIGH))
-        _copy(out[r], width, copies)
+            following[j] = normed * out_factor[j] + out_offset[j]
+        out_scales[r] = _as_int8(following, _HIGH, _ZERO, copies, out[r])
 
 
 @njit(nogil=True, cache=True)
 def gelu(
     sums: Sums,
+    scales: Floats,
     factor: Floats,
     offset: Floats,
     out_factor: Floats,
     out_offset: Floats,
     copies: Columns,
     out: Rows,
+    out_scales: Floats,
     first: int,
     end: int,
 ) -> None:
-    """GELU of the products, int32 `[tokens, width]`, as int8 `[tokens, width + copies]`."""
+    """GELU of the products, int32 `[tokens, width]`. `out`, `out_scales`: as in `attention`, but the numbers are
+    positive but for rounding, and -128 stands for 0."""
     width = len(factor)
+    following = np.empty(width, np.float32)
     for r in range(first, end):
+        scale = scales[r]
         for j in range(width):
-            x = _f4(sums[r, j]) * factor[j] + offset[j]
+            x = _f4(sums[r, j]) * factor[j] * scale + offset[j]
             near = min(max(x, -_GELU_END), _GELU_END)
             u = near * near
             even = ((((((_G7 * u + _G6) * u + _G5) * u + _G4) * u + _G3) * u + _G2) * u + _G1) * u + _G0
             if abs(x) >= _GELU_END:
                 even = _HALF * abs(x)
-            result = _rounded((_HALF * x + even) * out_factor[j] + out_offset[j])
-            out[r, j] = np.int8(min(max(result, _LOW), _HIGH))
-        _copy(out[r], width, copies)
+            following[j] = max((_HALF * x + even) * out_factor[j] + out_offset[j], _ZERO)
+        out_scales[r] = _as_int8(following, _SPREAD, _HALF_SPREAD, copies, out[r])
 
 
 @njit(nogil=True, cache=True)
