@@ -17,14 +17,13 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from core.mechanisms.torch_threads import ROWS_MIN, threads_for
+from core.mechanisms.torch_threads import ROWS_MIN, at_most, threads_for
 from gpu_workers.models.integer import kernels
 from gpu_workers.models.integer.layers import POSITIVE, Columns, Floats, IntegerLinear, Steps, StepsFile, held
 from gpu_workers.models.integer.products import EXACT_MAX, WAYS, Product
@@ -32,8 +31,6 @@ from gpu_workers.models.integer.products import EXACT_MAX, WAYS, Product
 GRID = 4096
 _MARGIN = 1.1  # queries, keys and values may exceed the largest of the public text by a tenth before they are clipped
 _HIDDEN_MAX = 2**20
-
-_Kernel = Callable[..., None]
 
 
 @dataclass(frozen=True)
@@ -133,7 +130,7 @@ class IntegerBert:
         self._layers = [
             self._layer(weights, steps, layer, following) for layer, following in enumerate([*first[1:], none])
         ]
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool = ThreadPoolExecutor(os.cpu_count(), "integer-encoder", torch.set_num_threads, (1,))
 
     def _layer(self, weights: Mapping[str, Floats], steps: StepsFile, number: int, following: _Next) -> _Layer:
         name = f"encoder.layer.{number}"
@@ -195,17 +192,32 @@ class IntegerBert:
 
     def vectors(self, tokens: Sequence[Sequence[int]]) -> Floats:
         """The unit vectors of the mean of each sentence's hidden states, float32 `[sentences, width]`. No sentence may
-        be empty."""
-        lengths = np.array([len(ids) for ids in tokens])
-        starts = np.concatenate([[0], np.cumsum(lengths)])
-        ids = np.concatenate([np.asarray(own, dtype=np.int64) for own in tokens])
-        places = np.concatenate([np.arange(length) for length in lengths])
-        hidden = self._words[ids] + self._positions[places]
-        with threads_for(len(ids)):
-            self._run(hidden, starts)
-            out = np.empty((len(tokens), self.width), np.float32)
-            self._shared(kernels.mean, starts, hidden, starts, out)
+        be empty.
+
+        Each thread takes sentences of its own through all layers: no thread waits for another between two layers, and
+        what belongs to a sentence stays in the caches of one core.
+        """
+        out = np.empty((len(tokens), self.width), np.float32)
+        lengths = [len(ids) for ids in tokens]
+        first, *others = in_parts(lengths, torch.get_num_threads())
+        with at_most(1) if others else threads_for(sum(lengths)):
+            waiting = [self._pool.submit(self._write, tokens, part, out) for part in others]
+            self._write(tokens, first, out)
+            for other in waiting:
+                other.result()
         return out
+
+    def _write(self, tokens: Sequence[Sequence[int]], part: Sequence[int], out: Floats) -> None:
+        """Write the vectors of the sentences at the places in `part`."""
+        own = [np.asarray(tokens[place], dtype=np.int64) for place in part]
+        lengths = [len(ids) for ids in own]
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        places = np.concatenate([np.arange(length) for length in lengths])
+        hidden = self._words[np.concatenate(own)] + self._positions[places]
+        self._run(hidden, starts)
+        vectors = np.empty((len(part), self.width), np.float32)
+        kernels.mean(hidden, starts, vectors)
+        out[part] = vectors
 
     def _run(self, hidden: npt.NDArray[np.int32], starts: npt.NDArray[np.int64]) -> None:
         """Replace the sums of embeddings by the last hidden states."""
@@ -219,9 +231,7 @@ class IntegerBert:
             rows = self._add_product(layer.attention_output, attended, hidden, layer.attention_norm)
             own, following = layer.intermediate, layer.wide
             wide = following.rows(count)
-            self._each(
-                kernels.gelu,
-                count,
+            kernels.gelu(
                 _product(own, rows),
                 rows.scales,
                 own.factor,
@@ -237,9 +247,7 @@ class IntegerBert:
     def _attend(self, layer: _Layer, rows: _Rows, starts: npt.NDArray[np.int64]) -> _Rows:
         own, following = layer.query_key_value, layer.attended
         out = following.rows(len(rows.scales))
-        self._shared(
-            kernels.attention,
-            starts,
+        kernels.attention(
             _product(own, rows),
             rows.scales,
             own.factor,
@@ -272,9 +280,7 @@ class IntegerBert:
     ) -> _Rows:
         following = norm.following
         out = following.rows(len(hidden))
-        self._each(
-            kernels.add_and_norm,
-            len(hidden),
+        kernels.add_and_norm(
             sums,
             lacking,
             scales,
@@ -292,30 +298,17 @@ class IntegerBert:
         )
         return out
 
-    def _each(self, kernel: _Kernel, rows: int, *arguments: Any) -> None:
-        """Call the kernel for all rows, shared among at most as many threads as torch uses."""
-        threads = _threads(rows)
-        self._call(kernel, [rows * i // threads for i in range(threads + 1)], arguments)
 
-    def _shared(self, kernel: _Kernel, starts: npt.NDArray[np.int64], *arguments: Any) -> None:
-        """The same for sentences, of about as many rows for each thread."""
-        rows = int(starts[-1])
-        threads = _threads(rows)
-        inner = [int(np.searchsorted(starts, rows * i // threads)) for i in range(1, threads)]
-        self._call(kernel, [0, *inner, len(starts) - 1], arguments)
-
-    def _call(self, kernel: _Kernel, cuts: Sequence[int], arguments: Sequence[Any]) -> None:
-        (first, end), *others = pairwise(cuts)
-        if others and self._pool is None:
-            self._pool = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="integer-encoder")
-        waiting = [self._pool.submit(kernel, *arguments, *other) for other in others] if self._pool else []
-        kernel(*arguments, first, end)
-        for other in waiting:
-            other.result()
-
-
-def _threads(rows: int) -> int:
-    return max(1, min(torch.get_num_threads(), rows // ROWS_MIN))
+def in_parts(lengths: Sequence[int], threads: int) -> list[list[int]]:
+    """The places of sentences in at most `threads` parts of about as many tokens."""
+    count = max(1, min(threads, sum(lengths) // ROWS_MIN, len(lengths)))
+    parts: list[list[int]] = [[] for _ in range(count)]
+    totals = [0] * count
+    for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
+        least = totals.index(min(totals))
+        parts[least].append(place)
+        totals[least] += lengths[place]
+    return parts
 
 
 def _product(linear: _Linear, rows: _Rows) -> npt.NDArray[np.int32]:

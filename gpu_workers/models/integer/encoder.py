@@ -26,7 +26,7 @@ from gpu_workers.models.measured import Measured
 from gpu_workers.models.token_prefix import TokenPrefix
 
 _VERSION = b"integer-encoder-2"  # of the rounding rules: with others, vectors change
-_BATCH_TOKENS_MAX = 1024
+_BATCH_TOKENS_MAX = 1024  # for each thread
 _SPEED_CALLS = 3
 _CHECK = "integer encoder"
 _CHECK_TEXT = (
@@ -97,10 +97,11 @@ class IntegerEncoder:
         return out
 
     def _batches(self, lengths: Sequence[int]) -> Iterator[slice]:
-        """Yield consecutive sentences of at most `_BATCH_TOKENS_MAX` tokens together, or one that is longer."""
+        """Yield consecutive sentences of at most `_BATCH_TOKENS_MAX` tokens for each thread, or one that is longer."""
+        most = _BATCH_TOKENS_MAX * torch.get_num_threads()
         start = held = 0
         for i, length in enumerate(lengths):
-            if i > start and held + length > _BATCH_TOKENS_MAX:
+            if i > start and held + length > most:
                 yield slice(start, i)
                 start, held = i, 0
             held += length

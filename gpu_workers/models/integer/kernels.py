@@ -1,7 +1,7 @@
 """The steps between two linear layers of the integer encoder, compiled by numba.
 
-Every function treats the rows (in `attention`, the sentences) from `first` to `end`, one by one. Its results are the
-same numbers on every processor, because each step is one of these:
+Every function treats rows one by one, and `attention` and `mean` sentences. The results are the same numbers on every
+processor, because each step is one of these:
 
 * an operation on integers that cannot overflow (`IntegerBert` checks the bounds), such as the maximum of a row;
 * one addition, product, quotient, square root, comparison or conversion of floating-point numbers, in the order of the
@@ -234,8 +234,6 @@ def attention(
     copies: Columns,
     out: Rows,
     out_scales: Floats,
-    first: int,
-    end: int,
 ) -> None:
     """Attention inside each sentence.
 
@@ -247,7 +245,7 @@ def attention(
     width = len(out_factor)
     size = width // heads
     longest = 0
-    for sentence in range(first, end):
+    for sentence in range(len(starts) - 1):
         longest = max(longest, starts[sentence + 1] - starts[sentence])
     columns_max = (longest + COLUMNS - 1) // COLUMNS * COLUMNS
     together_max = max(columns_max, min(_COLUMNS_TOGETHER, heads * columns_max))
@@ -256,7 +254,7 @@ def attention(
     scores = np.empty(columns_max * together_max, np.float32)
     highest = np.empty(together_max, np.float32)
     totals = np.empty(together_max, np.float32)
-    for sentence in range(first, end):
+    for sentence in range(len(starts) - 1):
         start = starts[sentence]
         count = starts[sentence + 1] - start
         columns = (count + COLUMNS - 1) // COLUMNS * COLUMNS
@@ -314,8 +312,6 @@ def add_and_norm(
     copies: Columns,
     out: Rows,
     out_scales: Floats,
-    first: int,
-    end: int,
 ) -> None:
     """Add the products, int32 `[tokens, width]`, to the hidden states, int32, and replace these by their layer norm.
     `lacking`: what all rows of the products lack, int32 `[width]`. `out`, `out_scales`: as in `attention`. `eps`: in
@@ -323,7 +319,7 @@ def add_and_norm(
     width = hidden.shape[1]
     row = np.empty(width, np.int32)
     following = np.empty(width, np.float32)
-    for r in range(first, end):
+    for r in range(len(sums)):
         total = np.int64(0)
         squares = np.int64(0)
         scale = scales[r]
@@ -356,14 +352,12 @@ def gelu(
     copies: Columns,
     out: Rows,
     out_scales: Floats,
-    first: int,
-    end: int,
 ) -> None:
     """GELU of the products, int32 `[tokens, width]`. `out`, `out_scales`: as in `attention`, but the numbers are
     positive but for rounding, and -128 stands for 0."""
     width = len(factor)
     following = np.empty(width, np.float32)
-    for r in range(first, end):
+    for r in range(len(sums)):
         scale = scales[r]
         for j in range(width):
             x = _f4(sums[r, j]) * factor[j] * scale + offset[j]
@@ -377,11 +371,11 @@ def gelu(
 
 
 @njit(nogil=True, cache=True)
-def mean(hidden: Sums, starts: Starts, out: Floats, first: int, end: int) -> None:
+def mean(hidden: Sums, starts: Starts, out: Floats) -> None:
     """The unit vector of the sum of each sentence's hidden states, float32 `[sentences, width]`."""
     width = hidden.shape[1]
     sums = np.empty(width, np.int64)
-    for sentence in range(first, end):
+    for sentence in range(len(starts) - 1):
         for j in range(width):
             sums[j] = 0
         for r in range(starts[sentence], starts[sentence + 1]):
