@@ -6,7 +6,8 @@ One sentence in each request to `POST /embed/sentdp`, `POST /v1/embeddings` and 
 answer, with the embedded Redis and an fsync on each write. `--peer` starts the gateway of another checkout beside this
 one, with the same interpreter and libraries, and the rounds of both take turns, so that other work on the machine meets
 both. `--simulated` puts a worker server that costs nothing in the place of the real workers (`benchmarks.front_ends`):
-what is left is the front end, the ledger and the transport. `--document` sends a document of six sentences instead.
+what is left is the front end, the ledger and the transport. The clients run in this process, on uvloop. `--document`
+sends a document of six sentences instead.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import uvloop
+
 from benchmarks.front_ends import ROOT, TICKS, TOKEN, python_path, simulated_workers
 
 sys.path.insert(0, str(ROOT / "tests/kits"))
@@ -38,6 +41,7 @@ BODIES: dict[str, Callable[[str], dict[str, Any]]] = {
     "/v1/embeddings": lambda text: {"model": "minilm-sentdp-eps10", "input": text},
     "/sanitize": lambda text: {"documents": [{"text": text}]},
 }
+PROCESSES = ("front end", "workers", "Redis", "clients")
 WARM_S = 1.0
 
 
@@ -78,26 +82,58 @@ def request_of(path: str, text: str, tenant: Tenant) -> bytes:
     return f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
 
+class Client(asyncio.Protocol):
+    """Sends the next request when the last was answered, until a time. `times`: the seconds of each request."""
+
+    def __init__(self, request: bytes, until: float, times: list[float]) -> None:
+        self._request, self._until, self._times = request, until, times
+        self._received = b""
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.WriteTransport) -> None:  # type: ignore[override]
+        self._transport = transport
+        self._send()
+
+    def _send(self) -> None:
+        self._started = time.perf_counter()
+        if self._started < self._until:
+            self._transport.write(self._request)
+        else:
+            self._transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        head, end, body = self._received.partition(b"\r\n\r\n")
+        if not end:
+            return
+        if b" 200 " not in head[:16]:
+            self.ended.set_exception(RuntimeError(head.decode()))
+            self._transport.close()
+            return
+        length = head.lower().partition(b"\r\ncontent-length:")[2].partition(b"\r\n")[0]
+        if len(body) >= int(length):
+            self._times.append(time.perf_counter() - self._started)
+            self._received = b""
+            self._send()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.ended.done():
+            return
+        if exc is None and self._started >= self._until:
+            self.ended.set_result(None)
+        else:
+            self.ended.set_exception(exc or ConnectionError("the gateway closed a connection"))
+
+
 async def drive(port: int, request: bytes, clients: int, seconds: float) -> list[float]:
-    """Clients that each send the next request when the last was answered. The time of each request."""
+    """The time of each request of so many clients."""
+    loop = asyncio.get_running_loop()
     times: list[float] = []
     until = time.perf_counter() + seconds
-
-    async def client() -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        try:
-            while (started := time.perf_counter()) < until:
-                writer.write(request)
-                head = await reader.readuntil(b"\r\n\r\n")
-                if b" 200 " not in head[:16]:
-                    raise RuntimeError(head.decode())
-                length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
-                await reader.readexactly(int(length.split(b":")[1]))
-                times.append(time.perf_counter() - started)
-        finally:
-            writer.close()
-
-    await asyncio.gather(*(client() for _ in range(clients)))
+    started = [
+        await loop.create_connection(lambda: Client(request, until, times), "127.0.0.1", port) for _ in range(clients)
+    ]
+    await asyncio.gather(*(client.ended for _, client in started))
     return times
 
 
@@ -109,16 +145,17 @@ def ticks_of(pid: int) -> int:
 
 
 def measured(gateway: Checkout, request: bytes, clients: int, seconds: float) -> Round:
-    asyncio.run(drive(gateway.port, request, clients, WARM_S))
+    uvloop.run(drive(gateway.port, request, clients, WARM_S))
     groups = gateway.processes()
 
     def ticks() -> dict[str, int]:
         return {name: sum(map(ticks_of, pids)) for name, pids in groups.items()}
 
-    before, started = ticks(), time.perf_counter()
-    times = asyncio.run(drive(gateway.port, request, clients, seconds))
+    before, started, own = ticks(), time.perf_counter(), time.process_time()
+    times = uvloop.run(drive(gateway.port, request, clients, seconds))
     elapsed, after = time.perf_counter() - started, ticks()
     used = {name: (after[name] - before[name]) / TICKS * 1000 / len(times) for name in groups}
+    used["clients"] = (time.process_time() - own) * 1000 / len(times)
     return Round(len(times) / elapsed, statistics.median(times) * 1000, used)
 
 
@@ -142,8 +179,10 @@ def compared(options: argparse.Namespace, folder: Path) -> None:
             gateways[name] = gateway, gateway.tenant(epsilon=4_000_000)
         for clients in options.clients:
             print(f"\n{clients} clients, {options.rounds} rounds of {options.seconds:g} s in turn; milliseconds")
-            print("| route | checkout | p50 | requests/s | front end, CPU | workers | Redis | rounds, requests/s |")
-            print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+            print(
+                "| route | checkout | p50 | requests/s | " + ", CPU | ".join(PROCESSES) + ", CPU | rounds, requests/s |"
+            )
+            print("| --- | --- | --- | --- |" + " --- |" * (len(PROCESSES) + 1))
             for path in options.routes:
                 rows: dict[str, list[Round]] = {name: [] for name in gateways}
                 for number in range(options.rounds):
@@ -156,10 +195,7 @@ def compared(options: argparse.Namespace, folder: Path) -> None:
 
 def show(path: str, rows: dict[str, list[Round]]) -> None:
     for name, own in rows.items():
-        used = " | ".join(
-            f"{statistics.median(one.used.get(kind, 0) for one in own):.2f}"
-            for kind in ("front end", "workers", "Redis")
-        )
+        used = " | ".join(f"{statistics.median(one.used.get(kind, 0) for one in own):.2f}" for kind in PROCESSES)
         p50, rate = statistics.median(one.p50 for one in own), statistics.median(one.rate for one in own)
         rounds = ", ".join(f"{one.rate:.0f}" for one in own)
         print(f"| {path} | {name} | {p50:.2f} | {rate:.0f} | {used} | {rounds} |", flush=True)
@@ -168,7 +204,7 @@ def show(path: str, rows: dict[str, list[Round]]) -> None:
         p50 = statistics.median(ours.p50 / theirs.p50 for ours, theirs in pairs)
         rate = statistics.median(ours.rate / theirs.rate for ours, theirs in pairs)
         spent = statistics.median(ours.used["front end"] / theirs.used["front end"] for ours, theirs in pairs)
-        print(f"| | this / peer, median of the pairs | {p50:.2f} | {rate:.2f} | {spent:.2f} | | | |", flush=True)
+        print(f"| | this / peer, median of the pairs | {p50:.2f} | {rate:.2f} | {spent:.2f} | | | | |", flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
