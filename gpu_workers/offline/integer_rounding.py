@@ -19,9 +19,7 @@ from gpu_workers.models.integer.layers import Columns, Steps, held_times, rounde
 _POWERS = (0.3, 0.4, 0.5, 0.6, 0.75, 0.9)
 _SMALLEST = 1e-6
 _LOWEST = -0.17  # below all values of the GELU
-_FINE = (
-    2.0**15
-)  # the largest number of the rows in units of the steps, so that a middle loses nothing as a whole number
+_FINE = 2.0**15  # the largest number of the rows, in steps: a middle loses nothing as a whole number
 _DAMPING = 0.01  # of the mean square of a component, added to all
 
 
@@ -47,7 +45,7 @@ def _held(inputs: torch.Tensor, step: torch.Tensor, middle: torch.Tensor, positi
     numbers = inputs / step - middle
     if positive:
         numbers = numbers.clamp_min(0)
-    unit = numbers.abs().amax(dim=1, keepdim=True) / (255 if positive else 127)
+    unit = numbers.abs().amax(dim=1, keepdim=True).clamp_min(_SMALLEST) / (255 if positive else 127)
     return ((numbers / unit).round() * unit + middle) * step
 
 
@@ -63,8 +61,8 @@ def fitted(
     """
     outputs = exact @ weight.T
     squares = outputs.square().sum(dim=1)
-    weights = 1 / (squares + squares.median())
-    shares = weights / weights.sum()
+    inverse = 1 / (squares + squares.median())
+    shares = inverse / inverse.sum()
     mean = shares @ inputs
     deviation = (shares @ (inputs - mean).square()).sqrt().clamp_min(_SMALLEST)
     wanted = inputs @ weight.T
@@ -77,7 +75,7 @@ def fitted(
         scaled = _scaled(weight, step)
         chosen = copied(scaled, copies)
         unit = units(scaled, chosen)
-        own = torch.from_numpy(np.rint(scaled / unit[:, None]) * unit[:, None]).float() / step
+        own = _as_floats(np.rint(scaled / unit[:, None]), unit, step)
         lacking = wanted - _held(inputs, step, middle, positive) @ own.T
         lacking = lacking - shares @ lacking
         return float(shares @ lacking.square().sum(dim=1)), step, middle, chosen
@@ -87,16 +85,20 @@ def fitted(
     scaled = _scaled(weight, step)
     up = rounded_up(scaled, chosen, (held / step).double().numpy(), shares.double().numpy())
     whole, unit = rounded(scaled, chosen, up)
-    own = torch.from_numpy(whole * unit[:, None]).float() / step
+    own = _as_floats(whole, unit, step)
     lacking = outputs - held @ own.T
     shift = shares @ lacking
-    error = float((weights * (lacking - shift).square().sum(dim=1)).mean())
+    error = float((inverse * (lacking - shift).square().sum(dim=1)).mean())
     return Rounding(own, bias + shift, Steps(step.numpy(), middle.numpy(), chosen, shift.numpy(), up), positive), error
 
 
 def _scaled(weight: torch.Tensor, step: torch.Tensor) -> npt.NDArray[np.float64]:
     scaled: npt.NDArray[np.float64] = (weight.double() * step.double()).numpy()
     return scaled
+
+
+def _as_floats(whole: npt.NDArray[np.float64], unit: npt.NDArray[np.float64], step: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(whole * unit[:, None]).float() / step
 
 
 def copied(weight: npt.NDArray[np.float64], count: int) -> Columns:

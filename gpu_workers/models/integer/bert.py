@@ -130,7 +130,7 @@ class IntegerBert:
         self._layers = [
             self._layer(weights, steps, layer, following) for layer, following in enumerate([*first[1:], none])
         ]
-        self._pool = ThreadPoolExecutor(os.cpu_count(), "integer-encoder", torch.set_num_threads, (1,))
+        self._pool = ThreadPoolExecutor(os.cpu_count(), "integer-encoder")
 
     def _layer(self, weights: Mapping[str, Floats], steps: StepsFile, number: int, following: _Next) -> _Layer:
         name = f"encoder.layer.{number}"
@@ -201,11 +201,17 @@ class IntegerBert:
         lengths = [len(ids) for ids in tokens]
         first, *others = in_parts(lengths, torch.get_num_threads())
         with at_most(1) if others else threads_for(sum(lengths)):
-            waiting = [self._pool.submit(self._write, tokens, part, out) for part in others]
+            waiting = [self._pool.submit(self._write_alone, tokens, part, out) for part in others]
             self._write(tokens, first, out)
             for other in waiting:
                 other.result()
         return out
+
+    def _write_alone(self, tokens: Sequence[Sequence[int]], part: Sequence[int], out: Floats) -> None:
+        """`_write` in a thread of the pool. It sets a number of threads that is partly one for the process, so it does
+        so while `vectors` waits, which restores that number."""
+        torch.set_num_threads(1)
+        self._write(tokens, part, out)
 
     def _write(self, tokens: Sequence[Sequence[int]], part: Sequence[int], out: Floats) -> None:
         """Write the vectors of the sentences at the places in `part`."""

@@ -66,6 +66,7 @@ def test_a_vector_depends_on_its_sentence_alone(encoder: IntegerEncoder, threads
     for count in (1, 2, 3, 4):
         torch.set_num_threads(count)
         for size in random.integers(1, 40, 6):
+            assert torch.get_num_threads() == count
             chosen = random.integers(0, len(tokens), size)
             vectors = encoder.encode_tokens([tokens[i] for i in chosen])
             assert [bits(vector) for vector in vectors] == [alone[i] for i in chosen]
