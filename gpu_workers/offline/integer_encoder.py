@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from itertools import chain, cycle
 from pathlib import Path
@@ -66,12 +66,11 @@ def sentences(data: Path, count: int) -> tuple[list[str], list[str]]:
 class _Build:
     """Rounds one layer after the other. `_Pair`: numbers in floating point, and those after the roundings before."""
 
-    def __init__(self, tokens: Sequence[Sequence[int]], copies: Mapping[str, int]) -> None:
+    def __init__(self, tokens: Sequence[Sequence[int]]) -> None:
         weights, config = bundled_weights()
         self._bert = PackedBert(weights, config)
         self._texts = groups(tokens)
         self._kept = some_rows(self._texts)
-        self._copies = copies
         self.arrays: dict[str, Any] = {}
 
     @torch.inference_mode()
@@ -92,7 +91,7 @@ class _Build:
     def _fit(self, name: str, dense: Dense, inputs: _Pair) -> _Pair:
         kind = name.partition(".")[2]
         exact, rounded = _both(lambda own: own[self._kept], inputs)
-        own, error = fitted(dense.weight, dense.bias, exact, rounded, self._copies[kind], positive=kind in POSITIVE)
+        own, error = fitted(dense.weight, dense.bias, exact, rounded, _COPIES[kind], positive=kind in POSITIVE)
         self.arrays |= {f"{name}.{each.name}": getattr(own.steps, each.name) for each in fields(Steps)}
         print(f"{name}: relative error {error:.1e}", flush=True)
         return dense(inputs[0]), own(inputs[1])
@@ -138,7 +137,7 @@ def main() -> None:
     exact = Encoder(dtype=torch.float32)
     used, unused = sentences(options.data, options.sentences)
     texts = used + short_texts(options.short)
-    build = _Build(exact.tokenise(texts), _COPIES)
+    build = _Build(exact.tokenise(texts))
     build.run()
     facts = {
         "encoder_fingerprint": bundled_fingerprint(),
