@@ -25,6 +25,7 @@ from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.admin_log import AdminLog
 from core.ledger.keys import MasterKey, Purpose
 from core.ledger.reader import LedgerReader, found_tenant, tenant_command
+from core.ledger.shared_reads import SharedReads
 
 RECORD_KEPT_MS = 30 * 24 * 3600 * 1000  # how long the record of a key that has ended is kept
 USE_RECORDED_MS = 60 * 1000  # the interval at which the last use of a key is written
@@ -96,6 +97,7 @@ class KeyStore:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._client = client
+        self._reads = SharedReads(client)
         self._master_key = master_key
         self._reader = LedgerReader(client)
         self.log = AdminLog(client, master_key)
@@ -176,7 +178,7 @@ class KeyStore:
         # The tenant of a key never changes, so the record of the one that it had can be read in the same round trip.
         known = self._tenants.get(key_id)
         commands = [_record_command(key_id)] + ([] if known is None else [tenant_command(known)])
-        values, *tenants = await self._client.call_many(commands, partial=True)
+        values, *tenants = await self._reads.many(commands, partial=True)
         record = dict(zip(_FIELDS, values, strict=True))
         expected = record["mac"].decode() if record["mac"] else self._mac(_DUMMY_ID, "", None)
         genuine = hmac.compare_digest(self._mac(key_id, secret, record["terms"]), expected)

@@ -17,6 +17,7 @@ import orjson
 from core.errors import StorageFull
 from core.ledger import names
 from core.ledger.client import LedgerClient
+from core.ledger.shared_reads import SharedReads
 
 DOMAINS = "domains"
 MODELS = "infill"
@@ -79,6 +80,7 @@ class StoredFileIndex:
     def __init__(self, client: LedgerClient, *, bytes_max: int) -> None:
         """`bytes_max`: of a tenant's files; the operator's have no limit."""
         self._client = client
+        self._reads = SharedReads(client)
         self._bytes_max = bytes_max
 
     async def get(self, owner: str, area: str, name: str) -> StoredEntry | None:
@@ -87,7 +89,7 @@ class StoredFileIndex:
     async def get_many(self, wanted: Sequence[tuple[str, str, str]]) -> list[StoredEntry | None]:
         """The entries of several names, in about one round trip."""
         keys = [("HGET", names.files_key(owner, area), name) for owner, area, name in wanted]
-        found = [None if raw is None else _entry(raw) for raw in await self._client.call_many(keys)]
+        found = [None if raw is None else _entry(raw) for raw in await self._reads.many(keys)]
         now_ms = await self._now_ms(found)
         return [None if entry is None or _has_ended(entry, now_ms) else entry for entry in found]
 

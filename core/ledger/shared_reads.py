@@ -1,0 +1,32 @@
+"""Reads of Redis that concurrent requests share: those of one tenant look up the same key and the same domain."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from core.ledger.client import LedgerClient
+
+Reads = tuple[tuple[str, ...], ...]
+
+
+class SharedReads:
+    """Guarantee: each caller gets what was read after its call, and the error of that read. Cancelling a caller
+    does not affect the others."""
+
+    def __init__(self, client: LedgerClient) -> None:
+        self._client = client
+        self._unsent: dict[tuple[Reads, bool], asyncio.Task[list[Any]]] = {}
+
+    async def many(self, commands: Sequence[tuple[str, ...]], *, partial: bool = False) -> list[Any]:
+        """See `LedgerClient.call_many`. The replies must not be changed."""
+        wanted = tuple(commands), partial
+        reading = self._unsent.get(wanted)
+        if reading is None:
+            reading = self._unsent[wanted] = asyncio.create_task(self._read(*wanted))
+        return await asyncio.shield(reading)
+
+    async def _read(self, commands: Reads, partial: bool) -> list[Any]:
+        del self._unsent[commands, partial]  # who comes later needs a later answer
+        return await self._client.call_many(commands, partial=partial)
