@@ -89,7 +89,8 @@ class OpenAIService:
     async def _sentdp_release(self, tenant: str, preset: SentDPPreset, body: EmbeddingsRequest) -> ReleaseRequest:
         """A release with one document for each input."""
         own = _sentdp_body(preset, body, _subject(preset, body))
-        _check_dimensions(body, await self._sentdp.dimension(tenant, preset.domain))
+        if body.dimensions is not None:
+            _check_dimensions(body, await self._sentdp.dimension(tenant, preset.domain))
         return await self._sentdp.release_request(tenant, own)
 
     async def _vector_release(self, tenant: str, preset: VectorPreset, body: EmbeddingsRequest) -> ReleaseRequest:
