@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -44,17 +44,12 @@ class Block(Protocol):
         ...
 
 
-@runtime_checkable
-class HasBlocks(Protocol):
-    """A payload that refers to blocks. `blocks` lists each block once."""
-
-    @property
-    def blocks(self) -> Sequence[Any]: ...
-
-
 def blocks_of(payloads: Sequence[object]) -> list[Any]:
-    """Return the blocks that the payloads refer to, in order. All of them come from the pool of one engine."""
-    return [block for payload in payloads if isinstance(payload, HasBlocks) for block in payload.blocks]
+    """Return the blocks that the payloads refer to, in order. All of them come from the pool of one engine.
+
+    A payload that refers to any lists each of them once, as `blocks`.
+    """
+    return [block for payload in payloads for block in getattr(payload, "blocks", ())]
 
 
 @dataclass(frozen=True)
