@@ -18,7 +18,8 @@ ARG EXTRAS=
 RUN python -m venv /venv \
     && /venv/bin/pip install --no-cache-dir ${TORCH_INDEX_URL:+--index-url "$TORCH_INDEX_URL"} torch==2.13.0
 COPY --from=source /app /app
-RUN /venv/bin/pip install --no-cache-dir "/app${EXTRAS:+[$EXTRAS]}"
+RUN /venv/bin/pip install --no-cache-dir "/app${EXTRAS:+[$EXTRAS]}" \
+    && /venv/bin/python -m gpu_workers.models.integer.compiled
 
 FROM python:${PYTHON_VERSION}-slim AS build-gpu
 ARG EXTRAS=

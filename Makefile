@@ -20,12 +20,16 @@ export PYTHONDONTWRITEBYTECODE :=
 .PHONY: setup run test test-all test-long check format bench bench-sentdp bench-vectors bench-synthesis bench-finetune chart-settings soak soak-system mutants fuzz audit audit-quick clean
 
 ## setup: make .venv with everything that the other targets need
-setup: $(VENV)/installed
+setup: $(VENV)/installed $(VENV)/compiled
 
 $(VENV)/installed: pyproject.toml client/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]' --editable client
+	@touch $@
+
+$(VENV)/compiled: $(VENV)/installed gpu_workers/models/integer/kernels.py
+	$(BIN)/python -m gpu_workers.models.integer.compiled
 	@touch $@
 
 ## run: start the gateway on its embedded defaults, with a `dev` tenant whose key is in $(DATA_DIR)/dev.key

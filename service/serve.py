@@ -21,6 +21,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from core.errors import GatewayError
+from core.freed_memory import use_few_arenas
 from gpu_workers.engine.protocol import Engine, Role
 from gpu_workers.environment import drop_other_variables
 from gpu_workers.fork_server import end_fork_server, start_fork_server
@@ -29,7 +30,6 @@ from service.config.settings import Settings
 from service.front_ends.folder import leave
 from service.gateway import Gateway
 from service.http.connections import ConnectionLimits, LimitedProtocol
-from service.operation.freed_memory import use_few_arenas
 
 _POLL_S = 0.1
 _OBJECTS_BEFORE_COLLECTION = 20_000

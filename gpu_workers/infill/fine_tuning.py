@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from gpu_workers.models.adapter_file import SHIPPED, AdapterInfo, load_adapter
+from gpu_workers.models.adapter_file import AdapterInfo, load_adapter, shipped
 from gpu_workers.models.encoder import bundled_fingerprint
 from gpu_workers.models.nets import InfillNet, backbone
 from gpu_workers.models.trainable_adapter import attach
@@ -23,7 +23,7 @@ _BATCHES_MIN = 8  # a batch holds at most this part of the corpus, so that the s
 
 def shipped_net(device: torch.device) -> tuple[AdapterInfo, InfillNet]:
     """Return the shipped adapter on the bundled encoder, ready for further training."""
-    info, tensors = load_adapter(SHIPPED / "infill.safetensors", "infill", bundled_fingerprint())
+    info, tensors = load_adapter(shipped("infill"), "infill", bundled_fingerprint())
     bert = backbone(attention="eager")
     attach(bert, info.rank)
     net = InfillNet(bert)

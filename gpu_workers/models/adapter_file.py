@@ -22,6 +22,10 @@ _ROWS_MIN = 64  # a smaller matrix stays in float16
 SHIPPED = Path(__file__).parent.parent / "adapters"
 
 
+def shipped(kind: str) -> Path:
+    return SHIPPED / f"{kind}.safetensors"
+
+
 @dataclass(frozen=True)
 class AdapterInfo:
     """`kind`: tagger or infill. `rank`: 0 if whole weights replace the encoder's. `labels`: a tagger's labels, in the

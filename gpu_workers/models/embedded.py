@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import torch
 from tokenizers import Tokenizer
 
-from gpu_workers.models.adapter_file import SHIPPED, AdapterInfo, load_adapter
+from gpu_workers.models.adapter_file import AdapterInfo, load_adapter, shipped
 from gpu_workers.models.encoder import bundled_fingerprint
 from gpu_workers.models.encoder_model import bundled_path
 from gpu_workers.models.lora import merged
@@ -44,7 +44,7 @@ def load_embedded(
 
     Raises: ValueError for a file that is not such an adapter.
     """
-    file = path or SHIPPED / f"{kind}.safetensors"
+    file = path or shipped(kind)
     info, tensors = load_adapter(file, kind, bundled_fingerprint())
     bert = backbone()
     bert.load_state_dict(merged(bert.state_dict(), tensors))

@@ -19,10 +19,13 @@ import regex  # type: ignore[import-untyped]
 import torch
 
 from core.text.policy import TAGGED_SCORE_MIN
+from gpu_workers.models.adapter_file import AdapterInfo
 from gpu_workers.models.embedded import embedded_vocabulary, load_embedded
-from gpu_workers.models.int8_linear import int8_supported
+from gpu_workers.models.integer.compiled import keep_compiled
+from gpu_workers.models.integer.products import fastest_way
+from gpu_workers.models.measured_folder import MeasuredFolder
 from gpu_workers.models.nets import TaggerNet
-from gpu_workers.models.packed_tagger import SAMPLES, PackedTagger
+from gpu_workers.models.packed_tagger import PackedTagger
 from gpu_workers.models.pieces import Pieces, pieces_of
 from gpu_workers.models.pretrained import Vocabulary, load_pretrained
 from gpu_workers.models.windows import Window, batches, padded, windows
@@ -92,9 +95,9 @@ def _label(name: str) -> _Label:
 class EntityTagger:
     """Guarantee: every piece of every document is read, with context on both sides, or `tag` raises.
 
-    Documents are read together, and the other documents may change the last digits of a probability. No privacy
-    guarantee relies on the tagger: the positions of the masks are public. `types`: the types that it can find. A word
-    is tagged as a whole: the probabilities of its pieces are averaged.
+    Documents are read together. In floating point, the other documents may change the last digits of a probability. No
+    privacy guarantee relies on the tagger: the positions of the masks are public. `types`: the types that it can find.
+    A word is tagged as a whole: the probabilities of its pieces are averaged.
     """
 
     def __init__(
@@ -284,32 +287,35 @@ def embedded_tagger(
 ) -> EntityTagger:
     """Load the tagger on the bundled encoder, from the shipped adapter or another one made for that encoder.
 
-    `dtype`: by default, 8-bit linear layers on a processor that supports them, else the device's fastest type.
+    `dtype`: by default, the shipped tagger runs in 8-bit integers on a processor that multiplies them fast, and every
+    other one in the device's fastest type.
 
     Raises: ValueError for a file that is not such an adapter.
     """
     own = torch.device(device)
     forward: Forward
-    ranged = own.type == "cpu" and dtype is None and int8_supported()
-    if own.type == "cpu":
-        forward = packed = PackedTagger(path, dtype, ranged=ranged)
+    info: AdapterInfo
+    if own.type == "cpu" and path is None and dtype is None and fastest_way() == "integers":
+        keep_compiled(MeasuredFolder.path)
+        from gpu_workers.models.integer.tagger import IntegerTagger
+
+        forward = integer = IntegerTagger()
+        info = integer.info
+    elif own.type == "cpu":
+        forward = packed = PackedTagger(path, dtype)
         info = packed.info
     else:
         info, forward = load_embedded(
             "tagger", lambda bert, info: TaggerNet(bert, len(info.labels)), path, device=own, dtype=dtype
         )
-    made = partial(
-        EntityTagger,
+    return EntityTagger(
         vocabulary=embedded_vocabulary(),
         labels=info.labels,
         forward=forward,
         device=own,
         name="embedded",
+        threads=torch.get_num_threads() if own.type == "cpu" else 1,
     )
-    if ranged:
-        made().tag(SAMPLES)  # by one thread: several would lose ranges that the others record
-        packed.fix_ranges()
-    return made(threads=torch.get_num_threads() if own.type == "cpu" else 1)
 
 
 def pretrained_tagger(path: Path, *, device: torch.device | str = "cpu") -> EntityTagger:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -144,14 +144,18 @@ def _recased(text: str, rng: random.Random) -> str:
 class Batches:
     """`batch(step)` depends on the seed and the step alone."""
 
-    def __init__(self, data: Path, seed: int, names_size: int = 8_000) -> None:
+    def __init__(
+        self, data: Path, seed: int, names_size: int = 8_000, corpora: Mapping[str, float] | None = None
+    ) -> None:
+        """`corpora`: which to draw from, by default all, and the share of each."""
+        own = CORPORA if corpora is None else corpora
         self._seed = seed
         self._tokenizer = training_tokenizer()
-        self._corpora = {name: ner_corpora.read(data, name) for name in CORPORA}
+        self._corpora = {name: ner_corpora.read(data, name) for name in own}
         self._world = Names(seed, names_size)
         self._texts = {name: Language.of(name, self._world, seed) for name in TEXTS}
         self._code = CodeLines()
-        self._mix = {**CORPORA, **TEXTS, **CODE}
+        self._mix = {**own, **TEXTS, **CODE}
 
     def batch(self, step: int, tokens: int) -> dict[str, torch.Tensor]:
         """Return about `tokens` pieces with little padding: a slice of a larger draw that is sorted by length."""

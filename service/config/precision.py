@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 
@@ -13,5 +12,3 @@ def check_int8(encoder_path: Path | None, devices: Sequence[str]) -> None:
         raise ValueError("ENCODER_PRECISION=int8 is for the bundled encoder: remove ENCODER_PATH")
     if any(device not in ("auto", "cpu") for device in devices):
         raise ValueError("ENCODER_PRECISION=int8 is for processors: DEVICES must be `auto` or `cpu`")
-    if find_spec("numba") is None:
-        raise ValueError("ENCODER_PRECISION=int8 needs the extra `int8` of the package privacy-gateway")

@@ -12,10 +12,10 @@ from typing import Any
 
 from core.blob_errors import BlobError
 from core.errors import LedgerError
+from core.freed_memory import TRIM_INTERVAL_S, trim
 from service.config.settings import Settings
 from service.ledgers import Ledgers
 from service.operation.duties import regularly, until_done
-from service.operation.freed_memory import TRIM_INTERVAL_S, trim
 from service.operation.loop_lag import measure_loop_lag
 from service.operation.upkeep import LedgerUpkeep
 

@@ -19,6 +19,7 @@ import traceback
 from multiprocessing.connection import Connection
 from typing import NoReturn
 
+from core.freed_memory import trim
 from gpu_workers.engine.handler import HandlerFactory, load_failure, run_batch
 from gpu_workers.engine.local.messages import Batch, Begun, Done, Failed, Ready, Stage
 from gpu_workers.engine.local.shared_memory import receive_blocks
@@ -42,6 +43,7 @@ def serve(connection: Connection) -> NoReturn:
     # What was loaded stays: the collector would visit it, for tens of milliseconds, while requests wait.
     gc.collect()
     gc.freeze()
+    trim()  # loading a model frees more memory than a batch needs
     connection.send(Ready(facts))
     while True:
         batch: Batch = connection.recv()

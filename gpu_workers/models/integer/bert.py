@@ -1,9 +1,9 @@
-"""A BERT encoder in integers: the mean of its last hidden states depends on the sentence alone, by construction.
+"""A BERT encoder in integers: its last hidden states and their mean depend on the sentence alone, by construction.
 
-Guarantee: the result for a sentence is a function of its token ids and of the files of the model. It does not depend on
-the other sentences, on the size of a batch, on the number of threads, or on the processor. Proof: a linear layer's sums
-are whole numbers below 2^31 without rounding, so that every order and every kernel gives the same ones
-(`gpu_workers.models.integer.products`). All other steps treat rows or sentences one by one, in a fixed order, by
+Guarantee: the result for a sentence is a function of its token ids and their kinds, and of the files of the model. It
+does not depend on the other sentences, on the size of a batch, on the number of threads, or on the processor. Proof: a
+linear layer's sums are whole numbers below 2^31 without rounding, so that every order and every kernel gives the same
+ones (`gpu_workers.models.integer.products`). All other steps treat rows or sentences one by one, in a fixed order, by
 operations whose results integers or IEEE 754 determine (`gpu_workers.models.integer.kernels`). No sentence is padded.
 The bounds that the proof needs are checked when the model is made.
 
@@ -31,6 +31,9 @@ from gpu_workers.models.integer.products import EXACT_MAX, WAYS, Product
 GRID = 4096
 _MARGIN = 1.1  # queries, keys and values may exceed the largest of the public text by a tenth before they are clipped
 _HIDDEN_MAX = 2**20
+
+Ids = npt.NDArray[np.int64]
+Hidden = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -97,8 +100,10 @@ class IntegerBert:
         steps: StepsFile,
         *,
         way: Callable[[torch.Tensor], Product] = WAYS["integers"],
+        kinds: Floats | None = None,
     ) -> None:
-        """Raises ValueError for a model whose sums could exceed the bounds of the proof."""
+        """`kinds`: float32 `[kinds, width]`, what the kind of a token adds to its embedding; by default, there is one
+        kind, which adds nothing. Raises ValueError for a model whose sums could exceed the bounds of the proof."""
         self._way = way
         self.width = int(config["hidden_size"])
         self._heads = int(config["num_attention_heads"])
@@ -116,11 +121,12 @@ class IntegerBert:
         self._eps = float(config["layer_norm_eps"]) * self.width**2 * GRID**2
         embeddings = "embeddings.{}_embeddings.weight"
         self._words, self._positions, types = (
-            np.rint(weights[embeddings.format(name)].astype(np.float64) * GRID).astype(np.int32)
-            for name in ("word", "position", "token_type")
+            _on_grid(weights[embeddings.format(name)]) for name in ("word", "position", "token_type")
         )
-        self._words = self._words + types[0]
-        if int(np.abs(self._words).max() + np.abs(self._positions).max()) > _HIDDEN_MAX:
+        self._words += types[0]
+        self._kinds = None if kinds is None else _on_grid(kinds)
+        tables = [self._words, self._positions] + ([] if self._kinds is None else [self._kinds])
+        if sum(int(np.abs(table).max()) for table in tables) > _HIDDEN_MAX:
             raise ValueError("the embeddings of this model are too large for an integer encoder")
         count = int(config["num_hidden_layers"])
         first = [self._next(steps, layer, "query_key_value") for layer in range(count)]
@@ -217,15 +223,22 @@ class IntegerBert:
         """Write the vectors of the sentences at the places in `part`."""
         own = [np.asarray(tokens[place], dtype=np.int64) for place in part]
         lengths = [len(ids) for ids in own]
-        starts = np.concatenate([[0], np.cumsum(lengths)])
-        places = np.concatenate([np.arange(length) for length in lengths])
-        hidden = self._words[np.concatenate(own)] + self._positions[places]
-        self._run(hidden, starts)
         vectors = np.empty((len(part), self.width), np.float32)
-        kernels.mean(hidden, starts, vectors)
+        kernels.mean(self.states(np.concatenate(own), lengths), _starts(lengths), vectors)
         out[part] = vectors
 
-    def _run(self, hidden: npt.NDArray[np.int32], starts: npt.NDArray[np.int64]) -> None:
+    def states(self, ids: Ids, lengths: Sequence[int], kinds: Ids | None = None) -> Hidden:
+        """The last hidden states of concatenated sentences, int32 `[tokens, width]`, of which `GRID` make 1. The
+        calling thread computes them, with torch's threads for the products.
+
+        `ids`, `kinds`: int64 `[tokens]`. `lengths`: of the sentences, of which none is empty."""
+        hidden: Hidden = self._words[ids] + self._positions[np.concatenate([np.arange(length) for length in lengths])]
+        if self._kinds is not None and kinds is not None:
+            hidden += self._kinds[kinds]
+        self._run(hidden, _starts(lengths))
+        return hidden
+
+    def _run(self, hidden: Hidden, starts: npt.NDArray[np.int64]) -> None:
         """Replace the sums of embeddings by the last hidden states."""
         count = len(hidden)
         nothing = np.zeros(self.width, np.float32)
@@ -270,7 +283,7 @@ class IntegerBert:
         )
         return out
 
-    def _add_product(self, linear: _Linear, rows: _Rows, hidden: npt.NDArray[np.int32], norm: _Norm) -> _Rows:
+    def _add_product(self, linear: _Linear, rows: _Rows, hidden: Hidden, norm: _Norm) -> _Rows:
         sums = _product(linear, rows)
         return self._add(sums, linear.lacking, rows.scales, linear.factor, linear.offset, hidden, norm)
 
@@ -281,7 +294,7 @@ class IntegerBert:
         scales: Floats,
         factor: Floats,
         offset: Floats,
-        hidden: npt.NDArray[np.int32],
+        hidden: Hidden,
         norm: _Norm,
     ) -> _Rows:
         following = norm.following
@@ -315,6 +328,16 @@ def in_parts(lengths: Sequence[int], threads: int) -> list[list[int]]:
         parts[least].append(place)
         totals[least] += lengths[place]
     return parts
+
+
+def _on_grid(table: Floats) -> Hidden:
+    whole: Hidden = np.rint(table * np.float32(GRID)).astype(np.int32)  # the product with a power of 2 is exact
+    return whole
+
+
+def _starts(lengths: Sequence[int]) -> npt.NDArray[np.int64]:
+    """Where each sentence begins, and the end of the last."""
+    return np.concatenate([[0], np.cumsum(lengths)])
 
 
 def _product(linear: _Linear, rows: _Rows) -> npt.NDArray[np.int32]:

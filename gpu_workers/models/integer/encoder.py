@@ -47,7 +47,7 @@ class IntegerEncoder:
         self._way = way or fastest_way()
         file = StepsFile.load(steps)
         weights, config = bundled_weights()
-        if file.encoder_fingerprint != bundled_fingerprint():
+        if file.encoder_fingerprint != bundled_fingerprint() or file.adapter_digest:
             raise ValueError("the steps were made for another encoder")
         self._bert = IntegerBert(
             {name: tensor.numpy() for name, tensor in weights.items()}, config, file, way=WAYS[self._way]

@@ -56,9 +56,11 @@ class Steps:
 @dataclass(frozen=True)
 class StepsFile:
     """`steps`: by the number of the layer and the name of its linear layer.
-    `largest`: of queries, keys and values, float32 `[3 width]`, for each layer. `digest`: SHA-256 of the file."""
+    `largest`: of queries, keys and values, float32 `[3 width]`, for each layer. `adapter_digest`: SHA-256 of the file
+    of the adapter on that encoder; empty for the encoder itself. `digest`: SHA-256 of the file."""
 
     encoder_fingerprint: str
+    adapter_digest: str
     steps: Mapping[tuple[int, str], Steps]
     largest: tuple[Floats, ...]
     digest: str
@@ -93,7 +95,8 @@ class StepsFile:
         largest = tuple(arrays[f"{layer}.largest"] for layer in range(layers))
         if min(float(each.min()) for each in largest) <= 0:
             raise ValueError("the largest queries, keys and values must be positive")
-        return cls(facts["encoder_fingerprint"], steps, largest, hashlib.sha256(path.read_bytes()).hexdigest())
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        return cls(facts["encoder_fingerprint"], facts.get("adapter_digest", ""), steps, largest, digest)
 
 
 @dataclass(frozen=True)
@@ -155,9 +158,14 @@ def shared_among_copies(whole: npt.NDArray[np.float64], copies: Columns) -> Whol
     inner = whole.shape[1]
     counts = held_times(inner, copies)
     sources = np.concatenate([np.arange(inner), copies])
-    place = np.array([int((sources[:i] == source).sum()) for i, source in enumerate(sources)])
-    least, more = np.divmod(whole.T[sources], counts[sources, None])
-    return np.ascontiguousarray((least + (place[:, None] < more)).astype(np.int8))
+    parts = np.empty((len(sources), len(whole)), np.int8)
+    single = np.flatnonzero(counts == 1)
+    parts[single] = whole.T[single]
+    for source in np.flatnonzero(counts > 1):
+        least, more = np.divmod(whole[:, source], counts[source])
+        for place, row in enumerate(np.flatnonzero(sources == source)):
+            parts[row] = least + (place < more)
+    return parts
 
 
 def held_times(inner: int, copies: Columns) -> Columns:

@@ -30,7 +30,7 @@ FILES = (
     "tests/gpu_workers/handlers/test_entity_tagger.py",
     "tests/gpu_workers/models/test_causal_infill.py",
     "tests/gpu_workers/models/test_infill.py",
-    "tests/gpu_workers/models/test_int8_linear.py",
+    "tests/gpu_workers/models/test_integer_tagger.py",
     "tests/gpu_workers/models/test_integer_encoder.py",
     "tests/gpu_workers/models/test_shipped_adapters.py",
     "tests/gpu_workers/models/test_tagger.py",

@@ -16,10 +16,12 @@ import torch
 
 from gpu_workers.models.encoder import Encoder
 from gpu_workers.models.encoder_model import bundled_weights
+from gpu_workers.models.integer import kernels
 from gpu_workers.models.integer.bert import IntegerBert, in_parts
 from gpu_workers.models.integer.encoder import IntegerEncoder
 from gpu_workers.models.integer.layers import STEPS, IntegerLinear, Steps, StepsFile, rounded, units
 from gpu_workers.models.integer.products import WAYS, exact_ways, fastest_way, plainly
+from gpu_workers.models.integer.tagger import IntegerTagger
 from gpu_workers.models.measured import Measured
 from gpu_workers.models.tensor_file import read_tensors, write_tensors
 from gpu_workers.offline.integer_rounding import copied, fitted
@@ -204,22 +206,43 @@ def test_the_compiled_kernels_are_kept_in_the_folder_of_measurements(tmp_path: P
     code = (
         "import sys, pathlib\n"
         "from gpu_workers.models.integer.compiled import keep_compiled\n"
-        "keep_compiled(pathlib.Path(sys.argv[1]))\n"
+        "keep_compiled(*map(pathlib.Path, sys.argv[1:]))\n"
         "from gpu_workers.models.integer import kernels\n"
         "import numpy as np\n"
         "kernels._highest(np.ones((3, 3), np.float32), 3, np.ones(3, np.float32))\n"
+        "(found,) = kernels._highest.stats.cache_hits.values() or [0]\n"
+        "print(found)\n"
     )
 
-    def start() -> set[Path]:
-        subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
-        return set(tmp_path.glob("compiled/*/kernels._highest*.nb[ic]"))
+    def start(folder: Path, installed: Path) -> tuple[set[Path], bool]:
+        """The files that it leaves, and whether it compiled nothing."""
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(folder), str(installed)], check=True, capture_output=True, text=True
+        )
+        return set(folder.glob("compiled/*/*/kernels._highest*.nb[ic]")), done.stdout.strip() == "1"
 
-    files = start()
+    first, none = tmp_path / "first", tmp_path / "none"
+    files, found = start(first, none)
     assert {path.suffix for path in files} == {".nbi", ".nbc"}
+    assert not found
+    assert start(first, none) == (files, True)
     for path in files:  # as a loss of power leaves them
         for size in (0, path.stat().st_size - 1):
             os.truncate(path, size)
-            assert start() == files
+            assert start(first, none) == (files, False)
+    old = tmp_path / "second" / "compiled" / "of-another-version"
+    old.mkdir(parents=True)
+    (installed,) = (first / "compiled").iterdir()
+    copied_files, found = start(tmp_path / "second", installed)
+    assert {path.name for path in copied_files} == {path.name for path in files}
+    assert found
+    assert not old.exists()
+
+
+def test_the_tagger_uses_the_kernels_that_the_encoder_compiles(encoder: IntegerEncoder) -> None:
+    encoder.encode(SENTENCES)
+    IntegerTagger()(*torch.ones((3, 2, 9), dtype=torch.int64))
+    assert [len(kernel.signatures) for kernel in (kernels.attention, kernels.add_and_norm, kernels.gelu)] == [1, 1, 1]
 
 
 def test_steps_of_another_encoder_are_refused(tmp_path: Path) -> None:

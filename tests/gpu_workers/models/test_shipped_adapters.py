@@ -101,6 +101,6 @@ def test_likely_words_are_guessed(infill: MaskedLM) -> None:
 
 def test_shipped_weights_stay_small() -> None:
     sizes = [path.stat().st_size for path in SHIPPED.glob("*.safetensors")]
-    assert len(sizes) == 3
+    assert len(sizes) == 4
     assert sum(sizes) < 45_000_000
-    assert {path.stem for path in SHIPPED.glob("*.md")} == {"tagger", "infill", "integer_encoder"}
+    assert {path.stem for path in SHIPPED.glob("*.md")} == {"tagger", "infill", "integer_encoder", "integer_tagger"}

@@ -1,0 +1,154 @@
+"""The tagger in 8-bit integers gives each window the same logits in any company, and finds what float32 finds."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from gpu_workers.models import tagger
+from gpu_workers.models.integer import products
+from gpu_workers.models.integer.layers import STEPS as STEPS_OF_ENCODER
+from gpu_workers.models.integer.tagger import STEPS, IntegerTagger
+from gpu_workers.models.packed_tagger import PackedTagger
+from gpu_workers.models.pieces import Case
+from gpu_workers.models.precision import fastest_dtype
+from gpu_workers.models.tagger import EntityTagger, embedded_tagger
+from gpu_workers.models.tensor_file import read_tensors, write_tensors
+
+TEXTS = (
+    "Maria Keller flew from Lisbon to Norway.",
+    "Ask Paul Schmidt in Vienna. " + "It was wet. " * 60,
+    "nobody was there",
+)
+# Fictitious texts of many kinds, which the steps were not made with.
+KINDS = (
+    "😀 Yesterday Maria Keller flew from Lisbon to Norway. She works for Siemens in Munich.",
+    "Invoice no. 4711-A: 12,500.00 EUR due 2024-05-01; pay to IBAN GB82 WEST 1234 5698 7654 32 or call (202) 555-0143.",
+    "SYDNEY 1996-08-22\nWELLINGTON 3 HARBOUR ROVERS 1 (halftime 2-0), attendance: 14,210.",
+    "@anna lol u ok?? see http://example.org/a?b=c #fun :) im so done w/ mondays",
+    "Dear Mr. O'Neil,\n\nplease send the forms to 12 Rue de l'Église, Apt. 4, 1050 Brussels. Regards\nJ. van der Meer",
+    "Sehr geehrte Frau Yıldız,\nIhre Bestellung wird am Montag an die Lindenstraße 4b in 04109 Leipzig geliefert.",
+    "Le cabinet de Mme Lefèvre, à Nîmes, confirme l'opération du 3 mai ; l'ordonnance est chez le médecin de garde.",
+    "Hola Begoña, ¿puedes llamar a Joaquín? El contrato de alquiler del piso de Cádiz vence en octubre.",
+    "João, a reunião com a D. Conceição passou para quinta-feira, às 15h, na sede da associação em Évora.",
+    "Proszę o przesłanie umowy Pani Wiśniewskiej do Łodzi. Termin płatności mija w środę, kwota 1250 zł.",
+    "DB_USER=anna.k\nDB_PASSWORD='Xk9$mQ2!'\napi_key: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b",
+)
+Rows = list[tuple[torch.Tensor, torch.Tensor]]
+# SHA-256 of the logits of `rows`: the same on every processor. It changes with the steps and the rounding rules.
+LOGITS = "716d8a66c26e3694ce2ae8759097bf592aea085b9e8e5a67e85f41b3262771a1"
+
+
+@pytest.fixture(scope="module")
+def integers() -> IntegerTagger:
+    return IntegerTagger()
+
+
+@pytest.fixture(scope="module")
+def rows() -> Rows:
+    """Ids and cases of windows of several lengths."""
+    random = np.random.default_rng(5)
+    return [
+        (
+            torch.from_numpy(random.integers(1_000, 20_000, length)),
+            torch.from_numpy(random.integers(0, len(Case), length)),
+        )
+        for length in (1, 9, 40, 126, 254)
+    ]
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def logits(net: IntegerTagger | PackedTagger, chosen: Rows) -> list[bytes]:
+    """Of each window of a padded batch."""
+    ids, cases, mask = torch.zeros((3, len(chosen), max(len(own) for own, _ in chosen)), dtype=torch.int64)
+    for row, (own, kinds) in enumerate(chosen):
+        ids[row, : len(own)], cases[row, : len(own)], mask[row, : len(own)] = own, kinds, 1
+    found = net(ids, cases, mask)
+    assert not found[mask == 0].any()
+    return [found[row, : len(own)].numpy().tobytes() for row, (own, _) in enumerate(chosen)]
+
+
+def test_the_logits_are_the_same_on_every_processor(integers: IntegerTagger, rows: Rows) -> None:
+    assert hashlib.sha256(b"".join(logits(integers, rows))).hexdigest() == LOGITS
+
+
+def test_logits_depend_on_their_window_alone(integers: IntegerTagger, rows: Rows, threads: None) -> None:
+    alone = [logits(integers, [row])[0] for row in rows]
+    random = np.random.default_rng(6)
+    for count in (1, 2, 3):
+        torch.set_num_threads(count)
+        for size in (2, 5, 9):
+            places = random.integers(0, len(rows), size)
+            assert logits(integers, [rows[place] for place in places]) == [alone[place] for place in places]
+
+
+def test_every_kind_of_product_gives_the_same_logits(integers: IntegerTagger, rows: Rows) -> None:
+    for way in products.exact_ways():
+        assert logits(IntegerTagger(way=way), rows) == logits(integers, rows)
+
+
+def test_probabilities_are_near_those_in_float32(integers: IntegerTagger) -> None:
+    made = embedded_tagger(dtype=torch.float32)
+    whole, given = (
+        EntityTagger(
+            vocabulary=made._vocabulary,
+            labels=integers.info.labels,
+            forward=forward,
+            device=torch.device("cpu"),
+            name="test",
+        )
+        for forward in (made._forward, integers)
+    )
+    found, expected = (
+        [(number, e.start, e.end, e.type, e.score) for number, own in enumerate(read.tag(KINDS)) for e in own]
+        for read in (given, whole)
+    )
+    for some, others in ((found, expected), (expected, found)):
+        sure = [each[:4] for each in some if each[4] > 0.95]
+        assert len(sure) > 20
+        assert {each[:4] for each in others}.issuperset(sure)
+
+
+def names_in(read: EntityTagger) -> list[list[tuple[int, int, str]]]:
+    return [[(e.start, e.end, e.type) for e in found] for found in read.tag(TEXTS)]
+
+
+def test_the_tagger_finds_what_it_finds_in_float32_with_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = names_in(embedded_tagger(dtype=torch.float32))
+    assert names[0]
+    assert not names[2]
+    texts = [*TEXTS, " ".join(KINDS) * 3, ""]
+    found = embedded_tagger().tag(texts)
+    for threads in (1, 3):
+        monkeypatch.setattr(tagger.torch, "get_num_threads", lambda threads=threads: threads)
+        several = embedded_tagger()
+        assert (several._pool is not None) == (threads > 1)
+        assert names_in(several) == names
+        places = [[(e.start, e.end, e.type) for e in own] for own in several.tag(texts)]
+        assert places == [[(e.start, e.end, e.type) for e in own] for own in found]
+
+
+def test_a_processor_without_fast_products_of_integers_uses_floating_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tagger, "fastest_way", lambda: "floats")
+    served = embedded_tagger()
+    assert isinstance(served._forward, PackedTagger)
+    assert names_in(served) == names_in(embedded_tagger(dtype=fastest_dtype(torch.device("cpu"))))
+
+
+def test_steps_of_another_tagger_are_refused(tmp_path: Path) -> None:
+    kind, facts, arrays = read_tensors(STEPS)
+    write_tensors(tmp_path / "steps", kind, facts | {"adapter_digest": "0" * 64}, arrays)
+    for path in (tmp_path / "steps", STEPS_OF_ENCODER):
+        with pytest.raises(ValueError, match="another tagger"):
+            IntegerTagger(path)
