@@ -25,7 +25,8 @@ FROM python:${PYTHON_VERSION}-slim AS build-gpu
 ARG EXTRAS=
 RUN python -m venv /venv && /venv/bin/pip install --no-cache-dir torch==2.13.0
 COPY --from=source /app /app
-RUN /venv/bin/pip install --no-cache-dir "/app${EXTRAS:+[$EXTRAS]}"
+RUN /venv/bin/pip install --no-cache-dir "/app${EXTRAS:+[$EXTRAS]}" \
+    && /venv/bin/python -m gpu_workers.models.integer.compiled
 
 FROM python:${PYTHON_VERSION}-slim AS runtime
 RUN useradd --system --uid 10001 --create-home gateway && install -d -o gateway -m 0700 /data

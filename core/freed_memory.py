@@ -2,7 +2,8 @@
 
 The C library keeps a pool of memory (an arena) for each of many threads, with what large bodies leave there after they
 were parsed. After 20,000 hostile requests the gateway had 416 MB instead of 307 MB. A gateway therefore uses few arenas
-and trims them regularly. Other C libraries than glibc do neither, and the functions then do nothing.
+and trims them regularly. A worker trims once, after it has loaded its models. Other C libraries than glibc do neither,
+and the functions then do nothing.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpu_workers.engine.protocol import Role
-from gpu_workers.models.sources import INFILL_OFF, TAGGER_OFF, InfillSource
+from gpu_workers.models.sources import INFILL_OFF, TAGGER_BUNDLED, TAGGER_OFF, InfillSource
 
 
 def preload(role: Role, *, tagger: str, infill: InfillSource) -> tuple[str, ...]:
@@ -13,6 +13,8 @@ def preload(role: Role, *, tagger: str, infill: InfillSource) -> tuple[str, ...]
     names = ["gpu_workers.handlers.preload:recognition"]
     if tagger != TAGGER_OFF:
         names.append("gpu_workers.handlers.entity_tagger")
+    if tagger == TAGGER_BUNDLED:
+        names.append("gpu_workers.handlers.preload:numba")
     if role is Role.FILL and infill != INFILL_OFF:
         names.append("gpu_workers.handlers.filler")
     return tuple(names)
@@ -30,3 +32,11 @@ def recognition() -> None:
     ranked()
     vocabulary.shipped()
     guess(CANARY)
+
+
+def numba() -> None:
+    """Import what numba needs to run a compiled kernel, which takes longer than to load the kernel."""
+    from numba.core.registry import cpu_target
+
+    cpu_target.typing_context.refresh()
+    cpu_target.target_context.refresh()

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from gpu_workers.models.tensor_file import read_tensors, write_tensors
@@ -18,6 +19,7 @@ from gpu_workers.models.tensor_file import read_tensors, write_tensors
 _FORMAT = "privacy-gateway/adapter/1"
 _FORMAT_WHOLE = "privacy-gateway/adapter/2"
 _SCALE = ".scale"
+_INT8_MAX = 128
 _ROWS_MIN = 64  # a smaller matrix stays in float16
 SHIPPED = Path(__file__).parent.parent / "adapters"
 
@@ -72,10 +74,13 @@ def load_adapter(path: Path, kind: str, encoder_fingerprint: str) -> tuple[Adapt
         raise ValueError(f"the adapter is not a {kind} adapter")
     if info.encoder_fingerprint != encoder_fingerprint:
         raise ValueError("the adapter was made for another encoder")
-    scales = {name: arrays.pop(name) for name in list(arrays) if name.endswith(_SCALE)}
+    scales = {name: arrays.pop(name).astype(np.float32) for name in list(arrays) if name.endswith(_SCALE)}
+    floats = [array for array in arrays.values() if array.dtype != np.int8] + [
+        _INT8_MAX * scale for scale in scales.values()
+    ]
+    if not all(np.isfinite(array).all() for array in floats):
+        raise ValueError("the adapter holds a number that is not finite")
     tensors = {name: torch.from_numpy(array).float() for name, array in arrays.items()}
     for name, scale in scales.items():
         tensors[name.removesuffix(_SCALE)].mul_(torch.from_numpy(scale)[:, None])
-    if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
-        raise ValueError("the adapter holds a number that is not finite")
     return info, tensors

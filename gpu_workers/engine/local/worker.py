@@ -24,6 +24,9 @@ from gpu_workers.engine.handler import HandlerFactory, load_failure, run_batch
 from gpu_workers.engine.local.messages import Batch, Begun, Done, Failed, Ready, Stage
 from gpu_workers.engine.local.shared_memory import receive_blocks
 
+# The front end and Redis go first: they are what the next batch waits for. Jobs go last.
+_NICENESS = 5
+
 
 class LoadFailed(Exception):
     """The worker could not be made ready. The cause holds the reason."""
@@ -58,6 +61,7 @@ def serve(connection: Connection) -> NoReturn:
 
 
 def main() -> int:
+    os.nice(_NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C signals the gateway, which closes the socket
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     logging.disable(logging.CRITICAL)  # a log record of a library may hold text

@@ -155,7 +155,7 @@ class IntegerBert:
         wide = steps.steps[number, "output"]
         return _Layer(
             query_key_value=self._linear(own, 1 / units),
-            unit=np.float32(exponent),
+            unit=held(np.array([exponent]))[0],
             attended=_Next.of(attended, units[2 * self.width :] / kernels.WEIGHTS_SUM),
             attention_output=self._linear(linear("attention_output", "attention.output.dense"), GRID),
             attention_norm=self._normed(
@@ -331,6 +331,8 @@ def in_parts(lengths: Sequence[int], threads: int) -> list[list[int]]:
 
 
 def _on_grid(table: Floats) -> Hidden:
+    if not float(np.abs(table).max()) <= _HIDDEN_MAX / GRID:
+        raise ValueError("the embeddings of this model are too large for an integer encoder")
     whole: Hidden = np.rint(table * np.float32(GRID)).astype(np.int32)  # the product with a power of 2 is exact
     return whole
 

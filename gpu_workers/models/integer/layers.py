@@ -24,6 +24,15 @@ from gpu_workers.models.tensor_file import read_tensors
 STEPS = Path(__file__).parent.parent.parent / "adapters" / "integer_encoder.safetensors"
 FORMAT = "privacy-gateway/integer-steps/3"
 LINEAR = ("query_key_value", "attention_output", "intermediate", "output")
+_TYPES = {
+    "step": (np.float32, 1),
+    "middle": (np.float32, 1),
+    "copies": (np.int64, 1),
+    "shift": (np.float32, 1),
+    "up": (np.uint8, 2),
+    "largest": (np.float32, 1),
+}
+_PARTS = ("step", "middle", "copies", "shift", "up")
 _WEIGHT_MAX = 127
 POSITIVE = frozenset({"output"})  # those whose inputs less their middles are positive: -128 stands for 0
 PRODUCT_MAX = 2**14  # of two numbers from -128 to 127
@@ -73,30 +82,37 @@ class StepsFile:
             raise ValueError("not a file of the steps of an integer encoder")
         if not all(np.isfinite(array).all() for array in arrays.values()):
             raise ValueError("the steps of an integer encoder must be finite")
-        layers = int(facts["layers"])
-        steps = {
-            (layer, name): Steps(
-                arrays[f"{layer}.{name}.step"],
-                arrays[f"{layer}.{name}.middle"],
-                arrays[f"{layer}.{name}.copies"].astype(np.int64),
-                arrays[f"{layer}.{name}.shift"],
-                arrays[f"{layer}.{name}.up"],
+        try:
+            layers = int(facts["layers"])
+            steps = {
+                (layer, name): Steps(*(_array(arrays, f"{layer}.{name}.{part}") for part in _PARTS))
+                for layer in range(layers)
+                for name in LINEAR
+            }
+            largest = tuple(_array(arrays, f"{layer}.largest") for layer in range(layers))
+            encoder_fingerprint, adapter_digest = (
+                str(facts["encoder_fingerprint"]),
+                str(facts.get("adapter_digest", "")),
             )
-            for layer in range(layers)
-            for name in LINEAR
-        }
+        except KeyError:
+            raise ValueError("the file of an integer encoder's steps lacks a part") from None
         for each in steps.values():
             if each.step.min() <= 0 or (each.middle != np.rint(each.middle)).any():
                 raise ValueError("a step must be positive, and a middle a whole number")
             if np.abs(each.middle).max() > _MIDDLE_MAX:
                 raise ValueError("a middle of the steps is too large")
-            if each.up.dtype != np.uint8:
-                raise ValueError("the roundings of the steps must be bits")
-        largest = tuple(arrays[f"{layer}.largest"] for layer in range(layers))
         if min(float(each.min()) for each in largest) <= 0:
             raise ValueError("the largest queries, keys and values must be positive")
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        return cls(facts["encoder_fingerprint"], facts.get("adapter_digest", ""), steps, largest, digest)
+        return cls(encoder_fingerprint, adapter_digest, steps, largest, digest)
+
+
+def _array(arrays: Mapping[str, Any], name: str) -> Any:
+    """Raises KeyError if it is missing, and ValueError for another type or number of dimensions."""
+    array = arrays[name]
+    if (array.dtype, array.ndim) != _TYPES[name.rpartition(".")[2]]:
+        raise ValueError("an array of the steps of an integer encoder is of another type")
+    return array
 
 
 @dataclass(frozen=True)

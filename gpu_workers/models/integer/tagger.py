@@ -15,6 +15,7 @@ from gpu_workers.models.packed_adapter import adapter_weights
 
 STEPS = SHIPPED / "integer_tagger.safetensors"
 _HEAD_GRID = 2**16  # of a weight of the head
+_HEAD_MAX = 2**24
 
 
 class IntegerTagger:
@@ -31,6 +32,8 @@ class IntegerTagger:
         self.info = own.info
         self._bert = IntegerBert(weights, own.config, file, way=WAYS[way], kinds=own.tensors["case"].numpy())
         self._head = (own.tensors["head.weight"].double() * _HEAD_GRID).round().T  # whole numbers
+        if float(self._head.abs().max()) > _HEAD_MAX:
+            raise ValueError("the head of this tagger is too large for integers")
         self._bias = own.tensors["head.bias"]
 
     def __call__(self, ids: torch.Tensor, cases: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -38,7 +41,7 @@ class IntegerTagger:
         is not computed, and its logits are 0."""
         seen = mask.bool().numpy()
         states = self._bert.states(ids.numpy()[seen], seen.sum(axis=1).tolist(), cases.numpy()[seen])
-        # whole numbers below 2^20 and 2^24: float64 holds their products and sums
+        # whole numbers up to 2^20 and 2^24: float64 holds their products and sums
         sums = torch.from_numpy(states).double() @ self._head
         logits = torch.zeros((*seen.shape, len(self._bias)))
         logits[torch.from_numpy(seen)] = (sums / (GRID * _HEAD_GRID)).float() + self._bias

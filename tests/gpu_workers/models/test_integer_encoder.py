@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -202,43 +199,6 @@ def test_the_check_is_kept_for_a_processor(encoder: IntegerEncoder, tmp_path: Pa
     assert encoder.facts().tokens_per_s == 123
 
 
-def test_the_compiled_kernels_are_kept_in_the_folder_of_measurements(tmp_path: Path) -> None:
-    code = (
-        "import sys, pathlib\n"
-        "from gpu_workers.models.integer.compiled import keep_compiled\n"
-        "keep_compiled(*map(pathlib.Path, sys.argv[1:]))\n"
-        "from gpu_workers.models.integer import kernels\n"
-        "import numpy as np\n"
-        "kernels._highest(np.ones((3, 3), np.float32), 3, np.ones(3, np.float32))\n"
-        "(found,) = kernels._highest.stats.cache_hits.values() or [0]\n"
-        "print(found)\n"
-    )
-
-    def start(folder: Path, installed: Path) -> tuple[set[Path], bool]:
-        """The files that it leaves, and whether it compiled nothing."""
-        done = subprocess.run(
-            [sys.executable, "-c", code, str(folder), str(installed)], check=True, capture_output=True, text=True
-        )
-        return set(folder.glob("compiled/*/*/kernels._highest*.nb[ic]")), done.stdout.strip() == "1"
-
-    first, none = tmp_path / "first", tmp_path / "none"
-    files, found = start(first, none)
-    assert {path.suffix for path in files} == {".nbi", ".nbc"}
-    assert not found
-    assert start(first, none) == (files, True)
-    for path in files:  # as a loss of power leaves them
-        for size in (0, path.stat().st_size - 1):
-            os.truncate(path, size)
-            assert start(first, none) == (files, False)
-    old = tmp_path / "second" / "compiled" / "of-another-version"
-    old.mkdir(parents=True)
-    (installed,) = (first / "compiled").iterdir()
-    copied_files, found = start(tmp_path / "second", installed)
-    assert {path.name for path in copied_files} == {path.name for path in files}
-    assert found
-    assert not old.exists()
-
-
 def test_the_tagger_uses_the_kernels_that_the_encoder_compiles(encoder: IntegerEncoder) -> None:
     encoder.encode(SENTENCES)
     IntegerTagger()(*torch.ones((3, 2, 9), dtype=torch.int64))
@@ -261,7 +221,8 @@ def test_steps_of_another_encoder_are_refused(tmp_path: Path) -> None:
         ("output.copies", lambda copies: copies + 1_536, "another shape"),
         ("output.copies", lambda copies: copies - 1_536, "another shape"),
         ("output.up", lambda up: up[:, 1:], "another shape"),
-        ("output.up", lambda up: up.astype(np.int16), "must be bits"),
+        ("output.up", lambda up: up.astype(np.int16), "another type"),
+        ("output.copies", lambda copies: copies[None], "another type"),
         ("output.up", lambda up: up | np.uint8(255), "too large"),
         ("output.step", lambda step: step * (np.arange(len(step)) > 0), "must be positive"),
         ("output.step", lambda step: step / 1e6, "too large"),
@@ -271,6 +232,11 @@ def test_steps_of_another_encoder_are_refused(tmp_path: Path) -> None:
         ("output.middle", lambda middle: middle + np.float32(0.3), "whole number"),
         ("output.middle", lambda middle: middle + np.float32(2**21), "too large"),
         ("largest", lambda largest: largest * np.float32(0), "must be positive"),
+        (
+            "largest",
+            lambda largest: largest * np.where(np.arange(1_152) < 768, 1e30, 1).astype(np.float32),
+            "too large",
+        ),
     ],
 )
 def test_malformed_steps_are_refused(name: str, change: Any, reason: str, tmp_path: Path) -> None:
@@ -284,6 +250,8 @@ def test_malformed_steps_are_refused(name: str, change: Any, reason: str, tmp_pa
     ("name", "factor"),
     [
         ("embeddings.word_embeddings.weight", 1e4),
+        ("embeddings.word_embeddings.weight", np.nan),
+        ("embeddings.position_embeddings.weight", 1e12),
         ("encoder.layer.2.output.LayerNorm.weight", 1e4),
         ("encoder.layer.2.output.dense.weight", 1e12),
         ("encoder.layer.2.output.dense.bias", 1e12),
@@ -295,6 +263,15 @@ def test_a_model_beyond_the_bounds_of_the_proof_is_refused(name: str, factor: fl
     own = {key: tensor.numpy() for key, tensor in weights.items()} | {name: weights[name].numpy() * factor}
     with pytest.raises(ValueError, match="too large"):
         IntegerBert(own, config, StepsFile.load())
+
+
+def test_steps_that_lack_an_array_are_refused(tmp_path: Path) -> None:
+    found, facts, arrays = read_tensors(STEPS)
+    for lacking in ("0.output.up", "5.largest"):
+        some = {name: array for name, array in arrays.items() if name != lacking}
+        write_tensors(tmp_path / "steps", found, facts, some)
+        with pytest.raises(ValueError, match="lacks a part"):
+            StepsFile.load(tmp_path / "steps")
 
 
 def test_a_model_of_another_shape_is_refused() -> None:
