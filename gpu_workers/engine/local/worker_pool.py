@@ -4,7 +4,8 @@ A batch closes when it reaches a token budget or after a few milliseconds, which
 requests arrive one by one. While all workers are busy, the batch keeps filling. A worker holds at most
 `BATCHES_IN_FLIGHT` batches: one that it runs and one that waits in its socket, so that the device is never idle.
 Together they hold little more than one full batch, because what is in the socket cannot be overtaken by a task of
-another tenant.
+another tenant. A worker says when it begins with a batch that waited there: if it dies before, the tasks are queued
+again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from core.errors import WorkerDied
 from gpu_workers.engine import metrics
 from gpu_workers.engine.batch_spans import trace_work
 from gpu_workers.engine.handler import HandlerFactory
-from gpu_workers.engine.local.messages import Batch, Done, Failed, Ready, Stage
+from gpu_workers.engine.local.messages import Batch, Begun, Done, Failed, Ready, Stage
 from gpu_workers.engine.local.worker_process import WorkerProcess
 from gpu_workers.engine.pending import PendingTask
 from gpu_workers.engine.protocol import Role, RoleStatus
@@ -48,6 +49,15 @@ class WorkerPoolOptions:
 
 
 @dataclass(eq=False)
+class _InFlight:
+    """A batch that was passed to a worker. `begun`: whether the worker may have begun with it."""
+
+    sent_at: float  # `time.monotonic` seconds
+    batch: list[PendingTask]
+    begun: bool
+
+
+@dataclass(eq=False)
 class _Slot:
     """The state of one worker process. The process may be replaced; the slot remains."""
 
@@ -57,13 +67,13 @@ class _Slot:
     stage: str = "not started"
     failure: str = ""  # why the last start failed
     facts: WorkerFacts | None = None
-    in_flight: dict[int, tuple[float, list[PendingTask]]] = field(default_factory=dict)
+    in_flight: dict[int, _InFlight] = field(default_factory=dict)
     deaths_in_a_row: int = 0
 
     @property
     def tokens(self) -> int:
         """The tokens of the batches in flight."""
-        return sum(pending.work for _, batch in self.in_flight.values() for pending in batch)
+        return sum(pending.work for held in self.in_flight.values() for pending in held.batch)
 
 
 class WorkerPool:
@@ -93,7 +103,7 @@ class WorkerPool:
         processes = [slot.process for slot in self._slots if slot.process is not None]
         await asyncio.gather(*(process.stop() for process in processes))
         for slot in self._slots:
-            self._fail_in_flight(slot)
+            self._fail_in_flight(slot, all_begun=True)
 
     def status(self) -> RoleStatus:
         best = next((slot for slot in self._slots if slot.ready), self._slots[0])
@@ -138,8 +148,10 @@ class WorkerPool:
         if not slot.in_flight:
             return slot, budget
         left = budget + self._options.limits.piece_tokens_max - slot.tokens
-        # Behind a running batch, queue only a full one: a batch that is not full may still grow.
-        return (slot, left) if left > 0 and self.queue.fills(min(left, budget)) else None
+        # Behind a running batch, queue a full one: a batch that is not full may still grow, and another worker may take
+        # it sooner. If there is no other, one as large as the running batch is worth not to wait for what arrives.
+        enough = min(left, budget) if len(self._slots) > 1 else min(left, slot.tokens)
+        return (slot, left) if left > 0 and self.queue.fills(enough) else None
 
     def _hand_over(self, slot: _Slot, process: WorkerProcess, tokens_max: int) -> None:
         if not (batch := self.queue.start_batch(tokens_max)):
@@ -149,8 +161,9 @@ class WorkerPool:
             self.queue.put_back(batch, lacking)  # nothing was written to a worker, so nothing is charged
             return
         self._next_batch_id += 1
-        slot.in_flight[self._next_batch_id] = (time.monotonic(), batch)
-        process.send(Batch(self._next_batch_id, payloads))
+        waits = bool(slot.in_flight)
+        slot.in_flight[self._next_batch_id] = _InFlight(time.monotonic(), batch, begun=not waits)
+        process.send(Batch(self._next_batch_id, payloads, says_begun=waits))
 
     async def _watch(self) -> None:
         """Kill a worker that holds a batch for too long. Its death is then handled like any other."""
@@ -160,7 +173,7 @@ class WorkerPool:
             for slot in self._slots:
                 # The time of a batch includes its wait behind another batch, hence the factor.
                 limit_s = self._options.batch_seconds_max * BATCHES_IN_FLIGHT
-                if slot.process and any(now - sent > limit_s for sent, _ in slot.in_flight.values()):
+                if slot.process and any(now - held.sent_at > limit_s for held in slot.in_flight.values()):
                     slot.process.kill()
 
     def _launch(self, slot: _Slot) -> None:
@@ -172,7 +185,7 @@ class WorkerPool:
 
         def on_death(process: WorkerProcess) -> None:
             if slot.process is process:
-                self._died(slot)
+                self._died(slot, all_begun=not process.read_to_end)
 
         slot.process = WorkerProcess(
             self.role, slot.factory, on_message=on_message, on_death=on_death, preload=self._options.preload
@@ -190,8 +203,10 @@ class WorkerPool:
                 if not self._stopping:
                     self.queue.open()
                 metrics.WORKER_READY.labels(self.role).set(sum(slot.ready for slot in self._slots))
+            case Begun(batch_id):
+                slot.in_flight[batch_id].begun = True
             case Done(batch_id, results, seconds, _):
-                _, batch = slot.in_flight.pop(batch_id)
+                batch = slot.in_flight.pop(batch_id).batch
                 metrics.BATCH_SECONDS.labels(self.role).observe(seconds)
                 trace_work(batch, seconds)
                 self.queue.measured(sum(pending.work for pending in batch), seconds)
@@ -201,20 +216,25 @@ class WorkerPool:
                 raise TypeError("unknown message from a worker")
         self._wake.set()
 
-    def _died(self, slot: _Slot) -> None:
+    def _died(self, slot: _Slot, *, all_begun: bool) -> None:
         slot.ready, slot.process, slot.stage = False, None, "restarting"
         metrics.WORKER_READY.labels(self.role).set(sum(slot.ready for slot in self._slots))
-        self._fail_in_flight(slot)
+        self._fail_in_flight(slot, all_begun=all_begun)
         if not self._stopping:
             metrics.WORKER_RESTARTS.labels(self.role).inc()
             slot.deaths_in_a_row += 1
             self._spawn(self._relaunch(slot))
 
-    def _fail_in_flight(self, slot: _Slot) -> None:
-        for _, batch in slot.in_flight.values():
-            for pending in batch:
+    def _fail_in_flight(self, slot: _Slot, *, all_begun: bool) -> None:
+        """End the batches of a worker that has ended, and queue those again that it has not begun with. `all_begun`:
+        what it has said last is not known, so it may have begun with each."""
+        held, slot.in_flight = list(slot.in_flight.values()), {}
+        for each in held:
+            if not (each.begun or all_begun):
+                self.queue.put_back(each.batch, lost=True)
+                continue
+            for pending in each.batch:
                 pending.finish(WorkerDied())
-        slot.in_flight.clear()
 
     async def _relaunch(self, slot: _Slot) -> None:
         if slot.deaths_in_a_row > 1:

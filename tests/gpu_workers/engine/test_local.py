@@ -41,24 +41,47 @@ def worker_pids() -> Pids:
     return lambda: [pid for pid in running() if pid not in before]
 
 
-def test_a_killed_worker_fails_what_it_held_and_is_replaced(tmp_path: Path, worker_pids: Pids) -> None:
-    """It holds the batch that it runs and one that waits in its socket."""
+@pytest.mark.parametrize(("running", "behind"), [(100, 12), (2, 2)])
+def test_a_killed_worker_fails_what_it_has_begun_and_is_replaced(
+    running: int, behind: int, tmp_path: Path, worker_pids: Pids
+) -> None:
+    """The batch that waits in its socket, a full one or one as large as the running one, is run by the next worker."""
 
     async def main() -> None:
         async with bench(toy_engine("local"), tmp_path) as on:
-            held = [await on.submit(on.work("blocker", weight=100, held=True))]
+            blocked = await on.submit(on.work("blocker", weight=running, held=True))
             await on.has_started("blocker")
-            held.append(await on.submit(on.work("full", weight=12)))
+            held = await on.submit(on.work("held", weight=behind))
             while on.queued:
                 await asyncio.sleep(0.005)
             waiting = await on.submit(on.work("waiting"))
             (pid,) = worker_pids()
             os.kill(pid, signal.SIGKILL)
-            for outcome in await asyncio.gather(*held, return_exceptions=True):
-                assert isinstance(outcome, WorkerDied)
+            with pytest.raises(WorkerDied):
+                await blocked
+            assert await held == ["HELD"]
             assert await waiting == ["WAITING"]
             assert worker_pids() != [pid]
-            assert on.started == ["blocker", "waiting"]
+            assert on.started == ["blocker", "held", "waiting"]
+
+    asyncio.run(main())
+
+
+def test_a_killed_worker_fails_the_second_batch_once_it_has_begun(tmp_path: Path, worker_pids: Pids) -> None:
+    async def main() -> None:
+        async with bench(toy_engine("local"), tmp_path) as on:
+            first = await on.submit(on.work("first", weight=2, held=True))
+            await on.has_started("first")
+            second = await on.submit(on.work("second", weight=2, held=True))
+            while on.queued:
+                await asyncio.sleep(0.005)
+            on.let_go("first")
+            assert await first == ["FIRST"]
+            await on.has_started("second")
+            os.kill(worker_pids()[0], signal.SIGKILL)
+            with pytest.raises(WorkerDied):
+                await second
+            assert on.started == ["first", "second"]
 
     asyncio.run(main())
 
