@@ -179,8 +179,9 @@ def test_the_key_of_the_client_does_not_leave(gpt: openai.OpenAI, asking: Tenant
 
 
 def test_a_conversation_has_the_same_surrogates_in_every_request(gpt: openai.OpenAI, model: ModelServer) -> None:
+    # A name that comes later must not be the surrogate of an earlier one, which would then be replaced.
     turns: Any = [{"role": "user", "content": "I am Maria Keller."}]
-    for text in ("Where do I live? In Lisbon.", "Maria is my name, and Jonas Weber is my brother."):
+    for text in ("Where do I live? In Lisbon.", "Maria is my name, and Jonas Keller is my brother."):
         answer = gpt.chat.completions.create(model="stub-gpt", messages=turns)
         turns += [
             {"role": "assistant", "content": answer.choices[0].message.content},
