@@ -6,8 +6,9 @@ One sentence in each request to `POST /embed/sentdp`, `POST /v1/embeddings` and 
 answer, with the embedded Redis and an fsync on each write. `--peer` starts the gateway of another checkout beside this
 one, with the same interpreter and libraries, and the rounds of both take turns, so that other work on the machine meets
 both. `--simulated` puts a worker server that costs nothing in the place of the real workers (`benchmarks.front_ends`):
-what is left is the front end, the ledger and the transport. The clients run in this process, on uvloop. `--document`
-sends a document of six sentences instead.
+what is left is the front end, the ledger and the transport. Two gateways of one version can differ by some per cent for
+as long as they run: `--starts` starts both again and takes all rounds together. The clients run in this process, on
+uvloop. `--document` sends a document of six sentences instead.
 """
 
 from __future__ import annotations
@@ -160,37 +161,46 @@ def measured(gateway: Checkout, request: bytes, clients: int, seconds: float) ->
 
 
 def compared(options: argparse.Namespace, folder: Path) -> None:
+    rows: dict[tuple[int, str], dict[str, list[Round]]] = defaultdict(lambda: defaultdict(list))
+    for start in range(options.starts):
+        with ExitStack() as stack:
+            gateways = started(options, folder / f"start-{start}", stack)
+            for clients in options.clients:
+                for path in options.routes:
+                    for number in range(options.rounds):
+                        order = list(gateways.items())
+                        for name, (gateway, tenant) in order if number % 2 == 0 else reversed(order):
+                            request = request_of(path, DOCUMENT if options.document else SENTENCE, tenant)
+                            rows[clients, path][name].append(measured(gateway, request, clients, options.seconds))
+    for clients in options.clients:
+        rounds = f"{options.rounds} rounds of {options.seconds:g} s in turn"
+        print(f"\n{clients} clients, starts: {options.starts}, each with {rounds}; milliseconds")
+        print("| route | checkout | p50 | requests/s | " + ", CPU | ".join(PROCESSES) + ", CPU | rounds, requests/s |")
+        print("| --- | --- | --- | --- |" + " --- |" * (len(PROCESSES) + 1))
+        for path in options.routes:
+            show(path, rows[clients, path])
+
+
+def started(options: argparse.Namespace, folder: Path, stack: ExitStack) -> dict[str, tuple[Checkout, Tenant]]:
+    """The gateways, each with a tenant. `stack` stops them."""
     roots = {"this": ROOT} | ({"peer": options.peer.resolve()} if options.peer else {})
-    with ExitStack() as stack:
-        gateways: dict[str, tuple[Checkout, Tenant]] = {}
-        for name, root in roots.items():
-            chosen = options.setting if name == "this" else []
-            environment = {f"PRIVACY_GATEWAY_{key}": value for key, _, value in (one.partition("=") for one in chosen)}
-            servers: list[int] = []
-            if options.simulated:
-                workers, servers = stack.enter_context(simulated_workers(root))
-                environment |= {
-                    "PRIVACY_GATEWAY_ENGINE": "remote",
-                    "PRIVACY_GATEWAY_WORKERS": json.dumps(workers),
-                    "PRIVACY_GATEWAY_WORKERS_TOKEN": TOKEN,
-                }
-            gateway = Checkout(root, folder / name, environment, servers)
-            stack.callback(gateway.stop)
-            gateways[name] = gateway, gateway.tenant(epsilon=4_000_000)
-        for clients in options.clients:
-            print(f"\n{clients} clients, {options.rounds} rounds of {options.seconds:g} s in turn; milliseconds")
-            print(
-                "| route | checkout | p50 | requests/s | " + ", CPU | ".join(PROCESSES) + ", CPU | rounds, requests/s |"
-            )
-            print("| --- | --- | --- | --- |" + " --- |" * (len(PROCESSES) + 1))
-            for path in options.routes:
-                rows: dict[str, list[Round]] = {name: [] for name in gateways}
-                for number in range(options.rounds):
-                    order = list(gateways.items())
-                    for name, (gateway, tenant) in order if number % 2 == 0 else reversed(order):
-                        request = request_of(path, DOCUMENT if options.document else SENTENCE, tenant)
-                        rows[name].append(measured(gateway, request, clients, options.seconds))
-                show(path, rows)
+    gateways: dict[str, tuple[Checkout, Tenant]] = {}
+    folder.mkdir()
+    for name, root in roots.items():
+        chosen = options.setting if name == "this" else []
+        environment = {f"PRIVACY_GATEWAY_{key}": value for key, _, value in (one.partition("=") for one in chosen)}
+        servers: list[int] = []
+        if options.simulated:
+            workers, servers = stack.enter_context(simulated_workers(root))
+            environment |= {
+                "PRIVACY_GATEWAY_ENGINE": "remote",
+                "PRIVACY_GATEWAY_WORKERS": json.dumps(workers),
+                "PRIVACY_GATEWAY_WORKERS_TOKEN": TOKEN,
+            }
+        gateway = Checkout(root, folder / name, environment, servers)
+        stack.callback(gateway.stop)
+        gateways[name] = gateway, gateway.tenant(epsilon=4_000_000)
+    return gateways
 
 
 def show(path: str, rows: dict[str, list[Round]]) -> None:
@@ -215,7 +225,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--document", action="store_true", help="six sentences in each request")
     parser.add_argument("--routes", nargs="+", default=list(BODIES), choices=list(BODIES))
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 32])
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--starts", type=int, default=1, help="how often the gateways are started again")
+    parser.add_argument("--rounds", type=int, default=5, help="for each start")
     parser.add_argument("--seconds", type=float, default=4)
     options = parser.parse_args(arguments)
     print(f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, "

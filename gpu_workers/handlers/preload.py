@@ -14,7 +14,7 @@ def preload(role: Role, *, tagger: str, infill: InfillSource) -> tuple[str, ...]
     if tagger != TAGGER_OFF:
         names.append("gpu_workers.handlers.entity_tagger")
     if tagger == TAGGER_BUNDLED:
-        names.append("gpu_workers.handlers.preload:numba")
+        names.append("gpu_workers.handlers.preload:compiled_code")
     if role is Role.FILL and infill != INFILL_OFF:
         names.append("gpu_workers.handlers.filler")
     return tuple(names)
@@ -34,7 +34,7 @@ def recognition() -> None:
     guess(CANARY)
 
 
-def numba() -> None:
+def compiled_code() -> None:
     """Import what numba needs to run a compiled kernel, which takes longer than to load the kernel."""
     from numba.core.registry import cpu_target
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import torch
 
-from gpu_workers.models.adapter_file import SHIPPED, shipped
+from gpu_workers.models.adapter_file import shipped
 from gpu_workers.models.integer.bert import GRID, IntegerBert
 from gpu_workers.models.integer.layers import StepsFile
 from gpu_workers.models.integer.products import WAYS
 from gpu_workers.models.packed_adapter import adapter_weights
 
-STEPS = SHIPPED / "integer_tagger.safetensors"
+STEPS = shipped("integer_tagger")
 _HEAD_GRID = 2**16  # of a weight of the head
 _HEAD_MAX = 2**24
 

@@ -86,6 +86,16 @@ def test_a_killed_worker_fails_the_second_batch_once_it_has_begun(tmp_path: Path
     asyncio.run(main())
 
 
+def test_a_worker_gives_way_to_the_front_end(tmp_path: Path, worker_pids: Pids) -> None:
+    async def main() -> None:
+        async with bench(toy_engine("local"), tmp_path):
+            (pid,) = worker_pids()
+            own = os.getpriority(os.PRIO_PROCESS, 0)
+            assert os.getpriority(os.PRIO_PROCESS, pid) == min(19, own + 5)
+
+    asyncio.run(main())
+
+
 def test_a_worker_that_hangs_on_a_batch_is_replaced(tmp_path: Path, worker_pids: Pids) -> None:
     async def main() -> None:
         options = WorkerPoolOptions(workers=[ToyHandler], batch_seconds_max=0.5)
