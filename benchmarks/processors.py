@@ -1,10 +1,10 @@
-"""The encoder on processors that this machine can imitate, beside `SentenceTransformer.encode` in float32.
+"""The encoders on processors that this machine can imitate, beside `SentenceTransformer.encode` in float32.
 
     python -m benchmarks.processors --data ../shared/data
 
-Variables of the environment keep the libraries from newer instructions. Each row is one process with two threads: the
-two take turns, sentences all at once and document by document, and the best of three rounds counts. The encoder's check
-runs first, as in a worker.
+Variables of the environment keep the libraries from newer instructions. Each processor is one process with two threads:
+the encoder in 8-bit integers, the one in floating point and `encode` take turns, sentences all at once and document by
+document, and the best of three rounds counts. The encoders' checks run first, as in a worker.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from pathlib import Path
 _THREADS = 2
 _ROUNDS = 3
 _OLDER = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
+_NUMBA_OLDER = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": ""}
 PROCESSORS: dict[str, dict[str, str]] = {
     "as it is": {},
     "AVX512 and BF16, no AMX": {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"},
     "AVX512 and VNNI, no BF16": {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_VNNI"},
     "AVX512, no VNNI": {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"},
-    "AVX2": _OLDER,
+    "AVX2": _OLDER | _NUMBA_OLDER,
 }
 
 
@@ -41,35 +42,38 @@ def best(works: list[Callable[[], object]]) -> list[float]:
     return [min(own[1:]) for own in times]
 
 
-def measure(documents: list[list[str]]) -> dict[str, object]:
+def measure(documents: list[list[str]]) -> list[dict[str, object]]:
     import torch
     from sentence_transformers import SentenceTransformer
 
     from gpu_workers.models.encoder import Encoder
     from gpu_workers.models.encoder_model import bundled_path
+    from gpu_workers.models.integer.encoder import IntegerEncoder
 
     torch.set_num_threads(_THREADS)
-    encoder = Encoder()
-    checked = encoder.self_check()
     peer = SentenceTransformer(str(bundled_path()), device="cpu", model_kwargs={"dtype": "float32"})
+    encoders: list[Encoder | IntegerEncoder] = [IntegerEncoder(), Encoder()]
+    passed = [encoder.self_check() for encoder in encoders]
+    encodes: list[Callable[[list[str]], object]] = [encoder.encode for encoder in encoders]
+    encodes.append(lambda sentences: peer.encode(sentences, show_progress_bar=False))
     texts = [sentence for units in documents for sentence in units]
-    ours = encoder.encode
-
-    def theirs(sentences: list[str]) -> object:
-        return peer.encode(sentences, show_progress_bar=False)
 
     def each(encode: Callable[[list[str]], object]) -> None:
         for units in documents:
             encode(units)
 
-    seconds = best([lambda: ours(texts), lambda: theirs(texts), lambda: each(ours), lambda: each(theirs)])
-    facts = encoder.facts()
-    return {
-        "path": f"{facts.dtype}, {'packed' if facts.packed else 'fixed batches'}"
-        + (f" in tiles of {facts.tile_rows}" if facts.tile_rows else "")
-        + ("" if checked else ", FAILS its check"),
-        "rates": [len(texts) / each for each in seconds],
-    }
+    works = [lambda encode=encode: encode(texts) for encode in encodes]
+    works += [lambda encode=encode: each(encode) for encode in encodes]
+    rates = [len(texts) / seconds for seconds in best(works)]
+    whole, single = rates[: len(encodes)], rates[len(encodes) :]
+    rows: list[dict[str, object]] = []
+    for i, encoder in enumerate(encoders):
+        facts = encoder.facts()
+        path = f"{facts.dtype}, {'packed' if facts.packed else 'fixed batches'}"
+        path += f" in tiles of {facts.tile_rows}" if facts.tile_rows else ""
+        path += "" if passed[i] else ", FAILS its check"
+        rows.append({"path": path, "rates": [whole[i], whole[-1], single[i], single[-1]]})
+    return rows
 
 
 def main() -> None:
@@ -93,10 +97,10 @@ def main() -> None:
         )
         command = [sys.executable, "-m", "benchmarks.processors", *sys.argv[1:], "--child"]
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
-        found = json.loads(done.stdout.splitlines()[-1])
-        whole, its_whole, single, its_single = found["rates"]
-        print(f"| {name} | {found['path']} | {whole:.0f} | {its_whole:.0f} | {whole / its_whole:.2f}", end="")
-        print(f" | {single:.0f} | {its_single:.0f} | {single / its_single:.2f} |", flush=True)
+        for row in json.loads(done.stdout.splitlines()[-1]):
+            whole, its_whole, single, its_single = row["rates"]
+            print(f"| {name} | {row['path']} | {whole:.0f} | {its_whole:.0f} | {whole / its_whole:.2f}", end="")
+            print(f" | {single:.0f} | {its_single:.0f} | {single / its_single:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ sensitivity of the mechanisms exact. `warm_up` checks this on the device in use 
 
 from __future__ import annotations
 
+import platform
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -38,7 +39,7 @@ from gpu_workers.handlers.vector_release import VectorReleaser
 from gpu_workers.models.encoder import Encoder
 from gpu_workers.models.integer.compiled import keep_compiled
 from gpu_workers.models.measured import Measured
-from gpu_workers.models.sources import INT8
+from gpu_workers.models.sources import AUTO_PRECISION, FLOATING, INT8
 from gpu_workers.packs import pack_paths, routes_path
 from gpu_workers.packs.installed import load_pack
 
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
 Answer = EmbedRelease | Encoded | int | GatewayError
 
+_X86_64 = ("x86_64", "AMD64")  # where the encoder in integers is tested
 _CANARY = ("The gateway is warming up.", "This sentence is public.", "So is this one.")
 _CANARY_EPSILON_NANO = 10**9
 
@@ -68,12 +70,8 @@ class Embedder:
         options = self._options
         if options.threads:
             torch.set_num_threads(options.threads)
-        device = options.device
-        if device == "auto":
-            is_gpu = torch.cuda.is_available() and options.encoder_precision != INT8
-            device = "cuda:0" if is_gpu else "cpu"
         measured = Path(options.measured_dir) if options.measured_dir else None
-        self._encoder = self._load_encoder(device, measured)
+        self._encoder = self._load_encoder(measured)
         if not self._encoder.self_check(Measured(measured)):
             raise UnfitDevice("on this device a sentence's vector depends on its companions in the batch")
         self._packs = PackCache(self._encoder.device, packs_max=options.packs_loaded_max)
@@ -97,8 +95,16 @@ class Embedder:
             unit=Unit.SENTENCE.value,
         )
 
-    def _load_encoder(self, device: str, measured: Path | None) -> Encoder | IntegerEncoder:
-        if self._options.encoder_precision == INT8:
+    def _load_encoder(self, measured: Path | None) -> Encoder | IntegerEncoder:
+        """Load the encoder that the options name. By default, the bundled one in integers, or in floating point where a
+        GPU is at hand."""
+        device, precision = self._options.device, self._options.encoder_precision
+        if device == "auto":
+            device = "cuda:0" if torch.cuda.is_available() and precision != INT8 else "cpu"
+        if precision == AUTO_PRECISION:
+            fits = device == "cpu" and self._options.encoder_path is None and platform.machine() in _X86_64
+            precision = INT8 if fits else FLOATING
+        if precision == INT8:
             keep_compiled(measured)
             from gpu_workers.models.integer.encoder import IntegerEncoder
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpu_workers.models.sources import FLOATING, INFILL_BUNDLED, TAGGER_BUNDLED, InfillSource
+from gpu_workers.models.sources import AUTO_PRECISION, INFILL_BUNDLED, TAGGER_BUNDLED, InfillSource
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,7 @@ class WorkerOptions:
     device: str = "cpu"
     threads: int = 0
     encoder_path: str | None = None
-    encoder_precision: str = FLOATING
+    encoder_precision: str = AUTO_PRECISION
     domain_packs_dir: str | None = None
     measured_dir: str | None = None  # of `gpu_workers.models.measured`
     allow_lists_dir: str | None = None

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from gpu_workers.engine.protocol import Role
-from gpu_workers.models.sources import INFILL_OFF, TAGGER_BUNDLED, TAGGER_OFF, InfillSource
+from gpu_workers.models.sources import FLOATING, INFILL_OFF, TAGGER_BUNDLED, TAGGER_OFF, InfillSource
+
+_COMPILED_CODE = "gpu_workers.handlers.preload:compiled_code"
 
 
-def preload(role: Role, *, tagger: str, infill: InfillSource) -> tuple[str, ...]:
+def preload(role: Role, *, encoder_precision: str, tagger: str, infill: InfillSource) -> tuple[str, ...]:
     """What the handler of a role uses, by `gpu_workers.handlers.registry.make_handler`."""
     if role is Role.EMBED:
-        return ("gpu_workers.handlers.embedder", "gpu_workers.models.encoder:bundled_fingerprint")
+        code = () if encoder_precision == FLOATING else (_COMPILED_CODE, "gpu_workers.models.integer.encoder")
+        return ("gpu_workers.handlers.embedder", "gpu_workers.models.encoder:bundled_fingerprint", *code)
     names = ["gpu_workers.handlers.preload:recognition"]
     if tagger != TAGGER_OFF:
         names.append("gpu_workers.handlers.entity_tagger")
     if tagger == TAGGER_BUNDLED:
-        names.append("gpu_workers.handlers.preload:compiled_code")
+        names.append(_COMPILED_CODE)
     if role is Role.FILL and infill != INFILL_OFF:
         names.append("gpu_workers.handlers.filler")
     return tuple(names)

@@ -5,6 +5,6 @@ from __future__ import annotations
 from gpu_workers.models.endpoint import Endpoint
 
 TAGGER_BUNDLED, TAGGER_OFF = "bundled", "off"  # any other tagger is the folder of a token classifier
-FLOATING, INT8 = "float", "int8"  # the encoder's numbers
+AUTO_PRECISION, FLOATING, INT8 = "auto", "float", "int8"  # the encoder's numbers
 INFILL_BUNDLED, INFILL_OFF = "bundled", "off"
 InfillSource = str | Endpoint  # one of those two, the folder of a language model, or an endpoint

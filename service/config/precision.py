@@ -1,14 +1,25 @@
-"""The checks of `ENCODER_PRECISION`."""
+"""The checks of `ENCODER_PRECISION`, and the value that workers receive."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpu_workers.models.sources import AUTO_PRECISION, FLOATING
+
+_PROCESSORS = ("auto", "cpu")
+
 
 def check_int8(encoder_path: Path | None, devices: Sequence[str]) -> None:
     """Raises ValueError if the encoder in 8-bit integers cannot run with these settings."""
     if encoder_path is not None:
         raise ValueError("ENCODER_PRECISION=int8 is for the bundled encoder: remove ENCODER_PATH")
-    if any(device not in ("auto", "cpu") for device in devices):
+    if any(device not in _PROCESSORS for device in devices):
         raise ValueError("ENCODER_PRECISION=int8 is for processors: DEVICES must be `auto` or `cpu`")
+
+
+def precision_of_workers(precision: str, encoder_path: Path | None, devices: Sequence[str]) -> str:
+    """All workers of a gateway compute vectors of one space: `auto` is `float` for all of them if one needs it."""
+    if precision == AUTO_PRECISION and (encoder_path or any(device not in _PROCESSORS for device in devices)):
+        return FLOATING
+    return precision

@@ -79,7 +79,7 @@ class EngineSettings(BaseModel):
     devices: tuple[str, ...] = ("auto",)
     encoder_threads: int = Field(0, ge=0)
     encoder_path: Path | None = None
-    encoder_precision: Literal["float", "int8"] = "float"
+    encoder_precision: Literal["auto", "float", "int8"] = "auto"
     domain_packs_dir: Path | None = None
     allow_lists_dir: Path | None = None
     tagger: str = TAGGER_BUNDLED

@@ -20,6 +20,7 @@ from gpu_workers.handlers.preload import preload
 from gpu_workers.handlers.registry import make_handler
 from gpu_workers.models.sources import INFILL_OFF
 from service.config.data_dir import MEASURED
+from service.config.precision import precision_of_workers
 from service.config.settings import Settings
 from service.config.worker_files import WORKER_FILES
 
@@ -178,7 +179,8 @@ def preloads(settings: Settings) -> list[str]:
 
 
 def _preload(role: Role, settings: Settings) -> tuple[str, ...]:
-    return preload(role, tagger=settings.tagger, infill=settings.infill_source)
+    precision = precision_of_workers(settings.encoder_precision, settings.encoder_path, settings.devices)
+    return preload(role, encoder_precision=precision, tagger=settings.tagger, infill=settings.infill_source)
 
 
 def _linger_ms(role: Role, settings: Settings) -> float:
@@ -201,7 +203,7 @@ def _factory(role: Role, settings: Settings, device: str) -> HandlerFactory:
         device=device,
         threads=settings.encoder_threads,
         encoder_path=str(settings.encoder_path) if settings.encoder_path else None,
-        encoder_precision=settings.encoder_precision,
+        encoder_precision=precision_of_workers(settings.encoder_precision, settings.encoder_path, settings.devices),
         domain_packs_dir=str(settings.domain_packs_dir) if settings.domain_packs_dir else None,
         measured_dir=str(settings.data_dir.resolve() / MEASURED),
         allow_lists_dir=str(settings.allow_lists_dir) if settings.allow_lists_dir else None,

@@ -35,7 +35,7 @@ def test_the_catalogue_says_what_runs(tenant: Tenant) -> None:
     models = tenant.http.get("/models").json()["models"]
     embed = next(model for model in models if model["role"] == "embed")
     assert embed["encoder"]["dimension"] == 384
-    assert embed["encoder"]["dtype"] in ("float32", "bfloat16", "float16")
+    assert embed["encoder"]["dtype"] in ("int8", "float32", "bfloat16", "float16")
     assert embed["encoder"]["batch_invariant"] is True
 
     domains = tenant.http.get("/domains").json()["domains"]
