@@ -25,8 +25,15 @@ class SharedReads:
         reading = self._unsent.get(wanted)
         if reading is None:
             reading = self._unsent[wanted] = asyncio.create_task(self._read(*wanted))
+            reading.add_done_callback(_retrieve)
         return await asyncio.shield(reading)
 
     async def _read(self, commands: Reads, partial: bool) -> list[Any]:
         del self._unsent[commands, partial]  # who comes later needs a later answer
         return await self._client.call_many(commands, partial=partial)
+
+
+def _retrieve(reading: asyncio.Task[list[Any]]) -> None:
+    """Let asyncio not report the error of a read whose callers have all left."""
+    if not reading.cancelled():
+        reading.exception()

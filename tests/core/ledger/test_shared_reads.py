@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 from ledger_kit import MASTER_KEY, Proxy, limits
@@ -117,5 +118,29 @@ def test_callers_that_leave_and_reads_that_fail_do_not_end_the_others(behind_gat
         errors = await asyncio.gather(*failing, return_exceptions=True)
         assert [type(error) for error in errors] == [LedgerUnavailable] * 2
         assert await reads.many(READ) == [b"1", b"2"]
+
+    behind_gate(scenario)
+
+
+def test_asyncio_reports_no_read_that_fails_after_its_callers_have_left(behind_gate):
+    async def scenario(client, gate):
+        reported = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+        reads = SharedReads(client)
+        gate.open.clear()
+        gate.answered.clear()
+        others = len(asyncio.all_tasks())
+        asked = [asyncio.create_task(reads.many(READ)) for _ in range(2)]
+        await gate.answered.wait()
+        for caller in asked:
+            caller.cancel()
+        await asyncio.wait(asked)
+        del asked, caller
+        await client.close()
+        while len(asyncio.all_tasks()) > others:
+            await asyncio.sleep(0.005)
+        gc.collect()
+        asyncio.get_running_loop().set_exception_handler(None)
+        assert reported == []
 
     behind_gate(scenario)
