@@ -15,6 +15,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from core.errors import WorkerDied
@@ -22,7 +23,7 @@ from gpu_workers.engine import metrics
 from gpu_workers.engine.batch_spans import trace_work
 from gpu_workers.engine.handler import HandlerFactory
 from gpu_workers.engine.local.messages import Batch, Begun, Done, Failed, Ready, Stage
-from gpu_workers.engine.local.worker_process import WorkerProcess
+from gpu_workers.engine.local.worker_process import WorkerProcess, start_again
 from gpu_workers.engine.pending import PendingTask
 from gpu_workers.engine.protocol import Role, RoleStatus
 from gpu_workers.engine.task_queue import QueueLimits, TaskQueue
@@ -31,7 +32,6 @@ from gpu_workers.facts import WorkerFacts
 log = logging.getLogger("privacy_gateway.engine")
 
 BATCHES_IN_FLIGHT = 2
-RESTART_DELAY_S_MAX = 10.0
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ class WorkerPool:
         if not self._stopping:
             metrics.WORKER_RESTARTS.labels(self.role).inc()
             slot.deaths_in_a_row += 1
-            self._spawn(self._relaunch(slot))
+            self._spawn(start_again(partial(self._launch, slot), slot.deaths_in_a_row))
 
     def _fail_in_flight(self, slot: _Slot, *, all_begun: bool) -> None:
         """End the batches of a worker that has ended, and queue those again that it has not begun with. `all_begun`:
@@ -235,11 +235,6 @@ class WorkerPool:
                 continue
             for pending in each.batch:
                 pending.finish(WorkerDied())
-
-    async def _relaunch(self, slot: _Slot) -> None:
-        if slot.deaths_in_a_row > 1:
-            await asyncio.sleep(min(RESTART_DELAY_S_MAX, 0.25 * 2**slot.deaths_in_a_row))
-        self._launch(slot)
 
     def _spawn(self, coroutine: Any) -> None:
         task = asyncio.ensure_future(coroutine)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
@@ -11,6 +12,9 @@ from gpu_workers.engine.handler import HandlerFactory
 from gpu_workers.engine.local.messages import Batch
 from gpu_workers.engine.local.shared_memory import send_blocks
 from gpu_workers.engine.protocol import Role
+
+_DELAY_S_MAX = 10.0
+_DOUBLINGS_MAX = 10  # of the delay; more exceed the largest float after some hours
 
 
 class WorkerProcess(ChildProcess):
@@ -41,3 +45,15 @@ class WorkerProcess(ChildProcess):
         super()._transmit(connection, message)
         if isinstance(message, Batch):
             send_blocks(connection, message.blocks, self.pid or 0)
+
+
+async def start_again(launch: Callable[[], None], deaths: int) -> None:
+    """Launch a worker that has died `deaths` times in a row, after a delay that grows with them. Repeats a launch that
+    fails because there is no file descriptor or no thread left."""
+    while True:
+        if deaths > 1:
+            await asyncio.sleep(min(_DELAY_S_MAX, 0.25 * 2 ** min(deaths, _DOUBLINGS_MAX)))
+        try:
+            return launch()
+        except (OSError, RuntimeError):
+            deaths += 1

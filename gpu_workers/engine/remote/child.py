@@ -16,11 +16,9 @@ from typing import Any
 from core.errors import WorkerDied
 from gpu_workers.engine.handler import HandlerFactory
 from gpu_workers.engine.local.messages import Batch, Begun, Done, Failed, Ready, Stage
-from gpu_workers.engine.local.worker_process import WorkerProcess
+from gpu_workers.engine.local.worker_process import WorkerProcess, start_again
 from gpu_workers.engine.protocol import Role
 from gpu_workers.facts import WorkerFacts
-
-RESTART_DELAY_S_MAX = 10.0
 
 
 class NotBegun(Exception):
@@ -140,7 +138,7 @@ class HandlerProcess:
         self._fail_batches(all_begun=all_begun)
         if not self._stopping:
             self._deaths_in_a_row += 1
-            self._spawn(self._relaunch())
+            self._spawn(start_again(self._launch, self._deaths_in_a_row))
         self._on_change()
 
     def _fail_batches(self, *, all_begun: bool) -> None:
@@ -149,11 +147,6 @@ class HandlerProcess:
             if not held.done.done():
                 held.done.set_exception(WorkerDied() if all_begun or held.begun else NotBegun())
         self._batches.clear()
-
-    async def _relaunch(self) -> None:
-        if self._deaths_in_a_row > 1:
-            await asyncio.sleep(min(RESTART_DELAY_S_MAX, 0.25 * 2**self._deaths_in_a_row))
-        self._launch()
 
     def _spawn(self, coroutine: Any) -> None:
         task = asyncio.ensure_future(coroutine)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 from collections.abc import Callable
 from functools import partial
@@ -15,6 +16,7 @@ from gateway_kit import children
 
 from core.errors import InvalidInput, WorkerCold, WorkerDied
 from core.text.policy import MaskPolicy, SanitizeTask
+from gpu_workers.engine.local import worker_process
 from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.local.worker_pool import WorkerPoolOptions
 from gpu_workers.engine.protocol import Role, Task
@@ -106,6 +108,31 @@ def test_a_worker_that_hangs_on_a_batch_is_replaced(tmp_path: Path, worker_pids:
             assert await on.run_brief(on.work("next")) == ["NEXT"]
 
     asyncio.run(main())
+
+
+def test_a_worker_that_dies_while_no_file_can_be_opened_is_replaced_later(tmp_path: Path, worker_pids: Pids) -> None:
+    async def main() -> None:
+        async with bench(toy_engine("local"), tmp_path) as on:
+            soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+            (pid,) = worker_pids()
+            resource.setrlimit(resource.RLIMIT_NOFILE, (1, hard))
+            try:
+                os.kill(pid, signal.SIGKILL)
+                while on.engine.status(Role.EMBED).ready:
+                    await asyncio.sleep(0.005)
+                await asyncio.sleep(0.05)  # the first attempt fails
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            assert await on.run(on.work("next"), timeout_s=60) == ["NEXT"]
+
+    asyncio.run(main())
+
+
+def test_a_worker_that_has_died_for_hours_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_process, "_DELAY_S_MAX", 0.0)
+    launched: list[int] = []
+    asyncio.run(worker_process.start_again(lambda: launched.append(1), deaths=2000))
+    assert launched == [1]
 
 
 @pytest.mark.parametrize("kind", ["local", "inline"])
