@@ -97,7 +97,8 @@ class ChildProcess:
         while (message := self._outbox.get()) is not None:
             try:
                 self._transmit(self._connection, message)
-            except OSError:
+            except Exception:  # it is dead, or would wait for the rest of a message that cannot be written
+                self.kill()
                 return
             message = None  # free the memory before the next message arrives: the process has its own copy
         # half-close: the worker reads to the end, finishes its batches and exits; its answers still arrive
@@ -116,8 +117,8 @@ class ChildProcess:
     def _read(self) -> None:
         try:
             while True:
-                message = self._connection.recv()
-                self._call(self._on_message, message)
+                # no variable may keep a message, or the payload that its error refers to, until the next one arrives
+                self._call(self._on_message, self._connection.recv())
         except (EOFError, ConnectionResetError):
             self.read_to_end = True
         except Exception:  # noqa: S110 - a message that was cut off by the process's death, or cannot be read
@@ -125,7 +126,9 @@ class ChildProcess:
         self.kill()
         self._wait()
         self._outbox.put(None)
-        self._call(self._on_death)
+        on_death = self._on_death
+        del self._on_message, self._on_death  # they may refer to this object, which would keep what is in the outbox
+        self._call(on_death)
 
     def _call(self, callback: Callable[..., None], *arguments: Any) -> None:
         try:

@@ -189,9 +189,9 @@ class TaskQueue:
         """See `Engine.run`."""
         group = self._admit(tasks, tenant=tenant, isolate_failures=isolate_failures)
         disconnected: asyncio.Future[Any] = asyncio.ensure_future(client_disconnected.wait())
+        either: set[asyncio.Future[Any]] = {group.done, disconnected}
         deadline = time.monotonic() + timeout_s
         try:
-            either: set[asyncio.Future[Any]] = {group.done, disconnected}
             await asyncio.wait(either, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
             if not group.done.done() and not group.started:
                 raise self._refused(ClientGone() if client_disconnected.is_set() else DeadlineBeforeStart())
@@ -207,9 +207,10 @@ class TaskQueue:
             disconnected.cancel()
             group.waiting.end()
             if not group.done.done():
-                self._keep(lambda pending: pending.group is not group)
-                group.done.cancel()
-                self._on_admitted()  # a worker may fit what was behind it
+                self._withdraw(group)
+            # An error refers to this frame, and `done` to the error. Without this, payloads and the memory of their
+            # arrays would stay until the next garbage collection.
+            del group, either
 
     async def wait_for_capacity(self, tasks: Sequence[Task], *, tenant: str, timeout_s: float) -> None:
         """See `Engine.wait_for_capacity`."""
@@ -379,6 +380,11 @@ class TaskQueue:
         self._changed()
         self._on_admitted()
         return group
+
+    def _withdraw(self, group: Group) -> None:
+        self._keep(lambda pending: pending.group is not group)
+        group.done.cancel()
+        self._on_admitted()  # a worker may fit what was behind it
 
     def _keep(self, wanted: Callable[[PendingTask], bool]) -> None:
         self._waiting.keep(wanted)

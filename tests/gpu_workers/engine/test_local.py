@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import resource
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 import pytest
-from engine_kit import Bench, Kind, ToyHandler, bench, find_kits, toy_engine
+from engine_kit import Bench, Kind, ToyHandler, Work, bench, find_kits, toy_engine
 from gateway_kit import children
 
-from core.errors import InvalidInput, WorkerCold, WorkerDied
+from core.errors import InvalidInput, QueueFull, Started, WorkerCold, WorkerDied
 from core.text.policy import MaskPolicy, SanitizeTask
+from gpu_workers.engine.arrays import BlockArray
 from gpu_workers.engine.local import worker_process
 from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.local.worker_pool import WorkerPoolOptions
@@ -106,6 +109,84 @@ def test_a_worker_that_hangs_on_a_batch_is_replaced(tmp_path: Path, worker_pids:
             with pytest.raises(WorkerDied):
                 await on.run(on.work("stuck"))
             assert await on.run_brief(on.work("next")) == ["NEXT"]
+
+    asyncio.run(main())
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """What a cycle keeps stays, as it may for minutes in an idle gateway."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+async def memory_returns(on: Bench) -> None:
+    """Wait until all 4096 bytes of the engine's arrays are free."""
+    async with asyncio.timeout(60):
+        while True:  # a thread of the engine may hold a message for a moment longer
+            with suppress(QueueFull):
+                on.engine.arrays.block(4096)
+                return
+            await asyncio.sleep(0.005)
+
+
+def test_a_dead_worker_keeps_no_memory_of_what_waited_to_be_written(tmp_path: Path, worker_pids: Pids) -> None:
+    async def main() -> None:
+        async with bench(toy_engine("local", array_bytes_max=4096), tmp_path) as on:
+            (pid,) = worker_pids()
+            os.kill(pid, signal.SIGSTOP)
+            long = Work("long", str(tmp_path), joined=["x" * 2**20])  # more than the socket holds
+            dying = await on.submit(Task(long, 10))
+            halves = [BlockArray(on.engine.arrays.block(2048), "<f4", (128, 4)) for _ in range(2)]
+            behind = await on.submit(on.work("behind", vectors=halves[0], released=halves[1]))
+            while on.queued:
+                await asyncio.sleep(0.005)
+            del halves
+            with no_collection():
+                os.kill(pid, signal.SIGKILL)
+                with pytest.raises(WorkerDied):
+                    await dying
+                assert await behind == ["BEHIND"]
+                del behind
+                await memory_returns(on)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("ending", ["kill", "raise"])
+def test_work_that_fails_keeps_no_memory(ending: str, tmp_path: Path, worker_pids: Pids) -> None:
+    async def main() -> None:
+        async with bench(toy_engine("local", array_bytes_max=4096), tmp_path) as on:
+
+            def failing() -> Task:
+                array = BlockArray(on.engine.arrays.block(4096), "<f4", (256, 4))
+                if ending == "raise":
+                    return on.work("failing", fails="raise", vectors=array)
+                return on.work("failing", held=True, vectors=array)
+
+            with no_collection():
+                call = await on.submit(failing())
+                if ending == "kill":
+                    await on.has_started("failing")
+                    os.kill(worker_pids()[0], signal.SIGKILL)
+                await asyncio.wait([call])
+                assert isinstance(call.exception(), Started)
+                del call
+                await memory_returns(on)
+
+    asyncio.run(main())
+
+
+def test_a_message_that_cannot_be_written_does_not_leave_the_worker_waiting(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with bench(toy_engine("local"), tmp_path) as on:
+            with pytest.raises(WorkerDied):
+                await on.run(Task(Work("unwritable", str(tmp_path), joined=[lambda: None]), 10))
+            assert await on.run(on.work("next")) == ["NEXT"]
 
     asyncio.run(main())
 
