@@ -42,6 +42,7 @@ class ChildProcess:
         self.read_to_end = False  # whether every message that the process wrote was received
         self._process: Process | None = None
         self._killed = False
+        self._ended = asyncio.Event()
         self._started = threading.Event()  # or it failed to start
         ours, theirs = socket.socketpair()
         self._connection = Connection(ours.detach())
@@ -67,7 +68,8 @@ class ChildProcess:
             self._process.kill()
 
     async def stop(self, *, grace_s: float = 5.0) -> None:
-        """Close the socket and wait for the process to end. Kill the process if it does not end in time."""
+        """Close the socket and wait for the process to end, and for `on_death`. Kill the process if it does not end in
+        time."""
         self._outbox.put(None)
         try:
             await asyncio.to_thread(self._wait, grace_s)
@@ -75,6 +77,8 @@ class ChildProcess:
             self.kill()
             if self._process is not None:
                 await asyncio.to_thread(self._wait)
+        with contextlib.suppress(TimeoutError):  # a child of its own may hold the socket open
+            await asyncio.wait_for(self._ended.wait(), grace_s)
 
     def _wait(self, timeout: float | None = None) -> None:
         """Return once the process has ended. Raises subprocess.TimeoutExpired."""
@@ -128,7 +132,11 @@ class ChildProcess:
         self._outbox.put(None)
         on_death = self._on_death
         del self._on_message, self._on_death  # they may refer to this object, which would keep what is in the outbox
-        self._call(on_death)
+        self._call(self._end, on_death)
+
+    def _end(self, on_death: Callable[[], None]) -> None:
+        self._ended.set()
+        on_death()
 
     def _call(self, callback: Callable[..., None], *arguments: Any) -> None:
         try:

@@ -7,10 +7,12 @@ import gc
 import os
 import resource
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from engine_kit import Bench, Kind, ToyHandler, Work, bench, find_kits, toy_engine
@@ -18,6 +20,7 @@ from gateway_kit import children
 
 from core.errors import InvalidInput, QueueFull, Started, WorkerCold, WorkerDied
 from core.text.policy import MaskPolicy, SanitizeTask
+from gpu_workers.child_process import ChildProcess
 from gpu_workers.engine.arrays import BlockArray
 from gpu_workers.engine.local import worker_process
 from gpu_workers.engine.local.engine import LocalEngine
@@ -243,6 +246,32 @@ def test_two_workers_share_a_queue(tmp_path: Path) -> None:
             on.let_go("first", "second")
             assert await asyncio.gather(*calls) == [["FIRST"], ["SECOND"]]
 
+    asyncio.run(main())
+
+
+def test_a_stop_charges_no_batch_that_its_worker_has_not_begun_with(
+    tmp_path: Path, worker_pids: Pids, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(process: ChildProcess, *call: Any) -> None:
+        time.sleep(0.2)  # the thread that reads waits for its turn
+        passed_on(process, *call)
+
+    async def main() -> None:
+        async with bench(toy_engine("local"), tmp_path) as on:
+            running = await on.submit(on.work("running", weight=2, held=True))
+            await on.has_started("running")
+            behind = await on.submit(on.work("behind", weight=2))
+            while on.queued:
+                await asyncio.sleep(0.005)
+            os.kill(worker_pids()[0], signal.SIGSTOP)  # so that the stop ends it
+            monkeypatch.setattr(ChildProcess, "_call", late)
+            await on.engine.stop()
+            with pytest.raises(WorkerDied):
+                await running
+            with pytest.raises(WorkerCold):
+                await behind
+
+    passed_on = ChildProcess._call
     asyncio.run(main())
 
 
