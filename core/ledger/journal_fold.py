@@ -10,7 +10,6 @@ The Redis time of an entry selects its bucket. If that clock steps back, entries
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from core.ledger import names, wire
 from core.ledger.activity import Done, TenantPosition, served
 from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
+from core.ledger.parts import in_parts
 from core.ledger.reader import LedgerReader
 from core.ledger.records import JournalEntry
 from core.ledger.tenant_rounds import over_tenants
@@ -38,7 +38,9 @@ class Totals(NamedTuple):
     releases: int = 0
 
     def plus(self, other: Totals) -> Totals:
-        return Totals(*map(sum, zip(self, other, strict=True)))
+        a, b, c, d, e = self
+        f, g, h, i, j = other
+        return Totals(a + f, b + g, c + h, d + i, e + j)
 
     def minus(self, other: Totals) -> Totals:
         return Totals(*(mine - theirs for mine, theirs in zip(self, other, strict=True)))
@@ -133,8 +135,7 @@ class JournalFold(LedgerReader):
             raw = await self._raw_entries(tenant, after=after, count=FOLD_BATCH, last=target)
             if not raw:
                 return counted
-            # In a thread, because a batch may take half a second and the caller's event loop serves requests.
-            args = await asyncio.to_thread(_fold, self._aggregate, tenant, raw, totals, int(at_ms or 0))
+            args = await _fold(self._aggregate, tenant, raw, totals, int(at_ms or 0))
             args |= {"name": self._aggregate.name, "position": position, "expected": after}
             found, _ = await self._client.run("fold", key=names.tenant_key(tenant), args=args)
             if found["outcome"] == "moved":
@@ -230,7 +231,7 @@ def _text(totals: Totals) -> str:
     return " ".join(map(str, totals))
 
 
-def _fold(
+async def _fold(
     aggregate: Aggregate, tenant: str, raw: Sequence[Any], stored: Mapping[bytes, bytes], at_ms: int
 ) -> dict[str, Any]:
     """Return the arguments of fold.lua: the entries added to the stored totals.
@@ -241,14 +242,25 @@ def _fold(
     changed: dict[str, Totals] = {}
     points: dict[tuple[int, str], dict[int, Totals]] = {}
     seq = 0
-    for entry in (wire.journal_entry(tenant, one, subjects=False) for one in raw):
+    in_second: dict[str, Totals] = {}
+
+    def end_second() -> None:
+        for name, total in in_second.items():
+            for step_s in aggregate.retention_s:
+                points.setdefault((step_s, name), {})[at_ms // 1000 // step_s * step_s] = total
+        changed.update(in_second)
+        in_second.clear()
+
+    async for one in in_parts(raw):
+        entry = wire.journal_entry(tenant, one, subjects=False)
         seq = entry.seq
+        if entry.at_ms // 1000 > at_ms // 1000:
+            end_second()
         at_ms = max(at_ms, entry.at_ms)
         for name, change in aggregate.changes(entry).items():
-            changed[name] = (changed.get(name) or totals.get(name, Totals())).plus(change)
-            for step_s in aggregate.retention_s:
-                bucket = at_ms // 1000 // step_s * step_s
-                points.setdefault((step_s, name), {})[bucket] = changed[name]
+            total = in_second.get(name) or changed.get(name) or totals.get(name, Totals())
+            in_second[name] = total.plus(change)
+    end_second()
     return {
         "folded": seq,
         "folded_at_ms": at_ms,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -17,6 +18,7 @@ from core.ledger.names import account_id, check_label
 from core.ledger.records import AccountState, Charge, CurrentLimit, EntryAmount, History, JournalEntry, Limit
 
 EPSILON_NANO_MAX = EPSILON_MAX * NANO
+_REPEATED_MAX, _REPEATED_BYTES_MAX = 256, 2048  # texts of amounts: equal requests debit equal ones
 
 
 def account_terms(limits: Mapping[Unit, Limit]) -> list[list[Any]]:
@@ -142,6 +144,10 @@ def subject_amounts(tenant: str, rows: bytes) -> tuple[EntryAmount, ...]:
 
 
 def _entry_amounts(tenant: str, rows: str | bytes) -> tuple[EntryAmount, ...]:
+    return _parsed_again(tenant, rows) if len(rows) <= _REPEATED_BYTES_MAX else _parsed_amounts(tenant, rows)
+
+
+def _parsed_amounts(tenant: str, rows: str | bytes) -> tuple[EntryAmount, ...]:
     return tuple(
         EntryAmount(
             account=account_id(tenant, Unit(row[0]), row[1] or None),
@@ -152,3 +158,6 @@ def _entry_amounts(tenant: str, rows: str | bytes) -> tuple[EntryAmount, ...]:
         )
         for row in orjson.loads(rows)
     )
+
+
+_parsed_again = lru_cache(_REPEATED_MAX)(_parsed_amounts)

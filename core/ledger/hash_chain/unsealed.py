@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 
 from core.errors import LedgerNotTrusted, UnknownTenant
@@ -12,6 +11,7 @@ from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.chain import ChainHead, Head, JournalDigest, RawEntry, Seal, SealChain, Segment
 from core.ledger.hash_chain.replay import DEPART, JournalReplay
 from core.ledger.pages import entry_number, own_accounts, raw_entries, readable_entry
+from core.ledger.parts import in_parts
 
 TENANT_BATCH = 250
 AUDIT = "`privacy-gateway ledger audit` shows where"
@@ -92,8 +92,7 @@ class UnsealedEntries:
         first = replay.last_seq + 1
         digest, end = JournalDigest(), JournalDigest()
         async for batch in raw_entries(self._client, tenant, after=replay.last_seq, last=page.seq):
-            # In a thread, because an entry may have a thousand rows and the event loop serves requests.
-            unreadable = await asyncio.to_thread(_apply, replay, digest, batch)
+            unreadable = await _apply(replay, digest, batch)
             if unreadable is not None:
                 raise LedgerNotTrusted(
                     f"Entry {unreadable} of the tenant {tenant} was not written by the ledger; {AUDIT}."
@@ -126,10 +125,10 @@ class UnsealedEntries:
         )
 
 
-def _apply(replay: JournalReplay, digest: JournalDigest, batch: Sequence[RawEntry]) -> int | None:
+async def _apply(replay: JournalReplay, digest: JournalDigest, batch: Sequence[RawEntry]) -> int | None:
     """Apply the entries. Returns the number of the first that cannot be read."""
-    digest.add(batch)
-    for raw in batch:
+    async for raw in in_parts(batch):
+        digest.add([raw])
         entry = readable_entry(replay.tenant, raw, subjects=False)
         if entry is None:
             return entry_number(raw)

@@ -1,7 +1,8 @@
-"""A page of the journal costs its own rows, is limited in rows, and is parsed outside the event loop."""
+"""A page of the journal costs its own rows, is limited in rows, and no reader of the journal blocks the event loop."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
 
 import pytest
@@ -10,6 +11,8 @@ from ledger_kit import charge, limits
 from core.accounting.events import Unit
 from core.ledger import wire
 from core.ledger.hash_chain.sealer import Sealer
+from core.ledger.journal_fold import JournalFold
+from core.ledger.spending_totals import SPENDING
 
 SUBJECTS = 200  # each with two rows
 
@@ -100,11 +103,25 @@ def test_a_filter_that_finds_nothing_ends(go, clinic):
     assert len(pages) > 1
 
 
-def test_a_sealing_round_parses_outside_the_event_loop(go, clinic, client, parsing, tmp_path):
+@pytest.mark.parametrize("work", ["seal", "fold"])
+def test_a_round_leaves_the_event_loop_between_entries(work, go, clinic, client, parsing, tmp_path, monkeypatch):
+    monkeypatch.setattr("core.ledger.parts._PART_S", 0.0)
     sealer = Sealer(client, clinic._master_key, tmp_path / "epoch")
     go(sealer.check())
     released(go, clinic, range(SUBJECTS))
     parsing.clear()
-    go(sealer.seal())
+    turns = []
+
+    async def request():
+        while True:
+            turns.append(len(parsing))
+            await asyncio.sleep(0)
+
+    async def round_():
+        other = asyncio.create_task(request())
+        await (sealer.seal() if work == "seal" else JournalFold(client, SPENDING).fold("clinic"))
+        other.cancel()
+
+    go(round_())
     assert [(seq, rows) for seq, _, rows in parsing] == [(seq, 0) for seq in (1, 2, 3, 4)]
-    assert all(thread is not threading.main_thread() for _, thread, _ in parsing)
+    assert {1, 2, 3} <= set(turns)
