@@ -30,6 +30,7 @@ $(VENV)/installed: pyproject.toml client/pyproject.toml
 
 $(VENV)/compiled: $(VENV)/installed gpu_workers/models/integer/kernels.py
 	$(BIN)/python -m gpu_workers.models.integer.compiled
+	$(BIN)/python -m compileall -q core gpu_workers service
 	@touch $@
 
 ## run: start the gateway on its embedded defaults, with a `dev` tenant whose key is in $(DATA_DIR)/dev.key
