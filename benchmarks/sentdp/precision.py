@@ -1,11 +1,11 @@
 """Macro-F1 of sentence-level release with the encoder in 8-bit integers, beside the encoder in bfloat16.
 
-    python -m benchmarks.sentdp.precision --data DATA [--trials 5] [--share 1] [--control]
+    python -m benchmarks.sentdp.precision --data DATA [--trials 5] [--share 1] [--control] [--method NAME] [--seed 0]
 
 As `benchmarks.sentdp`, with the shipped `general` pack, which was made with bfloat16. Each encoder embeds both the
 documents that train the classifiers and those that are released. `--share`: of the documents. `--control` adds the
 encoder in float32. It is nearer to bfloat16 than the one in integers, and what it adds is due to the choice of
-documents and to the draws of the mechanisms.
+documents and to the draws of the mechanisms. `--method` measures that row alone, `--seed` draws other noise.
 """
 
 from __future__ import annotations
@@ -30,7 +30,15 @@ WITHIN = 0.005
 
 
 def cells(
-    source: Source, share: float, pack: DomainPack, encoder: Any, data: Path, cache: Path, trials: int
+    source: Source,
+    share: float,
+    pack: DomainPack,
+    encoder: Any,
+    data: Path,
+    cache: Path,
+    trials: int,
+    only: str = "",
+    seed: int = 0,
 ) -> dict[str, list[Cell]]:
     """The cells of each row, against epsilon."""
     train_documents = source.read(data, "train", round(share * source.train))
@@ -47,8 +55,11 @@ def cells(
 
     found = {
         method.name: [cell(method, epsilon) for epsilon in (EPSILONS if method.private else EPSILONS[:1])]
-        for method in of_pack(GENERAL, pack, np.random.default_rng(0))
+        for method in of_pack(GENERAL, pack, np.random.default_rng(seed))
+        if not only or method.name.startswith(f"{only}, ")
     }
+    if only:
+        return found
     means = np.stack([document.mean(axis=0) for document in documents])
     found[NON_PRIVATE] = [Cell.of([classifiers.score("encoder", means, test.labels)], random=False)]
     return found
@@ -61,6 +72,8 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=5)
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--control", action="store_true")
+    parser.add_argument("--method", default="", help="one row of the table")
+    parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
     pack = DomainPack.load(PACK)
     encoders: dict[str, Any] = {"bfloat16": Encoder(dtype=torch.bfloat16), "int8": IntegerEncoder()}
@@ -69,7 +82,17 @@ def main() -> None:
     differences: dict[str, list[float]] = {name: [] for name in list(encoders)[1:]}
     for title, source in SOURCES.items():
         base, *others = (
-            cells(source, chosen.share, pack, encoder, chosen.data, chosen.cache, chosen.trials)
+            cells(
+                source,
+                chosen.share,
+                pack,
+                encoder,
+                chosen.data,
+                chosen.cache,
+                chosen.trials,
+                chosen.method,
+                chosen.seed,
+            )
             for encoder in encoders.values()
         )
         heads = " | ".join(f"eps {epsilon}" for epsilon in EPSILONS)
