@@ -11,7 +11,8 @@ _COMPILED_CODE = "gpu_workers.handlers.preload:compiled_code"
 def preload(role: Role, *, encoder_precision: str, tagger: str, infill: InfillSource) -> tuple[str, ...]:
     """What the handler of a role uses, by `gpu_workers.handlers.registry.make_handler`."""
     if role is Role.EMBED:
-        code = () if encoder_precision == FLOATING else (_COMPILED_CODE, "gpu_workers.models.integer.encoder")
+        # Not the kernels: they are imported after `keep_compiled`, which needs the folder of a worker.
+        code = () if encoder_precision == FLOATING else (_COMPILED_CODE,)
         return ("gpu_workers.handlers.embedder", "gpu_workers.models.encoder:bundled_fingerprint", *code)
     names = ["gpu_workers.handlers.preload:recognition"]
     if tagger != TAGGER_OFF:

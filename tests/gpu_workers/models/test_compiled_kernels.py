@@ -22,6 +22,15 @@ CODE = (
 )
 
 
+FORKED = (
+    "from gpu_workers.engine.protocol import Role\n"
+    "from gpu_workers.fork_server_process import load\n"
+    "from gpu_workers.handlers.preload import preload\n"
+    "for role in Role:\n"
+    "    load(preload(role, encoder_precision='auto', tagger='bundled', infill='bundled'))\n"
+)
+
+
 class Started(NamedTuple):
     """`found`: whether it compiled nothing. `kept`: where the kernels are."""
 
@@ -29,9 +38,9 @@ class Started(NamedTuple):
     kept: Path
 
 
-def start(folder: Path | str, installed: Path, **environment: str) -> Started:
-    """A process that calls a kernel."""
-    command = [sys.executable, "-c", CODE, str(folder), str(installed)]
+def start(folder: Path | str, installed: Path, *, before: str = "", **environment: str) -> Started:
+    """A process that runs `before` and calls a kernel."""
+    command = [sys.executable, "-c", before + CODE, str(folder), str(installed)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ | environment)
     hits, _, kept = done.stdout.strip().partition(" ")
     return Started(hits == "1", Path(kept))
@@ -53,6 +62,12 @@ def installed(tmp_path: Path) -> Path:
 @pytest.fixture
 def nothing(tmp_path: Path) -> Path:
     return tmp_path / "nothing"
+
+
+def test_a_worker_that_a_fork_server_starts_keeps_them_in_its_folder(tmp_path: Path, nothing: Path) -> None:
+    first = start(tmp_path, nothing, before=FORKED)
+    assert files(first.kept)
+    assert start(tmp_path, nothing, before=FORKED).found
 
 
 def test_a_start_uses_what_an_earlier_one_has_compiled(tmp_path: Path, nothing: Path) -> None:
