@@ -12,6 +12,7 @@ from core.accounting.events import Unit
 from core.ledger import wire
 from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.journal_fold import JournalFold
+from core.ledger.parts import in_parts
 from core.ledger.spending_totals import SPENDING
 
 SUBJECTS = 200  # each with two rows
@@ -125,3 +126,22 @@ def test_a_round_leaves_the_event_loop_between_entries(work, go, clinic, client,
     go(round_())
     assert [(seq, rows) for seq, _, rows in parsing] == [(seq, 0) for seq in (1, 2, 3, 4)]
     assert {1, 2, 3} <= set(turns)
+
+
+def test_of_many_rounds_one_goes_on_in_each_turn_of_the_event_loop(monkeypatch):
+    monkeypatch.setattr("core.ledger.parts._PART_S", 0.0)
+    done = []
+
+    async def round_(tenant):
+        async for entry in in_parts(range(5)):
+            done.append((tenant, entry))
+
+    async def main():
+        rounds = [asyncio.ensure_future(round_(tenant)) for tenant in range(4)]
+        while not all(one.done() for one in rounds):
+            before = len(done)
+            await asyncio.sleep(0)
+            assert len(done) <= before + 1
+
+    asyncio.run(main())
+    assert sorted(done) == [(tenant, entry) for tenant in range(4) for entry in range(5)]
