@@ -19,7 +19,9 @@ def check_int8(encoder_path: Path | None, devices: Sequence[str]) -> None:
 
 
 def precision_of_workers(precision: str, encoder_path: Path | None, devices: Sequence[str]) -> str:
-    """All workers of a gateway compute vectors of one space: `auto` is `float` for all of them if one needs it."""
-    if precision == AUTO_PRECISION and (encoder_path or any(device not in _PROCESSORS for device in devices)):
+    """All workers of a gateway compute vectors of one space: `auto` is `float` for all of them if one needs it, also if
+    `auto` among other devices may be a GPU."""
+    alike = len(set(devices)) == 1 and devices[0] in _PROCESSORS
+    if precision == AUTO_PRECISION and (encoder_path or not alike):
         return FLOATING
     return precision

@@ -73,7 +73,9 @@ def test_the_bundled_encoder_computes_in_integers_by_default(options: WorkerOpti
 
 
 def test_all_workers_of_a_gateway_compute_in_one_space() -> None:
-    assert precision_of_workers("auto", None, ["cpu", "auto"]) == "auto"
+    assert precision_of_workers("auto", None, ["auto", "auto"]) == "auto"
+    assert precision_of_workers("auto", None, ["cpu", "cpu"]) == "auto"
+    assert precision_of_workers("auto", None, ["cpu", "auto"]) == "float"  # the second may be a GPU
     assert precision_of_workers("auto", None, ["cpu", "cuda:0"]) == "float"
     assert precision_of_workers("auto", bundled_path(), ["cpu"]) == "float"
     assert precision_of_workers("int8", None, ["cpu"]) == "int8"
