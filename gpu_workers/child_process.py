@@ -35,7 +35,10 @@ class ChildProcess:
         on_death: Callable[[], None],
         preload: Sequence[str] = (),
     ) -> None:
-        """`preload`: what a fork server imports before (`gpu_workers.fork_server_process`)."""
+        """`preload`: what a fork server imports before (`gpu_workers.fork_server_process`).
+
+        Raises OSError or RuntimeError, with no process started, if there is no file descriptor or no thread left.
+        """
         self._loop = asyncio.get_running_loop()
         self._on_message = on_message
         self._on_death = on_death
@@ -49,8 +52,15 @@ class ChildProcess:
         self._outbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._outbox.put(first)
         start = partial(start_process, module, arguments, preload=preload)
-        threading.Thread(target=self._write, args=(start, theirs), name=f"{module}-writer", daemon=True).start()
+        # The writer, which starts the process, comes last: without a reader, the process would never end.
         threading.Thread(target=self._read, name=f"{module}-reader", daemon=True).start()
+        writer = threading.Thread(target=self._write, args=(start, theirs), name=f"{module}-writer", daemon=True)
+        try:
+            writer.start()
+        except RuntimeError:
+            self._started.set()
+            theirs.close()  # the reader ends
+            raise
 
     @property
     def pid(self) -> int | None:

@@ -7,6 +7,7 @@ import gc
 import os
 import resource
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -209,6 +210,34 @@ def test_a_worker_that_dies_while_no_file_can_be_opened_is_replaced_later(tmp_pa
                 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
             assert await on.run(on.work("next"), timeout_s=60) == ["NEXT"]
 
+    asyncio.run(main())
+
+
+def test_a_worker_that_dies_while_no_thread_can_be_started_is_replaced_once(
+    tmp_path: Path, worker_pids: Pids, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[str] = []
+
+    def start(thread: threading.Thread) -> None:
+        started.append(thread.name)
+        if len(started) == 2:  # of the first attempt, the second thread
+            refused.append(thread.name)
+            raise RuntimeError("can't start new thread")
+        started_by(thread)
+
+    async def main() -> None:
+        async with bench(toy_engine("local"), tmp_path) as on:
+            (pid,) = worker_pids()
+            monkeypatch.setattr(threading.Thread, "start", start)
+            os.kill(pid, signal.SIGKILL)
+            while on.engine.status(Role.EMBED).ready:
+                await asyncio.sleep(0.005)
+            assert await on.run(on.work("next"), timeout_s=60) == ["NEXT"]
+            assert refused
+            assert len(worker_pids()) == 1
+
+    started: list[str] = []
+    started_by = threading.Thread.start
     asyncio.run(main())
 
 
