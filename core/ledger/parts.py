@@ -11,24 +11,39 @@ from weakref import WeakKeyDictionary
 Item = TypeVar("Item")
 
 _PART_S = 0.0005
-_one_at_a_time: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
 
 async def in_parts(items: Iterable[Item]) -> AsyncIterator[Item]:
-    """Yield the items. After half a millisecond, the event loop has a turn. Of all loops in parts, one goes on in each
-    turn: the rounds over tenants run many at a time.
+    """Yield the items. After half a millisecond, the event loop has a turn. All loops in parts share that time: the
+    rounds over tenants run many at once.
 
     A thread for such a loop would delay requests for longer: it holds the interpreter for a switch interval each time
     that the event loop has released it for a system call.
     """
-    ends = 0.0
+    turns = _turns.setdefault(asyncio.get_running_loop(), _Turns())
     for item in items:
-        if time.perf_counter() >= ends:
-            await _next_turn()
-            ends = time.perf_counter() + _PART_S
+        while not turns.has_time():  # noqa: ASYNC110 - no event: it waits for a turn of the event loop
+            await asyncio.sleep(0)
         yield item
 
 
-async def _next_turn() -> None:
-    async with _one_at_a_time.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
-        await asyncio.sleep(0)
+class _Turns:
+    """The turns of an event loop."""
+
+    def __init__(self) -> None:
+        self._ends: float | None = None  # of the time for parts in this turn; None before the first
+
+    def has_time(self) -> bool:
+        """Whether this turn has time for another item. It has for one."""
+        now = time.perf_counter()
+        if self._ends is None:
+            self._ends = now + _PART_S
+            asyncio.get_running_loop().call_soon(self._next)
+            return True
+        return now < self._ends
+
+    def _next(self) -> None:
+        self._ends = None
+
+
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, _Turns] = WeakKeyDictionary()

@@ -145,3 +145,20 @@ def test_of_many_rounds_one_goes_on_in_each_turn_of_the_event_loop(monkeypatch):
 
     asyncio.run(main())
     assert sorted(done) == [(tenant, entry) for tenant in range(4) for entry in range(5)]
+
+
+def test_short_rounds_share_a_turn_of_the_event_loop(monkeypatch):
+    monkeypatch.setattr("core.ledger.parts._PART_S", 3600.0)
+    done = []
+
+    async def round_(tenant):
+        async for entry in in_parts(range(2)):
+            done.append((tenant, entry))
+
+    async def main():
+        rounds = [asyncio.ensure_future(round_(tenant)) for tenant in range(4)]
+        await asyncio.sleep(0)
+        assert len(done) == 8
+        await asyncio.gather(*rounds)
+
+    asyncio.run(main())
