@@ -1,11 +1,13 @@
 """Macro-F1 of sentence-level release with the encoder in 8-bit integers, beside the encoder in bfloat16.
 
     python -m benchmarks.sentdp.precision --data DATA [--trials 5] [--share 1] [--control] [--method NAME] [--seed 0]
+        [--corpus IMDB]
 
 As `benchmarks.sentdp`, with the shipped `general` pack, which was made with bfloat16. Each encoder embeds both the
 documents that train the classifiers and those that are released. `--share`: of the documents. `--control` adds the
 encoder in float32. It is nearer to bfloat16 than the one in integers, and what it adds is due to the choice of
-documents and to the draws of the mechanisms. `--method` measures that row alone, `--seed` draws other noise.
+documents and to the draws of the mechanisms. `--method` measures that row alone, `--corpus` that corpus, and `--seed`
+draws other noise.
 """
 
 from __future__ import annotations
@@ -73,6 +75,7 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--control", action="store_true")
     parser.add_argument("--method", default="", help="one row of the table")
+    parser.add_argument("--corpus", choices=SOURCES, help="one corpus alone")
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
     pack = DomainPack.load(PACK)
@@ -81,6 +84,8 @@ def main() -> None:
         encoders["float32"] = Encoder(dtype=torch.float32)
     differences: dict[str, list[float]] = {name: [] for name in list(encoders)[1:]}
     for title, source in SOURCES.items():
+        if chosen.corpus not in (None, title):
+            continue
         base, *others = (
             cells(
                 source,

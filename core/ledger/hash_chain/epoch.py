@@ -46,13 +46,21 @@ class EpochFile:
         self.path = path
 
     def read(self) -> Epoch | None:
-        """Return the epoch, or None if there is no file. Raises LedgerNotTrusted if the file cannot be read."""
+        """Return the epoch, or None if there is no file.
+
+        Raises LedgerUnavailable if the file cannot be opened, which may pass: the process may have too many open files.
+        Raises LedgerNotTrusted if it contains no epoch.
+        """
         try:
-            found = orjson.loads(self.path.read_bytes())
-            return Epoch(str(found["ledger"]), SealId(int(found["epoch"]), str(found["mac"])))
+            content = self.path.read_bytes()
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except OSError as error:
+            raise LedgerUnavailable(f"The epoch file {self.path} cannot be opened.") from error
+        try:
+            found = orjson.loads(content)
+            return Epoch(str(found["ledger"]), SealId(int(found["epoch"]), str(found["mac"])))
+        except (ValueError, KeyError, TypeError) as error:
             raise LedgerNotTrusted(f"The epoch file {self.path} cannot be read.") from error
 
     def write(self, epoch: Epoch) -> None:

@@ -169,6 +169,27 @@ def test_a_damaged_file_is_refused(go, place, content):
     refused(go, place, "epoch file .* cannot be read")
 
 
+def test_a_file_that_cannot_be_opened_for_a_while_stops_nothing_for_good(go, place):
+    """Such as while the process has too many open files."""
+    aside = place.epoch_file.with_name("aside")
+
+    async def main() -> None:
+        async with place.running() as running:
+            await running.release()
+            await running.sealer.seal()
+            place.epoch_file.rename(aside)
+            place.epoch_file.mkdir()
+            with pytest.raises(LedgerUnavailable, match=r"epoch file .* cannot be opened") as refusal:
+                await running.sealer.seal()
+            assert not isinstance(refusal.value, LedgerNotTrusted)
+            place.epoch_file.rmdir()
+            aside.rename(place.epoch_file)
+            await running.release()
+            assert await running.sealer.seal() == place.epoch
+
+    go(main())
+
+
 def test_a_file_that_cannot_be_written_stops_the_start(go, place):
     place.epoch_file.parent.parent.joinpath("other-disk").write_text("a file where the folder should be")
     with pytest.raises(LedgerUnavailable, match="epoch file"):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import os
-import resource
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -195,21 +196,29 @@ def test_a_message_that_cannot_be_written_does_not_leave_the_worker_waiting(tmp_
     asyncio.run(main())
 
 
-def test_a_worker_that_dies_while_no_file_can_be_opened_is_replaced_later(tmp_path: Path, worker_pids: Pids) -> None:
+def test_a_worker_that_dies_while_no_file_can_be_opened_is_replaced_later(
+    tmp_path: Path, worker_pids: Pids, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A true limit of open files would also hold for everything else in this process."""
+    refused: list[OSError] = []
+
+    def pair() -> tuple[socket.socket, socket.socket]:
+        if not refused:
+            refused.append(OSError(errno.EMFILE, os.strerror(errno.EMFILE)))
+            raise refused[0]
+        return opened_by()
+
     async def main() -> None:
         async with bench(toy_engine("local"), tmp_path) as on:
-            soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
             (pid,) = worker_pids()
-            resource.setrlimit(resource.RLIMIT_NOFILE, (1, hard))
-            try:
-                os.kill(pid, signal.SIGKILL)
-                while on.engine.status(Role.EMBED).ready:
-                    await asyncio.sleep(0.005)
-                await asyncio.sleep(0.05)  # the first attempt fails
-            finally:
-                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            monkeypatch.setattr(socket, "socketpair", pair)
+            os.kill(pid, signal.SIGKILL)
+            while on.engine.status(Role.EMBED).ready:
+                await asyncio.sleep(0.005)
             assert await on.run(on.work("next"), timeout_s=60) == ["NEXT"]
+            assert refused
 
+    opened_by = socket.socketpair
     asyncio.run(main())
 
 
