@@ -44,7 +44,7 @@ run: setup
 test: setup
 	$(BIN)/python -m pytest -q --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder $(BEHAVIOUR)
 
-## test-all: the same, and the tests marked `slow`: crashes, outages, statistics, planted bugs (33 minutes on 2 cores; the aim is 15)
+## test-all: the same, and the tests marked `slow`: crashes, outages, statistics, planted bugs (30 to 35 minutes on 2 cores; the aim is 15)
 test-all: setup
 	$(BIN)/python -m pytest -q --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder --all $(BEHAVIOUR)
 
