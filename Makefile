@@ -7,7 +7,7 @@ PORT ?= 8000
 # Real evaluation data; only the benchmarks read it (see benchmarks/README.md).
 DATA ?= ../shared/data
 BEHAVIOUR := --ignore tests/test_project_rules.py
-# Of pytest, side by side. Three keep 2 cores fully busy, but took no less time.
+# Of pytest, side by side. Three keep 2 cores fully busy, and were not shown to take less time.
 PROCESSES ?= 2
 # Of `make fuzz`.
 REQUESTS ?= 100000

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow("crash")
 DOCUMENTS = 260  # a shard of text takes long enough to be caught between two of them
 SHARDS = 3
 SETTINGS = LEAN | {
-    "PRIVACY_GATEWAY_ENCODER_PRECISION": "float",  # the slower one
+    "PRIVACY_GATEWAY_ENCODER_PRECISION": "float",  # slower than integers: the job lasts longer
     "PRIVACY_GATEWAY_JOB_ATTEMPTS_MAX": "2",
     "PRIVACY_GATEWAY_JOBS_WAITING_MAX": "1",
     "PRIVACY_GATEWAY_JOB_JSON_BYTES_MAX": "200000",
