@@ -45,6 +45,7 @@ from service.http.browser_sessions import BrowserSessions
 from service.http.in_flight import InFlight
 from service.http.large_requests import LargeRequests
 from service.http.open_streams import OpenStreams
+from service.isolation import Isolation
 from service.jobs.blobs import JobBlobs
 from service.jobs.files import JOBS_DIR, JobFiles
 from service.jobs.limits import runner_limits
@@ -185,6 +186,7 @@ class Gateway:
         )
 
         self.preparation = Preparation()
+        self.isolation = Isolation()
         self.scrapes = Scrapes(self.preparation)
         self.in_flight = InFlight(
             per_tenant_max=settings.requests_in_flight_per_tenant_max, wait_s=settings.request_timeout_s
@@ -206,7 +208,7 @@ class Gateway:
             policies=self.policies.recognisers,
             own_dir=own_dir,
         )
-        self.recogniser_trials = RecogniserTrials(settings, self.preparation)
+        self.recogniser_trials = RecogniserTrials(settings, self.isolation)
         constructions = Constructions(
             self.calculations, self.preparation, self.engine.arrays, bytes_max=settings.vector_matrices_bytes_max
         )
@@ -232,6 +234,7 @@ class Gateway:
             recognisers=self.recognisers,
             workers=self.workers,
             preparation=self.preparation,
+            isolation=self.isolation,
             surrogate_key=self.master_key.surrogate_key,
             tokens=self.restore_tokens,
         )
@@ -277,6 +280,7 @@ class Gateway:
             releases=self.releases,
             workers=self.workers,
             preparation=self.preparation,
+            isolation=self.isolation,
         )
         self.upstream_client = UpstreamClient(
             upstreams.all, client_limits(settings), send_trace=settings.traces_send_to_upstreams
@@ -373,6 +377,7 @@ class Gateway:
         """Stop everything that was started."""
         self.calculations.close()
         self.preparation.close()
+        await self.isolation.close()
         await self.upstream_client.aclose()
         await self.jobs.close()
         await self.engine.stop()

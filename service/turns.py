@@ -51,6 +51,10 @@ class Turns:
                 self.end(tenant)
             raise
 
+    def charge(self, tenant: str, work: int) -> None:
+        """Count work that was more than estimated: the tenant's next turn comes later."""
+        self._waiting.charge(tenant, work)
+
     def end(self, tenant: str) -> None:
         """Give the place to the next caller."""
         self._running[tenant] -= 1

@@ -119,6 +119,13 @@ class FairQueue(Generic[T]):
         self._remove_first(tenant)
         return entry
 
+    def charge(self, tenant: str, work: int) -> None:
+        """Charge work to a tenant that its entries did not state. If nobody waits, nobody comes before it."""
+        if (line := self._lines.get(tenant)) is not None:
+            line.start += work
+        elif self._lines:
+            self._finished[tenant] = max(self._now, self._finished.get(tenant, 0)) + work
+
     def drop_of(self, tenant: str) -> None:
         """Remove the first entry of `tenant` without a charge. Raises KeyError if it has none."""
         self._remove_first(tenant)

@@ -15,6 +15,7 @@ from core.text.policy import MaskPolicy
 from gpu_workers.handlers.file_cache import FileCache
 
 _CHARS_PER_TOKEN = 4
+_INSTRUCTIONS_PER_TOKEN = 20  # to compile so many takes as long as to recognise a token
 
 
 class OwnFinder:
@@ -43,16 +44,19 @@ def _load(file: FileVersion) -> OwnRecogniser:
 
 @dataclass(frozen=True)
 class DraftTask:
-    """A text, and a recogniser that is not stored: `definition`, as `Definition.packed`. Its result is `DraftFinds`."""
+    """A text, and a recogniser that is not stored: `definition`, as `Definition.packed`. Its patterns compile to
+    `instructions`. Its result is `DraftFinds`."""
 
     text: str = field(repr=False)
     definition: bytes = field(repr=False)
     threshold: float
+    instructions: int
 
     @property
     def weight(self) -> int:
         """The estimated work, in tokens."""
-        return (len(self.text) + len(self.definition)) // _CHARS_PER_TOKEN + 1
+        chars = len(self.text) + len(self.definition)
+        return chars // _CHARS_PER_TOKEN + self.instructions // _INSTRUCTIONS_PER_TOKEN + 1
 
 
 def tried(task: DraftTask) -> DraftFinds:

@@ -19,6 +19,7 @@ from gpu_workers.handlers.options import WorkerOptions
 from gpu_workers.handlers.preload import preload
 from gpu_workers.handlers.registry import make_handler
 from gpu_workers.models.sources import INFILL_OFF
+from service import isolation
 from service.config.data_dir import MEASURED
 from service.config.precision import precision_of_workers
 from service.config.settings import Settings
@@ -173,9 +174,9 @@ def worker_pools(settings: Settings) -> dict[Role, WorkerPoolOptions]:
 
 
 def preloads(settings: Settings) -> list[str]:
-    """What a fork server imports for the workers of the local engine, in the order of their start."""
+    """What a fork server imports for the workers of the local engine, in the order of their start; for isolation."""
     names = [name for role in Role for name in _preload(role, settings)]
-    return list(dict.fromkeys(names))
+    return list(dict.fromkeys((*names, isolation.PRELOAD)))
 
 
 def _preload(role: Role, settings: Settings) -> tuple[str, ...]:

@@ -26,13 +26,15 @@ FIELD = "ad_hoc_recognizers"
 
 @dataclass(frozen=True)
 class AdHoc:
-    """A definition, and what answers tell of its finds. `patterns`: (name, expression, score) by their numbers."""
+    """A definition, and what answers tell of its finds. `patterns`: (name, expression, score) by their numbers.
+    `instructions`: the most to which they compile."""
 
     definition: Definition
     recogniser: str
     patterns: Sequence[tuple[str, str, float]]
     deny_score: float
     packed: bytes = field(repr=False)
+    instructions: int
 
     def results(self, found: DraftFinds, *, explained: bool) -> Iterator[dict[str, Any]]:
         """The finds as the analyzer shows them. Raises InvalidInput for more than one answer holds."""
@@ -85,7 +87,7 @@ def _definitions(body: AdHocRecogniser, limits: Limits) -> Iterator[AdHoc]:
         deny=tuple(body.deny_list or ()),
         context=context if body.patterns else (),
     )
-    check(bare, limits)
+    instructions = check(bare, limits)
     by_score: dict[float, list[tuple[str, str, float]]] = {}
     for each in body.patterns or ():
         if each.score > 0:  # Presidio leaves out the others, too
@@ -93,10 +95,10 @@ def _definitions(body: AdHocRecogniser, limits: Limits) -> Iterator[AdHoc]:
     for score, patterns in by_score.items():
         written = tuple(f"(?s:{regex})" if flags & re.DOTALL else regex for _, regex, _ in patterns)
         own = replace(bare, patterns=written, deny=(), score=score)
-        yield AdHoc(own, name, patterns, 0.0, own.packed())
+        yield AdHoc(own, name, patterns, 0.0, own.packed(), instructions)
     if bare.deny and body.deny_list_score > 0:
         own = replace(bare, patterns=(), context=(), whole_words=True)
-        yield AdHoc(own, name, (), body.deny_list_score, own.packed())
+        yield AdHoc(own, name, (), body.deny_list_score, own.packed(), 0)
 
 
 def case_sensitive(flags: int, *, field: str) -> bool:

@@ -1,8 +1,13 @@
-"""Finds that a request of `POST /analyze` allows: equal to a term, or with a match of a pattern in them."""
+"""Finds that a request of `POST /analyze` allows: equal to a term, or with a match of a pattern in them.
+
+Patterns are compiled and searched in a process apart (`service.isolation`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from core.errors import InvalidInput
 from core.text.own_recognisers.definition import Limits
@@ -13,17 +18,18 @@ from service.presidio.schemas import AnalyzeRequest
 
 @dataclass(frozen=True)
 class AllowList:
-    terms: frozenset[str] = frozenset()
-    pattern: PatternFinder | None = None
+    """`terms`, or `patterns` that are no terms."""
 
-    def admits(self, find: str) -> bool:
-        if self.pattern is None:
-            return find in self.terms
-        return next(self.pattern.spans(Encoded(find)), None) is not None
+    terms: frozenset[str] = frozenset()
+    patterns: tuple[str, ...] = ()
+    cased: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.terms or self.patterns)
 
 
 def allow_list_of(body: AnalyzeRequest, limits: Limits) -> AllowList:
-    """Raises InvalidInput for a pattern that RE2 cannot compile, and for too many."""
+    """The list of a request, whose patterns have not been compiled. Raises InvalidInput for too many patterns."""
     terms = [term for term in body.allow_list or () if term]
     if body.allow_list_match != "regex":
         return AllowList(frozenset(terms))
@@ -33,16 +39,41 @@ def allow_list_of(body: AnalyzeRequest, limits: Limits) -> AllowList:
             field="allow_list",
         )
     cased = case_sensitive(FLAGS_DEFAULT if body.regex_flags is None else body.regex_flags, field="regex_flags")
+    return AllowList(patterns=tuple(terms), cased=cased)
 
+
+def check_patterns(allowed: AllowList, limits: Limits) -> None:
+    """Raise InvalidInput for a pattern that RE2 cannot compile."""
+    _matcher(allowed, limits)
+
+
+def without_allowed(
+    texts: Sequence[str], found: Sequence[Sequence[dict[str, Any]]], allowed: AllowList, limits: Limits
+) -> list[list[dict[str, Any]]]:
+    """The finds of each text that the list does not allow."""
+    pattern = _matcher(allowed, limits) if allowed.patterns else None
+
+    def admits(find: str) -> bool:
+        if pattern is None:
+            return find in allowed.terms
+        return next(pattern.spans(Encoded(find)), None) is not None
+
+    return [
+        [each for each in own_finds if not admits(text[each["start"] : each["end"]])]
+        for text, own_finds in zip(texts, found, strict=True)
+    ]
+
+
+def _matcher(allowed: AllowList, limits: Limits) -> PatternFinder:
     def finder(pattern: str, field: str) -> PatternFinder:
         return PatternFinder(
             pattern,
             field=field,
-            case_sensitive=cased,
+            case_sensitive=allowed.cased,
             whole_words=False,
             program_bytes_max=limits.program_bytes_max,
         )
 
-    for number, term in enumerate(terms):
-        finder(term, f"allow_list.{number}")
-    return AllowList(pattern=finder("|".join(f"(?:{term})" for term in terms), "allow_list") if terms else None)
+    for number, pattern in enumerate(allowed.patterns):
+        finder(pattern, f"allow_list.{number}")
+    return finder("|".join(f"(?:{pattern})" for pattern in allowed.patterns), "allow_list")

@@ -8,7 +8,6 @@ from typing import Any
 
 from core.text.policy import Sanitised
 from service.presidio.ad_hoc import AdHoc
-from service.presidio.allow_list import AllowList
 from service.presidio.explanations import explanation, shown_score
 from service.sanitize.rows import language_refused
 
@@ -22,7 +21,6 @@ def collected(
     own: Sequence[AdHoc],
     *,
     explained: bool,
-    allowed: AllowList,
 ) -> list[list[Found]]:
     """The finds of each text. `results`: of the documents, then of each own recogniser in each of the texts `read`."""
     found: list[list[Found]] = [[] for _ in texts]
@@ -37,10 +35,7 @@ def collected(
             found[number] += each.results(next(at), explained=explained)
     if own:
         found = [_without_contained(each) for each in found]
-    return [
-        [each for each in own_finds if not allowed.admits(text[each["start"] : each["end"]])]
-        for text, own_finds in zip(texts, found, strict=True)
-    ]
+    return found
 
 
 def _shown(result: Sanitised, *, explained: bool) -> Iterable[Found]:

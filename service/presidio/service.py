@@ -15,19 +15,22 @@ import orjson
 
 from core.errors import InvalidInput, PolicyEnforced
 from core.text.languages import EVERY_LANGUAGE_ENTITIES, LANGUAGES, check_language
+from core.text.own_recognisers.definition import Limits
+from core.text.own_recognisers.recogniser import INSTRUCTIONS_MAX
 from core.text.policy import ENTITIES, TAGGED_SCORE_MIN, Sanitised, supported
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.own_finder import DraftTask
 from service.config.settings import Settings
 from service.http.auth import Caller
+from service.isolation import IN_LOOP_SIZE_MAX, Isolation
 from service.preparation import Preparation
 from service.presidio import operators
 from service.presidio.ad_hoc import ALWAYS_RAISED, FIELD, AdHoc, ad_hoc_of
-from service.presidio.allow_list import allow_list_of
+from service.presidio.allow_list import allow_list_of, check_patterns, without_allowed
 from service.presidio.finds import Found, collected
 from service.presidio.places import lists_of, places_of
 from service.presidio.replacing import Replaced, replaced, without_conflicts
-from service.presidio.schemas import AnalyzeRequest, AnonymizeRequest, DeanonymizeRequest
+from service.presidio.schemas import AdHocRecogniser, AnalyzeRequest, AnonymizeRequest, DeanonymizeRequest
 from service.releases.pipeline import ReleasePipeline
 from service.releases.request import ReleaseRequest
 from service.sanitize.policies import Policies
@@ -40,6 +43,7 @@ _SCORE_MIN = 1e-9  # of a find; Presidio's threshold 0 leaves out those with the
 _RESULT_WORK = 500  # the time to replace a place, in characters of plain text
 _RESULT_CHARS = 130  # of a find or replacement in JSON
 _PATTERN_WORK = 16  # the time to compile a character of a pattern, in characters of plain text
+_INSTRUCTIONS_MAX = 10 * INSTRUCTIONS_MAX  # of a request: a worker compiles the patterns for each text
 _EXPANSION_MAX = 4  # the characters of replacements, against those that a document may have
 TAGGER = "tagger"
 
@@ -56,6 +60,7 @@ class PresidioService:
         releases: ReleasePipeline,
         workers: Workers,
         preparation: Preparation,
+        isolation: Isolation,
     ) -> None:
         self._settings = settings
         self._policies = policies
@@ -63,6 +68,7 @@ class PresidioService:
         self._releases = releases
         self._workers = workers
         self._preparation = preparation
+        self._isolation = isolation
 
     def entities(self, language: str | None) -> list[str]:
         """The types that are found reliably in a language, or in any. Raises InvalidInput, WorkerCold."""
@@ -89,13 +95,18 @@ class PresidioService:
         tenant = caller.tenant
         size = sum(map(len, texts))
         limits = limits_of(self._settings)
-        defined = _definition_size(body)
-        allowed = await self._preparation.run(tenant, defined, allow_list_of, body, limits)
-        own = await self._preparation.run(tenant, defined, ad_hoc_of, body.ad_hoc_recognizers or (), limits)
+        allowed = allow_list_of(body, limits)
+        if allowed.patterns:
+            await self._isolation.run(
+                tenant, size, check_patterns, allowed, limits, field="allow_list", in_loop_size_max=0
+            )
+        own = [] if not body.ad_hoc_recognizers else await self._own(tenant, body.ad_hoc_recognizers, limits)
         own = [each for each in own if not body.entities or each.definition.entity in body.entities]
         terms = self._terms(tenant, body, [each.definition.entity for each in own])
         read = [number for number, text in enumerate(texts) if text.strip()]
-        if len(read) * sum(each.definition.size for each in own) > limits.terms_chars_max:
+        if len(read) * sum(each.definition.size for each in own) > limits.terms_chars_max or (
+            len(read) * sum(each.instructions for each in own) > _INSTRUCTIONS_MAX
+        ):
             raise InvalidInput("So many terms and patterns are too many for so many texts.", field=FIELD)
         documents = [] if terms is None else await self._preparation.run(tenant, size, self._tasks, tenant, terms, body)
         drafts = [_draft(texts[number], each) for each in own for number in read]
@@ -116,9 +127,33 @@ class PresidioService:
                 results,
                 own,
                 explained=explained,
-                allowed=allowed,
             )
+            if allowed:
+                found = await self._isolation.run(
+                    tenant,
+                    _RESULT_WORK * count,
+                    without_allowed,
+                    texts,
+                    found,
+                    allowed,
+                    limits,
+                    field="allow_list",
+                    in_loop_size_max=0 if allowed.patterns else IN_LOOP_SIZE_MAX,
+                )
         return found
+
+    async def _own(self, tenant: str, recognisers: Sequence[AdHocRecogniser], limits: Limits) -> list[AdHoc]:
+        """What the recognisers of a request search. Raises InvalidInput, NotStarted."""
+        compiles = any(each.patterns for each in recognisers)
+        return await self._isolation.run(
+            tenant,
+            _definition_size(recognisers),
+            ad_hoc_of,
+            recognisers,
+            limits,
+            field=FIELD,
+            in_loop_size_max=0 if compiles else IN_LOOP_SIZE_MAX,
+        )
 
     def _check(self, body: AnalyzeRequest) -> None:
         """Refuse what exceeds a limit, and what would change the finds and cannot be honoured. Raises InvalidInput."""
@@ -247,11 +282,11 @@ class PresidioService:
         return await self._preparation.run(tenant, _RESULT_CHARS * count, orjson.dumps, content)
 
 
-def _definition_size(body: AnalyzeRequest) -> int:
-    """The work to compile the patterns and lists of a request."""
-    patterns = [each.regex for own in body.ad_hoc_recognizers or () for each in own.patterns or ()]
-    terms = [term for own in body.ad_hoc_recognizers or () for term in own.deny_list or ()]
-    return _PATTERN_WORK * sum(map(len, [*patterns, *(body.allow_list or ())])) + sum(map(len, terms))
+def _definition_size(recognisers: Sequence[AdHocRecogniser]) -> int:
+    """The work to compile the patterns and lists of recognisers."""
+    patterns = [each.regex for own in recognisers for each in own.patterns or ()]
+    terms = [term for own in recognisers for term in own.deny_list or ()]
+    return _PATTERN_WORK * sum(map(len, patterns)) + sum(map(len, terms))
 
 
 def _threshold(name: str, threshold: float) -> float:
@@ -260,5 +295,5 @@ def _threshold(name: str, threshold: float) -> float:
 
 
 def _draft(text: str, own: AdHoc) -> Task:
-    task = DraftTask(text, own.packed, ALWAYS_RAISED)
+    task = DraftTask(text, own.packed, ALWAYS_RAISED, own.instructions)
     return Task(task, task.weight)

@@ -1,4 +1,8 @@
-"""The format of a document of `/sanitize` and its options, and the form that follows from them."""
+"""The format of a document of `/sanitize` and its options, and the form that follows from them.
+
+Forms are read in a process apart (`service.isolation`): a parser of a library may need more time or memory for a
+document than its size lets one expect.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ from core.text.formats.registry import TEXT, parse
 from service.config.settings import Settings
 from service.http.choices import Attachments, Delimiter, HeaderRow, HiddenText, ValueAction
 from service.http.strict import AtMost, Strict
+from service.isolation import Isolation
 
 _COLUMNS_MAX = 1_000
 
@@ -101,30 +106,46 @@ def keeps(chosen: FormatOptions | None) -> bool:
     return chosen is not None and chosen.resolved().keeps
 
 
-def form_of(
-    text: str, format_name: str, chosen: FormatOptions | None, settings: Settings, *, field: str
+async def form_of(
+    isolation: Isolation,
+    tenant: str,
+    text: str,
+    format_name: str,
+    chosen: FormatOptions | None,
+    settings: Settings,
+    *,
+    field: str,
 ) -> Form | None:
-    """The form of a document, None for plain text. Linear in the text.
+    """The form of a document, None for plain text.
 
-    Raises InvalidInput, whose field begins with `field`, for a document that is not in its format, and for an option
-    that cannot be used.
+    Raises InvalidInput, whose field begins with `field`, for a document that is too long, not in its format, or too
+    costly to read, and for an option that cannot be used; NotStarted.
     """
-    if format_name == TEXT and chosen is None:
+    check_unused(format_name, chosen, field=field)
+    if format_name == TEXT:
         return None
+    check_chars(text, settings, field=field)
     limits = FormatLimits(
         values_max=settings.format_values_max,
         depth_max=settings.format_depth_max,
         parts_max=settings.format_parts_max,
     )
     try:
-        return parse(format_name, text, (chosen or FormatOptions()).resolved(), limits)
+        options_ = (chosen or FormatOptions()).resolved()
+        return await isolation.run(tenant, len(text), parse, format_name, text, options_, limits, field="text")
     except InvalidInput as error:
         own = error.field or ""
         inside = own in ("text", "format") or own.startswith("format_options")
         raise InvalidInput(error.detail, field=f"{field}.{own if inside else f'format_options.{own}'}") from None
 
 
+def check_chars(text: str, settings: Settings, *, field: str) -> None:
+    """Raise InvalidInput for a text that is longer than a document may be."""
+    if len(text) > settings.document_chars_max:
+        raise InvalidInput(f"at most {settings.document_chars_max} characters a document", field=f"{field}.text")
+
+
 def check_unused(format_name: str, chosen: FormatOptions | None, *, field: str) -> None:
-    """Raises InvalidInput for options of a document that is plain text, which would have no effect."""
+    """Raise InvalidInput for options of a document that is plain text, which would have no effect."""
     if format_name == "text" and chosen is not None:
         raise InvalidInput("Options need a format other than `text`.", field=f"{field}.format_options")

@@ -17,7 +17,8 @@ from core.files.file_version import FileVersion
 from core.ledger.records import Charge
 from core.mechanisms.words.fill_pricing import fill_event, fill_facts
 from core.mechanisms.words.pricing import word_events, word_facts
-from core.text.formats.registry import TEXT, check_format_fill
+from core.text.formats.form import Form
+from core.text.formats.registry import TEXT
 from core.text.own_recognisers.stored import OwnReference
 from core.text.policy import (
     AUTO,
@@ -36,7 +37,7 @@ from service.config.settings import Settings
 from service.releases import limits
 from service.releases.request import Price
 from service.sanitize.fills import DRY_RUN, FINE_TUNED, GUESSED, candidates_facts, check_options, check_places
-from service.sanitize.formats import check_unused, form_of
+from service.sanitize.formats import check_chars
 from service.sanitize.schemas import FILL_DEFAULT, Mask, SanitizeRequest
 
 
@@ -113,14 +114,13 @@ def tasks_of(
     model: FileVersion | None = None,
     own: Sequence[OwnReference] = (),
     surrogate_key: bytes | None = None,
+    forms: Sequence[Form | None] = (),
 ) -> list[DocumentTask]:
-    """The documents as tasks for the workers. `own`: the recognisers of the mask and its policy. `surrogate_key`: the
-    tenant's, which a task receives only if its surrogates are to be the same in all documents of the tenant.
+    """The documents as tasks for the workers. `forms`: one for each document, unless all are plain text. `own`: the
+    recognisers of the mask and its policy. `surrogate_key`: the tenant's, which a task receives only if its surrogates
+    are to be the same in all documents of the tenant.
 
-    Raises InvalidInput for a limit, an empty text, an unknown list, an entity without a recogniser, or a document that
-    is not in its format."""
-    if any(document.format != TEXT for document in body.documents):
-        check_format_fill(body.fill.mode)
+    Raises InvalidInput for a limit, an empty text, an unknown list, or an entity without a recogniser."""
     mask = body.mask.model_copy(update={"techniques": list(body.techniques)})
     policy = mask_policy(mask, allow_lists=allow_lists, tagger_types=tagger_types, own=own)
     epsilon_nano = cost.charges[0].event.epsilon_nano if cost.charges else None
@@ -129,13 +129,10 @@ def tasks_of(
     for index, document in enumerate(body.documents):
         if not document.text.strip():
             raise InvalidInput("a document must hold something", field=f"documents.{index}.text")
-        if len(document.text) > settings.document_chars_max:
-            raise InvalidInput(
-                f"at most {settings.document_chars_max} characters a document", field=f"documents.{index}.text"
-            )
-        place = f"documents.{index}"
-        check_unused(document.format, document.format_options, field=place)
-        form = form_of(document.text, document.format, document.format_options, settings, field=place)
+        check_chars(document.text, settings, field=f"documents.{index}")
+        form = forms[index] if forms else None
+        if form is None and document.format != TEXT:
+            raise RuntimeError("the form of a document was not read")
         task = DocumentTask(
             document.text if form is None else form.view,
             policy,

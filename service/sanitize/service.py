@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from core import spans
 from core.errors import InvalidInput, PolicyEnforced
 from core.files.file_version import FileVersion
-from core.text.formats.registry import TEXT
+from core.text.formats.form import Form
+from core.text.formats.registry import TEXT, check_format_fill
 from core.text.policy import AUTO, PER_TENANT, SURROGATE, Sanitised
 from core.text.reversible.masked import MaskedConversation
 from core.text.surrogates.draw import new_key
 from gpu_workers.engine.protocol import Role, Task
 from service.config.settings import Settings
+from service.isolation import Isolation
 from service.preparation import Preparation
 from service.releases.request import Price, ReleaseRequest
 from service.restore.tokens import RestoreTokens
 from service.sanitize import reversible
 from service.sanitize.fills import REVERSIBLE, infill_facts, role_of, tuned_model
-from service.sanitize.formats import keeps
+from service.sanitize.formats import form_of, keeps
 from service.sanitize.policies import Policies
 from service.sanitize.pricing import price, tasks_of
 from service.sanitize.recognisers.store import Recognisers
@@ -44,6 +46,7 @@ class SanitizeService:
         recognisers: Recognisers,
         workers: Workers,
         preparation: Preparation,
+        isolation: Isolation,
         surrogate_key: Callable[[str], bytes],
         tokens: RestoreTokens,
     ) -> None:
@@ -54,6 +57,7 @@ class SanitizeService:
         self._recognisers = recognisers
         self._workers = workers
         self._preparation = preparation
+        self._isolation = isolation
         self._surrogate_key = surrogate_key
         self._tokens = tokens
 
@@ -72,7 +76,8 @@ class SanitizeService:
             return await self._reversible(tenant, applied)
         size = sum(document.preparation_size for document in applied.documents)
         model = await self.model_of(tenant, applied)
-        cost, tasks = await self._preparation.run(tenant, size, self.prepare, tenant, applied, model)
+        forms = await self.forms_of(tenant, applied)
+        cost, tasks = await self._preparation.run(tenant, size, self.prepare, tenant, applied, model, forms)
 
         def render(results: list[Sanitised], common: dict[str, Any]) -> dict[str, Any]:
             self._check_results(results)
@@ -163,8 +168,36 @@ class SanitizeService:
         """
         return await tuned_model(self._models, tenant, mode=terms.fill.mode, name=terms.fill.model)
 
-    def prepare(self, tenant: str, body: SanitizeRequest, model: FileVersion | None = None) -> tuple[Price, list[Task]]:
-        """Price and tasks of a body whose policy has been applied. `model`: that of `model_of`.
+    async def forms_of(self, tenant: str, body: SanitizeRequest) -> list[Form | None]:
+        """The forms of the documents of a body whose policy has been applied.
+
+        Raises InvalidInput as `price` and `form_of`; NotStarted.
+        """
+        self._price(body)  # what its parameters rule out is not read
+        if any(document.format != TEXT for document in body.documents):
+            check_format_fill(body.fill.mode)
+        return [
+            await form_of(
+                self._isolation,
+                tenant,
+                document.text,
+                document.format,
+                document.format_options,
+                self._settings,
+                field=f"documents.{index}",
+            )
+            for index, document in enumerate(body.documents)
+        ]
+
+    def prepare(
+        self,
+        tenant: str,
+        body: SanitizeRequest,
+        model: FileVersion | None = None,
+        forms: Sequence[Form | None] = (),
+    ) -> tuple[Price, list[Task]]:
+        """Price and tasks of a body whose policy has been applied. `model`: that of `model_of`. `forms`: those of
+        `forms_of`, unless all documents are plain text.
 
         Raises InvalidInput as `price` and `tasks_of`; PolicyEnforced for options that keep values; WorkerCold,
         RecogniserBroken.
@@ -181,6 +214,7 @@ class SanitizeService:
             model=model,
             own=self._recognisers.of_request(tenant, policy=body.policy, names=body.mask.recognisers or ()),
             surrogate_key=self._surrogate_key(tenant),
+            forms=forms,
         )
         return cost, [Task(task, task.weight, stepwise=task.stepwise) for task in tasks]
 

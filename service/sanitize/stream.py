@@ -20,6 +20,7 @@ from starlette.exceptions import HTTPException
 from core.errors import BudgetExhausted, ClientGone, GatewayError, InvalidInput, NotStarted, Started
 from core.files.file_version import FileVersion
 from core.ledger.names import parse_account_id
+from core.text.formats.form import Form
 from core.text.policy import Sanitised
 from gpu_workers.engine.protocol import Engine, Task
 from service.config.settings import Settings
@@ -132,8 +133,9 @@ class DocumentStream:
             index, self._seen = self._seen, self._seen + 1
             try:
                 document = TextDocument.model_validate(await self._parsed(line))
+                forms = await self._parts.sanitize.forms_of(self._caller.tenant, self._body_of(document))
                 cost, tasks = await self._parts.preparation.run(
-                    self._caller.tenant, document.preparation_size, self._priced, document, model
+                    self._caller.tenant, document.preparation_size, self._priced, document, model, forms
                 )
             except HTTPException as error:
                 self._refuse(index, line.number, problems.http_block(error.status_code))
@@ -154,12 +156,17 @@ class DocumentStream:
     async def _parsed(self, line: Line) -> Any:
         return await parse_line(line, self._limits, self._parts.preparation, tenant=self._caller.tenant)
 
-    def _priced(self, document: TextDocument, model: FileVersion | None) -> tuple[Price, list[Task]]:
-        """Price and task of one document, as of a call of `/sanitize` with this document alone."""
-        body = SanitizeRequest.model_construct(
+    def _priced(
+        self, document: TextDocument, model: FileVersion | None, forms: Sequence[Form | None] = ()
+    ) -> tuple[Price, list[Task]]:
+        """Price and task of one document."""
+        return self._parts.sanitize.prepare(self._caller.tenant, self._body_of(document), model, forms)
+
+    def _body_of(self, document: TextDocument) -> SanitizeRequest:
+        """The body of a call of `/sanitize` with this document alone."""
+        return SanitizeRequest.model_construct(
             _fields_set=self._terms.model_fields_set | {"documents"}, documents=[document], **dict(self._terms)
         )
-        return self._parts.sanitize.prepare(self._caller.tenant, body, model)
 
     async def _release(self, parts: Sequence[_Part]) -> None:
         """One release of `parts`. Raises what ends the stream.

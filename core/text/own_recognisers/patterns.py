@@ -91,12 +91,20 @@ class PatternFinder:
         options.log_errors = False
         options.never_capture = True
         options.case_sensitive = case_sensitive
-        alone = _compiled(f"(?m:{pattern})", pattern, options, field)
-        if any(match.start() == match.end() for probe in _PROBES for match in alone.finditer(probe)):
-            raise InvalidInput("A pattern must not match the empty text.", field=field)
-        self._regex = (
-            _compiled(f"(?m:{_BESIDE}(?:{pattern}){_BESIDE})", pattern, options, field) if whole_words else alone
-        )
+        try:
+            alone = _compiled(f"(?m:{pattern})", pattern, options, field)
+            if any(match.start() == match.end() for probe in _PROBES for match in alone.finditer(probe)):
+                raise InvalidInput("A pattern must not match the empty text.", field=field)
+            self._regex = (
+                _compiled(f"(?m:{_BESIDE}(?:{pattern}){_BESIDE})", pattern, options, field) if whole_words else alone
+            )
+        finally:
+            re2.purge()  # the library keeps the patterns that it has compiled, which may be sensitive
+
+    @property
+    def instructions(self) -> int:
+        """The size of the compiled pattern, which bounds the time to compile it."""
+        return int(self._regex.programsize)
 
     def spans(self, encoded: Encoded) -> Iterator[tuple[int, int]]:
         """Yield the matches that do not overlap, from the left. An empty match is left out."""
@@ -117,12 +125,9 @@ class PatternFinder:
 def _compiled(whole: str, pattern: str, options: re2.Options, field: str) -> re2._Regexp:
     """Compile `whole`, which contains `pattern`. A pattern must be valid by itself: within the parentheses of `whole`,
     another one could close what it has not opened."""
-    try:
-        if refusal := _error(pattern, options) or _error(whole, options):
-            raise InvalidInput(_sentence(refusal, pattern, options), field=field)
-        return re2.compile(_bytes(whole), options)
-    finally:
-        re2.purge()  # the library keeps the patterns that it has compiled, which may be sensitive
+    if refusal := _error(pattern, options) or _error(whole, options):
+        raise InvalidInput(_sentence(refusal, pattern, options), field=field)
+    return re2.compile(_bytes(whole), options)
 
 
 def _bytes(pattern: str) -> bytes:

@@ -18,6 +18,9 @@ from core.text.own_recognisers.patterns import Encoded, PatternFinder
 from core.text.own_recognisers.terms import TermFinder, folded_terms
 from core.text.recogniser import CONTEXT_AFTER_CHARS, CONTEXT_BEFORE_CHARS, CONTEXT_BONUS, CONTEXT_SCORE_MIN, Hit
 
+INSTRUCTIONS_MAX = 200_000
+"""Of the compiled patterns of one recogniser. They take half a second to compile, in which a worker does nothing
+else."""
 FINDS_MAX = 10_000  # of the patterns of one recogniser, in one window
 
 Range = tuple[int, int]
@@ -117,16 +120,25 @@ def _terms(definition: Definition) -> tuple[set[str], set[str], set[str]]:
 
 
 def _patterns(definition: Definition) -> list[PatternFinder]:
-    return [
-        PatternFinder(
+    """Compile the patterns. Raises InvalidInput, also for one with which they take more than `INSTRUCTIONS_MAX`."""
+    found: list[PatternFinder] = []
+    for index, pattern in enumerate(definition.patterns):
+        finder = PatternFinder(
             pattern,
             field=f"patterns.{index}",
             case_sensitive=definition.case_sensitive,
             whole_words=definition.whole_words,
             program_bytes_max=definition.program_bytes_max,
         )
-        for index, pattern in enumerate(definition.patterns)
-    ]
+        found.append(finder)
+        if sum(each.instructions for each in found) > INSTRUCTIONS_MAX:
+            raise InvalidInput(
+                f"Up to this pattern, the patterns of the recogniser compile to more than {INSTRUCTIONS_MAX:,} "
+                "instructions. A class of Unicode that is repeated by numbers takes most of them: \\pL+ is far smaller "
+                "than \\pL{1,30}.",
+                field=f"patterns.{index}",
+            )
+    return found
 
 
 def _near(context: Sequence[Range], start: int, end: int) -> bool:
@@ -139,11 +151,12 @@ def _near(context: Sequence[Range], start: int, end: int) -> bool:
     return first < len(context) and context[first][1] <= end + CONTEXT_AFTER_CHARS
 
 
-def check(definition: Definition, limits: Limits) -> None:
-    """Raise InvalidInput for a definition that cannot be used."""
+def check(definition: Definition, limits: Limits) -> int:
+    """Return the instructions to which the patterns compile. Raises InvalidInput for a definition that cannot be
+    used."""
     check_shape(definition, limits)
     _terms(definition)
-    _patterns(definition)
+    return sum(pattern.instructions for pattern in _patterns(definition))
 
 
 def ready(content: bytes) -> OwnRecogniser:

@@ -13,7 +13,7 @@ from core.text.policy import ENTITIES, OWN_THRESHOLD
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.own_finder import DraftTask
 from service.config.settings import Settings
-from service.preparation import Preparation
+from service.isolation import IN_LOOP_SIZE_MAX, Isolation
 from service.releases.request import ReleaseRequest
 from service.sanitize.recognisers.schemas import DraftBody, RecogniserBody, limits_of
 
@@ -21,29 +21,38 @@ from service.sanitize.recognisers.schemas import DraftBody, RecogniserBody, limi
 class RecogniserTrials:
     """Checks and tries recognisers. Stores nothing."""
 
-    def __init__(self, settings: Settings, preparation: Preparation) -> None:
+    def __init__(self, settings: Settings, isolation: Isolation) -> None:
         self._settings = settings
-        self._preparation = preparation
+        self._isolation = isolation
 
     async def checked(self, tenant: str, body: RecogniserBody) -> Definition:
-        """The definition of `body`. Raises InvalidInput, which repeats nothing of it."""
+        """The definition of `body`. Raises InvalidInput, which repeats nothing of it; NotStarted."""
+        return (await self._checked(tenant, body))[0]
+
+    async def _checked(self, tenant: str, body: RecogniserBody) -> tuple[Definition, int]:
+        """The definition, and the instructions to which its patterns compile. Raises InvalidInput, NotStarted."""
         definition = body.definition(self._settings)
-        await self._preparation.run(tenant, definition.size, check, definition, limits_of(self._settings))
-        return definition
+        limits = limits_of(self._settings)
+        # A pattern of a few characters may take a second to compile.
+        least = IN_LOOP_SIZE_MAX if not definition.patterns else 0
+        size = await self._isolation.run(
+            tenant, definition.size, check, definition, limits, field="patterns", in_loop_size_max=least
+        )
+        return definition, size
 
     async def release_request(self, tenant: str, body: DraftBody) -> ReleaseRequest:
-        """The request that tries a draft in a worker. Raises InvalidInput."""
+        """The request that tries a draft in a worker. Raises InvalidInput, NotStarted."""
         chars_max = self._settings.recogniser_test_chars_max
         if len(body.text) > chars_max:
             raise InvalidInput(f"at most {chars_max} characters", field="text")
         try:
-            definition = await self.checked(tenant, body.recogniser)
+            definition, instructions = await self._checked(tenant, body.recogniser)
         except InvalidInput as error:
             error.field = f"recogniser.{error.field}"
             raise
         entity = definition.entity
         threshold = body.threshold or (ENTITIES[entity].threshold if entity in ENTITIES else OWN_THRESHOLD)
-        task = DraftTask(body.text, definition.packed(), threshold)
+        task = DraftTask(body.text, definition.packed(), threshold, instructions)
 
         def render(results: list[DraftFinds], _common: dict[str, Any]) -> dict[str, Any]:
             (result,) = results

@@ -134,6 +134,7 @@ def test_roles_decide_who_changes_lists_and_tries(gateway: Gateway, tenant: Tena
         ({"entity": "zworykin", "deny": ["x1"]}, "entity"),
         ({"entity": "CODE", "patterns": ["ok", "zworykin("]}, "patterns.1"),
         ({"entity": "CODE", "patterns": ["(?:zworykin)*"]}, "patterns.0"),
+        ({"entity": "CODE", "patterns": [r"\pL{1,30}7"] * 64}, "patterns.5"),
         ({"entity": "CODE", "deny": ["..."]}, "deny.0"),
         ({"entity": "CODE", "deny": ["zworykin" * 100]}, "deny.0"),
         ({"entity": "CODE", "deny": ["zworykin"], "allow": ["ZWORYKIN"]}, "allow"),
