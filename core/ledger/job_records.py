@@ -34,8 +34,8 @@ class JobStatus(StrEnum):
 
 @dataclass(frozen=True)
 class JobRecord:
-    """The state of a job at one moment. `seq` grows with each change that is stored, of which a fast job has fewer; no answer
-    shows it. `problem` and `result` contain no request text.
+    """The state of a job at one moment. `seq` grows with each change that is stored. A fast job has fewer of them, so
+    no answer shows it. `problem` and `result` contain no request text.
 
     `metrics` maps names of METRICS to numbers; it is None for a job that reports none.
     `run` is the attempt that holds a running job, `gateway` the gateway of it, and `lease_ms` when another gateway may

@@ -8,8 +8,8 @@ first releases. So there is one release for each step, and as many steps as the 
 are also drawn again. With random allocation, a checkpoint in the middle of an epoch holds the steps of the rows, so
 that each row is in one step of the epoch. An epoch is allocated again only if none of its steps is in a checkpoint.
 
-The loop reports, at fixed steps: the finished steps, and metrics on the caller's public rows. It never reports a loss of
-private rows, the norm of a gradient, the size of a batch, or a time: a step takes longer the longer the rows of its
+The loop reports, at fixed steps: the finished steps, and metrics on the caller's public rows. It never reports a loss
+of private rows, the norm of a gradient, the size of a batch, or a time: a step takes longer the longer the rows of its
 batch are. When a report is made is not covered (docs/KNOWN_LIMITATIONS.md).
 """
 
