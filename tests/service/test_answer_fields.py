@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from audits.answer_fields import Field, operations, table, unlisted
 from audits.answers_sent import Sent, asked, jobs, priced, sent
+from audits.bug import Bug, tried
+from audits.bugs_answers import BUGS
 from finetune_http_kit import tiny_encoder
 from gateway_kit import Gateway as RealGateway
 from gateway_kit import Tenant
@@ -89,3 +91,10 @@ def test_a_field_without_a_row_is_found() -> None:
 def _check(answers: Iterable[Sent]) -> None:
     missing: Iterator[str] = (f"{answer.operation}: {leaf}" for answer in answers for leaf in unlisted(answer))
     assert sorted(set(missing)) == []
+
+
+@pytest.mark.slow("planted bug")
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_a_planted_bug_is_caught(bug: Bug) -> None:
+    assert bug.detector.flags() is None
+    assert tried(bug) is not None

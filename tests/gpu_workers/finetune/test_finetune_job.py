@@ -9,12 +9,11 @@ from typing import Any
 
 import orjson
 import pytest
-from corpus_kit import json_lines
 from finetune_kit import LABELS, checkpoint, labelled
+from job_order_kit import training_order
 
 from core.accounting.events import Adjacency, Unit
 from core.amounts import epsilon_of
-from core.files.encrypted_file import EncryptedFileWriter, new_key
 from core.finetune.hyperparameters import Hyperparameters
 from core.finetune.plan import replace_one_epsilon
 from core.finetune.pricing import budget_of, training_budget
@@ -23,7 +22,6 @@ from core.job_errors import BadCorpus, JobFailed, JobFilesLost
 from gpu_workers.finetune import job as finetune_job
 from gpu_workers.finetune.artifact import load_classifier
 from gpu_workers.finetune.gradients import PrivateGradient
-from gpu_workers.finetune.spec import FinetuneSpec
 from gpu_workers.jobs.messages import INPUT, JobOrder
 from gpu_workers.models.tensor_file import read_tensors, write_tensors
 
@@ -81,29 +79,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def order(tmp_path: Path, encoder: Path) -> JobOrder:
-    return ordered(tmp_path / "job", encoder, [*labelled(ROWS), *labelled(10, split="public")])
-
-
-def ordered(folder: Path, encoder: Path, rows: list[dict[str, Any]]) -> JobOrder:
-    folder.mkdir()
-    key = new_key()
-    writer = EncryptedFileWriter(folder / INPUT, key, INPUT)
-    writer.write(json_lines(rows))
-    writer.close()
-    spec = FinetuneSpec(
-        name="towns",
-        targets=(str(folder.parent / "out" / "towns.safetensors"),),
-        labels=LABELS,
-        pairs=False,
-        method="lora",
-        model="tiny",
-        model_path=str(encoder),
-        budget=training_budget(**PLAN),
-        hyperparameters=Hyperparameters(rank=3),
-        public_rows_max=20,
-        text_chars_max=1_000,
-    )
-    return JobOrder("finetune", folder, key, spec)
+    return training_order(tmp_path / "job", encoder, [*labelled(ROWS), *labelled(10, split="public")], PLAN)
 
 
 @pytest.mark.parametrize("method", ["lora", "rgp", "full"])
@@ -150,7 +126,7 @@ def test_every_report_is_a_function_of_the_plan(encoder: Path, monkeypatch: pyte
         rows = labelled(ROWS)
         rows[0]["text"] = "far " * length
         worlds.append(World(monkeypatch))
-        worlds[-1].run(ordered(tmp_path / str(number), encoder, rows))
+        worlds[-1].run(training_order(tmp_path / str(number), encoder, rows, PLAN))
     first, second = worlds
     assert (first.reports, first.fractions) == (second.reports, second.fractions)
 
