@@ -269,6 +269,8 @@ class Gateway:
             ),
             kept=KeptConversations(self.vault, settings, self.preparation),
             priced=PricedFills(settings, sanitize=self.sanitize, releases=self.releases, preparation=self.preparation),
+            preparation=self.preparation,
+            isolation=self.isolation,
         )
         self.guardrail = GuardrailService(
             settings, proxy=proxy, vault=self.vault, releases=self.releases, preparation=self.preparation

@@ -23,6 +23,8 @@ async def guardrail(
     body: GuardrailRequest, request: Request, caller: ReleaseCallerDep, guardrails: GuardrailDep
 ) -> Response:
     async with disconnect_of(request) as client_disconnected:
-        decision: dict[str, Any] = await guardrails.decision(caller, body, client_disconnected)
+        decision: dict[str, Any] = await guardrails.decision(
+            caller, body, client_disconnected, size=len(await request.body())
+        )
     request.state.headers |= GUARANTEE
     return Response(orjson.dumps(decision), media_type="application/json")

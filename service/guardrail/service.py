@@ -13,7 +13,7 @@ import asyncio
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import orjson
@@ -41,6 +41,7 @@ Decision = dict[str, Any]
 
 BLOCKED, NONE, INTERVENED = "BLOCKED", "NONE", "GUARDRAIL_INTERVENED"
 _PARAMETERS = "additional_provider_specific_params"
+_REPEATS_MAX = 3  # of a text: in a message, a tool call and the texts
 _CONTENT_FACTOR = 64  # the most that what is kept may expand
 _UNPACK_WORK = 8  # the time to read a byte of what is kept, against one of plain JSON
 # who asks, as LiteLLM says in both calls; the same call id of another key finds nothing
@@ -83,8 +84,11 @@ class GuardrailService:
         self._releases = releases
         self._preparation = preparation
 
-    async def decision(self, caller: Caller, body: GuardrailRequest, client_disconnected: asyncio.Event) -> Decision:
+    async def decision(
+        self, caller: Caller, body: GuardrailRequest, client_disconnected: asyncio.Event, *, size: int
+    ) -> Decision:
         """What LiteLLM shall do. A request that cannot be masked is `BLOCKED`, with a reason that repeats nothing.
+        `size`: the bytes of the request.
 
         Raises what the engine and the vault raise, and InvalidInput where the guardrail is off, and for an answer whose
         request was not masked: LiteLLM then fails the call."""
@@ -97,7 +101,7 @@ class GuardrailService:
         if body.input_type == "response":
             return await self._restored(caller, body, parameters, name, client_disconnected)
         try:
-            return await self._masked(caller, body, parameters, name, client_disconnected)
+            return await self._masked(caller, body, parameters, name, client_disconnected, size=size)
         except InvalidInput as error:
             return _blocked(error.detail, error.field)
 
@@ -108,19 +112,22 @@ class GuardrailService:
         parameters: GuardrailParameters,
         name: str,
         client_disconnected: asyncio.Event,
+        *,
+        size: int,
     ) -> Decision:
         """Raises InvalidInput for what the policy refuses, and for what LiteLLM would not take back."""
         shown = _Shown(body.structured_messages or [], body.tools or [], body.tool_calls or [], body.texts or [])
         if body.images and not self._proxy.lets_media_pass(caller.tenant, parameters.policy):
             raise InvalidInput("Images cannot be read, so they are refused by the policy.", field="images")
         texts = list(shown.texts)
-        found = [(slot, slot.value) for slot in shown.slots() if slot.kind is not Kind.MEDIA]
+        found, slots, repeated = await self._preparation.run(
+            caller.tenant, size, _slots_of, shown, self._settings.proxy_texts_max
+        )
         seed = parameters.conversation
         if seed is None:
             seed = first_text_of_user(shown.messages) or next(iter(shown.texts), "")
-        slots, repeated = _without_repeats(shown.slots())
         surrogates = await self._proxy.masked(
-            caller, slots, policy=parameters.policy, seed=seed, client_disconnected=client_disconnected
+            caller, slots, policy=parameters.policy, seed=seed, size=size, client_disconnected=client_disconnected
         )
         for slot, first in repeated:
             slot.value = first.value
@@ -185,6 +192,15 @@ class GuardrailService:
         (found,) = await self._releases.results(caller, request, client_disconnected)
         beginnings: list[Beginning] = found
         return beginnings
+
+
+def _slots_of(shown: _Shown, texts_max: int) -> tuple[list[tuple[Slot, str]], list[Slot], list[tuple[Slot, Slot]]]:
+    """The slots that may change, with what they hold, and the results of `_without_repeats`. Raises InvalidInput for
+    more than LiteLLM shows of `texts_max` texts."""
+    slots = list(islice(shown.slots(), _REPEATS_MAX * texts_max + 1))
+    if len(slots) > _REPEATS_MAX * texts_max:
+        raise InvalidInput(f"A request has at most {texts_max} texts.", field="texts")
+    return [(slot, slot.value) for slot in slots if slot.kind is not Kind.MEDIA], *_without_repeats(slots)
 
 
 def _without_repeats(slots: Iterable[Slot]) -> tuple[list[Slot], list[tuple[Slot, Slot]]]:

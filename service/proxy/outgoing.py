@@ -7,65 +7,59 @@ import hmac
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from core.errors import InvalidInput
-from core.text.reversible.json_text import JsonValue, json_values, public_form, with_values
-from core.text.reversible.lexing import as_read
+from core.text.reversible.json_text import with_values
 from service.proxy.slots import Kind, Slot
+from service.proxy.texts import Read, TextLimits
 from service.sanitize.proxy_terms import ProxyTerms
 
 PSEUDONYM_CHARS = 32
 _NOT_IN_NAMES = re.compile(r"[\s<|\\/>]+")  # of the author of a message, which OpenAI refuses there
 _AUTHOR = re.compile(r"messages\.\d+\.name")
-_PLAIN_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_.$-]{0,63}")
-_ESCAPED = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")
 _MEDIA_REFUSED = "Images, sound, files and content of unknown types cannot be read, so they are refused by the policy."
 
 
 @dataclass(frozen=True)
 class Field:
-    """A slot and its texts. `values`: those of its JSON, None for a text as it is. `source`: of that JSON; for a fill
-    with a price its public form, which holds no value. `is_inspected`: whether recognisers read it, or only what they
-    found elsewhere is replaced.
-
-    Only the first texts are written back. After them, `with_readings` repeats those that have escapes (`M%C3%BCller`)
-    without them: recognisers read no escapes, and what they find in one writing is masked in the other.
-    """
+    """A slot and what is read of it."""
 
     slot: Slot
-    texts: Sequence[str] = field(repr=False)
-    values: Sequence[JsonValue] | None = field(default=None, repr=False)
-    source: str = field(default="", repr=False)
-    is_inspected: bool = True
+    read: Read
 
-    def with_readings(self) -> Field:
-        """The field for masking. A fill with a price would charge the readings, too."""
-        read = [reading for text in self.texts if (reading := as_read(text)) != text] if self.is_inspected else []
-        return replace(self, texts=[*self.texts, *read]) if read else self
+    @property
+    def texts(self) -> Sequence[str]:
+        return self.read.texts
+
+    @property
+    def is_inspected(self) -> bool:
+        return self.read.is_inspected
 
     def write(self, texts: Sequence[str]) -> None:
         """Put masked texts in the places of the texts."""
-        if self.values is None:
+        values = self.read.values
+        if values is None:
             text = texts[0]
             self.slot.value = _NOT_IN_NAMES.sub("_", text) if _AUTHOR.fullmatch(self.slot.path) else text
             return
-        written = with_values(self.source, self.values, texts[: len(self.values)])
+        written = with_values(self.read.source, values, texts[: len(values)])
         self.slot.value = json.loads(written) if self.slot.kind is Kind.VALUE else written
 
 
-def fields_of(slots: Iterable[Slot], terms: ProxyTerms, *, pseudonym_key: bytes, priced: bool = False) -> list[Field]:
-    """The fields of a request that have text. Identifiers are replaced at once.
+def sources_of(
+    slots: Iterable[Slot], terms: ProxyTerms, limits: TextLimits, *, pseudonym_key: bytes
+) -> list[tuple[Slot, str]]:
+    """The slots of a request that are read, each with its source for `read_texts`. Identifiers are replaced at once.
 
-    `priced`: for a fill with a price. Then every string and number of JSON is a text, and fields without text are
-    returned too: they are written again as well, since their source is not public.
-
-    Raises InvalidInput for content that the policy refuses.
+    Raises InvalidInput for content that the policy refuses, and for more text than the limits allow: before any of it
+    is decoded.
     """
     found = []
+    chars = 0
     for slot in slots:
         if slot.kind is Kind.MEDIA:
             if terms.media == "refuse":
@@ -74,8 +68,11 @@ def fields_of(slots: Iterable[Slot], terms: ProxyTerms, *, pseudonym_key: bytes,
             if terms.identifiers == "pseudonym":
                 slot.value = pseudonym(slot.value, pseudonym_key)
         elif slot.kind is not Kind.DEFINITION or terms.definitions == "mask":
-            found.append(_field(slot, priced=priced))
-    return found if priced else [each for each in found if any(text.strip() for text in each.texts)]
+            source = orjson.dumps(slot.value).decode() if slot.kind is Kind.VALUE else slot.value
+            chars += len(source)
+            found.append((slot, source))
+            limits.check(chars=chars, texts=len(found), place=slot.path)
+    return found
 
 
 def noted(slots: Iterable[Slot], pseudonyms: dict[str, str], *, key: bytes) -> Iterator[Slot]:
@@ -89,41 +86,3 @@ def noted(slots: Iterable[Slot], pseudonyms: dict[str, str], *, key: bytes) -> I
 def pseudonym(value: Any, key: bytes) -> str:
     """A name for a user that only this tenant's key links to the client's."""
     return hmac.digest(key, str(value).encode("utf-8", "surrogatepass"), hashlib.sha256).hex()[:PSEUDONYM_CHARS]
-
-
-def _field(slot: Slot, *, priced: bool) -> Field:
-    if slot.kind is Kind.VALUE:
-        return _json_field(slot, orjson.dumps(slot.value).decode(), priced=priced)
-    if slot.kind is Kind.KNOWN:
-        return Field(slot, [slot.value], is_inspected=False)
-    text: str = slot.value
-    if slot.kind is Kind.JSON or text.lstrip().startswith(("{", "[")):
-        try:
-            own = _json_field(slot, text, priced=priced)
-            if slot.kind is Kind.JSON or _has_plain_keys(text):
-                return own
-        except InvalidInput:
-            pass  # models also write other text where JSON is expected
-    return Field(slot, [_ESCAPED.sub(_letter, text)])
-
-
-def _json_field(slot: Slot, source: str, *, priced: bool) -> Field:
-    """Raises InvalidInput if the source is not JSON."""
-    if priced:
-        form, places, texts = public_form(source)
-        return Field(slot, texts, places, form)
-    values = json_values(source)
-    return Field(slot, [each.text for each in values], values, source)
-
-
-def _has_plain_keys(source: str) -> bool:
-    """Whether every key of a JSON document is the name of a member, so that it can be kept."""
-    keys: list[str] = []
-    json.loads(source, object_pairs_hook=lambda pairs: keys.extend(key for key, _ in pairs))
-    return all(map(_PLAIN_KEY.fullmatch, keys))
-
-
-def _letter(escape: re.Match[str]) -> str:
-    """The letter that an escape of JSON or source code stands for; recognisers do not read escapes."""
-    letter = chr(int(escape[2], 16))
-    return escape[1] + letter if letter.isalpha() else escape[0]

@@ -105,9 +105,15 @@ class PricedFills:
             collect=lambda results: [result.text for result in results],
             render=lambda filled, common: {"data": [{"text": text} for text in filled], **common},
             answer_size=lambda filled: _ANSWER_WORK * sum(map(len, filled)),
-            fingerprint=await _fingerprint(payer, terms),
+            fingerprint=await self._fingerprint(payer, terms),
         )
         return replace(whole, parts=lambda: _parts(whole))
+
+    async def _fingerprint(self, payer: Payer, terms: Terms) -> bytes:
+        """What one idempotency key stands for: the body, and the headers that change what is filled and who pays."""
+        body = await payer.request.body()
+        digest = await self._preparation.run(payer.caller.tenant, len(body), lambda: hashlib.sha256(body).digest())
+        return digest + orjson.dumps([terms.policy, payer.subject])
 
 
 def _written(fields: Sequence[Field], body: Sequence[Buffer], whole: bool) -> dict[str, str]:
@@ -161,9 +167,3 @@ def _origin(task: DocumentTask) -> list[bytes]:
     """What the distribution of a filled text depends on, beside its price and the models."""
     how = [task.fill, task.mechanism, task.k, task.scope, repr(task.policy)]
     return [b"language-model", orjson.dumps(how), task.text.encode()]
-
-
-async def _fingerprint(payer: Payer, terms: Terms) -> bytes:
-    """What one idempotency key stands for: the body, and the headers that change what is filled and who pays."""
-    body = hashlib.sha256(await payer.request.body()).digest()
-    return body + orjson.dumps([terms.policy, payer.subject])

@@ -28,15 +28,17 @@ from core.text.reversible.mapping import Mapping as Surrogates
 from core.text.surrogates.draw import new_key
 from service.config.settings import Settings
 from service.http.auth import Caller
+from service.isolation import Isolation
 from service.preparation import Preparation
 from service.proxy.client import UpstreamClient
 from service.proxy.dialects.protocol import CONTINUED, STORE, Dialect
 from service.proxy.kept_conversations import Keeping, Kept, KeptConversations
 from service.proxy.masking import ConversationMasking
-from service.proxy.outgoing import Field, fields_of, noted
+from service.proxy.outgoing import Field, noted, sources_of
 from service.proxy.priced import Payer, PricedFills, is_priced
 from service.proxy.shares import CallShares
 from service.proxy.slots import Slot
+from service.proxy.texts import TextLimits, read_texts
 from service.proxy.upstreams import Upstream, Upstreams
 from service.sanitize import reversible
 from service.sanitize.policies import Policies
@@ -95,6 +97,8 @@ class ProxyService:
         masking: ConversationMasking,
         kept: KeptConversations,
         priced: PricedFills,
+        preparation: Preparation,
+        isolation: Isolation,
     ) -> None:
         """`surrogate_key`: tenant -> the key of its surrogates."""
         self._settings = settings
@@ -105,6 +109,8 @@ class ProxyService:
         self._masking = masking
         self._kept = kept
         self._priced = priced
+        self._preparation = preparation
+        self._isolation = isolation
 
     async def outgoing(
         self,
@@ -124,6 +130,7 @@ class ProxyService:
         vault, TenantLimitReached, LedgerUnavailable.
         """
         caller, tenant = payer.caller, payer.caller.tenant
+        size = len(await payer.request.body())
         upstream, model = self._upstreams.find(dialect.model(body), tenant, dialect.upstream_kind)
         spans.current().set("gateway.model", model)  # the upstream's name of it, from the operator's configuration
         terms = self._terms(tenant, policy)
@@ -136,23 +143,25 @@ class ProxyService:
             if _BACKGROUND in dialect.kept_by_upstream(body):
                 raise InvalidInput("An answer in the background cannot be fetched.", field=_BACKGROUND)
             await self._check_owner(tenant, upstream, dialect, body, vault=proxied.vault)
-            fields = self._fields(tenant, terms, slots)
+            fields = await self._fields(tenant, terms, slots, size=size)
             # A key that is made of a private text would show in later turns whether that text is the same.
             kept = Kept(new_key(), NOTHING_MASKED.content)
             keeping = await self._keeping(tenant, upstream, dialect, body, kept) if proxied.vault else None
             await take_call(upstream)
             headers = await self._priced.fill(payer, terms, fields, client_disconnected)
-            filled = Outgoing(dialect, upstream, _sent(body, model), NOTHING_MASKED, streams, structured, terms.policy)
+            sent = await self._preparation.run(tenant, size, _sent, body, model)
+            filled = Outgoing(dialect, upstream, sent, NOTHING_MASKED, streams, structured, terms.policy)
             return replace(filled, keeping=keeping, headers=headers, charged=True, pseudonyms=pseudonyms)
         _refuse_recall(dialect, body, vault=proxied.vault)
         previous = dialect.continues(body)
         earlier = None if previous is None else await self._kept.find(tenant, upstream.name, previous)
+        fields = await self._fields(tenant, terms, slots, size=size)
         seed = conversation if conversation is not None else dialect.messages_of_user(body)
         own_key = _conversation_key(key, seed) if earlier is None else earlier.key
         surrogates = await self._masking.mask(
             caller,
             terms,
-            self._fields(tenant, terms, slots),
+            fields,
             client_disconnected,
             own_key=own_key,
             earlier=None if earlier is None else earlier.content,
@@ -160,7 +169,8 @@ class ProxyService:
         kept = Kept(own_key, surrogates.content)
         keeping = await self._keeping(tenant, upstream, dialect, body, kept) if proxied.vault else None
         await take_call(upstream)
-        masked = Outgoing(dialect, upstream, _sent(body, model), surrogates, streams, structured, terms.policy)
+        sent = await self._preparation.run(tenant, size, _sent, body, model)
+        masked = Outgoing(dialect, upstream, sent, surrogates, streams, structured, terms.policy)
         return replace(masked, keeping=keeping, pseudonyms=pseudonyms)
 
     async def masked(
@@ -170,16 +180,18 @@ class ProxyService:
         *,
         policy: str | None,
         seed: str,
+        size: int,
         client_disconnected: asyncio.Event,
     ) -> Surrogates:
-        """Mask texts that another service sends to a model, in place. `seed`: what starts their conversation.
+        """Mask texts that another service sends to a model, in place. `seed`: what starts their conversation. `size`:
+        the bytes of the request.
 
         Raises as `outgoing`."""
         terms = self._terms(caller.tenant, policy)
         if is_priced(terms):
             raise InvalidInput("The fill of this policy cannot be restored in an answer.", field="policy")
+        fields = await self._fields(caller.tenant, terms, slots, size=size)
         own_key = _conversation_key(self._surrogate_key(caller.tenant), seed)
-        fields = self._fields(caller.tenant, terms, slots)
         return await self._masking.mask(caller, terms, fields, client_disconnected, own_key=own_key, earlier=None)
 
     def lets_media_pass(self, tenant: str, policy: str | None) -> bool:
@@ -209,26 +221,33 @@ class ProxyService:
                     field=path,
                 )
 
-    def _fields(self, tenant: str, terms: Terms, slots: Iterable[Slot]) -> list[Field]:
-        """The fields of a request. Raises InvalidInput for what the policy refuses, and for too much text."""
-        proxied = self._policies.proxied(terms.policy)
+    async def _fields(self, tenant: str, terms: Terms, slots: Iterable[Slot], *, size: int) -> list[Field]:
+        """The fields of a request that have text; for a fill with a price also the others, which are written again as
+        well, since their source is not public. `size`: the bytes of the request.
+
+        Raises InvalidInput for what the policy refuses, and for too much text; NotStarted."""
+        settings = self._settings
+        limits = TextLimits(settings.proxy_chars_max, settings.proxy_texts_max)
         priced = is_priced(terms)
-        fields = fields_of(slots, proxied, pseudonym_key=self._surrogate_key(tenant), priced=priced)
-        if not priced:
-            fields = [each.with_readings() for each in fields]
-        chars = texts = 0
-        for each in fields:
-            chars += sum(map(len, each.texts))
-            texts += len(each.texts)
-            if chars > self._settings.proxy_chars_max:
-                raise InvalidInput(
-                    f"A request has at most {self._settings.proxy_chars_max} characters of text.", field=each.slot.path
-                )
-            if texts > self._settings.proxy_texts_max:
-                raise InvalidInput(
-                    f"A request has at most {self._settings.proxy_texts_max} texts.", field=each.slot.path
-                )
-        return fields
+        found = await self._preparation.run(
+            tenant,
+            size,
+            sources_of,
+            slots,
+            self._policies.proxied(terms.policy),
+            limits,
+            pseudonym_key=self._surrogate_key(tenant),
+        )
+        sources = [(slot.kind, source) for slot, source in found]
+        try:
+            reads = await self._isolation.run(
+                tenant, sum(len(source) for _, source in sources), read_texts, sources, limits, priced, field=""
+            )
+        except InvalidInput as error:
+            error.field = found[int(error.field)][0].path if error.field else None
+            raise
+        fields = [Field(slot, read) for (slot, _), read in zip(found, reads, strict=True)]
+        return fields if priced else [each for each in fields if any(text.strip() for text in each.texts)]
 
     def _terms(self, tenant: str, policy: str | None) -> Terms:
         """The mask and fill of a request: realistic surrogates, if no policy says otherwise.
