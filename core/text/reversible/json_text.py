@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]
 
-from core.text.formats.builder import FormatLimits
+from core.text.formats import json_form
+from core.text.formats.builder import Builder, FormatLimits
 from core.text.formats.codecs import CODECS
 from core.text.formats.options import FormatOptions
 from core.text.formats.registry import parse
@@ -25,6 +26,13 @@ _PART = re.compile(
     r"|[ \t\r\n\ufeff]++"
 )  # of a document that is JSON
 _EMPTY = '""'  # a string, or the place of a number
+
+
+class _Unread(Builder):
+    """Takes a document without its values: whether it is JSON then depends on none of their lengths."""
+
+    def value(self, start: int, end: int, codec: str, *, before: str = "", kind: str = "") -> None:
+        pass
 
 
 class JsonValue(NamedTuple):
@@ -48,7 +56,7 @@ def json_values(source: str) -> list[JsonValue]:
     if form is None:
         return []
     return [
-        JsonValue(start, end, form.codec(at).read(source[start:end])[0], form.codec(at).whole)
+        JsonValue(start, end, _readable(form.codec(at).read(source[start:end])[0]), form.codec(at).whole)
         for at, (start, end) in enumerate(zip(form.starts, form.ends, strict=True))
     ]
 
@@ -60,7 +68,7 @@ def public_form(source: str) -> tuple[str, list[JsonValue], list[str]]:
     `true`, `false` and `null` alone, so what `with_values` makes of them depends on these and on its `texts`. They do
     not depend on white space, on escapes, or on the content of any string or number. Raises as `json_values`.
     """
-    parse("json", source, FormatOptions(), FormatLimits())
+    json_form.read(_Unread(source, FormatLimits()), FormatOptions())
     form: list[str] = []
     values: list[JsonValue] = []
     texts: list[str] = []
@@ -77,7 +85,7 @@ def public_form(source: str) -> tuple[str, list[JsonValue], list[str]]:
                 written = without_halves(json.dumps(text, ensure_ascii=False)) + ":"
             else:
                 values.append(JsonValue(place + 1, place + 1, "", number=False))
-                texts.append(_HALF.sub("\ufffd", text))
+                texts.append(_readable(text))
                 written = _EMPTY
         form += [source[read : part.start()], written]
         read, size = part.end(), place + len(written)
@@ -96,6 +104,11 @@ def with_values(source: str, values: Sequence[JsonValue], texts: Sequence[str]) 
         pieces += [source[read : value.start], written.before, without_halves(written.write(text)), written.after]
         read = value.end
     return "".join((*pieces, source[read:]))
+
+
+def _readable(text: str) -> str:
+    """Return a text as recognisers and workers can read it: a half of a surrogate pair is no character."""
+    return str(_HALF.sub("\ufffd", text))
 
 
 def without_halves(written: str) -> str:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InvalidInput
+from core.text.policy import TEXT_CHARS_MAX
 from core.text.reversible.json_text import public_form, with_values
 
 LETTERS = [*'amZ0 "\\/\n\t-', "\u2019", "\u00ad", "\u200b", "\ufeff", "\U0001f642", "\x7f", "\u2028", "\ufffd"]
@@ -89,6 +90,12 @@ def test_every_string_and_number_is_a_value() -> None:
 def test_halves_of_surrogate_pairs_become_characters_in_values() -> None:
     form, _, texts = public_form('{"\\ud800": "x\\udc00 \\ud83d\\ude42"}')
     assert (form, texts) == ('{"\\ud800":""}', ["x\ufffd \U0001f642"])
+
+
+def test_whether_a_document_has_a_form_does_not_depend_on_the_lengths_of_its_values() -> None:
+    for letter in ("-", "a"):
+        source = json.dumps([letter * (TEXT_CHARS_MAX // 2)] * 3)
+        assert public_form(source)[0] == '["","",""]'
 
 
 def test_what_is_not_json_has_no_form() -> None:
