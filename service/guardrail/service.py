@@ -50,7 +50,7 @@ _UNKNOWN_CALL = "The surrogates of this call are not known: its request was not 
 
 
 @dataclass(frozen=True)
-class _Shown:
+class Shown:
     """What LiteLLM shows of a request. It is masked in place."""
 
     messages: list[dict[str, Any]] = field(repr=False)
@@ -58,11 +58,12 @@ class _Shown:
     tool_calls: list[dict[str, Any]] = field(repr=False)
     texts: list[str] = field(repr=False)
 
-    def slots(self) -> Iterator[Slot]:
+    def slots(self, unread: frozenset[str]) -> Iterator[Slot]:
+        """Every text. Raises InvalidInput for a member that may not leave unread, by its path in a request."""
         body = {"messages": self.messages, "tools": self.tools}
         texts = (Slot(self.texts, number, Kind.TEXT, f"texts.{number}") for number in range(len(self.texts)))
-        calls = slots_of(TOOL_CALL_LIST, {"tool_calls": self.tool_calls}, strict=True)
-        return chain(slots_of(REQUEST, body, strict=True), calls, texts)
+        calls = slots_of(TOOL_CALL_LIST, {"tool_calls": self.tool_calls}, strict=True, unread=unread)
+        return chain(slots_of(REQUEST, body, strict=True, unread=unread), calls, texts)
 
 
 class GuardrailService:
@@ -110,15 +111,17 @@ class GuardrailService:
         client_disconnected: asyncio.Event,
     ) -> Decision:
         """Raises InvalidInput for what the policy refuses, and for what LiteLLM would not take back."""
-        shown = _Shown(body.structured_messages or [], body.tools or [], body.tool_calls or [], body.texts or [])
-        if body.images and not self._proxy.lets_media_pass(caller.tenant, parameters.policy):
+        shown = Shown(body.structured_messages or [], body.tools or [], body.tool_calls or [], body.texts or [])
+        terms = self._proxy.proxy_terms(caller.tenant, parameters.policy)
+        if body.images and terms.media == "refuse":
             raise InvalidInput("Images cannot be read, so they are refused by the policy.", field="images")
         texts = list(shown.texts)
-        found = [(slot, slot.value) for slot in shown.slots() if slot.kind is not Kind.MEDIA]
+        every = list(shown.slots(frozenset(terms.unread)))
+        found = [(slot, slot.value) for slot in every if slot.kind is not Kind.MEDIA]
         seed = parameters.conversation
         if seed is None:
             seed = first_text_of_user(shown.messages) or next(iter(shown.texts), "")
-        slots, repeated = _without_repeats(shown.slots())
+        slots, repeated = _without_repeats(every)
         surrogates = await self._proxy.masked(
             caller, slots, policy=parameters.policy, seed=seed, client_disconnected=client_disconnected
         )
