@@ -36,6 +36,7 @@ from service.proxy.service import ProxyService
 from service.proxy.slots import Kind, Slot
 from service.releases.pipeline import ReleasePipeline
 from service.releases.request import ReleaseRequest
+from service.sanitize.proxy_terms import ProxyTerms
 
 Decision = dict[str, Any]
 
@@ -51,7 +52,7 @@ _UNKNOWN_CALL = "The surrogates of this call are not known: its request was not 
 
 
 @dataclass(frozen=True)
-class _Shown:
+class Shown:
     """What LiteLLM shows of a request. It is masked in place."""
 
     messages: list[dict[str, Any]] = field(repr=False)
@@ -59,11 +60,12 @@ class _Shown:
     tool_calls: list[dict[str, Any]] = field(repr=False)
     texts: list[str] = field(repr=False)
 
-    def slots(self) -> Iterator[Slot]:
+    def slots(self, unread: frozenset[str]) -> Iterator[Slot]:
+        """Every text. Raises InvalidInput for a member that may not leave unread, by its path in a request."""
         body = {"messages": self.messages, "tools": self.tools}
         texts = (Slot(self.texts, number, Kind.TEXT, f"texts.{number}") for number in range(len(self.texts)))
-        calls = slots_of(TOOL_CALL_LIST, {"tool_calls": self.tool_calls}, strict=True)
-        return chain(slots_of(REQUEST, body, strict=True), calls, texts)
+        calls = slots_of(TOOL_CALL_LIST, {"tool_calls": self.tool_calls}, strict=True, unread=unread)
+        return chain(slots_of(REQUEST, body, strict=True, unread=unread), calls, texts)
 
 
 class GuardrailService:
@@ -116,12 +118,13 @@ class GuardrailService:
         size: int,
     ) -> Decision:
         """Raises InvalidInput for what the policy refuses, and for what LiteLLM would not take back."""
-        shown = _Shown(body.structured_messages or [], body.tools or [], body.tool_calls or [], body.texts or [])
-        if body.images and not self._proxy.lets_media_pass(caller.tenant, parameters.policy):
+        shown = Shown(body.structured_messages or [], body.tools or [], body.tool_calls or [], body.texts or [])
+        terms = self._proxy.proxy_terms(caller.tenant, parameters.policy)
+        if body.images and terms.media == "refuse":
             raise InvalidInput("Images cannot be read, so they are refused by the policy.", field="images")
         texts = list(shown.texts)
         found, slots, repeated = await self._preparation.run(
-            caller.tenant, size, _slots_of, shown, self._settings.proxy_texts_max
+            caller.tenant, size, _slots_of, shown, terms, self._settings.proxy_texts_max
         )
         seed = parameters.conversation
         if seed is None:
@@ -194,10 +197,12 @@ class GuardrailService:
         return beginnings
 
 
-def _slots_of(shown: _Shown, texts_max: int) -> tuple[list[tuple[Slot, str]], list[Slot], list[tuple[Slot, Slot]]]:
+def _slots_of(
+    shown: Shown, terms: ProxyTerms, texts_max: int
+) -> tuple[list[tuple[Slot, str]], list[Slot], list[tuple[Slot, Slot]]]:
     """The slots that may change, with what they hold, and the results of `_without_repeats`. Raises InvalidInput for
     more than LiteLLM shows of `texts_max` texts."""
-    slots = list(islice(shown.slots(), _REPEATS_MAX * texts_max + 1))
+    slots = list(islice(shown.slots(frozenset(terms.unread)), _REPEATS_MAX * texts_max + 1))
     if len(slots) > _REPEATS_MAX * texts_max:
         raise InvalidInput(f"A request has at most {texts_max} texts.", field="texts")
     return [(slot, slot.value) for slot in slots if slot.kind is not Kind.MEDIA], *_without_repeats(slots)

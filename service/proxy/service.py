@@ -42,6 +42,7 @@ from service.proxy.texts import TextLimits, read_texts
 from service.proxy.upstreams import Upstream, Upstreams
 from service.sanitize import reversible
 from service.sanitize.policies import Policies
+from service.sanitize.proxy_terms import ProxyTerms
 from service.sanitize.schemas import Fill, Terms
 from service.sanitize.service import SanitizeService
 
@@ -138,7 +139,7 @@ class ProxyService:
         key = self._surrogate_key(tenant)
         proxied = self._policies.proxied(terms.policy)
         pseudonyms: dict[str, str] = {}
-        slots = noted(dialect.slots(body), pseudonyms, key=key)
+        slots = noted(dialect.slots(body, frozenset(proxied.unread)), pseudonyms, key=key)
         if is_priced(terms):
             if _BACKGROUND in dialect.kept_by_upstream(body):
                 raise InvalidInput("An answer in the background cannot be fetched.", field=_BACKGROUND)
@@ -194,9 +195,9 @@ class ProxyService:
         own_key = _conversation_key(self._surrogate_key(caller.tenant), seed)
         return await self._masking.mask(caller, terms, fields, client_disconnected, own_key=own_key, earlier=None)
 
-    def lets_media_pass(self, tenant: str, policy: str | None) -> bool:
-        """Whether the policy lets images pass unread. Raises InvalidInput, PolicyEnforced."""
-        return self._policies.proxied(self._terms(tenant, policy).policy).media == "pass"
+    def proxy_terms(self, tenant: str, policy: str | None) -> ProxyTerms:
+        """What a policy says of what may leave. Raises InvalidInput, PolicyEnforced."""
+        return self._policies.proxied(self._terms(tenant, policy).policy)
 
     async def _keeping(
         self, tenant: str, upstream: Upstream, dialect: Dialect, body: Any, kept: Kept

@@ -17,7 +17,7 @@ class Kind(Enum):
     VALUE = "value"
     """A JSON value: its strings are masked, its keys are kept."""
     IDENTIFIER = "identifier"
-    """A name that the client gives to a user: replaced as a whole by a pseudonym."""
+    """A name that the client gives to a user, or to a call of a tool: replaced as a whole by a pseudonym."""
     KNOWN = "known"
     """A string that the upstream wrote and signed: only originals that were found in other slots are replaced, which
     gives the text that the upstream signed."""
@@ -52,3 +52,31 @@ class Slot:
 
     def __repr__(self) -> str:
         return f"Slot({self.kind.name}, {self.path!r})"
+
+
+class NameSlot(Slot):
+    """The name of a member that the client chose: `value` is the name itself. `values`: the slots `owner[name]`.
+
+    A name that is written moves to the end of its object, also if it stays the same: where a member stands does not
+    show whether a fill equals the original.
+    """
+
+    __slots__ = ("values",)
+
+    def __init__(self, owner: Any, key: str, kind: Kind, path: str, values: list[Slot]) -> None:
+        super().__init__(owner, key, kind, path)
+        self.values = values
+
+    @property
+    def value(self) -> Any:
+        return self.key
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        held = self.owner.pop(self.key)
+        while value in self.owner:
+            value += "_"  # two members never become one
+        self.owner[value] = held
+        self.key = value
+        for slot in self.values:
+            slot.key = value

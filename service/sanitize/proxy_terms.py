@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from service.http.strict import Strict
+
+_MemberPath = Annotated[str, Field(pattern=r"^[A-Za-z_$][A-Za-z0-9_.$-]{0,255}$")]
 
 
 class ProxyTerms(Strict):
@@ -15,7 +17,8 @@ class ProxyTerms(Strict):
     `definitions`: descriptions of tools and schemas. `media`: images, sound, files and content of unknown types, which
     nothing reads. `identifiers`: names that a client gives to its users; `pseudonym` replaces each by a keyed one.
     `block`: types that are no part of any request; a request with one is refused. `vault`: surrogates and originals are
-    kept, sealed, for conversations that the upstream keeps.
+    kept, sealed, for conversations that the upstream keeps. `unread`: members of requests that leave as they are, by
+    the names on their paths (`tools.server_url`), although nothing reads them.
     """
 
     definitions: Literal["mask", "pass"] = "mask"
@@ -23,3 +26,4 @@ class ProxyTerms(Strict):
     identifiers: Literal["pseudonym", "pass"] = "pseudonym"
     block: list[str] = Field(default=[], max_length=128)
     vault: bool = False
+    unread: list[_MemberPath] = Field(default=[], max_length=128)

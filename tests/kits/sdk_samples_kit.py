@@ -88,21 +88,36 @@ class Samples:
         return {self.members[int(number)] for number in CANARY.findall(text)}
 
 
-def mask(slots: Iterable[Slot]) -> list[Slot]:
-    """Mask every canary in slots as the gateway would. Media are replaced as a whole."""
+def mask(slots: Iterable[Slot], found_as: re.Pattern[str] = CANARY) -> list[Slot]:
+    """Mask every canary in slots as the gateway would, or what another pattern finds. Media are replaced as a whole."""
     found = list(slots)
     for slot in found:
         if slot.kind is Kind.MEDIA:
             slot.value = None
     for slot in found:
         if slot.kind is not Kind.MEDIA and slot.value is not None:
-            slot.value = _masked(slot.value)
+            slot.value = _masked(slot.value, found_as)
     return found
 
 
-def _masked(value: Any) -> Any:
+def _masked(value: Any, found_as: re.Pattern[str]) -> Any:
     if isinstance(value, str):
-        return CANARY.sub("masked", value)
+        return found_as.sub("masked", value)
     if isinstance(value, dict):
-        return {key: _masked(each) for key, each in value.items()}
-    return [_masked(each) for each in value] if isinstance(value, list) else value
+        return {key: _masked(each, found_as) for key, each in value.items()}
+    return [_masked(each, found_as) for each in value] if isinstance(value, list) else value
+
+
+def literals(kind: Any, known: set[Any] | None = None) -> set[str]:
+    """Every string that a type lists."""
+    known = set() if known is None else known
+    if typing.get_origin(kind) is Literal:
+        return {each for each in typing.get_args(kind) if isinstance(each, str)}
+    found: set[str] = set()
+    for each in typing.get_args(kind):
+        found |= literals(each, known)
+    if kind not in known and is_typeddict(kind):
+        known.add(kind)
+        for hint in get_type_hints(kind).values():
+            found |= literals(hint, known)
+    return found

@@ -19,8 +19,8 @@ class AnthropicMessages(CommonDialect):
     path = "/v1/messages"
     upstream_kind: Literal["openai", "anthropic"] = "anthropic"
 
-    def slots(self, body: Any) -> Iterator[Slot]:
-        return slots_of(shapes.REQUEST, body, strict=True)
+    def slots(self, body: Any, unread: frozenset[str] = frozenset()) -> Iterator[Slot]:
+        return slots_of(shapes.REQUEST, body, strict=True, unread=unread)
 
     def structured(self, body: Any) -> bool:
         formats = (member(body, "output_config", "format", "type"), member(body, "output_format", "type"))

@@ -26,8 +26,8 @@ class OpenAIChat(CommonDialect):
     path = "/v1/chat/completions"
     upstream_kind: Literal["openai", "anthropic"] = "openai"
 
-    def slots(self, body: Any) -> Iterator[Slot]:
-        return slots_of(shapes.REQUEST, body, strict=True)
+    def slots(self, body: Any, unread: frozenset[str] = frozenset()) -> Iterator[Slot]:
+        return slots_of(shapes.REQUEST, body, strict=True, unread=unread)
 
     def structured(self, body: Any) -> bool:
         return member(body, "response_format", "type") in ("json_schema", "json_object")

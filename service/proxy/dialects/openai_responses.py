@@ -22,8 +22,8 @@ class OpenAIResponses(CommonDialect):
     path = "/v1/responses"
     upstream_kind: Literal["openai", "anthropic"] = "openai"
 
-    def slots(self, body: Any) -> Iterator[Slot]:
-        return slots_of(shapes.REQUEST, body, strict=True)
+    def slots(self, body: Any, unread: frozenset[str] = frozenset()) -> Iterator[Slot]:
+        return slots_of(shapes.REQUEST, body, strict=True, unread=unread)
 
     def structured(self, body: Any) -> bool:
         return member(body, "text", "format", "type") in ("json_schema", "json_object")

@@ -1,11 +1,7 @@
-"""Where requests and answers of OpenAI's Responses hold text.
+"""Where requests and answers of OpenAI's Responses hold text, and what else a request may have.
 
-From the types of the Python SDK `openai` 3.54.0, `types/responses`: every content part, item and tool.
-
-These members stay as they are, by intent: names of models, functions, tools and labels of servers, identifiers, what
-the upstream encrypted (`encrypted_content`), patterns of schemas, `country` and `timezone` of a location (codes), the
-address, headers and credentials of MCP servers and containers (the upstream needs them to connect), keys that are
-pressed, and members that the tables do not name.
+From the types of the Python SDK `openai` 3.57.0, `types/responses`: every content part and item; the tools are in
+`openai_responses_tools`. The shapes of `public` say which members leave as they are, and in which form.
 """
 
 from __future__ import annotations
@@ -14,18 +10,29 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.proxy.dialects.json_schema import SCHEMA
+from service.proxy.dialects.openai_chat_shapes import BREAKPOINT, SHARED
+from service.proxy.dialects.openai_others import CACHE_CONTROL, OTHERS
+from service.proxy.dialects.openai_responses_tools import ENVIRONMENT, LISTED_TOOL, TOOL, TOOL_CHOICE
+from service.proxy.dialects.public import (
+    MODEL,
+    REFERENCE,
+    SIZE,
+    VERSION,
+    WORD,
+    content,
+    each,
+    record,
+)
 from service.proxy.dialects.shapes import (
     DEFINITION,
     ERROR,
     IDENTIFIER,
     JSON,
     MEDIA,
-    METADATA,
-    NO_TEXT,
+    STRINGS,
     TEXT,
     TEXTS,
     VALUE,
-    Content,
     Each,
     Either,
     Emptied,
@@ -33,106 +40,127 @@ from service.proxy.dialects.shapes import (
     Members,
     Shape,
     Signed,
-    Strings,
     Typed,
     Values,
 )
-from service.proxy.slots import Kind
 
-ANNOTATION = Members({"title": TEXT, "url": TEXT, "filename": TEXT})
+ANNOTATION = record(
+    {"title": TEXT, "url": TEXT, "filename": TEXT},
+    words="type",
+    links="file_id container_id",
+    plain="index start_index end_index",
+)
+_CACHED: dict[str, Shape] = {"prompt_cache_breakpoint": BREAKPOINT, "cache_control": CACHE_CONTROL}
+_OUTPUT_TEXT: dict[str, Shape] = {
+    "text": TEXT,
+    "annotations": Each(ANNOTATION),
+    "logprobs": Emptied(),
+    "parsed": STRINGS,
+}
+_TEXT = content({"text": TEXT, **_CACHED}, words="type")
 PARTS: dict[str, Shape] = {
-    "input_text": Content({"text": TEXT}),
+    "input_text": _TEXT,
     "input_image": Media({}),
     "input_file": Media({"filename": TEXT}),
     "input_audio": Media({}),
     "computer_screenshot": Media({}),
-    "output_text": Content({"text": TEXT, "annotations": Each(ANNOTATION), "logprobs": Emptied()}),
-    "refusal": Content({"refusal": TEXT}),
-    "text": Content({"text": TEXT}),
-    "summary_text": Content({"text": TEXT}),
-    "reasoning_text": Content({"text": TEXT}),
+    "output_text": content({**_OUTPUT_TEXT, **_CACHED}, words="type"),
+    "refusal": content({"refusal": TEXT}, words="type"),
+    "text": _TEXT,
+    "summary_text": _TEXT,
+    "reasoning_text": _TEXT,
 }
 PART = Typed(PARTS)
 CONTENT = Either(string=TEXT, array=Each(PART))
 
-_CHECKS = Each(Members({"message": TEXT}))
-_TYPED_TEXT = Members({"text": TEXT})
-_SEARCH_ACTION = Members(
-    {"query": TEXT, "queries": TEXTS, "url": TEXT, "pattern": TEXT, "sources": Each(Members({"url": TEXT}))}
-)
-_FOUND = Members({"text": TEXT, "filename": TEXT, "attributes": Values(VALUE)})
-_OUTPUTS: dict[str, Shape] = {"logs": Members({"logs": TEXT}), "image": Media({})}
-_SHELL_ACTION = Members({"command": TEXTS, "env": Values(TEXT), "working_directory": TEXT, "user": TEXT})
-_SHELL_OUTPUT = Members({"stdout": TEXT, "stderr": TEXT})
-_SKILL = Members({"description": DEFINITION, "path": TEXT, "source": MEDIA})
-_ENVIRONMENT = Members({"skills": Each(_SKILL)})
-_LISTED_TOOL = Members({"description": DEFINITION, "input_schema": SCHEMA, "annotations": Strings(Kind.DEFINITION)})
-_MCP_ERROR = Either(string=TEXT, record=Members({"message": TEXT, "content": VALUE}))
-
-# Keys of attributes are names; their values are what a search compares with.
-_FILTERS: dict[str, Shape] = {"value": Strings(Kind.TEXT)}
-_FILTER = Either(string=TEXT, record=Members(_FILTERS))
-_FILTERS["filters"] = Each(_FILTER)
-LOCATION = Members({"city": TEXT, "region": TEXT})
-_WEB_SEARCH = Members({"user_location": LOCATION})
-TOOLS: dict[str, Shape] = {}
-TOOL = Typed(TOOLS)
-TOOLS.update(
+_CHECKS = each({"message": TEXT, "code": TEXT}, links="id")
+_ACTION = record(
     {
-        "function": Members({"description": DEFINITION, "parameters": SCHEMA, "output_schema": SCHEMA}),
-        "custom": Members({"description": DEFINITION, "format": Members({"definition": DEFINITION})}),
-        "namespace": Members({"description": DEFINITION, "tools": Each(TOOL)}),
-        "tool_search": Members({"description": DEFINITION, "parameters": SCHEMA}),
-        "file_search": Members({"filters": _FILTER}),
-        "web_search": _WEB_SEARCH,
-        "web_search_2025_08_26": _WEB_SEARCH,
-        "web_search_preview": _WEB_SEARCH,
-        "web_search_preview_2025_03_11": _WEB_SEARCH,
-        "mcp": Members({"server_description": DEFINITION}),
-        "code_interpreter": NO_TEXT,
-        "image_generation": Members({"input_image_mask": MEDIA}),
-        "shell": Members({"environment": _ENVIRONMENT}),
-        "local_shell": NO_TEXT,
-        "apply_patch": NO_TEXT,
-        "computer": NO_TEXT,
-        "computer_use_preview": NO_TEXT,
-        "programmatic_tool_calling": NO_TEXT,
+        "text": TEXT,
+        "keys": TEXTS,
+        "path": each(plain="x y"),
+    },
+    words="type button",
+    plain="x y scroll_x scroll_y",
+)
+_SEARCH_ACTION = record(
+    {"query": TEXT, "queries": TEXTS, "url": TEXT, "pattern": TEXT, "sources": each({"url": TEXT}, words="type")},
+    words="type",
+)
+_FOUND = record(
+    {"text": TEXT, "filename": TEXT, "attributes": Values(VALUE)}, links="file_id vector_store_id", plain="score"
+)
+_OUTPUTS: dict[str, Shape] = {"logs": record({"logs": TEXT}, words="type"), "image": Media({})}
+_SHELL_ACTION = record(
+    {"command": TEXTS, "env": Values(TEXT), "working_directory": TEXT, "user": TEXT}, words="type", plain="timeout_ms"
+)
+_SHELL_COMMANDS = record({"commands": TEXTS}, plain="max_output_length timeout_ms")
+_SHELL_OUTPUT = record(
+    {
+        "stdout": TEXT,
+        "stderr": TEXT,
+        "outcome": record(words="type", plain="exit_code"),
+        "created_by": IDENTIFIER,
     }
 )
-TEXT_CONFIG = Members({"format": Members({"description": DEFINITION, "schema": SCHEMA})})
+_PATCH = record({"diff": TEXT, "path": TEXT}, words="type")
+_MCP_ERROR = Either(string=TEXT, record=record({"message": TEXT, "content": VALUE}, words="type", plain="code"))
+_IMAGE_ERROR = record({"message": TEXT, "code": TEXT, "param": TEXT, "type": TEXT, "moderation_details": STRINGS})
+_SVG_USAGE = record({"model": MODEL}, plain="input_tokens output_tokens reasoning_tokens total_tokens")
+TEXT_FORMAT = record({"description": DEFINITION, "schema": SCHEMA}, words="type", names="name", plain="strict")
+TEXT_CONFIG = record({"format": TEXT_FORMAT}, words="verbosity")
+_REASONING = record(words="effort summary generate_summary context mode", plain="enabled max_tokens")
+_CALLER = record(words="type", links="caller_id")
+
+
+def _item(rows: dict[str, Shape] | None = None, /, **names: str) -> Members:
+    """An item of a conversation: what all have, and these rows."""
+    names["words"] = f"type status {names.get('words', '')}"
+    names["links"] = f"id call_id {names.get('links', '')}"
+    return content({"caller": _CALLER, "created_by": IDENTIFIER, **(rows or {})}, **names)
+
 
 ITEMS: dict[str, Shape] = {
-    "message": Content({"content": CONTENT}),
-    "item_reference": NO_TEXT,
-    "function_call": Content({"arguments": JSON}),
-    "function_call_output": Content({"output": CONTENT}),
-    "custom_tool_call": Content({"input": TEXT}),
-    "custom_tool_call_output": Content({"output": CONTENT}),
-    "reasoning": Content({"summary": Each(_TYPED_TEXT), "content": Each(_TYPED_TEXT)}),
-    "compaction": NO_TEXT,
-    "compaction_trigger": NO_TEXT,
-    "configuration_update": Members({"text": TEXT_CONFIG}),
-    "additional_tools": Members({"tools": Each(TOOL)}),
-    "tool_search_call": Content({"arguments": VALUE}),
-    "tool_search_output": Content({"tools": Each(TOOL)}),
-    "file_search_call": Content({"queries": TEXTS, "results": Each(_FOUND)}),
-    "web_search_call": Content({"action": _SEARCH_ACTION}),
-    "computer_call": Content({"action": _TYPED_TEXT, "actions": Each(_TYPED_TEXT), "pending_safety_checks": _CHECKS}),
-    "computer_call_output": Content({"output": PART, "acknowledged_safety_checks": _CHECKS}),
-    "image_generation_call": Members({"result": MEDIA, "revised_prompt": TEXT, "error": Members({"message": TEXT})}),
-    "code_interpreter_call": Content({"code": TEXT, "outputs": Each(Typed(_OUTPUTS))}),
-    "local_shell_call": Content({"action": _SHELL_ACTION}),
-    "local_shell_call_output": Content({"output": JSON}),
-    "shell_call": Content({"action": Members({"commands": TEXTS}), "environment": _ENVIRONMENT}),
-    "shell_call_output": Content({"output": Each(_SHELL_OUTPUT)}),
-    "apply_patch_call": Content({"operation": Members({"diff": TEXT, "path": TEXT})}),
-    "apply_patch_call_output": Content({"output": TEXT}),
-    "mcp_list_tools": Content({"tools": Each(_LISTED_TOOL), "error": TEXT}),
-    "mcp_approval_request": Content({"arguments": JSON}),
-    "mcp_approval_response": Content({"reason": TEXT}),
-    "mcp_call": Content({"arguments": JSON, "output": TEXT, "error": _MCP_ERROR}),
-    "program": Content({"code": Signed(("fingerprint",))}),
-    "program_output": Content({"result": TEXT}),
+    "message": _item({"content": CONTENT}, words="role phase"),
+    "item_reference": _item(),
+    "function_call": _item({"arguments": JSON, "parsed_arguments": STRINGS}, names="name namespace", plain="async"),
+    "function_call_output": _item({"output": CONTENT}, names="name namespace"),
+    "custom_tool_call": _item({"input": TEXT}, names="name namespace", plain="async"),
+    "custom_tool_call_output": _item({"output": CONTENT}),
+    "reasoning": _item(
+        {"summary": Each(_TEXT), "content": Each(_TEXT)}, blobs="encrypted_content signature", words="format"
+    ),
+    "compaction": _item(blobs="encrypted_content"),
+    "compaction_trigger": _item(),
+    "configuration_update": _item({"text": TEXT_CONFIG, "reasoning": _REASONING}),
+    "additional_tools": _item({"tools": Each(TOOL)}, words="role"),
+    "tool_search_call": _item({"arguments": VALUE}, words="execution"),
+    "tool_search_output": _item({"tools": Each(TOOL)}, words="execution"),
+    "file_search_call": _item({"queries": TEXTS, "results": Each(_FOUND)}),
+    "web_search_call": _item({"action": _SEARCH_ACTION}),
+    "computer_call": _item({"action": _ACTION, "actions": Each(_ACTION), "pending_safety_checks": _CHECKS}),
+    "computer_call_output": _item({"output": PART, "acknowledged_safety_checks": _CHECKS}),
+    "image_generation_call": _item(
+        {"result": MEDIA, "revised_prompt": TEXT, "error": _IMAGE_ERROR, "size": SIZE, "svg_usage": _SVG_USAGE},
+        words="action background output_format quality",
+    ),
+    "code_interpreter_call": _item({"code": TEXT, "outputs": Each(Typed(_OUTPUTS))}, links="container_id"),
+    "local_shell_call": _item({"action": _SHELL_ACTION}),
+    "local_shell_call_output": _item({"output": JSON}),
+    "shell_call": _item({"action": _SHELL_COMMANDS, "environment": ENVIRONMENT}),
+    "shell_call_output": _item({"output": Each(_SHELL_OUTPUT)}, plain="max_output_length"),
+    "apply_patch_call": _item({"operation": _PATCH}),
+    "apply_patch_call_output": _item({"output": TEXT}),
+    "mcp_list_tools": _item({"tools": Each(LISTED_TOOL), "error": TEXT}, names="server_label"),
+    "mcp_approval_request": _item({"arguments": JSON}, names="name server_label"),
+    "mcp_approval_response": _item({"reason": TEXT}, links="approval_request_id", plain="approve"),
+    "mcp_call": _item(
+        {"arguments": JSON, "output": TEXT, "error": _MCP_ERROR},
+        names="name server_label",
+        links="approval_request_id",
+    ),
+    "program": _item({"code": Signed(("fingerprint",))}, blobs="fingerprint"),
+    "program_output": _item({"result": TEXT}),
 }
 
 
@@ -146,16 +174,40 @@ def item_type(item: Mapping[str, Any]) -> Any:
 
 
 ITEM = Typed(ITEMS, item_type)
-_PROMPT = Members({"variables": Values(Either(string=TEXT, record=PART))})
+_PROMPT = record(
+    {"variables": Values(Either(string=TEXT, record=PART)), "version": VERSION},
+    references="id",
+)
 _SHARED: dict[str, Shape] = {
     "instructions": Either(string=TEXT, array=Each(ITEM)),
     "prompt": _PROMPT,
-    "metadata": METADATA,
-    "user": IDENTIFIER,
-    "safety_identifier": IDENTIFIER,
-    "prompt_cache_key": IDENTIFIER,
     "tools": Each(TOOL),
     "text": TEXT_CONFIG,
 }
-REQUEST = Members({"input": Either(string=TEXT, array=Each(ITEM)), **_SHARED})
-ANSWER = Members({"output": Each(ITEM), "error": ERROR, **_SHARED})
+REQUEST = Members(
+    {
+        "input": Either(string=TEXT, array=Each(ITEM)),
+        **OTHERS,
+        **_SHARED,
+        **SHARED,
+        "tool_choice": TOOL_CHOICE,
+        "reasoning": _REASONING,
+        "include": Each(WORD),
+        "conversation": Either(string=REFERENCE, record=record(references="id")),
+        "previous_response_id": REFERENCE,
+        "prompt_cache_options": record(words="mode ttl", references="comparison_response_id", plain="prewarm"),
+        "context_management": each(words="type", plain="compact_threshold"),
+        "background_options": record(words="completion_window", references="continuation_id"),
+        "access_programs": record(words="cyber"),
+        "image": record(words="context_compression"),
+        **record(words="truncation", plain="background max_output_tokens max_tool_calls").rows,
+    }
+)
+ANSWER = Members(
+    {
+        "output": Each(ITEM),
+        "error": ERROR,
+        **_SHARED,
+        **{name: SHARED[name] for name in ("metadata", "user", "safety_identifier", "prompt_cache_key")},
+    }
+)

@@ -58,8 +58,9 @@ class Dialect(Protocol):
     path: str
     upstream_kind: Literal["openai", "anthropic"]
 
-    def slots(self, body: Any) -> Iterator[Slot]:
-        """Every text of a request. Members that the dialect does not name pass untouched.
+    def slots(self, body: Any, unread: frozenset[str] = frozenset()) -> Iterator[Slot]:
+        """Every text of a request. Raises InvalidInput for a member that the dialect does not know, or that may hold
+        text which nothing masks, unless its path is in `unread`.
 
         `logprobs` beside texts of earlier answers are emptied on the way: they repeat the text in pieces.
         """

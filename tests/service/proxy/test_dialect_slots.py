@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -11,62 +10,34 @@ import anthropic.types.message_create_params
 import openai.types.chat.completion_create_params
 import openai.types.responses.response_create_params
 import pytest
-from sdk_samples_kit import Samples, mask
+from planting_kit import SIGNATURE, Places
 
 from core.errors import InvalidInput
-from service.proxy.dialects import shapes
 from service.proxy.dialects.registry import DIALECTS
 from service.proxy.dialects.shapes import DEPTH_MAX
-from service.proxy.slots import Kind, Slot
+from service.proxy.slots import Kind
 
 CHAT, RESPONSES, MESSAGES = DIALECTS["/v1/chat/completions"], DIALECTS["/v1/responses"], DIALECTS["/v1/messages"]
 
-# The strings that stay, by member, or by type and member where other types have a text of that name.
-UNTOUCHED_OF_CHAT = """
-    model voice id tool_call_id country timezone ChatCompletionAllowedToolsParam.tools Function.name FunctionCall.name
-    Custom.name FunctionDefinition.name JSONSchema.name ChatCompletionFunctionCallOptionParam.name
-    ChatCompletionFunctionMessageParam.name"""
-UNTOUCHED_OF_RESPONSES = """
-    model id call_id caller_id file_id file_ids container container_id skill_id tunnel_id vector_store_ids version name
-    namespace keys key size mode country timezone allowed_domains continuation_id previous_response_id conversation
-    comparison_response_id approval_request_id fingerprint encrypted_content server_label server_url authorization
-    headers allowed_tools tool_names ToolChoiceAllowedParam.tools ContextManagement.type ImageGenerationCallError.type
-    ImageGenerationCallError.code ImageGenerationCallError.param PendingSafetyCheck.code
-    ComputerCallOutputAcknowledgedSafetyCheck.code ImageGenerationCallErrorModerationDetails.categories
-    ContainerNetworkPolicyDomainSecretParam.domain ContainerNetworkPolicyDomainSecretParam.value"""
-UNTOUCHED_OF_MESSAGES = """
-    model id tool_use_id tool_id tab_id download_id file_id skill_id previous_message_id user_profile_id workspace_id
-    version name tool_name toolset_name server_name mcp_server_name country timezone allowed_domains blocked_domains
-    signature encrypted_content encrypted_stdout encrypted_index RedactedThinkingBlock.data
-    RedactedThinkingBlockParam.data BetaRedactedThinkingBlock.data BetaRedactedThinkingBlockParam.data page_age
-    retrieved_at container inference_geo required betas stop_reason token fallback_credit_token trigger
-    clear_tool_inputs exclude_tools allowed_tools authorization_token BetaRequestMCPServerURLDefinitionParam.url"""
 REQUESTS = [
-    (CHAT, openai.types.chat.completion_create_params.CompletionCreateParamsStreaming, UNTOUCHED_OF_CHAT),
-    (RESPONSES, openai.types.responses.response_create_params.ResponseCreateParamsStreaming, UNTOUCHED_OF_RESPONSES),
-    (MESSAGES, anthropic.types.message_create_params.MessageCreateParamsStreaming, UNTOUCHED_OF_MESSAGES),
-    (MESSAGES, anthropic.types.beta.message_create_params.MessageCreateParamsStreaming, UNTOUCHED_OF_MESSAGES),
+    (CHAT, openai.types.chat.completion_create_params.CompletionCreateParamsStreaming),
+    (RESPONSES, openai.types.responses.response_create_params.ResponseCreateParamsStreaming),
+    (MESSAGES, anthropic.types.message_create_params.MessageCreateParamsStreaming),
+    (MESSAGES, anthropic.types.beta.message_create_params.MessageCreateParamsStreaming),
 ]
 
 
-@pytest.mark.parametrize(("dialect", "kind", "untouched"), REQUESTS)
-def test_every_string_of_a_request_is_found_but_the_documented_ones(dialect: Any, kind: type, untouched: str) -> None:
-    samples, left = Samples(), set()
-    for body in samples.bodies(kind):
-        mask(dialect.slots(body))
-        left |= samples.left_in(json.dumps(body))
-
-    assert len(samples.members) > 50
-    allowed = set(untouched.split())
-    assert not {member for member in left if member not in allowed and member.split(".")[1] not in allowed}
-
-
-@pytest.mark.parametrize(("dialect", "kind", "untouched"), REQUESTS)
-def test_no_declared_content_counts_as_unknown(dialect: Any, kind: type, untouched: str) -> None:
+@pytest.mark.parametrize(("dialect", "kind"), REQUESTS)
+def test_declared_content_has_a_type_that_is_known_and_paths_name_members_of_the_api_alone(
+    dialect: Any, kind: type
+) -> None:
     """Media are images, sounds, files and documents by reference; every other declared type has a row of its own."""
     media = set()
-    for body in Samples().bodies(kind):
+    for body in Places(dialect.slots, kind).bodies:
         for slot in dialect.slots(body):
+            assert re.fullmatch(r"[a-z_0-9.$A-Z]+", slot.path)
+            assert "key" not in slot.path.split(".")
+            assert "city" not in slot.path.split(".properties")
             if slot.kind is Kind.MEDIA and isinstance(slot.value, dict):
                 media.add(slot.value.get("type", slot.key))
 
@@ -105,6 +76,7 @@ def test_kinds_of_a_chat_request() -> None:
         ("tools.0.function.description", Kind.DEFINITION, "Write"),
         ("tools.0.function.parameters.properties.0.description", Kind.DEFINITION, "Who"),
         ("metadata.0", Kind.TEXT, "Maria"),
+        ("metadata.0", Kind.TEXT, "Maria's key"),
         ("user", Kind.IDENTIFIER, "maria@example.org"),
     }
     assert "Maria" not in repr(list(CHAT.slots(body)))
@@ -112,7 +84,7 @@ def test_kinds_of_a_chat_request() -> None:
 
 def test_kinds_of_a_messages_request() -> None:
     blocks = [
-        {"type": "thinking", "thinking": "Maria asks", "signature": "s"},
+        {"type": "thinking", "thinking": "Maria asks", "signature": SIGNATURE},
         {"type": "thinking", "thinking": "Maria asks"},
         {"type": "tool_use", "id": "t", "name": "f", "input": {"to": ["Maria"]}},
         {"type": "document", "title": "CV", "source": {"type": "base64", "data": "AA"}},
@@ -131,56 +103,53 @@ def test_kinds_of_a_messages_request() -> None:
     }
 
 
-def test_texts_of_unknown_members_of_a_conversation_are_found() -> None:
+def test_members_of_other_vendors_in_a_conversation_are_read() -> None:
     details = [
-        {"type": "reasoning.summary", "summary": "Maria asks", "id": "r1", "format": "vendor-v1", "index": 0},
-        {"type": "reasoning.text", "text": "Maria", "signature": "c2ln"},
-        {"type": "reasoning.encrypted", "data": "TWFyaWE="},
+        {"type": "reasoning.summary", "summary": "Maria asks", "id": "r1", "format": "anthropic-claude-v1", "index": 0},
+        {"type": "reasoning.text", "text": "Maria", "signature": SIGNATURE},
+        {"type": "reasoning.encrypted", "data": SIGNATURE},
     ]
-    message = {"role": "assistant", "content": "Hi", "reasoning_details": details, "channel": {"Maria": ["Maria"]}}
-    message["author"] = {"name": "Maria", "account_id": "a1"}
-    chat = {"model": "m", "messages": [message], "provider": {"order": ["Maria"]}, "models": ["Maria"]}
-    block = {"type": "text", "text": "Hi", "remark": "Maria"}
-    item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi", "remark": "Maria"}]}
+    fields = {"citations": [{"Maria K.": "Maria"}]}
+    message = {"role": "assistant", "content": "Hi", "reasoning_details": details, "provider_specific_fields": fields}
 
-    assert [(slot.path, slot.kind) for slot in CHAT.slots(chat)] == [
+    assert {(slot.path, slot.kind) for slot in CHAT.slots({"messages": [message]})} == {
         ("messages.0.content", Kind.TEXT),
-        ("messages.0.2.0.1", Kind.TEXT),
-        ("messages.0.2.1.1", Kind.KNOWN),
-        ("messages.0.3.0.0", Kind.TEXT),
-        ("messages.0.4.0", Kind.TEXT),
-    ]
-    assert [slot.value for slot in MESSAGES.slots({"messages": [{"role": "user", "content": [block]}]})] == [
-        "Hi",
-        "Maria",
-    ]
-    assert [slot.value for slot in RESPONSES.slots({"input": [item]})] == ["Hi", "Maria"]
+        ("messages.0.reasoning_details.0.summary", Kind.TEXT),
+        ("messages.0.reasoning_details.1.text", Kind.KNOWN),
+        ("messages.0.provider_specific_fields.0.0.0", Kind.TEXT),  # a name and what stands under it
+    }
 
 
-def test_texts_of_unknown_members_of_a_message_and_of_a_call_are_found() -> None:
-    message = {"role": "user", "content": "Hi", "remark": "Maria", "name": "a", "clear_at": "never"}
-    function = {"name": "f", "arguments": '{"a": "Weber"}', "reason": "Maria"}
-    calls = [
-        {"id": "c1", "type": "function", "function": function},
-        {"id": "c2", "type": "custom", "custom": {"name": "f", "input": "Weber", "reason": "Maria"}},
-    ]
-    chat = {"messages": [{"role": "assistant", "tool_calls": calls, "function_call": function}]}
-
-    assert [slot.value for slot in MESSAGES.slots({"messages": [message]})] == ["Hi", "Maria"]
-    found = sorted(slot.value for slot in CHAT.slots(chat) if slot.kind is Kind.TEXT)
-    assert found == ["Maria", "Maria", "Maria", "Weber"]
-
-
-@pytest.mark.parametrize(("dialect", "kind", "untouched"), REQUESTS)
-def test_no_declared_member_counts_as_unknown(
-    dialect: Any, kind: type, untouched: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found: list[Slot] = []
-    of_unknown = shapes._unknown
-    monkeypatch.setattr(shapes, "_unknown", lambda *given: found.extend(of_unknown(*given)) or iter(()))
-    for body in Samples().bodies(kind):
+@pytest.mark.parametrize(
+    ("dialect", "body", "field"),
+    [
+        (CHAT, {"provider": {"order": ["Maria"]}}, "provider"),
+        (CHAT, {"model": "m", "Maria": 1}, "1"),
+        (CHAT, {"messages": [{"role": "user", "content": "Hi", "Maria": None}]}, "messages.0.2"),
+        (
+            CHAT,
+            {"messages": [{"role": "assistant", "tool_calls": [{"id": "c1", "Maria": 1}]}]},
+            "messages.0.tool_calls.0.1",
+        ),
+        (CHAT, {"tools": [{"type": "function", "function": {"name": "Maria K."}}]}, "tools.0.function.name"),
+        (CHAT, {"service_tier": "Maria"}, "service_tier"),
+        (CHAT, {"seed": "Maria"}, "seed"),
+        (
+            RESPONSES,
+            {"input": [{"role": "user", "content": [{"type": "input_text", "Maria": 1}]}]},
+            "input.0.content.0.1",
+        ),
+        (RESPONSES, {"tools": [{"type": "mcp", "server_url": "https://Maria"}]}, "tools.0.server_url"),
+        (MESSAGES, {"messages": [{"role": "user", "content": "Hi", "Maria": 1}]}, "messages.0.2"),
+        (MESSAGES, {"tools": [{"name": "f", "input_schema": {"Maria": "a"}}]}, "tools.0.input_schema.0"),
+    ],
+)
+def test_members_that_are_not_known_or_hold_another_text_are_refused(dialect: Any, body: Any, field: str) -> None:
+    with pytest.raises(InvalidInput, match=r"leave (unread|as it is).* `proxy\.unread`") as refused:
         list(dialect.slots(body))
-    assert not found
+
+    assert refused.value.field == field
+    assert "Maria" not in str(refused.value)
 
 
 def test_items_of_responses_without_a_type() -> None:
@@ -270,13 +239,3 @@ def test_what_the_upstream_keeps() -> None:
     assert RESPONSES.kept_by_upstream(asked) == ("previous_response_id", "conversation", "background", "input.1")
     assert MESSAGES.kept_by_upstream({"messages": []}) == ()
     assert MESSAGES.kept_by_upstream({"thread": {"type": "create"}}) == ("thread",)
-
-
-def test_paths_name_members_of_the_api_alone() -> None:
-    for dialect, kind, _ in REQUESTS:
-        for body in Samples().bodies(kind):
-            assert all(re.fullmatch(r"[a-z_0-9.$A-Z]+", slot.path) for slot in dialect.slots(body))
-            assert not any(
-                "key" in slot.path.split(".") or "city" in slot.path.split(".properties")
-                for slot in dialect.slots(body)
-            )
