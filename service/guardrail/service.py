@@ -36,7 +36,6 @@ from service.proxy.service import ProxyService
 from service.proxy.slots import Kind, Slot
 from service.releases.pipeline import ReleasePipeline
 from service.releases.request import ReleaseRequest
-from service.sanitize.proxy_terms import ProxyTerms
 
 Decision = dict[str, Any]
 
@@ -124,7 +123,7 @@ class GuardrailService:
             raise InvalidInput("Images cannot be read, so they are refused by the policy.", field="images")
         texts = list(shown.texts)
         found, slots, repeated = await self._preparation.run(
-            caller.tenant, size, _slots_of, shown, terms, self._settings.proxy_texts_max
+            caller.tenant, size, _slots_of, shown, frozenset(terms.unread), self._settings.proxy_texts_max
         )
         seed = parameters.conversation
         if seed is None:
@@ -198,11 +197,11 @@ class GuardrailService:
 
 
 def _slots_of(
-    shown: Shown, terms: ProxyTerms, texts_max: int
+    shown: Shown, unread: frozenset[str], texts_max: int
 ) -> tuple[list[tuple[Slot, str]], list[Slot], list[tuple[Slot, Slot]]]:
     """The slots that may change, with what they hold, and the results of `_without_repeats`. Raises InvalidInput for
     more than LiteLLM shows of `texts_max` texts."""
-    slots = list(islice(shown.slots(frozenset(terms.unread)), _REPEATS_MAX * texts_max + 1))
+    slots = list(islice(shown.slots(unread), _REPEATS_MAX * texts_max + 1))
     if len(slots) > _REPEATS_MAX * texts_max:
         raise InvalidInput(f"A request has at most {texts_max} texts.", field="texts")
     return [(slot, slot.value) for slot in slots if slot.kind is not Kind.MEDIA], *_without_repeats(slots)
