@@ -17,7 +17,7 @@ from core.errors import InvalidInput, PolicyEnforced
 from core.text.languages import EVERY_LANGUAGE_ENTITIES, LANGUAGES, check_language
 from core.text.own_recognisers.definition import Limits
 from core.text.own_recognisers.recogniser import INSTRUCTIONS_MAX
-from core.text.policy import ENTITIES, TAGGED_SCORE_MIN, Sanitised, supported
+from core.text.policy import ENTITIES, PRICED_FILLS, TAGGED_SCORE_MIN, Sanitised, supported
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.own_finder import DraftTask
 from service.config.settings import Settings
@@ -103,6 +103,11 @@ class PresidioService:
         own = [] if not body.ad_hoc_recognizers else await self._own(tenant, body.ad_hoc_recognizers, limits)
         own = [each for each in own if not body.entities or each.definition.entity in body.entities]
         terms = self._terms(tenant, body, [each.definition.entity for each in own])
+        if terms is not None and terms.fill.mode in PRICED_FILLS:
+            raise InvalidInput(
+                "The policy fills with a price, so no finds are shown: what is masked depends on private text. "
+                "Use POST /sanitize, or name `entities` where the policy is not enforced."
+            )
         read = [number for number, text in enumerate(texts) if text.strip()]
         if len(read) * sum(each.definition.size for each in own) > limits.terms_chars_max or (
             len(read) * sum(each.instructions for each in own) > _INSTRUCTIONS_MAX
