@@ -84,10 +84,12 @@ class Builder:
         self._place(start, end, text, _CODEC_NUMBERS[codec])
 
     def show(self, text: str) -> None:
-        """Add text to the view that is never masked."""
+        """Add text to the view that is never masked. Raises InvalidInput once the view is too long."""
         if text:
             self._view.append(text)
             self._viewed += len(text)
+            if self._viewed > TEXT_CHARS_MAX:
+                raise unfit(f"The values of a document with their labels have at most {TEXT_CHARS_MAX} characters.")
 
     def cut(self, start: int, end: int, replacement: str) -> None:
         """Replace `start:end` by this source."""
@@ -134,5 +136,3 @@ class Builder:
         for own, number in zip(self._arrays, place, strict=True):
             own.append(number)
         self.show(text)
-        if self._viewed > TEXT_CHARS_MAX:
-            raise unfit(f"The values of a document with their labels have at most {TEXT_CHARS_MAX} characters.")

@@ -25,6 +25,7 @@ _LINE = re.compile(r"((?:[ \t]*>)*[ \t]?)([^\r\n]*)(\r?\n|\r)?")
 _AS_IT_IS = frozenset({"", "7bit", "8bit", "binary"})
 _DECODED = frozenset({"base64", "quoted-printable"})
 _STATUS = "message/delivery-status"  # `email` reads its blocks of headers as messages
+_DEPTH_MAX = 20  # each part is read again for every part around it
 _DROPPED = "Content-Type: text/plain; charset=us-ascii{0}{0}[ATTACHMENT]"
 
 
@@ -59,8 +60,9 @@ class _Reader:
 
     def part(self, start: int, end: int, depth: int) -> None:
         """Read a part with its headers."""
-        if len(self.types) >= self._limits.parts_max or depth > self._limits.depth_max:
-            raise unfit(f"An e-mail has at most {self._limits.parts_max} parts, nested {self._limits.depth_max} deep.")
+        depth_max = min(self._limits.depth_max, _DEPTH_MAX)
+        if len(self.types) >= self._limits.parts_max or depth > depth_max:
+            raise unfit(f"An e-mail has at most {self._limits.parts_max} parts, nested {depth_max} deep.")
         found, body = headers(self._source, start, end)
         message = email.parser.HeaderParser(policy=email.policy.compat32).parsestr(self._source[start:body])
         kind = message.get_content_type()

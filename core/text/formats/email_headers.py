@@ -9,7 +9,7 @@ from email.header import decode_header, make_header
 from typing import NamedTuple
 
 from core.text.formats.builder import NEW_VALUE, Builder, label_of, malformed, unfit
-from core.text.formats.transfer import Transfer
+from core.text.formats.transfer import Transfer, check_charset
 
 _HEADER = re.compile(r"([!-9;-~]++)[ \t]*+:((?:[^\r\n]|\r?\n[ \t])*+)(?:\r?\n|\Z)")
 _BLANK = re.compile(r"\r?\n")
@@ -20,7 +20,7 @@ _LOCAL_PART = r"""[^\s,;:<>"()@]{1,256}+@"""  # bounded, so that reading is line
 _ADDRESSES = re.compile(
     rf"""
     (?P<encoded>{_ENCODED.pattern})
-  | "(?P<quoted>[^"\\]*+(?:\\.[^"\\]*+)*+)"
+  | "(?P<quoted>[^"\\]*+(?:\\(?s:.)[^"\\]*+)*+)(?:"|\\?\Z)  # one that is not closed reaches to the end
   | <(?P<angle>[^<>\r\n]++)>
   | \((?P<comment>[^()\r\n]++)\)
   | (?<![^\s,;:<>"()])(?P<bare>{_LOCAL_PART}[^\s,;:<>"()]++)
@@ -47,6 +47,10 @@ _KEPT = frozenset(
 )
 _FILE_NAME = re.compile(r"\b(?:file)?name(?:\*\d*)?\*?=\s*(?:\"((?:[^\"\\]|\\.)*+)\"|([^\s;\"]++))", re.IGNORECASE)
 _PARAMETERS = ("content-type", "content-disposition")
+# Python's `email` takes the square of the length of each.
+_STRUCTURE = frozenset({"content-type", "content-transfer-encoding"})
+_STRUCTURE_CHARS_MAX = 2_000
+_ENCODED_CHARS_MAX = 10_000
 
 
 class Header(NamedTuple):
@@ -58,7 +62,10 @@ class Header(NamedTuple):
 
 
 def headers(source: str, at: int, end: int) -> tuple[list[Header], int]:
-    """Return the headers that begin at `at`, and the start of the body. Raises InvalidInput for a line that is none."""
+    """Return the headers that begin at `at`, and the start of the body.
+
+    Raises InvalidInput for a line that is none, and for a long header that describes a part.
+    """
     found: list[Header] = []
     while at < end:
         if blank := _BLANK.match(source, at, end):
@@ -67,6 +74,8 @@ def headers(source: str, at: int, end: int) -> tuple[list[Header], int]:
         if match is None:
             raise malformed("e-mail", source, at)
         found.append(Header(match[1].lower(), *match.span(2)))
+        if found[-1].name in _STRUCTURE and len(match[2]) > _STRUCTURE_CHARS_MAX:
+            raise unfit(f"A header with the type or encoding of a part has at most {_STRUCTURE_CHARS_MAX} characters.")
         at = match.end()
     return found, end
 
@@ -128,8 +137,13 @@ def _lines(source: str, start: int, end: int) -> Iterator[re.Match[str]]:
 
 
 def _encoded(builder: Builder, match: re.Match[str], newline: str, kind: str) -> None:
+    if len(match.group()) > _ENCODED_CHARS_MAX:
+        raise unfit(f"Encoded words in a header of an e-mail have at most {_ENCODED_CHARS_MAX} characters together.")
     try:
-        text = str(make_header(decode_header(match.group())))
+        pieces = decode_header(match.group())
+        for _, charset in pieces:
+            check_charset(charset or "ascii")
+        text = str(make_header(pieces))
     except (HeaderParseError, UnicodeError, LookupError, ValueError):
         text = None
     if text is None:

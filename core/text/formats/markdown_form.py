@@ -20,11 +20,13 @@ _PREFIX = re.compile(
 )
 _FENCE = re.compile(r"(`{3,}(?=[^`\n]*$)|~{3,})", re.MULTILINE)
 _BLANK = re.compile(r"^[ \t>]*\r?$", re.MULTILINE)
-_TABLE_RULE = re.compile(r"[ \t>]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*\r?$", re.MULTILINE)
-_TICKS = re.compile(r"`+")
-_SPECIAL = re.compile(
-    r"\r?\n|\\[!-/:-@\[-`{-~]|`+|<|\]\(|\]\[|\||\*+|~~|(?<![^\s*~(\[\"'])_+(?=\w)|(?<=\w)_+(?![\w@./-])"
+_TABLE_RULE = re.compile(
+    r"[ \t>]*+(?:\|[ \t]*+)?:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+(?:\|[ \t]*+)?\r?$", re.MULTILINE
 )
+_TICKS = re.compile(r"`+")
+_SPECIAL = re.compile(r"\r?\n|\\[!-/:-@\[-`{-~]|`+|<|\]\(|\]\[|\||\*+|~~|_+")
+_BEFORE_EMPHASIS = tuple("*~([\"'")
+_AFTER_NAMES = tuple("@./-")
 _AUTOLINK = re.compile(
     r"<([A-Za-z][A-Za-z0-9+.-]{1,31}:[^\s<>]*+|[\w.!#$%&'*+/=?^`{|}~-]++@[A-Za-z0-9.-]++)>", re.ASCII
 )
@@ -64,7 +66,7 @@ class MarkdownReader:
     def read(self) -> None:
         at = searched = self._line(read_front_matter(self._builder))
         while match := _SPECIAL.search(self._source, searched):
-            if match.group()[0] == "\\":
+            if match.group()[0] == "\\" or (match.group()[0] == "_" and not self._is_emphasis(*match.span())):
                 searched = match.end()
             else:
                 self._text(at, match.start())
@@ -77,6 +79,13 @@ class MarkdownReader:
     def _text(self, start: int, end: int, codec: str = "markdown") -> None:
         if start < end:
             self._builder.value(start, end, codec)
+
+    def _is_emphasis(self, start: int, end: int) -> bool:
+        """Whether the underscores `start:end` begin or end emphasis. The view has no such marks."""
+        before, after = self._source[max(0, start - 1) : start], self._source[end : end + 1]
+        opens = not before or before.isspace() or before in _BEFORE_EMPHASIS
+        closes = before.isalnum() and not after.isalnum() and after not in _AFTER_NAMES
+        return (opens and after.isalnum()) or closes
 
     def _special(self, match: re.Match[str]) -> int:
         """Read the construct that begins with `match`, and return its end."""

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 
 from core.errors import InvalidInput
 
@@ -28,7 +29,7 @@ _ANY, _ANY_DEPTH = "*", "**"
 _STEP = re.compile(r'(?:^|\.)(\*\*|\*|[^.*\[\]"\s][^.\[\]"]*)|\[("(?:[^"\\]|\\.)*")\]|\[([0-9]+|\*)\]')
 
 Step = tuple[str, str]  # the kind (`name`, `any`, `deep`) and the name
-State = frozenset[tuple[int, int]]  # of each rule, how many of its steps may have matched
+State = int  # a bit for each rule and number of its steps that may have matched
 
 
 def parse_path(path: str) -> tuple[Step, ...]:
@@ -59,40 +60,41 @@ def _unquoted(quoted: str) -> str:
 
 
 class Matcher:
-    """Follows the paths of rules down a document. A step costs a look-up once its key has been seen in its state."""
+    """Follows the paths of rules down a document. A state and a step have the size of the rules, which is bounded."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         """Raises InvalidInput for a path that cannot be read, and for too many rules."""
         if len(paths) > RULES_MAX:
             raise InvalidInput(f"At most {RULES_MAX} rules.", field="rules")
-        self._rules = [parse_path(path) for path in paths]
-        self._names = {name for steps in self._rules for kind, name in steps if kind == "name"}
-        self._known: dict[tuple[State, str | None], State] = {}
-        self.start: State = self._closed((number, 0) for number in range(len(paths)))
+        self._named: dict[str, State] = defaultdict(int)  # the steps with this name
+        self._any = self._deep = self._ends = start = bit = 0
+        self._rules: dict[int, int] = {}  # the rule that ends at a bit
+        for rule, path in enumerate(paths):
+            start |= 1 << bit
+            for kind, name in parse_path(path):
+                if kind == "name":
+                    self._named[name] |= 1 << bit
+                elif kind == "any":
+                    self._any |= 1 << bit
+                else:
+                    self._deep |= 1 << bit
+                bit += 1
+            self._ends |= 1 << bit
+            self._rules[bit] = rule
+            bit += 1
+        self.start: State = self._closed(start)
 
     def step(self, state: State, key: str) -> State:
         """Return the state of the member or item `key` of a value in `state`."""
-        name = key if key in self._names else None
-        known = self._known.get((state, name))
-        if known is None:
-            known = self._known[state, name] = self._closed(
-                (rule, at + (kind != "deep"))
-                for rule, at in state
-                if at < len(self._rules[rule])
-                for kind, own in [self._rules[rule][at]]
-                if kind != "name" or own == name
-            )
-        return known
+        return self._closed((state & (self._any | self._named.get(key, 0))) << 1 | (state & self._deep))
 
     def rule(self, state: State) -> int | None:
         """Return the first rule whose path ends at this value."""
-        return min((rule for rule, at in state if at == len(self._rules[rule])), default=None)
+        ended = state & self._ends
+        return self._rules[(ended & -ended).bit_length() - 1] if ended else None
 
-    def _closed(self, state: Iterable[tuple[int, int]]) -> State:
-        found: set[tuple[int, int]] = set()
-        for rule, at in state:
-            found.add((rule, at))
-            while at < len(self._rules[rule]) and self._rules[rule][at][0] == "deep":
-                at += 1
-                found.add((rule, at))
-        return frozenset(found)
+    def _closed(self, state: State) -> State:
+        """Add the states after steps that may match nothing."""
+        while (more := state | (state & self._deep) << 1) != state:
+            state = more
+        return state

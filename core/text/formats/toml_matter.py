@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 
-from core.text.formats.builder import NEW_VALUE, Builder, label_of
+from core.text.formats.builder import NEW_VALUE, Builder, label_of, unfit
 from core.text.formats.codecs import CODECS
 
 _TOKEN = re.compile(
@@ -20,6 +20,20 @@ _TOKEN = re.compile(
     ''',
     re.VERBOSE | re.DOTALL,
 )
+# Strings and comments. One that is not closed reaches to its end, because `tomllib` reads nothing after it.
+_QUOTED = re.compile(
+    r'''
+    """(?:[^"\\]|\\.|"{1,2}(?!"))*+(?:"{3,5}|\\?\Z)
+  | \'\'\'(?:[^']|'{1,2}(?!'))*+(?:'{3,5}|\Z)
+  | "(?:[^"\\\n]|\\.)*+"?
+  | '[^'\n]*+'?
+  | \#[^\n]*+
+    ''',
+    re.VERBOSE | re.DOTALL,
+)
+_BETWEEN_KEYS = re.compile(r"[=\[\]{},\n]")
+# `tomllib` keeps about a kilobyte for each part of a key, and for one of n parts n lists of its parts.
+_KEY_MARKS_MAX = 20_000
 _KEY_FOLLOWS = re.compile(r"[ \t]*[=.]")
 _LINE = re.compile(r"[^\r\n]+")
 _CODECS = {
@@ -34,7 +48,11 @@ _KEPT = frozenset({"true", "false"})
 
 
 def read_toml(builder: Builder, start: int, end: int) -> bool:
-    """Add the values of `start:end`. Return False, with nothing added, if it is not TOML."""
+    """Add the values of `start:end`. Return False, with nothing added, if it is not TOML.
+
+    Raises InvalidInput beyond the limits, which are checked before the text is parsed.
+    """
+    _check_keys(builder.content[start:end], builder.limits.depth_max)
     try:
         tomllib.loads(builder.content[start:end])
     except (ValueError, RecursionError):
@@ -43,6 +61,15 @@ def read_toml(builder: Builder, start: int, end: int) -> bool:
     for match in _TOKEN.finditer(builder.content, start, end):
         reader.read(match, end)
     return True
+
+
+def _check_keys(content: str, parts_max: int) -> None:
+    """Raise InvalidInput for a key of too many parts, or too many keys. Linear, whether or not it is TOML."""
+    bare = _QUOTED.sub("", content)
+    if sum(map(bare.count, ".=[")) > _KEY_MARKS_MAX:
+        raise unfit(f"Front matter in TOML has at most {_KEY_MARKS_MAX} signs `.`, `=` and `[` outside of strings.")
+    if any(piece.count(".") >= parts_max for piece in _BETWEEN_KEYS.split(bare)):
+        raise unfit(f"A key of front matter has at most {parts_max} parts.")
 
 
 class _Reader:

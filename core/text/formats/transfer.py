@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import base64
 import binascii
+import codecs
 import quopri
 from dataclasses import dataclass
 from email.header import Header
 
 _BASE64_LINE = 76
+# Codecs of Python that are no charsets of texts. Those of host names take the square of the length.
+_NO_CHARSETS = frozenset({"idna", "punycode", "raw_unicode_escape", "undefined", "unicode_escape"})
+
+
+def check_charset(name: str) -> None:
+    """Raise ValueError for a name that is no charset of an e-mail."""
+    try:
+        found = codecs.lookup(name).name
+    except LookupError:
+        found = ""
+    if not found or found.replace("-", "_") in _NO_CHARSETS:
+        raise ValueError("The charset is unknown.")
 
 
 @dataclass(frozen=True)
@@ -41,6 +54,7 @@ class Transfer:
     def decode(self, text: str) -> str:
         """Return the text of an encoded part. Raises ValueError if it is not in this encoding."""
         try:
+            check_charset(self.charset)
             content = text.encode("ascii")
             if self.kind == "base64":
                 decoded = base64.b64decode(b"".join(content.split()), validate=True)

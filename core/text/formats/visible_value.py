@@ -9,7 +9,8 @@ from core.text.formats.codecs import Codec
 from core.text.recogniser import BOUNDARY
 from core.text.visible import HIDDEN, INVISIBLE
 
-_AT_EDGES = re.compile(rf"\A{INVISIBLE}+|{INVISIBLE}+\Z")
+# A run of them is read once, because no find begins inside a run.
+_AT_EDGES = re.compile(rf"\A{INVISIBLE}++|(?<!{INVISIBLE}){INVISIBLE}++\Z")
 # Not characters of a text: halves of a surrogate pair, NUL, and the boundary of values.
 _NO_TEXT = re.compile(rf"[\ud800-\udfff\x00{BOUNDARY}]")
 _REPLACEMENT = "\ufffd"

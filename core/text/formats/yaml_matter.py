@@ -42,30 +42,28 @@ def read_yaml(builder: Builder, start: int, end: int) -> bool:
 
     Raises InvalidInput beyond the limits, and for a scalar with a tag other than `!!str`, which no mask could have.
     """
-    events = _events(builder, start, end)
-    if events is None:
+    text = builder.content[start:end]
+    if not _is_document(text, builder.limits.depth_max):
         return False
     reader = _Reader(builder, start)
-    for event in events:
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):  # again: all events together take a hundred times the text
         reader.read(event)
     reader.comments(end)
     return True
 
 
-def _events(builder: Builder, start: int, end: int) -> list[yaml.Event] | None:
-    events: list[yaml.Event] = []
+def _is_document(text: str, depth_max: int) -> bool:
     depth = 0
     try:
-        for event in yaml.parse(builder.content[start:end], Loader=yaml.CSafeLoader):
+        for event in yaml.parse(text, Loader=yaml.CSafeLoader):
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > builder.limits.depth_max:
-                raise unfit(f"Front matter is nested at most {builder.limits.depth_max} deep.")
+            if depth > depth_max:
+                raise unfit(f"Front matter is nested at most {depth_max} deep.")
             if isinstance(event, yaml.DocumentStartEvent | yaml.DocumentEndEvent) and event.explicit:
-                return None
-            events.append(event)
+                return False
     except (yaml.YAMLError, UnicodeError):
-        return None
-    return events
+        return False
+    return True
 
 
 class _Reader:

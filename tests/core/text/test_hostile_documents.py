@@ -1,0 +1,167 @@
+"""Documents that are made to cost time or memory: each is refused, or read within a multiple of its size."""
+
+from __future__ import annotations
+
+import signal
+import tracemalloc
+from base64 import b64encode
+from collections.abc import Iterator
+
+import pytest
+
+from core.errors import InvalidInput
+from core.text.formats.builder import FormatLimits
+from core.text.formats.options import Action, FormatOptions, JsonOptions
+from core.text.formats.registry import parse
+
+SIZE = 300_000
+BYTES_PER_CHARACTER_MAX = 200
+PROCESSOR_S_MAX = 60  # what is linear takes a second or two, and what is not takes hours
+
+
+@pytest.fixture(autouse=True)
+def _ends() -> Iterator[None]:
+    def give_up(*_: object) -> None:
+        raise AssertionError("the time is not linear in the document")
+
+    before = signal.signal(signal.SIGPROF, give_up)
+    signal.setitimer(signal.ITIMER_PROF, PROCESSOR_S_MAX)
+    yield
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    signal.signal(signal.SIGPROF, before)
+
+
+def read(form: str, text: str, options: FormatOptions | None = None) -> str:
+    """The view of a document."""
+    found = parse(form, text, options or FormatOptions(), FormatLimits())
+    assert found is not None
+    return found.view
+
+
+def repeated(unit: str) -> str:
+    return unit * (SIZE // len(unit))
+
+
+def toml(content: str) -> str:
+    return f"+++\n{content}\n+++\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        ".".join(["a"] * 10_000) + " = 1",
+        ".".join(['"a"'] * 10_000) + " = 1",
+        " . ".join(["'a'"] * 10_000) + " = 1",
+        "[" + ".".join(["a"] * 10_000) + "]",
+        "[[" + "\t.\t".join(["a"] * 10_000) + "]]",
+        "a = {" + ".".join(["a"] * 10_000) + " = 1}",
+        'a = "#"\nb = """\n"""\n' + ".".join(["a"] * 10_000) + " = 1",
+        "a = '''x''''\n# \"\n" + ".".join(["a"] * 10_000) + " = 1",
+        "\n".join(f"a{n}." + ".".join(["b"] * 90) + " = 1" for n in range(300)),
+        "\n".join(f"[a{n}]" for n in range(30_000)),
+        "\n".join(f"a{n} = {{}}" for n in range(30_000)),
+    ],
+)
+def test_keys_of_toml_are_bounded_before_they_are_parsed(content: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        read("markdown", toml(content))
+    assert refused.value.field == "text"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        'a.b."c.d".e = "x. y. z."',
+        'text = "' + "One. " * 5_000 + '"',
+        'text = """' + "a.b.c\n" * 5_000 + '"""',
+        "text = '''" + "a.b.c = 1 [" * 5_000 + "'''",
+        "# " + "a.b" * 5_000 + "\na = 1",
+        "\n".join(f"key{n} = 'Maria'" for n in range(5_000)),
+    ],
+)
+def test_ordinary_toml_is_within_the_bounds(content: str) -> None:
+    assert "+++" not in read("markdown", toml(content))
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("markdown", "---\na: [" + "a," * 30_000 + "a]\n---\n"),
+        ("markdown", "---\n" + "- a\n" * 15_000 + "---\n"),
+        ("markdown", "---\n{" + "a: {}, " * 8_000 + "}\n---\n"),
+        ("html", "<a " + "a " * 30_000 + ">"),
+        ("html", "<a " + "a=1 " * 15_000 + ">"),
+    ],
+)
+def test_a_document_takes_a_multiple_of_its_size(form: str, text: str) -> None:
+    read(form, text[:6] + "\n" if form == "html" else "---\na: 1\n---\n")  # what is imported stays
+    tracemalloc.start()
+    try:
+        read(form, text)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < BYTES_PER_CHARACTER_MAX * len(text), f"{peak / len(text):.0f} bytes a character"
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("markdown", "a|b\n" + " " * SIZE + "x"),
+        ("markdown", "a|b\n-" + " " * SIZE + "x"),
+        ("markdown", "a|b\n|" + "-" * SIZE + "x"),
+        ("markdown", "a" + "_" * SIZE + "b"),
+        ("markdown", "a" + "\u200b" * SIZE + "b"),
+        ("html", "<p>a" + "\u200b" * SIZE + "b"),
+        ("email", "From: " + repeated('\\"') + "\n\nx"),
+        ("email", "From: " + repeated('\\"') + "\\\n b\n\nx"),
+    ],
+)
+def test_runs_are_read_once(form: str, text: str) -> None:
+    assert read(form, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Content-Type: text/plain" + ";" * SIZE + "\n\nx",
+        'Content-Type: text/plain; a="' + ";" * SIZE + '"\n\nx',
+        "Content-Transfer-Encoding: " + "a" * SIZE + "\n\nx",
+        "Subject: " + repeated("=?utf-8?q?a?= ") + "\n\nx",
+        "Subject: =?punycode?b?" + b64encode(b"a" * 400 + b"-" + b"b" * 400).decode() + "?=\n\nx",
+        *(
+            f"Content-Type: text/plain; charset={charset}\nContent-Transfer-Encoding: base64\n\n"
+            + b64encode(b"a" * SIZE + b"-" + b"b" * SIZE).decode()
+            for charset in ("punycode", "idna", "unicode_escape", "PunyCode")
+        ),
+        "".join(f"Content-Type: multipart/mixed; boundary=b{n}\n\n--b{n}\n" for n in range(40))
+        + "\n"
+        + "x\n" * 100
+        + "".join(f"\n--b{n}--\n" for n in reversed(range(40))),
+    ],
+)
+def test_expensive_emails_are_refused(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        read("email", text)
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("csv", ",".join("column " * 8 + chr(65 + n) for n in range(26)) + "\n" + (25 * "," + "\n") * (SIZE // 26)),
+        ("json", '{"' + "k" * 64 + '":[' + '"",' * (SIZE // 3) + '""]}'),
+        ("html", "<table><tr><th>" + "a" * 64 + "<tr>" + "<td><tr>" * (SIZE // 4)),
+        ("markdown", "|" + "a" * 64 + "|\n|-|\n" + "||\n" * (SIZE // 3)),
+    ],
+)
+def test_labels_of_empty_values_count(form: str, text: str) -> None:
+    with pytest.raises(InvalidInput, match="with their labels"):
+        read(form, text)
+
+
+def test_rules_of_json_take_no_memory_for_each_path() -> None:
+    paths = tuple((f"a.{'*.' * (29 - number % 15)}x{number}", Action()) for number in range(100))
+    nested = "0"
+    for level in range(13):
+        nested = f'{{"a":{nested},"b":{nested}}}' if level < 12 else nested
+    read("json", nested, FormatOptions(json=JsonOptions(rules=paths)))
