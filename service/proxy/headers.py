@@ -26,7 +26,11 @@ FROM_UPSTREAM = frozenset(
 )  # fmt: skip
 FROM_UPSTREAM_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
 
-_FLAGS = re.compile(r"[A-Za-z0-9][A-Za-z0-9=._, -]{0,511}")
+_DATE = r"20\d\d-?\d\d-?\d\d"
+_FLAG = rf"(?:[a-z0-9]{{1,32}}-){{1,8}}{_DATE}|[a-z][a-z0-9_-]{{0,31}}=(?:v\d{{1,2}}|experimental|{_DATE})|{_DATE}"
+# A name and a date, or a name and a version: nothing else of a client's text.
+_FLAGS = re.compile(rf"(?:{_FLAG})(?:, ?(?:{_FLAG}))*")
+_FLAGS_CHARS_MAX = 1024
 _VALUE = re.compile(r"[ -~]{1,512}")
 
 
@@ -37,8 +41,12 @@ def to_upstream(headers: Mapping[str, str], kind: UpstreamKind) -> dict[str, str
     """
     chosen = {name.lower(): value for name, value in headers.items() if name.lower() in TO_UPSTREAM[kind]}
     for name, value in chosen.items():
-        if not _FLAGS.fullmatch(value):
-            raise InvalidInput("The header holds flags of letters, digits and - separated by commas.", field=name)
+        if len(value) > _FLAGS_CHARS_MAX or not _FLAGS.fullmatch(value):
+            raise InvalidInput(
+                "The header holds flags of the API, separated by commas: a name and a date, such as "
+                "context-management-2025-06-27, or a name and a version, such as assistants=v2.",
+                field=name,
+            )
     return chosen
 
 

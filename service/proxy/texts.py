@@ -14,9 +14,9 @@ from typing import NamedTuple
 from core.errors import InvalidInput
 from core.text.reversible.json_text import JsonValue, json_values, public_form
 from core.text.reversible.lexing import as_read
+from core.text.reversible.names import is_key
 from service.proxy.slots import Kind
 
-_PLAIN_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_.$-]{0,63}")
 _ESCAPED = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")
 
 
@@ -103,7 +103,7 @@ def _has_plain_keys(source: str) -> bool:
     """Whether every key of a JSON document is the name of a member, so that it can be kept."""
     keys: list[str] = []
     json.loads(source, object_pairs_hook=lambda pairs: keys.extend(key for key, _ in pairs))
-    return all(map(_PLAIN_KEY.fullmatch, keys))
+    return all(map(is_key, keys))
 
 
 def _letter(escape: re.Match[str]) -> str:

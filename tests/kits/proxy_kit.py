@@ -14,6 +14,10 @@ fill = { mode = "class_marker" }
 [policies.forgotten]
 fill = { mode = "surrogate" }
 
+[policies.unread]
+fill = { mode = "surrogate" }
+proxy = { unread = ["provider", "messages.channel"] }
+
 [policies.priced]
 fill = { mode = "dp", epsilon = 4.0 }
 

@@ -8,6 +8,7 @@ import regex  # type: ignore[import-untyped]
 
 from core.text.reversible.json_text import without_halves
 from core.text.reversible.key_tree import KeyTree
+from core.text.reversible.names import is_key
 from core.text.reversible.restorer import Restorer, restored
 
 NUMBER_CHARS_MAX = 64
@@ -26,8 +27,8 @@ _NUMBER = regex.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)
 
 class JsonRestorer:
     """Restores the values of one JSON document. Guarantee: however the document is cut, the result is valid JSON if it
-    is, and parses to the document with every string as `Mapping.restore` returns it. Keys are kept. A number is
-    restored if it is the surrogate of a number.
+    is, and parses to the document with every string as `Mapping.restore` returns it. Keys that are names are kept, and
+    others are strings, which come whole. A number is restored if it is the surrogate of a number.
 
     A document that is not valid JSON is passed on as it is from the place on where that shows.
     """
@@ -37,6 +38,7 @@ class JsonRestorer:
         self._open: list[str] = []  # the objects and arrays around the place
         self._key_next = False
         self._value: Restorer | None = None  # of the string that is being read, unless it is a key
+        self._key: list[str] = []  # the source of the key that is being read
         self._in_string = False
         self._broken = False
         self._long_number = False  # the beginning of a number that is too long to be restored was passed on
@@ -51,7 +53,7 @@ class JsonRestorer:
         out = self._advance("", final=True)
         if self._value:
             out += _encoded(self._value.end())
-        return out + self._rest
+        return out + "".join(self._key) + self._rest
 
     def _advance(self, chunk: str, *, final: bool) -> str:
         text, self._rest = self._rest + chunk, ""
@@ -108,12 +110,22 @@ class JsonRestorer:
             return number if _NUMBER.fullmatch(number) else source
         return source
 
+    def _restored_key(self, source: str) -> str:
+        text = json.loads(f'"{source}"', strict=False)
+        if not text or is_key(text):
+            return source
+        restorer = Restorer(self._tree)
+        restored_text = restorer.feed(text) + restorer.end()
+        return source if restored_text == text else _encoded(restored_text)
+
     def _string(self, text: str, at: int, out: list[str]) -> int:
         found = _IN_STRING.match(text, at)
         if found is None:  # an escape that there is not
             if self._value:
                 out.append(_encoded(self._value.end()))
                 self._value = None
+            out += self._key
+            self._key = []
             self._broken = True
             return at
         token, kind, end = found.group(), found.lastgroup, found.end()
@@ -123,10 +135,10 @@ class JsonRestorer:
         if kind == "end":
             if self._value:
                 out.append(_encoded(self._value.end()))
-            out.append(token)
-            self._in_string, self._value, self._key_next = False, None, False
+            out += [self._restored_key("".join(self._key)), token]
+            self._in_string, self._value, self._key_next, self._key = False, None, False, []
         elif self._value is None:
-            out.append(token)
+            self._key.append(token)
         else:
             out.append(_encoded(self._value.feed(token if kind == "plain" else json.loads(f'"{token}"'))))
         return int(end)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from core.text.reversible.names import is_name
 from service.proxy.dialects.public import PLAIN, WORD, record
 from service.proxy.dialects.shapes import (
     DEFINITION,
@@ -18,7 +19,6 @@ from service.proxy.dialects.shapes import (
     Shape,
     Strings,
     Values,
-    is_name,
 )
 from service.proxy.slots import Kind, Slot
 

@@ -21,15 +21,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from core.text.reversible.names import DIGITS_MAX, is_name
 from service.proxy.dialects.shapes import (
-    DIGITS_MAX,
     Each,
     Either,
     Members,
     Path,
     Reading,
     Shape,
-    is_name,
     refuse,
     text_of,
 )

@@ -12,20 +12,16 @@ no row names is `Kind.MEDIA`: its text would pass unseen.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from core.errors import InvalidInput
+from core.text.reversible.names import is_key
 from service.proxy.slots import Kind, NameSlot, Slot
 
 DEPTH_MAX = 100
 """Steps from the body to its deepest text. Tools in the hands of clients nest far less."""
-
-DIGITS_MAX = 8  # in a name: a date, and no number of a card, an account or a telephone
-_NAME = re.compile(r"(?:[^\W\d]|\$)[\w.:/$-]{0,127}")
-_UUID = re.compile(r"[0-9a-f]{8}(?:[-_]?[0-9a-f]{4}){3}[-_]?[0-9a-f]{12}")
 
 KEPT_INSIDE = frozenset(
     ("id", "type", "role", "format", "data", "media_type", "signature", "fingerprint", "encrypted_content")
@@ -69,10 +65,11 @@ def text_of(path: Path) -> str:
 
 
 def refuse(reason: str, path: Path) -> InvalidInput:
-    """The error for a member that would leave unread."""
+    """The error for a member that would leave unread. Its text has the path, which the errors of SDKs show in part."""
+    place = text_of(path)
     return InvalidInput(
-        f"{reason} Leave it out, or let the operator list its path in `proxy.unread` of your policy.",
-        field=text_of(path) or None,
+        f"`{place}`: {reason} Leave it out, or let the operator list its path in `proxy.unread` of your policy.",
+        field=place,
     )
 
 
@@ -96,18 +93,6 @@ def _holds(value: Any, kind: type[dict[Any, Any]] | type[list[Any]], path: Path,
         _other_type("an object" if kind is dict else "a list", path, reading)
         return False
     return True
-
-
-def is_name(text: str) -> bool:
-    """Whether a text has the form of a name in a program: of a tool, a property, a member."""
-    if not _NAME.fullmatch(text):
-        return False
-    return sum(map(str.isdecimal, text)) <= DIGITS_MAX or sum(map(str.isdecimal, _UUID.sub("", text))) <= DIGITS_MAX
-
-
-def is_key(text: str) -> bool:
-    """Whether a key that the client chose stays: a name, or the number of a row or a token."""
-    return is_name(text) or (text.isdecimal() and len(text) <= DIGITS_MAX)
 
 
 @dataclass(frozen=True)

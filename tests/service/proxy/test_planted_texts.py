@@ -16,11 +16,11 @@ from planting_kit import ADDRESS, PLANTED, SENTENCE, Places, left
 from sdk_samples_kit import literals, mask
 
 from core.errors import InvalidInput
+from core.text.reversible.names import is_key
 from service.guardrail.service import Shown
 from service.proxy.dialects.openai_others import OTHERS
 from service.proxy.dialects.public import FLAG, MODEL, is_word
 from service.proxy.dialects.registry import DIALECTS
-from service.proxy.dialects.shapes import is_key
 from service.proxy.slots import NameSlot
 
 CHAT, RESPONSES, MESSAGES = DIALECTS["/v1/chat/completions"], DIALECTS["/v1/responses"], DIALECTS["/v1/messages"]

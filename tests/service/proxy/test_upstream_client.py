@@ -105,7 +105,7 @@ def test_a_client_chooses_the_version_of_the_format_and_there_is_a_default() -> 
     assert sent(given, {"Anthropic-Version": "2025-01-01"}).headers["anthropic-version"] == "2025-01-01"
 
 
-@pytest.mark.parametrize("value", ["a\r\nx-own: 1", "mail jane@example.com", "", "x" * 600])
+@pytest.mark.parametrize("value", ["a\r\nx-own: 1", "mail jane@example.com", "Ask Jane Weber", "jane", "", "x" * 600])
 def test_a_flag_that_is_no_flag_is_refused(value: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         sent({}, {"OpenAI-Beta": value})

@@ -14,6 +14,7 @@ from core.errors import InvalidInput
 from core.text.reversible.forms import mapping_of
 from core.text.reversible.json_text import json_values, with_values
 from core.text.reversible.mapping import Content, Pair
+from core.text.reversible.names import is_key
 
 MAPPING = mapping_of(
     Content(
@@ -52,7 +53,7 @@ def restored(value: Any) -> Any:
     if isinstance(value, list):
         return [restored(each) for each in value]
     if isinstance(value, dict):
-        return {key: restored(each) for key, each in value.items()}
+        return {key if is_key(key) else MAPPING.restore(key): restored(each) for key, each in value.items()}
     return {4000001234567899: 4111111111111111}.get(value, value) if value is not True else value
 
 
@@ -67,6 +68,13 @@ def test_every_string_is_restored_and_any_split_gives_the_same(
     assert streamed(list(source)) == whole
     cuts = sorted(chance.randrange(len(source) + 1) for _ in range(4))
     assert streamed([source[a:b] for a, b in zip([0, *cuts], [*cuts, len(source)], strict=True)]) == whole
+
+
+def test_keys_that_are_no_names_are_restored() -> None:
+    source = '{"Maria Weber Lindt": {"maria": 1, "Petra \\ud83d\\ude0e Haas": 2, "Wer?": 3}}'
+    assert (
+        streamed([source]) == streamed(list(source)) == '{"Anna \\"K\\" Müller": {"maria": 1, "Zoë 😀": 2, "Wer?": 3}}'
+    )
 
 
 def test_keys_and_white_space_are_kept() -> None:
