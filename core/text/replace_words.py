@@ -14,13 +14,19 @@ any other, in one of two senses.
 Inside a region everything except words is removed, and the drawn words are joined by spaces. They are in lower case,
 whatever the original was. A region's span has the type `WORD` and the techniques of the request, not the technique that
 found it.
+
+Invisible characters at the edges of a region belong to it. `core.text.visible` removes them or not by the characters
+beside them, one of which is masked, so that kept ones would depend on it. For the same reason the numbers of words of a
+result count the words of the regions and those of the kept text apart: where both meet, a masked character decides
+whether they are one word of the text.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, zip_longest
 
 from core.mechanisms.words.laplace import WordMechanism
 from core.text.lists import AllowLists
@@ -28,6 +34,9 @@ from core.text.policy import WORD, Mask, MaskPolicy, Sanitised, check_text
 from core.text.recognised import NOT_RECOGNISED, Recognised
 from core.text.sanitize import Inspected, fill_in, inspect
 from core.text.tokens import tokenize
+from core.text.visible import INVISIBLE, visible
+
+_INVISIBLE = re.compile(INVISIBLE)
 
 
 def inspect_words(
@@ -38,10 +47,12 @@ def inspect_words(
     technique = "+".join(policy.techniques)
     if policy.whole:
         check_text(text)
+        text = visible(text)
         bare = " ".join(text[start:end] for start, end in tokenize(text))
         return Inspected(bare, tokenize(bare), [Mask(0, len(bare), WORD, technique)] if bare else [])
     found = inspect(text, policy, lists, recognised)
-    return replace(found, masks=[replace(mask, type=WORD, technique=technique) for mask in found.masks])
+    masks = [replace(mask, type=WORD, technique=technique) for mask in found.masks]
+    return replace(found, masks=_with_edges(found.text, masks))
 
 
 def replace_words(found: Sequence[Inspected], epsilon_nano: Sequence[int], words: WordMechanism) -> list[Sanitised]:
@@ -67,7 +78,29 @@ def words_of(found: Inspected) -> list[list[str]]:
 
 def put(found: Inspected, drawn: Iterator[str]) -> Sanitised:
     """Return the text with the next of the drawn words in place of those of `words_of`."""
-    return fill_in(found, [_taken(drawn, len(region)) for region in words_of(found)])
+    counts = [len(region) for region in words_of(found)]
+    ends = [0, *(mask.end for mask in found.masks)]
+    starts = [*(mask.start for mask in found.masks), len(found.text)]
+    kept = sum(len(tokenize(found.text[end:start])) for end, start in zip(ends, starts, strict=True))
+    filled = fill_in(found, [_taken(drawn, count) for count in counts])
+    return replace(filled, masked_tokens=sum(counts), tokens=sum(counts) + kept)
+
+
+def _with_edges(text: str, masks: Sequence[Mask]) -> list[Mask]:
+    """Return the masks with the invisible characters beside them."""
+    if text.isascii():
+        return list(masks)
+    widened: list[Mask] = []
+    for mask, following in zip_longest(masks, masks[1:]):
+        start, end = mask.start, mask.end
+        first = widened[-1].end if widened else 0
+        last = following.start if following else len(text)
+        while start > first and _INVISIBLE.match(text, start - 1):
+            start -= 1
+        while end < last and _INVISIBLE.match(text, end):
+            end += 1
+        widened.append(replace(mask, start=start, end=end))
+    return widened
 
 
 def _words(region: str) -> list[str]:

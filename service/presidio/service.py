@@ -15,7 +15,7 @@ import orjson
 
 from core.errors import InvalidInput, PolicyEnforced
 from core.text.languages import EVERY_LANGUAGE_ENTITIES, LANGUAGES, check_language
-from core.text.policy import ENTITIES, TAGGED_SCORE_MIN, Sanitised, supported
+from core.text.policy import ENTITIES, PRICED_FILLS, TAGGED_SCORE_MIN, Sanitised, supported
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.own_finder import DraftTask
 from service.config.settings import Settings
@@ -94,6 +94,11 @@ class PresidioService:
         own = await self._preparation.run(tenant, defined, ad_hoc_of, body.ad_hoc_recognizers or (), limits)
         own = [each for each in own if not body.entities or each.definition.entity in body.entities]
         terms = self._terms(tenant, body, [each.definition.entity for each in own])
+        if terms is not None and terms.fill.mode in PRICED_FILLS:
+            raise InvalidInput(
+                "The policy fills with a price, so no finds are shown: what is masked depends on private text. "
+                "Use POST /sanitize, or name `entities` where the policy is not enforced."
+            )
         read = [number for number, text in enumerate(texts) if text.strip()]
         if len(read) * sum(each.definition.size for each in own) > limits.terms_chars_max:
             raise InvalidInput("So many terms and patterns are too many for so many texts.", field=FIELD)

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from core.errors import InvalidInput
-from core.text.reversible.json_text import JsonValue, json_values, with_values
+from core.text.reversible.json_text import JsonValue, json_values, public_form, with_values
 from core.text.reversible.lexing import as_read
 from service.proxy.slots import Kind, Slot
 from service.sanitize.proxy_terms import ProxyTerms
@@ -28,8 +28,9 @@ _MEDIA_REFUSED = "Images, sound, files and content of unknown types cannot be re
 
 @dataclass(frozen=True)
 class Field:
-    """A slot and its texts. `values`: those of its JSON, None for a text as it is. `is_inspected`: whether recognisers
-    read it, or only what they found elsewhere is replaced.
+    """A slot and its texts. `values`: those of its JSON, None for a text as it is. `source`: of that JSON; for a fill
+    with a price its public form, which holds no value. `is_inspected`: whether recognisers read it, or only what they
+    found elsewhere is replaced.
 
     Only the first texts are written back. After them, `with_readings` repeats those that have escapes (`M%C3%BCller`)
     without them: recognisers read no escapes, and what they find in one writing is masked in the other.
@@ -56,8 +57,11 @@ class Field:
         self.slot.value = json.loads(written) if self.slot.kind is Kind.VALUE else written
 
 
-def fields_of(slots: Iterable[Slot], terms: ProxyTerms, *, pseudonym_key: bytes) -> list[Field]:
+def fields_of(slots: Iterable[Slot], terms: ProxyTerms, *, pseudonym_key: bytes, priced: bool = False) -> list[Field]:
     """The fields of a request that have text. Identifiers are replaced at once.
+
+    `priced`: for a fill with a price. Then every string and number of JSON is a text, and fields without text are
+    returned too: they are written again as well, since their source is not public.
 
     Raises InvalidInput for content that the policy refuses.
     """
@@ -70,8 +74,8 @@ def fields_of(slots: Iterable[Slot], terms: ProxyTerms, *, pseudonym_key: bytes)
             if terms.identifiers == "pseudonym":
                 slot.value = pseudonym(slot.value, pseudonym_key)
         elif slot.kind is not Kind.DEFINITION or terms.definitions == "mask":
-            found.append(_field(slot))
-    return [each for each in found if any(text.strip() for text in each.texts)]
+            found.append(_field(slot, priced=priced))
+    return found if priced else [each for each in found if any(text.strip() for text in each.texts)]
 
 
 def noted(slots: Iterable[Slot], pseudonyms: dict[str, str], *, key: bytes) -> Iterator[Slot]:
@@ -87,22 +91,29 @@ def pseudonym(value: Any, key: bytes) -> str:
     return hmac.digest(key, str(value).encode("utf-8", "surrogatepass"), hashlib.sha256).hex()[:PSEUDONYM_CHARS]
 
 
-def _field(slot: Slot) -> Field:
+def _field(slot: Slot, *, priced: bool) -> Field:
     if slot.kind is Kind.VALUE:
-        source = orjson.dumps(slot.value).decode()
-        values = json_values(source)
-        return Field(slot, [each.text for each in values], values, source)
+        return _json_field(slot, orjson.dumps(slot.value).decode(), priced=priced)
     if slot.kind is Kind.KNOWN:
         return Field(slot, [slot.value], is_inspected=False)
     text: str = slot.value
     if slot.kind is Kind.JSON or text.lstrip().startswith(("{", "[")):
         try:
-            values = json_values(text)
+            own = _json_field(slot, text, priced=priced)
             if slot.kind is Kind.JSON or _has_plain_keys(text):
-                return Field(slot, [each.text for each in values], values, text)
+                return own
         except InvalidInput:
             pass  # models also write other text where JSON is expected
     return Field(slot, [_ESCAPED.sub(_letter, text)])
+
+
+def _json_field(slot: Slot, source: str, *, priced: bool) -> Field:
+    """Raises InvalidInput if the source is not JSON."""
+    if priced:
+        form, places, texts = public_form(source)
+        return Field(slot, texts, places, form)
+    values = json_values(source)
+    return Field(slot, [each.text for each in values], values, source)
 
 
 def _has_plain_keys(source: str) -> bool:

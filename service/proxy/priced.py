@@ -1,9 +1,14 @@
 """Requests to language models whose texts are filled under a budget (`dp`, `metric_dp`).
 
-Guarantee: that of `POST /sanitize` by the same policy, where each text of the request is a document. Two requests are
-neighbours if they differ in what one document of `POST /sanitize` may differ in, in one text; everything else of a
-request is public: its members, the number and the order of its texts, the keys and the form of JSON. The texts are
-charged and committed before anything leaves, and what leaves is made of the filled texts alone.
+Guarantee: that of `POST /sanitize` by the same policy, where each text of the request that is not blank is a document.
+Two requests are neighbours if they differ in what one document of `POST /sanitize` may differ in, in one text. All else
+is public: the members of the request, the number and the order of its texts, which of them are blank and which are JSON
+documents, and of these the keys, the nesting, the types of values and the literals `true`, `false` and `null`. The
+texts are charged and committed before anything leaves.
+
+What leaves is a function of what is public and of the filled texts. So a text is written anew whether or not its fill
+equals it, and JSON is written into its public form (`core.text.reversible.json_text.public_form`). How a text was
+spelled (its escapes, the white space between values of JSON) affects nothing.
 
 A text that two places of a request have is filled and charged for each, unless the operator lets releases be reused
 (docs/concepts/reuse.md), which makes the pattern of equal texts public.
@@ -72,12 +77,13 @@ class PricedFills:
         if not texts:
             raise InvalidInput("The request has no text to fill.")
         for each in fields:
-            if not each.is_inspected:
+            if not each.is_inspected and any(text.strip() for text in each.texts):
                 raise InvalidInput("A text that the model has signed cannot be filled.", field=each.slot.path)
         release_request = await self._release_request(payer, terms, texts, paths)
         body, _ = await self._releases.body(payer.request, payer.caller, release_request, client_disconnected)
         size = _ANSWER_WORK * sum(map(len, body))
-        return await self._preparation.run(payer.caller.tenant, size, _written, fields, body)
+        whole = "all" in terms.techniques
+        return await self._preparation.run(payer.caller.tenant, size, _written, fields, body, whole)
 
     async def _release_request(
         self, payer: Payer, terms: Terms, texts: Sequence[str], paths: Sequence[str]
@@ -104,12 +110,15 @@ class PricedFills:
         return replace(whole, parts=lambda: _parts(whole))
 
 
-def _written(fields: Sequence[Field], body: Sequence[Buffer]) -> dict[str, str]:
-    """Write the texts of a release into the fields. Returns its headers."""
+def _written(fields: Sequence[Field], body: Sequence[Buffer], whole: bool) -> dict[str, str]:
+    """Write the texts of a release into the fields. Returns its headers. `whole`: every word was a masked place.
+
+    A blank text has no place, so no draw fills it. Like any text without words it becomes empty if `whole`, and
+    otherwise all of it is kept text."""
     answer = orjson.loads(b"".join(body))
     filled = iter(row["text"] for row in answer["data"])
     for each in fields:
-        each.write([next(filled) if text.strip() else text for text in each.texts])
+        each.write([next(filled) if text.strip() else "" if whole else text for text in each.texts])
     return headers_of(answer)
 
 

@@ -25,6 +25,7 @@ from core.text.policy import SURROGATE
 from core.text.reversible.key_tree import KeyTree
 from core.text.reversible.mapping import Content
 from core.text.reversible.mapping import Mapping as Surrogates
+from core.text.surrogates.draw import new_key
 from service.config.settings import Settings
 from service.http.auth import Caller
 from service.preparation import Preparation
@@ -128,7 +129,6 @@ class ProxyService:
         terms = self._terms(tenant, policy)
         streams, structured = dialect.streams(body), dialect.structured(body)
         key = self._surrogate_key(tenant)
-        seed = conversation if conversation is not None else dialect.messages_of_user(body)
         proxied = self._policies.proxied(terms.policy)
         pseudonyms: dict[str, str] = {}
         slots = noted(dialect.slots(body), pseudonyms, key=key)
@@ -137,7 +137,8 @@ class ProxyService:
                 raise InvalidInput("An answer in the background cannot be fetched.", field=_BACKGROUND)
             await self._check_owner(tenant, upstream, dialect, body, vault=proxied.vault)
             fields = self._fields(tenant, terms, slots)
-            kept = Kept(_conversation_key(key, seed), NOTHING_MASKED.content)
+            # A key that is made of a private text would show in later turns whether that text is the same.
+            kept = Kept(new_key(), NOTHING_MASKED.content)
             keeping = await self._keeping(tenant, upstream, dialect, body, kept) if proxied.vault else None
             await take_call(upstream)
             headers = await self._priced.fill(payer, terms, fields, client_disconnected)
@@ -146,6 +147,7 @@ class ProxyService:
         _refuse_recall(dialect, body, vault=proxied.vault)
         previous = dialect.continues(body)
         earlier = None if previous is None else await self._kept.find(tenant, upstream.name, previous)
+        seed = conversation if conversation is not None else dialect.messages_of_user(body)
         own_key = _conversation_key(key, seed) if earlier is None else earlier.key
         surrogates = await self._masking.mask(
             caller,
@@ -210,8 +212,9 @@ class ProxyService:
     def _fields(self, tenant: str, terms: Terms, slots: Iterable[Slot]) -> list[Field]:
         """The fields of a request. Raises InvalidInput for what the policy refuses, and for too much text."""
         proxied = self._policies.proxied(terms.policy)
-        fields = fields_of(slots, proxied, pseudonym_key=self._surrogate_key(tenant))
-        if not is_priced(terms):
+        priced = is_priced(terms)
+        fields = fields_of(slots, proxied, pseudonym_key=self._surrogate_key(tenant), priced=priced)
+        if not priced:
             fields = [each.with_readings() for each in fields]
         chars = texts = 0
         for each in fields:

@@ -21,6 +21,14 @@ fill = { mode = "dp", epsilon = 4.0 }
 proxy = { vault = true }
 fill = { mode = "dp", epsilon = 4.0 }
 
+[policies.priced-texts]
+fill = { mode = "dp", epsilon = 4.0, scope = "document" }
+mask = { techniques = ["all"] }
+
+[policies.priced-places]
+fill = { mode = "metric_dp", epsilon = 2.5 }
+mask = { entities = ["EMAIL_ADDRESS"] }
+
 [policies.priced-words]
 fill = { mode = "metric_dp", epsilon = 2.5 }
 mask = { techniques = ["all"] }

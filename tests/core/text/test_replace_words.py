@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from core.errors import InvalidInput
 from core.mechanisms.words.exponential import ExponentialWords
 from core.mechanisms.words.vocabulary import shipped
 from core.text import mask_entity
+from core.text.fill_dp import slots_of
 from core.text.lists import AllowLists
-from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
+from core.text.policy import Mask, MaskPolicy, Sanitised, SanitizeTask
+from core.text.recognised import Recognised
 from core.text.replace_words import inspect_words, replace_words
+from core.text.sanitize import Inspected
+from core.text.visible import visible
 
 EXACT = 10**15  # a million per unit: hardly any noise
 LOOSE = 10**9
@@ -89,3 +95,42 @@ def test_an_epsilon_belongs_to_metric_dp_alone() -> None:
     for fill, epsilon in (("metric_dp", None), ("marker", LOOSE)):
         with pytest.raises(InvalidInput):
             SanitizeTask("text", MaskPolicy(), fill, epsilon)
+
+
+ADDRESSES = MaskPolicy(entities=("EMAIL_ADDRESS",))
+
+
+def masked(text: str, original: str) -> Inspected:
+    """The text with each place of an original masked, as if a recogniser had found it."""
+    found = re.finditer(re.escape(visible(original)), visible(text))
+    patterns = [Mask(*match.span(), "EMAIL_ADDRESS", "entity") for match in found]
+    return inspect_words(text, ADDRESSES, AllowLists(), Recognised(patterns, None))
+
+
+def test_invisible_characters_beside_a_masked_place_do_not_depend_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Greek letter is beside them, an Arabic one is not, so that they are removed for one and kept for the other."""
+    monkeypatch.setattr(ExponentialWords, "release", lambda self, words, epsilons: ["drawn"] * len(words))
+    for before, after in (("", ""), (" ", " "), ("\u05d0", "."), ("é", "\u05d0"), ("\U0001f642", "\U0001f642")):
+        for hidden in ("\u200b", "\u00ad\u200d", "\ufe0f"):
+            left = set()
+            for original in ("ν", "ن", "νν", "نν", "9", "ν\u200bν"):
+                text = f"{before}{hidden}{original}{hidden}{after}"
+                found = masked(text, original)
+                left.add(replace_words([found], [LOOSE], WORDS)[0].text)
+                spans = slots_of(found, ADDRESSES).masks
+                assert (text.index(original), len(spans)) == (len(before + hidden), 1)
+            assert left == {f"{before}drawn{after}"}, ascii(left)
+
+
+def test_the_numbers_of_words_count_regions_and_kept_text_apart() -> None:
+    counted = set()
+    for original in ("Zworykin", "zworykin)", "zwory9", "-zwor"):
+        found = masked(f"they said {original},5 or {original}-the", original)
+        (result,) = replace_words([found], [LOOSE], WORDS)
+        counted.add((result.masked_tokens, result.tokens))
+    assert counted == {(2, 7)}
+
+
+def test_of_a_whole_text_invisible_characters_inside_words_divide_none() -> None:
+    plain, hidden = replaced("the cat sat", "\u200bthe c\u00ada\u200bt\u200b sat", epsilon_nano=EXACT)
+    assert plain == hidden

@@ -253,16 +253,39 @@ tenants = ["bound"]
 default_for = ["bound"]
 enforced = true
 mask = { entities = ["US_SSN"] }
+
+[policies.private]
+tenants = ["private"]
+default_for = ["private"]
+enforced = true
+fill = { mode = "dp", epsilon = 4.0 }
+
+[policies.words]
+default_for = ["private-by-choice"]
+fill = { mode = "metric_dp", epsilon = 2.5 }
 """
 
 
 @pytest.fixture(scope="module")
-def bound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenant]:
+def policed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessGateway]:
     folder: Path = tmp_path_factory.mktemp("presidio")
     (folder / "policies.toml").write_text(POLICY)
     running = InProcessGateway(folder / "data", {"PRIVACY_GATEWAY_POLICIES_FILE": str(folder / "policies.toml")})
-    yield running.tenant("bound")
+    yield running
     running.stop()
+
+
+@pytest.fixture(scope="module")
+def bound(policed: InProcessGateway) -> Tenant:
+    return policed.tenant("bound")
+
+
+def test_a_policy_with_a_price_shows_no_finds(policed: InProcessGateway) -> None:
+    for name in ("private", "private-by-choice"):
+        tenant = policed.tenant(name)
+        refused = analyzed(tenant)
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid-input")
+    assert values(analyzed(tenant, entities=["US_SSN"])) == [("US_SSN", "536-90-4399")]
 
 
 def test_an_enforced_policy_decides(bound: Tenant) -> None:

@@ -202,6 +202,21 @@ def test_a_tenant_continues_its_own_answers_alone_where_several_share_the_model(
     assert "Maria" not in json.dumps(vault)
 
 
+def test_a_later_turn_does_not_show_whether_the_text_of_a_priced_turn_is_the_same(
+    tenant: Tenant, llm: ModelServer
+) -> None:
+    """Its surrogates would, if their key were made of that text."""
+    second = []
+    for _ in range(6):
+        first = respond(tenant, "priced-kept")
+        assert first.status_code == 200, first.text
+        continued = {"input": "Jonas Weber lives in Porto.", "previous_response_id": first.json()["id"]}
+        assert respond(tenant, "kept", **continued).status_code == 200
+        second.append(llm.bodies[-1]["input"])
+        assert not left_in(second[-1], ["Jonas Weber", "Porto"])
+    assert len(set(second)) > 1
+
+
 def test_a_subject_pays_for_its_requests(proxying: Gateway, llm: ModelServer) -> None:
     tenant = proxying.tenant(epsilon=1000.0, subject_epsilon=EPSILON)
     refused(ask(tenant), 400, "subject-required")

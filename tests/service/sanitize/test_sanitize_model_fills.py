@@ -57,6 +57,14 @@ def test_a_model_fills_what_was_masked_and_promises_nothing(tenant: Tenant, fill
     assert tenant.committed("token") == 0.0
 
 
+def test_a_text_without_words_costs_its_epsilon_and_leaves_empty(tenant: Tenant) -> None:
+    documents = [{"text": text} for text in ("\U0001f642\U0001f642", "\u2014 ...", "\u200b")]
+    answer = sanitize(tenant, documents, mask=None, fill=dp(scope="document"))
+    assert answer.status_code == 200, answer.text
+    assert [row["text"] for row in answer.json()["data"]] == ["", "", ""]
+    assert tenant.committed("token") == 3 * 8.0
+
+
 def test_top1_does_not_depend_on_what_was_masked(tenant: Tenant) -> None:
     other = TEXT.replace("Zworykin", "Grubenhagen").replace("Xylotron", "Quuxmeister")
     one, two = (sanitize(tenant, [{"text": text}], fill={"mode": "top1"}).json()["data"][0] for text in (TEXT, other))

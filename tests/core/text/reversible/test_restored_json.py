@@ -123,6 +123,13 @@ def test_values_of_a_document_are_replaced_in_its_source() -> None:
     assert "Anna" not in repr(values)
 
 
+def test_halves_of_surrogate_pairs_are_read_as_characters_and_stay_in_values_that_do_not_change() -> None:
+    source = '["\\ud83d Anna", "\\ude42", "\\ud83d b"]'
+    values = json_values(source)
+    assert [value.text for value in values] == ["\ufffd Anna", "\ufffd b"]
+    assert with_values(source, values, ["\ufffd Olga", "\ufffd b"]) == '["\ufffd Olga", "\\ude42", "\\ud83d b"]'
+
+
 def test_a_document_that_is_not_json_is_refused_without_its_text() -> None:
     with pytest.raises(InvalidInput) as caught:
         json_values('{"a": Anna}')
