@@ -45,7 +45,7 @@ class Spec:
 def run(order: JobOrder, report: ReportProgress, _: Charge) -> dict[str, Any]:
     report("first", 0.1)
     encrypt(order.folder / "training", order.key, "training", os.urandom(order.spec.checkpoint_bytes))
-    report("written", 0.9, {"eta_s": time.time()})
+    report("written", 0.9, {"step": time.time()})
     return {}
 
 
@@ -83,7 +83,7 @@ async def measured(places: Places, folder: Path, input_bytes: int, checkpoint_by
         elif isinstance(message, Progress) and message.stage == "first":
             first = time.perf_counter() - began
         elif isinstance(message, Progress) and message.metrics:
-            lag = time.time() - message.metrics["eta_s"]
+            lag = time.time() - message.metrics["step"]
             break
     assert (work / "training").stat().st_size >= checkpoint_bytes
     process.kill()

@@ -24,7 +24,8 @@ class EncoderFacts:
     `tile_rows`: in tiles of this number of rows, None if the device does not need tiles. `fixed_batches`: batches are
     padded to fixed shapes, which is slower. `tokens_per_s`: measured when the worker started. `batch_invariant`: a
     sentence's vector does not depend on the other sentences of the batch. A worker where it does never serves.
-    `packs_of`: the fingerprint of the encoder whose packs it serves; None if it is this one."""
+    `fingerprint`: of the vectors, so that equal ones are of equal vectors. `packs_of`: of the weights, which packs are
+    made for; None if it is `fingerprint`. `arithmetic`: a digest of the vectors of public sentences on this device."""
 
     name: str
     fingerprint: str
@@ -38,6 +39,7 @@ class EncoderFacts:
     tokens_per_s: int = 0
     batch_invariant: bool = True
     packs_of: str | None = None
+    arithmetic: str = ""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,11 @@ class EmbedderFacts:
     vector_mechanisms: tuple[str, ...]
     vector_pack: str | None
     unit: str
+
+    @property
+    def computes(self) -> tuple[str, str]:
+        """What workers of a role have in common, because the proofs need one vector of each sentence."""
+        return self.encoder.fingerprint, self.encoder.arithmetic
 
     def as_json(self) -> dict[str, Any]:
         found: dict[str, Any] = _json(self)
@@ -99,6 +106,11 @@ class SanitiserFacts:
     thresholds: Mapping[str, float]
     allow_lists: tuple[str, ...]
     versions: Mapping[str, str]
+
+    @property
+    def computes(self) -> tuple[str, str]:
+        """Equal for all: no guarantee relies on the last bits of a tagger or a language model."""
+        return "", ""
 
     def as_json(self) -> dict[str, Any]:
         """Return the facts; the key `infill` is absent if there is no language model."""

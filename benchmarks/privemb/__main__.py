@@ -109,7 +109,7 @@ def main() -> None:
     parser.add_argument("--figures", type=Path, help="folder for the SVGs")
     chosen = parser.parse_args()
     encoder = Encoder()
-    pack = VectorPack.load(chosen.pack, encoder_fingerprint=encoder.fingerprint)
+    pack = VectorPack.load(chosen.pack, encoder_fingerprint=encoder.packs_of)
     comparison = Comparison(tasks(chosen.data, encoder, chosen.cache), pack, chosen.trials)
     geometry, linear, classified = comparison.geometry(), comparison.linear(), comparison.classification()
     for table in (*geometry.values(), *linear.values(), *classified.values()):

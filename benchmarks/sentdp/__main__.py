@@ -48,7 +48,7 @@ def main() -> None:
     chosen = parser.parse_args()
     data, cache = chosen.data, chosen.cache
     encoder = Encoder()
-    general = DomainPack.load(chosen.pack, encoder_fingerprint=encoder.fingerprint)
+    general = DomainPack.load(chosen.pack, encoder_fingerprint=encoder.packs_of)
     if chosen.speed:
         source = SOURCES["20 Newsgroups"]
         test = public_text.embed(source.read(data, "test", source.test), encoder, cache, f"{source.name}-test")

@@ -55,7 +55,7 @@ def own_pack(
             data, cache, build_pack.SEED, name=source.pack, corpora=corpora, labelled=labelled, steps=STEPS_MAX
         )
         pack.save(path)
-    return DomainPack.load(path, encoder_fingerprint=encoder.fingerprint)
+    return DomainPack.load(path, encoder_fingerprint=encoder.packs_of)
 
 
 class Corpus:

@@ -94,7 +94,7 @@ def main() -> None:
             counts=arguments.documents,
             forms=arguments.forms,
             encoder=encoder.name,
-            fingerprint=encoder.fingerprint,
+            fingerprint=encoder.packs_of,
         )
         for line in found:
             print(title, line, flush=True)

@@ -222,8 +222,8 @@ def prepared(description: str | None, *, trials: int) -> tuple[argparse.Namespac
     parser.add_argument("--trials", type=int, default=trials)
     chosen = parser.parse_args()
     encoder = Encoder()
-    pack = DomainPack.load(chosen.pack, encoder_fingerprint=encoder.fingerprint)
-    vectors = VectorPack.load(chosen.vector_pack, encoder_fingerprint=encoder.fingerprint)
+    pack = DomainPack.load(chosen.pack, encoder_fingerprint=encoder.packs_of)
+    vectors = VectorPack.load(chosen.vector_pack, encoder_fingerprint=encoder.packs_of)
     return chosen, encoder, methods(pack, vectors)
 
 

@@ -53,7 +53,7 @@ def main() -> None:
         parser.error("no routes are installed")
     routes, paths = Routes.load(path), pack_paths(chosen.packs)
     packs = {
-        name: SentenceCodes(DomainPack.load(paths[name], encoder_fingerprint=encoder.fingerprint))
+        name: SentenceCodes(DomainPack.load(paths[name], encoder_fingerprint=encoder.packs_of))
         for name in routes.info.packs
     }
     routed = RoutedCodes(Router(routes), packs)

@@ -148,7 +148,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=5)
     chosen = parser.parse_args()
     encoder = Encoder()
-    pack = DomainPack.load(chosen.pack, encoder_fingerprint=encoder.fingerprint)
+    pack = DomainPack.load(chosen.pack, encoder_fingerprint=encoder.packs_of)
     for title, source in SOURCES.items():
         counts = chosen.train, chosen.test, chosen.trials
         table = compared(title, source, pack, encoder, chosen.data, chosen.cache, counts)

@@ -267,7 +267,7 @@ def main() -> None:
     chosen = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     encoder = Encoder()
-    pack = DomainPack.load(chosen.pack, encoder_fingerprint=encoder.fingerprint)
+    pack = DomainPack.load(chosen.pack, encoder_fingerprint=encoder.packs_of)
     for title in chosen.corpora:
         name, read = CORPORA[title]
         parts = []

@@ -15,8 +15,9 @@ from core.errors import UnknownJob
 from core.job_errors import JobFailed
 from core.ledger.stored_files import StoredEntry
 
-# The numbers that a job may report. Each is public, or was released and paid for. No others may depend on private rows.
-METRICS = frozenset({"step", "steps", "eta_s", "public_rows", "public_accuracy", "public_macro_f1"})
+# The numbers that a job may report. Each is public, or was released and paid for. No others may depend on private rows,
+# and no clock is among them: the time of a step depends on the rows that it reads.
+METRICS = frozenset({"step", "steps", "public_rows", "public_accuracy", "public_macro_f1"})
 
 
 class JobStatus(StrEnum):
@@ -33,7 +34,8 @@ class JobStatus(StrEnum):
 
 @dataclass(frozen=True)
 class JobRecord:
-    """The state of a job at one moment. `seq` grows with each change. `problem` and `result` contain no request text.
+    """The state of a job at one moment. `seq` grows with each change that is stored. A fast job has fewer of them, so
+    no answer shows it. `problem` and `result` contain no request text.
 
     `metrics` maps names of METRICS to numbers; it is None for a job that reports none.
     `run` is the attempt that holds a running job, `gateway` the gateway of it, and `lease_ms` when another gateway may
@@ -108,6 +110,11 @@ def checked_metrics(metrics: Mapping[str, float] | None) -> Mapping[str, float] 
     return metrics
 
 
+def _shown(metrics: Mapping[str, float]) -> Mapping[str, float]:
+    """The metrics of a record, without those that earlier versions have stored."""
+    return {name: number for name, number in metrics.items() if name in METRICS}
+
+
 def packed_json(value: Mapping[str, Any] | None) -> str | None:
     return None if value is None else orjson.dumps(value).decode()
 
@@ -143,7 +150,7 @@ def record_of(owner: str, job_id: str, job: Mapping[str, str]) -> JobRecord:
         cancel_requested="cancel_ms" in job,
         reserved=amount_of(job["reserved"]),
         spent=amount_of(job["spent"]),
-        metrics=orjson.loads(job["metrics"]) if "metrics" in job else None,
+        metrics=_shown(orjson.loads(job["metrics"])) if "metrics" in job else None,
         problem=orjson.loads(job["problem"]) if "problem" in job else None,
         result=orjson.loads(job["result"]) if "result" in job else None,
         outcome=job.get("outcome"),

@@ -47,7 +47,7 @@ OWN_ENCODER = "caller"
 
 class _Encoder(Protocol):
     name: str
-    fingerprint: str
+    packs_of: str
 
     def encode(self, sentences: list[str]) -> FloatArray: ...
 
@@ -85,7 +85,7 @@ class _Source:
 
     def facts(self, dimension: int) -> tuple[str, str]:
         if self.encoder is not None:
-            return self.encoder.name, self.encoder.fingerprint
+            return self.encoder.name, self.encoder.packs_of
         return OWN_ENCODER, hashlib.sha256(f"{OWN_ENCODER}-{dimension}".encode()).hexdigest()
 
 

@@ -160,7 +160,7 @@ def embed(documents: list[Document], encoder: Encoder, cache: Path, name: str) -
     parts = []
     for start in range(0, len(documents), _SHARD):
         shard = documents[start : start + _SHARD]
-        digest = hashlib.sha256(f"{encoder.fingerprint} {encoder.dtype}".encode())
+        digest = hashlib.sha256(f"{encoder.packs_of} {encoder.dtype}".encode())
         for document in shard:
             digest.update("\0".join(document.sentences).encode("utf-8", "replace"))
         path = cache / f"{name}-{digest.hexdigest()[:24]}.npy"

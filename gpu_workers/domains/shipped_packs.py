@@ -113,7 +113,7 @@ def declared(corpora: Sequence[str], encoder: Encoder) -> Declared:
         "source": "; ".join(corpus.source for corpus in chosen),
         "licence": "; ".join(corpus.licence for corpus in chosen) + ". The file holds vectors and weights, no text.",
         "encoder": encoder.name,
-        "encoder_fingerprint": encoder.fingerprint,
+        "encoder_fingerprint": encoder.packs_of,
     }
 
 
@@ -136,7 +136,7 @@ def build(
         aspect_weights={i: corpus.aspects for i, corpus in enumerate(chosen) if corpus.aspects} if labelled else {},
         rows=codes.GENERAL_ROWS if is_general else codes.DOMAIN_ROWS,
         steps=steps,
-        known=None if is_general else known_space(encoder.fingerprint),
+        known=None if is_general else known_space(encoder.packs_of),
     )
 
 

@@ -4,9 +4,9 @@
 
 Guarantee: that of `gpu_workers.finetune.training`, for the plan that the ledger was charged for. No private step runs
 before the charge. A later attempt requests the charge again, learns that it is already spent, and resumes from the last
-encrypted checkpoint, so that the number of steps equals that of the plan. The job reports steps, the time left and
-metrics on the public split, only for steps in a checkpoint that is on disk. Texts exist only in the job's encrypted
-folder and in the memory of this process.
+encrypted checkpoint, so that the number of steps equals that of the plan. The job reports steps and metrics on the
+public split, only for steps in a checkpoint that is on disk. Texts exist only in the job's encrypted folder and in the
+memory of this process.
 """
 
 from __future__ import annotations
@@ -124,12 +124,8 @@ def _rows(order: JobOrder) -> Iterator[tuple[int, Any]]:
 
 
 def _report(report: ReportProgress, progress: Progress) -> None:
-    """Report the public progress of the training, never a loss, a norm or a number of private rows."""
-    metrics: dict[str, float] = {
-        "step": progress.step,
-        "steps": progress.steps,
-        "eta_s": round(progress.seconds_left, 1),
-    }
+    """Report the public progress of the training, never a loss, a norm, a number of private rows or a time."""
+    metrics: dict[str, float] = {"step": progress.step, "steps": progress.steps}
     if progress.metrics is not None:
         metrics |= {f"public_{name}": value for name, value in asdict(progress.metrics).items()}
     report("training", _TRAINED_FROM + _TRAINED_SHARE * progress.step / progress.steps, metrics)

@@ -8,15 +8,14 @@ first releases. So there is one release for each step, and as many steps as the 
 are also drawn again. With random allocation, a checkpoint in the middle of an epoch holds the steps of the rows, so
 that each row is in one step of the epoch. An epoch is allocated again only if none of its steps is in a checkpoint.
 
-The loop reports, at fixed steps: the finished steps, an estimate of the time left, and metrics on the caller's public
-rows. It never reports a loss of private rows, the norm of a gradient, or the size of a batch. (Time is not hidden;
-between two reports it is the time of many steps.)
+The loop reports, at fixed steps: the finished steps, and metrics on the caller's public rows. It never reports a loss
+of private rows, the norm of a gradient, the size of a batch, or a time: a step takes longer the longer the rows of its
+batch are. When a report is made is not covered (docs/KNOWN_LIMITATIONS.md).
 """
 
 from __future__ import annotations
 
 import io
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -45,11 +44,10 @@ _MEASUREMENTS = 5
 
 @dataclass(frozen=True)
 class Progress:
-    """`seconds_left` is an estimate. `metrics` are present only at some steps."""
+    """`metrics` are present only at some steps."""
 
     step: int
     steps: int
-    seconds_left: float
     metrics: Metrics | None
 
 
@@ -107,14 +105,12 @@ class PrivateTraining:
         """
         if len(rows) != self._plan.rows:
             raise ValueError("the number of rows differs from the one that the plan declares")
-        begun, first, steps = time.monotonic(), self.step, self._plan.steps
-        while self.step < steps:
+        while self.step < self._plan.steps:
             self._one_step(rows)
             if self._due(_CHECKPOINTS):
                 self._save()
                 metrics = measure(self._model, public) if public and self._due(_MEASUREMENTS) else None
-                pace = (time.monotonic() - begun) / (self.step - first)
-                report(Progress(self.step, steps, pace * (steps - self.step), metrics))
+                report(Progress(self.step, self._plan.steps, metrics))
         self._gradient.close()
         return measure(self._model, public) if public else None
 

@@ -128,8 +128,7 @@ class Encoder:
         self.length_max = max(STEP, self._model.length_max // STEP * STEP)
         self.dimension = self._model.dimension
         self.name = self.path.name if path else NAME
-        self.fingerprint = weights_fingerprint(path) if path else bundled_fingerprint()
-        self.packs_of = self.fingerprint
+        self.packs_of = weights_fingerprint(path) if path else bundled_fingerprint()
         self._threads: int | None = None
         self._tokens_per_s = 0
         self._lengths = padded_lengths(self.length_max, self.device)
@@ -143,6 +142,7 @@ class Encoder:
 
     def _use(self, batching: Batching) -> None:
         self._batching = batching
+        self._arithmetic = ""  # not yet computed
         self._packs = batching in (Batching.PACKED, Batching.TILED)
         self._tokens_max = _PACKED_TOKENS_MAX if self._packs else _BATCH_TOKENS_MAX
         if batching is Batching.TILED and self._model.packed:
@@ -152,6 +152,19 @@ class Encoder:
             self._model = self._untiled
         if self.device.type == "cuda":
             self._tokens_max = _BATCH_TOKENS_MAX_GPU
+
+    @property
+    def arithmetic(self) -> str:
+        """`independence.arithmetic_of` on this device, as sentences are batched since `self_check`."""
+        if not self._arithmetic:
+            self._arithmetic = independence.arithmetic_of(self.encode_tokens, self._check_sentences(), self._lengths)
+        return self._arithmetic
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the vectors, bit for bit: the weights, the type of the numbers, and how this device computes with them. A
+        pack is bound to the weights alone (`packs_of`)."""
+        return hashlib.sha256(f"{self.packs_of} {self.dtype} {self.arithmetic}".encode()).hexdigest()
 
     def facts(self) -> EncoderFacts:
         return EncoderFacts(
@@ -165,6 +178,8 @@ class Encoder:
             tile_rows=_TILE_ROWS if self._batching is Batching.TILED else None,
             tokens_per_s=self._tokens_per_s,
             fixed_batches=self._batching is Batching.FIXED,
+            packs_of=self.packs_of,
+            arithmetic=self.arithmetic,
         )
 
     def tokenise(self, sentences: Sequence[str]) -> list[list[int]]:
@@ -256,7 +271,7 @@ class Encoder:
         """
         self._threads = torch.get_num_threads()
         known = measured if measured and self.device.type == "cpu" else Measured(None)
-        decides = {"weights": self.fingerprint, "shape": _shape_digest(self.path), "dtype": str(self.dtype)}
+        decides = {"weights": self.packs_of, "shape": _shape_digest(self.path), "dtype": str(self.dtype)}
         if (found := known.find(_CHECK, **decides)) and self._is_still(found):
             return True
         for batching in self._ways():
@@ -298,7 +313,7 @@ class Encoder:
         return round(32 * len(sentences) / min(seconds))
 
     def _independent(self) -> bool:
-        sentences = independence.Sentences(self.tokenise([_CHECK_TEXT])[0])
+        sentences = self._check_sentences()
         lengths = self._lengths
         if self._packs and self._model.packed:
             every_shape = independence.packed_is_independent(
@@ -310,8 +325,10 @@ class Encoder:
         return every_shape and self._mixes_are_independent()
 
     def _mixes_are_independent(self) -> bool:
-        sentences = independence.Sentences(self.tokenise([_CHECK_TEXT])[0])
-        return independence.mixes_are_independent(self.encode_tokens, sentences, self._lengths)
+        return independence.mixes_are_independent(self.encode_tokens, self._check_sentences(), self._lengths)
+
+    def _check_sentences(self) -> independence.Sentences:
+        return independence.Sentences(self.tokenise([_CHECK_TEXT])[0])
 
     def _row_counts(self, length: int) -> list[int]:
         """The numbers of rows that a batch of this padded length may have, if it is not packed."""

@@ -12,7 +12,7 @@ import json
 import os
 import platform
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -77,8 +77,22 @@ class Measured:
             return None
         return found if isinstance(found, dict) else None
 
+    def agree(self, value: Mapping[str, Any], name: str, **decides: str) -> Mapping[str, Any]:
+        """Keep `value`, unless another process has kept one meanwhile. Returns what all processes find from then on; on
+        a machine where nothing can be kept, `value`."""
+        self._write(value, name, decides, os.link)
+        found = self.find(name, **decides)
+        if found is None:
+            self.keep(value, name, **decides)  # a torn file
+        return found or value
+
     def keep(self, value: Mapping[str, Any], name: str, **decides: str) -> None:
-        """Keep `value` for `find`."""
+        """Keep `value` for `find`, in place of what was kept."""
+        self._write(value, name, decides, os.replace)
+
+    def _write(
+        self, value: Mapping[str, Any], name: str, decides: Mapping[str, str], place: Callable[[str, Path], None]
+    ) -> None:
         if self._folder is None or not _cpuinfo():  # processors cannot be distinguished
             return
         path = self._path(name, decides)
@@ -88,7 +102,7 @@ class Measured:
             try:
                 with os.fdopen(draft, "w") as file:
                     json.dump(value, file)
-                Path(draft_path).replace(path)
+                place(draft_path, path)
             finally:
                 Path(draft_path).unlink(missing_ok=True)
 

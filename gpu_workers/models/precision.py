@@ -26,7 +26,8 @@ _NAME = "fastest type"
 def fastest_dtype(device: torch.device) -> torch.dtype:
     """bfloat16 or, if it is not at least a tenth faster, float32 on a CPU; bfloat16 or float16 on a GPU.
 
-    A process measures once, and finds what an earlier one has kept in `MeasuredFolder`.
+    A process measures once, and finds what an earlier one has kept in `MeasuredFolder`, so that all processes of a
+    machine compute in one type.
     """
     if device.type == "cuda":
         return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
@@ -42,8 +43,8 @@ def _fastest_on_processor() -> torch.dtype:
     found = kept.find(_NAME)
     if found is None or not isinstance(found.get("bfloat16"), bool):
         seconds = layer_seconds()
-        found = {"bfloat16": seconds[torch.bfloat16] * _GAIN <= seconds[torch.float32]}
-        kept.keep(found, _NAME)
+        measured = {"bfloat16": seconds[torch.bfloat16] * _GAIN <= seconds[torch.float32]}
+        found = kept.agree(measured, _NAME)  # workers that start together must choose alike
     return torch.bfloat16 if found["bfloat16"] else torch.float32
 
 

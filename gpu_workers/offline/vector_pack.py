@@ -100,7 +100,7 @@ def build(vectors: Vectors, sets: Sequence[Labelled], *, encoder: Encoder, seed:
         texts={
             "name": "general",
             "encoder": encoder.name,
-            "encoder_fingerprint": encoder.fingerprint,
+            "encoder_fingerprint": encoder.packs_of,
             "source": SOURCE,
             "licence": LICENCE,
         },
@@ -145,7 +145,7 @@ def main() -> None:
     }
     everything = np.concatenate(list(vectors.values()))
     build(everything, label_sets(vectors, texts), encoder=encoder, seed=chosen.seed).save(chosen.out)
-    VectorPack.load(chosen.out, encoder_fingerprint=encoder.fingerprint)
+    VectorPack.load(chosen.out, encoder_fingerprint=encoder.packs_of)
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def main() -> None:
     facts = {
         "words": f"wordfreq {metadata.version('wordfreq')}, English, most frequent first",
         "encoder": encoder.name,
-        "encoder_fingerprint": encoder.fingerprint,
+        "encoder_fingerprint": encoder.packs_of,
     }
     save(options.out, WordVectors(words, codes), metadata=facts)
     print(f"{len(words)} words of {options.dimension} dimensions, {options.out.stat().st_size} bytes")

@@ -18,6 +18,12 @@ def check_int8(encoder_path: Path | None, devices: Sequence[str]) -> None:
         raise ValueError("ENCODER_PRECISION=int8 is for processors: DEVICES must be `auto` or `cpu`")
 
 
+def check_devices(devices: Sequence[str]) -> None:
+    """Raises ValueError for processors beside GPUs, which round differently. What `auto` is, the workers find out."""
+    if len({device.partition(":")[0] for device in devices} - {"auto"}) > 1:
+        raise ValueError("DEVICES must be of one kind, such as two GPUs: which worker embeds a text must not matter")
+
+
 def precision_of_workers(precision: str, encoder_path: Path | None, devices: Sequence[str]) -> str:
     """All workers of a gateway compute vectors of one space: `auto` is `float` for all of them if one needs it, also if
     `auto` among other devices may be a GPU."""

@@ -25,7 +25,7 @@ from service.config.engine import RemoteEngineSettings
 from service.config.front_ends import FrontEndSettings
 from service.config.job_runners import JobRunnerSettings, check_jobs
 from service.config.ledgers import LedgersSettings, checked_url
-from service.config.precision import check_int8
+from service.config.precision import check_devices, check_int8
 from service.config.recognisers import RecogniserSettings
 from service.config.sign_on import SignOnSettings
 from service.config.sign_on import parsed as parsed_sign_on
@@ -355,6 +355,7 @@ class Settings(
 
     @model_validator(mode="after")
     def _check_precision(self) -> Settings:
+        check_devices(self.devices)
         if self.encoder_precision == INT8:
             check_int8(self.encoder_path, self.devices)
         return self

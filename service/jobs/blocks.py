@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
+
+import orjson
 
 from core.ledger.job_records import JobRecord
 from service.http.problems import amount, problem_type
@@ -32,3 +35,9 @@ def job_block(job: JobRecord) -> dict[str, Any]:
     if job.result is not None:
         block["result"] = job.result
     return block
+
+
+def event_id(block: dict[str, Any]) -> str:
+    """The id of the event with this block. It is a function of what the event shows: a count of changes would tell how
+    fast the job's process was, which depends on its rows."""
+    return hashlib.sha256(orjson.dumps(block)).hexdigest()[:16]

@@ -20,10 +20,9 @@ from service.deps import AdminLogDep, EndlessStreamDep, JobsDep, PagingDep, Subm
 from service.http import problems
 from service.http.auth import JobsCallerDep, OwnerDep
 from service.http.body import JsonRoute
-from service.http.numbers import whole_number
 from service.http.operator_log import log_if_shared
 from service.http.problems import documented
-from service.jobs.blocks import job_block
+from service.jobs.blocks import event_id, job_block
 from service.jobs.kind import JobKind, JobKinds
 from service.jobs.runner import JobRunner
 
@@ -108,18 +107,20 @@ async def cancel(job_id: str, owner: OwnerDep, runner: JobsDep, log: AdminLogDep
 async def events(
     runner: JobsDep, job: JobDep, open_: EndlessStreamDep, last_event_id: Annotated[str | None, Header()] = None
 ) -> AsyncIterator[ServerSentEvent]:
-    """Server-sent events `progress`, then one named as the end state; ids grow with each change of the job.
+    """Server-sent events `progress`, then one named as the end state; the id of an event is a digest of its data.
 
     Begins with the present state, unless `Last-Event-ID` is its id. Comments keep an idle connection open.
 
     A stream whose key is revoked or expires ends with an event `problem`, whose data is a problem document.
     """
-    sent = whole_number(last_event_id)
+    sent = last_event_id
     while True:
-        if job.seq != sent or job.status.ended:
-            sent = job.seq
+        block = job_block(job)
+        state = event_id(block)
+        if state != sent or job.status.ended:
+            sent = state
             name = job.status.value if job.status.ended else "progress"
-            yield ServerSentEvent(event=name, id=str(job.seq), data=job_block(job))
+            yield ServerSentEvent(event=name, id=state, data=block)
         if job.status.ended or not await runner.changed():
             return
         if open_.error is not None:

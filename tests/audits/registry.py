@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from audits import (
+    bugs_answers,
     bugs_routing,
     bugs_samplers,
     bugs_sentences,
@@ -24,7 +25,16 @@ from audits.bug import Bug
 from audits.kit import Audit
 
 _AUDITED = (sentences, routing, vectors, texts, tables, training, compositions, sequences, over_http)
-_PLANTED = (bugs_samplers, bugs_sentences, bugs_routing, bugs_vectors, bugs_texts, bugs_tables, bugs_training)
+_PLANTED = (
+    bugs_samplers,
+    bugs_sentences,
+    bugs_routing,
+    bugs_vectors,
+    bugs_texts,
+    bugs_tables,
+    bugs_training,
+    bugs_answers,
+)
 
 AUDITS: tuple[Audit, ...] = tuple(audit for module in _AUDITED for audit in module.audits())
 BUGS: tuple[Bug, ...] = tuple(bug for module in _PLANTED for bug in module.BUGS)

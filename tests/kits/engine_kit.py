@@ -157,6 +157,16 @@ class OtherHandler(ToyHandler):
         return replace(TOY_FACTS, domains=("other",))
 
 
+class OtherArithmetic(ToyHandler):
+    """Computes other numbers: it answers in small letters."""
+
+    def warm_up(self) -> EmbedderFacts:
+        return replace(TOY_FACTS, encoder=replace(TOY_FACTS.encoder, fingerprint="of other numbers"))
+
+    def _result(self, task: Work) -> Any:
+        return str(super()._result(task)).lower()
+
+
 class UnfitHandler(ToyHandler):
     def warm_up(self) -> EmbedderFacts:
         raise UnfitDevice("this device is unfit")

@@ -9,7 +9,7 @@ from corpus_kit import json_lines
 
 from core.files.encrypted_file import EncryptedFileWriter, new_key
 from gpu_workers.domains.spec import DomainSpec
-from gpu_workers.jobs.messages import JobOrder
+from gpu_workers.jobs.messages import INPUT, JobOrder
 
 
 def no_charge() -> None:
@@ -23,10 +23,15 @@ def quiet(stage: str, fraction: float) -> None:
 
 def domain_order(folder: Path, of: list[dict[str, Any]], **options: int) -> JobOrder:
     """A domain job over these rows, with its encrypted input in the new `folder`."""
+    spec = DomainSpec("law", "made up", "none", (str(folder / "law.safetensors"),), **options)
+    return written_order("domain", folder, spec, of)
+
+
+def written_order(kind: str, folder: Path, spec: Any, of: list[dict[str, Any]]) -> JobOrder:
+    """A job over these rows, with its encrypted input in the new `folder`."""
     folder.mkdir()
     key = new_key()
-    writer = EncryptedFileWriter(folder / "input", key, "input")
+    writer = EncryptedFileWriter(folder / INPUT, key, INPUT)
     writer.write(json_lines(of))
     writer.close()
-    spec = DomainSpec("law", "made up", "none", (str(folder / "law.safetensors"),), **options)
-    return JobOrder("domain", folder, key, spec)
+    return JobOrder(kind, folder, key, spec)

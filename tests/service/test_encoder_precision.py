@@ -51,10 +51,8 @@ def test_shipped_packs_and_those_of_a_tenant_serve_each_precision(gateway: Gatew
     (encoder,) = (m["encoder"] for m in tenant.http.get("/models").json()["models"] if m["role"] == "embed")
     assert encoder["tokens_per_s"] > 0
     assert encoder["dtype"] in DTYPES[gateway.settings.encoder_precision]
-    if encoder["dtype"] == "int8":
-        assert encoder["packs_of"] == bundled_fingerprint() != encoder["fingerprint"]
-    else:
-        assert encoder["fingerprint"] == bundled_fingerprint()
+    assert encoder["packs_of"] == bundled_fingerprint() != encoder["fingerprint"]
+    assert len(encoder["arithmetic"]) == 64
 
 
 @on_x86_64
@@ -84,7 +82,11 @@ def test_all_workers_of_a_gateway_compute_in_one_space() -> None:
 @pytest.mark.slow("process")
 @pytest.mark.parametrize(
     ("name", "value", "said"),
-    [("ENCODER_PATH", "/encoder", "remove ENCODER_PATH"), ("DEVICES", '["cuda:0"]', "must be `auto` or `cpu`")],
+    [
+        ("ENCODER_PATH", "/encoder", "remove ENCODER_PATH"),
+        ("DEVICES", '["cuda:0"]', "must be `auto` or `cpu`"),
+        ("DEVICES", '["cpu", "cuda:0"]', "must be of one kind"),
+    ],
 )
 def test_settings_that_do_not_fit_int8_are_refused(
     name: str, value: str, said: str, tmp_path_factory: pytest.TempPathFactory

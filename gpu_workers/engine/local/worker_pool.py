@@ -88,6 +88,7 @@ class WorkerPool:
         self._background: set[asyncio.Task[None]] = set()
         self._next_batch_id = 0
         self._stopping = False
+        self._computes: tuple[str, str] | None = None  # of the first worker that was ready
 
     def start(self) -> None:
         for slot in self._slots:
@@ -107,9 +108,11 @@ class WorkerPool:
 
     def status(self) -> RoleStatus:
         best = next((slot for slot in self._slots if slot.ready), self._slots[0])
+        failure = best.failure or next((slot.failure for slot in self._slots if slot.failure), "")
+        whose = "the" if best.failure else "another worker's"
         return RoleStatus(
             ready=best.ready,
-            stage=f"{best.stage}; the last start failed: {best.failure}" if best.failure else best.stage,
+            stage=f"{best.stage}; {whose} last start failed: {failure}" if failure else best.stage,
             queued=len(self.queue),
             facts=best.facts,
         )
@@ -197,7 +200,12 @@ class WorkerPool:
                 slot.stage = name
             case Failed(reason):
                 slot.failure = reason
+            case Ready(facts) if self._computes not in (None, facts.computes) and slot.process is not None:
+                # Which worker computes a document depends on the lengths of others, so its vectors must not.
+                slot.failure = "it computes other numbers than the first worker of its role"
+                slot.process.kill()
             case Ready(facts):
+                self._computes = facts.computes
                 slot.ready, slot.stage, slot.facts, slot.deaths_in_a_row = True, "ready", facts, 0
                 slot.failure = ""
                 if not self._stopping:

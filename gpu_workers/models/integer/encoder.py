@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import numba
@@ -66,6 +67,11 @@ class IntegerEncoder:
         self._prefix = TokenPrefix(self._tokenizer, self.length_max)
         self._tokens_per_s = 0
 
+    @cached_property
+    def arithmetic(self) -> str:
+        """`independence.arithmetic_of`: the same on every processor."""
+        return independence.arithmetic_of(self.encode_tokens, self._check_sentences(), self._checked_lengths)
+
     def facts(self) -> EncoderFacts:
         return EncoderFacts(
             name=self.name,
@@ -78,6 +84,7 @@ class IntegerEncoder:
             tokens_per_s=self._tokens_per_s,
             fixed_batches=False,
             packs_of=self.packs_of,
+            arithmetic=self.arithmetic,
         )
 
     def tokenise(self, sentences: Sequence[str]) -> list[list[int]]:
@@ -118,9 +125,8 @@ class IntegerEncoder:
         if found and isinstance(found.get("tokens_per_s"), int):
             self._tokens_per_s = found["tokens_per_s"]
             return True
-        sentences = independence.Sentences(self.tokenise([_CHECK_TEXT])[0])
-        lengths = tuple(range(independence.STEP, self.length_max + 1, _CHECKED_STEP))
-        if not independence.mixes_are_independent(self.encode_tokens, sentences, lengths):
+        sentences = self._check_sentences()
+        if not independence.mixes_are_independent(self.encode_tokens, sentences, self._checked_lengths):
             return False
         tokens = sentences.of(32, _BATCH_TOKENS_MAX // 32)
         seconds = []
@@ -131,3 +137,10 @@ class IntegerEncoder:
         self._tokens_per_s = round(sum(map(len, tokens)) / min(seconds))
         known.keep({"tokens_per_s": self._tokens_per_s}, _CHECK, **decides)
         return True
+
+    @property
+    def _checked_lengths(self) -> Sequence[int]:
+        return range(independence.STEP, self.length_max + 1, _CHECKED_STEP)
+
+    def _check_sentences(self) -> independence.Sentences:
+        return independence.Sentences(self.tokenise([_CHECK_TEXT])[0])

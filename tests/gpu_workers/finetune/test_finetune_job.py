@@ -9,12 +9,11 @@ from typing import Any
 
 import orjson
 import pytest
-from corpus_kit import json_lines
 from finetune_kit import LABELS, checkpoint, labelled
+from job_order_kit import training_order
 
 from core.accounting.events import Adjacency, Unit
 from core.amounts import epsilon_of
-from core.files.encrypted_file import EncryptedFileWriter, new_key
 from core.finetune.hyperparameters import Hyperparameters
 from core.finetune.plan import replace_one_epsilon
 from core.finetune.pricing import budget_of, training_budget
@@ -23,7 +22,6 @@ from core.job_errors import BadCorpus, JobFailed, JobFilesLost
 from gpu_workers.finetune import job as finetune_job
 from gpu_workers.finetune.artifact import load_classifier
 from gpu_workers.finetune.gradients import PrivateGradient
-from gpu_workers.finetune.spec import FinetuneSpec
 from gpu_workers.jobs.messages import INPUT, JobOrder
 from gpu_workers.models.tensor_file import read_tensors, write_tensors
 
@@ -43,6 +41,7 @@ class World:
         self.reachable = True
         self.die_at: int | None = None
         self.reports: list[tuple[str, dict[str, float]]] = []
+        self.fractions: list[float] = []
         self.paid_at_step: list[int] = []
         inner = PrivateGradient.step
 
@@ -60,8 +59,9 @@ class World:
         if not self.reachable:
             raise Killed
 
-    def report(self, stage: str, _: float, metrics: Any = None, /) -> None:
+    def report(self, stage: str, fraction: float, metrics: Any = None, /) -> None:
         self.reports.append((stage, dict(metrics or {})))
+        self.fractions.append(fraction)
 
     def run(self, order: JobOrder) -> dict[str, Any]:
         return finetune_job.run(order, self.report, self.charge)
@@ -79,26 +79,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def order(tmp_path: Path, encoder: Path) -> JobOrder:
-    folder = tmp_path / "job"
-    folder.mkdir()
-    key = new_key()
-    writer = EncryptedFileWriter(folder / INPUT, key, INPUT)
-    writer.write(json_lines([*labelled(ROWS), *labelled(10, split="public")]))
-    writer.close()
-    spec = FinetuneSpec(
-        name="towns",
-        targets=(str(tmp_path / "out" / "towns.safetensors"),),
-        labels=LABELS,
-        pairs=False,
-        method="lora",
-        model="tiny",
-        model_path=str(encoder),
-        budget=training_budget(**PLAN),
-        hyperparameters=Hyperparameters(rank=3),
-        public_rows_max=20,
-        text_chars_max=1_000,
-    )
-    return JobOrder("finetune", folder, key, spec)
+    return training_order(tmp_path / "job", encoder, [*labelled(ROWS), *labelled(10, split="public")], PLAN)
 
 
 @pytest.mark.parametrize("method", ["lora", "rgp", "full"])
@@ -128,14 +109,26 @@ def test_the_encoders_part_moves_at_the_requested_rate(order: JobOrder, world: W
     assert float(model.head.weight.detach().abs().max()) > 1e-3
 
 
-def test_reports_hold_steps_time_and_public_metrics(order: JobOrder, world: World) -> None:
+def test_reports_hold_steps_and_public_metrics(order: JobOrder, world: World) -> None:
     result = world.run(order)
     reported = [metrics for stage, metrics in world.reports if stage == "training" and metrics]
     assert reported[-1]["step"] == reported[-1]["steps"] == STEPS
-    allowed = {"step", "steps", "eta_s", "public_rows", "public_accuracy", "public_macro_f1"}
+    allowed = {"step", "steps", "public_rows", "public_accuracy", "public_macro_f1"}
     assert all(metrics.keys() <= allowed for metrics in reported)
     assert reported[-1]["public_accuracy"] == result["metrics"]["accuracy"]
     assert result["metrics"]["rows"] == 10
+
+
+def test_every_report_is_a_function_of_the_plan(encoder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without a public split, what is reported is the same for two trainings whose rows differ in length."""
+    worlds = []
+    for number, length in enumerate((1, 3)):
+        rows = labelled(ROWS)
+        rows[0]["text"] = "far " * length
+        worlds.append(World(monkeypatch))
+        worlds[-1].run(training_order(tmp_path / str(number), encoder, rows, PLAN))
+    first, second = worlds
+    assert (first.reports, first.fractions) == (second.reports, second.fractions)
 
 
 def test_killed_it_goes_on_with_the_same_number_of_steps(order: JobOrder, world: World) -> None:

@@ -220,7 +220,7 @@ def _step_of(state: bytes) -> int:
 
 
 def test_progress_holds_no_private_number(folder: Path, plan: PrivacyPlan) -> None:
-    assert set(Progress.__dataclass_fields__) == {"step", "steps", "seconds_left", "metrics"}
+    assert set(Progress.__dataclass_fields__) == {"step", "steps", "metrics"}
 
 
 def test_a_checkpoint_of_another_plan_is_refused(folder: Path, plan: PrivacyPlan) -> None:

