@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from audits import page, work
+from audits.audited import ROOT, digests
 from audits.kit import FULL, QUICK
 from audits.page import AuditRow, BugRow
 from audits.registry import AUDITS, BUGS
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/reference/audits.md"
 AT_ONCE = 2
 
@@ -56,7 +56,7 @@ def main() -> int:
     audits = [i for i, audit in enumerate(AUDITS) if wanted(audit.name)]
     bugs = [i for i, bug in enumerate(BUGS) if wanted(f"{bug.mechanism} {bug.name}")]
     detectors = list(dict.fromkeys(BUGS[i].detector.name for i in bugs))
-    began, failures, audited = time.monotonic(), 0, commit()
+    began, failures, audited, digested = time.monotonic(), 0, commit(), digests()
     rows: list[AuditRow] = []
     planted: list[BugRow] = []
     with ProcessPoolExecutor(AT_ONCE, mp_context=get_context("spawn"), initializer=work.start) as pool:
@@ -81,7 +81,7 @@ def main() -> int:
     print(f"{len(rows)} audits, {len(planted)} planted bugs, {failures} failures, {minutes:.0f} minutes")
     target = options.page or (None if options.quick else PAGE)
     if target and not options.only:
-        target.write_text(page.written(rows, planted, commit=audited, minutes=minutes))
+        target.write_text(page.written(rows, planted, commit=audited, minutes=minutes, digests=digested))
     return 1 if failures else 0
 
 

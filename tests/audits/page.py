@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 
 from audit_kit import ERROR_RATE
+from audits.audited import AUDITED
 from audits.bug import Bug
 from audits.kit import Audit, Found
 
 _TOP = Path(__file__).with_name("page_top.md")
+_DIGESTS = (
+    "Digests of the code that this run has audited, without its comments and docstrings. A test compares them with the "
+    "source: it fails while the code is newer than this page."
+)
 
 
 @dataclass(frozen=True)
@@ -26,7 +31,12 @@ class AuditRow:
 
     @property
     def ratio(self) -> float:
-        return self.found.bound / self.found.claim if isinstance(self.found, Found) else math.nan
+        """Bound over claim. A claim of 0 holds for a bound of 0 alone."""
+        if not isinstance(self.found, Found):
+            return math.nan
+        if self.found.claim == 0:
+            return math.inf if self.found.bound > 0 else 0.0
+        return self.found.bound / self.found.claim
 
     def fails(self, *, bar: bool) -> bool:
         return not isinstance(self.found, Found) or not (self.audit.bar if bar else -math.inf) <= self.ratio <= 1
@@ -44,16 +54,15 @@ class AuditRow:
             return (self.audit.mechanism, self.audit.claim, self.audit.adjacency, "did not run", "", "", "")
         found = self.found
         pairs = f" (best of {found.pairs:,})" if found.pairs > 1 else ""
-        bound = f"{found.bound:.3f} of {found.claim:.3f}" + (
-            f" {self.audit.unit}" if self.audit.unit != "epsilon" else ""
-        )
+        unit = f" {self.audit.unit}" if self.audit.unit != "epsilon" else ""
+        bound = f"{found.bound:.3f} of {found.claim:.3f}{unit}" if found.claim else f"{found.bound:.0f}{unit}"
         return (
             self.audit.mechanism,
             self.audit.claim,
             self.audit.adjacency,
             found.attack + pairs,
             bound,
-            f"{self.ratio:.2f}",
+            f"{self.ratio:.2f}" if found.claim else "",
             f"{found.runs:,}",
         )
 
@@ -78,8 +87,10 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-def written(audits: Sequence[AuditRow], bugs: Sequence[BugRow], *, commit: str, minutes: float) -> str:
-    """The whole page."""
+def written(
+    audits: Sequence[AuditRow], bugs: Sequence[BugRow], *, commit: str, minutes: float, digests: Mapping[str, str]
+) -> str:
+    """The whole page. `digests`: of the audited code (`audits.audited`)."""
     held = sum(not row.fails(bar=True) for row in audits)
     caught = sum(row.caught is not None for row in bugs)
     figures = (
@@ -94,4 +105,12 @@ def written(audits: Sequence[AuditRow], bugs: Sequence[BugRow], *, commit: str, 
     for mechanism, planted in groupby(bugs, key=lambda row: row.bug.mechanism):
         cells = [row.cells() for row in planted]
         parts += [f"### {mechanism}", table(("bug", "step of the proof", "caught by", "detector"), cells)]
+    parts.append("## Audited code")
+    parts.append(_DIGESTS)
+    parts.append(
+        table(
+            ("part", "code", "digest"),
+            [(name, ", ".join(AUDITED[name]), f"`{digest}`") for name, digest in digests.items()],
+        )
+    )
     return "\n\n".join(parts) + "\n"

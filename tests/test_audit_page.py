@@ -1,0 +1,59 @@
+"""The page of the audits is of the code that is here, and its digest sees what matters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from audits.audited import AUDITED, ROOT, digest_of, digests, recorded
+
+PAGE = ROOT / "docs/reference/audits.md"
+
+
+def test_the_page_of_the_audits_is_of_this_code() -> None:
+    on_page, here = recorded(PAGE.read_text()), digests()
+    newer = [name for name in here if on_page.get(name) != here[name]]
+    assert not newer, f"audited code is newer than docs/reference/audits.md ({', '.join(newer)}): run `make audit`"
+    assert on_page.keys() == here.keys()
+
+
+def test_every_audited_path_exists() -> None:
+    gone = [path for paths in AUDITED.values() for path in paths if not (ROOT / path).exists()]
+    assert not gone, "tests/audits/audited.py names files that are no longer there"
+
+
+def digest(folder: Path, source: str, name: str = "one.py") -> str:
+    (folder / name).write_text(source)
+    return digest_of(folder, (name,))
+
+
+SOURCE = '"""Of a module."""\n\nLIMIT = 2  # why\n\n\ndef draw(x: int) -> int:\n    """What it does."""\n    return x * LIMIT\n'
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("LIMIT = 2  # why", "\n# another reason\nLIMIT = 2"),
+        ('"""What it does."""', '"""What it does,\n    in other words."""'),
+        ('"""Of a module."""\n', ""),
+        ("return x * LIMIT", "return (\n        x * LIMIT\n    )"),
+    ],
+)
+def test_layout_comments_and_docstrings_are_not_digested(tmp_path: Path, old: str, new: str) -> None:
+    assert digest(tmp_path, SOURCE) == digest(tmp_path, SOURCE.replace(old, new))
+
+
+@pytest.mark.parametrize(("old", "new"), [("LIMIT = 2", "LIMIT = 3"), ("x * LIMIT", "x + LIMIT"), ("draw", "drawn")])
+def test_what_the_code_does_is_digested(tmp_path: Path, old: str, new: str) -> None:
+    assert digest(tmp_path, SOURCE) != digest(tmp_path, SOURCE.replace(old, new))
+
+
+def test_scripts_of_the_ledger_are_digested_without_comments(tmp_path: Path) -> None:
+    first = digest(tmp_path, "-- adds\nlocal sum = a + b\n", "one.lua")
+    assert first == digest(tmp_path, "local sum =  a + b -- adds both\n", "one.lua")
+    assert first != digest(tmp_path, "local sum = a - b\n", "one.lua")
+
+
+def test_a_file_that_is_gone_is_no_empty_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        digest_of(tmp_path, ("gone.py",))
