@@ -141,7 +141,9 @@ def test_a_row_fails_above_its_claim_and_under_its_bar() -> None:
     assert AuditRow(row, under, 1.0).fails(bar=True)
     assert not AuditRow(row, under, 1.0).fails(bar=False)
     assert AuditRow(row, "an error", 1.0).fails(bar=False)
-    page = written([AuditRow(row, over, 1.0)], [BugRow(BUGS[0], None)], commit="c0ffee", minutes=1, digests={"tables": "0" * 16})
+    page = written(
+        [AuditRow(row, over, 1.0)], [BugRow(BUGS[0], None)], commit="c0ffee", minutes=1, digests={"tables": "0" * 16}
+    )
     assert recorded(page) == {"tables": "0" * 16}
     assert "0 of 1 audits held, 0 of 1 planted bugs caught" in page
     assert "**survived**" in page

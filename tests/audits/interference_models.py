@@ -51,7 +51,9 @@ def _spaced(texts: Texts, source: str) -> str:
 def signs_pair(texts: Texts) -> tuple[str, str]:
     """Lists of values without a word."""
     pairs = [texts.pair(0) for _ in range(texts.random.choice((1, 3)))]
-    return tuple(json.dumps([each[side] for each in pairs], ensure_ascii=texts.random.random() < 0.5) for side in (0, 1))  # type: ignore[return-value]
+    return tuple(
+        json.dumps([each[side] for each in pairs], ensure_ascii=texts.random.random() < 0.5) for side in (0, 1)
+    )  # type: ignore[return-value]
 
 
 def chat(text: str, arguments: str, result: str, **fields: Any) -> dict[str, Any]:
@@ -162,7 +164,9 @@ def two_policies(texts: Texts) -> Pair:
     pairs = [texts.pair(4) for _ in range(3)]
 
     def turns(side: int) -> list[Sent]:
-        return [_turn(CHAT, policy, pair[side]) for policy, pair in zip(("whole", "words", "slot-all"), pairs, strict=True)]
+        return [
+            _turn(CHAT, policy, pair[side]) for policy, pair in zip(("whole", "words", "slot-all"), pairs, strict=True)
+        ]
 
     return turns(0), turns(1)
 

@@ -131,7 +131,8 @@ def vector_kinds() -> Iterator[Kind]:
         for mechanism in ("laplace", "privunit", "codebook"):
             if (dimension, mechanism) != (1, "codebook"):
                 yield Kind(
-                    f"{dimension} numbers, {mechanism}", one("/embed/vector", vectors_of(dimension, {"mechanism": mechanism}))
+                    f"{dimension} numbers, {mechanism}",
+                    one("/embed/vector", vectors_of(dimension, {"mechanism": mechanism})),
                 )
     narrow = {"mechanism": "privemb", "dimension": 4, "encoding_format": "base64"}
     yield Kind("16 numbers, privemb", one("/embed/vector", vectors_of(16, narrow)))
@@ -207,7 +208,9 @@ def _shop(texts: Texts, **fields: Any) -> Pair:
 
     def body(found: list[dict[str, object]]) -> list[Sent]:
         small = {"frequencies": 8, "steps": 3} if fields.get("method") == "pearl" else {}
-        return [Sent("/jobs/synthesis", texts.body(shop_request(rows=found, **{**fields, **small, "name": name})), job=True)]
+        return [
+            Sent("/jobs/synthesis", texts.body(shop_request(rows=found, **{**fields, **small, "name": name})), job=True)
+        ]
 
     return body(rows), body(other)
 
@@ -249,4 +252,3 @@ def audits() -> tuple[Audit, ...]:
         audit_of("interference-sanitize", "/sanitize and /sanitize/batch", f"{place}; {words}", sanitize_kinds, 24),
         audit_of("interference-jobs", "jobs that charge", "replace one row", job_kinds, 12),
     )
-

@@ -20,7 +20,21 @@ from core.text.tokens import tokenize
 from core.text.visible import visible
 
 PLAIN = ("river", "Maria", "KELLER", "zworykin", "no", "the", "I", "paid", "yes", "Lisbon", "walrus", "accommodation")
-FOREIGN = ("Müller", "Łódź", "naïve", "東京", "мир", "שלום", "e\u0301te\u0301", "ﬁle", "ＡＢＣ", "ß", "İ", "don't", "don’t")
+FOREIGN = (
+    "Müller",
+    "Łódź",
+    "naïve",
+    "東京",
+    "мир",
+    "שלום",
+    "e\u0301te\u0301",
+    "ﬁle",
+    "ＡＢＣ",
+    "ß",
+    "İ",
+    "don't",
+    "don’t",
+)
 NUMBERS = ("7", "1987", "12:30", "3.14", "1,000", "0x1F", "٣٤", "²", "4711", "99999999999999999999")
 SIGNS = ("", "", ".", "!", "?", ",", ";", " -", " …", " 🙂", "🙂", ' "', " <", "&amp;", " %4D", " \\n", "\t", "#", "*")
 BETWEEN = (" ", " ", " ", "  ", "\n", "\t", "\u00a0", " \u200b ", "\u2028", "\r\n")
