@@ -1,4 +1,4 @@
-"""The page of the audits is of the code that is here, and its digest sees what matters."""
+"""The page of the audits belongs to the present code, and its digests cover what matters."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ PAGE = ROOT / "docs/reference/audits.md"
 
 
 def test_the_page_of_the_audits_is_of_this_code() -> None:
-    on_page, here = recorded(PAGE.read_text()), digests()
+    on_page, current = recorded(PAGE.read_text()), digests()
     if not on_page:
         pytest.skip("the page was written before it recorded digests: run `make audit`")
-    newer = [name for name in here if on_page.get(name) != here[name]]
+    newer = [name for name in current if on_page.get(name) != current[name]]
     assert not newer, f"audited code is newer than docs/reference/audits.md ({', '.join(newer)}): run `make audit`"
-    assert on_page.keys() == here.keys()
+    assert on_page.keys() == current.keys()
 
 
 def test_every_audited_path_exists() -> None:
@@ -29,7 +29,10 @@ def digest(folder: Path, source: str, name: str = "one.py") -> str:
     return digest_of(folder, (name,))
 
 
-SOURCE = '"""Of a module."""\n\nLIMIT = 2  # why\n\n\ndef draw(x: int) -> int:\n    """What it does."""\n    return x * LIMIT\n'
+SOURCE = (
+    '"""Of a module."""\n\nLIMIT = 2  # why\n\n\n'
+    'def draw(x: int) -> int:\n    """What it does."""\n    return x * LIMIT\n'
+)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The code that the audits vouch for, and digests of it: the page records them, and a test compares them with the tree.
 
-A digest changes with what the code does or is named, and not with its layout, comments and docstrings: an audit need not
-be repeated for these.
+A digest changes with what the code does or is named, and not with its layout, comments and docstrings: an audit need
+not be repeated for these.
 """
 
 from __future__ import annotations
