@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DIGEST_CHARS = 16
 
 # What each row covers: folders with all of their files, and files. A module that decides what is drawn, what is charged
-# or what leaves belongs here.
+# or what leaves belongs in it.
 AUDITED: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "mechanisms": ("core/mechanisms", "core/amounts.py", "core/guarded.py"),
