@@ -107,6 +107,7 @@ def _has_plain_keys(source: str) -> bool:
 
 
 def _letter(escape: re.Match[str]) -> str:
-    """The letter that an escape of JSON or source code stands for; recognisers do not read escapes."""
+    """The character that an escape of JSON or source code stands for, if it may be one of a name, a number or an
+    address; recognisers do not read escapes."""
     letter = chr(int(escape[2], 16))
-    return escape[1] + letter if letter.isalpha() else escape[0]
+    return escape[1] + letter if letter.isalnum() or letter in "@._+-" else escape[0]

@@ -20,6 +20,12 @@ def fields_of(body: dict[str, str], *, priced: bool, limits: TextLimits = LIMITS
     return [Field(slot, read) for (slot, _), read in zip(found, reads, strict=True)]
 
 
+def test_an_address_in_a_key_is_read_without_its_escapes() -> None:
+    body = {"a": '{"maria\\u0040example\\u002eorg": 1}', "b": '{"DE89370400440532013000": 1}', "c": '{"to": 1}'}
+    read = [each.texts for each in fields_of(body, priced=False)]
+    assert read == [['{"maria@example.org": 1}'], [body["b"]], ["1"]]
+
+
 def test_texts_with_escapes_are_read_without_them_for_masking_alone() -> None:
     body = {"a": "q=J%C3%B6rg", "b": '{"x": "q=J%C3%B6rg", "y": "Anna"}', "c": "Anna"}
 

@@ -76,7 +76,7 @@ def places() -> dict[str, Places]:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_every_declared_member_is_masked_public_or_refused(name: str, places: dict[str, Places]) -> None:
-    """A member that a new version of an SDK declares is refused until a table names it, and then fails here."""
+    """A member that a new version of an SDK declares is refused, and fails this test until a table has it."""
     found = places[name]
     as_they_are: set[str] = set()
     for body in found.copies():
