@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from core.errors import InvalidInput
 from core.text.own_recognisers.definition import Limits
-from core.text.own_recognisers.patterns import Encoded, PatternFinder
+from core.text.own_recognisers.patterns import Encoded, PatternFinder, SearchBudget
 from service.presidio.ad_hoc import FLAGS_DEFAULT, case_sensitive
 from service.presidio.schemas import AnalyzeRequest
 
@@ -16,10 +16,12 @@ class AllowList:
     terms: frozenset[str] = frozenset()
     pattern: PatternFinder | None = None
 
-    def admits(self, find: str) -> bool:
+    def admits(self, find: str, budget: SearchBudget) -> bool:
+        """Raises InvalidInput once `budget`, that of the request, is used up."""
         if self.pattern is None:
             return find in self.terms
-        return next(self.pattern.spans(Encoded(find)), None) is not None
+        budget.next_recogniser()
+        return next(self.pattern.spans(Encoded(find), budget), None) is not None
 
 
 def allow_list_of(body: AnalyzeRequest, limits: Limits) -> AllowList:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
+from core.text.own_recognisers.patterns import SearchBudget
 from core.text.policy import Sanitised
 from service.presidio.ad_hoc import AdHoc
 from service.presidio.allow_list import AllowList
@@ -37,8 +38,9 @@ def collected(
             found[number] += each.results(next(at), explained=explained)
     if own:
         found = [_without_contained(each) for each in found]
+    budget = SearchBudget("allow_list")
     return [
-        [each for each in own_finds if not allowed.admits(text[each["start"] : each["end"]])]
+        [each for each in own_finds if not allowed.admits(text[each["start"] : each["end"]], budget)]
         for text, own_finds in zip(texts, found, strict=True)
     ]
 
