@@ -48,6 +48,7 @@ class DraftTask:
     text: str = field(repr=False)
     definition: bytes = field(repr=False)
     threshold: float
+    interruptible = True
 
     @property
     def weight(self) -> int:
