@@ -23,7 +23,7 @@ from core.text.surrogates.document import DATES, document_of, surrogate_language
 from core.text.surrogates.draw import LONG_DRAWS, Draw, new_key
 from core.text.surrogates.originals import LEAK_CHARS_MIN, Originals
 from core.text.surrogates.shape import cased
-from core.text.surrogates.table import fake, identity
+from core.text.surrogates.table import fake, first_attempt, identity
 from core.text.surrogates.terms import Document
 from core.text.vocabulary import ranked
 
@@ -128,7 +128,7 @@ def _maker(terms: Document, policy: MaskPolicy, lists: AllowLists) -> Callable[[
             words[value.technique] = _words(value.technique, policy, lists)
         repeats = known.equal_to if value.type in DATES else known.repeated_by
         key = identity(value.type, value.original)
-        for attempt in range(DRAWS_MAX):
+        for attempt in range(first_attempt(value.type, value.original, known), DRAWS_MAX):
             drawing = Draw(terms, value.type, key, attempt=attempt)
             if value.type == WORD and (own := words[value.technique]):
                 candidate = _word(value.original, own, drawing)

@@ -6,7 +6,8 @@ last, so it can neither save up its turn nor be held back by what others have qu
 
 Guarantee: between two moments in which tenants a and b both wait, the work that they receive differs by at most the
 largest entry of a plus the largest entry of b. A tenant with one entry therefore waits for at most about one entry of
-each other tenant, however many they have queued.
+each other tenant, however many they have queued. An entry that turned out to be more work than was estimated counts as
+what it was, once that is known (`FairQueue.charge`).
 
 Source: P. Goyal, H. Vin, H. Cheng, "Start-time Fair Queueing", IEEE/ACM Transactions on Networking 5(5), 1997.
 """
@@ -51,6 +52,7 @@ class FairQueue(Generic[T]):
     def __init__(self) -> None:
         self._lines: dict[str, _Line[T]] = {}
         self._finished: dict[str, int] = {}  # the virtual time at which a tenant that does not wait has had its share
+        self._charged: dict[str, int] = {}  # by `charge`
         self._now = 0
         self.work = 0
         self.places = 0
@@ -120,10 +122,12 @@ class FairQueue(Generic[T]):
         return entry
 
     def charge(self, tenant: str, work: int) -> None:
-        """Charge work to a tenant that its entries did not state. If nobody waits, nobody comes before it."""
-        if (line := self._lines.get(tenant)) is not None:
-            line.start += work
-        elif self._lines:
+        """Count more work of entries that were taken: the next turn of their tenant is later by so much. A tenant that
+        nobody else waits beside has its turn at once."""
+        self._charged[tenant] = self._charged.get(tenant, 0) + work
+        if tenant in self._lines:
+            self._lines[tenant].start += work
+        else:
             self._finished[tenant] = max(self._now, self._finished.get(tenant, 0)) + work
 
     def drop_of(self, tenant: str) -> None:
@@ -158,8 +162,10 @@ class FairQueue(Generic[T]):
             return
         del self._lines[tenant]
         self._finished[tenant] = line.start
-        if not self._lines:  # nobody waits, so nobody is ahead of anybody
-            self._finished.clear()
+        if not self._lines:  # nobody waits, so nobody is ahead of anybody, but for work that was not estimated
+            ahead = {name: self._finished[name] - self._now for name in self._charged if name in self._finished}
+            self._charged = {name: min(work, self._charged[name]) for name, work in ahead.items() if work > 0}
+            self._finished = {name: self._now + work for name, work in self._charged.items()}
 
     def _count(self, line: _Line[T], entry: T, sign: int) -> None:
         line.count(entry, sign)

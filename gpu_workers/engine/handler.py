@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 from core.errors import GatewayError, Started, TaskFailed
@@ -17,6 +18,29 @@ class UnfitDevice(RuntimeError):
 
     The message is public: `/readyz` and `/models` show it.
     """
+
+
+class OutOfTime(BaseException):
+    """A worker has cut its own work. No handler catches it, so that none goes on with a text that it has not read."""
+
+
+class TimeLimit(Protocol):
+    """Limits the time of what runs inside its contexts, where it raises OutOfTime."""
+
+    def preparing(self, tasks: Sequence[Any]) -> AbstractContextManager[None]: ...
+
+    def drawing(self, tasks: Sequence[Any]) -> AbstractContextManager[None]: ...
+
+
+class _NoLimit:
+    def preparing(self, tasks: Sequence[Any]) -> AbstractContextManager[None]:  # noqa: ARG002
+        return nullcontext()
+
+    drawing = preparing
+
+
+NO_LIMIT = _NoLimit()
+TOO_LONG = "time"  # the reason of a `TaskFailed` whose task was cut
 
 
 class Handler(Protocol):
@@ -44,18 +68,33 @@ def load_failure(error: Exception) -> str:
     return str(error) if isinstance(error, UnfitDevice) else type(error).__name__
 
 
-def run_batch(handler: Handler, tasks: Sequence[Any]) -> list[Any]:
+def run_batch(handler: Handler, tasks: Sequence[Any], limit: TimeLimit = NO_LIMIT) -> list[Any]:
     """Return a result, or an error that carries no text, for each task.
 
     Guarantee: no task is drawn twice. If a failure depends on the drawn value, a second draw would cost a second
     epsilon: Pr[released] is then Pr[first draw] + Pr[failure] Pr[second draw], and each factor changes by e^epsilon.
-    Tasks that cannot be prepared together are prepared one by one, so that a document that fails does not fail the
-    others. A task that fails in a draw is not retried.
+    Tasks that cannot be prepared together, or not in time, are prepared one by one, so that a document that fails does
+    not fail the others. A task that fails in a draw is not retried.
     """
-    draw = guarded(handler.prepare, tasks)
+    draw = _in_time(limit.preparing, handler.prepare, tasks)
     if isinstance(draw, GatewayError):
-        return [draw] if len(tasks) == 1 else [result for task in tasks for result in run_batch(handler, [task])]
-    results = guarded(draw)
+        if len(tasks) == 1:
+            return [draw]
+        return [result for task in tasks for result in run_batch(handler, [task], limit)]
+    results = _in_time(limit.drawing, lambda _: draw(), tasks)
     if isinstance(results, GatewayError):  # one task caused it, but the error does not say which
         return [results if isinstance(results, Started) else TaskFailed(reason="draw")] * len(tasks)
     return list(results) if len(results) == len(tasks) else [TaskFailed(reason="result-count")] * len(tasks)
+
+
+def _in_time(
+    limit: Callable[[Sequence[Any]], AbstractContextManager[None]],
+    work: Callable[[Sequence[Any]], Any],
+    tasks: Sequence[Any],
+) -> Any:
+    """Return the result of `work`, or its error as `guarded` returns it, or that of a task that was cut."""
+    try:
+        with limit(tasks):
+            return guarded(work, tasks)
+    except OutOfTime:
+        return TaskFailed(reason=TOO_LONG)

@@ -80,6 +80,7 @@ class PendingTask:
     in_batch: BatchSpan | None = None
     lost: int = 0  # how often it was in the batch of a worker that died before it had begun with it
     lacked: int = 0  # how often a worker that was known to have its files refused it, because they were evicted
+    digest: bytes | None = None  # of its text, once the quarantine has computed it
     needs: tuple[Any, ...] | None = None  # what a worker elsewhere must have for it; None until an engine has asked
 
     @property
@@ -106,6 +107,11 @@ class PendingTask:
     @property
     def is_divisible(self) -> bool:
         return _is_divisible(self.task.payload.__class__)
+
+    @property
+    def is_interruptible(self) -> bool:
+        """Whether a worker may run other batches in the middle of the task."""
+        return getattr(self.task.payload, "interruptible", False)
 
     @property
     def only_pieces(self) -> bool:

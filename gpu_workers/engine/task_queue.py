@@ -7,10 +7,8 @@ may draw noise at any moment. Until then, only the gateway holds the task and ca
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from core.errors import (
@@ -28,18 +26,13 @@ from core.errors import (
 from gpu_workers.engine import metrics
 from gpu_workers.engine.batch_spans import trace_batch
 from gpu_workers.engine.fair_queue import FairQueue
+from gpu_workers.engine.limits import QueueLimits as QueueLimits
+from gpu_workers.engine.pace import Pace
 from gpu_workers.engine.pending import Group, PendingTask
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.engine.shares import tenant_places
 
-# A task that is larger than a batch is cut into pieces of this share of a batch. While several tenants wait, a batch
-# takes no more than that from a tenant, so that a short task of one is not part of a batch that is full of another's.
-PIECES_PER_BATCH = 8
-
-# While several tenants are active, a batch takes about this time on a slow device, so that the next task of another
-# tenant waits for less than a full batch. A tenant is active while it waits, and for a second after its last request.
-CROWDED_BATCH_S = 0.06
-ACTIVE_S = 1.0
+OVERTIME_S = 0.1  # the estimate of a batch is not more exact
 
 FILE_MISSING = "The worker does not have a pack, model or recogniser that the request needs; nothing was charged."
 _LOST_MAX = 3  # a task may be what ends the handlers of workers before they begin with it
@@ -51,26 +44,6 @@ def _file_missing(started: bool) -> GatewayError:
     return TaskFailed(reason="file-missing") if started else WorkerCold(FILE_MISSING)
 
 
-@dataclass(frozen=True)
-class QueueLimits:
-    """Limits of one role's queue, all of them settings of the gateway, which have the same defaults.
-
-    `tasks_max` and `tokens_max` are for all tenants together. Each tenant may hold `tenant_share` of what the others
-    leave free: n tenants that queue as much as they may hold 1/(n+1) of the queue each at a share of one half, and as
-    much remains free for the next tenant. A tenant with nothing in the queue may always queue one group of any weight,
-    because requests have limits of their own, and every tenant may always queue tokens for one batch.
-    """
-
-    tasks_max: int = 16_384
-    tokens_max: int = 8_000_000
-    tenant_share: float = 0.5
-    batch_tokens_max: int = 4096
-
-    @property
-    def piece_tokens_max(self) -> int:
-        return max(1, self.batch_tokens_max // PIECES_PER_BATCH)
-
-
 class TaskQueue:
     """Used on the event loop only, without locks. It refuses all tasks until it is opened.
 
@@ -78,22 +51,27 @@ class TaskQueue:
     """
 
     def __init__(
-        self, role: Role, limits: QueueLimits, *, on_admitted: Callable[[], None], one_worker: bool = True
+        self,
+        role: Role,
+        limits: QueueLimits,
+        *,
+        on_admitted: Callable[[], None],
+        one_worker: bool = True,
+        apart: Callable[[PendingTask], bool] = lambda _: False,
     ) -> None:
         """`on_admitted` is called when tasks arrive. `one_worker`: whether a single worker runs all tasks. Else only
-        those are cut whose pieces may run on any of several (`gpu_workers.engine.protocol.Divisible`)."""
+        those are cut whose pieces may run on any of several (`gpu_workers.engine.protocol.Divisible`). `apart`: whether
+        a task must not share a batch with any other."""
         self._role = role
         self._limits = limits
         self._on_admitted = on_admitted
         self._one_worker = one_worker
+        self._apart = apart
         self._waiting: FairQueue[PendingTask] = FairQueue()
         self._shrunk = asyncio.Event()
-        self._arrivals: dict[str, float] = {}  # the last one of each active tenant
-        self._arrived_at = -math.inf  # the last of all
-        self._gap_s = math.inf  # between the last two
+        self.pace = Pace(limits)
         self._shared = False  # whether the last batch had tasks of several requests
         self._length = metrics.QUEUE_LENGTH.labels(role)
-        self._tokens_per_s = math.inf
         self._open = False
         self._paused = False
 
@@ -116,34 +94,35 @@ class TaskQueue:
         return min(pending.admitted_at for pending in self._waiting.heads())
 
     def fills(self, tokens: int) -> bool:
-        """Whether the queued tasks fill a batch of so many tokens, and the next of them is not larger than that."""
+        """Whether the queued tasks fill a batch of so many tokens, and the next of them is not larger than that and
+        shares a batch with others."""
         if not self._waiting or self._waiting.work < tokens:
             return False
         head = self._waiting.next()[1]
-        return (self._limits.piece_tokens_max if self._is_large(head) else head.work) <= tokens
+        return (
+            not self.runs_alone(head)
+            and (self._limits.piece_tokens_max if self._is_large(head) else head.work) <= tokens
+        )
+
+    def runs_alone(self, pending: PendingTask) -> bool:
+        """Whether a task has a batch of its own: it must be apart, or takes long and may be suspended for others."""
+        return self.is_long(pending) or self._apart(pending)
+
+    def is_long(self, pending: PendingTask) -> bool:
+        """Whether a worker suspends a task while it runs batches of others."""
+        return pending.work > self._limits.piece_tokens_max and pending.is_interruptible
 
     @property
     def budget(self) -> int:
         """The token budget of the next batch."""
-        full = self._limits.batch_tokens_max
-        earliest = time.monotonic() - ACTIVE_S
-        self._arrivals = {tenant: at for tenant, at in self._arrivals.items() if at > earliest}
-        others = sum(1 for tenant in self._arrivals if self._waiting.held(tenant) == (0, 0))
-        if self._waiting.tenants + others < 2 or self._tokens_per_s * CROWDED_BATCH_S >= full:
-            return full
-        return max(self._limits.piece_tokens_max, int(self._tokens_per_s * CROWDED_BATCH_S))
+        return self.pace.budget(self._waiting)
 
-    def measured(self, tokens: int, seconds: float) -> None:
-        """Record the time that a worker took for a batch. Small batches say little about the speed of large ones."""
-        if tokens >= self._limits.piece_tokens_max and seconds > 0:
-            speed = tokens / seconds
-            known = math.isfinite(self._tokens_per_s)
-            self._tokens_per_s = 0.8 * self._tokens_per_s + 0.2 * speed if known else speed
-
-    @property
-    def fills_a_batch(self) -> bool:
-        """Whether the queued tasks reach the token budget of a batch."""
-        return self._waiting.work >= self.budget
+    def charge(self, tenant: str, seconds: float, *, estimated: int = 0) -> None:
+        """Count the time of a worker towards a tenant's share, if it is far more than the `estimated` tokens, which
+        were counted before, take."""
+        excess = self.pace.tokens_in(seconds - OVERTIME_S) - estimated
+        if excess > 0:
+            self._waiting.charge(tenant, excess)
 
     def linger_s(self, longest_s: float) -> float:
         """How much longer a batch should wait for more tasks, at most `longest_s` since its oldest task arrived.
@@ -151,7 +130,7 @@ class TaskQueue:
         It does not wait where nothing is likely to arrive: if the last two requests came further apart than that, and
         the last batch was of one request. Raises ValueError for an empty queue.
         """
-        if (self._gap_s > longest_s and not self._shared) or self.fills_a_batch:
+        if (self.pace.gap_s > longest_s and not self._shared) or self._waiting.work >= self.budget:
             return 0.0
         return max(0.0, longest_s - (time.monotonic() - self.oldest_at))
 
@@ -260,6 +239,9 @@ class TaskQueue:
             if self._waiting.tenants > 1:
                 own_max = self._limits.piece_tokens_max
             own = by_tenant.get(tenant, 0)
+            alone = self.runs_alone(pending)
+            if batch and alone:
+                break
             if batch and weight + pending.work > budget:
                 break
             if batch and own + pending.work > own_max:
@@ -267,6 +249,8 @@ class TaskQueue:
             batch.append(self._waiting.take_of(tenant))
             weight += pending.work
             by_tenant[tenant] = own + pending.work
+            if alone:
+                break
         self._changed()
         if batch:
             self._shared = batch[0].group is not batch[-1].group
@@ -375,8 +359,7 @@ class TaskQueue:
         now = time.monotonic()
         for index, task in enumerate(tasks):
             self._waiting.append(tenant, group.pending(index, task, admitted_at=now))
-        self._arrivals[tenant] = now
-        self._gap_s, self._arrived_at = now - self._arrived_at, now
+        self.pace.arrived(tenant, now)
         self._changed()
         self._on_admitted()
         return group

@@ -29,6 +29,7 @@ class MaskTask:
     language: str | None
     fill: str
     earlier: Content | None = field(default=None, repr=False)
+    interruptible = True
 
     @property
     def weight(self) -> int:
@@ -42,6 +43,7 @@ class RestoreTask:
 
     texts: Sequence[str] = field(repr=False)
     content: Content = field(repr=False)
+    interruptible = True
 
     @property
     def weight(self) -> int:

@@ -51,6 +51,7 @@ class DraftTask:
     definition: bytes = field(repr=False)
     threshold: float
     instructions: int
+    interruptible = True
 
     @property
     def weight(self) -> int:

@@ -9,17 +9,18 @@ A language model fills a document in steps of a few places (`gpu_workers.handler
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any
 
 from core.files.file_version import FileVersion
 from core.text.formats.form import Form
 from core.text.partly_filled import PartlyFilled
 from core.text.piece_estimate import estimated_pieces
-from core.text.policy import DP, METRIC_DP, MODEL_FILLS, SURROGATE, MaskPolicy, SanitizeTask
+from core.text.policy import DP, FILLS, METRIC_DP, MODEL_FILLS, SURROGATE, MaskPolicy, SanitizeTask
 from core.text.recognised import WindowFinds
 from core.text.visible import visible
-from core.text.windows import windows
+from core.text.windows import WINDOW_CHARS, windows
 from gpu_workers.engine.protocol import Joined, Pieces, Task
 from gpu_workers.handlers.fill_tasks import PLACE_TOKENS, RestTask, places_of
 from gpu_workers.handlers.word_tasks import SurrogateTask, WordsToDraw, WordTask
@@ -63,10 +64,33 @@ class DocumentTask(SanitizeTask):
     # Patterns are exact. The tagger's choice at its threshold has no guarantee, and a draw has one for each place.
     any_worker = True
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what is computed once, such as the windows."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    @cached_property
+    def _tokens(self) -> int:
+        return _tokens(self.text)
+
+    @cached_property
+    def _windows(self) -> list[Task]:
+        """Its windows as tasks. They are cut once, where the weight is asked for: for a megabyte that takes a tenth of
+        a second, which must not be one of the event loop."""
+        return [Task(window, window.weight) for window in window_tasks(self)]
+
+    @property
+    def interruptible(self) -> bool:
+        """Whether a long document is only masked and filled without a model: its windows have been read, or need no
+        recogniser."""
+        read = self.finds is not None or not self.needs_recognisers
+        return self.fill in FILLS and read and len(self.text) > WINDOW_CHARS
+
     @property
     def weight(self) -> int:
         """The estimated work, in tokens."""
-        tokens = _tokens(self.text)
+        tokens = self._tokens
+        if self.finds is None and not self._in_parts:
+            _ = self._windows
         reading = tokens if self.finds is None else tokens // _REST_SHARE + 1
         filling = self._filling(tokens) if self.fill in MODEL_FILLS else 0
         drawing = tokens // _DRAW_SHARES[self.fill] if self.fill in _DRAW_SHARES and not self._in_parts else 0
@@ -95,16 +119,22 @@ class DocumentTask(SanitizeTask):
         model fill, `metric_dp` or `surrogate`, its first step. See `gpu_workers.engine.protocol.Divisible`."""
         if self._in_parts:
             return None
-        own = window_tasks(self) if self.finds is None else []
+        own = self._windows if self.finds is None else []
         if len(own) > 1:
-            return Pieces([Task(window, window.weight) for window in own], self._with)
+            return Pieces(own, self._with)
         if self.fill not in (*MODEL_FILLS, *_DRAW_SHARES):
             return None
-        first = replace(self, places_max=weight_max if self.fill in _DRAW_SHARES else places_of(weight_max))
+        first = self._changed(places_max=weight_max if self.fill in _DRAW_SHARES else places_of(weight_max))
         return Pieces([Task(first, first.weight)], self._continued)
 
+    def _changed(self, **members: Any) -> DocumentTask:
+        """The task with other members and the same text, whose tokens are known."""
+        changed = replace(self, **members)
+        changed.__dict__["_tokens"] = self._tokens
+        return changed
+
     def _with(self, finds: Sequence[Any]) -> Task:
-        task = replace(self, finds=tuple(finds))
+        task = self._changed(finds=tuple(finds))
         return Task(task, task.weight, stepwise=task.stepwise)
 
     def _continued(self, results: Sequence[Any]) -> Task | Joined:
@@ -130,7 +160,7 @@ class _DrawTask:
         own = self.document
 
         def join(drawn: Sequence[bytes]) -> Task:
-            last = replace(own, finds=self.words.finds, drawn=tuple(zip(self.words.parts, drawn, strict=True)))
+            last = own._changed(finds=self.words.finds, drawn=tuple(zip(self.words.parts, drawn, strict=True)))
             return Task(last, last.weight)
 
         parts: list[WordTask | SurrogateTask] = [

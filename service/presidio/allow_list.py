@@ -11,7 +11,7 @@ from typing import Any
 
 from core.errors import InvalidInput
 from core.text.own_recognisers.definition import Limits
-from core.text.own_recognisers.patterns import Encoded, PatternFinder
+from core.text.own_recognisers.patterns import Encoded, PatternFinder, SearchBudget
 from service.presidio.ad_hoc import FLAGS_DEFAULT, case_sensitive
 from service.presidio.schemas import AnalyzeRequest
 
@@ -50,13 +50,15 @@ def check_patterns(allowed: AllowList, limits: Limits) -> None:
 def without_allowed(
     texts: Sequence[str], found: Sequence[Sequence[dict[str, Any]]], allowed: AllowList, limits: Limits
 ) -> list[list[dict[str, Any]]]:
-    """The finds of each text that the list does not allow."""
+    """The finds of each text that the list does not allow. Raises InvalidInput for patterns that take too long."""
     pattern = _matcher(allowed, limits) if allowed.patterns else None
+    budget = SearchBudget("allow_list")
 
     def admits(find: str) -> bool:
         if pattern is None:
             return find in allowed.terms
-        return next(pattern.spans(Encoded(find)), None) is not None
+        budget.next_recogniser()
+        return next(pattern.spans(Encoded(find), budget), None) is not None
 
     return [
         [each for each in own_finds if not admits(text[each["start"] : each["end"]])]

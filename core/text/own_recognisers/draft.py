@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from core.text.own_recognisers.finds import by_allow_lists
+from core.text.own_recognisers.patterns import SearchBudget
 from core.text.own_recognisers.recogniser import OwnRecogniser, Readings
 from core.text.policy import Mask
 from core.text.visible import hidden, visible
@@ -41,8 +42,8 @@ class DraftFinds:
 
 
 def try_out(text: str, recogniser: OwnRecogniser, *, threshold: float) -> DraftFinds:
-    """Return what `recogniser` finds in `text`, by the rules of a request that names it alone. Raises InvalidInput for
-    too many finds."""
+    """Return what `recogniser` finds in `text`, by the rules of a request that names it alone. Raises InvalidInput once
+    the `SearchBudget` of one of its windows is used up."""
     shown = visible(text)
     found = set(_found(shown, recogniser, threshold))
     allowed = sorted(set(_allowed(shown, recogniser)))
@@ -67,7 +68,7 @@ def _found(text: str, recogniser: OwnRecogniser, threshold: float) -> Iterator[D
     cut = windows(text)
     for extent in extents(text, cut):
         window = Readings(text[extent.window.start : extent.window.end])
-        for find in recogniser.found(window, threshold=threshold):
+        for find in recogniser.found(window, threshold=threshold, budget=SearchBudget("recogniser")):
             if at := extent.place(find.hit.start, find.hit.end):
                 yield DraftFind(*at, find.pattern, find.hit.score, find.context, None)
         for start, end in recogniser.denied(window):

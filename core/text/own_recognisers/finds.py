@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from core.errors import RecogniserFailed
+from core.text.own_recognisers.patterns import SearchBudget
 from core.text.own_recognisers.recogniser import OwnRecogniser, Range, Readings
 from core.text.policy import Mask, MaskPolicy
 from core.text.recogniser import Hit, Hits
@@ -44,15 +45,15 @@ OWN_PREFIX = "own."  # before the name of the recogniser, where an answer names 
 
 
 def search(text: str, recognisers: Sequence[OwnRecogniser], policy: MaskPolicy) -> OwnFinds:
-    """Return what each of the policy's recognisers finds in one window. Raises InvalidInput for too many finds, and
-    RecogniserFailed if one raises."""
-    window = Readings(text)
-    return tuple(_hits(window, recogniser, policy.threshold(recogniser.entity)) for recogniser in recognisers)
+    """Return what each of the policy's recognisers finds in one window. Raises InvalidInput once the
+    `SearchBudget` that they share is used up."""
+    window, budget = Readings(text), SearchBudget()
+    return tuple(_hits(window, recogniser, policy.threshold(recogniser.entity), budget) for recogniser in recognisers)
 
 
-def _hits(window: Readings, recogniser: OwnRecogniser, threshold: float) -> OwnHits:
+def _hits(window: Readings, recogniser: OwnRecogniser, threshold: float, budget: SearchBudget) -> OwnHits:
     best: dict[Range, float] = {}
-    for find in recogniser.found(window, threshold=threshold):
+    for find in recogniser.found(window, threshold=threshold, budget=budget):
         at = (find.hit.start, find.hit.end)
         best[at] = max(find.hit.score, best.get(at, 0.0))
     hits = [Hit(*at, score) for at, score in best.items()]

@@ -14,14 +14,13 @@ from functools import cached_property
 from core.errors import InvalidInput, RecogniserBroken
 from core.text.own_recognisers.definition import Definition, Limits, check_shape
 from core.text.own_recognisers.folding import Folded, fold
-from core.text.own_recognisers.patterns import Encoded, PatternFinder
+from core.text.own_recognisers.patterns import Encoded, PatternFinder, SearchBudget
 from core.text.own_recognisers.terms import TermFinder, folded_terms
 from core.text.recogniser import CONTEXT_AFTER_CHARS, CONTEXT_BEFORE_CHARS, CONTEXT_BONUS, CONTEXT_SCORE_MIN, Hit
 
 INSTRUCTIONS_MAX = 200_000
 """Of the compiled patterns of one recogniser. They take half a second to compile, in which a worker does nothing
 else."""
-FINDS_MAX = 10_000  # of the patterns of one recogniser, in one window
 
 Range = tuple[int, int]
 
@@ -56,7 +55,7 @@ class PatternFind:
 
 
 class OwnRecogniser:
-    """Searches texts by a definition, in time linear in the text."""
+    """Searches texts by a definition. For each window, the time is bounded."""
 
     def __init__(self, definition: Definition) -> None:
         """Raises InvalidInput for a pattern or a term that cannot be used."""
@@ -84,21 +83,15 @@ class OwnRecogniser:
         """Return the occurrences of the allow list."""
         return list(self._allow.spans(self._folded(window)))
 
-    def found(self, window: Readings, *, threshold: float) -> Iterator[PatternFind]:
+    def found(self, window: Readings, *, threshold: float, budget: SearchBudget) -> Iterator[PatternFind]:
         """Yield the finds of the patterns, also those below the threshold. A find without a letter or digit identifies
-        nobody and is left out. Raises InvalidInput for more than `FINDS_MAX`."""
+        nobody and is left out. Raises InvalidInput once `budget`, that of the window, is used up."""
+        budget.next_recogniser()
         context = sorted(self._context.spans(window.caseless)) if self._patterns else []
-        count = 0
         for number, pattern in enumerate(self._patterns):
-            for start, end in pattern.spans(window.encoded):
+            for start, end in pattern.spans(window.encoded, budget):
                 if not any(map(str.isalnum, window.text[start:end])):
                     continue
-                count += 1
-                if count > FINDS_MAX:
-                    raise InvalidInput(
-                        f"A recogniser finds more than {FINDS_MAX} places in a part of a document.",
-                        field="mask.recognisers",
-                    )
                 near = _near(context, start, end) if self._has_context else None
                 score = self._score
                 if near and score < threshold:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import cached_property
+from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -24,7 +26,7 @@ from core.text.surrogates.draw import Draw
 from core.text.surrogates.name_book import book_of
 from core.text.surrogates.originals import Originals
 from core.text.surrogates.shape import alphanumerics
-from core.text.surrogates.table import NUMBERS, fake, identity
+from core.text.surrogates.table import NUMBERS, fake, first_attempt, identity
 from core.text.surrogates.terms import Document
 
 DRAWS_MAX = 1_000
@@ -48,16 +50,30 @@ class Words:
 
     def __init__(self, texts: Iterable[Sequence[str]]) -> None:
         """`texts`: the tokens of each."""
-        found = [folded(tokens) for tokens in texts]
-        self._all = {word for words in found for word in words}
-        self._joined = _BETWEEN * 2 + (_BETWEEN * 2).join(_BETWEEN.join(words) for words in found) + _BETWEEN * 2
+        self._words = [word for tokens in texts for word in (*folded(tokens), _BETWEEN)]
+        self._all = set(self._words)
+
+    @cached_property
+    def _pairs(self) -> dict[tuple[str, str], list[int]]:
+        """Where each two words stand next to each other."""
+        found: dict[tuple[str, str], list[int]] = {}
+        for at, pair in enumerate(pairwise(self._words)):
+            found.setdefault(pair, []).append(at)
+        return found
 
     def have(self, text: str) -> bool:
-        """Whether the words of `text` stand next to each other in one of the texts."""
+        """Whether the words of `text` stand next to each other in one of the texts. The time is that of the places of
+        the rarest two of them."""
         words = folded_words(text)
         if not words or not all(word in self._all for word in words):
             return False
-        return len(words) == 1 or f"{_BETWEEN}{_BETWEEN.join(words)}{_BETWEEN}" in self._joined
+        if len(words) == 1:
+            return True
+        count, rarest = min((len(self._pairs.get(pair, ())), at) for at, pair in enumerate(pairwise(words)))
+        if not count:
+            return False
+        places = self._pairs[words[rarest], words[rarest + 1]]
+        return any(at >= rarest and self._words[at - rarest : at - rarest + len(words)] == words for at in places)
 
 
 class _Owners:
@@ -129,7 +145,7 @@ def surrogates(
         own = identity(value.type, value.original)
         type_ = _drawn_type(value)
         original = _drawn_from(value)
-        for attempt in range(DRAWS_MAX):
+        for attempt in range(first_attempt(type_, original, known), DRAWS_MAX):
             candidate = fake(type_, original, Draw(terms, type_, own, attempt=attempt))
             parts = _parts(value, candidate)
             if (

@@ -2,8 +2,8 @@
 
 The number is between `DAYS_MIN` and `DAYS_MAX` in either direction and not a multiple of 7, so that days of the week
 change as well. It is a keyed function of the document's key. If a shifted date would be a masked string of the
-document, the next number of the same key is tried, and after `ATTEMPTS` a number that is larger than the span of the
-dates.
+document, the next number of the same key is tried, and after `ATTEMPTS`, or fewer for many dates, a number that is
+larger than the span of the dates.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from core.text.surrogates.written_dates import WrittenDate, day_leads, read_date
 
 DAYS_MAX = 1_826
 ATTEMPTS = 64
+DATES_TRIED_MAX = 200_000  # in all attempts together, so that many dates take few
 STRICT_ATTEMPTS = 16  # while a date shall not even contain a shorter masked string
 MINUTES = 1_440
 
@@ -27,7 +28,7 @@ def shift_of(originals: Sequence[str], language: str, draw: MakeDraw, known: Ori
     leads = next((leads for leads in map(day_leads, originals) if leads is not None), None)
     dates = [found for each in originals if (found := read_date(each, language, leads))]
     minutes = draw("minutes", attempt=0).between(1, MINUTES - 1)
-    for attempt in range(ATTEMPTS):
+    for attempt in range(max(1, min(ATTEMPTS, DATES_TRIED_MAX // (len(dates) + 1)))):
         days = _days(draw, attempt)
         refused = known.repeated_by if attempt < STRICT_ATTEMPTS else known.equal_to
         if not any(refused(new) for each in dates if (new := each.shifted(days))):

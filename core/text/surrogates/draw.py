@@ -18,7 +18,9 @@ from core.text.policy import SURROGATE_KEY_BYTES
 from core.text.surrogates.terms import Document
 
 DIGITS_AT_ONCE = 18
-LONG_DRAWS = 50  # from this attempt on, a function widens its range
+# From this attempt on, a function widens its range. While half of a range is free, so many draws fail for one value in
+# 4,000; where a document has used up a range, each of its values takes so many draws.
+LONG_DRAWS = 12
 
 _T = TypeVar("_T")
 

@@ -21,6 +21,7 @@ from core.text.surrogates import (
     places,
 )
 from core.text.surrogates.draw import Draw
+from core.text.surrogates.originals import Originals
 from core.text.surrogates.shape import LETTER_DRAWS, alphanumerics, same_shape
 
 Surrogate = Callable[[str, Draw], str]
@@ -95,6 +96,13 @@ def identity(type_: str, original: str) -> str:
         return original
     folded = original.casefold()
     return alphanumerics(folded) if type_ in NUMBERS else " ".join(folded.split())
+
+
+def first_attempt(type_: str, original: str, known: Originals) -> int:
+    """Return the first attempt that is worth a draw: one that gives letters, if the numbers of the original's form are
+    used up and its type has no other form."""
+    shaped = SURROGATES.get(type_, numbers.shape) in (numbers.shape, numbers.kept_prefix, credentials.secret)
+    return LETTER_DRAWS if shaped and known.uses_up(original) else 0
 
 
 def fake(type_: str, original: str, draw: Draw) -> str:

@@ -23,6 +23,7 @@ from core.freed_memory import trim
 from gpu_workers.engine.handler import HandlerFactory, load_failure, run_batch
 from gpu_workers.engine.local.messages import Batch, Begun, Done, Failed, Ready, Stage
 from gpu_workers.engine.local.shared_memory import receive_blocks
+from gpu_workers.engine.local.turns import Turns
 
 # The front end and Redis go first: they are what the next batch waits for. Jobs go last.
 _NICENESS = 5
@@ -48,16 +49,20 @@ def serve(connection: Connection) -> NoReturn:
     gc.freeze()
     trim()  # loading a model frees more memory than a batch needs
     connection.send(Ready(facts))
-    while True:
+
+    def run_next() -> None:
         batch: Batch = connection.recv()
         receive_blocks(connection, batch.blocks)
         if batch.says_begun:
             connection.send(Begun(batch.batch_id))
-        started = time.perf_counter()
-        results = run_batch(handler, batch.payloads)
-        seconds = time.perf_counter() - started
+        started, suspended = time.perf_counter(), turns.suspended_s
+        results = run_batch(handler, batch.payloads, turns)
+        seconds = time.perf_counter() - started - (turns.suspended_s - suspended)
         connection.send(Done(batch.batch_id, results, seconds, tuple(block.changed for block in batch.blocks)))
-        del batch, results
+
+    turns = Turns(connection.poll, run_next)
+    while True:
+        run_next()
 
 
 def main() -> int:

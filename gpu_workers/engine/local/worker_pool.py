@@ -6,6 +6,9 @@ requests arrive one by one. While all workers are busy, the batch keeps filling.
 Together they hold little more than one full batch, because what is in the socket cannot be overtaken by a task of
 another tenant. A worker says when it begins with a batch that waited there: if it dies before, the tasks are queued
 again.
+
+A task that takes long and is `interruptible` has a batch of its own, in the middle of which the worker runs others. A
+task that the quarantine holds has a worker of its own while it runs, so that nobody loses anything if it ends it.
 """
 
 from __future__ import annotations
@@ -18,20 +21,23 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from core.errors import WorkerDied
+from core.errors import TaskFailed, WorkerDied
 from gpu_workers.engine import metrics
 from gpu_workers.engine.batch_spans import trace_work
-from gpu_workers.engine.handler import HandlerFactory
+from gpu_workers.engine.handler import TOO_LONG, HandlerFactory
 from gpu_workers.engine.local.messages import Batch, Begun, Done, Failed, Ready, Stage
 from gpu_workers.engine.local.worker_process import WorkerProcess, start_again
 from gpu_workers.engine.pending import PendingTask
 from gpu_workers.engine.protocol import Role, RoleStatus
+from gpu_workers.engine.quarantine import Quarantine
 from gpu_workers.engine.task_queue import QueueLimits, TaskQueue
 from gpu_workers.facts import WorkerFacts
 
 log = logging.getLogger("privacy_gateway.engine")
 
 BATCHES_IN_FLIGHT = 2
+# Of the time of a full batch: what every batch has, however small. The first that needs a file loads it.
+_LEAST_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -50,11 +56,23 @@ class WorkerPoolOptions:
 
 @dataclass(eq=False)
 class _InFlight:
-    """A batch that was passed to a worker. `begun`: whether the worker may have begun with it."""
+    """A batch that was passed to a worker. `begun_at`: when the worker may have begun with it, in `time.monotonic`
+    seconds; None if it has not. `long`: it is suspended for others. `held`: by the quarantine."""
 
-    sent_at: float  # `time.monotonic` seconds
     batch: list[PendingTask]
-    begun: bool
+    begun_at: float | None
+    long: bool
+    held: bool
+
+    @property
+    def tokens(self) -> int:
+        return sum(pending.work for pending in self.batch)
+
+    @property
+    def only_tenant(self) -> str | None:
+        """The tenant of all its tasks; None if there are several."""
+        tenants = {pending.group.tenant for pending in self.batch}
+        return tenants.pop() if len(tenants) == 1 else None
 
 
 @dataclass(eq=False)
@@ -69,11 +87,12 @@ class _Slot:
     facts: WorkerFacts | None = None
     in_flight: dict[int, _InFlight] = field(default_factory=dict)
     deaths_in_a_row: int = 0
+    ended_by: tuple[str, float] | None = None  # the tenant whose batch alone ended the worker, and when it began
 
     @property
     def tokens(self) -> int:
-        """The tokens of the batches in flight."""
-        return sum(pending.work for held in self.in_flight.values() for pending in held.batch)
+        """The tokens of the batches in flight, without those that are suspended for others."""
+        return sum(each.tokens for each in self.in_flight.values() if not each.long)
 
 
 class WorkerPool:
@@ -83,7 +102,14 @@ class WorkerPool:
         self.role = role
         self._options = options
         self._wake = asyncio.Event()
-        self.queue = TaskQueue(role, options.limits, on_admitted=self._wake.set, one_worker=len(options.workers) == 1)
+        self._quarantine = Quarantine()
+        self.queue = TaskQueue(
+            role,
+            options.limits,
+            on_admitted=self._wake.set,
+            one_worker=len(options.workers) == 1,
+            apart=self._quarantine.holds,
+        )
         self._slots = [_Slot(factory) for factory in options.workers]
         self._background: set[asyncio.Task[None]] = set()
         self._next_batch_id = 0
@@ -138,17 +164,23 @@ class WorkerPool:
                 if (wait_s := self.queue.linger_s(linger_s)) > 0:
                     await asyncio.sleep(wait_s)
                     continue  # tasks may have arrived or been withdrawn, and the worker may have died
-                if slot.process is not None:
-                    self._hand_over(slot, slot.process, tokens_max)
+                if slot.process is not None and not self._hand_over(slot, slot.process, tokens_max):
+                    break  # what waits needs a worker of its own
 
     def _free_slot(self) -> tuple[_Slot, int] | None:
         """A worker that takes a batch now, and the token budget of that batch."""
-        free = [slot for slot in self._slots if slot.ready and len(slot.in_flight) < BATCHES_IN_FLIGHT]
+        free = [
+            slot
+            for slot in self._slots
+            if slot.ready
+            and len(slot.in_flight) < BATCHES_IN_FLIGHT
+            and not any(each.held for each in slot.in_flight.values())
+        ]
         if not free:
             return None
         slot = min(free, key=lambda slot: len(slot.in_flight))
         budget = self.queue.budget
-        if not slot.in_flight:
+        if not slot.tokens:
             return slot, budget
         left = budget + self._options.limits.piece_tokens_max - slot.tokens
         # Behind a running batch, queue a full one: a batch that is not full may still grow, and another worker may take
@@ -156,28 +188,44 @@ class WorkerPool:
         enough = min(left, budget) if len(self._slots) > 1 else min(left, slot.tokens)
         return (slot, left) if left > 0 and self.queue.fills(enough) else None
 
-    def _hand_over(self, slot: _Slot, process: WorkerProcess, tokens_max: int) -> None:
-        if not (batch := self.queue.start_batch(tokens_max)):
-            return
+    def _hand_over(self, slot: _Slot, process: WorkerProcess, tokens_max: int) -> bool:
+        """Pass the next batch to a worker. Return False if nothing that waits may run beside what it runs."""
+        waits = bool(slot.in_flight)
+        batch = self.queue.start_batch(tokens_max, fits=lambda pending: not (waits and self.queue.runs_alone(pending)))
+        if not batch:
+            return False
         payloads = [pending.task.payload for pending in batch]
         if lacking := self._options.lacking(payloads):
             self.queue.put_back(batch, lacking)  # nothing was written to a worker, so nothing is charged
-            return
+            return True
         self._next_batch_id += 1
-        waits = bool(slot.in_flight)
-        slot.in_flight[self._next_batch_id] = _InFlight(time.monotonic(), batch, begun=not waits)
+        slot.in_flight[self._next_batch_id] = _InFlight(
+            batch,
+            begun_at=None if waits else time.monotonic(),
+            long=self.queue.is_long(batch[0]),
+            held=self._quarantine.holds(batch[0]),
+        )
         process.send(Batch(self._next_batch_id, payloads, says_begun=waits))
+        return True
 
     async def _watch(self) -> None:
-        """Kill a worker that holds a batch for too long. Its death is then handled like any other."""
+        """Kill a worker that runs a batch for too long. Its death is then handled like any other."""
         while True:
             await asyncio.sleep(min(1.0, self._options.batch_seconds_max / 4))
             now = time.monotonic()
             for slot in self._slots:
-                # The time of a batch includes its wait behind another batch, hence the factor.
-                limit_s = self._options.batch_seconds_max * BATCHES_IN_FLIGHT
-                if slot.process and any(now - held.sent_at > limit_s for held in slot.in_flight.values()):
+                if slot.process and any(
+                    each.begun_at is not None and now - each.begun_at > self._seconds_max(each)
+                    for each in slot.in_flight.values()
+                ):
                     slot.process.kill()
+
+    def _seconds_max(self, each: _InFlight) -> float:
+        """The longest time of a batch, by its estimated work."""
+        if each.long or self.role is Role.FILL:
+            return 2 * self._options.batch_seconds_max  # others run meanwhile, or another machine answers
+        share = each.tokens / self._options.limits.batch_tokens_max
+        return self._options.batch_seconds_max * min(1.0, _LEAST_SHARE + share)
 
     def _launch(self, slot: _Slot) -> None:
         slot.stage = "starting"
@@ -208,21 +256,39 @@ class WorkerPool:
                 self._computes = facts.computes
                 slot.ready, slot.stage, slot.facts, slot.deaths_in_a_row = True, "ready", facts, 0
                 slot.failure = ""
+                if slot.ended_by is not None:
+                    tenant, since = slot.ended_by
+                    self.queue.charge(tenant, time.monotonic() - since)
+                    slot.ended_by = None
                 if not self._stopping:
                     self.queue.open()
                 metrics.WORKER_READY.labels(self.role).set(sum(slot.ready for slot in self._slots))
             case Begun(batch_id):
-                slot.in_flight[batch_id].begun = True
+                slot.in_flight[batch_id].begun_at = time.monotonic()
             case Done(batch_id, results, seconds, _):
-                batch = slot.in_flight.pop(batch_id).batch
+                done = slot.in_flight.pop(batch_id)
+                batch = done.batch
                 metrics.BATCH_SECONDS.labels(self.role).observe(seconds)
                 trace_work(batch, seconds)
-                self.queue.measured(sum(pending.work for pending in batch), seconds)
+                self._account(done, results, seconds)
                 for pending, result in zip(batch, results, strict=True):
                     pending.finish(result)
             case _:
                 raise TypeError("unknown message from a worker")
         self._wake.set()
+
+    def _account(self, done: _InFlight, results: Sequence[Any], seconds: float) -> None:
+        """Record the time of a batch, and charge it to the tenant that is known to have caused it."""
+        if done.held:
+            self._quarantine.completed(done.batch[0])
+        if not done.long:
+            self.queue.pace.measured(done.tokens, seconds)
+        if done.only_tenant is not None:
+            self.queue.charge(done.only_tenant, seconds, estimated=done.tokens)
+            return
+        cut = [pending for pending, result in zip(done.batch, results, strict=True) if _was_cut(result)]
+        for pending in cut:
+            self.queue.charge(pending.group.tenant, seconds / len(cut))
 
     def _died(self, slot: _Slot, *, all_begun: bool) -> None:
         slot.ready, slot.process, slot.stage = False, None, "restarting"
@@ -237,14 +303,23 @@ class WorkerPool:
         """End the batches of a worker that has ended, and queue those again that it has not begun with. `all_begun`:
         what it has said last is not known, so it may have begun with each."""
         held, slot.in_flight = list(slot.in_flight.values()), {}
+        begun = [each for each in held if each.begun_at is not None or all_begun]
         for each in held:
-            if not (each.begun or all_begun):
+            if each not in begun:
                 self.queue.put_back(each.batch, lost=True)
                 continue
+            if not self._stopping:
+                self._quarantine.suspect(each.batch)
             for pending in each.batch:
                 pending.finish(WorkerDied())
+        if len(begun) == 1 and (tenant := begun[0].only_tenant) is not None:
+            slot.ended_by = tenant, begun[0].begun_at or time.monotonic()
 
     def _spawn(self, coroutine: Any) -> None:
         task = asyncio.ensure_future(coroutine)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+
+
+def _was_cut(result: Any) -> bool:
+    return isinstance(result, TaskFailed) and result.reason == TOO_LONG

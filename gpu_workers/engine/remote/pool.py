@@ -168,7 +168,7 @@ class RemotePool:
 
     def _measured(self, tokens: int, seconds: float) -> None:
         metrics.BATCH_SECONDS.labels(self.role).observe(seconds)
-        self.queue.measured(tokens, seconds)
+        self.queue.pace.measured(tokens, seconds)
 
     async def _restart_on_failure(self, loop: Callable[[], object]) -> None:
         while True:

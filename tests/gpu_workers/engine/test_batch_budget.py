@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
-from gpu_workers.engine import task_queue
+from gpu_workers.engine import pace, task_queue
+from gpu_workers.engine.pace import CROWDED_BATCH_S
 from gpu_workers.engine.protocol import Role, Task
-from gpu_workers.engine.task_queue import CROWDED_BATCH_S, QueueLimits, TaskQueue
+from gpu_workers.engine.task_queue import QueueLimits, TaskQueue
 
 LIMITS = QueueLimits(batch_tokens_max=4096)
 SLOW, FAST = 10_000, 10_000_000  # tokens a second
@@ -16,7 +17,7 @@ SLOW, FAST = 10_000, 10_000_000  # tokens a second
 
 @pytest.mark.parametrize("speed", [SLOW, FAST])
 def test_other_active_tenants_shorten_the_batches_of_a_slow_device(speed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task_queue, "ACTIVE_S", 3600.0)
+    monkeypatch.setattr(pace, "ACTIVE_S", 3600.0)
 
     async def main() -> None:
         queue = TaskQueue(Role.EMBED, LIMITS, on_admitted=lambda: None)
@@ -36,7 +37,7 @@ def test_other_active_tenants_shorten_the_batches_of_a_slow_device(speed: int, m
 
         await submit("greedy", 1000)
         assert next_batch() == 4096
-        queue.measured(4096, 4096 / speed)
+        queue.pace.measured(4096, 4096 / speed)
         assert next_batch() == 4096, "nobody else is active"
         await submit("modest", 1)
         next_batch()  # has the task of the other tenant

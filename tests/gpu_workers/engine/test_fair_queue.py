@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from dataclasses import dataclass
 
@@ -72,6 +73,39 @@ def test_pieces_go_before_the_rest_of_their_tenant() -> None:
     assert queue.held("a") == (1, 9)
     assert [queue.take().work for _ in range(3)] == [2, 1, 7]
     assert not queue
+
+
+def test_work_that_was_more_than_estimated_delays_the_next_turn() -> None:
+    queue = filled(("a", 10, 1), ("b", 10, 1))
+    assert taken(queue, 2) == ["a", "b"]
+    queue.charge("a", 5)
+    assert taken(queue, 7) == ["b"] * 5 + ["a", "b"]
+
+
+def test_a_charge_waits_for_a_tenant_that_has_left() -> None:
+    queue = filled(("a", 1, 1))
+    queue.take()
+    queue.charge("a", 3)
+    queue.append("c", Piece("c"))
+    queue.take()  # nobody waits
+    for tenant in "abbbb":
+        queue.append(tenant, Piece(tenant))
+    assert taken(queue, 5) == ["b"] * 3 + ["a", "b"]
+    queue.append("a", Piece("a"))
+    assert taken(queue, 1) == ["a"], "nobody else waits"
+
+
+def test_shares_are_equal_in_real_work() -> None:
+    """The bound of the module, with entries of what they turned out to be."""
+    chance = random.Random(7)
+    queue = filled(("a", 2000, 3), ("b", 2000, 2))
+    work: Counter[str] = Counter()
+    for _ in range(1500):
+        entry = queue.take()
+        more = chance.randrange(20) if entry.tenant == "a" else 0
+        queue.charge(entry.tenant, more)
+        work[entry.tenant] += entry.work + more
+        assert abs(work["a"] - work["b"]) <= (3 + 19) + 2
 
 
 def test_a_tenant_that_is_passed_over_keeps_its_turn() -> None:

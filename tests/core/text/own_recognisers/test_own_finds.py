@@ -10,10 +10,12 @@ import pytest
 from core.errors import InvalidInput, RecogniserFailed
 from core.text import mask_entity
 from core.text.mask_tagged import Tagged
+from core.text.own_recognisers import patterns
 from core.text.own_recognisers.definition import Definition
 from core.text.own_recognisers.draft import ALLOWED, BELOW_THRESHOLD, try_out
 from core.text.own_recognisers.finds import search
-from core.text.own_recognisers.recogniser import FINDS_MAX, OwnRecogniser
+from core.text.own_recognisers.patterns import FINDS_MAX
+from core.text.own_recognisers.recogniser import OwnRecogniser
 from core.text.own_recognisers.stored import OwnReference, RecogniserFile
 from core.text.policy import MaskPolicy
 from core.text.recognised import Recognised, WindowFinds, join
@@ -151,6 +153,27 @@ def test_more_finds_than_a_window_may_have_are_refused() -> None:
     own = Definition("LETTER", patterns=("a",), whole_words=False)
     with pytest.raises(InvalidInput):
         search("a" * (FINDS_MAX + 1), [OwnRecogniser(own)], policy_of(own))
+
+
+@pytest.mark.parametrize("whole_words", [True, False])
+def test_finds_that_mask_nothing_count_as_well(whole_words: bool) -> None:
+    """Each of them may have read the rest of the window."""
+    own = Definition("DASH", patterns=("-",), whole_words=whole_words)
+    with pytest.raises(InvalidInput):
+        search("-" * 3 * FINDS_MAX, [OwnRecogniser(own)], policy_of(own))
+
+
+@pytest.mark.parametrize("pattern", ["-(?s:.*y7)?", "absent"])
+@pytest.mark.parametrize("recognisers", [1, 3])
+def test_a_window_that_takes_too_long_is_refused(
+    pattern: str, recognisers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time is that of all recognisers together, and a search that finds nothing takes some as well."""
+    clock = iter(range(100))
+    monkeypatch.setattr(patterns.time, "thread_time", lambda: next(clock) * 0.1)
+    own = Definition("DASH", patterns=(pattern,) * (6 // recognisers))
+    with pytest.raises(InvalidInput):
+        search("-", [OwnRecogniser(own)] * recognisers, policy_of(own))
 
 
 @pytest.mark.parametrize("filler", ["word ", "wörd ", "x", "日"])

@@ -7,6 +7,7 @@ from core.errors import TaskFailed
 from core.text import fill_surrogate
 from core.text.policy import ENTITIES, MaskPolicy
 from core.text.sanitize import sanitize
+from core.text.surrogates.draw import Draw
 from core.text.surrogates.originals import Originals
 from core.text.surrogates.table import SURROGATES
 
@@ -126,3 +127,27 @@ def test_long_finds_have_surrogates(entity):
     for original in ("9" * 9_000, "Ab" * 4_500, "Ab 1, " * 1_000, "a" + " " * 9_000 + "b", "a'b" * 3_000):
         (new,) = all_of(entity, original)
         assert new != original
+
+
+def test_numbers_that_use_up_their_form_take_few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them would be drawn again until its range is widened, and no longer number is free of them."""
+    draws = []
+    monkeypatch.setattr(fill_surrogate, "Draw", lambda *parts, **more: draws.append(parts) or Draw(*parts, **more))
+    pins = [f"{number:04}" for number in range(10_000)]
+    surrogates = all_of("SECRET", *pins)
+    assert len(set(surrogates)) == len(pins)
+    assert not set(surrogates) & set(pins)
+    assert len(draws) < 2 * len(pins)
+
+
+@pytest.mark.parametrize("kind", sorted(SURROGATES))
+def test_no_value_takes_many_draws(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a document has used up a range for which nobody has counted the values."""
+    draws = []
+    monkeypatch.setattr(fill_surrogate, "Draw", lambda *parts, **more: draws.append(parts) or Draw(*parts, **more))
+    values = [f"{number:03}" for number in range(1_000)]
+    try:
+        all_of(kind, *values)
+    except TaskFailed:
+        return  # after the draws of one value
+    assert len(draws) <= 30 * len(values)

@@ -1,0 +1,66 @@
+"""A handler of tasks that take long, that never end, or that end their worker, in a worker process."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from engine_kit import END, TOY_FACTS
+
+from gpu_workers.engine.handler import Draw
+from gpu_workers.engine.local import turns
+from gpu_workers.facts import EmbedderFacts
+
+CPU_S_MAX = 0.5  # of a preparation, so that a test does not wait
+
+
+@dataclass(frozen=True)
+class Costly:
+    """A payload, which is answered with its text in capitals. Its work goes on until `text.go` exists in `folder`.
+
+    `deadly`: it ends the worker, as the system does for want of memory.
+    """
+
+    text: str
+    folder: str
+    works: Literal["", "prepared", "drawn"] = ""
+    interruptible: bool = False
+    deadly: bool = False
+
+    def work(self) -> None:
+        while not any((Path(self.folder) / name).exists() for name in (f"{self.text}.go", END)):
+            sum(range(1000))
+
+
+class CostlyHandler:
+    def warm_up(self) -> EmbedderFacts:
+        turns.PREPARED_CPU_S_MAX = CPU_S_MAX
+        return TOY_FACTS
+
+    def prepare(self, tasks: Sequence[Costly]) -> Draw:
+        for task in tasks:
+            (Path(task.folder) / f"{task.text}.begun").touch()
+            if task.deadly:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if task.works == "prepared":
+                task.work()
+
+        def draw() -> list[Any]:
+            for task in tasks:
+                if task.works == "drawn":
+                    task.work()
+            return [task.text.upper() for task in tasks]
+
+        return draw
+
+
+class PatientHandler(CostlyHandler):
+    """Cuts nothing."""
+
+    def warm_up(self) -> EmbedderFacts:
+        turns.PREPARED_CPU_S_MAX = 3600.0
+        return TOY_FACTS
