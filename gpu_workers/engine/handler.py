@@ -97,4 +97,6 @@ def _in_time(
         with limit(tasks):
             return guarded(work, tasks)
     except OutOfTime:
-        return TaskFailed(reason=TOO_LONG)
+        error = TaskFailed(reason=TOO_LONG)
+        error.detail = "A document takes too long to process; send it in smaller parts."
+        return error

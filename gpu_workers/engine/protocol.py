@@ -37,9 +37,9 @@ class Task:
     """The work for one document. `payload` is the input of the role's handler. `weight` is its estimated size in
     tokens, which counts towards a batch's token budget and towards its tenant's share.
 
-    A payload with the attribute `interruptible = True` is work on text alone: no model runs, and no other task changes
-    what it uses. A worker may suspend it at any moment and run other batches of the same role meanwhile. Its draws, if
-    it has any, are neither priced nor part of a guarantee, so it may be cut at any moment.
+    A payload with the attribute `interruptible = True` is prepared on text alone: no model runs, and no other task
+    changes what it uses. A worker may suspend that work at any moment and run other batches of the same role meanwhile.
+    With `interruptible_draw = True`, it may do so in the draw as well, and cut it: nothing is drawn under a guarantee.
 
     A task whose payload is `Divisible` may be run in pieces. It always is, whatever its weight, if it is `stepwise`:
     the amount of its work depends on the payload's content and is known only once part of it has been done."""

@@ -83,7 +83,12 @@ class DocumentTask(SanitizeTask):
         """Whether a long document is only masked and filled without a model: its windows have been read, or need no
         recogniser."""
         read = self.finds is not None or not self.needs_recognisers
-        return self.fill in FILLS and read and len(self.text) > WINDOW_CHARS
+        return self.fill not in MODEL_FILLS and read and len(self.text) > WINDOW_CHARS
+
+    @property
+    def interruptible_draw(self) -> bool:
+        """Whether nothing is drawn under a guarantee."""
+        return self.interruptible and self.fill in FILLS
 
     @property
     def weight(self) -> int:

@@ -31,6 +31,10 @@ class Costly:
     interruptible: bool = False
     deadly: bool = False
 
+    @property
+    def interruptible_draw(self) -> bool:
+        return self.interruptible
+
     def work(self) -> None:
         while not any((Path(self.folder) / name).exists() for name in (f"{self.text}.go", END)):
             sum(range(1000))

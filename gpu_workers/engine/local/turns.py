@@ -4,7 +4,8 @@ A timer interrupts the worker's main thread every few milliseconds, between two 
 
 * A batch whose preparation takes more than `PREPARED_CPU_S_MAX` of a processor is cut. Nothing of it was drawn.
 * A task that is `interruptible` (`gpu_workers.engine.protocol.Task`) is suspended while a batch of others waits in the
-  socket, and gets as much time as that took before the next one. It may be cut in its draw as well.
+  socket, and gets as much time as that took before the next one. Its draw is interrupted in the same way only if it
+  says so (`interruptible_draw`).
 
 A call that does not return to the interpreter is not interrupted; the pool kills a worker whose batch takes too long.
 """
@@ -54,13 +55,13 @@ class Turns:
     @contextmanager
     def preparing(self, tasks: Sequence[Any]) -> Iterator[None]:
         """Limit the time of what runs inside. Raises OutOfTime there."""
-        with self._limited(interruptible=_is_interruptible(tasks)):
+        with self._limited(interruptible=_allows(tasks, "interruptible")):
             yield
 
     @contextmanager
     def drawing(self, tasks: Sequence[Any]) -> Iterator[None]:
-        """As `preparing` for a task that is interruptible; no other is interrupted in its draw."""
-        if not _is_interruptible(tasks):
+        """As `preparing`, for a task whose draw may be interrupted; that of any other is not."""
+        if not _allows(tasks, "interruptible_draw"):
             yield
             return
         with self._limited(interruptible=True):
@@ -121,5 +122,5 @@ def _imports(frame: FrameType | None) -> bool:
     return False
 
 
-def _is_interruptible(tasks: Sequence[Any]) -> bool:
-    return len(tasks) == 1 and getattr(tasks[0], "interruptible", False)
+def _allows(tasks: Sequence[Any], attribute: str) -> bool:
+    return len(tasks) == 1 and getattr(tasks[0], attribute, False)

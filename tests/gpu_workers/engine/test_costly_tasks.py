@@ -87,6 +87,7 @@ def test_a_task_that_is_prepared_for_too_long_fails_alone(interruptible: bool, t
         assert (first, last) == ("B", "C")
         assert isinstance(failed, TaskFailed)
         assert failed.reason == "time"
+        assert "smaller parts" in failed.detail
 
     on_worker(tmp_path, check)
 

@@ -12,10 +12,11 @@ import pytest
 
 from core.errors import RecogniserFailed
 from core.text import mask_entity
-from core.text.policy import DP, METRIC_DP, TOP_1, MaskPolicy, Sanitised
+from core.text.policy import DP, METRIC_DP, PRICED_FILLS, TOP_1, MaskPolicy, Sanitised
 from gpu_workers.engine.inline import InlineEngine
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.facts import WorkerFacts
+from gpu_workers.handlers import sanitize_tasks
 from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.handlers.sanitize_tasks import DocumentTask, WindowTask
 from gpu_workers.handlers.wire import wire_codec
@@ -152,3 +153,39 @@ def test_invisible_characters_are_removed_before_the_text_is_cut() -> None:
     ((answer,),), _ = run(("a", DocumentTask(hidden, EMAIL)))
     assert answer.text.count("[EMAIL_ADDRESS]") == 2_000
     assert "corp" not in answer.text
+
+
+def test_windows_are_cut_where_the_weight_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The front end asks in a thread. The event loop, which divides the task, must not read a megabyte."""
+    task = DocumentTask(LONG, EMAIL, "class_marker")
+    assert task.weight
+    for name in ("windows", "visible", "estimated_pieces"):
+        monkeypatch.setattr(sanitize_tasks, name, lambda *_: pytest.fail("it read the text"))
+    pieces = task.pieces(512)
+    assert pieces is not None
+    last = pieces.join([None] * len(pieces.tasks))
+    assert isinstance(last, Task)
+    assert last.weight < sum(piece.weight for piece in pieces.tasks)
+    assert pickle.loads(pickle.dumps(task)) == task
+    assert len(pickle.dumps(task)) < 2 * len(LONG)
+
+
+@pytest.mark.parametrize(
+    ("fill", "text", "read", "suspended", "drawn"),
+    [
+        ("surrogate", LONG, True, True, True),
+        ("class_marker", LONG, True, True, True),
+        (METRIC_DP, LONG, True, True, False),
+        (DP, LONG, True, False, False),
+        (TOP_1, LONG, True, False, False),
+        ("surrogate", LONG, False, False, False),
+        ("surrogate", "short", True, False, False),
+    ],
+)
+def test_long_work_on_text_alone_is_suspended_for_others(
+    fill: str, text: str, read: bool, suspended: bool, drawn: bool
+) -> None:
+    """Not where a model runs, and no draw with a price is interrupted."""
+    epsilon = 10**9 if fill in PRICED_FILLS else None
+    task = DocumentTask(text, EMAIL, fill, epsilon, finds=() if read else None)
+    assert (task.interruptible, task.interruptible_draw) == (suspended, drawn)
