@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from gpu_workers.engine.fair_queue import FairQueue
@@ -50,6 +52,15 @@ class Turns:
             else:  # the turn came in the same moment
                 self.end(tenant)
             raise
+
+    @asynccontextmanager
+    async def turn(self, tenant: str, work: int = 1) -> AsyncIterator[None]:
+        """Wait for a place, and have it within the block."""
+        await self.wait(tenant, work)
+        try:
+            yield
+        finally:
+            self.end(tenant)
 
     def end(self, tenant: str) -> None:
         """Give the place to the next caller."""
