@@ -3,8 +3,8 @@
     nice python -m benchmarks.growth [--stage PART ...] [--unit NAME ...] [--all] [--sizes N ...]
 
 Each stage of `benchmarks/growth/stages.py` reads texts of one unit again and again, of doubling sizes, each in a fork
-of this process with a limit of time and memory. The exponent is the slope of the logarithm of the cost against that of the
-size: 1 is linear. Only what exceeds a bar is shown: an exponent of `--exponent` (1.1), more than `--microseconds` a
+of this process with a limit of time and memory. The exponent is the slope of the logarithm of the cost against that of
+the size: 1 is linear. Only what exceeds a bar is shown: an exponent of `--exponent` (1.1), more than `--microseconds` a
 character, more than `--bytes` of memory a character, a limit, or an error that is no refusal. `--all` shows everything.
 
     nice python -m benchmarks.growth.over_http
