@@ -73,8 +73,9 @@ bench: setup
 	$(BIN)/python -m benchmarks.ledger
 	$(BIN)/python -m benchmarks.alerts
 	$(BIN)/python -m benchmarks.tracing
-	$(BIN)/python -m benchmarks.hostile_bodies
-	$(BIN)/python -m benchmarks.hostile_texts
+	$(BIN)/python -m benchmarks.growth
+	$(BIN)/python -m benchmarks.growth.over_http
+	$(BIN)/python -m benchmarks.attacks
 	$(BIN)/python -m benchmarks.gateway --data $(DATA)
 	$(BIN)/python -m benchmarks.start
 	$(BIN)/python -m benchmarks.fairness

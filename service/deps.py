@@ -104,7 +104,7 @@ TunedModelsDep = Annotated[TunedModels, _part(lambda gateway: gateway.tuned_mode
 JobsDep = Annotated[JobRunner, _part(lambda gateway: gateway.jobs)]
 SubmissionDep = Annotated[JobSubmission, _part(lambda gateway: gateway.submission)]
 # Parts of journals are written one after the other.
-ExportsDep = Annotated[Turns, _part(lambda gateway: gateway.exports)]
+LedgerReadsDep = Annotated[Turns, _part(lambda gateway: gateway.ledger_reads)]
 # Blocks of synthetic rows are drawn one after the other.
 SamplingDep = Annotated[Turns, _part(lambda gateway: gateway.sampling)]
 

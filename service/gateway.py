@@ -292,7 +292,7 @@ class Gateway:
             settings, self.sanitize, self.releases, self.engine, self.preparation, self.body_memory
         )
         self.sampling = Turns(1)
-        self.exports = Turns(1)
+        self.ledger_reads = Turns(1)
 
         self.job_kinds = job_kinds(
             KindParts(settings, self.policies, self.recognisers, self.workers, self.calculations, self.files)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from gpu_workers.engine.fair_queue import FairQueue
@@ -54,6 +56,15 @@ class Turns:
     def charge(self, tenant: str, work: int) -> None:
         """Count work that was more than estimated: the tenant's next turn comes later."""
         self._waiting.charge(tenant, work)
+
+    @asynccontextmanager
+    async def turn(self, tenant: str, work: int = 1) -> AsyncIterator[None]:
+        """Wait for a place, and have it within the block."""
+        await self.wait(tenant, work)
+        try:
+            yield
+        finally:
+            self.end(tenant)
 
     def end(self, tenant: str) -> None:
         """Give the place to the next caller."""

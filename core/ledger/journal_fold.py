@@ -10,6 +10,7 @@ The Redis time of an entry selects its bucket. If that clock steps back, entries
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -197,17 +198,22 @@ class JournalFold(LedgerReader):
         found += await self._client.call("ZRANGEBYSCORE", points_key, first_s, f"({stop_s}")
         packed = await self._client.call("ZREVRANGEBYSCORE", packed_key, f"({first_s}", "-inf", "LIMIT", 0, 1)
         packed += await self._client.call("ZRANGEBYSCORE", packed_key, first_s, f"({stop_s}")
-        known = dict(point for text in packed for point in _unpacked(text, step_s)) | dict(map(_point, found))
-        before = max((bucket for bucket in known if bucket < first_s), default=None)
-        current = Totals() if before is None else known[before]
-        points = []
-        for bucket in range(first_s, stop_s, step_s):
-            current = known.get(bucket, current)
-            points.append(current)
-        return tuple(points)
+        return await asyncio.to_thread(_in_buckets, found, packed, range(first_s, stop_s, step_s))
 
     def _key(self, tenant: str) -> str:
         return names.sums_key(tenant, self._aggregate.name)
+
+
+def _in_buckets(found: Sequence[bytes], packed: Sequence[bytes], buckets: range) -> tuple[Totals, ...]:
+    """The totals at the end of each bucket, from points and from texts of points."""
+    known = dict(point for text in packed for point in _unpacked(text, buckets.step)) | dict(map(_point, found))
+    before = max((bucket for bucket in known if bucket < buckets.start), default=None)
+    current = Totals() if before is None else known[before]
+    points = []
+    for bucket in buckets:
+        current = known.get(bucket, current)
+        points.append(current)
+    return tuple(points)
 
 
 def _totals(value: bytes) -> Totals:

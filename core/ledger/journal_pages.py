@@ -17,7 +17,7 @@ from core.ledger.records import JournalEntry, JournalPage
 
 _READS_MAX = 10_000  # entries read for one page, most of which a filter may leave out
 _OBJECTS_MAX = 16  # objects of the archive read for one page
-_BATCH_MIN, _BATCH_MAX = 8, 1000
+_BATCH_MIN, _BATCH_MAX = 8, 250  # the event loop reads a reply in a millisecond
 _BATCH_ROWS = 2000  # wanted in a batch: one entry may have thousands of rows
 _LAST = 2**53  # no journal has an entry with this number
 

@@ -13,12 +13,12 @@ from core.accounting.events import Unit
 from core.amounts import EPSILON_MAX, cost_nano
 from core.errors import InvalidInput
 from core.ledger.series import SeriesQuery, SubjectClass
-from service.deps import LedgerDep, PagingDep, RanksDep, SeriesDep, SettingsDep
+from service.deps import LedgerDep, LedgerReadsDep, PagingDep, RanksDep, SeriesDep, SettingsDep
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
 from service.http.numbers import Digits
 from service.http.problems import amount
-from service.releases.budget_blocks import account_block, block_with_history, page_block, series_block
+from service.releases.budget_blocks import account_block, block_with_history, page_answer, series_block
 
 series_router = APIRouter(route_class=JsonRoute, tags=["budget"])
 # To be included last of this prefix: its paths match those of the others.
@@ -41,26 +41,30 @@ class SeriesParameters(BaseModel):
 
 
 @series_router.get("/budget", summary="The accounts of the tenant, page by page: its own, then its subjects'")
-async def budget(caller: ReadCallerDep, ledger: LedgerDep, settings: SettingsDep, page: PagingDep) -> dict[str, Any]:
-    found = await ledger.accounts_page(caller.tenant, cursor=page.cursor, limit=page.limit)
-    return await page_block(found, settings.display_delta)
+async def budget(
+    caller: ReadCallerDep, ledger: LedgerDep, settings: SettingsDep, reads: LedgerReadsDep, page: PagingDep
+) -> Response:
+    async with reads.turn(caller.tenant, page.limit):
+        found = await ledger.accounts_page(caller.tenant, cursor=page.cursor, limit=page.limit)
+        return await page_answer(found, settings.display_delta)
 
 
 @series_router.get("/budget/series", summary="Committed and reserved over time, by unit, mechanism and subject class")
-async def series(caller: ReadCallerDep, series: SeriesDep, query: Annotated[SeriesParameters, Query()]) -> Response:
-    page = await series.read(
-        caller.tenant,
-        SeriesQuery(
-            from_ms=query.from_ms,
-            to_ms=query.to_ms,
-            step_s=query.step,
-            unit=query.unit,
-            mechanism=query.mechanism,
-            subject_class=query.subject_class,
-        ),
+async def series(
+    caller: ReadCallerDep, series: SeriesDep, reads: LedgerReadsDep, query: Annotated[SeriesParameters, Query()]
+) -> Response:
+    wanted = SeriesQuery(
+        from_ms=query.from_ms,
+        to_ms=query.to_ms,
+        step_s=query.step,
+        unit=query.unit,
+        mechanism=query.mechanism,
+        subject_class=query.subject_class,
     )
-    # Up to 48,000 points: serialised in a thread and without models, so that the event loop does not wait.
-    content = await asyncio.to_thread(lambda: orjson.dumps(series_block(page)))
+    async with reads.turn(caller.tenant):
+        page = await series.read(caller.tenant, wanted)
+        # Up to 48,000 points: serialised in a thread and without models, so that the event loop does not wait.
+        content = await asyncio.to_thread(lambda: orjson.dumps(series_block(page)))
     return Response(content, media_type="application/json")
 
 

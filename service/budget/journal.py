@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -21,7 +21,7 @@ from core.ledger.journal_pages import JournalFilter
 from core.ledger.ledger import Ledger
 from core.ledger.records import EntryAmount, JournalEntry, JournalPage
 from service.config.settings import Settings
-from service.deps import ExportsDep, LedgerDep, OpenStreamDep, SettingsDep
+from service.deps import LedgerDep, LedgerReadsDep, OpenStreamDep, SettingsDep
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
 from service.http.ndjson import MEDIA_TYPE, LineStream
@@ -32,7 +32,7 @@ from service.turns import Turns
 
 router = APIRouter(route_class=JsonRoute, tags=["budget"])
 
-_EXPORTED_AT_ONCE = 500  # entries: some 20 milliseconds of the front end
+_EXPORTED_AT_ONCE = 500  # entries: some 20 milliseconds of a thread
 _CSV = "text/csv; charset=utf-8"
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 COLUMNS = (
@@ -86,23 +86,27 @@ async def journal(
     caller: ReadCallerDep,
     ledger: LedgerDep,
     settings: SettingsDep,
+    reads: LedgerReadsDep,
     query: Annotated[PageParameters, Query()],
 ) -> Response:
     """`seal` is the number of the seal that contains an entry, and `sha256` the digest of the entry in that chain."""
     _check_subject(account, query)
-    page = await ledger.journal(
-        caller.tenant,
-        account,
-        wanted=query.filter(),
-        subject=query.subject,
-        newest_first=query.order == "newest",
-        cursor=query.cursor,
-        limit=min(query.limit, settings.journal_page_max),
-        rows_max=settings.journal_rows_max,
-    )
-    seals = await ledger.seals_of(caller.tenant, [entry.seq for entry in page.entries])
-    # Up to 1,000 entries: serialised in a thread and without models, so that the event loop does not wait.
-    return Response(await asyncio.to_thread(_page_text, account, page, seals), media_type="application/json")
+    wanted, limit = query.filter(), min(query.limit, settings.journal_page_max)
+    # A page of 1,000 entries takes tens of milliseconds of threads, which in greater number would crowd out the loop.
+    async with reads.turn(caller.tenant, limit):
+        page = await ledger.journal(
+            caller.tenant,
+            account,
+            wanted=wanted,
+            subject=query.subject,
+            newest_first=query.order == "newest",
+            cursor=query.cursor,
+            limit=limit,
+            rows_max=settings.journal_rows_max,
+        )
+        seals = await ledger.seals_of(caller.tenant, [entry.seq for entry in page.entries])
+        text = await asyncio.to_thread(_page_text, account, page, seals)
+    return Response(text, media_type="application/json")
 
 
 def _page_text(account: str, page: JournalPage, seals: Mapping[int, int | None]) -> bytes:
@@ -132,7 +136,7 @@ async def export(
     caller: ReadCallerDep,
     ledger: LedgerDep,
     settings: SettingsDep,
-    exports: ExportsDep,
+    reads: LedgerReadsDep,
     open_: OpenStreamDep,
     query: Annotated[ExportParameters, Query()],
 ) -> Response:
@@ -140,7 +144,7 @@ async def export(
     _check_subject(account, query)
     query.filter()
     await ledger.account(caller.tenant, account)  # before the answer begins
-    rows = _written(caller.tenant, account, query, ledger, settings, exports, open_)
+    rows = _written(caller.tenant, account, query, ledger, settings, reads, open_)
     media_type = _CSV if query.format == "csv" else MEDIA_TYPE
     answer = LineStream(rows, idle_s=settings.stream_idle_s, media_type=media_type)
     answer.headers["Content-Disposition"] = f'attachment; filename="journal.{query.format}"'
@@ -169,7 +173,6 @@ async def _written(
 
     Raises the error of `stream` once that must end. The answer is then incomplete, and the connection closes.
     """
-    write: Callable[[Sequence[Mapping[str, Any]]], bytes] = _csv_rows if query.format == "csv" else _json_lines
     if query.format == "csv":
         yield _csv_rows([{name: name for name in COLUMNS}])
     last, wanted = await ledger.journal_end(tenant), query.filter()
@@ -177,8 +180,7 @@ async def _written(
     while cursor is not None:
         if stream.error is not None:
             raise stream.error
-        await turns.wait(tenant, _EXPORTED_AT_ONCE)
-        try:
+        async with turns.turn(tenant, _EXPORTED_AT_ONCE):
             page = await ledger.journal(
                 tenant,
                 account,
@@ -191,12 +193,15 @@ async def _written(
                 rows_max=settings.journal_rows_max,
             )
             seals = await ledger.seals_of(tenant, [entry.seq for entry in page.entries])
-            rows = [_row(entry, line, seals) for entry in page.entries for line in _lines(entry, account)]
-        finally:
-            turns.end(tenant)
+            rows = await asyncio.to_thread(_written_rows, account, page, seals, query.format)
         if rows:
-            yield write(rows)
+            yield rows
         cursor = page.next_cursor
+
+
+def _written_rows(account: str, page: JournalPage, seals: Mapping[int, int | None], form: str) -> bytes:
+    rows = [_row(entry, line, seals) for entry in page.entries for line in _lines(entry, account)]
+    return _csv_rows(rows) if form == "csv" else _json_lines(rows)
 
 
 def _row(entry: JournalEntry, line: EntryAmount, seals: Mapping[int, int | None]) -> dict[str, Any]:

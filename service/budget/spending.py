@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query
+import orjson
+from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from core.amounts import Amount
 from core.errors import InvalidInput
 from core.ledger.counters import COUNT
-from core.ledger.journal_fold import DAY_S, JournalFold, Totals
+from core.ledger.journal_fold import DAY_S, JournalFold, SumsRow, Totals
 from core.ledger.ledger import Ledger
 from core.ledger.ranks import SubjectRanks
 from core.ledger.records import AccountState
@@ -22,7 +24,7 @@ from core.ledger.series import SubjectClass
 from core.ledger.spending_totals import HOUR_S, UNKNOWN, Dimension, series_name
 from core.ledger.subject_history import Spent
 from service.config.settings import Settings
-from service.deps import LedgerDep, RanksDep, SeriesDep, SettingsDep, SpendingDep
+from service.deps import LedgerDep, LedgerReadsDep, RanksDep, SeriesDep, SettingsDep, SpendingDep
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
 from service.http.numbers import Digits
@@ -70,8 +72,9 @@ async def spending(
     series: SeriesDep,
     spending: SpendingDep,
     settings: SettingsDep,
+    reads: LedgerReadsDep,
     query: Annotated[SpendingParameters, Query()],
-) -> dict[str, Any]:
+) -> Response:
     """Rows with the largest spending first, each with its buckets that are not empty.
 
     Spending is what was committed or expired, in basic composition.
@@ -80,25 +83,27 @@ async def spending(
     now_ms = await ledger.now_ms()
     within = _range(query, now_ms, settings)
     limit = min(query.limit, settings.series_max)
-    if query.by == "subject":
-        if state.subject_hash is not None:
-            raise InvalidInput("This is the account of one subject.", field="by")
-        limit = min(limit, settings.budget_page_max)
-        found = await _by_subject(caller.tenant, state, ledger, ranks, settings, within, query.cursor, limit)
-    elif state.subject_hash is not None:
-        found = await _of_subject(caller.tenant, state, ledger, settings, within, query, limit)
-    else:
-        source: JournalFold = series if query.by == "mechanism" else spending
-        found = await _by_series(caller.tenant, source, _label(query.by, state), within, query, limit)
-    return {
-        "account": account,
-        "by": query.by,
-        "bucket_s": within.step_s,
-        "from_ms": within.first_ms,
-        "to_ms": within.stop_ms,
-        "as_of_ms": now_ms,
-        **found,
-    }
+    if query.by == "subject" and state.subject_hash is not None:
+        raise InvalidInput("This is the account of one subject.", field="by")
+    async with reads.turn(caller.tenant, limit):
+        if query.by == "subject":
+            limit = min(limit, settings.budget_page_max)
+            found = await _by_subject(caller.tenant, state, ledger, ranks, settings, within, query.cursor, limit)
+        elif state.subject_hash is not None:
+            found = await _of_subject(caller.tenant, state, ledger, settings, within, query, limit)
+        else:
+            source: JournalFold = series if query.by == "mechanism" else spending
+            found = await _by_series(caller.tenant, source, _label(query.by, state), within, query, limit)
+        block = {
+            "account": account,
+            "by": query.by,
+            "bucket_s": within.step_s,
+            "from_ms": within.first_ms,
+            "to_ms": within.stop_ms,
+            "as_of_ms": now_ms,
+            **found,
+        }
+        return Response(await asyncio.to_thread(orjson.dumps, block), media_type="application/json")
 
 
 def _range(query: SpendingParameters, now_ms: int, settings: Settings) -> _Range:
@@ -152,12 +157,14 @@ async def _by_series(
         offset=offset,
         limit=limit,
     )
-    rows = []
-    for row in page.rows:
-        changes = [after.minus(before) for before, after in pairwise(row.points)]
-        buckets = {at_ms: change for at_ms, change in zip(within.starts(), changes, strict=True) if change.releases}
-        rows.append(_row(query.by, row.label, row.total, buckets))
+    rows = await asyncio.to_thread(lambda: [_series_row(query.by, row, within) for row in page.rows])
     return {"as_of_ms": page.as_of_ms, "rows": rows, "next_cursor": None if page.is_last else str(offset + limit)}
+
+
+def _series_row(by: By, row: SumsRow, within: _Range) -> dict[str, Any]:
+    changes = [after.minus(before) for before, after in pairwise(row.points)]
+    buckets = {at_ms: change for at_ms, change in zip(within.starts(), changes, strict=True) if change.releases}
+    return _row(by, row.label, row.total, buckets)
 
 
 def _offset(cursor: str | None) -> int:
@@ -187,7 +194,8 @@ async def _by_subject(
         history = await ledger.subject_history(tenant, account, first=first, rows_max=max(1, left))
         if rows and not history.complete:
             break  # the next page begins with this subject, and may read more of its entries
-        row = _row("subject", account.account, _state_totals(account), _buckets(history.releases, within))
+        buckets = await asyncio.to_thread(_buckets, history.releases, within)
+        row = _row("subject", account.account, _state_totals(account), buckets)
         rows.append({**row, "complete": history.complete})
         left -= history.rows_read
         position = own_position
@@ -207,25 +215,30 @@ async def _of_subject(
     """One subject's spending in the range, divided. `total` is that of the range."""
     first = await ledger.first_entry_at(tenant, within.first_ms)
     history = await ledger.subject_history(tenant, state, first=first, rows_max=settings.spending_rows_max)
-    divided: dict[str, list[Spent]] = defaultdict(list)
-    for one in history.releases:
-        values = {"mechanism": one.entry.mechanism, "route": one.entry.route, "key": one.entry.key_id}
-        divided[values[query.by] or UNKNOWN].append(one)
     offset = _offset(query.cursor)
+    rows = await asyncio.to_thread(_divided, history.releases, query.by, within)
+    return {
+        "rows": rows[offset : offset + limit],
+        "complete": history.complete,
+        "next_cursor": str(offset + limit) if len(rows) > offset + limit else None,
+    }
+
+
+def _divided(spent: Sequence[Spent], by: By, within: _Range) -> list[dict[str, Any]]:
+    """A row for each value of `by`, the largest spending first."""
+    divided: dict[str, list[Spent]] = defaultdict(list)
+    for one in spent:
+        values = {"mechanism": one.entry.mechanism, "route": one.entry.route, "key": one.entry.key_id}
+        divided[values[by] or UNKNOWN].append(one)
     rows = []
     for label, releases in divided.items():
         buckets = _buckets(releases, within)
         total = Totals()
         for change in buckets.values():
             total = total.plus(change)
-        rows.append((total, _row(query.by, label, total, buckets)))
-    rows.sort(key=lambda row: (-row[0].committed_epsilon_nano, row[1][query.by] or ""))
-    shown = [row for _, row in rows[offset : offset + limit]]
-    return {
-        "rows": shown,
-        "complete": history.complete,
-        "next_cursor": str(offset + limit) if len(rows) > offset + limit else None,
-    }
+        rows.append((total, _row(by, label, total, buckets)))
+    rows.sort(key=lambda row: (-row[0].committed_epsilon_nano, row[1][by] or ""))
+    return [row for _, row in rows]
 
 
 def _state_totals(state: AccountState) -> Totals:

@@ -6,6 +6,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import orjson
+from starlette.responses import Response
+
 from core.accounting.events import Adjacency, PrivacyEvent
 from core.amounts import BASIC, Amount, delta_of, epsilon_of
 from core.ledger.counters import COUNT, NO_EPSILON, sums_of
@@ -87,10 +90,14 @@ def block_with_history(state: AccountState, display_delta: float) -> dict[str, A
     return account_block(state, accountants)
 
 
-async def page_block(page: AccountPage, display_delta: float) -> dict[str, Any]:
-    """A page of accounts and the start of the next one. Calculated in a thread."""
-    blocks = await asyncio.to_thread(lambda: [block_with_history(state, display_delta) for state in page.accounts])
-    return {"accounts": blocks, "next_cursor": page.next_cursor}
+async def page_answer(page: AccountPage, display_delta: float) -> Response:
+    """A page of accounts and the start of the next one. Calculated and written in a thread."""
+
+    def written() -> bytes:
+        blocks = [block_with_history(state, display_delta) for state in page.accounts]
+        return orjson.dumps({"accounts": blocks, "next_cursor": page.next_cursor})
+
+    return Response(await asyncio.to_thread(written), media_type="application/json")
 
 
 def series_block(page: SeriesPage) -> dict[str, Any]:

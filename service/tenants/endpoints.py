@@ -6,7 +6,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 from pydantic import Field
 
 from core.accounting.events import Unit
@@ -16,7 +16,7 @@ from service.http.auth import OPERATOR
 from service.http.body import JsonRoute
 from service.http.operator_log import BY_OPERATOR
 from service.http.strict import AtMost, Strict
-from service.releases.budget_blocks import account_block, page_block
+from service.releases.budget_blocks import account_block, page_answer
 from service.tenants.limits import set_limit
 from service.tenants.service import TenantTerms, UnitLimit, open_tenant
 
@@ -90,9 +90,9 @@ async def tenants(ledger: LedgerDep) -> dict[str, Any]:
 
 
 @router.get("/tenants/{tenant}/budgets", summary="The accounts of a tenant, page by page, as `GET /budget`")
-async def budgets(tenant: str, ledger: LedgerDep, settings: SettingsDep, page: PagingDep) -> dict[str, Any]:
+async def budgets(tenant: str, ledger: LedgerDep, settings: SettingsDep, page: PagingDep) -> Response:
     found = await ledger.accounts_page(tenant, cursor=page.cursor, limit=page.limit)
-    return await page_block(found, settings.display_delta)
+    return await page_answer(found, settings.display_delta)
 
 
 @router.put("/tenants/{tenant}/budgets/{unit}/limit", summary="Raise or lower what an account may spend")

@@ -32,7 +32,8 @@ class SealPlaces:
         rows = await self._client.call("ZRANGEBYSCORE", key, min(numbers), "+inf", "LIMIT", 0, len(numbers))
         found = self._among(numbers, rows)
         found |= await self._archived([number for number in numbers if found[number] is None])
-        left = [number for number in numbers if found[number] is None]
+        # A read that was not cut off by its limit has found all that there are.
+        left = [number for number in numbers if found[number] is None] if len(rows) == len(numbers) else []
         single = await self._client.call_many([("ZRANGEBYSCORE", key, n, "+inf", "LIMIT", 0, 1) for n in left])
         return found | self._among(left, [row for rows in single for row in rows])
 

@@ -34,6 +34,7 @@ _QUOTED = re.compile(
 _BETWEEN_KEYS = re.compile(r"[=\[\]{},\n]")
 # `tomllib` keeps about a kilobyte for each part of a key, and for one of n parts n lists of its parts.
 _KEY_MARKS_MAX = 20_000
+_KEY_PARTS_MAX = 100
 _KEY_FOLLOWS = re.compile(r"[ \t]*[=.]")
 _LINE = re.compile(r"[^\r\n]+")
 _CODECS = {
@@ -52,7 +53,7 @@ def read_toml(builder: Builder, start: int, end: int) -> bool:
 
     Raises InvalidInput beyond the limits, which are checked before the text is parsed.
     """
-    _check_keys(builder.content[start:end], builder.limits.depth_max)
+    _check_keys(builder.content[start:end], min(builder.limits.depth_max, _KEY_PARTS_MAX))
     try:
         tomllib.loads(builder.content[start:end])
     except (ValueError, RecursionError):

@@ -1,6 +1,6 @@
 """What one body costs everybody: the longest stall of the event loop, and the peak memory of the front end.
 
-    python -m benchmarks.hostile_bodies
+    python -m benchmarks.growth.over_http [--only ENDPOINT]
 
 Starts a gateway of its own. Each body is sent alone, three times, while another connection sends `GET /livez` again and
 again. The stall is the longest wait for one of its answers; of an idle gateway it is a millisecond. Memory is the peak
@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests/kits"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests/kits"))
 from gateway_kit import Gateway
 
 MIB = 1024 * 1024
