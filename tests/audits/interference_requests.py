@@ -219,7 +219,8 @@ def _towns(texts: Texts, **fields: Any) -> Pair:
     place = texts.random.randrange(24)
     other[place] = {"text": texts.words(texts.random.choice((1, 40, 120))), "label": texts.random.choice(LABELS)}
     name = f"t{texts.random.getrandbits(40):x}"
-    terms = {"labels": list(LABELS), "epsilon": 50.0, "delta": 1e-3, "rows": 24, "batch": 6, "model": "tiny", **fields}
+    terms = {"labels": list(LABELS), "epsilon": 50.0, "delta": 1e-3, "rows": 24, "batch": 6, **fields}
+    terms |= {"model": "tiny", "pieces_max": 40}
 
     def body(found: list[dict[str, str]]) -> list[Sent]:
         whole = {"name": name, "private": found, "public": labelled(6), **terms}
