@@ -206,4 +206,3 @@ def both_ways(body: Callable[..., Any], make: Callable[[Texts], tuple[Any, Any]]
         return tuple(body([*companions[:place], own, *companions[place:]]) for own in (first, second))  # type: ignore[return-value]
 
     return made
-

@@ -53,7 +53,9 @@ def _spaced(texts: Texts, source: str) -> str:
 def signs_pair(texts: Texts) -> tuple[str, str]:
     """Lists of values without a word."""
     pairs = [texts.pair(0) for _ in range(texts.random.choice((1, 3)))]
-    return tuple(json.dumps([each[side] for each in pairs], ensure_ascii=texts.random.random() < 0.5) for side in (0, 1))  # type: ignore[return-value]
+    return tuple(
+        json.dumps([each[side] for each in pairs], ensure_ascii=texts.random.random() < 0.5) for side in (0, 1)
+    )  # type: ignore[return-value]
 
 
 def chat(text: str, arguments: str, result: str, **fields: Any) -> dict[str, Any]:
@@ -139,6 +141,19 @@ def _reused(dialect: str, texts: Texts) -> Pair:
     return turns(0), turns(1)
 
 
+def near_texts(texts: Texts) -> Pair:
+    """Two texts that differ on both sides, on one of them by white space alone: neither repeats the other."""
+    own, other = texts.pair(4)
+    number = f"{texts.random.getrandbits(64):x}"
+    near = texts.random.choice((f"{number} {own} ", f" {number} {own}", f"{number}  {own}"))
+
+    def body(second: str) -> list[Sent]:
+        found = [{"role": "user", "content": text} for text in (f"{number} {own}", second)]
+        return _sent(texts, CHAT, "whole", {"model": "stub-gpt", "messages": found})
+
+    return body(near), body(f"{number} {other}")
+
+
 def _turn(path: str, policy: str, text: str, **fields: Any) -> Sent:
     body = {"model": "stub-gpt", "input" if path == RESPONSES else "messages": [{"role": "user", "content": text}]}
     return Sent.of(path, body | fields, Privacy_Policy=policy)
@@ -164,7 +179,9 @@ def two_policies(texts: Texts) -> Pair:
     pairs = [texts.pair(4) for _ in range(3)]
 
     def turns(side: int) -> list[Sent]:
-        return [_turn(CHAT, policy, pair[side]) for policy, pair in zip(("whole", "words", "slot-all"), pairs, strict=True)]
+        return [
+            _turn(CHAT, policy, pair[side]) for policy, pair in zip(("whole", "words", "slot-all"), pairs, strict=True)
+        ]
 
     return turns(0), turns(1)
 
@@ -214,6 +231,7 @@ def sequence_kinds() -> Iterator[Kind]:
     yield Kind("one session under several policies", two_policies)
     yield Kind("priced beside unpriced", priced_beside_unpriced)
     yield Kind("reused, then fresh", reused_then_fresh, reuses=True)
+    yield Kind("nearly equal texts, reuse", near_texts, reuses=True)
 
 
 def audits() -> tuple[Audit, ...]:

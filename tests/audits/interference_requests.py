@@ -36,7 +36,7 @@ def slot_pair(texts: Texts) -> tuple[str, str]:
 
 
 def word_pair(texts: Texts) -> tuple[str, str]:
-    return texts.pair(texts.random.choice((1, 2, 3, 7, 40)))
+    return texts.pair(texts.random.choice((1, 1, 2, 3, 7, 40)))
 
 
 def whole_pair(texts: Texts) -> tuple[str, str]:
@@ -94,11 +94,13 @@ def sentdp_kinds() -> Iterator[Kind]:
             windows = {"segmentation": "words", "window_words": WINDOW}
             yield kind(f"{mechanism}, windows", lambda t: t.windows(WINDOW), mechanism=mechanism, **windows)
     yield kind("auto", Texts.sentences, domain="auto")
+    yield kind("auto, many sentences", Texts.copies, domain="auto")
     yield kind(
         "auto, windows", lambda texts: texts.windows(WINDOW), domain="auto", segmentation="words", window_words=WINDOW
     )
     yield Kind("caller's sentences", one("/embed/sentdp", _callers_sentences))
     yield Kind("caller's embeddings", one("/embed/sentdp", _callers_embeddings))
+    yield Kind("reuse", one("/embed/sentdp", _fresh), reuses=True)
 
 
 def _callers_sentences(texts: Texts) -> tuple[Any, Any]:
@@ -131,7 +133,8 @@ def vector_kinds() -> Iterator[Kind]:
         for mechanism in ("laplace", "privunit", "codebook"):
             if (dimension, mechanism) != (1, "codebook"):
                 yield Kind(
-                    f"{dimension} numbers, {mechanism}", one("/embed/vector", vectors_of(dimension, {"mechanism": mechanism}))
+                    f"{dimension} numbers, {mechanism}",
+                    one("/embed/vector", vectors_of(dimension, {"mechanism": mechanism})),
                 )
     narrow = {"mechanism": "privemb", "dimension": 4, "encoding_format": "base64"}
     yield Kind("16 numbers, privemb", one("/embed/vector", vectors_of(16, narrow)))
@@ -168,7 +171,6 @@ def sanitize_kinds() -> Iterator[Kind]:
         body = both_ways(partial(lambda found, t: {"documents": [{"text": x} for x in found], **t}, t=terms), pair)
         yield Kind(name, one("/sanitize", body))
         yield Kind(f"{name}, batch", partial(_stream, terms, pair))
-        yield Kind(f"{name}, reuse", one("/sanitize", partial(_fresh, terms, pair)), reuses=True)
 
 
 def _stream(terms: Any, pair: Callable[[Texts], tuple[str, str]], texts: Texts) -> Pair:
@@ -183,14 +185,16 @@ def _stream(terms: Any, pair: Callable[[Texts], tuple[str, str]], texts: Texts) 
     return lines(first), lines(second)
 
 
-def _fresh(terms: Any, pair: Callable[[Texts], tuple[str, str]], texts: Texts) -> tuple[Any, Any]:
-    """The same pattern of equal texts on both sides: the new one stands twice beside another new one."""
-    first, second = pair(texts)
-    number = texts.random.getrandbits(64)
-    own, other = (f"{number:x} {each}" for each in (first, second))
-    if pair is slot_pair:
-        own, other = (f"{each} {number:x}" for each in (first, second))
-    return tuple({"documents": [{"text": each}, {"text": each}], **terms} for each in (own, other))  # type: ignore[return-value]
+def _fresh(texts: Texts) -> tuple[Any, Any]:
+    """The same pattern of equal documents on both sides: a new one twice, beside another new one."""
+    number = f"{texts.random.getrandbits(64):x}"
+    first, second = texts.sentences()
+
+    def body(own: str) -> dict[str, Any]:
+        documents = [{"text": f"{number}. {own}"}, {"text": f"{number}. {own}"}, {"text": f"{number}, too."}]
+        return {"documents": documents, "epsilon": 3.0}
+
+    return body(first), body(second)
 
 
 def _shop(texts: Texts, **fields: Any) -> Pair:
@@ -207,7 +211,9 @@ def _shop(texts: Texts, **fields: Any) -> Pair:
 
     def body(found: list[dict[str, object]]) -> list[Sent]:
         small = {"frequencies": 8, "steps": 3} if fields.get("method") == "pearl" else {}
-        return [Sent("/jobs/synthesis", texts.body(shop_request(rows=found, **{**fields, **small, "name": name})), job=True)]
+        return [
+            Sent("/jobs/synthesis", texts.body(shop_request(rows=found, **{**fields, **small, "name": name})), job=True)
+        ]
 
     return body(rows), body(other)
 
@@ -250,4 +256,3 @@ def audits() -> tuple[Audit, ...]:
         audit_of("interference-sanitize", "/sanitize and /sanitize/batch", f"{place}; {words}", sanitize_kinds, 24),
         audit_of("interference-jobs", "jobs that charge", "replace one row", job_kinds, 12),
     )
-
