@@ -35,6 +35,8 @@ def json_pair(texts: Texts, pair: PairOf = values_pair) -> tuple[str, str]:
     """Two JSON documents of one form, of which any values differ, and whose escapes and white space do."""
     strings = [pair(texts) for _ in range(5)]
     number = texts.random.choice(NUMBERS), texts.random.choice(NUMBERS)
+    if pair is slot_pair:  # it masks no number, so that numbers are kept text
+        number = number[0], number[0]
 
     def source(side: int) -> str:
         values = [texts.escaped(json.dumps(each[side], ensure_ascii=False)) for each in strings]
@@ -139,6 +141,19 @@ def _reused(dialect: str, texts: Texts) -> Pair:
     return turns(0), turns(1)
 
 
+def near_texts(texts: Texts) -> Pair:
+    """Two texts that differ on both sides, on one of them by white space alone: neither repeats the other."""
+    own, other = texts.pair(4)
+    number = f"{texts.random.getrandbits(64):x}"
+    near = texts.random.choice((f"{number} {own} ", f" {number} {own}", f"{number}  {own}"))
+
+    def body(second: str) -> list[Sent]:
+        found = [{"role": "user", "content": text} for text in (f"{number} {own}", second)]
+        return _sent(texts, CHAT, "whole", {"model": "stub-gpt", "messages": found})
+
+    return body(near), body(f"{number} {other}")
+
+
 def _turn(path: str, policy: str, text: str, **fields: Any) -> Sent:
     body = {"model": "stub-gpt", "input" if path == RESPONSES else "messages": [{"role": "user", "content": text}]}
     return Sent.of(path, body | fields, Privacy_Policy=policy)
@@ -216,6 +231,7 @@ def sequence_kinds() -> Iterator[Kind]:
     yield Kind("one session under several policies", two_policies)
     yield Kind("priced beside unpriced", priced_beside_unpriced)
     yield Kind("reused, then fresh", reused_then_fresh, reuses=True)
+    yield Kind("nearly equal texts, reuse", near_texts, reuses=True)
 
 
 def audits() -> tuple[Audit, ...]:

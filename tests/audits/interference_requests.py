@@ -36,7 +36,7 @@ def slot_pair(texts: Texts) -> tuple[str, str]:
 
 
 def word_pair(texts: Texts) -> tuple[str, str]:
-    return texts.pair(texts.random.choice((1, 2, 3, 7, 40)))
+    return texts.pair(texts.random.choice((1, 1, 2, 3, 7, 40)))
 
 
 def whole_pair(texts: Texts) -> tuple[str, str]:
@@ -94,11 +94,13 @@ def sentdp_kinds() -> Iterator[Kind]:
             windows = {"segmentation": "words", "window_words": WINDOW}
             yield kind(f"{mechanism}, windows", lambda t: t.windows(WINDOW), mechanism=mechanism, **windows)
     yield kind("auto", Texts.sentences, domain="auto")
+    yield kind("auto, many sentences", Texts.copies, domain="auto")
     yield kind(
         "auto, windows", lambda texts: texts.windows(WINDOW), domain="auto", segmentation="words", window_words=WINDOW
     )
     yield Kind("caller's sentences", one("/embed/sentdp", _callers_sentences))
     yield Kind("caller's embeddings", one("/embed/sentdp", _callers_embeddings))
+    yield Kind("reuse", one("/embed/sentdp", _fresh), reuses=True)
 
 
 def _callers_sentences(texts: Texts) -> tuple[Any, Any]:
@@ -169,7 +171,6 @@ def sanitize_kinds() -> Iterator[Kind]:
         body = both_ways(partial(lambda found, t: {"documents": [{"text": x} for x in found], **t}, t=terms), pair)
         yield Kind(name, one("/sanitize", body))
         yield Kind(f"{name}, batch", partial(_stream, terms, pair))
-        yield Kind(f"{name}, reuse", one("/sanitize", partial(_fresh, terms, pair)), reuses=True)
 
 
 def _stream(terms: Any, pair: Callable[[Texts], tuple[str, str]], texts: Texts) -> Pair:
@@ -184,14 +185,16 @@ def _stream(terms: Any, pair: Callable[[Texts], tuple[str, str]], texts: Texts) 
     return lines(first), lines(second)
 
 
-def _fresh(terms: Any, pair: Callable[[Texts], tuple[str, str]], texts: Texts) -> tuple[Any, Any]:
-    """The same pattern of equal texts on both sides: the new one stands twice beside another new one."""
-    first, second = pair(texts)
-    number = texts.random.getrandbits(64)
-    own, other = (f"{number:x} {each}" for each in (first, second))
-    if pair is slot_pair:
-        own, other = (f"{each} {number:x}" for each in (first, second))
-    return tuple({"documents": [{"text": each}, {"text": each}], **terms} for each in (own, other))  # type: ignore[return-value]
+def _fresh(texts: Texts) -> tuple[Any, Any]:
+    """The same pattern of equal documents on both sides: a new one twice, beside another new one."""
+    number = f"{texts.random.getrandbits(64):x}"
+    first, second = texts.sentences()
+
+    def body(own: str) -> dict[str, Any]:
+        documents = [{"text": f"{number}. {own}"}, {"text": f"{number}. {own}"}, {"text": f"{number}, too."}]
+        return {"documents": documents, "epsilon": 3.0}
+
+    return body(first), body(second)
 
 
 def _shop(texts: Texts, **fields: Any) -> Pair:
@@ -222,7 +225,8 @@ def _towns(texts: Texts, **fields: Any) -> Pair:
     place = texts.random.randrange(24)
     other[place] = {"text": texts.words(texts.random.choice((1, 40, 120))), "label": texts.random.choice(LABELS)}
     name = f"t{texts.random.getrandbits(40):x}"
-    terms = {"labels": list(LABELS), "epsilon": 50.0, "delta": 1e-3, "rows": 24, "batch": 6, "model": "tiny", **fields}
+    terms = {"labels": list(LABELS), "epsilon": 50.0, "delta": 1e-3, "rows": 24, "batch": 6, **fields}
+    terms |= {"model": "tiny", "pieces_max": 40}
 
     def body(found: list[dict[str, str]]) -> list[Sent]:
         whole = {"name": name, "private": found, "public": labelled(6), **terms}

@@ -47,6 +47,14 @@ ADDRESSES = (
     "jonas_weber+news@mail.example.co.uk",
     "x1@example.com",
 )
+SENTENCES = (
+    "I hated every minute of it.",
+    "A masterpiece, funny and moving.",
+    "Encrypt it with a longer key.",
+    "My graphics card overheats.",
+    "The court ruled against the state.",
+    "The rocket reached orbit.",
+)
 NUMBERED = ("4111 1111 1111 1111", "4111111111111111", "5500-0000-0000-0004", "4012888888881881")
 _LISTS = AllowLists()
 
@@ -79,6 +87,8 @@ class Texts:
     def _counted(self, count: int) -> str:
         if count == 0:
             return self.random.choice(WORDLESS)
+        if self.random.random() < 0.3:  # what fixed draws may give, as it is
+            return " ".join([self.random.choice(self._drawn)] * count)
         text = self._begin()
         while (have := word_count(text)) != count:
             longer = text + self._piece()
@@ -119,6 +129,16 @@ class Texts:
             second[self.random.randrange(count)] = self.words(self.random.choice((1, 4, 12, 40))).strip() + "."
             found = " ".join(first), " ".join(second)
             if found[0] != found[1] and len({len(sentences(text)) for text in found}) == 1:
+                return found
+
+    def copies(self) -> tuple[str, str]:
+        """Two texts of many copies of one sentence, of which one is replaced: the routes of all agree, or all but one."""
+        while True:
+            first = [self.random.choice(SENTENCES)] * self.random.choice((3, 16, 40))
+            second = list(first)
+            second[self.random.randrange(len(first))] = self.random.choice(SENTENCES)
+            found = " ".join(first), " ".join(second)
+            if first != second and all(len(sentences(text)) == len(first) for text in found):
                 return found
 
     def windows(self, words: int) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from core.mechanisms.vectors.privunit import PrivUnitMechanism
 from core.mechanisms.words import exponential
 from core.synthesis import marginals_release, pearl_release
 from core.text import fill_dp
+from core.text.surrogates import draw as surrogate_draw
 from gpu_workers.finetune import gradients
 from gpu_workers.finetune import training as loop
 from gpu_workers.synthesis import label_scores, reconstruction, stored_generator
@@ -96,6 +98,7 @@ def fix(patch: pytest.MonkeyPatch) -> None:
 
 def _fix_what_follows(patch: pytest.MonkeyPatch) -> None:
     """Randomness that reads no private input, but would make two runs differ."""
+    patch.setattr(surrogate_draw, "secrets", SimpleNamespace(token_bytes=lambda count: bytes(range(count))))
     for module in (marginals_release, stored_generator, label_scores, reconstruction):
         patch.setattr(module, "noise_generator", _generator)
 
