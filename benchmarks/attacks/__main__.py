@@ -1,6 +1,6 @@
 """What one tenant's attack costs everybody: worst `/livez`, a victim's latencies, memory of every process.
 
-    nice python -m benchmarks.attacks [--only PART ...] [--seconds S] [--connections N] [--list]
+    python -m benchmarks.attacks [--only PART ...] [--seconds S] [--connections N] [--list]
 
 For each row, a gateway of its own runs on its defaults, with a stub as language model. One request of the attack is
 sent alone; then victims send short requests at a steady rate, first while the gateway is quiet and then beside the

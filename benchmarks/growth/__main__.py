@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from benchmarks.growth.measure import Cost, exponent, measure
-from benchmarks.growth.stages import Stage, stages
+from benchmarks.growth.stages import Stage, stages, warm_up
 from benchmarks.growth.units import repeated
 
 SIZES = (16_000, 32_000, 64_000, 128_000, 256_000)
@@ -89,6 +89,7 @@ def main() -> None:
     parser.add_argument("--bytes", type=float, default=400.0, help="a character")
     parser.add_argument("--all", action="store_true")
     options = parser.parse_args()
+    warm_up()
     began, count, shown = time.monotonic(), 0, 0
     print("| stage | unit | characters | s | exponent | µs a character | of memory | bytes a character | outcome |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")

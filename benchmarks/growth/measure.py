@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-MEMORY_BYTES_MAX = 4 << 30
+MEMORY_BYTES_MAX = 1 << 30  # five times what one request may take
 Call = Callable[[], object]
 
 

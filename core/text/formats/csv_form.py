@@ -12,7 +12,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from core.errors import InvalidInput
-from core.text.formats.builder import NEW_VALUE, Builder, label_of, malformed
+from core.text.formats.builder import NEW_VALUE, Builder, label_of, malformed, unfit
 from core.text.formats.options import DELIMITERS, DROP, KEEP, Action, CsvOptions, FormatOptions
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
@@ -31,8 +31,9 @@ class Cell(NamedTuple):
     quoted: bool
 
 
-def rows(source: str, delimiter: str) -> Iterator[list[Cell]]:
-    """Yield the cells of each row. Raises InvalidInput for quotes that are not closed, or that end inside a cell."""
+def rows(source: str, delimiter: str, *, cells_max: int) -> Iterator[list[Cell]]:
+    """Yield the cells of each row. Raises InvalidInput for quotes that are not closed, or that end inside a cell, and
+    for a longer row."""
     bare = re.compile(rf"[^{re.escape(delimiter)}\r\n]*+")
     at = int(source.startswith("\ufeff"))
     row: list[Cell] = []
@@ -41,6 +42,8 @@ def rows(source: str, delimiter: str) -> Iterator[list[Cell]]:
         match = (_QUOTED if quoted else bare).match(source, at)
         if match is None:
             raise malformed("CSV", source, at)
+        if len(row) == cells_max:
+            raise unfit(f"A row of CSV has at most {cells_max} cells.")
         row.append(Cell(at + quoted, match.end() - quoted, quoted))
         at = match.end()
         if source.startswith(delimiter, at):
@@ -58,7 +61,7 @@ def read(builder: Builder, options: FormatOptions) -> None:
     """Add the cells of the document. Raises InvalidInput if it is not CSV, or lacks the column of a rule."""
     source = builder.source
     delimiter = DELIMITERS[options.csv.delimiter] or _delimiter(source)
-    every = rows(source, delimiter)
+    every = rows(source, delimiter, cells_max=builder.limits.values_max)
     first = next(every, [])
     second = next(every, None)
     names = [source[cell.start : cell.end].strip() for cell in first]
@@ -122,7 +125,7 @@ def _delimiter(source: str) -> str:
     sample = source[:_SAMPLE_CHARS]
     for delimiter in filter(None, DELIMITERS.values()):
         try:
-            widths = {len(row) for row in islice(rows(sample, delimiter), _SAMPLE_ROWS)}
+            widths = {len(row) for row in islice(rows(sample, delimiter, cells_max=_SAMPLE_CHARS), _SAMPLE_ROWS)}
         except InvalidInput:
             continue
         if len(widths) == 1 and (width := widths.pop()) > best:

@@ -159,6 +159,11 @@ def test_labels_of_empty_values_count(form: str, text: str) -> None:
         read(form, text)
 
 
+def test_cells_of_a_row_count_even_if_they_are_empty() -> None:
+    with pytest.raises(InvalidInput, match="A row of CSV has at most"):
+        read("csv", "a\n" + "," * SIZE)
+
+
 def test_rules_of_json_take_no_memory_for_each_path() -> None:
     paths = tuple((f"a.{'*.' * (29 - number % 15)}x{number}", Action()) for number in range(100))
     nested = "0"
