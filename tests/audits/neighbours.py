@@ -132,7 +132,7 @@ class Texts:
                 return found
 
     def copies(self) -> tuple[str, str]:
-        """Two texts of many copies of one sentence, of which one is replaced: the routes of all agree, or all but one."""
+        """Two texts of many copies of one sentence, of which one is replaced: all routes agree, or all but one."""
         while True:
             first = [self.random.choice(SENTENCES)] * self.random.choice((3, 16, 40))
             second = list(first)
