@@ -76,7 +76,7 @@ def _last_text(body: dict[str, Any]) -> str:
 
 
 class _Thread:
-    """A job that runs in a thread of this process, so that what is patched here holds there."""
+    """A job that runs in a thread of this process, so that a patch of this process holds in it as well."""
 
     def __init__(self, order: JobOrder, sent: list[Any], on_message: Callable[[Any], None], loop: Any) -> None:
         self._charged = threading.Event()
@@ -104,7 +104,7 @@ class _Thread:
 
 
 class ThreadPlace:
-    """A place of a job in this process (`gpu_workers.jobs.places`). `sent`: what its job has told the gateway."""
+    """A place of a job in this process (`gpu_workers.jobs.places`). `sent`: the messages of its job to the gateway."""
 
     stays = True
 
@@ -252,7 +252,7 @@ class Twins:
             time.sleep(0.02)
         found = {
             f"{name}: job record": public(answer.content),
-            f"{name}: what the job told the gateway": [repr(message) for message in self._places[side].sent],
+            f"{name}: the messages of the job to the gateway": [repr(message) for message in self._places[side].sent],
         }
         for what in ("artifact", "card", "report"):
             made = tenant.http.get(f"/jobs/{job_id}/{what}")
