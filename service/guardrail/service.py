@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any
@@ -121,7 +121,7 @@ class GuardrailService:
         terms = self._proxy.proxy_terms(caller.tenant, parameters.policy)
         if body.images and terms.media == "refuse":
             raise InvalidInput("Images cannot be read, so they are refused by the policy.", field="images")
-        texts = list(shown.texts)
+        texts = frozenset(shown.texts)
         found, slots, repeated = await self._preparation.run(
             caller.tenant, size, _slots_of, shown, frozenset(terms.unread), self._settings.proxy_texts_max
         )
@@ -224,7 +224,7 @@ def _without_repeats(slots: Iterable[Slot]) -> tuple[list[Slot], list[tuple[Slot
     return kept, repeated
 
 
-def _is_text(path: str, value: str, texts: Sequence[str]) -> bool:
+def _is_text(path: str, value: str, texts: Set[str]) -> bool:
     """Whether LiteLLM replaces what stands in a message by what is returned for one of its texts."""
     return _CONTENT.fullmatch(path) is not None and value in texts
 
