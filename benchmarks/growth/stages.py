@@ -41,7 +41,8 @@ from service.presidio.places import places_of
 from service.presidio.replacing import replaced, without_conflicts
 from service.presidio.schemas import AdHocRecogniser
 from service.proxy.dialects.registry import DIALECTS
-from service.proxy.outgoing import fields_of
+from service.proxy.outgoing import sources_of
+from service.proxy.texts import TextLimits, read_texts
 from service.sanitize.proxy_terms import ProxyTerms
 from service.vectors.safetensors_header import read_header
 
@@ -331,15 +332,18 @@ _REQUESTS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
+_TEXTS = TextLimits(1_000_000, 4_096)
+
+
 def _slots(dialect: Any, body: Any, text: str) -> object:
     sent = json.loads(json.dumps(body).replace('"TEXT"', json.dumps(text)))
-    found = fields_of(dialect.slots(sent), ProxyTerms(), pseudonym_key=b"k" * 32)
-    return [each.with_readings() for each in found]
+    found = sources_of(dialect.slots(sent), ProxyTerms(), _TEXTS, pseudonym_key=b"k" * 32)
+    return read_texts([(slot.kind, source) for slot, source in found], _TEXTS, False)
 
 
 def _members(dialect: Any, body: Any, text: str) -> object:
     sent = {**body, **{f"{number:x}": "x" for number in range(len(text) // 8)}}
-    return fields_of(dialect.slots(sent), ProxyTerms(), pseudonym_key=b"k" * 32)
+    return sources_of(dialect.slots(sent), ProxyTerms(), _TEXTS, pseudonym_key=b"k" * 32)
 
 
 # Presidio's contracts

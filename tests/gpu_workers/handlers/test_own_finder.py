@@ -81,7 +81,7 @@ def test_priced_fills_and_other_documents_of_a_batch(sanitiser: Sanitiser, tmp_p
     own = stored(tmp_path, CODES)
     priced = DocumentTask(TEXT, policy(own), METRIC_DP, 10**9)
     plain = DocumentTask(TEXT, MaskPolicy(entities=("EMAIL_ADDRESS",)))
-    draft = DraftTask(TEXT, CODES.packed(), 0.4)
+    draft = DraftTask(TEXT, CODES.packed(), 0.4, 100)
     results = sanitiser.run([priced, plain, draft])
     assert isinstance(results[0], Sanitised)
     assert len(results[0].spans) == 2
@@ -93,4 +93,4 @@ def test_priced_fills_and_other_documents_of_a_batch(sanitiser: Sanitiser, tmp_p
 def test_too_many_finds_are_refused(sanitiser: Sanitiser, tmp_path: Path) -> None:
     own = stored(tmp_path, Definition("PROJECT_CODE", patterns=("a",), whole_words=False))
     assert isinstance(masked(sanitiser, "a" * 11_000, own), InvalidInput)
-    assert isinstance(sanitiser.run([DraftTask("a" * 11_000, CODES.packed()[:-1], 0.4)])[0], RecogniserBroken)
+    assert isinstance(sanitiser.run([DraftTask("a" * 11_000, CODES.packed()[:-1], 0.4, 100)])[0], RecogniserBroken)
