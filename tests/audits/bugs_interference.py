@@ -111,13 +111,18 @@ def _case_of_the_original(own: str, filled: str) -> str:
 
 
 def _header_of_changes(patch: pytest.MonkeyPatch) -> None:
-    real = priced._written
+    write, written = Field.write, priced._written
+    kept: list[str] = []
 
-    def broken(fields: Sequence[Field], *rest: Any) -> dict[str, str]:
-        headers = real(fields, *rest)
-        kept = sum(isinstance(each.slot.value, str) and each.slot.value in each.texts for each in fields)
-        return headers | {"Privacy-Unchanged": str(kept)}
+    def counted(self: Field, texts: Sequence[str]) -> None:
+        kept.extend(new for own, new in zip(self.texts, texts, strict=True) if own == new)
+        write(self, texts)
 
+    def broken(*given: Any) -> dict[str, str]:
+        kept.clear()
+        return written(*given) | {"Privacy-Unchanged": str(len(kept))}
+
+    patch.setattr(Field, "write", counted)
     patch.setattr(priced, "_written", broken)
 
 
@@ -155,11 +160,8 @@ def _route_with_a_length(patch: pytest.MonkeyPatch) -> None:
     real = ReleasePipeline._reserve
 
     async def broken(self: Any, caller: Any, request: Any, claim: Any, route: str) -> Any:
-        long = (
-            sum(len(sentence) for task in request.tasks for sentence in getattr(task.payload, "sentences", None) or ())
-            > 150
-        )
-        return await real(self, caller, request, claim, f"{route}/long" if long else route)
+        chars = sum(len(each) for task in request.tasks for each in getattr(task.payload, "sentences", None) or ())
+        return await real(self, caller, request, claim, f"{route}/{chars // 50}")
 
     patch.setattr(ReleasePipeline, "_reserve", broken)
 
