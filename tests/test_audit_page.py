@@ -29,10 +29,15 @@ def digest(folder: Path, source: str, name: str = "one.py") -> str:
     return digest_of(folder, (name,))
 
 
-SOURCE = (
-    '"""Of a module."""\n\nLIMIT = 2  # why\n\n\n'
-    'def draw(x: int) -> int:\n    """What it does."""\n    return x * LIMIT\n'
-)
+SOURCE = '''"""Of a module."""
+
+LIMIT = 2  # why
+
+
+def draw(x: int) -> int:
+    """What it does."""
+    return x * LIMIT
+'''
 
 
 @pytest.mark.parametrize(

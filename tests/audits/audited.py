@@ -1,7 +1,7 @@
-"""The code that the audits vouch for, and digests of it: the page records them, and a test compares them with the tree.
+"""The code that the audits vouch for, and digests of it, which the page records and a test compares.
 
-A digest changes with what the code does or is named, and not with its layout, comments and docstrings: an audit need
-not be repeated for these.
+A digest changes with what the code does and with its names. It does not change with layout, comments and docstrings: an
+audit need not be repeated for these.
 """
 
 from __future__ import annotations

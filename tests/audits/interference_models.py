@@ -206,8 +206,8 @@ def priced_beside_unpriced(texts: Texts) -> Pair:
 
 
 def reused_then_fresh(texts: Texts) -> Pair:
-    """One text under two policies and under its own idempotency key: each is a release of its own, and reuse shows
-    which texts are equal, and no more."""
+    """One text under two policies and under its own idempotency key: each is a release of its own. Reuse shows which
+    texts are equal, and no more."""
     number = f"{texts.random.getrandbits(64):x}"
     pairs = [texts.pair(4) for _ in range(2)]
 

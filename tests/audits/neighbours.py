@@ -1,8 +1,8 @@
 """Neighbouring texts by a seeded generator: words, encodings, escapes, invisible characters, signs and lengths.
 
 Two texts have as many words, or the same kept text and masked places, as the guarantee of each fill has it. Everything
-else differs at random. Half of the pairs have, on one side, the very words that fixed draws give: there, an answer
-shows whether it depends on a draw that equals the original.
+else differs at random. Many texts have the very words that fixed draws give: an answer that depends on whether a draw
+equals the original shows there.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from audits.sentences import exponential_law, permute_and_flip_law
 from audits.texts import word_law
 from audits.vectors import vector_pack
 from gateway_kit import Gateway, Tenant
+from model_kit import ModelServer
 
 from core.amounts import EPSILON_MAX, NANO
 from core.mechanisms.sentences.clipped_cosine import ClippedCosine, clip_level
@@ -61,16 +62,39 @@ POOL = (
     "1 2 3 4 5 6 7 8 9",
     "?",
 )
+EPSILON = 12.0  # of the policies
+POLICIES = f"""
+[policies.slot]
+fill = {{ mode = "dp", epsilon = {EPSILON} }}
+mask = {{ techniques = ["all"] }}
+
+[policies.document]
+fill = {{ mode = "dp", epsilon = {EPSILON}, scope = "document" }}
+mask = {{ techniques = ["all"] }}
+"""
 RUNS = 10_240
 _PILOT = 4_000  # releases of each side that an attack is fitted to
-_DOCUMENTS = 256
+DOCUMENTS = 256
+
+
+@lru_cache(maxsize=1)
+def model() -> ModelServer:
+    """The language model that the gateway sends to."""
+    return ModelServer(lambda _: "Read.")
 
 
 @lru_cache(maxsize=1)
 def tenant() -> Tenant:
     """Of a gateway of this process, which ends with it."""
     folder = tempfile.TemporaryDirectory(prefix="audit-")
-    gateway = Gateway(Path(folder.name) / "data", {"PRIVACY_GATEWAY_TAGGER": "off"})
+    policies = Path(folder.name) / "policies.toml"
+    policies.write_text(POLICIES)
+    settings = {
+        "PRIVACY_GATEWAY_TAGGER": "off",
+        "PRIVACY_GATEWAY_UPSTREAMS": model().setting,
+        "PRIVACY_GATEWAY_POLICIES_FILE": str(policies),
+    }
+    gateway = Gateway(Path(folder.name) / "data", settings)
 
     def stop() -> None:
         gateway.stop()
@@ -81,13 +105,16 @@ def tenant() -> Tenant:
 
 
 @lru_cache(maxsize=1)
-def _encoder() -> Encoder:
+def encoder() -> Encoder:
     return Encoder()
 
 
 @lru_cache(maxsize=1)
-def _pack() -> DomainPack:
+def shipped_pack() -> DomainPack:
     return DomainPack.load(Path(packs.__file__).parent / "general.safetensors")
+
+
+Fill = Callable[[str, int, str, float], list[str]]
 
 
 def posted(path: str, body: dict[str, Any]) -> Any:
@@ -101,12 +128,12 @@ def vectors_of(data: list[dict[str, Any]]) -> np.ndarray:
     return np.stack([np.frombuffer(base64.b64decode(row["embedding"]), dtype="<f4") for row in data])
 
 
-def embedded(text: str, mechanism: str, epsilon: float, runs: int) -> np.ndarray:
+def embedded(text: str, mechanism: str, epsilon: float, runs: int, **fields: Any) -> np.ndarray:
     """Released vectors of `runs` copies of a text."""
-    body = {"epsilon": epsilon, "mechanism": mechanism, "encoding_format": "base64"}
+    body = {"epsilon": epsilon, "mechanism": mechanism, "encoding_format": "base64", **fields}
     found = []
-    for start in range(0, runs, _DOCUMENTS):
-        documents = [{"text": text}] * min(_DOCUMENTS, runs - start)
+    for start in range(0, runs, DOCUMENTS):
+        documents = [{"text": text}] * min(DOCUMENTS, runs - start)
         found.append(vectors_of(posted("/embed/sentdp", {"documents": documents, **body})))
     return np.concatenate(found)
 
@@ -124,13 +151,13 @@ def texts(counts: Sequence[int] = (1, 2)) -> Iterator[tuple[str, str]]:
 
 
 def vectors(text: str) -> torch.Tensor:
-    return torch.from_numpy(_encoder().encode(sentences(text)))
+    return torch.from_numpy(encoder().encode(sentences(text)))
 
 
 def selection_law(kind: type, text: str, epsilon: float) -> FloatArray:
     """The law of the candidate that is released."""
     mechanism = _mechanism(kind)
-    nano, pack = round(epsilon * NANO), _pack()
+    nano, pack = round(epsilon * NANO), shipped_pack()
     if isinstance(mechanism, DocumentSelection):
         size = pack.info.candidates
         law = np.ones(size)
@@ -146,11 +173,11 @@ def selection_law(kind: type, text: str, epsilon: float) -> FloatArray:
 
 @lru_cache(maxsize=4)
 def _mechanism(kind: type) -> Any:
-    return kind(_pack())
+    return kind(shipped_pack())
 
 
 def selection_cases(kind: Any, epsilon: float) -> Iterator[Case]:
-    released = _pack().recoded if kind is DeepCandidate else _pack().candidates
+    released = shipped_pack().recoded if kind is DeepCandidate else shipped_pack().candidates
     places: dict[bytes, int] = {}  # of candidates that are alike, the first
     for index, row in enumerate(np.asarray(released, dtype="<f4")):
         places.setdefault(row.tobytes(), index)
@@ -167,7 +194,7 @@ def selection_cases(kind: Any, epsilon: float) -> Iterator[Case]:
 def code_cases(epsilon: float, count: int) -> Iterator[Case]:
     """Documents of `count` sentences, which decides on the table. One response is read off a release of one sentence.
     Counts are attacked by a linear score of the release, fitted to further releases of both texts."""
-    mechanism = SentenceCodes(_pack())
+    mechanism = SentenceCodes(shipped_pack())
     release, own_nano = mechanism.table_for(round(epsilon * NANO), sentences=count)
     table = release.table
     if table.noise is CodeNoise.RESPONSES and count > 1:
@@ -180,13 +207,18 @@ def code_cases(epsilon: float, count: int) -> Iterator[Case]:
         if table.noise is CodeNoise.COUNTS:
             yield Case(f"'{pair[0]}' and '{pair[1]}'", epsilon, _scored(mechanism, pair, documents, epsilon))
         else:
-            yield _one_response(release, own_nano / NANO, pair, codes, epsilon)
+            yield one_response(release, own_nano / NANO, pair, codes, epsilon)
 
 
-def _one_response(
-    release: TableRelease, own_epsilon: float, pair: tuple[str, str], codes: list[Any], epsilon: float
+def one_response(
+    release: TableRelease,
+    own_epsilon: float,
+    pair: tuple[str, str],
+    codes: list[Any],
+    epsilon: float,
+    **fields: Any,
 ) -> Case:
-    """`own_epsilon` is that of the noise, at most the claimed `epsilon`."""
+    """`own_epsilon` is that of the noise, at most the claimed `epsilon`. `fields`: of the requests."""
     table = release.table
     known = table.vectors + table.offset
     if release.decoder is not None:
@@ -198,7 +230,7 @@ def _one_response(
     ratio, law = by_law(laws[0], laws[1])
 
     def draw(side: int, runs: int) -> FloatArray:
-        found = embedded(pair[side], "sentence_codes", epsilon, runs).astype(np.float64)
+        found = embedded(pair[side], "sentence_codes", epsilon, runs, **fields).astype(np.float64)
         return np.asarray(ratio[_nearest(found, known)])
 
     return Case(f"'{pair[0]}' and '{pair[1]}'", epsilon, draw, law)
@@ -231,7 +263,7 @@ def text_vector_cases(epsilon: float) -> Iterator[Case]:
     assert isinstance(mechanism, TrainedCodebookMechanism)
     known = np.asarray(mechanism.vectors, dtype="<f4")
     places = {row.tobytes(): index for index, row in enumerate(known)}
-    codes = mechanism.codes(_encoder().encode(list(POOL)))
+    codes = mechanism.codes(encoder().encode(list(POOL)))
     for one, other in permutations(range(len(POOL)), 2):
         laws = np.ones((2, len(known)))
         laws[0, codes[one]] = laws[1, codes[other]] = np.exp(epsilon)
@@ -262,8 +294,8 @@ def laplace_cases(epsilon: float) -> Iterator[Case]:
 def sanitised(text: str, runs: int, fill: dict[str, Any]) -> list[str]:
     """What comes out of `runs` copies of a text of which every word is masked."""
     found: list[str] = []
-    for start in range(0, runs, _DOCUMENTS):
-        documents = [{"text": text}] * min(_DOCUMENTS, runs - start)
+    for start in range(0, runs, DOCUMENTS):
+        documents = [{"text": text}] * min(DOCUMENTS, runs - start)
         body = {"documents": documents, "mask": {"techniques": ["all"]}, "fill": fill}
         found += [row["text"] for row in posted("/sanitize", body)]
     return found
@@ -290,7 +322,11 @@ def word_cases(epsilon: float) -> Iterator[Case]:
         yield Case(f"'{pair[0]}' and '{pair[1]}', {distance:.2f} apart", epsilon * distance, draw, law)
 
 
-def fill_cases(scope: str, epsilon: float) -> Iterator[Case]:
+def sanitised_by_dp(text: str, runs: int, scope: str, epsilon: float) -> list[str]:
+    return sanitised(text, runs, {"mode": "dp", "epsilon": epsilon, "scope": scope})
+
+
+def fill_cases(scope: str, epsilon: float, fill: Fill = sanitised_by_dp) -> Iterator[Case]:
     """The fill `dp`; the event is that the words come out unchanged."""
     pairs = [("good", "house"), ("the", "water"), ("zworykin", "good"), ("good", "zworykin")]
     if scope == "slot":
@@ -298,13 +334,13 @@ def fill_cases(scope: str, epsilon: float) -> Iterator[Case]:
     for pair in pairs:
 
         def draw(side: int, runs: int, pair: tuple[str, str] = pair) -> FloatArray:
-            drawn = sanitised(pair[side], runs, {"mode": "dp", "epsilon": epsilon, "scope": scope})
+            drawn = fill(pair[side], runs, scope, epsilon)
             return np.asarray([float(text == pair[0]) - float(text == pair[1]) for text in drawn])
 
         yield Case(f"'{pair[0]}' and '{pair[1]}'", epsilon, draw, event="the first text comes out unchanged")
 
 
-def _runs(
+def runs_of(
     cases: Callable[[], Iterator[Case]], runs: int = RUNS, pairs: int = 400, pilot: int = 2_048
 ) -> Callable[[Scale], Found]:
     """A twentieth of the runs of other audits, `runs` at most."""
@@ -318,25 +354,25 @@ def _runs(
 def _sentence_audits() -> Iterator[tuple[str, str, str, str, Callable[[Scale], Found]]]:
     """Identifier, name, guarantee, adjacency and run of each audit of `/embed/sentdp`."""
     one, whole = protection("sentence_codes").adjacency, protection("document_selection").adjacency
-    counts = _runs(lambda: code_cases(3.0, 3), pairs=3, pilot=1_024)
-    short = _runs(lambda: code_cases(3.0, 1), pairs=60)
-    responses = _runs(lambda: code_cases(6.0, 1), pairs=60)
+    counts = runs_of(lambda: code_cases(3.0, 3), pairs=3, pilot=1_024)
+    short = runs_of(lambda: code_cases(3.0, 1), pairs=60)
+    responses = runs_of(lambda: code_cases(6.0, 1), pairs=60)
     yield "http-sentence-codes-counts", "/embed/sentdp, sentence_codes, counts", "pure", one, counts
     yield "http-sentence-codes-short", "/embed/sentdp, sentence_codes, short", "pure", one, short
     yield "http-sentence-codes-responses", "/embed/sentdp, sentence_codes, responses", "pure", one, responses
     for kind, adjacency in ((ClippedCosine, one), (DeepCandidate, one), (DocumentSelection, whole)):
         name = kind.name
-        run = _runs(lambda kind=kind: selection_cases(kind, 3.0), pairs=120)  # type: ignore[misc]
+        run = runs_of(lambda kind=kind: selection_cases(kind, 3.0), pairs=120)  # type: ignore[misc]
         yield f"http-{name.replace('_', '-')}", f"/embed/sentdp, {name}", "pure", adjacency, run
 
 
 def _other_audits() -> Iterator[tuple[str, str, str, str, Callable[[Scale], Found]]]:
     """As `_sentence_audits`, of the other endpoints."""
-    slots = _runs(lambda: fill_cases("slot", 12.0), runs=10_240, pairs=8, pilot=512)
-    filled = _runs(lambda: fill_cases("document", 12.0), runs=10_240, pairs=4, pilot=512)
-    laplace = _runs(lambda: laplace_cases(1.0), runs=50_000, pairs=4)
-    words = _runs(lambda: word_cases(9.0), runs=20_480, pairs=200)
-    texts = _runs(lambda: text_vector_cases(3.0))
+    slots = runs_of(lambda: fill_cases("slot", 12.0), runs=10_240, pairs=8, pilot=512)
+    filled = runs_of(lambda: fill_cases("document", 12.0), runs=10_240, pairs=4, pilot=512)
+    laplace = runs_of(lambda: laplace_cases(1.0), runs=50_000, pairs=4)
+    words = runs_of(lambda: word_cases(9.0), runs=20_480, pairs=200)
+    texts = runs_of(lambda: text_vector_cases(3.0))
     yield "http-text-vectors", "/embed/vector, texts", "pure", ADJACENCY_ALL, texts
     yield "http-laplace", "/embed/vector, laplace as JSON", "metric", "any two vectors", laplace
     yield "http-words", "/sanitize, metric_dp", "metric", "any two words", words

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from audits import (
     bugs_answers,
+    bugs_encoders,
+    bugs_interference,
     bugs_routing,
     bugs_samplers,
     bugs_sentences,
@@ -12,7 +14,11 @@ from audits import (
     bugs_training,
     bugs_vectors,
     compositions,
+    encoders,
+    interference_models,
+    interference_requests,
     over_http,
+    over_http_choices,
     routing,
     sentences,
     sequences,
@@ -24,7 +30,21 @@ from audits import (
 from audits.bug import Bug
 from audits.kit import Audit
 
-_AUDITED = (sentences, routing, vectors, texts, tables, training, compositions, sequences, over_http)
+_AUDITED = (
+    sentences,
+    routing,
+    vectors,
+    texts,
+    tables,
+    training,
+    compositions,
+    sequences,
+    encoders,
+    over_http,
+    over_http_choices,
+    interference_requests,
+    interference_models,
+)
 _PLANTED = (
     bugs_samplers,
     bugs_sentences,
@@ -33,7 +53,9 @@ _PLANTED = (
     bugs_texts,
     bugs_tables,
     bugs_training,
+    bugs_encoders,
     bugs_answers,
+    bugs_interference,
 )
 
 AUDITS: tuple[Audit, ...] = tuple(audit for module in _AUDITED for audit in module.audits())
