@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from audits.bug import Bug, Detector
+from audits.bug import Bug, Detector, over_claim
+from audits.conversations import second_turns
 from audits.detect_sentences import swap
 from audits.interference import Attacked, Kind
 from audits.interference_models import model_kinds, sequence_kinds
@@ -49,6 +50,7 @@ CHAT = _detector(model_kinds, "chat, whole", 8)
 TOOLS = _detector(model_kinds, "messages, slot-all", 6)
 SLOTS = _detector(model_kinds, "responses, slot", 8)
 VAULT = _detector(sequence_kinds, "priced, then surrogates of the vault", 2)
+TURNS = over_claim("audit of turns after a priced one", lambda: second_turns(20))
 NEAR = _detector(sequence_kinds, "nearly equal texts, reuse", 4)
 SLOT = _detector(sanitize_kinds, "dp, slot", 8)
 BATCH = _detector(sanitize_kinds, "dp, document, batch", 4)
@@ -378,5 +380,12 @@ BUGS: tuple[Bug, ...] = (
         "a report is a function of the releases",
         _words_of_the_rows,
         TRAINING,
+    ),
+    Bug(
+        "surrogates that follow from a priced text",
+        "conversations",
+        "a conversation with a priced turn has a random key",
+        _conversation_of_the_first_message,
+        TURNS,
     ),
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,8 +102,8 @@ class Kind:
 class Attacked:
     """The gateways that are attacked, started when a kind first needs them. `with` it."""
 
-    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
-        self._settings = settings or {}
+    def __init__(self, policies: str = POLICIES) -> None:
+        self._policies = policies
         self._started: dict[bool, Twins] = {}
         self._stack = ExitStack()
         self._drawn: tuple[str, ...] = ()
@@ -117,7 +117,7 @@ class Attacked:
     def twins(self, reuses: bool = False) -> Twins:
         if reuses not in self._started:
             folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="twins-")))
-            (folder / "policies.toml").write_text(POLICIES)
+            (folder / "policies.toml").write_text(self._policies)
             (folder / "presets.toml").write_text(PRESETS)
             settings = {
                 "PRIVACY_GATEWAY_POLICIES_FILE": str(folder / "policies.toml"),
@@ -125,7 +125,7 @@ class Attacked:
                 "PRIVACY_GATEWAY_FINETUNE_MODELS": json.dumps({"tiny": str(checkpoint(folder, "bert"))}),
                 "PRIVACY_GATEWAY_REUSE_RETENTION_S": "3600" if reuses else "0",
             }
-            found = self._started[reuses] = Twins(folder, settings | dict(self._settings))
+            found = self._started[reuses] = Twins(folder, settings)
             self._stack.callback(found.stop)
         return self._started[reuses]
 

@@ -237,6 +237,6 @@ def sequence_kinds() -> Iterator[Kind]:
 def audits() -> tuple[Audit, ...]:
     any_text = f"any texts and values of a request: {fill_pricing.ANY}"
     return (
-        audit_of("interference-models", "priced requests to language models", any_text, model_kinds, 24),
+        audit_of("interference-models", "priced requests to language models", any_text, model_kinds, 16),
         audit_of("interference-sequences", "sequences across features", any_text, sequence_kinds, 24),
     )

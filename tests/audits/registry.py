@@ -14,6 +14,7 @@ from audits import (
     bugs_training,
     bugs_vectors,
     compositions,
+    conversations,
     encoders,
     interference_models,
     interference_requests,
@@ -42,6 +43,7 @@ _AUDITED = (
     encoders,
     over_http,
     over_http_choices,
+    conversations,
     interference_requests,
     interference_models,
 )
