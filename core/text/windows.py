@@ -29,9 +29,11 @@ from typing import NamedTuple
 
 from core.text.piece_estimate import cumulative_pieces
 
-WINDOW_CHARS = 16_000
-WINDOW_PIECES = 5_000
+WINDOW_CHARS = 4_000
+WINDOW_PIECES = 1_250
 OVERLAP_CHARS = 1_000
+# What a tagger reads on each side of a core: as much as a sentence. Its time decides that of a window.
+CONTEXT_CHARS = 256
 
 _SPACE = re.compile(r"\s")
 
@@ -99,6 +101,15 @@ def extents(text: str, cut: Sequence[Window]) -> list[Extent]:
         Extent(window, _first_separator(text, window), _last_separator(text, window), before, after)
         for window, before, after in zip(cut, befores, reversed(afters), strict=True)
     ]
+
+
+def near_core(window: Window, text: str) -> tuple[int, int]:
+    """Return the characters of a window's own `text` that a tagger reads: its core and at least `CONTEXT_CHARS` on each
+    side, up to white space or the edge of the window. Hence no find without white space is cut off."""
+    first = window.core_start - window.start - CONTEXT_CHARS
+    last = window.core_end - window.start + CONTEXT_CHARS
+    space = _SPACE.search(text, last) if last < len(text) else None
+    return _after_space(text, 0, first, default=0), space.start() if space else len(text)
 
 
 def _cut(text: str, start: int, latest: int) -> int:

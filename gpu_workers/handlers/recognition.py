@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from core.errors import GatewayError
+from core.errors import GatewayError, RecogniserFailed
 from core.guarded import guarded
 from core.text.mask_entity import search
 from core.text.mask_tagged import Tagged
@@ -65,10 +65,23 @@ def _read(
 ) -> list[WindowFinds | GatewayError]:
     """The tagger and the other recognisers work side by side."""
     read = [index for index, task in enumerate(tasks) if names and names.wanted(task.policy)]
-    tagged = names.begin([tasks[index].text for index in read]) if names and read else list
+    tagged = names.begin([_part(tasks[index]) for index in read]) if names and read else list
     others = [_found(task, own_finder) for task in tasks]
-    by_tagger = dict(zip(read, tagged(), strict=True))
+    by_tagger = {index: _in_window(tasks[index], found) for index, found in zip(read, tagged(), strict=True)}
     return [_with_tagged(found, by_tagger.get(index)) for index, found in enumerate(others)]
+
+
+def _part(task: WindowTask) -> str:
+    """What the tagger reads of a window."""
+    return task.text if task.tagged is None else task.text[slice(*task.tagged)]
+
+
+def _in_window(task: WindowTask, found: Tagged | RecogniserFailed) -> Tagged | RecogniserFailed:
+    """The finds of `_part` at their places in the window."""
+    if isinstance(found, RecogniserFailed) or task.tagged is None:
+        return found
+    at = task.tagged[0]
+    return Tagged(task.text, found.types, tuple((start + at, end + at, *rest) for start, end, *rest in found.found))
 
 
 def _found(task: WindowTask, own_finder: OwnFinder) -> WindowFinds | GatewayError:

@@ -20,7 +20,7 @@ from core.text.piece_estimate import estimated_pieces
 from core.text.policy import DP, FILLS, METRIC_DP, MODEL_FILLS, SURROGATE, MaskPolicy, SanitizeTask
 from core.text.recognised import WindowFinds
 from core.text.visible import visible
-from core.text.windows import WINDOW_CHARS, windows
+from core.text.windows import WINDOW_CHARS, near_core, windows
 from gpu_workers.engine.protocol import Joined, Pieces, Task
 from gpu_workers.handlers.fill_tasks import PLACE_TOKENS, RestTask, places_of
 from gpu_workers.handlers.word_tasks import SurrogateTask, WordsToDraw, WordTask
@@ -38,12 +38,14 @@ _DRAW_SHARES = {METRIC_DP: 2, SURROGATE: 3}
 class WindowTask:
     """One window of a document, for the recognisers of the technique `entity`. Its result is a `WindowFinds`.
 
-    `model`: what fills the document afterwards, so that a worker without it refuses the first window.
+    `model`: what fills the document afterwards, so that a worker without it refuses the first window. `tagged`: the
+    characters that a tagger reads, all if None.
     """
 
     text: str = field(repr=False)
     policy: MaskPolicy
     model: FileVersion | None = None
+    tagged: tuple[int, int] | None = None
 
     @property
     def weight(self) -> int:
@@ -182,7 +184,11 @@ def window_tasks(task: SanitizeTask) -> list[WindowTask]:
     if not task.needs_recognisers:
         return []
     text = visible(task.text)
-    return [WindowTask(text[window.start : window.end], task.policy, task.model) for window in windows(text)]
+    found = []
+    for window in windows(text):
+        own = text[window.start : window.end]
+        found.append(WindowTask(own, task.policy, task.model, near_core(window, own)))
+    return found
 
 
 def _tokens(text: str) -> int:

@@ -6,6 +6,7 @@ Reading stops while the buffer is full; the rest of the body then waits in the c
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
@@ -26,7 +27,7 @@ from service.http.open_streams import OpenStream
 MEDIA_TYPE = "application/x-ndjson"
 # Groups that are read ahead. A disconnect can be seen only after everything that the client sent before it.
 _GROUPS_AHEAD = 16
-_LINES_AT_ONCE = 1024  # lines that are taken from a chunk before other requests run
+_TEXT = re.compile(rb"\S")
 
 
 @dataclass(frozen=True)
@@ -119,13 +120,7 @@ class LineReader:
     async def _read(self) -> None:
         try:
             async for chunk in self._request.stream():
-                *ended, rest = chunk.split(b"\n")
-                for piece in ended:
-                    await self._grow(piece)
-                    await self._put()
-                    if self._number % _LINES_AT_ONCE == 0:
-                        await asyncio.sleep(0)  # blank lines alone would keep the event loop
-                await self._grow(rest)
+                await self._split(chunk)
             if self._line or self._too_long:
                 await self._put()  # a last line without a line feed
             self._end()
@@ -139,6 +134,20 @@ class LineReader:
             self._failure = error
         finally:
             self._end()
+
+    async def _split(self, chunk: bytes) -> None:
+        """Take the lines of a chunk. Blank lines are counted together."""
+        at = 0
+        while (end := chunk.find(b"\n", at)) >= 0:
+            await self._grow(chunk[at:end])
+            await self._put()
+            at = end + 1
+            text = _TEXT.search(chunk, at)
+            following = chunk.rfind(b"\n", at, text.start() if text else len(chunk)) + 1
+            if following > at:
+                self._count_lines(chunk.count(b"\n", at, following))
+                at = following
+        await self._grow(chunk[at:])
 
     def _end(self) -> None:
         self._ended = True
@@ -168,12 +177,15 @@ class LineReader:
         self._memory.give_back(len(self._line))
         self._line.clear()
 
-    async def _put(self) -> None:
-        self._number += 1
-        line = Line(self._number, None if self._too_long else bytes(self._line))
-        self._too_long = False
+    def _count_lines(self, count: int) -> None:
+        self._number += count
         if self._number > self._settings.stream_lines_max:
             raise InvalidInput(f"at most {self._settings.stream_lines_max} lines a request", field="body")
+
+    async def _put(self) -> None:
+        self._count_lines(1)
+        line = Line(self._number, None if self._too_long else bytes(self._line))
+        self._too_long = False
         if line.content is not None and not line.content.strip():
             self._drop_line()
             return

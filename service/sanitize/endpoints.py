@@ -69,7 +69,8 @@ async def sanitize_batch(
         first = await lines.take(1, stream=open_)
         if not first:
             raise InvalidInput("The body holds no line.", field="body")
-        value = await parse_line(first[0], json_limits(parts.settings), parts.preparation, tenant=caller.tenant)
+        size, limits = len(first[0].content or b""), json_limits(parts.settings)
+        value = await parts.preparation.run(caller.tenant, size, parse_line, first[0], limits)
         if isinstance(value, dict) and "text" in value:
             terms = Terms()
         else:

@@ -9,7 +9,8 @@ of that line. An error that would stop every further document ends the stream, a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,7 @@ from core.errors import BudgetExhausted, ClientGone, GatewayError, InvalidInput,
 from core.files.file_version import FileVersion
 from core.ledger.names import parse_account_id
 from core.text.formats.form import Form
+from core.text.formats.registry import TEXT
 from core.text.policy import Sanitised
 from gpu_workers.engine.protocol import Engine, Task
 from service.config.settings import Settings
@@ -40,6 +42,7 @@ from service.sanitize.schemas import SanitizeRequest, Terms, TextDocument
 from service.sanitize.service import SanitizeService
 
 _GROUP_BYTES = 512 * 1024  # of lines: an answer may be many times as large, and the rows of a group wait for its end
+_LINE_SIZE = 8 * 1024  # what a line costs beside its text, as a number of characters
 _ROUTE = "sanitize/batch"  # as the journal names it
 
 
@@ -55,12 +58,12 @@ class StreamParts:
     body_memory: BodyMemory
 
 
-async def parse_line(line: Line, limits: JsonLimits, preparation: Preparation, *, tenant: str) -> Any:
+def parse_line(line: Line, limits: JsonLimits) -> Any:
     """The JSON value of a line. Raises HTTPException 413 and 400, InvalidInput as `check_json`."""
     if line.content is None:
         raise HTTPException(413)
     try:
-        return await preparation.run(tenant, len(line.content), parse_json, line.content, limits)
+        return parse_json(line.content, limits)
     except orjson.JSONDecodeError:
         raise HTTPException(400) from None
 
@@ -74,6 +77,31 @@ class _Part:
     document: TextDocument = field(repr=False)
     cost: Price
     tasks: Sequence[Task] = field(repr=False)
+
+
+@dataclass
+class _Entry:
+    """A line of a group, and what has become of it."""
+
+    index: int
+    line: Line
+    document: TextDocument | None = field(default=None, repr=False)
+    forms: Sequence[Form | None] = field(default=(), repr=False)
+    problem: dict[str, Any] | None = None
+
+
+@contextmanager
+def _problem_of(entry: _Entry) -> Iterator[None]:
+    """Make what a line cannot be used for its problem."""
+    try:
+        yield
+    except HTTPException as error:
+        entry.problem = problems.http_block(error.status_code)
+    except ValidationError as error:
+        entry.problem = problems.unfit_block(findings(error))
+    except InvalidInput as error:
+        error.field = (error.field or "").removeprefix("documents.0.") or None
+        entry.problem = problems.error_block(error)
 
 
 class DocumentStream:
@@ -124,28 +152,23 @@ class DocumentStream:
 
     async def _work(self, group: Sequence[Line]) -> GatewayError | None:
         """Process a group. Returns the error that ends the stream, if there is one."""
-        parts = []
         try:
             model = await self._parts.sanitize.model_of(self._caller.tenant, self._terms)
         except GatewayError as error:
             return error
-        for line in group:
-            index, self._seen = self._seen, self._seen + 1
-            try:
-                document = TextDocument.model_validate(await self._parsed(line))
-                forms = await self._parts.sanitize.forms_of(self._caller.tenant, self._body_of(document))
-                cost, tasks = await self._parts.preparation.run(
-                    self._caller.tenant, document.preparation_size, self._priced, document, model, forms
-                )
-            except HTTPException as error:
-                self._refuse(index, line.number, problems.http_block(error.status_code))
-            except ValidationError as error:
-                self._refuse(index, line.number, problems.unfit_block(findings(error)))
-            except InvalidInput as error:
-                error.field = (error.field or "").removeprefix("documents.0.") or None
-                self._refuse(index, line.number, problems.error_block(error))
-            else:
-                parts.append(_Part(index, line.number, document, cost, tasks))
+        entries = [_Entry(self._seen + place, line) for place, line in enumerate(group)]
+        self._seen += len(group)
+        size = sum(len(line.content or b"") + _LINE_SIZE for line in group)
+        await self._parts.preparation.run(self._caller.tenant, size, self._read, entries)
+        for entry in entries:
+            if entry.document is not None and entry.document.format != TEXT:
+                await self._form(entry)
+        read = [entry for entry in entries if entry.document is not None]
+        size = sum(entry.document.preparation_size + _LINE_SIZE for entry in read if entry.document is not None)
+        parts = await self._parts.preparation.run(self._caller.tenant, size, self._priced_parts, read, model)
+        for entry in entries:
+            if entry.problem is not None:
+                self._answers[entry.index] = _line(_refused(entry.index, entry.line.number, entry.problem))
         try:
             if parts:
                 await self._release(parts)
@@ -153,8 +176,26 @@ class DocumentStream:
             return error
         return None
 
-    async def _parsed(self, line: Line) -> Any:
-        return await parse_line(line, self._limits, self._parts.preparation, tenant=self._caller.tenant)
+    def _read(self, entries: Sequence[_Entry]) -> None:
+        """Give each entry its document or its problem."""
+        for entry in entries:
+            with _problem_of(entry):
+                entry.document = TextDocument.model_validate(parse_line(entry.line, self._limits))
+
+    async def _form(self, entry: _Entry) -> None:
+        assert entry.document is not None
+        with _problem_of(entry):
+            entry.forms = await self._parts.sanitize.forms_of(self._caller.tenant, self._body_of(entry.document))
+
+    def _priced_parts(self, entries: Sequence[_Entry], model: FileVersion | None) -> list[_Part]:
+        """The parts of the entries that have no problem."""
+        found = []
+        for entry in entries:
+            if entry.document is not None and entry.problem is None:
+                with _problem_of(entry):
+                    cost, tasks = self._priced(entry.document, model, entry.forms)
+                    found.append(_Part(entry.index, entry.line.number, entry.document, cost, tasks))
+        return found
 
     def _priced(
         self, document: TextDocument, model: FileVersion | None, forms: Sequence[Form | None] = ()

@@ -25,8 +25,8 @@ import re2
 from core.errors import InvalidInput
 
 FINDS_MAX = 10_000  # matches of the patterns of one recogniser, in one window
-# For all recognisers in one window. 10,000 finds, or 1,000 patterns that find nothing, take about a tenth of it.
-SEARCH_CPU_S_MAX = 0.5
+# For all recognisers in one window. 10,000 finds, or 1,000 patterns that find nothing, take about a fifth of it.
+SEARCH_CPU_S_MAX = 0.25
 
 _BESIDE = r"[^\pL\pM\pN_]"
 # texts in which a pattern that can match nothing usually does

@@ -4,8 +4,8 @@ A timer interrupts the worker's main thread every few milliseconds, between two 
 
 * A batch whose preparation takes more than `PREPARED_CPU_S_MAX` of a processor is cut. Nothing of it was drawn.
 * A task that is `interruptible` (`gpu_workers.engine.protocol.Task`) is suspended while a batch of others waits in the
-  socket, and gets as much time as that took before the next one. Its draw is interrupted in the same way only if it
-  says so (`interruptible_draw`).
+  socket, and gets a quarter of the time that this took before the next one. Its draw is interrupted in the same way
+  only if it says so (`interruptible_draw`).
 
 A call that does not return to the interpreter is not interrupted; the pool kills a worker whose batch takes too long.
 """
@@ -26,6 +26,7 @@ from gpu_workers.engine.handler import OutOfTime
 # is reached before the pool kills the worker (`batch_seconds_max`), also on a processor that is shared.
 PREPARED_CPU_S_MAX = 15.0
 _TICK_S = 0.02  # a batch of other tenants waits for about so long
+_OWN_SHARE = 0.25  # of a suspended task, beside batches of others: they are of several tenants, and it is of one
 
 
 @dataclass
@@ -110,7 +111,7 @@ class Turns:
             running.other_s += time.thread_time() - started
             taken = time.perf_counter() - began
             self.suspended_s += taken
-            signal.setitimer(signal.ITIMER_REAL, max(_TICK_S, taken))
+            signal.setitimer(signal.ITIMER_REAL, max(_TICK_S, _OWN_SHARE * taken))
 
 
 def _imports(frame: FrameType | None) -> bool:

@@ -91,6 +91,6 @@ def test_priced_fills_and_other_documents_of_a_batch(sanitiser: Sanitiser, tmp_p
 
 
 def test_too_many_finds_are_refused(sanitiser: Sanitiser, tmp_path: Path) -> None:
-    own = stored(tmp_path, Definition("PROJECT_CODE", patterns=("a",), whole_words=False))
+    own = stored(tmp_path, Definition("PROJECT_CODE", patterns=("a", "a|b", "a|c"), whole_words=False))
     assert isinstance(masked(sanitiser, "a" * 11_000, own), InvalidInput)
     assert isinstance(sanitiser.run([DraftTask("a" * 11_000, CODES.packed()[:-1], 0.4, 100)])[0], RecogniserBroken)
