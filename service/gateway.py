@@ -29,7 +29,6 @@ from service.accounting.calculations import Calculations
 from service.alerts.parts import build_alerts
 from service.budget.pricing import Estimated, estimated_jobs
 from service.budget.watch import BudgetWatch
-from service.config.job_runner_options import make_places
 from service.config.secrets import load_admin_keys, load_master_key
 from service.config.settings import Settings
 from service.config.worker_options import make_engine
@@ -47,7 +46,7 @@ from service.http.large_requests import LargeRequests
 from service.http.open_streams import OpenStreams
 from service.isolation import Isolation
 from service.jobs.blobs import JobBlobs
-from service.jobs.files import JOBS_DIR, JobFiles
+from service.jobs.files import JobFiles
 from service.jobs.limits import runner_limits
 from service.jobs.runner import JobRunner
 from service.jobs.storage import storage
@@ -176,11 +175,9 @@ class Gateway:
             tenant_share=settings.queue_tenant_share,
             timeout_s=settings.accounting_timeout_s,
         )
-        places = make_places(settings, own_dir / JOBS_DIR)
         self.readiness = Readiness(
             self.engine,
             self.ledger,
-            jobs_stage=lambda: places.stage,
             cache_s=settings.ready_cache_s,
             clock=clock,
         )
@@ -324,7 +321,6 @@ class Gateway:
             self.files,
             self.job_kinds,
             limits=runner_limits(settings),
-            places=places,
         )
         self._orphans = Orphans(self.files, store)
         self.submission = JobSubmission(

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from core.errors import WorkerCold
-from gpu_workers.engine.protocol import Engine, Role
+from gpu_workers.engine.protocol import NOT_SERVED, Engine, Role
 from gpu_workers.facts import EmbedderFacts, InfillFacts, SanitiserFacts
+
+Facts = TypeVar("Facts", EmbedderFacts, SanitiserFacts)
 
 
 class Workers:
-    """Reads the facts of an engine's roles. A property raises WorkerCold until a worker of its role was ready,
-    unless its docstring says what it returns then."""
+    """Reads the facts of an engine's roles. A property raises WorkerCold until a worker of its role was ready, also
+    where the engine does not have the role, unless its docstring says what it returns then."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     @property
     def embedder(self) -> EmbedderFacts:
-        facts = self._engine.status(Role.EMBED).facts
-        if not isinstance(facts, EmbedderFacts):
-            raise WorkerCold
-        return facts
+        return self._facts(Role.EMBED, EmbedderFacts)
 
     @property
     def loaded_domains(self) -> frozenset[str] | None:
         """The installed domains that the embed workers have loaded; None until one of them was ready."""
-        facts = self._engine.status(Role.EMBED).facts
-        return frozenset(facts.domains) if isinstance(facts, EmbedderFacts) else None
+        try:
+            return frozenset(self.embedder.domains)
+        except WorkerCold:
+            return None
 
     @property
     def encoder_name(self) -> str:
@@ -43,16 +46,18 @@ class Workers:
     @property
     def tagger_types(self) -> tuple[str, ...]:
         """The entities that the tagger of the sanitise workers finds; none without a tagger."""
-        tagger = self._sanitiser(Role.SANITIZE).tagger
+        tagger = self._facts(Role.SANITIZE, SanitiserFacts).tagger
         return tagger.types if tagger else ()
 
     @property
     def infill(self) -> InfillFacts | None:
         """The language model of the fill workers; None where the engine has no such workers."""
-        return self._sanitiser(Role.FILL).infill if Role.FILL in self._engine.roles else None
+        return self._facts(Role.FILL, SanitiserFacts).infill if Role.FILL in self._engine.roles else None
 
-    def _sanitiser(self, role: Role) -> SanitiserFacts:
+    def _facts(self, role: Role, kind: type[Facts]) -> Facts:
+        if role not in self._engine.roles:
+            raise WorkerCold(NOT_SERVED)
         facts = self._engine.status(role).facts
-        if not isinstance(facts, SanitiserFacts):
+        if not isinstance(facts, kind):
             raise WorkerCold
         return facts

@@ -147,9 +147,9 @@ if args.action == "take" then
   return respond("taken")
 end
 
-if args.action == "back" then -- in order, so the attempt does not count; or, `counted`, after the death of its process
+if args.action == "back" then -- in order, so the attempt does not count
   if held then
-    write({ status = "queued", stage = "queued", run = "", attempts = text(job.attempts - (args.counted and 0 or 1)) })
+    write({ status = "queued", stage = "queued", run = "", attempts = text(job.attempts - 1) })
     redis.call("HDEL", key, "lease_ms")
   end
   return respond("back")

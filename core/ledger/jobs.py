@@ -174,10 +174,9 @@ class JobStore:
         found = await self._run("adopt", owner, job_id, former=former, state=state, bytes=size)
         return bool(found["outcome"] == "adopted")
 
-    async def put_back(self, owner: str, job_id: str, *, run: str, counted: bool = False) -> JobRecord:
-        """Queue the job again: the gateway shuts down in order, or its turn has ended. The attempt counts only if it is
-        `counted`: its process has died, and another place is waited for."""
-        return record_of(owner, job_id, (await self._run("back", owner, job_id, run=run, counted=counted))["job"])
+    async def put_back(self, owner: str, job_id: str, *, run: str) -> JobRecord:
+        """Queue the job again: the gateway shuts down in order, or its turn has ended. The attempt does not count."""
+        return record_of(owner, job_id, (await self._run("back", owner, job_id, run=run))["job"])
 
     async def progress(
         self,

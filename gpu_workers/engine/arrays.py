@@ -1,7 +1,7 @@
 """Arrays that are too large to copy through a message.
 
-A `Block` is memory, a `BlockArray` is an array in a block, and an engine's `ArrayPool` allocates blocks up to a limit.
-The engine defines how a block reaches a worker and how the bytes that the worker writes come back.
+A `Block` is memory that the gateway shares with a worker, a `BlockArray` is an array in a block, and an engine's
+`ArrayPool` allocates blocks up to a limit.
 """
 
 from __future__ import annotations
@@ -10,41 +10,19 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from gpu_workers.engine.shared_memory import Block as Block
 from gpu_workers.engine.shares import MemoryShares
 
 Array = npt.NDArray[Any]
 ARRAY_BYTES_MAX = 2048 * 1024 * 1024
 
 
-class Block(Protocol):
-    """`size` bytes, initially zero. Several threads may write at once if their ranges do not overlap."""
-
-    size: int
-
-    def write(self, data: bytes | memoryview, offset: int) -> None:
-        """Raises ValueError if the data exceeds the end of the block."""
-        ...
-
-    def view(self, size: int) -> memoryview:
-        """Return the first `size` bytes, read-only."""
-        ...
-
-    def freeze(self, group: str) -> None:
-        """State that nothing is written to the block any more, and that many tasks use it. May read all of it: call
-        this in a thread.
-
-        An engine whose workers are on other machines then sends the content once to each of them. `group`: what it
-        counts for there, as `gpu_workers.engine.constants.group_of`.
-        """
-        ...
-
-
-def blocks_of(payloads: Sequence[object]) -> list[Any]:
+def blocks_of(payloads: Sequence[object]) -> list[Block]:
     """Return the blocks that the payloads refer to, in order. All of them come from the pool of one engine.
 
     A payload that refers to any lists each of them once, as `blocks`.
@@ -90,15 +68,8 @@ class ArrayPool:
     """Allocates blocks. Their bytes are limited, together and for each owner, and are free again
     when the block is unreferenced."""
 
-    def __init__(
-        self,
-        make_block: Callable[[int], Block],
-        *,
-        bytes_max: int = ARRAY_BYTES_MAX,
-        owner_bytes_max: int | None = None,
-    ) -> None:
+    def __init__(self, *, bytes_max: int = ARRAY_BYTES_MAX, owner_bytes_max: int | None = None) -> None:
         """`owner_bytes_max`: by default one owner may use everything."""
-        self._make_block = make_block
         self._shares = MemoryShares(
             bytes_max=bytes_max,
             owner_bytes_max=bytes_max if owner_bytes_max is None else owner_bytes_max,
@@ -117,7 +88,7 @@ class ArrayPool:
         Parts of a block that were not written use no memory. The function raises QueueFull or TenantLimitReached if the
         bytes would exceed a limit.
         """
-        block = self._make_block(size_max)
+        block = Block(size_max)
         counted = [0]
         weakref.finalize(block, self._give_back, owner, counted)
 

@@ -70,8 +70,8 @@ class FairQueue(Generic[T]):
         return len(self._lines)
 
     def heads(self) -> Iterator[T]:
-        """The first entry of each tenant, in the order of their turns."""
-        return (line.entries[0] for line in sorted(self._lines.values(), key=lambda line: line.start))
+        """The first entry of each tenant, in no order."""
+        return (line.entries[0] for line in self._lines.values())
 
     def held(self, tenant: str) -> tuple[int, int]:
         """The places and the work that `tenant` has in the queue."""
@@ -94,10 +94,6 @@ class FairQueue(Generic[T]):
         """Undo a `take`: put `entry` at the start of the tenant's line, which is not charged for it."""
         self.append_first(tenant, entry)
         self._lines[tenant].start -= entry.work
-
-    def firsts(self) -> Iterator[T]:
-        """The first entry of each tenant, in no order."""
-        return (line.entries[0] for line in self._lines.values())
 
     def next(self, passed_over: Collection[str] = ()) -> tuple[str, T]:
         """The tenant and the entry that `take` would return. Raises ValueError for an empty queue.

@@ -2,8 +2,7 @@
 
 It is deterministic: it runs one batch at a time, of the role whose queue holds the oldest task. Admission, order,
 deadlines and cancellation are those of every engine (`gpu_workers.engine.task_queue`). Payloads and results pass
-through a codec, as they do to a worker on another machine, or through pickle without one
-(`gpu_workers.engine.portable`).
+through pickle, as they do to a worker process.
 
 If a handler raises an exception outside `Exception`, such as SystemExit, the engine treats it as the death of a worker:
 the batch ends with `WorkerDied`, and the handler is built again. A handler that never returns is not stopped.
@@ -12,6 +11,7 @@ the batch ends with `WorkerDied`, and the handler is built again. A handler that
 from __future__ import annotations
 
 import asyncio
+import pickle
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,29 +20,32 @@ from typing import Any
 from core.errors import WorkerDied
 from core.guarded import without_text
 from gpu_workers.engine import metrics
-from gpu_workers.engine.arrays import ARRAY_BYTES_MAX, ArrayPool
+from gpu_workers.engine.arrays import ARRAY_BYTES_MAX, ArrayPool, blocks_of
 from gpu_workers.engine.batch_spans import trace_work
-from gpu_workers.engine.handler import Handler, HandlerFactory, load_failure
-from gpu_workers.engine.portable import MemoryBlock, pack, run_coded, run_packed, unpack
+from gpu_workers.engine.handler import Handler, HandlerFactory, load_failure, run_batch
 from gpu_workers.engine.protocol import Role, RoleStatus
 from gpu_workers.engine.queued import QueuedEngine
-from gpu_workers.engine.remote.codec import Codec
 from gpu_workers.engine.task_queue import QueueLimits, TaskQueue
 from gpu_workers.facts import WorkerFacts
 
 DEFAULT_LIMITS = QueueLimits()
 
 
+def _sent(values: Sequence[Any]) -> list[Any]:
+    """What another process would receive."""
+    received: list[Any] = pickle.loads(pickle.dumps(list(values)))  # noqa: S301 - of this process
+    return received
+
+
 class _Worker:
     """The handler of one role and its queue."""
 
-    def __init__(self, factory: HandlerFactory, queue: TaskQueue, codec: Codec | None) -> None:
+    def __init__(self, factory: HandlerFactory, queue: TaskQueue) -> None:
         self.queue = queue
         self.handler: Handler | None = None
         self.facts: WorkerFacts | None = None
         self.stage = "not started"
         self._factory = factory
-        self._codec = codec
 
     def load(self) -> None:
         """Build the handler and warm it up."""
@@ -58,9 +61,10 @@ class _Worker:
     def results(self, handler: Handler, payloads: Sequence[Any]) -> list[Any]:
         """Return a result or an error for each payload. If the handler dies, drop it."""
         try:
-            if self._codec is not None:
-                return run_coded(handler, payloads, self._codec)
-            return unpack(run_packed(handler, pack(payloads)), payloads)
+            received = _sent(payloads)
+            for block, own in zip(blocks_of(received), blocks_of(payloads), strict=True):
+                block.share(own)
+            return _sent(run_batch(handler, received))
         except Exception as error:  # a payload or a result that cannot be sent
             return [without_text(error) for _ in payloads]
         except BaseException:
@@ -75,7 +79,6 @@ class InlineEngine(QueuedEngine):
         self,
         handlers: Mapping[Role, HandlerFactory],
         *,
-        codec: Codec | None = None,
         limits: QueueLimits = DEFAULT_LIMITS,
         lacking: Callable[[Sequence[Any]], Collection[int]] = lambda _: (),
         array_bytes_max: int = ARRAY_BYTES_MAX,
@@ -85,17 +88,14 @@ class InlineEngine(QueuedEngine):
         self._lacking = lacking
         self._wake = asyncio.Event()
         self._workers = {
-            role: _Worker(factory, TaskQueue(role, limits, on_admitted=self._wake.set), codec)
+            role: _Worker(factory, TaskQueue(role, limits, on_admitted=self._wake.set))
             for role, factory in handlers.items()
         }
-        self.arrays = ArrayPool(MemoryBlock, bytes_max=array_bytes_max, owner_bytes_max=array_owner_bytes_max)
+        super().__init__({role: worker.queue for role, worker in self._workers.items()})
+        self.arrays = ArrayPool(bytes_max=array_bytes_max, owner_bytes_max=array_owner_bytes_max)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="inline-engine")
         self._running: asyncio.Task[None] | None = None
         self._stopping = False
-
-    @property
-    def roles(self) -> Sequence[Role]:
-        return tuple(self._workers)
 
     async def start(self) -> None:
         """Load every handler. On return, each role is ready or its stage gives the reason why it is not."""
@@ -112,9 +112,6 @@ class InlineEngine(QueuedEngine):
         if self._running is not None:
             await self._running
         self._thread.shutdown()
-
-    def queue(self, role: Role) -> TaskQueue:
-        return self._workers[role].queue
 
     def status(self, role: Role) -> RoleStatus:
         worker = self._workers[role]

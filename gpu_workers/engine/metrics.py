@@ -15,14 +15,5 @@ BATCH_TOKENS = Histogram(
 )
 BATCH_SECONDS = Histogram("gateway_batch_seconds", "Time of a batch in a worker", ["role"], buckets=_SECONDS)
 WORKER_READY = Gauge("gateway_workers_ready", "Workers that are warm", ["role"])
-WORKERS_REFUSED = Gauge(
-    "gateway_workers_refused", "Workers that are not used because their models or packs are others", ["role"]
-)
 WORKER_RESTARTS = Counter("gateway_worker_restarts", "Workers that died and were started again", ["role"])
 REFUSED = Counter("gateway_engine_refused", "Groups of tasks that were not started", ["role", "code"])
-FILES_BYTES = Counter(
-    "gateway_worker_files_bytes", "Bytes of packs, models, recognisers and matrices that were sent to workers", ["role"]
-)
-FILES_REFUSED = Counter(
-    "gateway_worker_files_refused", "Times that a worker did not keep a file that was sent to it", ["role", "reason"]
-)

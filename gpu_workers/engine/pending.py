@@ -79,9 +79,7 @@ class PendingTask:
     cut_from: _Cut | None = None
     in_batch: BatchSpan | None = None
     lost: int = 0  # how often it was in the batch of a worker that died before it had begun with it
-    lacked: int = 0  # how often a worker that was known to have its files refused it, because they were evicted
     digest: bytes | None = None  # of its text, once the quarantine has computed it
-    needs: tuple[Any, ...] | None = None  # what a worker elsewhere must have for it; None until an engine has asked
 
     @property
     def work(self) -> int:

@@ -1,6 +1,6 @@
-"""The interface between the front end and the engine. It imports no torch and assumes no shared host.
+"""The interface between the front end and the engine. It imports no torch.
 
-The front end uses `Engine`, `Task` and the errors of `core.errors`. Processes, devices and machines are details of the
+The front end uses `Engine`, `Task` and the errors of `core.errors`. Processes and devices are details of the
 implementations: `gpu_workers.engine.local` and `gpu_workers.engine.inline`.
 """
 
@@ -27,6 +27,8 @@ class Role(StrEnum):
     SANITIZE = "sanitize"
     FILL = "fill"
 
+
+NOT_SERVED = "This gateway has no worker for the request; nothing was charged."
 
 # The tenant of work that the gateway does for itself, such as a probe. No tenant's name holds a space.
 GATEWAY = "the gateway"
@@ -113,7 +115,7 @@ class Engine(Protocol):
 
     @property
     def arrays(self) -> ArrayPool:
-        """Memory for the arrays of payloads. An engine accepts only arrays from its own pool."""
+        """Memory for the arrays of payloads."""
         ...
 
     async def start(self) -> None:
@@ -144,8 +146,8 @@ class Engine(Protocol):
         the other tasks of its group: its error takes the place of its result.
 
         Raises:
-            NotStarted: no task of the group reached a worker (queue full, the tenant's share used up, worker cold,
-                client disconnected, deadline).
+            NotStarted: no task of the group reached a worker (queue full, the tenant's share used up, worker cold or
+                of another role, client disconnected, deadline).
                 Nothing was read and no noise was drawn, so the caller may refund.
             Started: at least one task reached a worker, so the caller must count the group as spent.
         """
@@ -158,17 +160,10 @@ class Engine(Protocol):
         Raises:
             QueueFull: the queue stays too full for `timeout_s`, or its limit is below the number of tasks.
             TenantLimitReached: the same for the tenant's share of the queue.
-            WorkerCold: no worker of the role can be reached for `timeout_s`. An engine that restarts its own workers
-                does not raise it.
+            WorkerCold: the engine does not have this role.
         """
         ...
 
-    async def prepare(self, role: Role, tasks: Sequence[Task], *, timeout_s: float) -> None:
-        """Return once a worker of the role has the files that `tasks` need. Call it before anything is reserved, with
-        the tasks for `run`. Returns at once while no worker is ready.
-
-        Raises WorkerCold if no worker can get a file within `timeout_s`.
-        """
+    def status(self, role: Role) -> RoleStatus:
+        """The state of one of `roles`."""
         ...
-
-    def status(self, role: Role) -> RoleStatus: ...

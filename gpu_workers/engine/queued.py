@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpu_workers.engine.protocol import Role, Task
+from core.errors import WorkerCold
+from gpu_workers.engine.protocol import NOT_SERVED, Role, Task
 from gpu_workers.engine.task_queue import TaskQueue
 
 
 class QueuedEngine:
     """The part of `Engine` that the queues of its roles do."""
 
-    def queue(self, role: Role) -> TaskQueue:
-        """The queue of a role."""
-        raise NotImplementedError
+    def __init__(self, queues: Mapping[Role, TaskQueue]) -> None:
+        self._queues = queues
+
+    @property
+    def roles(self) -> Sequence[Role]:
+        """See `Engine.roles`."""
+        return tuple(self._queues)
 
     async def run(
         self,
@@ -28,7 +33,7 @@ class QueuedEngine:
         isolate_failures: bool = False,
     ) -> list[Any]:
         """See `Engine.run`."""
-        return await self.queue(role).run(
+        return await self._queue(role).run(
             tasks,
             tenant=tenant,
             timeout_s=timeout_s,
@@ -38,7 +43,9 @@ class QueuedEngine:
 
     async def wait_for_capacity(self, role: Role, tasks: Sequence[Task], *, tenant: str, timeout_s: float) -> None:
         """See `Engine.wait_for_capacity`."""
-        await self.queue(role).wait_for_capacity(tasks, tenant=tenant, timeout_s=timeout_s)
+        await self._queue(role).wait_for_capacity(tasks, tenant=tenant, timeout_s=timeout_s)
 
-    async def prepare(self, role: Role, tasks: Sequence[Task], *, timeout_s: float) -> None:
-        """See `Engine.prepare`. The workers read the files of this machine."""
+    def _queue(self, role: Role) -> TaskQueue:
+        if role not in self._queues:
+            raise WorkerCold(NOT_SERVED)
+        return self._queues[role]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from core.errors import (
@@ -37,7 +37,6 @@ OVERTIME_S = 0.1  # the estimate of a batch is not more exact
 FILE_MISSING = "The worker does not have a pack, model or recogniser that the request needs; nothing was charged."
 _LOST_MAX = 3  # a task may be what ends the handlers of workers before they begin with it
 _LOST = "Workers have ended several times before they began with the request; nothing was charged."
-_UNSENDABLE = "The request could not be passed to a worker; nothing was charged."
 
 
 def _file_missing(started: bool) -> GatewayError:
@@ -73,7 +72,6 @@ class TaskQueue:
         self._shared = False  # whether the last batch had tasks of several requests
         self._length = metrics.QUEUE_LENGTH.labels(role)
         self._open = False
-        self._paused = False
 
     def __len__(self) -> int:
         """The number of tasks that wait and have not started. It can be 0 while pieces wait; see `__bool__`."""
@@ -81,11 +79,6 @@ class TaskQueue:
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
-
-    @property
-    def work(self) -> int:
-        """The tokens of the tasks that wait."""
-        return self._waiting.work
 
     @property
     def oldest_at(self) -> float:
@@ -135,23 +128,14 @@ class TaskQueue:
         return max(0.0, longest_s - (time.monotonic() - self.oldest_at))
 
     def open(self) -> None:
-        """Start to admit tasks, or go on with it after a pause."""
-        self._open, self._paused = True, False
+        """Start to admit tasks."""
+        self._open = True
         self._changed()
-
-    def pause(self) -> None:
-        """Refuse further tasks with `WorkerCold` until `open`. Those that wait stay until their deadlines."""
-        self._paused = True
-        self._changed()
-
-    def has_one_worker(self, one: bool) -> None:
-        """Set whether a single worker runs all tasks from now on, as `one_worker`."""
-        self._one_worker = one
 
     def close(self) -> None:
         """Refuse all further tasks. Queued tasks end with `WorkerDied` if their group has started, else with
         `WorkerCold`."""
-        self._open = self._paused = False
+        self._open = False
         for pending in list(self._waiting):
             pending.settle(WorkerDied() if pending.group.started else WorkerCold())
         self._keep(lambda _: False)
@@ -196,20 +180,12 @@ class TaskQueue:
         if never := self._refusal(tasks, held=(0, 0), others=(0, 0)):
             raise self._refused(never)
         deadline = time.monotonic() + timeout_s
-        while refusal := WorkerCold() if self._paused else self._refusal_of(tasks, tenant):
+        while refusal := self._refusal_of(tasks, tenant):
             try:
                 async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
                     await self._shrunk.wait()
             except TimeoutError:
                 raise self._refused(refusal) from None
-
-    def firsts(self) -> Iterator[PendingTask]:
-        """The first task of each tenant that waits, in no order."""
-        return self._waiting.firsts()
-
-    def heads(self) -> Iterator[PendingTask]:
-        """The first task of each tenant that waits, in the order of their turns."""
-        return self._waiting.heads()
 
     def start_batch(
         self, tokens_max: int | None = None, *, fits: Callable[[PendingTask], bool] = lambda _: True
@@ -262,19 +238,12 @@ class TaskQueue:
             metrics.BATCH_TOKENS.labels(self._role).observe(weight)
         return batch
 
-    def put_back(
-        self,
-        batch: Sequence[PendingTask],
-        lacking: Collection[int] = (),
-        unsendable: Collection[int] = (),
-        lost: bool = False,
-    ) -> None:
+    def put_back(self, batch: Sequence[PendingTask], lacking: Collection[int] = (), lost: bool = False) -> None:
         """Queue a batch of `start_batch` again, in its place. It no longer counts as started. For a batch of which it
         is certain that no worker has run anything, and that none will.
 
-        `lacking`: the places of tasks that no worker can run, because it does not have their files. `unsendable`: of
-        those that cannot be sent to a worker. Both end, uncharged if nothing of their group has started. So does a task
-        that was `lost` several times, because workers died before they had begun with it.
+        `lacking`: the places of tasks whose files do not exist. They end, uncharged if nothing of their group has
+        started. So does a task that was `lost` several times, because workers died before they had begun with it.
         """
         for pending in batch:
             pending.group.starts -= 1
@@ -284,8 +253,6 @@ class TaskQueue:
             started = pending.group.started
             if place in lacking:
                 pending.settle(_file_missing(started))
-            elif place in unsendable:
-                pending.settle(TaskFailed(reason="unsendable") if started else WorkerCold(_UNSENDABLE))
             elif not self._open:
                 pending.settle(WorkerDied() if started else WorkerCold())
             elif pending.lost >= _LOST_MAX:
@@ -295,16 +262,9 @@ class TaskQueue:
         self._changed()
         self._on_admitted()
 
-    def refuse(self, lacks: Callable[[PendingTask], bool]) -> None:
-        """End the tasks that no worker can run, because it `lacks` their files, as `put_back` does."""
-        for pending in list(self._waiting):
-            if lacks(pending):
-                pending.settle(_file_missing(pending.group.started))
-        self._keep(lambda pending: not lacks(pending))
-
     def _is_large(self, pending: PendingTask) -> bool:
         """Whether a task runs in pieces."""
-        if pending.only_pieces:  # also if tasks are no longer cut: no handler can run it
+        if pending.only_pieces:  # no handler can run it as it is
             return True
         cut = pending.task.stepwise or pending.work > self._limits.batch_tokens_max
         return cut and pending.is_divisible and (self._one_worker or pending.any_worker)
@@ -350,7 +310,7 @@ class TaskQueue:
         return None
 
     def _admit(self, tasks: Sequence[Task], *, tenant: str, isolate_failures: bool) -> Group:
-        if not self._open or self._paused:
+        if not self._open:
             raise self._refused(WorkerCold())
         if refusal := self._refusal_of(tasks, tenant):
             raise self._refused(refusal)

@@ -15,7 +15,7 @@ from core.files.file_version import FileVersion, file_version
 OWNER, RUN_LOCK = "owner", "run.lock"  # of one machine
 KEY, SPEC = "key", "spec"  # of the gateway: the wrapped key, and the fields of the request
 OUTPUTS = "out"  # the folder of what a job has made
-GATEWAY_ONLY = frozenset({OWNER, RUN_LOCK, KEY, SPEC})  # no process of a job reads or writes them
+_OF_THIS_MACHINE = frozenset({OWNER, RUN_LOCK})
 _PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 _SNAPSHOTS_MAX = 10
 
@@ -29,24 +29,22 @@ def is_plain(name: object) -> bool:
     return isinstance(name, str) and _PLAIN.fullmatch(name) is not None
 
 
-def versions(folder: Path, *, without: frozenset[str] = frozenset({OWNER, RUN_LOCK})) -> dict[str, FileVersion]:
-    """The versions of the folder's own files, by name: by default those that another machine needs."""
+def versions(folder: Path) -> dict[str, FileVersion]:
+    """The versions of the folder's own files that another gateway needs, by name."""
     found = {}
     for path in sorted(folder.iterdir()):
-        if is_plain(path.name) and path.name not in without and path.is_file():
+        if is_plain(path.name) and path.name not in _OF_THIS_MACHINE and path.is_file():
             version = file_version(path)
             if version is not None:
                 found[path.name] = version
     return found
 
 
-def snapshot(
-    folder: Path, linked: Path, *, without: frozenset[str] = frozenset({OWNER, RUN_LOCK})
-) -> dict[str, FileVersion]:
+def snapshot(folder: Path, linked: Path) -> dict[str, FileVersion]:
     """Link the files of one moment into the new folder `linked`. A file is replaced by renaming, never changed, so a
     link keeps its bytes. Raises FolderBusy."""
     for _ in range(_SNAPSHOTS_MAX):
-        found = versions(folder, without=without)
+        found = versions(folder)
         linked.mkdir(mode=0o700)
         try:
             for name in found:
@@ -54,7 +52,7 @@ def snapshot(
         except FileNotFoundError:
             pass
         else:
-            if versions(folder, without=without) == found:
+            if versions(folder) == found:
                 return found
         shutil.rmtree(linked)
     raise FolderBusy

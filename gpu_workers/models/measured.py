@@ -19,7 +19,6 @@ from typing import Any
 
 import torch
 
-from gpu_workers.code_digest import digest_of
 from gpu_workers.environment import PREFIXES
 
 _VARY = {"processor", "cpu MHz", "bogomips", "BogoMIPS", "apicid", "initial apicid", "core id", "physical id"}
@@ -37,8 +36,17 @@ def machine() -> dict[str, str]:
         "torch": torch.__version__ + torch.__config__.show() + torch.backends.cpu.get_cpu_capability(),
         "threads": str(torch.get_num_threads()),
         "environment": repr(sorted(item for item in os.environ.items() if item[0].startswith(PREFIXES))),
-        "code": digest_of([Path(__file__).parent]),
+        "code": digest_of(Path(__file__).parent),
     }
+
+
+def digest_of(folder: Path) -> str:
+    """Return a digest of the names and contents of all Python files in a folder."""
+    whole = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        whole.update(f"{path.relative_to(folder).as_posix()}\n{content}\n".encode())
+    return whole.hexdigest()
 
 
 def _cpuinfo() -> list[str]:

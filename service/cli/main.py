@@ -19,8 +19,6 @@ from service.cli.keys import BY_CLI, KeyFile, key_app, show_key
 from service.cli.ledger import ledger_app
 from service.cli.model import model_app
 from service.cli.synthesize import synthesize
-from service.cli.worker import worker
-from service.cli.workers import workers_app
 
 if TYPE_CHECKING:
     from core.accounting.certificate import PlanCertificate
@@ -48,8 +46,6 @@ app.add_typer(domain_app, name="domain")
 app.add_typer(model_app, name="model")
 app.command("synthesize")(synthesize)
 app.command("finetune")(finetune)
-app.command("worker")(worker)
-app.add_typer(workers_app, name="workers")
 
 
 @app.command()

@@ -21,9 +21,7 @@ from service.config.alerts import AlertSettings
 from service.config.archive import ArchiveSettings
 from service.config.checkpoints import checkpoint_folder, is_pinned
 from service.config.duties import DutySettings
-from service.config.engine import RemoteEngineSettings
 from service.config.front_ends import FrontEndSettings
-from service.config.job_runners import JobRunnerSettings, check_jobs
 from service.config.ledgers import LedgersSettings, checked_url
 from service.config.precision import check_devices, check_int8
 from service.config.recognisers import RecogniserSettings
@@ -32,7 +30,6 @@ from service.config.sign_on import parsed as parsed_sign_on
 from service.config.storage import StorageSettings
 from service.config.tracing import TracingSettings
 from service.config.upstreams import UpstreamSettings, check_no_overlap, parsed
-from service.config.worker_files import WorkerFileSettings
 
 MIB = 1024 * 1024
 MODEL_NAME = r"^[a-z0-9][a-z0-9._-]{0,63}$"
@@ -76,6 +73,9 @@ class LocationSettings(BaseModel):
 class EngineSettings(BaseModel):
     """Workers, models and batches."""
 
+    serves: tuple[Literal["embed", "sanitize", "fill", "jobs"], ...] = Field(
+        ("embed", "sanitize", "fill", "jobs"), min_length=1
+    )
     devices: tuple[str, ...] = ("auto",)
     encoder_threads: int = Field(0, ge=0)
     encoder_path: Path | None = None
@@ -278,9 +278,6 @@ class Settings(
     DutySettings,
     TracingSettings,
     ConnectionSettings,
-    RemoteEngineSettings,
-    WorkerFileSettings,
-    JobRunnerSettings,
     FrontEndSettings,
     BaseSettings,
 ):
@@ -374,8 +371,9 @@ class Settings(
         return self
 
     @model_validator(mode="after")
-    def _check_jobs(self) -> Settings:
-        check_jobs(self)
+    def _check_serves(self) -> Settings:
+        if "jobs" not in self.serves and self.redis_url is None:
+            raise ValueError("SERVES without jobs needs REDIS_URL: another gateway of that Redis runs the jobs")
         return self
 
     @model_validator(mode="after")

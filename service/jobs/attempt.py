@@ -16,8 +16,9 @@ from core.errors import HoldNotOpen, InvalidInput, LedgerError
 from core.job_errors import JobFailed, JobFilesLost
 from core.ledger.job_records import JobRecord
 from core.ledger.jobs import JobStore
+from gpu_workers.child_process import ChildProcess
 from gpu_workers.jobs.messages import Charged, ChargeRequested, Failed, JobOrder, Priority, Progress, Succeeded
-from gpu_workers.jobs.places import Displaced, FilesChanged, Place, Process
+from gpu_workers.jobs.start import start_job
 from service.jobs.files import JobFiles
 from service.jobs.kind import JobKinds
 from service.jobs.working import Checkpoint
@@ -68,7 +69,7 @@ class AttemptLimits:
     priority: Priority
 
 
-Outcome = Succeeded | Failed | Died | Cancelled | Stopping | Lost | Absent | TurnEnded | Displaced
+Outcome = Succeeded | Failed | Died | Cancelled | Stopping | Lost | Absent | TurnEnded
 
 
 class Attempt:
@@ -98,8 +99,8 @@ class Attempt:
         """End with this outcome, unless the process has ended before."""
         self._inbox.put_nowait(outcome)
 
-    async def outcome(self, files: JobFiles, kinds: JobKinds, place: Place, *, limits: AttemptLimits) -> Outcome:
-        """Start the process in `place` and wait for its end. It changes nothing any more when this returns."""
+    async def outcome(self, files: JobFiles, kinds: JobKinds, *, limits: AttemptLimits) -> Outcome:
+        """Start the process and wait for its end. It changes nothing any more when this returns."""
         job = self._job
         try:
             opened = await asyncio.to_thread(files.open, job.job_id)
@@ -109,7 +110,7 @@ class Attempt:
             return Failed(problem)
         except (ValueError, KeyError, InvalidInput):
             return Failed(JobFilesLost(reason="unknown-kind"))
-        process = place.start(
+        process = start_job(
             JobOrder(
                 kind.entry_point,
                 opened.folder,
@@ -118,7 +119,6 @@ class Attempt:
                 priority=limits.priority,
                 memory_bytes_max=limits.memory_bytes_max,
             ),
-            seconds_max=limits.seconds_max,
             on_message=self._inbox.put_nowait,
             on_death=lambda: self._inbox.put_nowait(Died()),
         )
@@ -128,7 +128,7 @@ class Attempt:
             process.kill()
             await process.stop()
 
-    async def _listen(self, process: Process, files: JobFiles, limits: AttemptLimits) -> Outcome:
+    async def _listen(self, process: ChildProcess, files: JobFiles, limits: AttemptLimits) -> Outcome:
         """Persist progress until the process exits, the job is cancelled, its time ends, or the disk is almost full.
 
         After its turn, it gives its place to another tenant's job, as soon as it has written a checkpoint.
@@ -136,12 +136,10 @@ class Attempt:
         When the process asks for its charge, answer once the ledger has it. While Redis is unavailable, try again.
 
         Metrics depend on the noise that the process has drawn. They are persisted only once the blob store has the
-        checkpoint that holds this noise: the next attempt, on any gateway, then draws none of it again. Files of a
-        process on another machine come before the message that it sent after it had written them.
+        checkpoint that holds this noise: the next attempt, on any gateway, then draws none of it again.
 
         What depends on noise is believed only after the ledger has spent the job's hold. A process that reports metrics
-        or a result before, as that of a false job runner may, fails the job: no metric or result of it is kept, and
-        the hold is refunded.
+        or a result before fails the job: no metric or result of it is kept, and the hold is refunded.
         """
         job = self._job
         owes = job.reserved != Amount(0)  # until the ledger has spent the hold, in this attempt or an earlier one
@@ -164,11 +162,6 @@ class Attempt:
                     metrics = {**(metrics or {}), **message.metrics}
             elif isinstance(message, ChargeRequested):
                 charging, beat_at = True, time.monotonic()
-            elif isinstance(message, FilesChanged):
-                try:
-                    await asyncio.to_thread(message.apply)
-                except OSError:
-                    return Failed(JobFailed("The gateway has too little free disk space.", reason="storage-full"))
             elif message is not None:
                 if isinstance(message, Succeeded) and metrics is not None:
                     with contextlib.suppress(LedgerError):  # the final metrics

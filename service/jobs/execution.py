@@ -13,7 +13,6 @@ from core.job_errors import JobFailed, JobFilesLost
 from core.ledger.job_records import JobRecord, JobStatus
 from core.ledger.jobs import JobStore
 from gpu_workers.jobs.messages import Failed, Succeeded
-from gpu_workers.jobs.places import Displaced, Place
 from service.files.stored import StoredFiles
 from service.jobs.attempt import Absent, Attempt, AttemptLimits, Cancelled, Died, Lost, Outcome, Stopping, TurnEnded
 from service.jobs.kind import JobKinds
@@ -53,15 +52,12 @@ class JobExecution:
         self._stopping = stopping
         self._on_end = on_end
 
-    async def attempt(self, job: JobRecord, attempt: Attempt, place: Place) -> Outcome:
-        """On return the process has ended, and so has the job unless the outcome says otherwise. The place is given up
-        before what the process has made is stored."""
+    async def attempt(self, job: JobRecord, attempt: Attempt) -> Outcome:
+        """On return the process has ended, and so has the job unless the outcome says otherwise."""
         run = attempt.run
         async with lease_kept(self._store, job, run, on_loss=lambda: attempt.interrupt(Lost())):
-            outcome = await self._run(job, attempt, place)
-            if not (place.stays and isinstance(outcome, Died)):
-                place.release()
-            paused = isinstance(outcome, Died | Stopping | TurnEnded | Displaced)
+            outcome = await self._run(job, attempt)
+            paused = isinstance(outcome, Died | Stopping | TurnEnded)
             if paused and await self._working.last_checkpoint(job, run) is Checkpoint.LOST:
                 return Lost()
             if isinstance(outcome, Succeeded):
@@ -70,7 +66,7 @@ class JobExecution:
                 return await self._finish(job, run, outcome)
             return outcome
 
-    async def _run(self, job: JobRecord, attempt: Attempt, place: Place) -> Outcome | SealedOutcome:
+    async def _run(self, job: JobRecord, attempt: Attempt) -> Outcome | SealedOutcome:
         """Run the process on the job's files, or find the outcome that an earlier attempt has sealed."""
         while True:
             try:
@@ -78,7 +74,7 @@ class JobExecution:
                 if sealed is not None:
                     return sealed
                 await self._working.load(job)
-                outcome = attempt.outcome(self._working.files, self._kinds, place, limits=self._limits)
+                outcome = attempt.outcome(self._working.files, self._kinds, limits=self._limits)
                 return await traced_attempt(job, outcome)
             except JobFailed as problem:
                 return Failed(problem)

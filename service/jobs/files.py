@@ -43,7 +43,6 @@ _JOB_ID = re.compile(r"[0-9a-f]{32}")
 _FORMER_ID = "gateway.id"  # the name that an earlier version gave to a data directory
 _FORMER_RUN_S_MAX = 30.0
 _INCOMING = ".incoming-"
-_RECEIVED = ".received-"  # files of a process on another machine, as they arrive (`gpu_workers.job_runners.process`)
 COMMAND = "command-"
 _COMMAND_DAYS_MAX = 7
 
@@ -192,7 +191,7 @@ class JobFiles:
         week."""
         for folder in self._root.iterdir():
             old = folder.name.startswith(COMMAND) and time.time() - folder.stat().st_mtime > _COMMAND_DAYS_MAX * 86400
-            if folder.is_dir() and (old or folder.name.startswith((_INCOMING, _RECEIVED))):
+            if folder.is_dir() and (old or folder.name.startswith(_INCOMING)):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def outputs(self, owner: str, job_id: str) -> Outputs:

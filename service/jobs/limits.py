@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from service.config.job_runner_options import jobs_at_once
 from service.config.settings import Settings
 from service.jobs.attempt import AttemptLimits
 
 
 @dataclass(frozen=True)
 class RunnerLimits:
-    """`attempt`: the limits of one process. `alone`: whether no other gateway can use the ledger."""
+    """`running_max`: 0 where other gateways run the jobs. `attempt`: the limits of one process. `alone`: whether no
+    other gateway can use the ledger."""
 
     running_max: int
     waiting_max: int
@@ -24,7 +24,7 @@ class RunnerLimits:
 
 def runner_limits(settings: Settings) -> RunnerLimits:
     return RunnerLimits(
-        running_max=jobs_at_once(settings),
+        running_max=settings.jobs_running_max if "jobs" in settings.serves else 0,
         waiting_max=settings.jobs_waiting_max,
         tenant_share=settings.queue_tenant_share,
         attempts_max=settings.job_attempts_max,

@@ -7,7 +7,6 @@ import itertools
 from collections import Counter
 
 from core.ledger.job_records import JobRecord
-from gpu_workers.jobs.places import Place, Places
 
 
 class JobQueue:
@@ -24,7 +23,6 @@ class JobQueue:
         self._last_start: dict[str, int] = {}
         self._starts = itertools.count(1)
         self._came = asyncio.Event()
-        self._turn = asyncio.Lock()  # of those who ask for a place
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -48,23 +46,11 @@ class JobQueue:
         """Returns whether the job was waiting."""
         return self._waiting.pop(job_id, None) is not None
 
-    async def get(self, places: Places) -> tuple[JobRecord, Place]:
-        """Wait until a job waits and there is a place for it. The job that is next then counts as running until
-        `ended`.
-
-        A job waits in the queue as long as it has no place, and no more places are asked for than jobs wait.
-        """
-        while True:
-            async with self._turn:
-                while not self._waiting:
-                    self._came.clear()
-                    await self._came.wait()
-                place = await places.take()
-                if self._waiting:  # another gateway may have taken what waited
-                    return self._next(), place
-            place.release()
-
-    def _next(self) -> JobRecord:
+    async def get(self) -> JobRecord:
+        """Wait until a job waits. The job that is next then counts as running until `ended`."""
+        while not self._waiting:
+            self._came.clear()
+            await self._came.wait()
         job = min(  # the first of equal ones
             self._waiting.values(),
             key=lambda each: (

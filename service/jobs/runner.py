@@ -1,4 +1,4 @@
-"""Runs jobs: one process a job, a few at a time, on this machine or on job runners; the rest wait in a `JobQueue`.
+"""Runs jobs: one process a job, a few at a time; the rest wait in a `JobQueue`.
 
 Every gateway runs the jobs of all gateways: `JobSweep` finds those that wait, and those whose gateway has died.
 
@@ -7,8 +7,8 @@ attempts; an orderly stop of the gateway is no attempt. An attempt that lost its
 job's files are removed. While Redis or the blob store does not answer, no job is started and no end is persisted; the
 runner tries again until they answer.
 
-A place comes first and a job second (`gpu_workers.jobs.places`): while no place is free, a job stays queued, where any
-gateway may take it. So no gateway holds the lease of a job that it cannot run.
+A job stays queued, where any gateway may take it, until this one can start its process. So no gateway holds the lease
+of a job that it cannot run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from core.ledger.job_records import JobRecord, JobStatus
 from core.ledger.jobs import JobStore
 from core.ledger.stored_files import ARTIFACTS
 from gpu_workers.engine.shares import tenant_places
-from gpu_workers.jobs.places import Displaced, LocalPlaces, Place, Places
 from service import metrics
 from service.files.stored import StoredFiles
 from service.jobs.attempt import Absent, Attempt, Cancelled, Died, Lost, Outcome, Stopping, TurnEnded
@@ -59,11 +58,8 @@ class JobRunner:
         kinds: JobKinds,
         *,
         limits: RunnerLimits,
-        places: Places | None = None,
     ) -> None:
-        """`places`: where processes run; by default on this machine."""
         self.store = store
-        self.places = places or LocalPlaces()
         self._working = WorkingFolders(store, files, blobs)
         self._files = files
         self._stored = stored
@@ -106,7 +102,6 @@ class JobRunner:
         await take_over_jobs(self.store, self._files, self._working.blobs)
         await self.find_owners()
         await self._reconcile()
-        await self.places.start()
         self._consumers = [asyncio.create_task(self._consume()) for _ in range(self._limits.running_max)]
         self._consumers.append(asyncio.create_task(self._watch()))
 
@@ -128,7 +123,6 @@ class JobRunner:
         await asyncio.gather(*self._consumers, return_exceptions=True)
         for job, run in list(self._runs.values()):  # of a consumer that did not end in time
             await self._put_back(job, run)
-        await self.places.stop()
         if self._locked:
             self._files.unlock()
 
@@ -226,25 +220,23 @@ class JobRunner:
         former.set()
 
     async def _consume(self) -> None:
-        while (found := await self._next()) is not None:
-            job, place = found
+        while (job := await self._next()) is not None:
             metrics.JOBS_WAITING.set(len(self._queue))
             continues = False
             try:
-                continues = await self._until_ended(job, place)
+                continues = await self._until_ended(job)
                 self._runs.pop(job.job_id, None)
             except Exception as error:  # the consumer must not end: its jobs would wait forever
                 log.error("job-consumer", extra={"fields": {"kind": type(error).__name__}})
             finally:
-                place.release()
                 self._known.discard(job.job_id)
                 self._queue.ended(job)
                 if continues:
                     self.enqueue(job)
 
-    async def _next(self) -> tuple[JobRecord, Place] | None:
-        """A place, and the job that is next when the place is free. None when the gateway stops."""
-        taking = asyncio.create_task(self._queue.get(self.places))
+    async def _next(self) -> JobRecord | None:
+        """The job that is next. None when the gateway stops."""
+        taking = asyncio.create_task(self._queue.get())
         stopping = asyncio.create_task(self._stopping.wait())
         try:
             await asyncio.wait({taking, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -290,8 +282,8 @@ class JobRunner:
     def _arriving_ids(self) -> set[str]:
         return {job_id for _, job_id in self._arriving}
 
-    async def _until_ended(self, job: JobRecord, place: Place) -> bool:
-        """Run attempts until the job has ended, its turn or its place has, another gateway has it, or this one stops.
+    async def _until_ended(self, job: JobRecord) -> bool:
+        """Run attempts until the job has ended, its turn has, another gateway has it, or this one stops.
 
         Returns whether it waits again.
         """
@@ -321,14 +313,10 @@ class JobRunner:
             if taken.status is not JobStatus.RUNNING:
                 await self._execution.ended(taken)
                 return False
-            outcome = await self._attempted(taken, run, place)
+            outcome = await self._attempted(taken, run)
             if isinstance(outcome, Died) and not self._stopping.is_set():
                 log.warning("job-process-died", extra={"fields": {"job_id": job.job_id, "attempt": taken.attempts}})
-                if not place.stays and taken.attempts < self._limits.attempts_max:
-                    await self._put_back(job, run, counted=True)
-                    self._notify()
-                    return True
-                run = secrets.token_hex(16)  # a last attempt that died needs no place to end
+                run = secrets.token_hex(16)
                 continue
             if isinstance(outcome, Lost):
                 log.warning("job-lost", extra={"fields": {"job_id": job.job_id, "attempt": taken.attempts}})
@@ -337,22 +325,20 @@ class JobRunner:
             if isinstance(outcome, Absent):
                 log.error("job-files-absent", extra={"fields": {"job_id": job.job_id}})
                 self._sweep.leave(job.job_id)
-            if isinstance(outcome, Stopping | TurnEnded | Displaced | Absent | Died):
+            if isinstance(outcome, Stopping | TurnEnded | Absent | Died):
                 await self._put_back(job, run)
                 self._notify()
-                if isinstance(outcome, Displaced):
-                    await self._pause()  # whatever took the place away may take the next one, too
-                return isinstance(outcome, TurnEnded | Displaced)
+                return isinstance(outcome, TurnEnded)
             return False
         await self._put_back(job, run)  # it may have been taken by a call whose reply was lost
         return False
 
-    async def _put_back(self, job: JobRecord, run: str, *, counted: bool = False) -> None:
+    async def _put_back(self, job: JobRecord, run: str) -> None:
         """Queue a job again that this attempt may hold. Without an answer of Redis, it counts as an attempt."""
         with contextlib.suppress(LedgerError, UnknownJob):
-            await self.store.put_back(job.owner, job.job_id, run=run, counted=counted)
+            await self.store.put_back(job.owner, job.job_id, run=run)
 
-    async def _attempted(self, job: JobRecord, run: str, place: Place) -> Outcome:
+    async def _attempted(self, job: JobRecord, run: str) -> Outcome:
         attempt = self._attempts[job.job_id] = Attempt(
             self.store,
             job,
@@ -364,7 +350,7 @@ class JobRunner:
         try:
             if self._stopping.is_set():
                 attempt.interrupt(Stopping())
-            return await self._execution.attempt(job, attempt, place)
+            return await self._execution.attempt(job, attempt)
         finally:
             del self._attempts[job.job_id]
 

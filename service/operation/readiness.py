@@ -24,25 +24,19 @@ class Readiness:
         ledger: Ledger,
         *,
         cache_s: float,
-        jobs_stage: Callable[[], str | None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`jobs_stage`: that of job runners, None without any. A gateway is ready without them: it answers every
-        request, and jobs wait."""
         self._engine = engine
         self._workers = Workers(engine)
         self._ledger = ledger
         self._cache_s = cache_s
-        self._jobs_stage = jobs_stage
         self._clock = clock
         self._ready_until = 0.0
         self._checking = asyncio.Lock()
 
     def stages(self) -> dict[str, str]:
-        """How far the workers of each role are, and the job runners."""
-        stages = {role.value: self._engine.status(role).stage for role in self._engine.roles}
-        jobs = self._jobs_stage()
-        return stages if jobs is None else stages | {"jobs": jobs}
+        """How far the workers of each role are."""
+        return {role.value: self._engine.status(role).stage for role in self._engine.roles}
 
     async def check(self) -> None:
         """Raise the first error that a part has: WorkerCold, LedgerUnavailable or another of the tree."""

@@ -209,15 +209,9 @@ class ReleasePipeline:
             )
 
     async def _check_capacity(self, caller: Caller, release_request: ReleaseRequest) -> None:
-        """Refuse what the queue would refuse, and what no worker can get the files for, before anything is held.
-
-        Raises QueueFull, TenantLimitReached, WorkerCold.
-        """
+        """Refuse what the queue would refuse, before anything is held. Raises QueueFull, TenantLimitReached."""
         await self._engine.wait_for_capacity(
             release_request.role, release_request.tasks, tenant=caller.tenant, timeout_s=0
-        )
-        await self._engine.prepare(
-            release_request.role, release_request.tasks, timeout_s=self._settings.request_timeout_s
         )
 
     async def _rendered(

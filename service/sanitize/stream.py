@@ -242,11 +242,11 @@ class DocumentStream:
 
     async def _wait_for_capacity(self, tasks: Sequence[Task]) -> None:
         """A stream can wait where a call is refused. Raises QueueFull and TenantLimitReached after the time that a
-        request may take, and WorkerCold if no worker can get the files."""
+        request may take."""
         timeout_s = self._parts.settings.request_timeout_s
-        engine = self._parts.engine
-        await engine.wait_for_capacity(self._role, tasks, tenant=self._caller.tenant, timeout_s=timeout_s)
-        await engine.prepare(self._role, tasks, timeout_s=timeout_s)
+        await self._parts.engine.wait_for_capacity(
+            self._role, tasks, tenant=self._caller.tenant, timeout_s=timeout_s
+        )
 
     async def _run(self, release_request: ReleaseRequest, parts: Sequence[_Part]) -> None:
         if not release_request.charges:

@@ -1,8 +1,7 @@
 """Public matrices of vector mechanisms that take long to compute: projections and codebooks.
 
 A large one takes seconds. It is computed once, in a process of the accounting calculations, for all requests that wait
-for it. Neither the event loop nor the embed worker waits. The result is shared with the worker as a block of memory, or
-sent once to a worker on another machine.
+for it. Neither the event loop nor the embed worker waits. The result is shared with the worker as a block of memory.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from core.mechanisms.vectors.codebook_size import codebook_size
 from core.mechanisms.vectors.projection import Projection, projection
 from core.mechanisms.vectors.spec import VectorSpec
 from gpu_workers.engine.arrays import Array, ArrayPool, BlockArray
-from gpu_workers.engine.constants import group_of, group_of_tenant
 from gpu_workers.handlers.tasks import PublicProjection
 from service.accounting.calculations import Calculations
 from service.preparation import Preparation
@@ -28,7 +26,6 @@ from service.preparation import Preparation
 SMALL_NUMBERS_MAX = 1 << 16  # a matrix of so many numbers takes milliseconds
 _BYTES_PER_NUMBER = 16  # that a projection is computed from
 KEPT_MAX = 64  # each has an open file, however small it is
-_CODEBOOKS = group_of("matrices", "codebooks")  # on workers; one that a tenant uses is the same for all
 OWNER = "the gateway's matrices"  # of the memory; no tenant's name holds a space
 
 Key = tuple[str | int, ...]
@@ -111,8 +108,7 @@ class Constructions:
                 output_dimension,
                 tenant=tenant,
             )
-            matrix = await self._shared(made.matrix, group_of_tenant(tenant))
-            return _Kept(matrix, made.spectral_norm_bound)
+            return _Kept(await self._shared(made.matrix), made.spectral_norm_bound)
 
         return await self._get(("projection", tenant, kind, dimension, output_dimension), compute)
 
@@ -126,7 +122,7 @@ class Constructions:
 
         async def compute() -> _Kept:
             codes = await self._calculations.run("codebook_codes", dimension, size, tenant=tenant)
-            return _Kept(await self._shared(codes, _CODEBOOKS))
+            return _Kept(await self._shared(codes))
 
         return (await self._get(("codebook", dimension, size), compute)).matrix
 
@@ -148,7 +144,7 @@ class Constructions:
         self._kept.put(key, made, made.matrix.nbytes)
         return made
 
-    async def _shared(self, matrix: Array, group: str) -> BlockArray:
+    async def _shared(self, matrix: Array) -> BlockArray:
         rows, columns = matrix.shape
         self._kept.make_space(matrix.nbytes)
         try:
@@ -156,10 +152,5 @@ class Constructions:
         except TenantLimitReached:  # the owner is no tenant
             raise QueueFull from None
         place = BlockArray(block, str(matrix.dtype), (rows, columns))
-
-        def fill() -> None:
-            place.write_rows(np.ascontiguousarray(matrix), 0)
-            block.freeze(group)
-
-        await asyncio.to_thread(fill)
+        await asyncio.to_thread(place.write_rows, np.ascontiguousarray(matrix), 0)
         return place

@@ -7,19 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from gateway_kit import free_port
 
 from core.errors import DeadlineBeforeStart, InvalidInput, QueueFull, WorkerDied
 from core.files.file_version import FileVersion
@@ -29,15 +24,9 @@ from gpu_workers.engine.inline import InlineEngine
 from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.local.worker_pool import WorkerPoolOptions
 from gpu_workers.engine.protocol import Engine, Joined, Pieces, Role, Task
-from gpu_workers.engine.remote.access import Access
-from gpu_workers.engine.remote.codec import Codec
-from gpu_workers.engine.remote.directory import HttpDirectory
-from gpu_workers.engine.remote.engine import RemoteEngine, StaticDirectory
-from gpu_workers.engine.remote.object_sender import Needs
-from gpu_workers.engine.remote.pool import RemotePoolOptions
 from gpu_workers.engine.task_queue import QueueLimits
 from gpu_workers.facts import EmbedderFacts, EncoderFacts
-from gpu_workers.handlers.needed_files import absent, files_of
+from gpu_workers.handlers.needed_files import absent
 
 KITS = Path(__file__).parent
 HELD_S_MAX = 240.0
@@ -62,10 +51,8 @@ TOY_FACTS = EmbedderFacts(
     unit="sentence",
 )
 
-Kind = Literal["local", "inline", "remote", "ray"]
-DIRECTORY = os.environ.get("TOY_RAY_DIRECTORY", "")  # of toy workers on a Ray cluster, in the tests that run beside it
-KINDS: tuple[Kind, ...] = ("ray",) if DIRECTORY else ("local", "inline", "remote")
-TOKEN = "toy-token-of-the-workers"
+Kind = Literal["local", "inline"]
+KINDS: tuple[Kind, ...] = ("local", "inline")
 Failure = Literal["", "unprepared", "raise", "unfit", "refund", "death"]
 
 
@@ -104,14 +91,6 @@ class Work:
         return [array.block for array in (self.vectors, self.released) if array is not None]
 
 
-@dataclass(frozen=True)
-class Deadly:
-    """Ends the process that unpickles it, which the server of a worker does not."""
-
-    def __reduce__(self) -> Any:
-        return os._exit, (1,)
-
-
 class ToyHandler:
     """Answers each `Work` with its name in capitals."""
 
@@ -148,13 +127,6 @@ class ToyHandler:
         if task.pack is not None:
             return f"{task.name.upper()} {Path(task.pack.path).read_text()}"
         return task.name.upper() if task.joined is None else [*task.joined, task.name.upper()]
-
-
-class OtherHandler(ToyHandler):
-    """Has other models."""
-
-    def warm_up(self) -> EmbedderFacts:
-        return replace(TOY_FACTS, domains=("other",))
 
 
 class OtherArithmetic(ToyHandler):
@@ -200,111 +172,9 @@ def toy_engine(
     limits = QueueLimits(queue_tasks_max, queue_tokens_max, queue_tenant_share, batch_tokens_max)
     if kind == "inline":
         own = dict.fromkeys(roles, factory)
-        return InlineEngine(own, codec=toy_codec(), limits=limits, lacking=lacking, array_bytes_max=array_bytes_max)
-    if kind == "ray":
-        options = dict.fromkeys(roles, RemotePoolOptions(limits=limits, batch_linger_ms=1))
-        access = Access(TOKEN, plain=True)
-        directory = HttpDirectory(DIRECTORY, access)
-        return RemoteEngine(
-            options, directory, toy_codec(), access, needs=Needs(files_of), array_bytes_max=array_bytes_max
-        )
-    if kind == "remote":
-        remote = RemotePoolOptions(limits=limits, batch_linger_ms=1)
-        return RemoteToyEngine(dict.fromkeys(roles, remote), factory, array_bytes_max=array_bytes_max)
-    local = WorkerPoolOptions(workers=[factory], limits=limits, batch_linger_ms=1, lacking=lacking)
+        return InlineEngine(own, limits=limits, lacking=absent, array_bytes_max=array_bytes_max)
+    local = WorkerPoolOptions(workers=[factory], limits=limits, batch_linger_ms=1, lacking=absent)
     return LocalEngine(dict.fromkeys(roles, local), array_bytes_max=array_bytes_max)
-
-
-def lacking(payloads: Sequence[Any]) -> list[int]:
-    """What this machine lacks: `lacking_by_name`, and files that do not exist."""
-    return lacking_by_name(payloads) or absent(payloads)
-
-
-def lacking_by_name(payloads: Sequence[Any]) -> list[int]:
-    """A machine lacks the files of each task whose name begins with `lacking`, and cannot check `unchecked` ones."""
-    names = [getattr(payload, "name", "") for payload in payloads]
-    if any(name.startswith("unchecked") for name in names):
-        raise PermissionError
-    return [place for place, name in enumerate(names) if name.startswith("lacking")]
-
-
-def toy_codec() -> Codec:
-    return Codec((Work, Deadly, FileVersion, EmbedderFacts, EncoderFacts))
-
-
-class ToyWorker:
-    """A worker server in a process of its own, over a Unix socket."""
-
-    def __init__(
-        self,
-        factory: str = "ToyHandler",
-        *,
-        role: Role = Role.EMBED,
-        slot_s: float = 3600,
-        batch_s: float = 480,
-        address: str | None = None,
-        tls: Sequence[Path] = (),
-        files_dir: Path | None = None,
-        files_bytes: int = 1 << 30,
-    ) -> None:
-        """`files_dir`: where it keeps files, by default in a folder of its own."""
-        self._folder = tempfile.TemporaryDirectory(prefix="toy-worker-")
-        self.address = address or f"unix:{self._folder.name}/socket"
-        files = files_dir or Path(self._folder.name) / "files"
-        limits = [str(slot_s), str(batch_s), str(files), str(files_bytes)]
-        arguments = [role.value, factory, self.address, *limits, *map(str, tls)]
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(KITS), str(KITS.parents[1])])}
-        self.process = subprocess.Popen(
-            [sys.executable, str(KITS / "toy_worker.py"), *arguments],
-            env=environment,
-        )
-
-    def end(self) -> None:
-        self.process.send_signal(signal.SIGCONT)
-        self.process.kill()
-        self.process.wait()
-        self._folder.cleanup()
-
-
-def free_address() -> str:
-    """An address that nothing listens on."""
-    return f"127.0.0.1:{free_port()}"
-
-
-def remote_engine(
-    *workers: ToyWorker, limits: QueueLimits | None = None, access: Access | None = None, at: Sequence[str] = ()
-) -> RemoteEngine:
-    """A gateway's engine with one role and these workers. `at`: where they are, by default at their own addresses."""
-    options = RemotePoolOptions(limits=limits or QueueLimits(batch_tokens_max=100), batch_linger_ms=1)
-    directory = StaticDirectory({Role.EMBED: at or [worker.address for worker in workers]})
-    return RemoteEngine({Role.EMBED: options}, directory, toy_codec(), access or Access(TOKEN), needs=Needs(files_of))
-
-
-class RemoteToyEngine(RemoteEngine):
-    """A `RemoteEngine` that starts a worker server for each role, and ends it."""
-
-    def __init__(self, roles: Mapping[Role, RemotePoolOptions], factory: Any, *, array_bytes_max: int) -> None:
-        self._factory = factory
-        self._servers: list[ToyWorker] = []
-        self._addresses: dict[Role, list[str]] = {}
-        super().__init__(
-            roles,
-            StaticDirectory(self._addresses),
-            toy_codec(),
-            Access(TOKEN),
-            needs=Needs(files_of),
-            array_bytes_max=array_bytes_max,
-        )
-
-    async def start(self) -> None:
-        self._servers = [ToyWorker(self._factory.__name__, role=role) for role in self.roles]
-        self._addresses |= {role: [own.address] for role, own in zip(self.roles, self._servers, strict=True)}
-        await super().start()
-
-    async def stop(self) -> None:
-        await super().stop()
-        for server in self._servers:
-            server.end()
 
 
 def find_kits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,4 @@
 """A gateway inside the test's process: the application over ASGI, real handlers on the inline engine, a real Redis.
-With another ENGINE than `local`, the gateway uses the workers of its settings.
 
 It has the interface of `gateway_kit.Gateway` for tests that need no process of its own. An answer arrives whole: what
 needs a true stream, a disconnect, a signal or a log file runs against `gateway_kit.Gateway`.
@@ -27,7 +26,6 @@ from gpu_workers.facts import WorkerFacts
 from gpu_workers.handlers.needed_files import absent
 from gpu_workers.handlers.options import WorkerOptions
 from gpu_workers.handlers.registry import make_handler
-from gpu_workers.handlers.wire import wire_codec
 from gpu_workers.models.sources import INFILL_OFF, TAGGER_OFF
 from service.app import create_app
 from service.config.settings import Settings
@@ -81,7 +79,6 @@ def inline_engine(settings: Settings) -> InlineEngine:
     """An engine with the real handlers, which every gateway of this process shares."""
     return InlineEngine(
         {role: _factory(role, *factories[0].args[1:]) for role, factories in handler_factories(settings).items()},
-        codec=wire_codec(),
         limits=queue_limits(settings),
         lacking=absent,
         array_bytes_max=settings.vectors_memory_bytes_max,
@@ -136,12 +133,9 @@ class Gateway(Tenants):
         self.transport = _LoopTransport(self.app, self.loop)
 
     async def _start(self) -> ServiceGateway:
-        is_inline = self.settings.engine == "local"
-        gateway = ServiceGateway(self.settings, engine=inline_engine(self.settings) if is_inline else None)
+        gateway = ServiceGateway(self.settings, engine=inline_engine(self.settings))
         await gateway.start()
         for role in gateway.engine.roles:
-            while not (is_inline or gateway.engine.status(role).ready):
-                await asyncio.sleep(0.05)
             status = gateway.engine.status(role)
             assert status.ready, status.stage
         return gateway

@@ -103,39 +103,6 @@ class _Thread:
         """Its last message was its end."""
 
 
-class ThreadPlace:
-    """A place of a job in this process (`gpu_workers.jobs.places`). `sent`: the messages of its job to the gateway."""
-
-    stays = True
-
-    def __init__(self, sent: list[Any]) -> None:
-        self._sent = sent
-
-    def start(self, order: JobOrder, *, on_message: Callable[[Any], None], **_: Any) -> _Thread:
-        return _Thread(order, self._sent, on_message, asyncio.get_running_loop())
-
-    def release(self) -> None:
-        """It is free at once."""
-
-
-class ThreadPlaces:
-    """As many places in this process as the gateway takes."""
-
-    stage = None
-
-    def __init__(self) -> None:
-        self.sent: list[Any] = []
-
-    async def start(self) -> None:
-        """Nothing is to be started."""
-
-    async def stop(self) -> None:
-        """Nothing was started."""
-
-    async def take(self) -> ThreadPlace:
-        return ThreadPlace(self.sent)
-
-
 @dataclass(frozen=True)
 class Sent:
     """One request. `job`: wait for the job that it submits, and fetch what it made."""
@@ -175,7 +142,10 @@ class Twins:
 
     def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
         self.model = RecordedModel()
-        self._places = [ThreadPlaces(), ThreadPlaces()]
+        self._folder = folder
+        self._sent: list[list[Any]] = [[], []]  # what the jobs of each gateway have sent to it
+        self._jobs = mock.patch("service.jobs.attempt.start_job", self._start_job)
+        self._jobs.start()
         key = secrets.token_hex(32)
         common = {
             "PRIVACY_GATEWAY_UPSTREAMS": self.model.setting,
@@ -183,15 +153,17 @@ class Twins:
             "PRIVACY_GATEWAY_TAGGER": "off",
             **settings,
         }
-        self.gateways = []
-        for side in (0, 1):
-            with mock.patch("service.gateway.make_places", lambda *_, side=side: self._places[side]):
-                self.gateways.append(Gateway(folder / f"data-{side}", common))
+        self.gateways = [Gateway(folder / f"data-{side}", common) for side in (0, 1)]
         self._names = iter(range(1, 1_000_000))
+
+    def _start_job(self, order: JobOrder, *, on_message: Callable[[Any], None], **_: Any) -> _Thread:
+        side = order.folder.is_relative_to(self._folder / "data-1")
+        return _Thread(order, self._sent[side], on_message, asyncio.get_running_loop())
 
     def stop(self) -> None:
         for gateway in self.gateways:
             gateway.stop()
+        self._jobs.stop()
         self.model.__exit__()
 
     def tenants(self, *, epsilon: float = 1e6) -> tuple[Tenant, Tenant]:
@@ -205,7 +177,7 @@ class Twins:
         found = Left()
         for number, request in enumerate(requests):
             self.model.raw.clear()
-            self._places[side].sent.clear()
+            self._sent[side].clear()
             self.model.response_id = f"answer-{number}"
             answer = tenant.http.post(
                 request.path, content=request.body, headers={"content-type": "application/json", **request.headers}
@@ -252,7 +224,7 @@ class Twins:
             time.sleep(0.02)
         found = {
             f"{name}: job record": public(answer.content),
-            f"{name}: the messages of the job to the gateway": [repr(message) for message in self._places[side].sent],
+            f"{name}: the messages of the job to the gateway": [repr(message) for message in self._sent[side]],
         }
         for what in ("artifact", "card", "report"):
             made = tenant.http.get(f"/jobs/{job_id}/{what}")

@@ -1,4 +1,4 @@
-"""Serves a real gateway, with the engine of its settings and the soak's kind of job.
+"""Serves a real gateway, with the worker processes and the kind of job of the soak.
 
 `python tests/soak/serve_jobs.py serve --port PORT --data-dir DIR`
 """
@@ -9,6 +9,7 @@ import argparse
 from pathlib import Path
 
 from soak.job_kind import SoakKind
+from soak.worker import soak_engine
 
 from service.config.settings import Settings
 from service.registry import JOB_KINDS
@@ -23,7 +24,7 @@ def main() -> None:
     arguments.add_argument("--port", type=int)
     arguments.add_argument("--data-dir", type=Path)
     given = arguments.parse_args()
-    run(Settings(port=given.port, data_dir=given.data_dir))
+    run(Settings(port=given.port, data_dir=given.data_dir), engine=soak_engine())
 
 
 if __name__ == "__main__":

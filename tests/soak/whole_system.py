@@ -1,11 +1,11 @@
-"""Kill gateways, worker servers, Redis and the object store under requests and jobs, and count.
+"""Kill gateways, workers, Redis and the object store under requests and jobs, and count.
 
     PYTHONPATH=.:tests:tests/kits python -m soak.whole_system --gateways 2 --kills 100 --seed 1
 
-As `soak.several_gateways`, with an engine of worker servers, an S3 server on disk, and tenants that submit jobs through
-any gateway, repeat the submissions, watch them and cancel some. Each cycle ends a gateway, a worker server, all of
-them, Redis or the object store with SIGKILL, or stops a gateway for longer than the lease of the duties (`pause`) or of
-its jobs (`freeze`). What was killed starts again while the next cycles go on; the object store stays away for seconds.
+As `soak.several_gateways`, with worker processes, an S3 server on disk, and tenants that submit jobs through any
+gateway, repeat the submissions, watch them and cancel some. Each cycle ends a gateway, a worker of one, Redis or the
+object store with SIGKILL, or stops a gateway for longer than the lease of the duties (`pause`) or of its jobs
+(`freeze`). What was killed starts again while the next cycles go on; the object store stays away for seconds.
 
 What is checked of requests is that of `soak.kill_cycles`. Of jobs: each accepted one ends once, for a reason that its
 request, a cancellation or the number of attempts explains; it is charged once before it draws noise, or not at all;
@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
-import json
+import os
 import random
 import signal
 import subprocess
@@ -27,10 +27,11 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from gateway_kit import Gateway
+from gateway_kit import Gateway, children
 from redis_kit import EmbeddedServer
 from s3_on_disk import S3OnDisk
 from soak.job_audit import JobAudit
@@ -38,10 +39,8 @@ from soak.job_clients import ACCEPTED, JobBook, JobClient, JobTenant, keep_submi
 from soak.kill_cycles import BACK_S_MAX, TERMS, printed
 from soak.load import OPEN
 from soak.several_gateways import PAUSES, TESTS, SeveralGateways, paths, settings
-from soak.worker import TOKEN, Worker
 
 from core.ledger.jobs import LEASE_MS
-from gpu_workers.engine.protocol import Role
 from service.jobs.sweep import GRACE_S, SWEEP_S
 
 SERVE = Path(__file__).with_name("serve_jobs.py")
@@ -52,11 +51,8 @@ TERMS["jobs"] = ({"epsilon": 1_000_000}, {"epsilon": 0.5})
 TERMS["few-jobs"] = ({"epsilon": 10}, {"epsilon": 0.5})
 
 
-def engine_settings(workers: list[Worker], store: S3OnDisk) -> dict[str, str]:
+def job_settings(store: S3OnDisk) -> dict[str, str]:
     return {
-        "PRIVACY_GATEWAY_ENGINE": "remote",
-        "PRIVACY_GATEWAY_WORKERS": json.dumps([worker.setting for worker in workers]),
-        "PRIVACY_GATEWAY_WORKERS_TOKEN": TOKEN,
         **store.environment(store.bucket()),
         "PRIVACY_GATEWAY_STORE_TIMEOUT_S": "10",
         "PRIVACY_GATEWAY_EPOCH_STORE_INTERVAL_S": "2",
@@ -67,14 +63,11 @@ def engine_settings(workers: list[Worker], store: S3OnDisk) -> dict[str, str]:
 
 
 class WholeSystem(SeveralGateways):
-    """The gateways, Redis, two embed workers and a sanitise worker, the object store, and the load."""
+    """The gateways with their workers, Redis, the object store, and the load."""
 
-    kills = ("gateway", "store", "worker", "redis", "freeze", "gateway", "store", "workers", "redis", "pause")
+    kills = ("gateway", "store", "worker", "redis", "freeze", "gateway", "store", "worker", "redis", "pause")
 
-    def __init__(
-        self, server: EmbeddedServer, gateways: list[Gateway], workers: list[Worker], store: S3OnDisk, *, seed: int
-    ) -> None:
-        self.workers = workers
+    def __init__(self, server: EmbeddedServer, gateways: list[Gateway], store: S3OnDisk, *, seed: int) -> None:
         self.store = store
         self._returning: dict[str, threading.Thread] = {}  # what starts again, by its kind
         super().__init__(server, gateways, seed=seed)
@@ -96,10 +89,8 @@ class WholeSystem(SeveralGateways):
     def _end(self, kind: str) -> None:
         if kind == "store":
             self._restarted(kind, self.store.kill, self._start_store)
-        elif kind in ("worker", "workers"):
-            embedding = self.workers[:2]
-            ended = embedding if kind == "workers" else [self.rng.choice(embedding)]
-            self._restarted("worker", lambda: [each.kill() for each in ended], lambda: self._start_workers(ended))
+        elif kind == "worker":
+            self._kill_worker()
         elif kind == "freeze":
             chosen = self.rng.choice([one for one in self.gateways if one.process.poll() is None]).process
             self._restarted(kind, lambda: chosen.send_signal(signal.SIGSTOP), lambda: self._thaw(chosen))
@@ -137,12 +128,18 @@ class WholeSystem(SeveralGateways):
             self.jobs.asks.append(ask)
         self._until(lambda: client.submit(ask) == 202 or ask.state not in (OPEN, ACCEPTED), "no job is accepted")
 
-    def _start_workers(self, chosen: list[Worker]) -> None:
-        before = {worker: worker.ready_times() for worker in chosen}
-        for worker in chosen:
-            worker.start()
-        for worker, times in before.items():
-            self._until(lambda: worker.ready_times() > times, "a worker server is not ready")  # noqa: B023
+    def _kill_worker(self) -> None:
+        """Of a gateway that runs. It starts another one."""
+        running = [
+            pid
+            for gateway in self.gateways
+            if gateway.process.poll() is None
+            for pid, line in children(gateway.process.pid).items()
+            if "gpu_workers.engine.local.worker embed" in line
+        ]
+        if running:
+            with suppress(ProcessLookupError):
+                os.kill(self.rng.choice(running), signal.SIGKILL)
 
     def _until(self, done: Callable[[], bool], fault: str) -> None:
         began = time.monotonic()
@@ -203,8 +200,10 @@ class WholeSystem(SeveralGateways):
         return {**super().report(seconds), **found}
 
 
-def started(directory: Path, count: int, *, hold_ttl_s: int, parts: list[Any]) -> tuple[Any, ...]:
-    """Redis, gateways, workers and the store. Each is added to `parts` when it runs."""
+def started(
+    directory: Path, count: int, *, hold_ttl_s: int, parts: list[Any]
+) -> tuple[EmbeddedServer, list[Gateway], S3OnDisk]:
+    """Redis, gateways and the store. Each is added to `parts` when it runs."""
     redis_folder = directory / "redis"
     redis_folder.mkdir()
     server = EmbeddedServer(redis_folder)
@@ -212,16 +211,13 @@ def started(directory: Path, count: int, *, hold_ttl_s: int, parts: list[Any]) -
     parts.append(server)
     store = S3OnDisk(directory / "store")
     parts.append(store)
-    roles = (Role.EMBED, Role.EMBED, Role.SANITIZE)
-    workers = [Worker(role, directory / f"worker-{number}.log") for number, role in enumerate(roles)]
-    parts += workers
-    environment = settings(server.url, hold_ttl_s=hold_ttl_s) | engine_settings(workers, store) | paths(TESTS.parent)
+    environment = settings(server.url, hold_ttl_s=hold_ttl_s) | job_settings(store) | paths(TESTS.parent)
     gateways: list[Gateway] = []
     for number in range(count):
         gateway = Gateway(directory / f"gateway-{number}", environment, command=(sys.executable, str(SERVE)))
         gateways.append(gateway)
         parts.append(gateway)
-    return server, gateways, workers, store
+    return server, gateways, store
 
 
 def main() -> int:

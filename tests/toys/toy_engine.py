@@ -16,7 +16,6 @@ from core.errors import ClientGone
 from core.text.policy import Sanitised, SanitizeTask
 from core.text.spans import Span, Spans
 from gpu_workers.engine.arrays import ArrayPool
-from gpu_workers.engine.portable import MemoryBlock
 from gpu_workers.engine.protocol import Role, RoleStatus, Task
 from gpu_workers.facts import EmbedderFacts, EncoderFacts, SanitiserFacts, WordVectorFacts
 from gpu_workers.handlers.tasks import EmbedRelease, EmbedTask
@@ -64,13 +63,10 @@ class ToyEngine:
 
     def __init__(self) -> None:
         self.roles: Sequence[Role] = tuple(FACTS)
-        self.arrays = ArrayPool(MemoryBlock)
+        self.arrays = ArrayPool()
 
     async def start(self) -> None:
         """Nothing is loaded."""
-
-    async def prepare(self, role: Role, tasks: Sequence[Task], *, timeout_s: float) -> None:
-        """Tasks need no files."""
 
     async def stop(self) -> None:
         """Nothing is left to end."""

@@ -6,14 +6,12 @@ A task has started once it was written to a worker's socket.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from gpu_workers.engine.arrays import ARRAY_BYTES_MAX, ArrayPool
-from gpu_workers.engine.local.shared_memory import SharedBlock
 from gpu_workers.engine.local.worker_pool import WorkerPool, WorkerPoolOptions
 from gpu_workers.engine.protocol import Role, RoleStatus
 from gpu_workers.engine.queued import QueuedEngine
-from gpu_workers.engine.task_queue import TaskQueue
 
 
 class LocalEngine(QueuedEngine):
@@ -27,11 +25,8 @@ class LocalEngine(QueuedEngine):
         array_owner_bytes_max: int | None = None,
     ) -> None:
         self._pools = {role: WorkerPool(role, options) for role, options in pools.items()}
-        self.arrays = ArrayPool(SharedBlock, bytes_max=array_bytes_max, owner_bytes_max=array_owner_bytes_max)
-
-    @property
-    def roles(self) -> Sequence[Role]:
-        return tuple(self._pools)
+        super().__init__({role: pool.queue for role, pool in self._pools.items()})
+        self.arrays = ArrayPool(bytes_max=array_bytes_max, owner_bytes_max=array_owner_bytes_max)
 
     async def start(self) -> None:
         """Start to load the workers and return at once."""
@@ -40,9 +35,6 @@ class LocalEngine(QueuedEngine):
 
     async def stop(self) -> None:
         await asyncio.gather(*(pool.stop() for pool in self._pools.values()))
-
-    def queue(self, role: Role) -> TaskQueue:
-        return self._pools[role].queue
 
     def status(self, role: Role) -> RoleStatus:
         return self._pools[role].status()

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_workers.engine.arrays import blocks_of
-from gpu_workers.engine.local.shared_memory import SharedBlock
+from gpu_workers.engine.arrays import Block, blocks_of
 from gpu_workers.facts import WorkerFacts
 
 
@@ -38,7 +37,7 @@ class Batch:
     says_begun: bool = False
 
     @property
-    def blocks(self) -> list[SharedBlock]:
+    def blocks(self) -> list[Block]:
         """The shared memory of the payloads, which is sent after the message."""
         return blocks_of(self.payloads)
 
@@ -52,10 +51,8 @@ class Begun:
 
 @dataclass(frozen=True)
 class Done:
-    """`results` holds a result or a `GatewayError` for each payload. `changed`: the range of each block of the batch
-    that the worker has written."""
+    """`results` holds a result or a `GatewayError` for each payload."""
 
     batch_id: int
     results: list[Any]
     seconds: float
-    changed: tuple[tuple[int, int], ...] = ()

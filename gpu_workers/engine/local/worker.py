@@ -22,8 +22,8 @@ from typing import NoReturn
 from core.freed_memory import trim
 from gpu_workers.engine.handler import HandlerFactory, load_failure, run_batch
 from gpu_workers.engine.local.messages import Batch, Begun, Done, Failed, Ready, Stage
-from gpu_workers.engine.local.shared_memory import receive_blocks
 from gpu_workers.engine.local.turns import Turns
+from gpu_workers.engine.shared_memory import receive_blocks
 
 # The front end and Redis go first: they are what the next batch waits for. Jobs go last.
 _NICENESS = 5
@@ -58,7 +58,7 @@ def serve(connection: Connection) -> NoReturn:
         started, suspended = time.perf_counter(), turns.suspended_s
         results = run_batch(handler, batch.payloads, turns)
         seconds = time.perf_counter() - started - (turns.suspended_s - suspended)
-        connection.send(Done(batch.batch_id, results, seconds, tuple(block.changed for block in batch.blocks)))
+        connection.send(Done(batch.batch_id, results, seconds))
 
     turns = Turns(connection.poll, run_next)
     while True:

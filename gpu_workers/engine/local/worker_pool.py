@@ -265,7 +265,7 @@ class WorkerPool:
                 metrics.WORKER_READY.labels(self.role).set(sum(slot.ready for slot in self._slots))
             case Begun(batch_id):
                 slot.in_flight[batch_id].begun_at = time.monotonic()
-            case Done(batch_id, results, seconds, _):
+            case Done(batch_id, results, seconds):
                 done = slot.in_flight.pop(batch_id)
                 batch = done.batch
                 metrics.BATCH_SECONDS.labels(self.role).observe(seconds)

@@ -10,8 +10,8 @@ from typing import Any
 from gpu_workers.child_process import ChildProcess
 from gpu_workers.engine.handler import HandlerFactory
 from gpu_workers.engine.local.messages import Batch
-from gpu_workers.engine.local.shared_memory import send_blocks
 from gpu_workers.engine.protocol import Role
+from gpu_workers.engine.shared_memory import send_blocks
 
 _DELAY_S_MAX = 10.0
 _DOUBLINGS_MAX = 10  # of the delay; more exceed the largest float after some hours

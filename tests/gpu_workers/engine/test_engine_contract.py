@@ -400,7 +400,6 @@ def test_a_task_gets_its_file_and_one_whose_file_is_gone_is_not_started(on_engin
         path.write_text("content")
         pack = FileVersion(str(path), file_digest(path))
         gone = FileVersion(str(path.with_name("gone")), "0" * 64)
-        await on.engine.prepare(Role.EMBED, [on.work("one", pack=pack)], timeout_s=240)
         assert await on.run(on.work("one", pack=pack), on.work("two")) == ["ONE content", "TWO"]
         with pytest.raises(WorkerCold):
             await on.run(on.work("three", pack=gone))

@@ -1,4 +1,4 @@
-"""The `inline` engine: deterministic, light to build, and as strict about what travels as a remote one."""
+"""The `inline` engine: deterministic, light to build, and as strict about what a worker can receive as others."""
 
 from __future__ import annotations
 

@@ -14,9 +14,8 @@ from core.mechanisms.sentences.release import SentenceMechanism
 from core.mechanisms.vectors import privunit
 from core.mechanisms.vectors.spec import vector_spec
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
-from gpu_workers.engine.arrays import BlockArray
+from gpu_workers.engine.arrays import Block, BlockArray
 from gpu_workers.engine.handler import run_batch
-from gpu_workers.engine.local.shared_memory import SharedBlock
 from gpu_workers.facts import WorkerFacts
 from gpu_workers.handlers import sanitiser as sanitiser_module
 from gpu_workers.handlers.embedder import Embedder
@@ -84,7 +83,7 @@ def embedder() -> Embedder:
 
 
 def released(rows: int, dimension: int) -> BlockArray:
-    return BlockArray(SharedBlock(4 * rows * dimension), "float32", (rows, dimension))
+    return BlockArray(Block(4 * rows * dimension), "float32", (rows, dimension))
 
 
 def embed_tasks() -> list[EmbedTask | VectorTask]:

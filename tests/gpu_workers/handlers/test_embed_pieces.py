@@ -11,16 +11,14 @@ import numpy as np
 import pytest
 
 from core.mechanisms.vectors.spec import vector_spec
-from gpu_workers.engine.arrays import BlockArray
+from gpu_workers.engine.arrays import Block, BlockArray
 from gpu_workers.engine.inline import InlineEngine
-from gpu_workers.engine.portable import MemoryBlock
 from gpu_workers.engine.protocol import Joined, Role, Task
 from gpu_workers.engine.task_queue import QueueLimits
 from gpu_workers.handlers.embedder import Embedder
 from gpu_workers.handlers.options import WorkerOptions
 from gpu_workers.handlers.registry import make_handler
 from gpu_workers.handlers.tasks import EmbedTask, EncodeTask, VectorTask
-from gpu_workers.handlers.wire import wire_codec
 
 LINES = tuple(
     f"Sentence number {n} is about {'the weather and ' * (n % 7)}{'trains' if n % 3 else 'ships'}." for n in range(60)
@@ -84,9 +82,9 @@ def test_embeddings_of_the_caller_are_not_divided() -> None:
 
 def arrays(rows: int, dimension: int) -> tuple[BlockArray, BlockArray]:
     """Vectors in a block at an offset, and the place of what is released."""
-    vectors = BlockArray(MemoryBlock(8 + rows * dimension * 8), "float64", (rows, dimension), 8)
+    vectors = BlockArray(Block(8 + rows * dimension * 8), "float64", (rows, dimension), 8)
     vectors.write_rows(np.arange(rows * dimension, dtype=np.float64).reshape(rows, dimension), 0)
-    return vectors, BlockArray(MemoryBlock(rows * dimension * 4), "float32", (rows, dimension))
+    return vectors, BlockArray(Block(rows * dimension * 4), "float32", (rows, dimension))
 
 
 @pytest.mark.parametrize("weight_max", [1, 7, 50, 10_000])
@@ -114,7 +112,7 @@ def test_pieces_of_texts_keep_their_order() -> None:
 def test_an_engine_releases_large_tasks_in_pieces() -> None:
     async def main() -> None:
         factory = partial(make_handler, Role.EMBED, WorkerOptions())
-        engine = InlineEngine({Role.EMBED: factory}, codec=wire_codec(), limits=QueueLimits(batch_tokens_max=200))
+        engine = InlineEngine({Role.EMBED: factory}, limits=QueueLimits(batch_tokens_max=200))
         await engine.start()
         vectors, released = arrays(400, 8)
         spec = vector_spec(mechanism="codebook", dimension=8, epsilon=1)

@@ -28,7 +28,6 @@ from gpu_workers.handlers import filler
 from gpu_workers.handlers.fill_tasks import FillTask
 from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.handlers.sanitize_tasks import DocumentTask
-from gpu_workers.handlers.wire import wire_codec
 
 ALL = MaskPolicy(techniques=("all",))
 RARE = MaskPolicy(techniques=("vocabulary",))
@@ -96,7 +95,7 @@ def run(sanitiser: Sanitiser, *groups: tuple[str, list[DocumentTask]]) -> tuple[
     handler = Recording(sanitiser)
 
     async def main() -> list[Any]:
-        engine = InlineEngine({Role.FILL: lambda: handler}, codec=wire_codec())
+        engine = InlineEngine({Role.FILL: lambda: handler})
         await engine.start()
         try:
             return await asyncio.gather(

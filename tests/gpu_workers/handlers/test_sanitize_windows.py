@@ -19,7 +19,6 @@ from gpu_workers.facts import WorkerFacts
 from gpu_workers.handlers import sanitize_tasks
 from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.handlers.sanitize_tasks import DocumentTask, WindowTask
-from gpu_workers.handlers.wire import wire_codec
 
 SECRET = "jo.doe@corp.internal"
 EMAIL = MaskPolicy(entities=("EMAIL_ADDRESS",))
@@ -47,7 +46,7 @@ def run(*groups: tuple[str, DocumentTask]) -> tuple[list[Any], list[list[Any]]]:
     handler = Recording()
 
     async def main() -> list[Any]:
-        engine = InlineEngine({Role.SANITIZE: lambda: handler}, codec=wire_codec())
+        engine = InlineEngine({Role.SANITIZE: lambda: handler})
         await engine.start()
         try:
             return await asyncio.gather(

@@ -21,7 +21,6 @@ from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.facts import WorkerFacts
 from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.handlers.sanitize_tasks import DocumentTask
-from gpu_workers.handlers.wire import wire_codec
 from gpu_workers.handlers.word_tasks import SurrogateTask, WordTask
 
 ALL = MaskPolicy(techniques=("all",))
@@ -67,7 +66,7 @@ def run(*groups: tuple[str, DocumentTask]) -> tuple[list[Any], list[list[Any]], 
     handler = Recording(mirror)
 
     async def main() -> list[Any]:
-        engine = InlineEngine({Role.SANITIZE: lambda: handler}, codec=wire_codec())
+        engine = InlineEngine({Role.SANITIZE: lambda: handler})
         await engine.start()
         try:
             return await asyncio.gather(

@@ -20,7 +20,6 @@ from core.ledger.job_records import JobRecord, JobStatus
 from core.ledger.jobs import JobStore
 from core.ledger.stored_files import ARTIFACTS, StoredFileIndex
 from gpu_workers.jobs.messages import Succeeded
-from gpu_workers.jobs.places import LocalPlace, Place
 from service.config.settings import Settings
 from service.files.copies import LocalCopies
 from service.files.orphans import Orphans
@@ -187,7 +186,7 @@ def test_only_the_attempt_that_holds_the_job_seals_an_outcome(
 class Made(Attempt):
     """An attempt whose process has succeeded."""
 
-    async def outcome(self, files: JobFiles, kinds: JobKinds, place: Place, *, limits: AttemptLimits) -> Outcome:
+    async def outcome(self, files: JobFiles, kinds: JobKinds, *, limits: AttemptLimits) -> Outcome:
         return Succeeded({"made": self.run})
 
 
@@ -224,7 +223,7 @@ def test_a_gateway_that_stops_seals_nothing_unless_redis_says_that_it_holds_the_
         asked, job, "first", on_update=dict, others_wait=bool, checkpoint=lambda: working.checkpoint(job, "")
     )
 
-    assert go(execution.attempt(job, attempt, LocalPlace())) == (Stopping() if redis == "is-gone" else Lost())
+    assert go(execution.attempt(job, attempt)) == (Stopping() if redis == "is-gone" else Lost())
 
     assert stored(tmp_path) == before
     assert go(store.get("acme", job.job_id)).outcome is None

@@ -15,7 +15,6 @@ from inprocess_kit import Gateway
 
 from core.amounts import Amount
 from core.ledger.job_records import JobRecord, JobStatus
-from gpu_workers.jobs.places import LocalPlaces
 from service.jobs.queue import JobQueue
 
 ZERO = Amount(0)
@@ -61,7 +60,7 @@ def order_of(queue: JobQueue, *, running: int) -> list[str]:
         while len(queue):
             if len(started) >= running:
                 queue.ended(started[len(started) - running])
-            started.append((await queue.get(LocalPlaces()))[0])
+            started.append(await queue.get())
         return [each.job_id for each in started]
 
     return asyncio.run(asyncio.wait_for(run(), 300))
@@ -86,7 +85,7 @@ def test_a_tenant_that_always_comes_back_does_not_overtake_one_that_waits() -> N
         for number in range(3):
             queue.put(replace(RECORD, owner="a", job_id=f"a{number}"))
             for _ in range(2):
-                found, _ = await queue.get(LocalPlaces())
+                found = await queue.get()
                 queue.ended(found)
                 started.append(found.job_id)
         return started

@@ -17,7 +17,6 @@ from core.mechanisms.vectors.mechanism import vector_mechanism
 from core.mechanisms.vectors.projection import build_projection
 from core.mechanisms.vectors.spec import vector_spec
 from gpu_workers.engine.arrays import ArrayPool, BlockArray
-from gpu_workers.engine.portable import MemoryBlock
 from gpu_workers.handlers.tasks import VectorTask
 from gpu_workers.handlers.vector_release import VectorReleaser
 from service.accounting.calculations import Calculations
@@ -46,7 +45,7 @@ class Recorded:
 
 
 def constructions(calculations: Any, *, bytes_max: int = 1 << 20, memory_bytes_max: int = 1 << 24) -> Constructions:
-    arrays = ArrayPool(MemoryBlock, bytes_max=memory_bytes_max)
+    arrays = ArrayPool(bytes_max=memory_bytes_max)
     return Constructions(calculations, Preparation(), arrays, bytes_max=bytes_max)
 
 
@@ -185,7 +184,7 @@ def test_the_worker_computes_no_matrix_that_a_task_brings(spec: Any, monkeypatch
     monkeypatch.setattr(codebook, "codebook_codes", refuse)
     projection.projection.cache_clear()
     codebook.spherical_codebook.cache_clear()
-    arrays = ArrayPool(MemoryBlock, bytes_max=1 << 24)
+    arrays = ArrayPool(bytes_max=1 << 24)
     released = BlockArray(arrays.block(4 * 3 * spec.output_dimension), "float32", (3, spec.output_dimension))
     vectors = BlockArray(arrays.block(rows.nbytes), "float32", rows.shape)
     vectors.write_rows(rows, 0)

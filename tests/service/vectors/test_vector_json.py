@@ -12,7 +12,6 @@ import pytest
 from core.mechanisms.vectors import metric
 from core.mechanisms.vectors.spec import VECTOR_MECHANISMS, VectorSpec, vector_spec
 from gpu_workers.engine.arrays import ArrayPool, BlockArray
-from gpu_workers.engine.portable import MemoryBlock
 from gpu_workers.handlers.tasks import VectorTask
 from gpu_workers.handlers.vector_release import VectorReleaser
 from service.vectors.batch import array_batch, matrix_of
@@ -20,7 +19,7 @@ from service.vectors.batch import array_batch, matrix_of
 
 def points_before_noise(rows: list[list[float]], spec: VectorSpec, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
     """What the noise is added to, by the path of a JSON request, from its parsed body to the worker's mechanism."""
-    arrays = ArrayPool(MemoryBlock, bytes_max=1 << 24)
+    arrays = ArrayPool(bytes_max=1 << 24)
     seen: list[np.ndarray] = []
     monkeypatch.setattr(metric, "add_l2_laplace", lambda values, **_: seen.append(values.copy()))
     released = BlockArray(arrays.block(4 * len(rows) * spec.output_dimension), "float32", (len(rows), 2))
@@ -39,7 +38,7 @@ def distance(one: Any, other: Any) -> Any:
 
 @pytest.mark.parametrize("mechanism", VECTOR_MECHANISMS)
 def test_vectors_reach_every_mechanism_as_they_were_sent(mechanism: str) -> None:
-    arrays = ArrayPool(MemoryBlock, bytes_max=1 << 20)
+    arrays = ArrayPool(bytes_max=1 << 20)
     rows = [[0.1, 1e-300], [3e300, -4e300]]
 
     batch = array_batch(
