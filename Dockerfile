@@ -44,13 +44,6 @@ HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
 ENTRYPOINT ["privacy-gateway"]
 CMD ["serve"]
 
-# The nodes of a Ray cluster that runs workers. `docker build --target ray -t privacy-gateway:ray .`
-FROM build-cpu AS build-ray
-RUN /venv/bin/pip install --no-cache-dir '/app[ray]'
-
-FROM runtime AS ray
-COPY --from=build-ray /venv /venv
-
 FROM runtime AS gpu
 COPY --from=build-gpu /venv /venv
 

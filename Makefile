@@ -81,10 +81,7 @@ bench: setup
 	$(BIN)/python -m benchmarks.gateway --data $(DATA)
 	$(BIN)/python -m benchmarks.start
 	$(BIN)/python -m benchmarks.fairness
-	$(BIN)/python -m benchmarks.engines
-	$(BIN)/python -m benchmarks.worker_files
-	PYTHONPATH=. $(BIN)/python -m benchmarks.job_runners
-	$(BIN)/python -m benchmarks.front_ends
+	$(BIN)/python -m benchmarks.processes
 	$(BIN)/python -m benchmarks.small_requests
 	$(BIN)/python -m benchmarks.thrift --data $(DATA)
 	$(BIN)/python -m benchmarks.sanitize --data $(DATA)
@@ -127,15 +124,15 @@ bench-synthesis: setup
 bench-finetune: setup
 	$(BIN)/python -m benchmarks.finetune --data $(DATA)
 
-## soak: kill worker, Redis and gateway 200 times under load, also of 2 and 4 gateways, and these with worker servers, the
-##   object store and jobs: nothing is under-counted, no job is lost or doubled (two hours)
+## soak: kill worker, Redis and gateway 200 times under load, also of 2 and 4 gateways, and these with the object
+##   store and jobs: nothing is under-counted, no job is lost or doubled (two hours)
 soak: setup
 	PYTHONPATH=.:tests:tests/kits $(BIN)/python -m soak.kill_cycles --cycles 200
 	PYTHONPATH=.:tests:tests/kits $(BIN)/python -m soak.several_gateways --gateways 2 --kills 200
 	PYTHONPATH=.:tests:tests/kits $(BIN)/python -m soak.several_gateways --gateways 4 --kills 200
 	$(MAKE) soak-system
 
-## soak-system: the last part of `soak`: gateways, worker servers, Redis and object store killed 200 times, with jobs
+## soak-system: the last part of `soak`: gateways, workers, Redis and object store killed 200 times, with jobs
 soak-system: setup
 	PYTHONPATH=.:tests:tests/kits $(BIN)/python -m soak.whole_system --gateways 2 --kills 100
 	PYTHONPATH=.:tests:tests/kits $(BIN)/python -m soak.whole_system --gateways 4 --kills 100

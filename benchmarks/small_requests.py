@@ -5,10 +5,9 @@
 One sentence in each request to `POST /embed/sentdp`, `POST /v1/embeddings` and `POST /sanitize`, from the socket to the
 answer, with the embedded Redis and an fsync on each write. `--peer` starts the gateway of another checkout beside this
 one, with the same interpreter and libraries, and the rounds of both take turns, so that other work on the machine meets
-both. `--simulated` puts a worker server that costs nothing in the place of the real workers (`benchmarks.front_ends`):
-what is left is the front end, the ledger and the transport. Two gateways of one version can differ by some per cent for
-as long as they run: `--starts` starts both again and takes all rounds together. The clients run in this process, on
-uvloop. `--document` sends a document of six sentences instead.
+both. Two gateways of one version can differ by some per cent for as long as they run: `--starts` starts both again and
+takes all rounds together. The clients run in this process, on uvloop. `--document` sends a document of six sentences
+instead.
 """
 
 from __future__ import annotations
@@ -31,10 +30,11 @@ from typing import Any
 
 import uvloop
 
-from benchmarks.front_ends import ROOT, TICKS, TOKEN, python_path, simulated_workers
-
+ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests/kits"))
-from gateway_kit import DOCUMENT, Gateway, Tenant, children, cpu_ticks
+from gateway_kit import DOCUMENT, Gateway, Tenant, children, cpu_ticks  # noqa: E402
+
+TICKS = os.sysconf("SC_CLK_TCK")
 
 SENTENCE = "The new phone arrived on Monday and Anna Schmidt likes its screen."
 BODIES: dict[str, Callable[[str], dict[str, Any]]] = {
@@ -49,10 +49,9 @@ WARM_S = 1.0
 class Checkout(Gateway):
     """The gateway of a checkout, run by this interpreter."""
 
-    def __init__(self, root: Path, data_dir: Path, environment: dict[str, str], servers: Sequence[int] = ()) -> None:
-        """`servers`: the processes of worker servers."""
-        self._servers = [pid for server in servers for pid in (server, *children(server))]
-        paths = python_path(root, root / "client/src")
+    def __init__(self, root: Path, data_dir: Path, environment: dict[str, str]) -> None:
+        given = filter(None, [os.environ.get("PYTHONPATH")])
+        paths = os.pathsep.join([str(root), str(root / "client/src"), *given])
         super().__init__(
             data_dir,
             environment | {"PYTHONPATH": paths},
@@ -62,7 +61,7 @@ class Checkout(Gateway):
 
     def processes(self) -> dict[str, list[int]]:
         """The process ids by what is measured."""
-        found = defaultdict(list, {"front end": [self.process.pid], "workers": self._servers.copy()})
+        found = defaultdict(list, {"front end": [self.process.pid]})
         for pid, line in children(self.process.pid).items():
             found["Redis" if "redis-server" in line else "workers"].append(pid)
         return found
@@ -77,8 +76,8 @@ class Round:
     used: dict[str, float]
 
 
-def request_of(path: str, text: str, tenant: Tenant) -> bytes:
-    body = json.dumps(BODIES[path](text)).encode()
+def request_of(path: str, fields: dict[str, Any], tenant: Tenant) -> bytes:
+    body = json.dumps(fields).encode()
     head = f"POST {path} HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer {tenant.key}\r\n"
     return f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
@@ -170,7 +169,7 @@ def compared(options: argparse.Namespace, folder: Path) -> None:
                     for number in range(options.rounds):
                         order = list(gateways.items())
                         for name, (gateway, tenant) in order if number % 2 == 0 else reversed(order):
-                            request = request_of(path, DOCUMENT if options.document else SENTENCE, tenant)
+                            request = request_of(path, BODIES[path](DOCUMENT if options.document else SENTENCE), tenant)
                             rows[clients, path][name].append(measured(gateway, request, clients, options.seconds))
     for clients in options.clients:
         rounds = f"{options.rounds} rounds of {options.seconds:g} s in turn"
@@ -189,15 +188,7 @@ def started(options: argparse.Namespace, folder: Path, stack: ExitStack) -> dict
     for name, root in roots.items():
         chosen = options.setting if name == "this" else []
         environment = {f"PRIVACY_GATEWAY_{key}": value for key, _, value in (one.partition("=") for one in chosen)}
-        servers: list[int] = []
-        if options.simulated:
-            workers, servers = stack.enter_context(simulated_workers(root))
-            environment |= {
-                "PRIVACY_GATEWAY_ENGINE": "remote",
-                "PRIVACY_GATEWAY_WORKERS": json.dumps(workers),
-                "PRIVACY_GATEWAY_WORKERS_TOKEN": TOKEN,
-            }
-        gateway = Checkout(root, folder / name, environment, servers)
+        gateway = Checkout(root, folder / name, environment)
         stack.callback(gateway.stop)
         gateways[name] = gateway, gateway.tenant(epsilon=4_000_000)
     return gateways
@@ -221,7 +212,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer", type=Path, help="another checkout of the project")
     parser.add_argument("--setting", action="append", default=[], help="NAME=VALUE, of the gateway of this checkout")
-    parser.add_argument("--simulated", action="store_true")
     parser.add_argument("--document", action="store_true", help="six sentences in each request")
     parser.add_argument("--routes", nargs="+", default=list(BODIES), choices=list(BODIES))
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 32])

@@ -2,7 +2,8 @@
 
 Importing torch and building the recognisers takes seconds of a processor. The fork server does each of them once, and
 its forks share the memory. It is a fresh process with the environment of `child_environment`, so neither it nor a fork
-holds a secret of the gateway, and only the process that started it can ask it for a fork.
+holds a secret of the gateway. Only the process that started it, and those that inherit a connection from that one, can
+ask it for a fork.
 
 A fork is no child of the gateway. The gateway holds a file descriptor that refers to the process and to no later one
 with its number, by which it waits for it and ends it.
@@ -21,7 +22,7 @@ import threading
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Protocol
+from typing import Any, Protocol
 
 from gpu_workers.environment import child_environment
 
@@ -72,24 +73,33 @@ class Forked:
 class ForkServer:
     """Forks one process after another. Thread-safe. If its process has died, the next call starts another one."""
 
-    def __init__(self, preload: Sequence[str] = ()) -> None:
-        """`preload`: what to import when nothing else is asked for, as `gpu_workers.fork_server_process` says."""
+    def __init__(self, preload: Sequence[str] = (), *, connection: socket.socket | None = None) -> None:
+        """`preload`: what to import when nothing else is asked for, as `gpu_workers.fork_server_process` says.
+        `connection`: of another process's `connect`, to be used while that fork server lives."""
         self._preload = list(preload)
         self._lock = threading.Lock()
         self._closed = False
-        self._socket, self._process = self._started()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket = connection or self._start()
 
-    def _started(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    def _start(self) -> socket.socket:
+        ours, theirs = _pair()
         with theirs:
             command = [sys.executable, "-P", "-m", MODULE, str(theirs.fileno()), *self._preload]
-            process = subprocess.Popen(  # noqa: S603 - our own module, no shell
+            self._process = subprocess.Popen(  # noqa: S603 - our own module, no shell
                 command,
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 env=WORKER_ENVIRONMENT | child_environment(),
             )
-        return ours, process
+        return ours
+
+    def connect(self) -> socket.socket:
+        """Another connection to its process, for a child that inherits it. Raises OSError."""
+        ours, theirs = _pair()
+        with theirs:
+            self._ask({}, theirs.fileno())
+        return ours
 
     def fork(self, module: str, arguments: Sequence[str], channel: int, *, preload: Sequence[str] = ()) -> Forked:
         """Start a process that runs `main` of `module`, with the arguments and a copy of the file descriptor `channel`
@@ -98,19 +108,23 @@ class ForkServer:
         Raises OSError. There may be a process nevertheless, which has the channel: close its other end, or shut it
         down, and use neither again.
         """
-        request = json.dumps({"module": module, "arguments": list(arguments), "preload": list(preload)}).encode()
+        request = {"module": module, "arguments": list(arguments), "preload": list(preload)}
+        answer, descriptors = self._ask(request, channel)
+        if len(descriptors) != 1:
+            raise ConnectionResetError("the fork server could not start a process")
+        return Forked(int(answer), descriptors[0])
+
+    def _ask(self, request: dict[str, Any], channel: int) -> tuple[bytes, list[int]]:
+        message = json.dumps(request).encode()
         with self._lock:
             try:
-                answer, descriptors = self._answer_to(request, channel)
+                return self._answer_to(message, channel)
             except ConnectionError:  # it had ended, or ended without having read the request
                 self._end()
                 if self._closed:
                     raise
-                self._socket, self._process = self._started()
-                answer, descriptors = self._answer_to(request, channel)
-        if len(descriptors) != 1:
-            raise ConnectionResetError("the fork server could not start a process")
-        return Forked(int(answer), descriptors[0])
+                self._socket = self._start()
+                return self._answer_to(message, channel)
 
     def _answer_to(self, request: bytes, channel: int) -> tuple[bytes, list[int]]:
         """Raises ConnectionError only where the request was not read: Linux resets a connection whose other end was
@@ -123,27 +137,45 @@ class ForkServer:
         return answer, descriptors
 
     def close(self) -> None:
-        """End it. The processes that it has forked live on until their own channels close."""
+        """End it, or this connection to that of another process. The processes that it has forked live on until their
+        own channels close."""
         self._closed = True
-        self._process.kill()  # ends a call that waits
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # ends a call that waits
         with self._lock:
             self._end()
 
     def _end(self) -> None:
         self._socket.close()
-        self._process.kill()
-        self._process.wait()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
+def _pair() -> tuple[socket.socket, socket.socket]:
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
 _of_this_process: ForkServer | None = None
 
 
-def start_fork_server(preload: Sequence[str] = ()) -> None:
+def start_fork_server(preload: Sequence[str] = (), *, connection: socket.socket | None = None) -> None:
     """Let `start_process` use a fork server in this process from now on, where the system can refer to processes by
-    file descriptors (Linux) and permits it. A second call changes nothing."""
+    file descriptors (Linux) and permits it. A second call changes nothing. `connection`: of `connect_fork_server`."""
     global _of_this_process
     if _of_this_process is None and _can_refer_to_processes():
-        _of_this_process = ForkServer(preload)
+        _of_this_process = ForkServer(preload, connection=connection)
+
+
+def has_fork_server() -> bool:
+    """Whether this process uses a fork server."""
+    return _of_this_process is not None
+
+
+def connect_fork_server() -> socket.socket | None:
+    """A connection to the fork server of this process, for a child that inherits it; None if there is none. Raises
+    OSError."""
+    return None if _of_this_process is None else _of_this_process.connect()
 
 
 def _can_refer_to_processes() -> bool:

@@ -1,7 +1,7 @@
 """The process of a fork server: `python -P -m gpu_workers.fork_server_process FD PRELOAD...`.
 
-It receives requests over one inherited socket and answers each with the number and a file descriptor of a new process.
-It exits when the socket closes.
+It receives requests over an inherited socket and answers each with the number and a file descriptor of a new process. A
+request without a module brings a further connection. It exits when all connections have closed.
 
 A preload is a module to import, or `module:function` to call as well, once. None may start a thread, use a device,
 compute with torch, or draw randomness: a fork would have it in an unusable state, or in the state that another fork
@@ -22,7 +22,7 @@ import socket
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
@@ -54,14 +54,16 @@ def reap(*_: object) -> None:
             pass
 
 
-def forked(server: socket.socket, module: str, arguments: Sequence[str], channel: int) -> tuple[int, int]:
+def forked(
+    connections: Iterable[socket.socket], module: str, arguments: Sequence[str], channel: int
+) -> tuple[int, int]:
     """Fork a process that runs `main` of `module`. Returns its number and a file descriptor of it."""
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])  # until then, its number is its own
     gc.freeze()  # the collector of the fork would write to every object, so that none of them would be shared
     with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # about the threads of OpenBLAS
         pid = os.fork()
     if pid == 0:
-        run(server, module, arguments, channel)
+        run(connections, module, arguments, channel)
     try:
         return pid, os.pidfd_open(pid)
     except OSError:
@@ -71,12 +73,13 @@ def forked(server: socket.socket, module: str, arguments: Sequence[str], channel
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
 
 
-def run(server: socket.socket, module: str, arguments: Sequence[str], channel: int) -> NoReturn:
+def run(connections: Iterable[socket.socket], module: str, arguments: Sequence[str], channel: int) -> NoReturn:
     """Run in the forked process."""
     code = 1
     try:
         gc.enable()
-        server.close()
+        for connection in connections:
+            connection.close()
         for number in (signal.SIGCHLD, *_IGNORED):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
@@ -94,31 +97,53 @@ def run(server: socket.socket, module: str, arguments: Sequence[str], channel: i
         os._exit(code)
 
 
-def serve(server: socket.socket, preload: list[str]) -> NoReturn:
-    """Answer requests until the socket closes; preload while there are none."""
-    requests = select.poll()
-    requests.register(server, select.POLLIN)
-    while True:
-        while preload and not requests.poll(0):
-            load([preload.pop(0)])
-        message, descriptors, *_ = socket.recv_fds(server, MESSAGE_BYTES_MAX, 1)
+class Server:
+    """Answers the requests of all connections, one after another."""
+
+    def __init__(self, first: socket.socket) -> None:
+        self._connections: dict[int, socket.socket] = {}
+        self._requests = select.poll()
+        self._add(first)
+
+    def serve(self, preload: list[str]) -> None:
+        """Return when every connection has closed. Preload while there is no request."""
+        while self._connections:
+            ready = self._requests.poll(0 if preload else None)
+            if not ready:
+                load([preload.pop(0)])
+            for number, _ in ready:
+                self._read(number)
+
+    def _add(self, connection: socket.socket) -> None:
+        self._connections[connection.fileno()] = connection
+        self._requests.register(connection, select.POLLIN)
+
+    def _read(self, number: int) -> None:
+        message, descriptors = b"", list[int]()
+        with suppress(ConnectionError):
+            message, descriptors, *_ = socket.recv_fds(self._connections[number], MESSAGE_BYTES_MAX, 1)
         if not message:
-            sys.exit(0)
+            self._requests.unregister(number)
+            self._connections.pop(number).close()
+            return
         request = json.loads(message)
-        load(request["preload"])
-        answer: list[int] = []  # none if there is no descriptor left
-        pid = 0
+        pid, answer = 0, list[int]()  # no descriptor if there is none left
         for channel in descriptors:
+            if "module" not in request:
+                self._add(socket.socket(fileno=channel))
+                continue
+            load(request["preload"])
             with suppress(OSError):
-                pid, descriptor = forked(server, request["module"], request["arguments"], channel)
+                pid, descriptor = forked(self._connections.values(), request["module"], request["arguments"], channel)
                 answer.append(descriptor)
             os.close(channel)
-        socket.send_fds(server, [str(pid).encode()], answer)
+        with suppress(ConnectionError):  # nobody waits any more, and the process ends with its channel
+            socket.send_fds(self._connections[number], [str(pid).encode()], answer)
         for descriptor in answer:
             os.close(descriptor)
 
 
-def main() -> NoReturn:
+def main() -> None:
     gc.disable()  # what is loaded stays
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
@@ -126,8 +151,7 @@ def main() -> NoReturn:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
-    with socket.socket(fileno=int(sys.argv[1])) as server:
-        serve(server, sys.argv[2:])
+    Server(socket.socket(fileno=int(sys.argv[1]))).serve(sys.argv[2:])
 
 
 if __name__ == "__main__":

@@ -40,9 +40,8 @@ _OTHER_FILES = 512
 
 @dataclass(frozen=True)
 class Inherited:
-    """What a front end has from its supervisor. `sockets` listen for it and for the other front ends. `own_dir`: for
-    files of this process alone. `watch` is called on the event loop at the start, `report_ready` once this front end
-    is ready."""
+    """What a gateway has from its supervisor. `sockets` listen for it and for the others. `own_dir`: for files of this
+    process alone. `watch` is called on the event loop at the start, `report_ready` once this gateway is ready."""
 
     name: str
     sockets: Sequence[socket.socket]

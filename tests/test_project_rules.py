@@ -76,7 +76,6 @@ FOLDERS = {
     "service.guardrail": {"config", "http", "releases", "proxy"},  # masks as requests to language models are
     "service.operation": {"config", "http", "vectors"},  # GET /models lists the projections
     "service.tenants": {"http", "releases", "domains"},  # the price of a plan follows from the domain's pack
-    "service.ray_serve": {"config"},  # workers by the settings of a node
     "service.front_ends": {"config", "files"},  # the processes of one gateway
     "service.cli": {
         "config",
@@ -87,21 +86,12 @@ FOLDERS = {
         "finetune",
         "synthesis",
         "tenants",
-        "ray_serve",
     },  # a front end of its own
     "gpu_workers.packs": set(),
     "gpu_workers.engine": set(),
     "gpu_workers.models": set(),
     "gpu_workers.handlers": {"engine", "models", "packs"},
     "gpu_workers.jobs": set(),
-    "gpu_workers.job_runners": {
-        "engine",
-        "jobs",
-        "domains",
-        "finetune",
-        "infill",
-        "synthesis",
-    },  # connections as those of workers; the specifications of the kinds travel
     "gpu_workers.domains": {"jobs", "models", "packs"},  # an own pack uses the space of the shipped one
     "gpu_workers.finetune": {"jobs", "models"},
     "gpu_workers.synthesis": {"jobs", "models"},

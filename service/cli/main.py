@@ -53,22 +53,21 @@ def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on.  [default: 127.0.0.1]")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on.  [default: 8000]")] = None,
     processes: Annotated[
-        int | None, typer.Option(help="Processes that answer requests; they share the workers.  [default: 1]")
+        int | None, typer.Option(help="Gateways that share the port, each with its own workers.  [default: 1]")
     ] = None,
     data_dir: DataDir = None,
 ) -> None:
     """Start the gateway; stays in the foreground."""
     given = {"host": host, "port": port, "processes": processes}
     settings = load_settings(data_dir, **{name: value for name, value in given.items() if value is not None})
+    from gpu_workers.fork_server import start_fork_server
+    from service.config.worker_options import preloads
+
+    start_fork_server(preloads(settings))  # it imports for the workers while this process imports for itself
     if settings.processes > 1:
         from service.front_ends.supervisor import supervise
 
         supervise(settings)
-    if settings.engine == "local":
-        from gpu_workers.fork_server import start_fork_server
-        from service.config.worker_options import preloads
-
-        start_fork_server(preloads(settings))  # it imports for the workers while this process imports for itself
     from service.serve import run
 
     run(settings)

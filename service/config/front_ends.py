@@ -1,4 +1,4 @@
-"""The setting of several front ends of one gateway on one machine."""
+"""The setting of several gateways on one machine."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from pydantic import BaseModel, Field
 
 
 class FrontEndSettings(BaseModel):
-    """How many processes answer requests. With one, there is no supervisor."""
+    """How many gateways share a port and a data directory. With one, there is no supervisor."""
 
     processes: int = Field(1, ge=1, le=64)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, SecretStr, field_validator
@@ -13,7 +12,6 @@ class TracingSettings(BaseModel):
     """Export of spans to a collector of OpenTelemetry. Without `traces_endpoint` nothing is recorded."""
 
     traces_endpoint: str = ""
-    traces_protocol: Literal["http", "grpc"] = "http"
     traces_headers: dict[str, SecretStr] = Field(default_factory=dict)
     traces_ca_file: Path | None = None
     traces_service_name: str = Field("privacy-gateway", min_length=1, max_length=255)

@@ -9,7 +9,7 @@ import sys
 import time
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from service.front_ends.lifeline import READY
@@ -20,7 +20,7 @@ STARTS_MAX = 3  # of a process that was never ready
 
 
 class Child:
-    """Runs `python -P -m MODULE LIFELINE FILES...`, and again whenever it ends, until `stop`.
+    """Runs `python -P -m MODULE LIFELINE FILES... [CONNECTION]`, and again whenever it ends, until `stop`.
 
     `-P` prevents a folder `core` in the working directory from shadowing the package. The process has a session of its
     own: Ctrl-C reaches the supervisor alone, which ends its processes in order.
@@ -34,9 +34,11 @@ class Child:
         environment: Mapping[str, str],
         *,
         files: Sequence[int] = (),
+        connect: Callable[[], socket.socket | None] = lambda: None,
         say: Callable[[str], None],
     ) -> None:
-        """`order`: what the process gets on its lifeline. `files`: descriptors that it inherits beside it."""
+        """`order`: what the process gets on its lifeline. `files`: descriptors that it inherits beside it. `connect`:
+        opens a connection that each start inherits. It may block, and raises OSError."""
         self.name = name
         self.ready = asyncio.Event()  # it was once
         self.failed = asyncio.Event()  # it ended `STARTS_MAX` times without ever being ready
@@ -44,6 +46,7 @@ class Child:
         self._order = order
         self._environment = environment
         self._files = files
+        self._connect = connect
         self._say = say
         self._process: Process | None = None
         self._keeping: asyncio.Task[None] | None = None
@@ -88,10 +91,12 @@ class Child:
             await asyncio.sleep(DELAY_S[min(ended_in_a_row, len(DELAY_S)) - 1])
 
     async def _run(self) -> int:
+        connection = await asyncio.to_thread(self._connect)
         ours, theirs = socket.socketpair()
         try:
-            with theirs:
-                descriptors = (theirs.fileno(), *self._files)
+            with theirs, connection or nullcontext():
+                own = [theirs.fileno(), *self._files]
+                descriptors = own if connection is None else [*own, connection.fileno()]
                 self._process = process = await asyncio.create_subprocess_exec(
                     sys.executable, "-P", "-m", self._module, *map(str, descriptors),
                     stdin=DEVNULL, pass_fds=descriptors, env=dict(self._environment), start_new_session=True,

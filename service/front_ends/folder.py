@@ -1,4 +1,4 @@
-"""The folder of several front ends: who uses it, and what former ones have left in it."""
+"""The folder of several gateways of one machine: who uses it, and what former ones have left in it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from core.files.file_lock import FileLock
 from service.config.data_dir import FRONT_ENDS
 from service.config.settings import Settings
 
-EXTRA_S = 30.0  # for what follows the last request of a front end
+EXTRA_S = 30.0  # for what follows the last request of a gateway
 
 
 def supervisor_lock(folder: Path) -> FileLock:
@@ -20,19 +20,19 @@ def supervisor_lock(folder: Path) -> FileLock:
 
 
 def front_ends_lock(folder: Path) -> FileLock:
-    """Held by every front end, also by those of a supervisor that was killed, until their last request has ended."""
+    """Held by every gateway, also by those of a supervisor that was killed, until their last request has ended."""
     return FileLock(folder / "front-ends.lock")
 
 
 def remove_unused(folder: Path, processes: int) -> None:
-    """Remove the working folders of front ends that are not started any more. The blob store has their files."""
+    """Remove the working folders of gateways that are not started any more. The blob store has their files."""
     for own in folder.iterdir():
         if own.name.isdecimal() and int(own.name) > processes:
             shutil.rmtree(own, ignore_errors=True)
 
 
 async def leave(settings: Settings) -> None:
-    """Before a gateway of one process starts: wait for front ends of a former group, and remove their folders.
+    """Before a gateway without a supervisor starts: wait for those of a former one, and remove their folders.
 
     Their local copies are in plain form, and nothing else would remove them. Raises DataDirInUse.
     """

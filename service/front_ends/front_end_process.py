@@ -1,7 +1,7 @@
-"""The process of one front end: `python -m service.front_ends.front_end_process LIFELINE LOCK PIPE SOCKETS...`.
+"""One gateway of a supervisor: `python -m service.front_ends.front_end_process LIFELINE LOCK SOCKETS... [FORK_SERVER]`.
 
-It is a gateway that accepts connections on sockets which the supervisor has opened. It inherits a lock, which shows
-whether a front end of a supervisor that was killed is alive, and a pipe, which keeps the workers alive until then.
+It accepts connections on sockets which the supervisor has opened, and has its workers forked by the fork server of the
+supervisor. It inherits a lock, which shows whether a gateway of a supervisor that was killed is alive.
 """
 
 from __future__ import annotations
@@ -12,26 +12,30 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpu_workers.fork_server import start_fork_server
 from service.config.settings import Settings
 from service.front_ends.lifeline import Lifeline
 from service.serve import Inherited, run
 
 
 class _Listening(socket.socket):
-    """A socket that listens already. The backlog is the supervisor's, for all front ends."""
+    """A socket that listens already. The backlog is the supervisor's, for all gateways."""
 
     def listen(self, backlog: int = 0, /) -> None:
         """The event loop calls this with the number of connections that it accepts at a time."""
 
 
 def main(descriptors: Sequence[int]) -> int:
-    fd, lock, pipe, *sockets = descriptors
+    fd, *inherited = descriptors
     lifeline = Lifeline(fd)
-    for inherited in (lock, pipe, *sockets):
-        os.set_inheritable(inherited, False)
+    for each in inherited:
+        os.set_inheritable(each, False)
     order = lifeline.order
     if not order:
         return 0  # the supervisor has ended meanwhile
+    _, *sockets = inherited
+    if order["fork_server"]:
+        start_fork_server(connection=socket.socket(fileno=sockets.pop()))
     run(
         Settings(**order["settings"]),
         inherited=Inherited(

@@ -1,9 +1,8 @@
 """The socket between the supervisor and each of its processes.
 
 The supervisor sends one line of JSON, the order, and keeps its end open. A process sends `READY` once it is. The end of
-the supervisor, however it comes, closes its end, and every front end then stops in an orderly way. Workers watch a pipe
-that the front ends hold open, too, so that they end after the last one. So no process outlives its supervisor by more
-than its requests, and no secret of an order is on a command line, in an environment or in a file.
+the supervisor, however it comes, closes its end, and every process then stops in an orderly way. So none outlives its
+supervisor by more than its requests.
 """
 
 from __future__ import annotations
@@ -30,23 +29,18 @@ class Lifeline:
 
     def watch(self) -> None:
         """Send this process SIGTERM when the supervisor has ended. Call this on the event loop."""
-        watch(self._socket.fileno())
+        loop, fd = asyncio.get_running_loop(), self._socket.fileno()
+
+        def ended() -> None:
+            with suppress(ConnectionError):
+                if os.read(fd, 1):
+                    return
+            loop.remove_reader(fd)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        os.set_blocking(fd, False)
+        loop.add_reader(fd, ended)
 
     def report_ready(self) -> None:
         with suppress(OSError):  # the supervisor has ended, which `watch` notices
             self._socket.send(READY)
-
-
-def watch(fd: int) -> None:
-    """Send this process SIGTERM when nobody holds the other end of `fd` any more. Call this on the event loop."""
-    loop = asyncio.get_running_loop()
-
-    def ended() -> None:
-        with suppress(ConnectionError):
-            if os.read(fd, 1):
-                return
-        loop.remove_reader(fd)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    os.set_blocking(fd, False)
-    loop.add_reader(fd, ended)

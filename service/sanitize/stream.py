@@ -244,9 +244,7 @@ class DocumentStream:
         """A stream can wait where a call is refused. Raises QueueFull and TenantLimitReached after the time that a
         request may take."""
         timeout_s = self._parts.settings.request_timeout_s
-        await self._parts.engine.wait_for_capacity(
-            self._role, tasks, tenant=self._caller.tenant, timeout_s=timeout_s
-        )
+        await self._parts.engine.wait_for_capacity(self._role, tasks, tenant=self._caller.tenant, timeout_s=timeout_s)
 
     async def _run(self, release_request: ReleaseRequest, parts: Sequence[_Part]) -> None:
         if not release_request.charges:

@@ -147,16 +147,11 @@ def _context(ref: SpanRef) -> Any:
 
 def _exporter(settings: TracingSettings) -> Exporter:
     try:
-        return _grpc(settings) if settings.traces_protocol == "grpc" else _http(settings)
+        import requests
+        from opentelemetry.exporter.otlp.proto.http import Compression
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError:
         raise ValueError("TRACES_ENDPOINT needs the extra `otel`: pip install 'privacy-gateway[otel]'") from None
-
-
-def _http(settings: TracingSettings) -> Exporter:
-    import requests
-    from opentelemetry.exporter.otlp.proto.http import Compression
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-
     session = requests.Session()
     session.trust_env = False  # no proxy and no credentials of the environment
     return OTLPSpanExporter(
@@ -166,21 +161,6 @@ def _http(settings: TracingSettings) -> Exporter:
         timeout=settings.traces_timeout_s,
         compression=Compression.NoCompression,  # 0.2 kB a span, which take longer to compress than to send
         session=session,
-    )
-
-
-def _grpc(settings: TracingSettings) -> Exporter:
-    import grpc
-    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
-
-    insecure = settings.traces_endpoint.startswith("http://")
-    authorities = None if settings.traces_ca_file is None else settings.traces_ca_file.read_bytes()
-    return OTLPSpanExporter(
-        endpoint=settings.traces_endpoint,
-        insecure=insecure,
-        credentials=None if insecure else grpc.ssl_channel_credentials(authorities),
-        headers=tuple((name.lower(), value) for name, value in _headers(settings).items()),
-        timeout=settings.traces_timeout_s,
     )
 
 

@@ -39,6 +39,10 @@ def forked(server: ForkServer, *arguments: str, preload: tuple[str, ...] = ()) -
     return process, Connection(ours.detach())
 
 
+def parent(process: Forked) -> int:
+    return int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 def test_a_fork_runs_its_module_with_what_was_preloaded(server: ForkServer) -> None:
     process, channel = forked(server, "embed", preload=("forked_kit:load",))
     with channel:
@@ -85,9 +89,9 @@ def test_a_fork_that_is_killed_closes_its_channel_and_no_other(server: ForkServe
 def test_a_fork_server_that_died_is_replaced_and_its_forks_live(server: ForkServer) -> None:
     first, channel = forked(server)
     channel.recv()
-    parent = int(Path(f"/proc/{first.pid}/stat").read_text().rpartition(")")[2].split()[1])
-    os.kill(parent, signal.SIGKILL)
-    until_ended(parent)
+    its_server = parent(first)
+    os.kill(its_server, signal.SIGKILL)
+    until_ended(its_server)
     second, other = forked(server)
     assert other.recv()["pid"] == second.pid
     channel.send("still here")
@@ -99,20 +103,41 @@ def test_a_fork_server_that_died_is_replaced_and_its_forks_live(server: ForkServ
     second.wait(60)
 
 
+def test_another_process_shares_a_fork_server_until_it_dies(server: ForkServer) -> None:
+    own, channel = forked(server)
+    shared = ForkServer(connection=server.connect())
+    other, channel_of_other = forked(shared)
+    assert {channel.recv()["pid"], channel_of_other.recv()["pid"]} == {own.pid, other.pid}
+    assert parent(own) == parent(other)
+    shared.close()
+    with pytest.raises(OSError, match="was ended"):
+        forked(shared)
+    forked(server)[1].close()
+
+    shared = ForkServer(connection=server.connect())
+    os.kill(parent(own), signal.SIGKILL)
+    another, channel_of_another = forked(shared)
+    assert channel_of_another.recv()["pid"] == another.pid
+    shared.close()
+    for each, end in ((own, channel), (other, channel_of_other), (another, channel_of_another)):
+        end.close()
+        each.wait(60)
+
+
 def test_a_request_that_a_fork_server_did_not_read_goes_to_the_next_one(
     server: ForkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, channel = forked(server)
     channel.recv()
-    parent = int(Path(f"/proc/{first.pid}/stat").read_text().rpartition(")")[2].split()[1])
-    os.kill(parent, signal.SIGSTOP)
-    while Path(f"/proc/{parent}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+    its_server = parent(first)
+    os.kill(its_server, signal.SIGSTOP)
+    while Path(f"/proc/{its_server}/stat").read_text().rpartition(")")[2].split()[0] != "T":
         time.sleep(0.01)
     receive = socket.recv_fds
 
     def killed(*arguments: Any) -> Any:
         with suppress(ProcessLookupError):
-            os.kill(parent, signal.SIGKILL)
+            os.kill(its_server, signal.SIGKILL)
         return receive(*arguments)
 
     with monkeypatch.context() as patched:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import re
 import shutil
@@ -35,10 +34,6 @@ PEERS = {"networkPolicy": {"clients": [{"podSelector": {}}], "operators": [{"nam
 SWITCHES: dict[str, Values] = {
     "external-redis": EXTERNAL,
     "object-store": STORE,
-    "workers": {
-        "workers": {"enabled": True, "plain": True, "nodes": {"gpus": 1}},
-        "networkPolicy": {"kuberayOperator": {"namespace": "ray"}},
-    },
     "gpus": {"gateway": {"gpus": 2, "runtimeClassName": "nvidia"}},
     "no-policies": {"networkPolicy": {"enabled": False}},
     "peers": PEERS,
@@ -85,17 +80,7 @@ EVERYTHING = merged(
         "serviceAccount": {"annotations": {"role": "store"}},
         "ingress": {"enabled": True, "host": "gateway.example.com", "className": "nginx", "tlsSecret": "certificate"},
         "autoscaling": {"enabled": True},
-        "workers": {
-            "enabled": True,
-            "tls": {"gatewaySecret": "gateway-tls", "workerSecret": "worker-tls"},
-            "settings": {"TAGGER": "off"},
-            "roles": {"embed": {"minReplicas": 1, "maxReplicas": 4}},
-            "nodes": {"nodeSelector": {"gpu": "yes"}, "maxReplicas": 3},
-        },
-        "networkPolicy": {
-            "egress": dict.fromkeys(("upstreams", "webhooks", "mail", "traces", "kubernetes"), ANYWHERE),
-            "kuberayOperator": {"namespace": "ray", "podLabels": {"app": "operator"}},
-        },
+        "networkPolicy": {"egress": dict.fromkeys(("upstreams", "webhooks", "mail", "traces"), ANYWHERE)},
     },
 )
 VALUES = {"default": {}, "everything": EVERYTHING} | {name: helm_kit.example(name) for name in EXAMPLES}
@@ -175,7 +160,7 @@ def test_the_gateway_has_every_variable_as_a_setting_and_reads_its_value(
     own = {name.removeprefix(prefix).lower() for name in variables if name.startswith(prefix)}
     assert own <= set(Settings.model_fields)
     secrets = {"MASTER_KEY": "0" * 64, "ADMIN_KEY": "a" * 40, "INFILL_API_KEY": "key", "REDIS_URL": "redis://r:6379/0"}
-    secrets |= {"STORE_OPTIONS": "{}", "WORKERS_TOKEN": "a" * 32}
+    secrets |= {"STORE_OPTIONS": "{}"}
     for name, value in variables.items():
         monkeypatch.setenv(name, value or secrets.get(name.removeprefix(prefix), "key"))
     settings = Settings()
@@ -187,27 +172,6 @@ def test_numbers_and_lists_reach_the_gateway_unchanged() -> None:
     assert shown["PRIVACY_GATEWAY_JOB_MEMORY_BYTES_MAX"] == "8589934592"
     assert shown["PRIVACY_GATEWAY_EPSILON_MIN"] == "0.01"
     assert shown["PRIVACY_GATEWAY_DEVICES"] == '["cuda:0"]'
-
-
-def test_limits_that_both_sides_apply_reach_the_workers() -> None:
-    values = merged(
-        SWITCHES["workers"],
-        {"gateway": {"settings": {"REQUEST_TIMEOUT_S": 90, "VECTORS_MEMORY_BYTES_MAX": 8589934592, "EPSILON_MIN": 1}}},
-        {"workers": {"settings": {"TAGGER": "off", "FILL_SLOTS_MAX": 7}}},
-    )
-    shared = {
-        "REQUEST_TIMEOUT_S": "90",
-        "VECTORS_MEMORY_BYTES_MAX": "8589934592",
-        "TAGGER": "off",
-        "FILL_SLOTS_MAX": "7",
-    }
-    for name in ("ray-head", "ray-worker"):
-        variables = {each["name"]: each.get("value") for each in container(render(values), name)["env"]}
-        assert {key: variables.get(f"PRIVACY_GATEWAY_{key}") for key in shared} == shared
-        assert "PRIVACY_GATEWAY_EPSILON_MIN" not in variables
-    own = merged(values, {"workers": {"settings": {"REQUEST_TIMEOUT_S": 30}}})
-    variables = {each["name"]: each.get("value") for each in container(render(own), "ray-worker")["env"]}
-    assert variables["PRIVACY_GATEWAY_REQUEST_TIMEOUT_S"] == "30"
 
 
 @pytest.mark.parametrize(("timeout_s", "grace_s"), [(None, 85), (90.5, 116), (600, 625)])
@@ -233,92 +197,3 @@ def test_the_notes_name_every_secret_that_must_exist(name: str) -> None:
     needed = set(re.findall(r"'secretKeyRef': \{'name': '([^']+)'", str(list(pods(render(values))))))
     own = {each["secret"] for each in values.get("gateway", {}).get("secretEnvironment", {}).values()}
     assert needed - own <= set(re.findall(r"^  ([a-z-]+): ", helm_kit.notes(values), re.MULTILINE))
-
-
-def test_ray_serve_takes_the_application_and_its_arguments() -> None:
-    from ray.serve.schema import ServeDeploySchema
-
-    from service.ray_serve.application import Arguments
-
-    [workers] = of_kind(render(helm_kit.example("gpu-pool")), "RayService")
-    found = ServeDeploySchema.model_validate(yaml.safe_load(workers["spec"]["serveConfigV2"]))
-    [application] = found.applications
-    module, _, name = application.import_path.partition(":")
-    assert callable(getattr(importlib.import_module(module), name))
-    arguments = Arguments(**application.args)
-    assert {role: (size.replicas, size.most) for role, size in arguments.roles.items()} == {
-        "embed": (2, 8),
-        "sanitize": (4, 4),
-        "fill": (2, 2),
-    }
-    [(_, node), *_] = [each for each in pods([workers]) if "workers" in each[0].rpartition("/")[2]]
-    assert node["spec"]["terminationGracePeriodSeconds"] > arguments.drain_s
-    own = {each["name"] for each in node["spec"]["containers"][0]["env"]}
-    prefix = "PRIVACY_GATEWAY_"
-    assert {each.removeprefix(prefix).lower() for each in own if each.startswith(prefix)} <= set(Settings.model_fields)
-
-
-def test_the_application_has_the_load_and_the_delays_of_the_values() -> None:
-    scaling = {"targetLoad": 0.5, "upSeconds": 5, "downSeconds": 900}
-    values = merged(SWITCHES["workers"], {"workers": {"scaling": scaling}})
-    for chosen, expected in ((SWITCHES["workers"], (1, 30, 600)), (values, (0.5, 5, 900))):
-        [workers] = of_kind(render(chosen), "RayService")
-        [application] = yaml.safe_load(workers["spec"]["serveConfigV2"])["applications"]
-        own = application["args"]
-        assert (own["target_load"], own["scale_up_s"], own["scale_down_s"]) == expected
-        assert all("replicas_max" not in size for size in own["roles"].values())
-
-
-def test_the_number_of_nodes_follows_where_it_has_a_range() -> None:
-    def cluster(values: Values) -> tuple[list[Manifest], dict[str, Any]]:
-        found = render(values)
-        [workers] = of_kind(found, "RayService")
-        return found, workers["spec"]["rayClusterConfig"]
-
-    _, fixed = cluster(SWITCHES["workers"])
-    assert "enableInTreeAutoscaling" not in fixed
-    found, scaled = cluster(helm_kit.example("gpu-pool"))
-    assert scaled["enableInTreeAutoscaling"] is True
-    [nodes] = scaled["workerGroupSpecs"]
-    assert (nodes["replicas"], nodes["minReplicas"], nodes["maxReplicas"]) == (2, 2, 5)
-    [policy] = [each for each in found if each["metadata"]["name"].endswith("-workers-head")]
-    chosen = policy["spec"]["podSelector"]["matchLabels"].items()
-    assert chosen <= scaled["headGroupSpec"]["template"]["metadata"]["labels"].items()
-    assert not chosen <= nodes["template"]["metadata"]["labels"].items(), "workers do not reach Kubernetes"
-
-
-def test_the_account_of_the_autoscaler_is_in_its_container_alone_and_its_logs_are_in_memory() -> None:
-    """KubeRay adds this container, and mounts a volume `ray-logs` at /tmp/ray where nothing is mounted."""
-    [workers] = of_kind(render(helm_kit.example("gpu-pool")), "RayService")
-    config = workers["spec"]["rayClusterConfig"]
-    own = config["autoscalerOptions"]
-    folder = "/var/run/secrets/kubernetes.io/serviceaccount"
-    account = {each["mountPath"]: each["name"] for each in own["volumeMounts"]}
-    assert own["securityContext"]["readOnlyRootFilesystem"] is True
-    head = config["headGroupSpec"]["template"]["spec"]
-    node = config["workerGroupSpecs"][0]["template"]["spec"]
-    volumes = {each["name"]: each for each in head["volumes"]}
-    assert volumes[account["/tmp/ray"]]["emptyDir"]["medium"] == "Memory"
-    assert "serviceAccountToken" in str(volumes[account[folder]])
-    for pod in (head, node):
-        assert pod["automountServiceAccountToken"] is False
-        assert account[folder] not in {mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
-    ray = {mount["mountPath"]: mount["name"] for mount in head["containers"][0]["volumeMounts"]}
-    assert set(ray.values()) & set(account.values()) == {ray["/tmp/ray"]}, "a further folder is shared"
-    assert ray["/tmp/ray"] == account["/tmp/ray"]
-    assert volumes[account["/tmp"]]["emptyDir"]["medium"] == "Memory"
-    assert account[folder] not in {each["name"] for each in node["volumes"]}
-
-
-@pytest.mark.parametrize("replicas", [0, 2])
-def test_jobs_run_on_the_ray_cluster_where_it_has_job_runners(replicas: int) -> None:
-    jobs = {"workers": {"roles": {"jobs": {"replicas": replicas, "cpus": 2, "gpus": 1}}}}
-    found = render(merged(SWITCHES["workers"], jobs))
-    [workers] = of_kind(found, "RayService")
-    [application] = yaml.safe_load(workers["spec"]["serveConfigV2"])["applications"]
-    assert application["args"]["roles"].get("jobs", {}).get("replicas", 0) == replicas
-    [gateway] = [
-        pod for name, pod in pods(found) if "worker" not in name and "redis" not in name and "head" not in name
-    ]
-    own = {each["name"]: each.get("value") for each in gateway["spec"]["containers"][0]["env"]}
-    assert own.get("PRIVACY_GATEWAY_JOBS") == ("ray" if replicas else None)

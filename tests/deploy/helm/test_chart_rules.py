@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from helm_kit import Manifest, of_kind, pods, render
-from test_chart import EVERYTHING, MONITORING, PEERS, STORE, VALUES, merged
+from test_chart import MONITORING, PEERS, STORE, VALUES, merged
 
-COMPONENTS = {"gateway", "redis", "workers"}
+COMPONENTS = {"gateway", "redis"}
 
 
 @pytest.fixture(params=VALUES)
@@ -79,8 +79,7 @@ def test_no_manifest_is_a_secret_and_no_value_of_one_is_written(manifests: list[
     assert of_kind(manifests, "Secret") == []
     for name, container in containers(manifests):
         for variable in container["env"]:
-            is_file = variable["name"].endswith("_TLS_KEY")
-            if variable["name"].endswith(("_KEY", "_PASSWORD", "_TOKEN", "_SECRET")) and not is_file:
+            if variable["name"].endswith(("_KEY", "_PASSWORD", "_TOKEN", "_SECRET")):
                 assert set(variable["valueFrom"]) == {"secretKeyRef"}, name
 
 
@@ -142,18 +141,6 @@ def test_clients_reach_the_api_operators_the_other_port_and_redis_only_gateways(
     assert "egress" not in policies["test-privacy-gateway-redis"]
     closed = {each["metadata"]["name"]: each["spec"] for each in of_kind(render(), "NetworkPolicy")}
     assert "ingress" not in closed["test-privacy-gateway"]  # no peer is named, so nobody
-
-
-def test_only_the_operator_of_one_namespace_reaches_the_ports_of_ray() -> None:
-    policies = {each["metadata"]["name"]: each["spec"] for each in of_kind(render(EVERYTHING), "NetworkPolicy")}
-    *_, operator = policies["test-privacy-gateway-workers"]["ingress"]
-    assert operator["from"] == [
-        {
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ray"}},
-            "podSelector": {"matchLabels": {"app.kubernetes.io/name": "kuberay-operator", "app": "operator"}},
-        }
-    ]
-    assert ports_of(operator) == {8265, 52365, 8000}
 
 
 def test_prometheus_finds_the_port_of_metrics() -> None:

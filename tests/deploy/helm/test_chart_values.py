@@ -12,7 +12,7 @@ import yaml
 from helm_kit import CHART, Values, errors_of, read, rendered
 from helm_python import HelmError
 from helm_settings import CHART_SETS, SECRET_SETTINGS, setting_names
-from test_chart import EVERYTHING, MONITORING, STORE, SWITCHES, merged
+from test_chart import EVERYTHING, MONITORING, STORE, merged
 
 SCHEMA: dict[str, Any] = yaml.safe_load((CHART / "values.schema.json").read_text())
 
@@ -80,8 +80,6 @@ WRONG: dict[str, Values] = {
     "digest": {"image": {"digest": "0123"}},
     "service": {"service": {"type": "ExternalName"}},
     "port": {"service": {"port": 70000}},
-    "role": {"workers": {"roles": {"embedding": {"replicas": 1}}}},
-    "replicas of a role": {"workers": {"roles": {"embed": {"replicas": -1}}}},
     "peer": {"networkPolicy": {"clients": [{"podSelektor": {}}]}},
     "empty peer": {"networkPolicy": {"clients": [{}]}},
     "destination": {"networkPolicy": {"egress": {"upstream": []}}},
@@ -96,22 +94,7 @@ WRONG: dict[str, Values] = {
     "external redis that is denied": {"redis": {"mode": "external", "external": {"secret": "ledger"}}},
     "store that is denied": {"storage": {"objectStore": {"url": "s3://bucket"}}},
     "ingress without a host": {"ingress": {"enabled": True}},
-    "workers without encryption": {"workers": {"enabled": True}},
-    "workers with half of the certificates": {"workers": {"enabled": True, "tls": {"gatewaySecret": "a"}}},
-    "workers that no operator may reach": {"workers": {"enabled": True, "plain": True}},
-    "operator of any namespace": {"networkPolicy": {"kuberayOperator": [{"namespaceSelector": {}}]}},
-    "setting of a worker": {"workers": {"settings": {"ENCODER_PTAH": "/models"}}},
     "two gateways with volumes": {"gateway": {"replicas": 2}},
-    "short drain": merged(SWITCHES["workers"], {"workers": {"drainSeconds": 64}}),
-    "ports backwards": {"workers": {"ports": {"first": 9700}}},
-    "nodes backwards": {"workers": {"nodes": {"replicas": 3}}},
-    "replicas backwards": {"workers": {"roles": {"embed": {"minReplicas": 3, "maxReplicas": 2}}}},
-    "a smallest number alone": {"workers": {"roles": {"embed": {"minReplicas": 3}}}},
-    "a largest number alone": {"workers": {"roles": {"embed": {"maxReplicas": 3}}}},
-    "a range from none": {"workers": {"roles": {"fill": {"minReplicas": 0, "maxReplicas": 2}}}},
-    "a range of job runners": {"workers": {"roles": {"jobs": {"minReplicas": 1, "maxReplicas": 2}}}},
-    "a load that no worker reaches": {"workers": {"scaling": {"targetLoad": 2}}},
-    "nodes that cannot reach Kubernetes": merged(SWITCHES["workers"], {"workers": {"nodes": {"maxReplicas": 3}}}),
 }  # fmt: skip
 
 
@@ -119,22 +102,6 @@ WRONG: dict[str, Values] = {
 def test_wrong_values_are_refused(name: str) -> None:
     with pytest.raises(HelmError):
         rendered(WRONG[name])
-
-
-@pytest.mark.parametrize(
-    ("gateways", "workers", "least"),
-    [
-        ({"REQUEST_TIMEOUT_S": 300}, {}, 305),
-        ({"REQUEST_TIMEOUT_S": 89.5}, {"WORKER_SLOT_S": 10}, 100),
-        ({"REQUEST_TIMEOUT_S": 300}, {"REQUEST_TIMEOUT_S": 30}, 35),
-    ],
-)
-def test_workers_have_the_time_of_a_request_to_drain(gateways: Values, workers: Values, least: int) -> None:
-    settings = {"gateway": {"settings": gateways}, "workers": {"settings": workers}}
-    enough = merged(SWITCHES["workers"], settings, {"workers": {"drainSeconds": least}})
-    assert any(f"drain_s: {least}" in text for text in rendered(enough).values())
-    with pytest.raises(HelmError, match=rf"workers\.drainSeconds .* {least} seconds"):
-        rendered(merged(enough, {"workers": {"drainSeconds": least - 1}}))
 
 
 MISSPELT = [  # template, what it has, what is written in its place
@@ -162,7 +129,6 @@ MISSPELT = [  # template, what it has, what is written in its place
     ("redis/statefulset", "accessModes: [ReadWriteOnce]", "accessMode: ReadWriteOnce"),
     ("redis/service", "data:", "files:"),
     ("network/policies", "policyTypes: [Ingress, Egress]", "policyType: [Ingress, Egress]"),
-    ("network/policies", "endPort", "lastPort"),
     ("network/policies", "- from:", "- form:"),
     ("network/_rules", "podSelector:", "podSelektor:"),
     ("monitoring/prometheus", "endpoints:", "endpoint:"),
@@ -172,17 +138,6 @@ MISSPELT = [  # template, what it has, what is written in its place
     ("_security", "fsGroupChangePolicy", "fsGroupPolicy"),
     ("_security", "readOnlyRootFilesystem", "readOnlyRootFileSystem"),
     ("_security", "allowPrivilegeEscalation", "allowPrivilegesEscalation"),
-    ("workers/rayservice", "serveConfigV2", "serveConfigV3"),
-    ("workers/rayservice", "authOptions", "authOption"),
-    ("workers/rayservice", "mode: token", "mode: tokens"),
-    ("workers/rayservice", "minReplicas", "minimumReplicas"),
-    ("workers/rayservice", "rayStartParams: {object", "rayStartParam: {object"),
-    ("workers/rayservice", "enableInTreeAutoscaling:", "enableAutoscaling:"),
-    ("workers/rayservice", "autoscalerOptions:", "autoscalerOption:"),
-    ("workers/_serve", "securityContext:", "securityContexts:"),
-    ("workers/_pod", "volumeMounts:", "volumeMount:"),
-    ("workers/_pod", "serviceAccountToken:", "serviceAccountTokens:"),
-    ("workers/_pod", "containerPort", "port"),
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""A gateway of one process after a group of front ends."""
+"""A gateway without a supervisor after those of one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from service.config.settings import Settings
 from service.front_ends.folder import front_ends_lock, leave, supervisor_lock
 
 
-def test_copies_of_further_front_ends_are_removed(tmp_path: Path) -> None:
+def test_copies_of_further_gateways_are_removed(tmp_path: Path) -> None:
     folder = tmp_path / FRONT_ENDS
     for number in ("2", "10"):
         copies = folder / number / "cache"

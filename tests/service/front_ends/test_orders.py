@@ -1,76 +1,40 @@
-"""What the supervisor sends its processes."""
+"""What the supervisor sends its gateways."""
 
 from __future__ import annotations
 
-import json
+import os
 from pathlib import Path
 
-from gpu_workers.engine.protocol import Role
+import pytest
+
 from service.config.settings import Settings
-from service.front_ends.orders import front_end_order, own_dir, placed_workers, worker_order
-
-TOKEN = "0123456789abcdef" * 4
-KEY = "ab" * 32
+from service.front_ends.orders import gateway_order, own_dir
 
 
-def settings(tmp_path: Path) -> Settings:
-    return Settings(
-        data_dir=tmp_path,
-        master_key=KEY,
-        admin_key="cd" * 32,
-        redis_url="redis://user:password-of-redis@localhost",
-        devices=("cuda:0", "cuda:1"),
-        request_timeout_s=400,
-        hold_ttl_s=500,
-        admin_port=9000,
-        processes=3,
-        infill="http://127.0.0.1:1/v1",
-        infill_model="model",
-        infill_api_key="key-of-the-endpoint",
-    )
+def settings(tmp_path: Path, *, encoder_threads: int = 0) -> Settings:
+    return Settings(data_dir=tmp_path, admin_port=9000, processes=3, encoder_threads=encoder_threads)
 
 
-def test_a_worker_gets_what_it_needs_and_no_key_of_the_gateway(tmp_path: Path) -> None:
+def test_gateways_share_the_data_directory_and_have_ports_and_folders_of_their_own(tmp_path: Path) -> None:
     given = settings(tmp_path)
-    workers = placed_workers(given, tmp_path, start="0")
-    assert [(worker.role, worker.device) for worker in workers] == [
-        (Role.EMBED, "cuda:0"),
-        (Role.EMBED, "cuda:1"),
-        (Role.SANITIZE, None),
-        (Role.FILL, None),
-    ]
-    assert len({worker.listen for worker in workers}) == 4
-    sent = json.dumps(worker_order(given, workers[0], TOKEN))
-    assert not any(secret in sent for secret in (KEY, "cd" * 32, "password-of-redis"))
-
-    read = Settings(**json.loads(sent)["settings"])
-    assert read.devices == given.devices
-    assert read.request_timeout_s == 400
-    assert read.infill_source == given.infill_source
-    assert read.workers_token is not None
-    assert read.workers_token.get_secret_value() == TOKEN
-
-
-def test_front_ends_share_the_data_directory_and_have_ports_and_folders_of_their_own(tmp_path: Path) -> None:
-    given = settings(tmp_path)
-    workers = placed_workers(given, tmp_path, start="0")
-    orders = [
-        front_end_order(given, number, redis=tmp_path / "a b" / "redis.sock", workers=workers, token=TOKEN)
-        for number in (1, 2, 3)
-    ]
+    redis = tmp_path / "a b" / "redis.sock"
+    orders = [gateway_order(given, number, redis=redis, fork_server=True) for number in (1, 2, 3)]
     assert [order["settings"]["admin_port"] for order in orders] == [9000, 9001, 9002]
     assert len({order["own_dir"] for order in orders}) == 3
     assert own_dir(given, 1) == tmp_path, "so that the work of a gateway of one process goes on"
     assert {order["settings"]["data_dir"] for order in orders} == {str(tmp_path)}
-    read = Settings(**orders[1]["settings"])
-    assert read.engine == "remote"
-    assert len(read.workers) == 4
-    assert read.redis_url == f"unix://{tmp_path}/a%20b/redis.sock"
+    assert Settings(**orders[1]["settings"]).redis_url == f"unix://{tmp_path}/a%20b/redis.sock"
 
 
-def test_servers_elsewhere_and_a_redis_elsewhere_stay_those_of_the_settings(tmp_path: Path) -> None:
-    workers = ("embed=10.0.0.5:1", "sanitize=10.0.0.5:2")
-    given = Settings(data_dir=tmp_path, engine="remote", workers=workers, workers_token=TOKEN, workers_plain=True)
-    assert placed_workers(given, tmp_path, start="0") == []
-    own = front_end_order(given, 1, redis=None, workers=[], token=TOKEN)["settings"]
-    assert set(own) == {"data_dir", "host", "port", "admin_port", "processes"}
+def test_a_redis_elsewhere_stays_that_of_the_settings(tmp_path: Path) -> None:
+    own = gateway_order(settings(tmp_path), 1, redis=None, fork_server=True)["settings"]
+    assert "redis_url" not in own
+
+
+@pytest.mark.parametrize(("processors", "threads", "each"), [(8, 0, 2), (2, 0, 1), (8, 4, 4)])
+def test_gateways_divide_the_processors_unless_the_settings_say_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processors: int, threads: int, each: int
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(processors)))
+    own = gateway_order(settings(tmp_path, encoder_threads=threads), 1, redis=None, fork_server=True)["settings"]
+    assert own["encoder_threads"] == each

@@ -1,4 +1,4 @@
-"""Several front ends of one gateway: one ledger, one listening socket, shared workers, and no process that is left."""
+"""Several gateways of one supervisor: one ledger, one socket, one fork server, and no process that is left."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from gateway_kit import (
 
 pytestmark = pytest.mark.slow("crash")
 
-FRONT_END = "service.front_ends.front_end_process"
-WORKER = "service.front_ends.worker_process"
+PROCESS = "service.front_ends.front_end_process"
+WORKER = "gpu_workers.engine.local.worker"
 WITHIN_S = 120.0
 POLICIES = """
 [policies.research]
@@ -45,7 +45,7 @@ patterns = ['PX-\\d{4}']
 
 
 class Group(Gateway):
-    """A gateway of two front ends."""
+    """A supervisor of two gateways."""
 
     def __init__(self, data_dir: Path) -> None:
         self.admin_port = free_port()
@@ -55,7 +55,6 @@ class Group(Gateway):
             "PRIVACY_GATEWAY_POLICIES_FILE": str(policies),
             "PRIVACY_GATEWAY_PROCESSES": "2",
             "PRIVACY_GATEWAY_ADMIN_PORT": str(self.admin_port),
-            "PRIVACY_GATEWAY_ENCODER_THREADS": "1",
         }
         super().__init__(data_dir, environment, forked=False)
 
@@ -81,18 +80,18 @@ class Group(Gateway):
         until(all_ready, START_S_MAX)
 
     def metric(self, number: int, name: str) -> float:
-        """The sum of a metric over its labels, in one front end."""
+        """The sum of a metric over its labels, in one gateway."""
         lines = httpx.get(f"{self.admin_url(number)}/metrics", timeout=60).text.splitlines()
         return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
 
-    def front_ends(self) -> list[int]:
+    def gateways(self) -> list[int]:
         """Their process ids."""
-        return [pid for pid, line in children(self.process.pid).items() if FRONT_END in line]
+        return [pid for pid, line in children(self.process.pid).items() if PROCESS in line]
 
     @contextmanager
     def only(self, pid: int) -> Iterator[None]:
-        """The other front ends are stopped, so that this one accepts every connection."""
-        others = [other for other in self.front_ends() if other != pid]
+        """The other gateways are stopped, so that this one accepts every connection."""
+        others = [other for other in self.gateways() if other != pid]
         for other in others:
             os.kill(other, signal.SIGSTOP)
         try:
@@ -103,13 +102,11 @@ class Group(Gateway):
 
     def every_process(self) -> dict[int, str]:
         """The supervisor's processes, and theirs."""
-        found: dict[int, str] = {}
-        waiting = [self.process.pid]
-        while waiting:
-            own = children(waiting.pop())
-            found |= own
-            waiting += own
-        return found
+        return children(self.process.pid)
+
+    def workers(self) -> list[int]:
+        """The process ids of all gateways' workers."""
+        return [pid for pid, line in self.every_process().items() if WORKER in line]
 
 
 def until(condition: Callable[[], bool], within_s: float = WITHIN_S) -> None:
@@ -133,9 +130,9 @@ def masked(group: Group, tenant: Tenant, text: str, **fields: Any) -> str:
     return str(answer.json()["data"][0]["text"])
 
 
-def test_each_front_end_answers_for_the_same_tenants_and_charges_one_ledger(group: Group) -> None:
+def test_each_gateway_answers_for_the_same_tenants_and_charges_one_ledger(group: Group) -> None:
     tenant = group.tenant("lab", epsilon=10)
-    first, second = group.front_ends()
+    first, second = group.gateways()
     terms = {"entity": "PROJECT", "deny": ["Blue Heron"]}
     with group.only(first):
         assert group.reconnected(tenant).embed(epsilon=2).status_code == 200
@@ -151,14 +148,14 @@ def test_each_front_end_answers_for_the_same_tenants_and_charges_one_ledger(grou
     until(lambda: sum(group.metric(number, "gateway_holds_duties") for number in (1, 2)) == 1)
 
 
-def test_a_budgets_edge_holds_over_all_front_ends(group: Group) -> None:
+def test_a_budgets_edge_holds_over_all_gateways(group: Group) -> None:
     tenant = group.tenant(epsilon=20)
     clients = []
-    for pid in group.front_ends():
+    for pid in group.gateways():
         with group.only(pid):
             for _ in range(16):
                 clients.append(group.reconnected(tenant))
-                assert clients[-1].http.get("/livez").status_code == 200  # its connection stays at this front end
+                assert clients[-1].http.get("/livez").status_code == 200  # its connection stays at this gateway
     with ThreadPoolExecutor(len(clients)) as threads:
         statuses = list(threads.map(lambda client: client.embed(epsilon=1).status_code, clients))
     assert sorted(statuses) == [200] * 20 + [403] * 12
@@ -166,7 +163,7 @@ def test_a_budgets_edge_holds_over_all_front_ends(group: Group) -> None:
 
 
 def test_workers_get_no_settings_of_the_gateway_by_their_environment(group: Group) -> None:
-    workers = [pid for pid, line in group.every_process().items() if WORKER in line or "local.worker" in line]
+    workers = group.workers()
     assert len(workers) == 4
     for pid in workers:
         assert b"PRIVACY_GATEWAY_" not in Path(f"/proc/{pid}/environ").read_bytes()
@@ -174,16 +171,16 @@ def test_workers_get_no_settings_of_the_gateway_by_their_environment(group: Grou
 
 def test_killed_processes_come_back_and_the_others_serve_meanwhile(group: Group) -> None:
     tenant = group.tenant(epsilon=100)
-    killed, other = group.front_ends()
+    killed, other = group.gateways()
     os.kill(killed, signal.SIGKILL)
     until_ended(killed)
     assert group.reconnected(tenant).embed(epsilon=1).status_code == 200
-    until(lambda: len(group.front_ends()) == 2 and group.is_ready(1) and group.is_ready(2))
-    (new,) = set(group.front_ends()) - {other}
+    until(lambda: len(group.gateways()) == 2 and group.is_ready(1) and group.is_ready(2))
+    (new,) = set(group.gateways()) - {other}
     with group.only(new):
         assert group.reconnected(tenant).embed(epsilon=1).status_code == 200
 
-    for worker in [pid for pid, line in group.every_process().items() if WORKER in line]:
+    for worker in group.workers():
         os.kill(worker, signal.SIGKILL)
         until_ended(worker)
     until(lambda: group.is_ready(1) and group.is_ready(2))
@@ -206,7 +203,7 @@ def test_the_end_of_the_supervisor_ends_every_process(group: Group) -> None:
     assert group.reconnected(tenant).committed() == 2.0
 
     left = group.every_process()
-    assert len(left) == 9, "Redis, two workers in two processes each, two front ends with a fork server each"
+    assert len(left) == 8, "Redis, a fork server, and two gateways with two workers each"
     group.process.terminate()
     assert group.process.wait(WITHIN_S) == 0
     assert not any(command_line(pid) for pid in left)

@@ -5,14 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent import futures
 from typing import Any
 
-import grpc
 import pytest
 from collector_kit import Collector, attributes
 from gateway_kit import free_port
-from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 from prometheus_client import REGISTRY
 from pydantic import SecretStr, ValidationError
 
@@ -125,32 +122,7 @@ def test_what_is_beyond_the_limit_of_a_request_is_counted(collector: Collector) 
     assert len(collector.until(lambda found: len(found) == 2)) == 2
 
 
-def test_spans_arrive_by_grpc() -> None:
-    received: list[trace_service_pb2.ExportTraceServiceRequest] = []
-
-    def take(request: bytes, _: grpc.ServicerContext) -> bytes:
-        received.append(trace_service_pb2.ExportTraceServiceRequest.FromString(request))
-        return trace_service_pb2.ExportTraceServiceResponse().SerializeToString()
-
-    server = grpc.server(futures.ThreadPoolExecutor(1))
-    handlers = {"Export": grpc.unary_unary_rpc_method_handler(take)}
-    service = "opentelemetry.proto.collector.trace.v1.TraceService"
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    try:
-        endpoint = f"http://127.0.0.1:{port}"
-        export = SpanExport(TracingSettings(traces_endpoint=endpoint, traces_protocol="grpc"))
-        export.start()
-        make_spans(3)
-        export.stop()
-        until(lambda: bool(received))
-    finally:
-        server.stop(None)
-    assert len(received[0].resource_spans[0].scope_spans[0].spans) == 3
-
-
-@pytest.mark.parametrize("endpoint", ["collector:4317", "ftp://collector", "http://", "http://user:zqcanary@collector"])
+@pytest.mark.parametrize("endpoint", ["collector:4318", "ftp://collector", "http://", "http://user:zqcanary@collector"])
 def test_a_wrong_endpoint_is_refused(endpoint: str) -> None:
     with pytest.raises(ValidationError) as refused:
         TracingSettings(traces_endpoint=endpoint)

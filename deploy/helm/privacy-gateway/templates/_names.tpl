@@ -14,12 +14,9 @@
 {{- end -}}
 {{- end -}}
 
-{{/* What selects the pods of a component; never changes. Takes {root, component}. KubeRay selects its pods by a name of its
-     own, which is therefore no label of workers. */}}
+{{/* What selects the pods of a component; never changes. Takes {root, component}. */}}
 {{- define "gateway.selector" -}}
-{{- if ne .component "workers" -}}
 app.kubernetes.io/name: {{ include "gateway.name" .root }}
-{{ end -}}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end -}}

@@ -56,9 +56,6 @@
 - name: PRIVACY_GATEWAY_STORE_URL
   value: {{ . | quote }}
 {{- end }}
-{{- if .Values.workers.enabled }}
-{{ include "workers.gatewayEnvironment" . }}
-{{- end }}
 {{- range $name, $value := .Values.gateway.settings }}
 - name: PRIVACY_GATEWAY_{{ $name }}
   value: {{ include "gateway.settingValue" $value | quote }}
