@@ -31,7 +31,7 @@ from benchmarks.small_requests import BODIES, ROOT, TICKS, drive, request_of
 sys.path.insert(0, str(ROOT / "tests/kits"))
 from gateway_kit import DOCUMENT, Gateway, children, cpu_ticks, free_port
 
-PROCESS = "service.front_ends.front_end_process"
+PROCESS = "service.processes.gateway_process"
 KINDS = ("gateways", "workers", "Redis", "clients")
 WARM_S = 2.0
 

@@ -27,9 +27,9 @@ from gpu_workers.environment import drop_other_variables
 from gpu_workers.fork_server import end_fork_server, start_fork_server
 from service.app import configure_logging, create_admin_app, create_app
 from service.config.settings import Settings
-from service.front_ends.folder import leave
 from service.gateway import Gateway
 from service.http.connections import ConnectionLimits, LimitedProtocol
+from service.processes.folder import leave
 
 _POLL_S = 0.1
 _OBJECTS_BEFORE_COLLECTION = 20_000

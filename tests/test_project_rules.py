@@ -76,11 +76,11 @@ FOLDERS = {
     "service.guardrail": {"config", "http", "releases", "proxy"},  # masks as requests to language models are
     "service.operation": {"config", "http", "vectors"},  # GET /models lists the projections
     "service.tenants": {"http", "releases", "domains"},  # the price of a plan follows from the domain's pack
-    "service.front_ends": {"config", "files"},  # the processes of one gateway
+    "service.processes": {"config", "files"},  # the processes of one gateway
     "service.cli": {
         "config",
         "files",
-        "front_ends",
+        "processes",
         "releases",
         "domains",
         "finetune",
@@ -126,7 +126,7 @@ INTEGRATIONS = {
 RESTRICTED = {
     "service.gateway": {"service.app", "service.deps", "service.serve"},
     "service.app": {"service.serve"},
-    "service.serve": {"service.cli.main", "service.front_ends.front_end_process"},
+    "service.serve": {"service.cli.main", "service.processes.gateway_process"},
     "service.registry": {"service.gateway"},
 }
 

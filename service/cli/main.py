@@ -65,7 +65,7 @@ def serve(
 
     start_fork_server(preloads(settings))  # it imports for the workers while this process imports for itself
     if settings.processes > 1:
-        from service.front_ends.supervisor import supervise
+        from service.processes.supervisor import supervise
 
         supervise(settings)
     from service.serve import run

@@ -8,7 +8,7 @@ from pathlib import Path
 from core.errors import InvalidInput
 from core.ledger.names import SHARED_OWNER, check_tenant
 
-FRONT_ENDS = "front-ends"  # the folder of what each further gateway of `serve --processes` has for itself
+PROCESSES = "processes"  # the folder of what each further gateway of `serve --processes` has for itself
 MEASURED = "cache/measured"  # what workers have measured on this machine
 NAME = r"[a-z0-9][a-z0-9-]{0,63}"
 

@@ -21,7 +21,6 @@ from service.config.alerts import AlertSettings
 from service.config.archive import ArchiveSettings
 from service.config.checkpoints import checkpoint_folder, is_pinned
 from service.config.duties import DutySettings
-from service.config.front_ends import FrontEndSettings
 from service.config.ledgers import LedgersSettings, checked_url
 from service.config.precision import check_devices, check_int8
 from service.config.recognisers import RecogniserSettings
@@ -51,6 +50,7 @@ class LocationSettings(BaseModel):
     port: int = Field(8000, ge=0, le=65535)
     admin_port: int | None = Field(None, ge=0, le=65535)
     admin_host: str = "127.0.0.1"
+    processes: int = Field(1, ge=1, le=64)
     trusted_proxies: str = Field(
         "127.0.0.1",
         validation_alias=AliasChoices("PRIVACY_GATEWAY_TRUSTED_PROXIES", "FORWARDED_ALLOW_IPS", "trusted_proxies"),
@@ -278,7 +278,6 @@ class Settings(
     DutySettings,
     TracingSettings,
     ConnectionSettings,
-    FrontEndSettings,
     BaseSettings,
 ):
     """Settings of one gateway process and its workers, grouped by area."""

@@ -16,7 +16,7 @@ from core.errors import StorageFull
 from core.files.disk import free_bytes
 from core.ledger.names import SHARED_OWNER
 from gpu_workers.jobs.folder import OWNER
-from service.config.data_dir import FRONT_ENDS, owner_folder
+from service.config.data_dir import PROCESSES, owner_folder
 from service.config.settings import Settings
 
 _INCOMING = ".incoming-"
@@ -44,7 +44,7 @@ class Storage:
     ) -> None:
         """`stored` returns the bytes of an owner's files in the blob store. `processes` that share the directory."""
         self._stored = stored
-        self._roots = [data_dir, *(data_dir / FRONT_ENDS / str(number) for number in range(2, processes + 1))]
+        self._roots = [data_dir, *(data_dir / PROCESSES / str(number) for number in range(2, processes + 1))]
         self._data_dir = data_dir
         self._tenant_bytes_max = tenant_bytes_max
         self._free_bytes_min = free_bytes_min

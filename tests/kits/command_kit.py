@@ -46,7 +46,7 @@ def refused_settings(data_dir: Path, settings: Mapping[str, str]) -> str:
     begins = AssertionError("it starts")
     with (
         mock.patch("gpu_workers.fork_server.start_fork_server", side_effect=begins),
-        mock.patch("service.front_ends.supervisor.supervise", side_effect=begins),
+        mock.patch("service.processes.supervisor.supervise", side_effect=begins),
         mock.patch("service.serve.run", side_effect=begins),
     ):
         refused = run_command(data_dir, "serve", "--port", "0", environment=settings)

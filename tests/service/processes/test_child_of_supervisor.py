@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from gpu_workers.environment import child_environment
-from service.front_ends import child as child_module
-from service.front_ends.child import STARTS_MAX, Child
+from service.processes import child as child_module
+from service.processes.child import STARTS_MAX, Child
 
 PROCESS = """
 import os, sys, time
-from service.front_ends.lifeline import Lifeline
+from service.processes.lifeline import Lifeline
 lifeline = Lifeline(int(sys.argv[1]))
 with open(lifeline.order["file"], "a") as file:
     file.write(f"{os.getpid()}\\n")

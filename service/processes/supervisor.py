@@ -24,15 +24,15 @@ from core.errors import DataDirInUse, GatewayError
 from core.files.file_lock import FileLock
 from core.ledger.embedded import EmbeddedRedis
 from gpu_workers.fork_server import connect_fork_server, end_fork_server, has_fork_server
-from service.config.data_dir import FRONT_ENDS
+from service.config.data_dir import PROCESSES
 from service.config.secrets import load_admin_key, load_master_key
 from service.config.settings import Settings
 from service.files.parts import open_files, stored_files
-from service.front_ends.child import Child
-from service.front_ends.folder import EXTRA_S, front_ends_lock, remove_unused, supervisor_lock
-from service.front_ends.orders import gateway_order
 from service.ledger import prepared_ledger
 from service.ledgers import LEDGERS_NEED_URL
+from service.processes.child import Child
+from service.processes.folder import EXTRA_S, gateways_lock, remove_unused, supervisor_lock
+from service.processes.orders import gateway_order
 
 LOCK_WAIT_S = 10.0
 BACKLOG = 2048
@@ -94,10 +94,10 @@ class Supervisor:
         settings = self._settings
         _check(settings)
         settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder = settings.data_dir.resolve() / FRONT_ENDS
+        folder = settings.data_dir.resolve() / PROCESSES
         folder.mkdir(mode=0o700, exist_ok=True)
         await self._take(supervisor_lock(folder), LOCK_WAIT_S)
-        lock = front_ends_lock(folder)
+        lock = gateways_lock(folder)
         if lock.try_acquire():
             self._locks.append(lock)
         else:
@@ -119,7 +119,7 @@ class Supervisor:
         self._gateways = [
             Child(
                 f"gateway {number}",
-                "service.front_ends.front_end_process",
+                "service.processes.gateway_process",
                 gateway_order(
                     settings,
                     number,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from core.errors import DataDirInUse
 from core.files.file_lock import FileLock
-from service.config.data_dir import FRONT_ENDS
+from service.config.data_dir import PROCESSES
 from service.config.settings import Settings
 
 EXTRA_S = 30.0  # for what follows the last request of a gateway
@@ -19,9 +19,9 @@ def supervisor_lock(folder: Path) -> FileLock:
     return FileLock(folder / "supervisor.lock")
 
 
-def front_ends_lock(folder: Path) -> FileLock:
+def gateways_lock(folder: Path) -> FileLock:
     """Held by every gateway, also by those of a supervisor that was killed, until their last request has ended."""
-    return FileLock(folder / "front-ends.lock")
+    return FileLock(folder / "gateways.lock")
 
 
 def remove_unused(folder: Path, processes: int) -> None:
@@ -36,16 +36,16 @@ async def leave(settings: Settings) -> None:
 
     Their local copies are in plain form, and nothing else would remove them. Raises DataDirInUse.
     """
-    folder = settings.data_dir / FRONT_ENDS
+    folder = settings.data_dir / PROCESSES
     if not folder.is_dir():
         return
-    supervisor, front_ends = supervisor_lock(folder), front_ends_lock(folder)
+    supervisor, gateways = supervisor_lock(folder), gateways_lock(folder)
     if not supervisor.try_acquire():
         raise DataDirInUse
     try:
-        if not await front_ends.acquire(settings.request_timeout_s + EXTRA_S):
+        if not await gateways.acquire(settings.request_timeout_s + EXTRA_S):
             raise DataDirInUse
         await asyncio.to_thread(remove_unused, folder, 1)
     finally:
-        front_ends.release()
+        gateways.release()
         supervisor.release()

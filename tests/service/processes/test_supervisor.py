@@ -27,7 +27,7 @@ from gateway_kit import (
 
 pytestmark = pytest.mark.slow("crash")
 
-PROCESS = "service.front_ends.front_end_process"
+PROCESS = "service.processes.gateway_process"
 WORKER = "gpu_workers.engine.local.worker"
 WITHIN_S = 120.0
 POLICIES = """

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from service.config.data_dir import FRONT_ENDS
+from service.config.data_dir import PROCESSES
 from service.config.settings import Settings
 
 
 def own_dir(settings: Settings, number: int) -> Path:
     """Where a gateway has files of its own. The first one has those of a gateway of one process."""
-    return settings.data_dir if number == 1 else settings.data_dir / FRONT_ENDS / str(number)
+    return settings.data_dir if number == 1 else settings.data_dir / PROCESSES / str(number)
 
 
 def gateway_order(settings: Settings, number: int, *, redis: Path | None, fork_server: bool) -> dict[str, Any]:

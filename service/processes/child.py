@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from typing import Any
 
-from service.front_ends.lifeline import READY
+from service.processes.lifeline import READY
 
 DELAY_S = (0.1, 0.5, 2.0, 5.0, 10.0)  # before the first, the second, ... start in a row
 STABLE_S = 60.0

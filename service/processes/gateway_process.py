@@ -1,4 +1,4 @@
-"""One gateway of a supervisor: `python -m service.front_ends.front_end_process LIFELINE LOCK SOCKETS... [FORK_SERVER]`.
+"""One gateway of a supervisor: `python -m service.processes.gateway_process LIFELINE LOCK SOCKETS... [FORK_SERVER]`.
 
 It accepts connections on sockets which the supervisor has opened, and has its workers forked by the fork server of the
 supervisor. It inherits a lock, which shows whether a gateway of a supervisor that was killed is alive.
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gpu_workers.fork_server import start_fork_server
 from service.config.settings import Settings
-from service.front_ends.lifeline import Lifeline
+from service.processes.lifeline import Lifeline
 from service.serve import Inherited, run
 
 
