@@ -15,7 +15,7 @@ _DIGEST = re.compile("[0-9a-f]{64}")
 @dataclass(frozen=True)
 class FileVersion:
     """`stamp` identifies a version of the file, so that a worker reads a replaced file again: its SHA-256 in hex, or
-    what the file system says of it (`file_version`), which has no meaning on another machine."""
+    what the file system says of it (`file_version`)."""
 
     path: str
     stamp: str

@@ -29,7 +29,7 @@ from gpu_workers import fork_server, fork_server_process
 from gpu_workers.environment import child_environment
 
 MESSAGE_BYTES_MAX = 256 * 1024
-COMMANDS = ("service.serve", "service.cli.main", "service.cli.worker", "service.cli.workers", "service.config.settings")
+COMMANDS = ("service.serve", "service.cli.main", "service.config.settings")
 JOBS = (
     "gpu_workers.jobs.process",
     "gpu_workers.domains.build_pack",
@@ -122,11 +122,11 @@ class Child:
         return self.returncode
 
 
-_start_anew = fork_server.ForkServer._started
+_start_anew = fork_server.ForkServer._start
 _forked_one = False
 
 
-def _started(self: fork_server.ForkServer) -> tuple[socket.socket, Any]:
+def _start(self: fork_server.ForkServer) -> socket.socket:
     """The first fork server of a command is a fork of it, which has loaded everything. A later one starts by itself:
     the command may have threads by then."""
     global _forked_one
@@ -138,7 +138,8 @@ def _started(self: fork_server.ForkServer) -> tuple[socket.socket, Any]:
         pid = fork()
         if pid == 0:
             _become_fork_server(theirs.fileno(), self._preload)
-    return ours, Child(pid)
+    self._process = Child(pid)  # type: ignore[assignment]
+    return ours
 
 
 def _become_fork_server(descriptor: int, names: list[str]) -> NoReturn:
@@ -153,6 +154,7 @@ def _become_fork_server(descriptor: int, names: list[str]) -> NoReturn:
         sys.argv = [fork_server.MODULE, str(descriptor), *names]
         setproctitle(" ".join([sys.executable, "-P", "-m", *sys.argv]))
         fork_server_process.main()
+        code = 0
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else 0
     finally:
@@ -189,7 +191,7 @@ def main() -> None:
     gc.disable()  # what is loaded stays
     with socket.socket(fileno=int(sys.argv[1])) as server:
         preload()
-        fork_server.ForkServer._started = _started
+        fork_server.ForkServer._start = _start  # type: ignore[method-assign]
         gc.collect()
         gc.freeze()  # the collector of a fork would write to every object, so that none of them would be shared
         signal.signal(signal.SIGINT, signal.SIG_IGN)
