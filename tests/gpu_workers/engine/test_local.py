@@ -21,6 +21,7 @@ from engine_kit import Bench, Kind, ToyHandler, Work, bench, find_kits, toy_engi
 from gateway_kit import children
 
 from core.errors import InvalidInput, QueueFull, Started, WorkerCold, WorkerDied
+from core.files.file_version import FileVersion, file_digest
 from core.text.policy import MaskPolicy, SanitizeTask
 from gpu_workers.child_process import ChildProcess
 from gpu_workers.engine.arrays import BlockArray
@@ -261,9 +262,12 @@ def test_a_worker_that_has_died_for_hours_is_started_again(monkeypatch: pytest.M
 def test_a_task_whose_file_was_removed_since_it_was_queued_is_not_started(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with bench(toy_engine(kind), tmp_path) as on:
+            pack = tmp_path / "pack"
+            pack.write_text("content")
             busy = await on.busy()
-            lacking = await on.submit(on.work("lacking"))
+            lacking = await on.submit(on.work("lacking", pack=FileVersion(str(pack), file_digest(pack))))
             beside = await on.submit(on.work("beside"))
+            pack.unlink()
             on.let_go("blocker")
             with pytest.raises(WorkerCold):  # it has not started, so nothing is charged
                 await lacking

@@ -29,6 +29,8 @@ class Rest:
 
 @dataclass(frozen=True)
 class Document:
+    any_worker = True
+
     def pieces(self, weight_max: int) -> Pieces:
         return Pieces([Task("first", 1)], lambda _: Task(Rest(), 1, stepwise=True))
 
