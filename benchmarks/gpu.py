@@ -106,7 +106,7 @@ def one_gateway(device: str, documents: list[list[str]], clients: int) -> list[s
     flat = sum(map(len, documents))
     texts = [" ".join(units)[:1500] for units in documents[:32]]
     with tempfile.TemporaryDirectory() as folder:
-        settings = {"PRIVACY_GATEWAY_DEVICES": f'["{device}"]', "PRIVACY_GATEWAY_SANITIZE_DEVICE": device}
+        settings = {"PRIVACY_GATEWAY_DEVICES": f'["{device}"]'}
         started = time.perf_counter()
         gateway = Gateway(Path(folder) / "data", settings)
         ready = time.perf_counter() - started

@@ -150,10 +150,10 @@ def _too_few(count: int) -> BadCorpus:
 def _source(spec: DomainSpec, *, embeddings: bool) -> _Source:
     if embeddings:
         return _Source(None, None)
-    from gpu_workers.jobs.device import job_device
+    from gpu_workers.models.device import torch_device
     from gpu_workers.models.encoder import Encoder
 
-    device = job_device(spec.device, spec.threads)
+    device = torch_device(spec.device, spec.threads)
     encoder = Encoder(Path(spec.encoder_path) if spec.encoder_path else None, device=device)
     return _Source(encoder, encoder.dimension)
 

@@ -82,7 +82,7 @@ def _trained(
 
     from gpu_workers.finetune.methods import Method
     from gpu_workers.finetune.tuning import Task, fine_tune
-    from gpu_workers.jobs.device import job_device
+    from gpu_workers.models.device import torch_device
 
     loaded = False
 
@@ -100,7 +100,7 @@ def _trained(
         Task(labels=spec.labels, pairs=spec.pairs, method=Method(spec.method), hyperparameters=spec.hyperparameters),
         spec.budget.plan,
         base_path=Path(spec.model_path) if spec.model_path else None,
-        device=job_device(spec.device, spec.threads),
+        device=torch_device(spec.device, spec.threads),
         checkpoint=EncryptedCheckpoint(order, "training"),
         report=partial(_report, report),
         charge=charged,

@@ -36,6 +36,7 @@ from gpu_workers.handlers.options import WorkerOptions
 from gpu_workers.handlers.pack_cache import PackCache
 from gpu_workers.handlers.tasks import EmbedRelease, EmbedTask, Encoded, EncodeTask, VectorTask
 from gpu_workers.handlers.vector_release import VectorReleaser
+from gpu_workers.models.device import torch_device
 from gpu_workers.models.encoder import Encoder
 from gpu_workers.models.integer.compiled import keep_compiled
 from gpu_workers.models.measured import Measured
@@ -98,9 +99,8 @@ class Embedder:
     def _load_encoder(self, measured: Path | None) -> Encoder | IntegerEncoder:
         """Load the encoder that the options name. By default, the bundled one in integers, or in floating point where a
         GPU is at hand."""
-        device, precision = self._options.device, self._options.encoder_precision
-        if device == "auto":
-            device = "cuda:0" if torch.cuda.is_available() and precision != INT8 else "cpu"
+        precision = self._options.encoder_precision
+        device = "cpu" if precision == INT8 else str(torch_device(self._options.device))
         if precision == AUTO_PRECISION:
             fits = device == "cpu" and self._options.encoder_path is None and platform.machine() in _X86_64
             precision = INT8 if fits else FLOATING

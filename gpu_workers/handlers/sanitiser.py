@@ -109,10 +109,10 @@ class Sanitiser:
         self._lists = AllowLists(allow_list_dir)
         self._places_max = places_max
         # Importing torch costs one second and 170 MB, and a worker without a model does not need it.
-        if threads and (tagger != TAGGER_OFF or infill != INFILL_OFF):
-            import torch
+        if tagger != TAGGER_OFF or infill != INFILL_OFF:
+            from gpu_workers.models.device import torch_device
 
-            torch.set_num_threads(threads)
+            device = str(torch_device(device, threads))
         self._own = OwnFinder(loaded_max=recognisers_loaded_max)
         self._names: NameFinder | None = None
         if tagger != TAGGER_OFF:

@@ -58,11 +58,11 @@ def run(order: JobOrder, report: ReportProgress, _charge: Charge) -> dict[str, A
     from gpu_workers.infill.card import infill_card
     from gpu_workers.infill.fine_tuning import fine_tune, shipped_net
     from gpu_workers.infill.obfuscate import Obfuscator
-    from gpu_workers.jobs.device import job_device
+    from gpu_workers.models.device import torch_device
     from gpu_workers.models.embedded import embedded_vocabulary
     from gpu_workers.offline.infill_batches import guessable, stream_of
 
-    device = job_device(spec.device, spec.threads)
+    device = torch_device(spec.device, spec.threads)
     info, net = shipped_net(device)
     obfuscator = Obfuscator(spec, device=device)
     for number in range(1, spec.rounds + 1):

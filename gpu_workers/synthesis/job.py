@@ -146,7 +146,7 @@ def _described(error: BadRow) -> str:
 
 def _trained(order: JobOrder, release: PearlRelease, report: ReportProgress) -> tuple[Any, Curve]:
     """Return a function that writes the generator, and the objective during its training."""
-    from gpu_workers.jobs.device import job_device
+    from gpu_workers.models.device import torch_device
     from gpu_workers.synthesis.generator import save_generator
     from gpu_workers.synthesis.reconstruction import TrainingPlan, train_generator
 
@@ -159,7 +159,7 @@ def _trained(order: JobOrder, release: PearlRelease, report: ReportProgress) -> 
     generator = train_generator(
         release,
         plan=TrainingPlan(steps=spec.steps),
-        device=job_device(spec.device, spec.threads),
+        device=torch_device(spec.device, spec.threads),
         checkpoint=EncryptedCheckpoint(order, "training"),
         progress=progress,
     )

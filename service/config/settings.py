@@ -84,7 +84,6 @@ class EngineSettings(BaseModel):
     allow_lists_dir: Path | None = None
     tagger: str = TAGGER_BUNDLED
     infill: str = INFILL_BUNDLED
-    sanitize_device: str = "cpu"
     infill_model: str = ""
     infill_api_key: SecretStr | None = None
     infill_timeout_s: float = Field(10.0, gt=0)

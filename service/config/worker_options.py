@@ -33,8 +33,8 @@ def handler_factories(settings: Settings) -> dict[Role, tuple[HandlerFactory, ..
     """The handler factories of each role that the gateway serves, one for each worker."""
     devices = {
         Role.EMBED: settings.devices,
-        Role.SANITIZE: (settings.sanitize_device,),
-        Role.FILL: () if settings.infill_source == INFILL_OFF else (settings.sanitize_device,),
+        Role.SANITIZE: settings.devices[:1],
+        Role.FILL: () if settings.infill_source == INFILL_OFF else settings.devices[:1],
     }
     return {
         role: tuple(_factory(role, settings, device) for device in devices[role])
