@@ -64,7 +64,7 @@ async def run(tenants: int, folder: Path) -> None:
         spending,
         JobStore(client, gateway="g"),
         seal_age_s=lambda: 0.0,
-        entries_max=10_000,
+        rows_max=10_000,
         forecasts_max=20,
     )
     names = [f"tenant-{number}" for number in range(tenants)]
@@ -80,7 +80,7 @@ async def run(tenants: int, folder: Path) -> None:
         await ledger.open_tenant(name, limits={unit: Limit(100 * NANO, 10**9) for unit in Unit})
         await spend(name)
         for rule in RULES:
-            content = {"when": rule, "url": None, "secret": None, "email": [], "tenants": None}
+            content = {"when": rule, "url": None, "secret": None, "tenants": None}
             await store.put_rule(name, rule["kind"].replace("_", "-"), content)
     await series.fold_all()
     await spending.fold_all()

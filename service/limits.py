@@ -19,6 +19,7 @@ from service.http.failure_limit import FailureLimit
 from service.http.rate_limit import RateLimit
 from service.proxy.shares import CallShares, share
 
+SAMPLES_PER_MINUTE = 10  # of an owner of alerts: each is a message to receivers of the owner's choice
 CREDIT_S = 1  # what a gateway admits before it has asked Redis, in seconds of the limit
 
 
@@ -43,13 +44,12 @@ def build_limits(
 ) -> Limits:
     """`is_alone`: no other process can serve this ledger, so nothing is shared."""
     requests, failures = settings.rate_limit_per_minute, settings.auth_failures_per_minute
-    samples = settings.alert_samples_per_minute
     calls = share(settings.upstream_calls_max, settings.queue_tenant_share)
     if is_alone:
         return Limits(
             RateLimit(requests, clock=clock),
             FailureLimit(failures, clock=clock),
-            RateLimit(samples, clock=clock),
+            RateLimit(SAMPLES_PER_MINUTE, clock=clock),
             CallShares(calls),
         )
 
@@ -58,7 +58,7 @@ def build_limits(
         return SharedLimit(client, key_of, capacity=per_minute, per_minute=per_minute, credit=credit, clock=clock)
 
     shared_requests = rate(requests, lambda tenant: names.shared_limit_key(tenant, "requests"))
-    shared_samples = rate(samples, lambda owner: names.shared_limit_key(owner, "samples"))
+    shared_samples = rate(SAMPLES_PER_MINUTE, lambda owner: names.shared_limit_key(owner, "samples"))
     shared_failures = rate(
         failures, lambda address: names.address_limit_key(master_key.mac(Purpose.ADDRESS, address.encode()))
     )
@@ -66,7 +66,7 @@ def build_limits(
     return Limits(
         RateLimit(requests, tokens=shared_requests),
         FailureLimit(failures, clock=clock, shared=shared_failures),
-        RateLimit(samples, tokens=shared_samples),
+        RateLimit(SAMPLES_PER_MINUTE, tokens=shared_samples),
         CallShares(calls, shared=shared_calls),
         (shared_requests, shared_samples, shared_failures, shared_calls),
     )

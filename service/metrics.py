@@ -63,9 +63,9 @@ HOLDS_DUTIES = Gauge(
 ALERTS_FIRED = Counter("gateway_alerts_fired", "Alerts that fired, by kind of their rule", ["kind"])
 ALERT_DELIVERIES = Counter(
     "gateway_alert_deliveries",
-    "Attempts to deliver an alert by channel and outcome: delivered, failed; given-up after the last attempt; dropped "
+    "Attempts to deliver an alert by outcome: delivered, failed; given-up after the last attempt; dropped "
     "if the outbox of its owner is full",
-    ["channel", "outcome"],
+    ["outcome"],
 )
 
 TRACE_SPANS = Counter(

@@ -151,7 +151,7 @@ if args.action == "settle" then
   end
   schedule()
   if redis.call("EXISTS", rule) == 1 then
-    redis.call("HSET", base .. "last:" .. args.owner .. ":" .. args.rule, args.channel, text(now) .. " " .. args.result)
+    redis.call("SET", base .. "last:" .. args.owner .. ":" .. args.rule, text(now) .. " " .. args.result)
   end
   return answer({ outcome = "settled" })
 end

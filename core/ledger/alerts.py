@@ -102,10 +102,9 @@ class RuleState:
 
 @dataclass(frozen=True)
 class NewDelivery:
-    """What a channel of a rule (`webhook`, `email`) is to deliver. `event_id` is the same at every attempt."""
+    """What the webhook of a rule is to receive. `event_id` is the same at every attempt."""
 
     event_id: str
-    channel: str
     body: bytes
 
 
@@ -114,9 +113,7 @@ class Delivery:
     """A delivery that this gateway has taken. `attempt` counts from 1."""
 
     owner: str
-    delivery_id: str
     rule: str
-    channel: str
     event_id: str
     body: bytes
     attempt: int
@@ -209,11 +206,13 @@ class AlertStore:
         found = await self._client.call("ZRANGEBYSCORE", names.alerts_key("owners"), f"({after}", "+inf")
         return [owner.decode() for owner in found]
 
-    async def last_deliveries(self, owner: str, rule: str) -> dict[str, tuple[int, str]]:
-        """Return when each channel of a rule last tried to deliver, and the result."""
-        found = await self._client.call("HGETALL", names.alerts_key("last", owner, rule))
-        texts = {name.decode(): value.decode().partition(" ") for name, value in found.items()}
-        return {name: (int(at_ms), result) for name, (at_ms, _, result) in texts.items()}
+    async def last_delivery(self, owner: str, rule: str) -> tuple[int, str] | None:
+        """Return when the last delivery of a rule was tried, and the result."""
+        found = await self._client.call("GET", names.alerts_key("last", owner, rule))
+        if found is None:
+            return None
+        at_ms, _, result = found.decode().partition(" ")
+        return int(at_ms), result
 
     # States and alerts
 
@@ -311,20 +310,18 @@ class AlertStore:
             "settle",
             delivery.owner,
             rule=delivery.rule,
-            delivery=delivery.delivery_id,
-            channel=delivery.channel,
+            delivery=delivery.event_id,
             result=names.check_label(result),
             **wait,
         )
 
-    def _delivery(self, owner: str, delivery_id: str, attempt: int, sealed: str) -> Delivery:
-        event_id, _, channel = delivery_id.rpartition(".")
+    def _delivery(self, owner: str, event_id: str, attempt: int, sealed: str) -> Delivery:
         try:
-            plain = self._master_key.open_alert(b64decode(sealed), bound_to=f"delivery/{owner}/{delivery_id}")
+            plain = self._master_key.open_alert(b64decode(sealed), bound_to=f"delivery/{owner}/{event_id}")
         except LedgerNotTrusted:
-            return Delivery(owner, delivery_id, "", channel, event_id, b"", attempt)  # it has no rule, so it is dropped
+            return Delivery(owner, "", event_id, b"", attempt)  # it has no rule, so it is dropped
         rule, _, body = plain.partition(b"\n")
-        return Delivery(owner, delivery_id, rule.decode(), channel, event_id, body, attempt)
+        return Delivery(owner, rule.decode(), event_id, body, attempt)
 
     async def _change(
         self,
@@ -340,10 +337,9 @@ class AlertStore:
     ) -> int | None:
         rows = []
         for one in deliveries:
-            delivery_id = f"{one.event_id}.{one.channel}"
             plain = rule.encode() + b"\n" + one.body
-            sealed = self._master_key.seal_alert(plain, bound_to=f"delivery/{owner}/{delivery_id}")
-            rows.append([delivery_id, b64encode(sealed).decode()])
+            sealed = self._master_key.seal_alert(plain, bound_to=f"delivery/{owner}/{one.event_id}")
+            rows.append([one.event_id, b64encode(sealed).decode()])
         found = await self._run(
             "change",
             owner,

@@ -31,13 +31,8 @@ class Rule:
     terms: Any
     url: str | None = field(repr=False)
     secret: str | None = field(repr=False)
-    email: tuple[str, ...]
     tenants: tuple[str, ...] | None
     revision: int = 0
-
-    @property
-    def channels(self) -> tuple[str, ...]:
-        return (*(["webhook"] if self.url else []), *(["email"] if self.email else []))
 
     def content(self) -> dict[str, Any]:
         """What is stored."""
@@ -45,7 +40,6 @@ class Rule:
             "when": self.terms.model_dump(),
             "url": self.url,
             "secret": self.secret,
-            "email": list(self.email),
             "tenants": None if self.tenants is None else list(self.tenants),
         }
 
@@ -61,7 +55,6 @@ def parse_rule(owner: str, name: str, content: Mapping[str, Any], *, revision: i
         terms=kind.terms.model_validate(content["when"]),
         url=content["url"],
         secret=content["secret"],
-        email=tuple(content["email"]),
         tenants=None if tenants is None else tuple(tenants),
         revision=revision,
     )

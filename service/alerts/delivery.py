@@ -16,27 +16,26 @@ from core.errors import LedgerError
 from core.ledger.alerts import AlertStore, Delivery
 from service import metrics
 from service.alerts.book import Rule, RuleBook
-from service.alerts.email import MailServer, send_mail
-from service.alerts.webhook import DELIVERED, WebhookSender
+from service.alerts.webhook import DELIVERED, TIMEOUT_S, WebhookSender
 
 log = logging.getLogger("privacy_gateway.alerts")
 
 PER_OWNER = 2
 OWNERS_LOOKED_AT = 256
 CLAIM_MARGIN_S = 60.0
-NO_CHANNEL = "no-channel"  # the rule was deleted or changed, or the operator has removed the mail server
+NO_WEBHOOK = "no-webhook"  # the rule was deleted or changed
 UNFORESEEN = "unforeseen"  # an error of the gateway's own, which counts as an attempt
 
 
 @dataclass(frozen=True)
 class DeliveryLimits:
-    """`at_once` deliveries of all owners together. The n-th wait is `retry_s` times 2^(n-1), at most `retry_max_s`."""
+    """`at_once` deliveries of all owners together. The n-th wait is `retry_s` times 2^(n-1), at most `retry_max_s`: all
+    attempts of one delivery take about nine hours, in which a receiver that is away can be repaired."""
 
-    at_once: int
-    attempts_max: int
-    retry_s: float
-    retry_max_s: float
-    timeout_s: float
+    at_once: int = 32
+    attempts_max: int = 16
+    retry_s: float = 30.0
+    retry_max_s: float = 3600.0
 
     def wait_s(self, attempt: int) -> float:
         """The time after a failed attempt, give or take a fifth, so that receivers are not called all at once."""
@@ -44,40 +43,28 @@ class DeliveryLimits:
         return longest * random.uniform(0.8, 1.2)  # noqa: S311 - not for secrecy
 
 
-class Channels:
-    """How an event reaches a rule's receivers."""
-
-    def __init__(self, webhooks: WebhookSender, mail: MailServer | None) -> None:
-        self.webhooks = webhooks
-        self.mail = mail
-
-    async def send(self, rule: Rule | None, channel: str, event_id: str, body: bytes) -> str:
-        """Send an event once. Returns `delivered` or a label that says why not. Counts the attempt."""
-        try:
-            result = await self._send(rule, channel, event_id, body)
-        except Exception as error:
-            log.warning("alert-delivery-failed", extra={"fields": {"kind": type(error).__name__}})
-            result = UNFORESEEN
-        metrics.ALERT_DELIVERIES.labels(channel, "delivered" if result == DELIVERED else "failed").inc()
-        return result
-
-    async def _send(self, rule: Rule | None, channel: str, event_id: str, body: bytes) -> str:
-        if rule is not None and channel == "webhook" and rule.url and rule.secret:
-            return await self.webhooks.send(rule.url, rule.secret, event_id, body)
-        if rule is not None and channel == "email" and rule.email and self.mail is not None:
-            return await send_mail(self.mail, rule.email, event_id, body)
-        return NO_CHANNEL
+async def send(webhooks: WebhookSender, rule: Rule | None, event_id: str, body: bytes) -> str:
+    """Send an event once. Returns `delivered` or a label that says why not. Counts the attempt."""
+    if rule is None or not rule.url or not rule.secret:
+        return NO_WEBHOOK
+    try:
+        result = await webhooks.send(rule.url, rule.secret, event_id, body)
+    except Exception as error:
+        log.warning("alert-delivery-failed", extra={"fields": {"kind": type(error).__name__}})
+        result = UNFORESEEN
+    metrics.ALERT_DELIVERIES.labels("delivered" if result == DELIVERED else "failed").inc()
+    return result
 
 
 class Deliverer:
     """Delivers from the outbox for the gateway that holds the lease."""
 
     def __init__(
-        self, store: AlertStore, book: RuleBook, channels: Channels, limits: DeliveryLimits, *, holder: str
+        self, store: AlertStore, book: RuleBook, webhooks: WebhookSender, limits: DeliveryLimits, *, holder: str
     ) -> None:
         self._store = store
         self._book = book
-        self._channels = channels
+        self._webhooks = webhooks
         self._limits = limits
         self._holder = holder
         self._running: dict[asyncio.Task[None], Delivery] = {}
@@ -94,7 +81,7 @@ class Deliverer:
             free = min(self._limits.at_once - len(self._running), PER_OWNER - busy[owner])
             if free <= 0:
                 continue
-            claim_ms = int((2 * self._limits.timeout_s + CLAIM_MARGIN_S) * 1000)
+            claim_ms = int((2 * TIMEOUT_S + CLAIM_MARGIN_S) * 1000)
             for delivery in await self._store.take(self._holder, owner, limit=free, claim_ms=claim_ms):
                 task = asyncio.create_task(self._deliver(delivery))
                 self._running[task] = delivery
@@ -114,12 +101,12 @@ class Deliverer:
     async def _deliver(self, delivery: Delivery) -> None:
         rule = self._book.find(delivery.owner, delivery.rule)
         try:
-            result = await self._channels.send(rule, delivery.channel, delivery.event_id, delivery.body)
-            is_last = result in (DELIVERED, NO_CHANNEL) or delivery.attempt >= self._limits.attempts_max
+            result = await send(self._webhooks, rule, delivery.event_id, delivery.body)
+            is_last = result in (DELIVERED, NO_WEBHOOK) or delivery.attempt >= self._limits.attempts_max
             wait_ms = None if is_last else int(self._limits.wait_s(delivery.attempt) * 1000)
             await self._store.settle(delivery, result=result, wait_ms=wait_ms)
             if is_last and result != DELIVERED:
-                metrics.ALERT_DELIVERIES.labels(delivery.channel, "given-up").inc()
+                metrics.ALERT_DELIVERIES.labels("given-up").inc()
                 log.warning("alert-not-delivered", extra={"fields": {"tenant": delivery.owner, "reason": result}})
         except LedgerError:
             return  # the outbox still has it, and it is due again when its claim ends

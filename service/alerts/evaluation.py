@@ -128,7 +128,7 @@ class Evaluator:
         self._states[key] = after
         metrics.ALERTS_FIRED.labels(rule.kind.name).inc(len(fired))
         if dropped:
-            metrics.ALERT_DELIVERIES.labels("none", "dropped").inc(dropped)
+            metrics.ALERT_DELIVERIES.labels("dropped").inc(dropped)
             log.warning("alert-outbox-full", extra={"fields": {"tenant": rule.owner, "deliveries": dropped}})
         return True
 
@@ -139,11 +139,7 @@ def event_body(event: str, alert: Alert) -> bytes:
 
 
 def _deliveries(rule: Rule, alerts: Iterable[Alert], event: str) -> list[NewDelivery]:
-    return [
-        NewDelivery(f"{alert.alert_id}.{event}", channel, event_body(event, alert))
-        for alert in alerts
-        for channel in rule.channels
-    ]
+    return [NewDelivery(f"{alert.alert_id}.{event}", event_body(event, alert)) for alert in alerts if rule.url]
 
 
 def _tenants(rules: Iterable[Rule]) -> set[str] | None:

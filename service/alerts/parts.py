@@ -12,14 +12,15 @@ from core.ledger.keys import MasterKey
 from core.ledger.ledger import Ledger
 from core.ledger.series import LedgerSeries
 from core.ledger.spending_totals import SpendingTotals
-from service.alerts.delivery import Channels, DeliveryLimits
-from service.alerts.email import mail_server
+from service.alerts.delivery import DeliveryLimits
 from service.alerts.service import AlertService
 from service.alerts.view import Sources
 from service.alerts.watch import AlertWatch
 from service.alerts.webhook import WebhookSender
 from service.config.settings import Settings
 from service.http.rate_limit import RateLimit
+
+DELIVERIES = DeliveryLimits()
 
 
 def build_alerts(
@@ -35,22 +36,12 @@ def build_alerts(
     seal_age_s: Callable[[], float],
     samples: RateLimit,
 ) -> tuple[AlertService, AlertWatch]:
-    """Build both; start nothing. Raises ValueError for files of certificates that cannot be used."""
-    store = AlertStore(
-        client,
-        master_key,
-        limits=AlertLimits(
-            rules_max=settings.alert_rules_per_tenant_max,
-            outbox_max=settings.alert_outbox_per_tenant_max,
-            kept_max=settings.alerts_kept_per_tenant_max,
-        ),
-    )
+    """Build both; start nothing. Raises ValueError for a file of certificates that cannot be used."""
+    store = AlertStore(client, master_key, limits=AlertLimits(rules_max=settings.alert_rules_per_tenant_max))
     webhooks = WebhookSender(
         private_addresses=settings.alert_webhook_private_addresses,
-        timeout_s=settings.alert_webhook_timeout_s,
         ca_file=settings.alert_webhook_ca_file,
     )
-    channels = Channels(webhooks, mail_server(settings))
     sources = Sources(
         ledger,
         series,
@@ -58,14 +49,6 @@ def build_alerts(
         jobs,
         seal_age_s=seal_age_s,
         rows_max=settings.spending_rows_max,
-        forecasts_max=settings.alert_forecasts_max,
     )
-    limits = DeliveryLimits(
-        at_once=settings.alert_deliveries_max,
-        attempts_max=settings.alert_attempts_max,
-        retry_s=settings.alert_retry_s,
-        retry_max_s=settings.alert_retry_max_s,
-        timeout_s=max(settings.alert_webhook_timeout_s, settings.alert_smtp_timeout_s),
-    )
-    service = AlertService(store, channels, admin_log, email_domains=settings.alert_email_domains, samples=samples)
-    return service, AlertWatch(store, sources, channels, limits, interval_s=settings.alert_interval_s)
+    service = AlertService(store, webhooks, admin_log, samples=samples)
+    return service, AlertWatch(store, sources, webhooks, DELIVERIES, interval_s=settings.alert_interval_s)

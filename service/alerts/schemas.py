@@ -13,7 +13,6 @@ from service.http.strict import AtMost, Strict
 
 URL_CHARS_MAX = 2000
 ACCOUNTS_MAX = 16
-RECIPIENTS_MAX = 8
 HISTORY_HOURS = 28 * 24
 LOST_HOURS_MAX = 14 * 24  # for which the ledger keeps hourly sums
 
@@ -21,11 +20,6 @@ _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9.])?")
 _VISIBLE = re.compile(r"[!-~]+")
 
 Accounts = Annotated[list[Annotated[str, Field(min_length=1, max_length=128)]], AtMost(ACCOUNTS_MAX)]
-# Words with single dots between them: Python's library of messages fails for others.
-_DOTTED = "[A-Za-z0-9{0}]+(\\.[A-Za-z0-9{0}]+)*"
-Recipient = Annotated[
-    str, Field(pattern=rf"^{_DOTTED.format('_%+-')}@{_DOTTED.format('-')}$", min_length=3, max_length=254)
-]
 JobEnd = Literal["succeeded", "failed", "cancelled"]
 TenantName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
 
@@ -113,7 +107,6 @@ class RuleBody(Strict):
 
     when: When
     webhook: Webhook | None = None
-    email: Annotated[list[Recipient], AtMost(RECIPIENTS_MAX)] = Field(default_factory=list)
 
 
 class OperatorRuleBody(RuleBody):

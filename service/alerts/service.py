@@ -5,38 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 from core.alert_errors import UnknownAlertRule
-from core.errors import InvalidInput, TenantLimitReached
 from core.ledger import names
 from core.ledger.alerts import Alert, AlertPage, AlertStore, Place, new_alert_id
 from core.ledger.hash_chain.admin_log import AdminLog
 from core.ledger.names import SHARED_OWNER
 from service.alerts.book import Rule, parse_rule
-from service.alerts.delivery import Channels
+from service.alerts.delivery import send
 from service.alerts.evaluation import event_body
 from service.alerts.rules import KINDS_BY_NAME
 from service.alerts.schemas import OperatorRuleBody, RuleBody
-from service.alerts.webhook import new_secret
+from service.alerts.webhook import WebhookSender, new_secret
 from service.http.rate_limit import RateLimit
 
 
 class AlertService:
-    """`email_domains`: those that rules of tenants may send to. `samples`: how many samples an owner may send."""
+    """`samples`: how many samples an owner may send."""
 
-    def __init__(
-        self,
-        store: AlertStore,
-        channels: Channels,
-        log: AdminLog,
-        *,
-        email_domains: tuple[str, ...],
-        samples: RateLimit,
-    ) -> None:
+    def __init__(self, store: AlertStore, webhooks: WebhookSender, log: AdminLog, *, samples: RateLimit) -> None:
         self._store = store
-        self._channels = channels
+        self._webhooks = webhooks
         self._log = log
-        self._email_domains = frozenset(domain.lower() for domain in email_domains)
         self._samples = samples
-        self._sending: set[str] = set()
 
     async def rules(self, owner: str) -> list[dict[str, Any]]:
         """The rules of an owner by name."""
@@ -68,7 +57,6 @@ class AlertService:
             terms=body.when,
             url=body.webhook.url if body.webhook else None,
             secret=secret,
-            email=tuple(body.email),
             tenants=tuple(body.tenants) if isinstance(body, OperatorRuleBody) and body.tenants is not None else None,
         )
         await self._log.append(by=by, action="alert.put", target=_target(owner, name))
@@ -85,26 +73,16 @@ class AlertService:
         await self._store.delete_rule(owner, name)
 
     async def send_sample(self, owner: str, name: str) -> dict[str, str]:
-        """Send a sample once to each channel of a rule. Returns the results.
+        """Send a sample once to the webhook of a rule. Returns the result, nothing without a webhook.
 
-        Raises UnknownAlertRule, TenantLimitReached while another sample of the owner is being sent, HTTPException 429
-        for too many: they would be a flood for whoever gets them.
+        Raises UnknownAlertRule, HTTPException 429 for too many: they would be a flood for whoever gets them.
         """
         rule = parse_rule(owner, name, await self._store.rule(owner, name))
-        if owner in self._sending:
-            raise TenantLimitReached(limit="alert_deliveries_max")
-        self._sending.add(owner)
-        try:
-            await self._samples.take(owner)
-            now_ms = await self._store.now_ms()
-            alert = Alert(new_alert_id(), name, rule.kind.name, owner, "sample", now_ms, now_ms, {})
-            body = event_body("sample", alert)
-            return {
-                channel: await self._channels.send(rule, channel, f"{alert.alert_id}.sample", body)
-                for channel in rule.channels
-            }
-        finally:
-            self._sending.discard(owner)
+        await self._samples.take(owner)
+        now_ms = await self._store.now_ms()
+        alert = Alert(new_alert_id(), name, rule.kind.name, owner, "sample", now_ms, now_ms, {})
+        body = event_body("sample", alert)
+        return {"webhook": await send(self._webhooks, rule, f"{alert.alert_id}.sample", body)} if rule.url else {}
 
     async def page(self, owner: str, place: Place | None, *, cursor: str | None, limit: int) -> dict[str, Any]:
         """Alerts that fired, newest first."""
@@ -116,12 +94,7 @@ class AlertService:
             for account in getattr(body.when, "accounts", None) or ():
                 names.parse_account_id(owner, account)
         if body.webhook is not None:
-            self._channels.webhooks.check(body.webhook.url)
-        if body.email and self._channels.mail is None:
-            raise InvalidInput("This gateway has no mail server (ALERT_SMTP_HOST).", field="email")
-        domains = {recipient.rpartition("@")[2].lower() for recipient in body.email}
-        if owner != SHARED_OWNER and not domains <= self._email_domains:
-            raise InvalidInput("The operator admits e-mail to other domains (ALERT_EMAIL_DOMAINS).", field="email")
+            self._webhooks.check(body.webhook.url)
 
     async def _secret(self, owner: str, name: str, body: RuleBody) -> tuple[str | None, bool]:
         if body.webhook is None:
@@ -135,13 +108,12 @@ class AlertService:
         return new_secret(), True
 
     async def _block(self, rule: Rule) -> dict[str, Any]:
-        last = await self._store.last_deliveries(rule.owner, rule.name)
+        last = await self._store.last_delivery(rule.owner, rule.name)
         block: dict[str, Any] = {
             "name": rule.name,
             "when": rule.terms.model_dump(),
             "webhook": {"url": rule.url} if rule.url else None,
-            "email": list(rule.email),
-            "last_delivery": {channel: {"at_ms": at_ms, "result": result} for channel, (at_ms, result) in last.items()},
+            "last_delivery": {"webhook": {"at_ms": last[0], "result": last[1]}} if last else {},
         }
         if rule.owner == SHARED_OWNER:
             block["tenants"] = None if rule.tenants is None else list(rule.tenants)

@@ -25,6 +25,7 @@ DAY_MS = 24 * HOUR_MS
 LEDGER = "ledger"  # the target of rules about the whole ledger
 HISTORY_HOURS_MIN = 24
 JOBS_MAX = 500  # of one look
+FORECASTS_MAX = 20  # of one round, which would otherwise take long when an hour begins
 
 
 class SpentHours(NamedTuple):
@@ -49,7 +50,7 @@ class Sources:
     jobs: JobStore
     seal_age_s: Callable[[], float]
     rows_max: int
-    forecasts_max: int
+    forecasts_max: int = FORECASTS_MAX
     forecasts: dict[str, tuple[int, dict[str, Any]]] = field(default_factory=dict)  # by account: the hour, the answer
     forecasts_left: int = 0
     hours: dict[str, tuple[int, dict[Unit, tuple[int, int]]]] = field(default_factory=dict)  # by tenant: as forecasts

@@ -15,11 +15,11 @@ import time
 from core.errors import LedgerError
 from core.ledger.alerts import Alert, AlertStore, new_alert_id
 from service.alerts.book import Rule, RuleBook
-from service.alerts.delivery import NO_CHANNEL, Channels, Deliverer, DeliveryLimits
+from service.alerts.delivery import NO_WEBHOOK, Deliverer, DeliveryLimits, send
 from service.alerts.evaluation import Evaluator, event_body
 from service.alerts.schemas import Integrity
 from service.alerts.view import LEDGER, Sources
-from service.alerts.webhook import DELIVERED
+from service.alerts.webhook import DELIVERED, WebhookSender
 
 log = logging.getLogger("privacy_gateway.alerts")
 
@@ -31,17 +31,17 @@ class AlertWatch:
     """Runs as two tasks of a gateway; `stop` ends deliveries and gives the lease to another gateway."""
 
     def __init__(
-        self, store: AlertStore, sources: Sources, channels: Channels, limits: DeliveryLimits, *, interval_s: float
+        self, store: AlertStore, sources: Sources, webhooks: WebhookSender, limits: DeliveryLimits, *, interval_s: float
     ) -> None:
         holder = secrets.token_hex(8)
         self.book = RuleBook(store)
         self._store = store
-        self._channels = channels
+        self._webhooks = webhooks
         self._limits = limits
         self._interval_s = interval_s
         self._holder = holder
         self._evaluator = Evaluator(store, self.book, sources, holder=holder)
-        self._deliverer = Deliverer(store, self.book, channels, limits, holder=holder)
+        self._deliverer = Deliverer(store, self.book, webhooks, limits, holder=holder)
         self._is_holder = False
         self._has_states = False
         self._lease_due = 0.0
@@ -104,19 +104,16 @@ class AlertWatch:
         log.error("alerts-of-an-untrusted-ledger")
         rules = [rule for rule in self.book if isinstance(rule.terms, Integrity)]
         places = asyncio.Semaphore(self._limits.at_once)
-        await asyncio.gather(
-            *(self._report(rule, channel, places) for rule in rules for channel in rule.channels),
-            return_exceptions=True,
-        )
+        await asyncio.gather(*(self._report(rule, places) for rule in rules), return_exceptions=True)
 
-    async def _report(self, rule: Rule, channel: str, places: asyncio.Semaphore) -> None:
+    async def _report(self, rule: Rule, places: asyncio.Semaphore) -> None:
         now_ms = int(time.time() * 1000)
         facts = {"reason": "not-trusted"}
         alert = Alert(new_alert_id(), rule.name, rule.kind.name, rule.owner, LEDGER, now_ms, None, facts)
         for attempt in range(1, self._limits.attempts_max + 1):
             async with places:
                 body = event_body("fired", alert)
-                result = await self._channels.send(rule, channel, f"{alert.alert_id}.fired", body)
-            if result in (DELIVERED, NO_CHANNEL):
+                result = await send(self._webhooks, rule, f"{alert.alert_id}.fired", body)
+            if result in (DELIVERED, NO_WEBHOOK):
                 return
             await asyncio.sleep(self._limits.wait_s(attempt))

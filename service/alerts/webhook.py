@@ -26,6 +26,7 @@ from service.outbound.addresses import CheckedNetwork, NotConnected, Resolve, ad
 SECRET_PREFIX = "whsec_"  # noqa: S105 - the mark of Standard Webhooks, no secret
 SECRET_BYTES = 32
 DELIVERED = "delivered"
+TIMEOUT_S = 10.0  # of one delivery, from the name to the status
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class WebhookSender:
         self,
         *,
         private_addresses: bool,
-        timeout_s: float,
+        timeout_s: float = TIMEOUT_S,
         ca_file: Path | None = None,
         resolve: Resolve = system_resolve,
     ) -> None:

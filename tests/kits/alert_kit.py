@@ -1,4 +1,4 @@
-"""Receivers of alerts: a webhook server that checks signatures as the documentation says, and a mail server."""
+"""A receiver of alerts, which checks signatures as the documentation says."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import base64
 import hashlib
 import hmac
 import json
-import socketserver
-import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -67,55 +65,6 @@ class Receiver:
         """What has arrived of a tenant, each id once."""
         found = {headers["webhook-id"]: json.loads(body) for headers, body in list(self.received)}
         return [event for event in found.values() if event["alert"]["tenant"] == tenant]
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-
-class MailServer:
-    """A mail server that takes every message. With `tls` connections are encrypted, at once or after STARTTLS."""
-
-    def __init__(self, tls: ssl.SSLContext | None = None, *, at_once: bool = False) -> None:
-        self.messages: list[tuple[list[str], str]] = []
-        server = self
-
-        class Handler(socketserver.StreamRequestHandler):
-            def encrypt(self) -> None:
-                assert tls is not None
-                self.request = tls.wrap_socket(self.request, server_side=True)
-                super().setup()
-
-            def handle(self) -> None:
-                if at_once:
-                    self.encrypt()
-                recipients: list[str] = []
-                self.wfile.write(b"220 mail\r\n")
-                while line := self.rfile.readline():
-                    word = line[:4].upper()
-                    if word == b"EHLO" and tls is not None:
-                        self.wfile.write(b"250-mail\r\n250 STARTTLS\r\n")
-                        continue
-                    if word == b"STAR":
-                        self.wfile.write(b"220 go on\r\n")
-                        self.encrypt()
-                        continue
-                    if word == b"RCPT":
-                        recipients.append(line.decode().partition("<")[2].partition(">")[0])
-                    if word == b"DATA":
-                        self.wfile.write(b"354 go on\r\n")
-                        text = b""
-                        while (part := self.rfile.readline()) not in (b".\r\n", b""):
-                            text += part
-                        server.messages.append((recipients, text.decode()))
-                    self.wfile.write(b"221 bye\r\n" if word == b"QUIT" else b"250 mail\r\n")
-                    if word == b"QUIT":
-                        return
-
-        self._server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.port = self._server.server_address[1]
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def close(self) -> None:
         self._server.shutdown()

@@ -24,12 +24,11 @@ class RuleWebhook(Answer):
 
 
 class AlertRule(Answer):
-    """A rule. `when`: its members as they were stored. `last_delivery`: by channel. `tenants`: of the operator's."""
+    """A rule. `when`: its members as they were stored. `last_delivery`: of `webhook`. `tenants`: of the operator's."""
 
     name: str
     when: dict[str, Any]
     webhook: RuleWebhook | None = None
-    email: list[str]
     last_delivery: dict[str, Delivery]
     tenants: list[str] | None = None
 

@@ -52,11 +52,9 @@ class Webhook(Body):
 class RuleBody(Body):
     when: BudgetUsed | UnusualSpending | RunsOut | JobEnded | Integrity | SpentWithoutOutput
     webhook: Webhook | None = None
-    email: list[str] | None = None
 
 
 class OperatorRuleBody(Body):
     when: BudgetUsed | UnusualSpending | RunsOut | JobEnded | Integrity | SpentWithoutOutput
     webhook: Webhook | None = None
-    email: list[str] | None = None
     tenants: list[str] | None = None

@@ -90,7 +90,6 @@ export function ruleForm(operator, store) {
   const url = el("input", { id: "rule-url", name: "url", size: 36, autocomplete: "off", spellcheck: "false", placeholder: "none" });
   const renew = el("input", { type: "checkbox", id: "rule-renew" });
   const renewal = el("span", { class: "choice" }, renew, " ", el("label", { for: renew.id }, "Replace the secret"));
-  const email = words("email", "E-mail addresses", "none");
   const tenants = operator ? words("tenants", "Tenants", "all") : null;
   const submit = el("button", { type: "submit" }, "Store the rule");
   const stop = el("button", { type: "button", onclick: () => reset() }, "Cancel the change");
@@ -113,7 +112,6 @@ export function ruleForm(operator, store) {
     url.value = rule && rule.webhook ? rule.webhook.url : "";
     renew.checked = false;
     renewal.hidden = !(rule && rule.webhook);
-    email.put(rule ? rule.email : []);
     if (tenants) tenants.put(rule ? rule.tenants : []);
     stop.hidden = rule === null;
   };
@@ -121,7 +119,7 @@ export function ruleForm(operator, store) {
   const body = () => {
     const when = { kind: kind.value, ...given(Object.fromEntries(parts.map((part) => [part.name, part.value()]))) };
     const webhook = url.value.trim() ? given({ url: url.value.trim(), new_secret: renew.checked || null }) : null;
-    return given({ when, webhook, email: email.value(), tenants: tenants && tenants.value() });
+    return given({ when, webhook, tenants: tenants && tenants.value() });
   };
   kind.addEventListener("change", fit);
   reset();
@@ -137,7 +135,7 @@ export function ruleForm(operator, store) {
     el("div", { class: "fields" }, field("Name", name), field("Fires on", kind)),
     says,
     terms,
-    el("div", { class: "fields" }, field("Webhook", url), renewal, email.place, tenants && tenants.place),
+    el("div", { class: "fields" }, field("Webhook", url), renewal, tenants && tenants.place),
     el("div", { class: "actions" }, submit, stop),
   );
   const change = (rule) => {

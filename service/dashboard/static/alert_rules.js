@@ -85,7 +85,7 @@ function ruleTable(rules, found, actions) {
     { title: "Name", cell: (rule) => el("code", {}, rule.name), key: (rule) => rule.name },
     { title: "State", cell: (rule) => stateOf(found.get(rule.name)), key: (rule) => (found.get(rule.name) || { open: -1 }).open },
     { title: "Fires on", cell: (rule) => condition(rule), key: (rule) => titleOf(rule.when.kind), wide: true },
-    { title: "Receivers", cell: (rule) => receivers(rule), wide: true },
+    { title: "Receiver", cell: (rule) => receiver(rule), wide: true },
     { title: "Change", cell: (rule) => buttons(rule, actions), wide: true },
   ];
   return table("Rules, with their state", columns, rules);
@@ -112,18 +112,17 @@ function buttons(rule, actions) {
     "span",
     { class: "actions" },
     act("Change", `Change ${rule.name}`, actions.change),
-    rule.webhook || rule.email.length ? act("Sample", `Send a sample of ${rule.name}`, actions.sample) : null,
+    rule.webhook ? act("Sample", `Send a sample of ${rule.name}`, actions.sample) : null,
     act("Delete", `Delete ${rule.name}`, actions.remove, "danger"),
   );
 }
 
-/** The recipients, the host of the webhook, whose whole address may be a secret, and how the last delivery went. */
-function receivers(rule) {
-  const all = [rule.webhook ? hostOf(rule.webhook.url) : null, ...rule.email].filter(Boolean);
-  const last = Object.entries(rule.last_delivery);
+/** The host of the webhook, whose whole address may be a secret, and how the last delivery went. */
+function receiver(rule) {
+  const last = rule.last_delivery.webhook;
   return [
-    all.length ? all.map((each) => el("div", {}, each)) : "none",
-    last.map(([channel, { result, at_ms }]) => el("div", { class: "hint" }, `${channel}: ${result}, `, time(at_ms))),
+    rule.webhook ? hostOf(rule.webhook.url) : "none",
+    last ? el("div", { class: "hint" }, `${last.result}, `, time(last.at_ms)) : null,
   ];
 }
 

@@ -39,7 +39,7 @@ def fired(rule="near", owner="acme", target="acme/sentence", at_ms=Clock.now_ms)
     return Alert(new_alert_id(), rule, "budget_used", owner, target, at_ms, None, {"used": 0.5})
 
 
-def fire(go, store, *alerts, before=None, holder=ME, owner="acme", rule="near", channels=("webhook",)):
+def fire(go, store, *alerts, before=None, holder=ME, owner="acme", rule="near"):
     before = before or RuleState()
     open_alerts = dict(before.open) | {alert.target: alert for alert in alerts}
     after = RuleState.of(open_alerts, before.memo)
@@ -52,9 +52,7 @@ def fire(go, store, *alerts, before=None, holder=ME, owner="acme", rule="near", 
             before,
             after,
             alerts=alerts,
-            deliveries=[
-                NewDelivery(f"{one.alert_id}.fired", channel, SECRET.encode()) for one in alerts for channel in channels
-            ],
+            deliveries=[NewDelivery(f"{one.alert_id}.fired", SECRET.encode()) for one in alerts],
         )
     )
     return after, dropped
@@ -119,7 +117,7 @@ def test_an_alert_its_state_and_its_delivery_are_one_step(go, ruled, clock) -> N
     assert go(ruled.due_owners(limit=5)) == ["acme"]
 
     ended = replace(alert, over_ms=clock.now_ms + 5)
-    over = NewDelivery(f"{alert.alert_id}.over", "webhook", b"{}")
+    over = NewDelivery(f"{alert.alert_id}.over", b"{}")
     closed = ruled.change(ME, "acme", "near", "acme", after, RuleState(), alerts=[ended], deliveries=[over])
     assert go(closed) == 0
     assert go(ruled.state("acme", "near", "acme")) == RuleState()
@@ -144,12 +142,7 @@ def test_a_delivery_comes_again_until_it_is_settled_with_the_same_id(go, ruled, 
     alert = fired()
     fire(go, ruled, alert)
     [first] = go(ruled.take(ME, "acme", limit=5, claim_ms=1000))
-    assert (first.event_id, first.channel, first.rule, first.body) == (
-        f"{alert.alert_id}.fired",
-        "webhook",
-        "near",
-        SECRET.encode(),
-    )
+    assert (first.event_id, first.rule, first.body) == (f"{alert.alert_id}.fired", "near", SECRET.encode())
     assert go(ruled.take(ME, "acme", limit=5, claim_ms=1000)) == []
     assert go(ruled.due_owners(limit=5)) == []
     clock.now_ms += 1000  # whoever took it has died
@@ -157,7 +150,7 @@ def test_a_delivery_comes_again_until_it_is_settled_with_the_same_id(go, ruled, 
     [second] = go(ruled.take(ME, "acme", limit=5, claim_ms=1000))
     assert second == replace(first, attempt=2)
     go(ruled.settle(second, result="status-500", wait_ms=5000))
-    assert go(ruled.last_deliveries("acme", "near")) == {"webhook": (clock.now_ms, "status-500")}
+    assert go(ruled.last_delivery("acme", "near")) == (clock.now_ms, "status-500")
     clock.now_ms += 4999
     assert go(ruled.due_owners(limit=5)) == []
     clock.now_ms += 1
@@ -167,7 +160,7 @@ def test_a_delivery_comes_again_until_it_is_settled_with_the_same_id(go, ruled, 
     go(ruled.settle(third, result="late", wait_ms=1))
     clock.now_ms += 10_000
     assert go(ruled.due_owners(limit=5)) == []
-    assert go(ruled.last_deliveries("acme", "near"))["webhook"][1] == "delivered"
+    assert go(ruled.last_delivery("acme", "near"))[1] == "delivered"
 
 
 def test_owners_with_deliveries_come_by_how_long_these_are_due(go, ruled, clock) -> None:
@@ -185,7 +178,7 @@ def test_the_outbox_and_the_list_are_bounded(go, ruled, clock) -> None:
         alert = fired(target=f"job-{number}", at_ms=clock.now_ms + number)
         after = RuleState.of({}, {"last": number})
         ended = replace(alert, over_ms=alert.fired_ms)
-        delivery = NewDelivery(f"{alert.alert_id}.fired", "webhook", b"{}")
+        delivery = NewDelivery(f"{alert.alert_id}.fired", b"{}")
         dropped = go(ruled.change(ME, "acme", "near", "acme", state, after, alerts=[ended], deliveries=[delivery]))
         assert dropped == (0 if number < 3 else 1)
         state = after
@@ -225,7 +218,7 @@ def test_a_lost_reply_changes_nothing(go, ruled, server, tmp_path, clock) -> Non
             await store.version()
             alert = fired()
             after = RuleState.of({alert.target: alert}, {})
-            delivery = NewDelivery(f"{alert.alert_id}.fired", "webhook", b"{}")
+            delivery = NewDelivery(f"{alert.alert_id}.fired", b"{}")
             proxy.drops_left = 1
             written = await store.change(
                 ME, "acme", "near", "acme", RuleState(), after, alerts=[alert], deliveries=[delivery]

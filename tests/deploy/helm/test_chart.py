@@ -80,7 +80,7 @@ EVERYTHING = merged(
         "serviceAccount": {"annotations": {"role": "store"}},
         "ingress": {"enabled": True, "host": "gateway.example.com", "className": "nginx", "tlsSecret": "certificate"},
         "autoscaling": {"enabled": True},
-        "networkPolicy": {"egress": dict.fromkeys(("upstreams", "webhooks", "mail", "traces"), ANYWHERE)},
+        "networkPolicy": {"egress": dict.fromkeys(("upstreams", "webhooks", "traces"), ANYWHERE)},
     },
 )
 VALUES = {"default": {}, "everything": EVERYTHING} | {name: helm_kit.example(name) for name in EXAMPLES}

@@ -85,7 +85,7 @@ WRONG: dict[str, Values] = {
     "destination": {"networkPolicy": {"egress": {"upstream": []}}},
     "destination without peers": {"networkPolicy": {"egress": {"upstreams": [{"to": [], "ports": [443]}]}}},
     "destination without ports": {"networkPolicy": {"egress": {"upstreams": [{"to": [{"podSelector": {}}]}]}}},
-    "cidr": {"networkPolicy": {"egress": {"mail": [{"to": [{"ipBlock": {"cidr": "anywhere"}}], "ports": [25]}]}}},
+    "cidr": {"networkPolicy": {"egress": {"webhooks": [{"to": [{"ipBlock": {"cidr": "anywhere"}}], "ports": [443]}]}}},
     "interval": {"monitoring": {"serviceMonitor": {"interval": "often"}}},
     # combinations
     "autoscaling with volumes": {"autoscaling": {"enabled": True}},

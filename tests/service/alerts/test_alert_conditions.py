@@ -79,7 +79,7 @@ class Rounds:
         self.go(self.ledger.open_tenant(name, limits={unit: Limit(round(epsilon * NANO)) for unit in Unit}))
 
     def rule(self, owner: str = "acme", name: str = "r", tenants: list[str] | None = None, **when: Any) -> None:
-        content = {"when": when, "url": None, "secret": None, "email": [], "tenants": tenants}
+        content = {"when": when, "url": None, "secret": None, "tenants": tenants}
         self.go(self.store.put_rule(owner, name, content))
 
     def hold(self, epsilon: float, tenant: str = "acme") -> str:

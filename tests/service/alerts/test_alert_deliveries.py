@@ -1,4 +1,4 @@
-"""Alerts that arrive: signed webhooks and e-mails of two gateways on one ledger, retries, restarts and what is lost."""
+"""Alerts that arrive: signed webhooks of two gateways on one ledger, retries, restarts and what is lost."""
 
 from __future__ import annotations
 
@@ -10,27 +10,29 @@ from typing import Any
 
 import httpx
 import pytest
-from alert_kit import MailServer, Receiver, is_genuine, until
+from alert_kit import Receiver, is_genuine, until
 from inprocess_kit import Gateway
 from redis_kit import EmbeddedServer
 
 from core.accounting.events import ACCOUNT_ADJACENCY, Guarantee, PrivacyEvent, Unit
 from core.amounts import NANO
 from core.ledger.records import Charge
+from service.alerts import parts
+from service.alerts.delivery import DeliveryLimits
 
 CANARY = "Zimtstern-4711"
 _numbers = itertools.count()
 
 
 class World:
-    """Two gateways on one Redis, a webhook server and a mail server."""
+    """Two gateways on one Redis, and a webhook server."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         (folder / "redis").mkdir()
         self.redis = EmbeddedServer(folder / "redis")
         self.redis.start()
-        self.receiver, self.mail = Receiver(), MailServer()
+        self.receiver = Receiver()
         self.gateways = [self.start(name) for name in ("a", "b")]
 
     def start(self, name: str) -> Gateway:
@@ -43,14 +45,7 @@ class World:
                 "PRIVACY_GATEWAY_TAGGER": "off",
                 "PRIVACY_GATEWAY_INFILL": "off",
                 "PRIVACY_GATEWAY_ALERT_INTERVAL_S": "0.1",
-                "PRIVACY_GATEWAY_ALERT_RETRY_S": "0.2",
-                "PRIVACY_GATEWAY_ALERT_ATTEMPTS_MAX": "5",
                 "PRIVACY_GATEWAY_ALERT_WEBHOOK_PRIVATE_ADDRESSES": "true",
-                "PRIVACY_GATEWAY_ALERT_SMTP_HOST": "127.0.0.1",
-                "PRIVACY_GATEWAY_ALERT_SMTP_PORT": str(self.mail.port),
-                "PRIVACY_GATEWAY_ALERT_SMTP_SECURITY": "none",
-                "PRIVACY_GATEWAY_ALERT_SMTP_FROM": "alerts@gateway.example",
-                "PRIVACY_GATEWAY_ALERT_EMAIL_DOMAINS": '["acme.example"]',
             },
         )
 
@@ -61,7 +56,6 @@ class World:
         for gateway in self.gateways:
             gateway.stop()
         self.receiver.close()
-        self.mail.close()
         self.redis.stop()
 
 
@@ -84,7 +78,7 @@ class Watched:
         body = {"when": {"kind": "budget_used", "share": 0.5}, "webhook": {"url": self.world.receiver.url}} | fields
         answer = self.http.put(f"/alerts/rules/{name}", json=body)
         assert answer.status_code == 201, answer.text
-        return answer.json()["webhook"]["secret"] if answer.json()["webhook"] else ""
+        return answer.json()["webhook"]["secret"]
 
     def spend(self, epsilon: float) -> None:
         gateway = self.world.gateways[0]
@@ -107,9 +101,11 @@ class Watched:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    world = World(tmp_path_factory.mktemp("alerts"))
-    yield world
-    world.stop()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "DELIVERIES", DeliveryLimits(attempts_max=5, retry_s=0.2))
+        world = World(tmp_path_factory.mktemp("alerts"))
+        yield world
+        world.stop()
 
 
 def test_an_alert_arrives_signed_once_and_says_when_it_is_over(world: World) -> None:
@@ -163,27 +159,6 @@ def test_a_receiver_that_always_fails_is_given_up_and_the_alert_stays_listed(wor
     until(is_empty)
     assert tenant.last_delivery()["webhook"]["result"] == "unreachable"
     assert len(tenant.http.get("/alerts", params={"status": "open"}).json()["alerts"]) == 1
-
-
-def test_mail_goes_to_the_domains_that_the_operator_admits(world: World) -> None:
-    tenant = world.tenant()
-    refused = tenant.http.put(
-        "/alerts/rules/mail",
-        json={"when": {"kind": "budget_used", "share": 0.5}, "email": [f"{CANARY}@elsewhere.example"]},
-    )
-    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "email")
-    assert CANARY not in refused.text
-    tenant.rule("mail", webhook=None, email=["privacy@acme.example", "ops@acme.example"])
-    assert tenant.http.post("/alerts/rules/mail/test").json() == {"results": {"email": "delivered"}}
-    tenant.spend(6)
-    recipients, text = until(
-        lambda: next((mail for mail in world.mail.messages if f"{tenant.name}/record" in mail[1]), None)
-    )
-    assert recipients == ["privacy@acme.example", "ops@acme.example"]
-    assert f"Subject: [privacy-gateway] fired: budget_used of {tenant.name}/record" in text.replace("\r\n ", " ")
-    [alert] = tenant.http.get("/alerts").json()["alerts"]
-    assert f"Message-ID: <{alert['id']}.fired@gateway.example>" in text
-    assert "used: 0.6" in text
 
 
 def test_a_sample_arrives_at_once(world: World) -> None:

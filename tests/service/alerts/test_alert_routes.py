@@ -38,7 +38,6 @@ def test_a_rule_is_stored_read_replaced_and_deleted(admin: httpx.Client) -> None
         "name": "near",
         "when": {"kind": "budget_used", "share": 0.9, "accounts": None},
         "webhook": HOOK,
-        "email": [],
         "last_delivery": {},
     }
     renewed = admin.put("/alerts/rules/near", json={**NEAR, "webhook": {**HOOK, "new_secret": True}})
@@ -85,8 +84,6 @@ def test_every_kind_is_stored_with_its_defaults(admin: httpx.Client) -> None:
         ({**NEAR, "webhook": {"url": f"https://h.example/#{CANARY}"}}, "url"),
         ({**NEAR, "webhook": {"url": "https://h.example:0/"}}, "url"),
         ({**NEAR, "webhook": {"url": "https://h.example/\r\nx: y"}}, "url"),
-        ({**NEAR, "email": [f"{CANARY}\r\nBcc: a@b.example"]}, "email"),
-        ({**NEAR, "email": ["a@b.example"] * 9}, "email"),
     ],
 )
 def test_a_wrong_rule_is_refused_without_an_echo(admin: httpx.Client, body: dict[str, Any], field: str) -> None:
@@ -131,11 +128,6 @@ def test_samples_of_a_tenant_are_few(gateway: Gateway) -> None:
     statuses = [http.post("/alerts/rules/near/test").status_code for _ in range(20)]
     assert statuses[:10] == [200] * 10
     assert 429 in statuses
-
-
-def test_e_mail_needs_a_mail_server(admin: httpx.Client) -> None:
-    answer = admin.put("/alerts/rules/near", json={**NEAR, "email": ["a@b.example"]})
-    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "email")
 
 
 def test_accounts_of_another_tenant_do_not_exist(gateway: Gateway, admin: httpx.Client) -> None:

@@ -94,7 +94,7 @@ def test_an_alert_and_its_rule_are_shown(
         expect(alerts).to_contain_text(alert["target"])
         expect(alerts).to_contain_text(f"used: {alert['facts']['used']}")
         expect(rule_row(page, "half-spent")).to_contain_text("firing")
-        expect(rule_row(page, "half-spent")).to_contain_text("webhook: delivered")
+        expect(rule_row(page, "half-spent")).to_contain_text("delivered, ")
         expect(rule_row(page, LONGEST)).to_contain_text("has not fired")
         page.get_by_role("button", name="Send a sample of half-spent").click()
         expect(page.locator("#said")).to_have_text("Sample of half-spent: webhook: delivered.")
