@@ -17,21 +17,25 @@ export HF_HUB_OFFLINE := 1
 # Each test that starts a process would compile the project again if the environment switched the cache off.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup run test test-all test-long check format bench bench-sentdp bench-vectors bench-synthesis bench-finetune chart-settings soak soak-system mutants fuzz audit audit-quick clean
+.PHONY: setup lock run test test-all test-long check format bench bench-sentdp bench-vectors bench-synthesis bench-finetune chart-settings soak soak-system mutants fuzz audit audit-quick clean
 
 ## setup: make .venv with everything that the other targets need
 setup: $(VENV)/installed $(VENV)/compiled
 
-$(VENV)/installed: pyproject.toml client/pyproject.toml
+$(VENV)/installed: pyproject.toml client/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]' --editable client
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[dev]' --editable client
 	@touch $@
 
 $(VENV)/compiled: $(VENV)/installed gpu_workers/models/integer/kernels.py
 	$(BIN)/python -m gpu_workers.models.integer.compiled
 	$(BIN)/python -m compileall -q core gpu_workers service
 	@touch $@
+
+## lock: write the versions of the libraries in .venv to constraints.txt, after a dependency was added or updated
+lock: setup
+	PYTHONPATH=tests/kits $(BIN)/python -m locked_versions
 
 ## run: start the gateway on its embedded defaults, with a `dev` tenant whose key is in $(DATA_DIR)/dev.key
 run: setup
