@@ -137,7 +137,7 @@ class Gateway:
         )
         self.spending = SpendingTotals(ledger.client, archive=ledger.archive)
         self.ranks = SubjectRanks(ledger.client, archive=ledger.archive)
-        self.budget_watch = BudgetWatch(self.ledger.last_numbers, interval_s=settings.budget_watch_interval_s)
+        self.budget_watch = BudgetWatch(self.ledger.last_numbers)
         self.integrity = Integrity(ledger.client, self.master_key)
         self.limits = build_limits(
             settings, ledger.client, self.master_key, is_alone=self._redis is not None, clock=clock

@@ -159,8 +159,6 @@ def _client(settings: Settings, socket: Path | None, url: str | None) -> LedgerC
             socket_path=socket,
             url=url if socket is None else None,
             timeout_s=settings.redis_timeout_s,
-            max_connections=settings.redis_connections_max,
-            max_commands=settings.redis_commands_max,
         )
     )
 

@@ -14,13 +14,15 @@ from core.errors import LedgerError
 
 log = logging.getLogger("privacy_gateway.budget")
 
+INTERVAL_S = 2.0
+
 ReadNumbers = Callable[[Sequence[str]], Awaitable[dict[str, int]]]
 
 
 class BudgetWatch:
     """Used on the event loop only, without locks."""
 
-    def __init__(self, read: ReadNumbers, *, interval_s: float) -> None:
+    def __init__(self, read: ReadNumbers, *, interval_s: float = INTERVAL_S) -> None:
         """`read`: tenants -> the number of the last journal entry of each."""
         self._read = read
         self._interval_s = interval_s

@@ -60,8 +60,6 @@ class LocationSettings(BaseModel):
     )
     redis_server: Path | None = None
     redis_timeout_s: float = Field(5.0, gt=0)
-    redis_connections_max: int = Field(8, ge=1)
-    redis_commands_max: int = Field(256, ge=1)
     master_key: SecretStr | None = None
     admin_key: SecretStr | None = None
     admin_key_previous: SecretStr | None = None
@@ -245,7 +243,6 @@ class DashboardSettings(BaseModel):
     dashboard_session_s: int = Field(8 * 3600, ge=60, le=LIFETIME_S_MAX)
     dashboard_sessions_max: int = Field(100, ge=1)
     sign_on: Annotated[SignOnSettings | None, NoDecode] = None
-    budget_watch_interval_s: float = Field(2.0, gt=0)
 
 
 class ConnectionSettings(BaseModel):

@@ -23,7 +23,6 @@ class StorageSettings(BaseModel):
     store_plain_http: bool = False
     store_ca_file: Path | None = None
     store_timeout_s: float = Field(60.0, gt=0, le=3600)
-    store_connect_timeout_s: float = Field(5.0, gt=0)
     store_retries_max: int = Field(3, ge=0, le=100)
     store_cache_bytes_max: int = Field(4096 * MIB, ge=0)
 
@@ -51,7 +50,6 @@ def opened_store(settings: StorageSettings, data_dir: Path) -> BlobStore:
     options = StoreOptions(
         config={name: value.get_secret_value() for name, value in settings.store_options.items()},
         timeout_s=settings.store_timeout_s,
-        connect_timeout_s=settings.store_connect_timeout_s,
         retries_max=settings.store_retries_max,
         plain_http=settings.store_plain_http,
         ca_file=settings.store_ca_file,

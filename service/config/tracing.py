@@ -19,11 +19,6 @@ class TracingSettings(BaseModel):
     traces_tenants: bool = False
     traces_accept_incoming: bool = False
     traces_send_to_upstreams: bool = False
-    traces_spans_per_request_max: int = Field(128, ge=1, le=10_000)
-    traces_queue_spans_max: int = Field(8192, ge=1, le=1_000_000)
-    traces_batch_spans_max: int = Field(512, ge=1, le=10_000)
-    traces_interval_s: float = Field(2.0, gt=0, le=60)
-    traces_timeout_s: float = Field(10.0, gt=0, le=60)
 
     @field_validator("traces_endpoint")
     @classmethod

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("privacy_gateway.tracing")
 
 STOP_S_MAX = 5.0
+QUEUE_SPANS_MAX = 8192  # that wait for the collector: some 2 MB
+BATCH_SPANS_MAX = 512  # of one message
+INTERVAL_S = 2.0  # longest time between two messages while spans wait
+TIMEOUT_S = 10.0  # of one message with its repetitions
+SPANS_PER_REQUEST_MAX = 128
 _SCOPE = "privacy-gateway"
 
 
@@ -46,11 +51,7 @@ class SpanExport:
         self._exporter = exporter or _exporter(settings)
         self._readable = _Conversion(settings.traces_service_name)
         self._queue: deque[Span] = deque()
-        self._queue_max = settings.traces_queue_spans_max
-        self._batch_max = settings.traces_batch_spans_max
-        self._interval_s = settings.traces_interval_s
         self._sample_ratio = settings.traces_sample_ratio
-        self._per_trace_max = settings.traces_spans_per_request_max
         self._wake = threading.Event()
         self._stopping = False
         self._failing = False
@@ -59,7 +60,7 @@ class SpanExport:
     def start(self) -> None:
         """Record and send the spans of this process from now on."""
         self._thread.start()
-        spans.install(self, sample_ratio=self._sample_ratio, per_trace_max=self._per_trace_max)
+        spans.install(self, sample_ratio=self._sample_ratio, per_trace_max=SPANS_PER_REQUEST_MAX)
 
     def stop(self) -> None:
         """Send what is queued and end the thread. Blocks for at most `STOP_S_MAX`."""
@@ -71,11 +72,11 @@ class SpanExport:
             self._exporter.shutdown()  # ends the attempts of an export that still runs
 
     def ended(self, span: Span) -> None:
-        if len(self._queue) >= self._queue_max:
+        if len(self._queue) >= QUEUE_SPANS_MAX:
             metrics.TRACE_SPANS.labels("queue-full").inc()
             return
         self._queue.append(span)
-        if len(self._queue) == self._batch_max:
+        if len(self._queue) == BATCH_SPANS_MAX:
             self._wake.set()
 
     def limited(self) -> None:
@@ -83,14 +84,14 @@ class SpanExport:
 
     def _run(self) -> None:
         while not self._stopping:
-            self._wake.wait(self._interval_s)
+            self._wake.wait(INTERVAL_S)
             self._wake.clear()
             self._send_all()
         self._send_all()
 
     def _send_all(self) -> None:
         while self._queue:
-            batch = [self._queue.popleft() for _ in range(min(len(self._queue), self._batch_max))]
+            batch = [self._queue.popleft() for _ in range(min(len(self._queue), BATCH_SPANS_MAX))]
             try:
                 result = self._exporter.export([self._readable(span) for span in batch])
                 sent, reason = result.name == "SUCCESS", result.name
@@ -158,7 +159,7 @@ def _exporter(settings: TracingSettings) -> Exporter:
         endpoint=settings.traces_endpoint,
         certificate_file=None if settings.traces_ca_file is None else str(settings.traces_ca_file),
         headers=_headers(settings),
-        timeout=settings.traces_timeout_s,
+        timeout=TIMEOUT_S,
         compression=Compression.NoCompression,  # 0.2 kB a span, which take longer to compress than to send
         session=session,
     )

@@ -15,6 +15,7 @@ from pydantic import SecretStr, ValidationError
 
 from core import spans
 from service.config.tracing import TracingSettings
+from service.tracing import export as export_module
 from service.tracing.export import SpanExport, built_export
 
 
@@ -72,7 +73,7 @@ def test_spans_arrive_as_they_were_made(collector: Collector) -> None:
     assert collector.resources[0]["service.name"] == "own"
 
 
-def test_a_collector_that_does_not_answer_delays_nothing(collector: Collector) -> None:
+def test_a_collector_that_does_not_answer_delays_nothing(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
     released = threading.Event()
 
     class Stuck:
@@ -84,10 +85,9 @@ def test_a_collector_that_does_not_answer_delays_nothing(collector: Collector) -
             pass
 
     before = {outcome: counted(outcome) for outcome in ("queue-full", "export-failed")}
-    settings = TracingSettings(
-        traces_endpoint=collector.endpoint, traces_queue_spans_max=100, traces_batch_spans_max=10
-    )
-    export = SpanExport(settings, Stuck())
+    monkeypatch.setattr(export_module, "QUEUE_SPANS_MAX", 100)
+    monkeypatch.setattr(export_module, "BATCH_SPANS_MAX", 10)
+    export = SpanExport(TracingSettings(traces_endpoint=collector.endpoint), Stuck())
     export.start()
     make_spans(10)
     until(lambda: len(export._queue) == 0)  # the thread holds the first batch
@@ -98,11 +98,14 @@ def test_a_collector_that_does_not_answer_delays_nothing(collector: Collector) -
     assert counted("export-failed") - before["export-failed"] == 110
 
 
-def test_a_collector_that_is_away_or_refuses_is_counted(collector: Collector, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_collector_that_is_away_or_refuses_is_counted(
+    collector: Collector, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export_module, "TIMEOUT_S", 0.5)
     collector.status = 400
     for endpoint in (collector.endpoint, f"http://127.0.0.1:{free_port()}/v1/traces"):
         before = counted("export-failed")
-        export = SpanExport(TracingSettings(traces_endpoint=endpoint, traces_timeout_s=0.5))
+        export = SpanExport(TracingSettings(traces_endpoint=endpoint))
         export.start()
         make_spans(3)
         export.stop()
@@ -110,9 +113,12 @@ def test_a_collector_that_is_away_or_refuses_is_counted(collector: Collector, ca
     assert [record.name for record in caplog.records].count("privacy_gateway.tracing") == 2
 
 
-def test_what_is_beyond_the_limit_of_a_request_is_counted(collector: Collector) -> None:
+def test_what_is_beyond_the_limit_of_a_request_is_counted(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export_module, "SPANS_PER_REQUEST_MAX", 2)
     before = counted("limit")
-    export = SpanExport(TracingSettings(traces_endpoint=collector.endpoint, traces_spans_per_request_max=2))
+    export = SpanExport(TracingSettings(traces_endpoint=collector.endpoint))
     export.start()
     with spans.root("request"):
         for _ in range(5):

@@ -61,7 +61,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             folder / "data",
             {
                 "PRIVACY_GATEWAY_TRACES_ENDPOINT": collector.endpoint,
-                "PRIVACY_GATEWAY_TRACES_INTERVAL_S": "0.2",
                 "PRIVACY_GATEWAY_TRACES_SEND_TO_UPSTREAMS": "true",
                 "PRIVACY_GATEWAY_UPSTREAMS": json.dumps(models),
                 "PRIVACY_GATEWAY_POLICIES_FILE": str(folder / "policies.toml"),
