@@ -81,7 +81,8 @@ def _in_window(task: WindowTask, found: Tagged | RecogniserFailed) -> Tagged | R
     if isinstance(found, RecogniserFailed) or task.tagged is None:
         return found
     at = task.tagged[0]
-    return Tagged(task.text, found.types, tuple((start + at, end + at, *rest) for start, end, *rest in found.found))
+    moved = [(start + at, end + at, kind, score) for start, end, kind, score in found.found]
+    return Tagged(task.text, found.types, tuple(moved))
 
 
 def _found(task: WindowTask, own_finder: OwnFinder) -> WindowFinds | GatewayError:

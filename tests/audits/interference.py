@@ -3,7 +3,7 @@
 Two gateways of one master key get one of two neighbouring inputs each, with every sampler fixed (`fixed_draws`). The
 status, headers and bytes of the answers, the bytes that the language model receives, the journals and accounts of the
 ledger, the vault, the records and the files of jobs must be identical, but for what `twin_kit.PUBLIC` lists. A release
-that depends on its input beside its draws differs here, whatever its epsilon.
+that depends on its input beside its draws then differs, whatever its epsilon.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from core.text.policy import ENTITIES, Mask, MaskPolicy
 from core.text.recognised import Recognised, WindowFinds, join
 from core.text.recogniser import Hit, Hits, Recogniser
 from core.text.sanitize import inspect
-from core.text.windows import Window, extents, windows
+from core.text.windows import CONTEXT_CHARS, Window, extents, near_core, windows
 
 SIZE, OVERLAP = 1_000, 200
 LISTS = AllowLists()
@@ -79,7 +79,7 @@ def planted_text(rng: random.Random) -> str:
     return rng.choice((" ", "\n", ", ", "")).join(parts)
 
 
-@pytest.mark.parametrize("text", ["", "x", "word " * 3_200, "x" * 14_999, "a," * 2_500, "漢" * 5_000])
+@pytest.mark.parametrize("text", ["", "x", "word " * 800, "x" * 3_749, "a," * 625, "漢" * 1_250])
 def test_a_short_text_is_one_window(text: str) -> None:
     assert windows(text) == [Window(0, len(text), 0, len(text))]
 
@@ -88,8 +88,8 @@ def test_a_short_text_is_one_window(text: str) -> None:
 def test_windows_of_dense_text_are_smaller(unit: str) -> None:
     text = (unit * 100_000)[:100_000]
     cut = windows(text)
-    assert all(estimated_pieces(text[window.core_start : window.core_end]) <= 5_001 for window in cut)
-    assert len(cut) <= estimated_pieces(text) / 4_000 + 1
+    assert all(estimated_pieces(text[window.core_start : window.core_end]) <= 1_251 for window in cut)
+    assert len(cut) <= estimated_pieces(text) / 800 + 1
 
 
 @pytest.mark.parametrize(
@@ -275,9 +275,9 @@ def test_the_characters_that_are_read_to_place_finds_are_linear_in_the_text(monk
 
     monkeypatch.setattr(windows_module, "_separates", counted)
     text = "::," * 30_000
-    finds = [(extent, at) for extent in extents(text, windows(text)) for at in range(0, 5_000, 3)]
+    finds = [(extent, at) for extent in extents(text, windows(text)) for at in range(0, 1_250, 3)]
     made = read[0]
-    assert made <= 4 * len(text)
+    assert made <= 6 * len(text), "a window of 1,250 pieces has 2,000 characters more"
     assert {extent.place(at, at + 2) is None for extent, at in finds} == {True, False}
     assert read[0] == made
 
@@ -303,3 +303,13 @@ def test_names_that_cover_many_other_finds_are_divided_once() -> None:
     patterns = [Mask(at, at + 1, "URL", "entity") for at in range(0, len(text), 3)]
     names = [Mask(start, len(text), "PERSON", "entity") for start in range(500)]
     assert len(beside(text, names, patterns)) == len(patterns)
+
+
+@pytest.mark.parametrize("text", ["word " * 4_000, "x" * 20_000, "x" * 4_700 + " " + "y" * 9_000, "漢字 " * 4_000])
+def test_a_tagger_reads_the_core_and_its_context_and_cuts_nothing_without_white_space(text: str) -> None:
+    for window in windows(text):
+        own = text[window.start : window.end]
+        start, end = near_core(window, own)
+        core = window.core_start - window.start, window.core_end - window.start
+        assert start == 0 or (start <= core[0] - CONTEXT_CHARS and own[start - 1].isspace())
+        assert end == len(own) or (end >= core[1] + CONTEXT_CHARS and own[end].isspace())
