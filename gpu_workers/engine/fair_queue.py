@@ -70,8 +70,8 @@ class FairQueue(Generic[T]):
         return len(self._lines)
 
     def heads(self) -> Iterator[T]:
-        """The first entry of each tenant, in no order."""
-        return (line.entries[0] for line in self._lines.values())
+        """The first entry of each tenant, in the order of their turns."""
+        return (line.entries[0] for line in sorted(self._lines.values(), key=lambda line: line.start))
 
     def held(self, tenant: str) -> tuple[int, int]:
         """The places and the work that `tenant` has in the queue."""

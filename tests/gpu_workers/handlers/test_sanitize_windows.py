@@ -107,7 +107,7 @@ def test_a_window_that_fails_fails_its_document_alone_and_says_nothing(monkeypat
 @pytest.mark.parametrize(
     "task",
     [
-        DocumentTask("word " * 3_200, EMAIL),
+        DocumentTask("word " * 800, EMAIL),
         DocumentTask(LONG, MaskPolicy(techniques=("allow_list",))),
     ],
 )
