@@ -13,6 +13,8 @@ most `OVERLAP_CHARS` characters on each side of a character that they cover:
   everything that the find depends on;
 * nothing is added, because a find that touches a core depends on the text of its window alone.
 
+A tagger reads less of a window (`near_core`); the same holds for its finds with `CONTEXT_CHARS`.
+
 A find without white space may be of any length: where one reaches the edge of a window, `Extent.place` extends it to
 the next white space. What remains is a find that contains white space and is longer than the overlap. Windows may find
 it in part.

@@ -24,7 +24,7 @@ from core.text.tokens import count_tokens
 from core.text.visible import HIDDEN
 from gpu_workers.finetune import job as training_job
 from gpu_workers.synthesis import job as synthesis_job
-from service.proxy import outgoing, priced
+from service.proxy import priced, texts
 from service.proxy import service as proxy
 from service.proxy.outgoing import Field
 from service.proxy.service import ProxyService
@@ -50,7 +50,7 @@ CHAT = _detector(model_kinds, "chat, whole", 8)
 TOOLS = _detector(model_kinds, "messages, slot-all", 6)
 SLOTS = _detector(model_kinds, "responses, slot", 8)
 VAULT = _detector(sequence_kinds, "priced, then surrogates of the vault", 2)
-TURNS = over_claim("audit of turns after a priced one", lambda: second_turns(20))
+TURNS = over_claim("audit of turns after a priced one", lambda: second_turns(40))
 NEAR = _detector(sequence_kinds, "nearly equal texts, reuse", 4)
 SLOT = _detector(sanitize_kinds, "dp, slot", 8)
 BATCH = _detector(sanitize_kinds, "dp, document, batch", 4)
@@ -71,7 +71,7 @@ def _keeps_the_source(patch: pytest.MonkeyPatch) -> None:
         values = json_text.json_values(source)
         return source, values, [value.text for value in values]
 
-    patch.setattr(outgoing, "public_form", form)
+    patch.setattr(texts, "public_form", form)
 
 
 def _conversation_of_the_first_message(patch: pytest.MonkeyPatch) -> None:
@@ -146,8 +146,8 @@ def _charged_by_words(patch: pytest.MonkeyPatch) -> None:
     """A document costs its epsilon for each of its words, in every scope."""
     real = sanitize.SanitizeService.prepare
 
-    def broken(self: Any, tenant: str, body: Any, model: Any = None) -> Any:
-        cost, tasks = real(self, tenant, body, model)
+    def broken(self: Any, tenant: str, body: Any, *rest: Any) -> Any:
+        cost, tasks = real(self, tenant, body, *rest)
         charges = [
             replace(charge, times=max(1, count_tokens(document.text, stop=99)))
             for charge, document in zip(cost.charges, body.documents, strict=False)
@@ -183,18 +183,20 @@ def _reuse_by_words(real: Any) -> Any:
 
 
 def _bytes_in_the_summary(patch: pytest.MonkeyPatch) -> None:
-    parsed, summed = stream.DocumentStream._parsed, stream.DocumentStream._summary
+    parse, summed = stream.parse_line, stream.DocumentStream._summary
+    read: list[int] = []
 
-    async def counted(self: Any, line: Any) -> Any:
-        self.bytes_read = getattr(self, "bytes_read", 0) + len(line.content or b"")
-        return await parsed(self, line)
+    def counted(line: Any, limits: Any) -> Any:
+        read.append(len(line.content or b""))
+        return parse(line, limits)
 
     def broken(self: Any, problem: Any) -> bytes:
         found = orjson.loads(summed(self, problem))
-        found["summary"]["bytes"] = self.bytes_read
+        found["summary"]["bytes"] = sum(read)
+        read.clear()
         return orjson.dumps(found) + b"\n"
 
-    patch.setattr(stream.DocumentStream, "_parsed", counted)
+    patch.setattr(stream, "parse_line", counted)
     patch.setattr(stream.DocumentStream, "_summary", broken)
 
 

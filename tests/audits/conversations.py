@@ -42,7 +42,7 @@ class Conversations:
     def second_turn(self, text: str) -> bytes:
         """What the model gets of the second turn after a priced first one."""
         self._count += 1
-        first, second = f"first-{self._count}", f"second-{self._count}"
+        first, second = f"resp_{self._count:08}a", f"resp_{self._count:08}b"
         self._post(text, "kept", first)
         self._post(LATER, "surrogate-kept", second, previous_response_id=first)
         return bytes(self._twins.model.raw[-1][2].replace(first.encode(), b""))

@@ -27,6 +27,10 @@ _SENTENCES = 4  # that are audited in each round
 _FEW_WORDS = 20  # a kernel that the processor has no instructions for is 30 times as slow, and gets no more
 
 
+class UnfitEncoder(RuntimeError):
+    """A worker with this encoder would not serve."""
+
+
 class AnyEncoder(Protocol):
     def encode(self, sentences: Sequence[str]) -> FloatArray: ...
 
@@ -53,7 +57,7 @@ def floating_workers(dtype: torch.dtype) -> tuple[Encoder, ...]:
     for _ in range(2):
         encoder = Encoder(dtype=dtype)
         if not encoder.self_check():
-            raise RuntimeError("an encoder does not pass its own check on this machine")
+            raise UnfitEncoder("an encoder does not pass its own check on this machine")
         found.append(encoder)
     return tuple(found)
 

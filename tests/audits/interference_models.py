@@ -167,8 +167,8 @@ def priced_then_surrogate(texts: Texts) -> Pair:
     def turns(side: int) -> list[Sent]:
         return [
             _turn(RESPONSES, "kept", pair[side]),
-            _turn(RESPONSES, "surrogate-kept", later, previous_response_id="answer-0"),
-            _turn(RESPONSES, "kept", "And this is one more text.", previous_response_id="answer-1"),
+            _turn(RESPONSES, "surrogate-kept", later, previous_response_id="resp_00000000"),
+            _turn(RESPONSES, "kept", "And this is one more text.", previous_response_id="resp_00000001"),
         ]
 
     return turns(0), turns(1)

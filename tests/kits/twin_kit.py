@@ -178,7 +178,7 @@ class Twins:
         for number, request in enumerate(requests):
             self.model.raw.clear()
             self._sent[side].clear()
-            self.model.response_id = f"answer-{number}"
+            self.model.response_id = f"resp_{number:08}"
             answer = tenant.http.post(
                 request.path, content=request.body, headers={"content-type": "application/json", **request.headers}
             )
