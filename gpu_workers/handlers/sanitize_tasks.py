@@ -26,6 +26,7 @@ from gpu_workers.handlers.fill_tasks import PLACE_TOKENS, RestTask, places_of
 from gpu_workers.handlers.word_tasks import SurrogateTask, WordsToDraw, WordTask
 
 _CHARS_PER_TOKEN = 4
+_TEXT_TOKENS = 10  # what each text takes beside its characters: 4 ms for a word, where a piece of a long text takes .33
 _TOKENS_PER_PLACE = 16  # of a long text, on average; how many places a text has is known once it has been inspected
 _PLACES_FEW = 10  # a short text may consist of masked places
 _TOKENS_PER_ENTITY = 8  # of a short text
@@ -193,4 +194,4 @@ def window_tasks(task: SanitizeTask) -> list[WindowTask]:
 
 def _tokens(text: str) -> int:
     """Return the estimated work of reading a text: patterns read characters, and a tagger reads word pieces."""
-    return max(len(text) // _CHARS_PER_TOKEN, estimated_pieces(text)) + 1
+    return max(len(text) // _CHARS_PER_TOKEN, estimated_pieces(text)) + _TEXT_TOKENS
