@@ -13,9 +13,7 @@
     ├── LedgerError
     │   ├── LedgerUnavailable       Redis is down, loading, read-only, full or wrongly configured
     │   │   ├── LedgerNotTrusted    the ledger does not match its seals; refused until an operator has checked it
-    │   │   ├── LedgerNotDurable    a setting of Redis permits the loss of acknowledged writes
-    │   │   └── TenantMoving        the tenant moves to another ledger; it is served again in a moment
-    │   ├── MoveRefused             of `core.move_errors`
+    │   │   └── LedgerNotDurable    a setting of Redis permits the loss of acknowledged writes
     │   ├── BudgetExhausted         carries `requested` and `remaining`
     │   ├── PlanMismatch            the account admits one frozen mechanism, and this is another
     │   ├── UnknownAccount          a missing account is an error, never a fresh budget
@@ -164,13 +162,6 @@ class LedgerNotTrusted(LedgerUnavailable):
 
     code = "ledger-not-trusted"
     title = "The budget ledger does not match its seals. Nothing was released."
-
-
-class TenantMoving(LedgerUnavailable):
-    """The call changed nothing."""
-
-    code = "tenant-moving"
-    title = "This tenant moves to another ledger. Nothing was released; try again in a moment."
 
 
 _BASIC_ONLY = (

@@ -52,7 +52,6 @@ from service.jobs.runner import JobRunner
 from service.jobs.storage import storage
 from service.jobs.submit import JobSubmission
 from service.ledger import LedgerParts, build_ledger, tenant_caps
-from service.ledgers import build_ledgers
 from service.limits import build_limits
 from service.openai.presets import load_presets
 from service.openai.service import OpenAIService
@@ -125,9 +124,7 @@ class Gateway:
             if settings.redis_url is None:
                 self._redis = EmbeddedRedis(settings.data_dir, redis_server=settings.redis_server)
             ledger = build_ledger(settings, self.master_key, socket=self._redis.socket if self._redis else None)
-        ledgers = build_ledgers(settings, self.master_key, main=ledger)
-        self._maintenance = Maintenance(settings, ledgers, is_alone=self._redis is not None)
-        ledger = ledgers.front
+        self._maintenance = Maintenance(settings, ledger, is_alone=self._redis is not None)
         self.ledger, self.keys = ledger.ledger, ledger.keys
         self.series = LedgerSeries(
             ledger.client,
@@ -354,7 +351,7 @@ class Gateway:
         if self._redis is not None:
             await self._redis.start()
             self._maintenance.run(self._redis.supervise())
-        await self._maintenance.open_ledgers(self.jobs.find_owners)
+        await self._maintenance.open_ledger()
         await self.engine.start()
         await self._open_files()
         await self.jobs.open()

@@ -16,9 +16,9 @@ from core.ledger.archive.reader import LedgerArchive
 from core.ledger.archive.store import ArchiveStore, ledgers_in
 from core.ledger.client import Call, LedgerClient, connect
 from core.ledger.durability import check_configuration
+from core.ledger.embedded import attached
 from core.ledger.hash_chain.epoch_store import EpochStore
 from core.ledger.hash_chain.sealer import Sealer
-from core.ledger.homes import MAIN
 from core.ledger.keys import MasterKey
 from core.ledger.keystore import KeyStore
 from core.ledger.ledger import Ledger, TenantCaps
@@ -85,7 +85,6 @@ class LedgerParts:
     trim_client: LedgerClient
     schema: SchemaGuard
     blobs: BlobStore
-    name: str = MAIN
 
     async def close(self) -> None:
         """Close the connections."""
@@ -93,21 +92,15 @@ class LedgerParts:
         await self.trim_client.close()
 
 
-def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | None, name: str = MAIN) -> LedgerParts:
-    """A ledger of the settings by its name. Does not connect yet.
-
-    The main ledger is over the embedded server's `socket`, or over `redis_url` without one.
-    """
-    url, trim_url = _urls(settings, name)
-    client = _client(settings, socket, url)
+def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | None) -> LedgerParts:
+    """The ledger, over the embedded server's `socket`, or over `redis_url` without one. Does not connect yet."""
+    client = _client(settings, socket, settings.redis_url)
     schema = SchemaGuard(client, migrates=settings.redis_url is None)
     epoch_file = settings.epoch_file or settings.data_dir / "ledger.epoch"
-    if name != MAIN:
-        epoch_file = epoch_file.with_name(f"{epoch_file.stem}-{name}{epoch_file.suffix}")
     blobs = opened_store(settings, settings.data_dir)
     archive = LedgerArchive(client, master_key, blobs, cache_bytes_max=settings.archive_cache_bytes_max)
     # The default store is a folder beside the epoch file, which shows nothing more.
-    shared = EpochStore(blobs, master_key, ledger=name) if settings.store_url else None
+    shared = EpochStore(blobs, master_key) if settings.store_url else None
     sealer = Sealer(client, master_key, epoch_file, epoch_store=shared, continues=archive.continues)
 
     async def guard(call: Call) -> None:
@@ -117,19 +110,9 @@ def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | No
         await sealer.verify_connection(call)
 
     client.guard_connections(guard)
-    trim_client = _client(settings, socket, trim_url)
+    trim_url = settings.archive_redis_url
+    trim_client = _client(settings, socket, trim_url.get_secret_value() if trim_url else settings.redis_url)
     trim_client.guard_connections(guard)
-    ledger, keys = stores(settings, client, master_key, archive)
-    archiver = Archiver(client, master_key, sealer, archive, archive_policy(settings), trim_client=trim_client)
-    return LedgerParts(
-        client, master_key, epoch_file, ledger, keys, sealer, archive, archiver, trim_client, schema, blobs, name
-    )
-
-
-def stores(
-    settings: Settings, client: LedgerClient, master_key: MasterKey, archive: LedgerArchive
-) -> tuple[Ledger, KeyStore]:
-    """The transitions and the API keys over a client."""
     ledger = Ledger(
         client,
         master_key,
@@ -139,18 +122,11 @@ def stores(
         generated_ttl_ms=int(settings.generated_key_retention_s * 1000),
         caps=tenant_caps(settings),
     )
-    return ledger, KeyStore(client, master_key, keys_max=settings.keys_per_tenant_max)
-
-
-def _urls(settings: Settings, name: str) -> tuple[str | None, str | None]:
-    """The address of a ledger, and that of the user who removes archived entries. Raises LedgerUnavailable."""
-    if name == MAIN:
-        url, trim = settings.redis_url, settings.archive_redis_url
-    elif name in settings.ledgers:
-        url, trim = settings.ledgers[name].get_secret_value(), settings.ledgers_archive_redis_urls.get(name)
-    else:
-        raise LedgerUnavailable(f"The settings have no ledger {name}.")
-    return url, trim.get_secret_value() if trim is not None else url
+    keys = KeyStore(client, master_key, keys_max=settings.keys_per_tenant_max)
+    archiver = Archiver(client, master_key, sealer, archive, archive_policy(settings), trim_client=trim_client)
+    return LedgerParts(
+        client, master_key, epoch_file, ledger, keys, sealer, archive, archiver, trim_client, schema, blobs
+    )
 
 
 def _client(settings: Settings, socket: Path | None, url: str | None) -> LedgerClient:
@@ -207,10 +183,10 @@ async def archive_of(settings: Settings, ledger: str | None) -> ArchiveStore:
 
 @asynccontextmanager
 async def checked_ledger(
-    settings: Settings, master_key: MasterKey, socket: Path | None, *, trusted: bool, name: str = MAIN
+    settings: Settings, master_key: MasterKey, socket: Path | None, *, trusted: bool
 ) -> AsyncIterator[LedgerParts]:
-    """One ledger for a command, checked. With `trusted`, one that does not match its seals is refused."""
-    parts = build_ledger(settings, master_key, socket=socket, name=name)
+    """The ledger, checked. With `trusted`, one that does not match its seals is refused."""
+    parts = build_ledger(settings, master_key, socket=socket)
     try:
         if trusted:
             await check_ledger(parts)
@@ -230,5 +206,28 @@ async def check_ledger(parts: LedgerParts) -> None:
     await parts.schema.before_seals()
     await parts.sealer.check()
     await parts.schema.after_seals()
-    if parts.name == MAIN:
-        await refuse_store_of_another_ledger(parts.client, parts.blobs)
+    await refuse_store_of_another_ledger(parts.client, parts.blobs)
+
+
+@asynccontextmanager
+async def ledger_access(settings: Settings, *, trusted: bool = True) -> AsyncIterator[LedgerParts]:
+    """The ledger for a short command: of the running gateway or the deployment, or a server started for the command.
+
+    With `trusted`, a ledger that does not match its seals is refused. Commands that inspect such a ledger pass False.
+    """
+    master_key = load_master_key(settings)
+    async with (
+        _socket(settings) as socket,
+        checked_ledger(settings, master_key, socket, trusted=trusted) as parts,
+    ):
+        yield parts
+
+
+@asynccontextmanager
+async def _socket(settings: Settings) -> AsyncIterator[Path | None]:
+    """The socket of the embedded server; None for a server at `redis_url`."""
+    if settings.redis_url is not None:
+        yield None
+        return
+    async with attached(settings.data_dir, redis_server=settings.redis_server) as socket:
+        yield socket

@@ -50,7 +50,6 @@ UPSTREAM_FIRST_BYTE_SECONDS = Histogram(
     buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0),
 )
 
-LEDGER_OPEN = Gauge("gateway_ledger_open", "1 if the ledger was opened since the gateway's start, else 0", ["ledger"])
 LEDGER_DURABLE = Gauge("gateway_ledger_durable", "1 if Redis had the required settings at the last check, else 0")
 SEALED_AT = Gauge(
     "gateway_sealed_timestamp_seconds", "When a gateway last completed a sealing round, seconds since 1970"

@@ -17,7 +17,7 @@ import pytest
 from soak.mutant_table import MUTANTS
 
 import privacy_gateway
-from core import alert_errors, blob_errors, browser_errors, errors, move_errors, upstream_errors
+from core import alert_errors, blob_errors, browser_errors, errors, upstream_errors
 from service.config.settings import Settings
 from service.http import problems
 
@@ -278,7 +278,6 @@ def error_classes() -> list[type[errors.GatewayError]]:
     found = {
         **vars(errors),
         **vars(alert_errors),
-        **vars(move_errors),
         **vars(upstream_errors),
         **vars(browser_errors),
         **vars(blob_errors),

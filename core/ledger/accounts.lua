@@ -2,11 +2,7 @@
 -- accounts read. The script returns the accounts in args.names first, then those in the lexical range from args.first
 -- to args.last, args.limit in all. With args.subjects the range contains only accounts of subjects. `missing` and
 -- `unreadable` list every account that does not exist or cannot be decoded. With args.history each state also contains
--- the sums over the account's history. The accounts of a tenant that is arriving from another ledger are not complete,
--- so they are not read.
-if record[9] then
-  return answer({ outcome = "arriving" })
-end
+-- the sums over the account's history.
 if not record[1] then
   return answer({ outcome = "unknown-tenant" })
 end

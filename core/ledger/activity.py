@@ -27,15 +27,10 @@ CHECK_INTERVAL_S = 60.0
 
 
 class TenantPosition(NamedTuple):
-    """The last entry of a tenant's journal, and how often a current limit was set, which has no entry.
-
-    `moves`: the tenant has left for another ledger, or is arriving from one. It is sealed and archived, and nothing
-    else.
-    """
+    """The last entry of a tenant's journal, and how often a current limit was set, which has no entry."""
 
     seq: int = 0
     limit_changes: int = 0
-    moves: bool = False
 
 
 class TenantActivity:
@@ -104,10 +99,10 @@ class TenantActivity:
         for start in range(0, len(tenants), TENANT_BATCH):
             batch = tenants[start : start + TENANT_BATCH]
             replies = await self._client.call_many(
-                [("HMGET", names.tenant_key(tenant), "seq", "limit_changes", *names.MOVING_FIELDS) for tenant in batch]
+                [("HMGET", names.tenant_key(tenant), "seq", "limit_changes") for tenant in batch]
             )
-            for tenant, (seq, limit_changes, *moving) in zip(batch, replies, strict=True):
-                position = TenantPosition(int(seq or 0), int(limit_changes or 0), any(moving))
+            for tenant, (seq, limit_changes) in zip(batch, replies, strict=True):
+                position = TenantPosition(int(seq or 0), int(limit_changes or 0))
                 if position != self._known.get(tenant):
                     self._quiet[tenant] = 0
                 elif tenant in self._quiet:
@@ -121,11 +116,6 @@ class TenantActivity:
     def _forget(self, tenant: str) -> None:
         for one in (self._known, self._quiet, self._read_order):
             one.pop(tenant, None)
-
-
-def served(positions: Mapping[str, TenantPosition]) -> dict[str, TenantPosition]:
-    """Return the positions without those of tenants that move between two ledgers."""
-    return {tenant: position for tenant, position in positions.items() if not position.moves}
 
 
 class Done:

@@ -270,23 +270,18 @@ class AlertStore:
         return AlertPage(alerts, shown[-1] if len(members) > limit else None)
 
     async def positions(self, tenants: Iterable[str] | None = None) -> dict[str, Positions]:
-        """Return how far the journals of these tenants have come; by default of all.
-
-        Unknown tenants are left out, and those whose ledger is away."""
+        """Return how far the journals of these tenants have come; by default of all. Unknown ones are left out."""
         if tenants is None:
-            tenants = await self._client.tenants(partial=True)
+            tenants = await self._client.tenants()
         listed, found = sorted(tenants), {}
         fields = ("seq", SERIES.position, SPENDING.position, "limit_changes")
         for start in range(0, len(listed), TENANT_BATCH):
             batch = listed[start : start + TENANT_BATCH]
-            commands = [("HMGET", names.tenant_key(name), *fields, *names.MOVING_FIELDS) for name in batch]
-            replies = await self._client.call_many(commands, partial=True)
+            commands = [("HMGET", names.tenant_key(name), *fields) for name in batch]
+            replies = await self._client.call_many(commands)
             for name, reply in zip(batch, replies, strict=True):
-                if reply is None:
-                    continue
-                *numbers, away, arriving = reply
-                if numbers[0] is not None and not (away or arriving):
-                    found[name] = Positions(*(int(value or 0) for value in numbers))
+                if reply[0] is not None:
+                    found[name] = Positions(*(int(value or 0) for value in reply))
         return found
 
     # Outbox

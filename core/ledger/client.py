@@ -25,12 +25,12 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from core import spans
-from core.errors import InvalidInput, LedgerNotDurable, LedgerNotTrusted, LedgerUnavailable, TenantMoving
+from core.errors import LedgerNotDurable, LedgerNotTrusted, LedgerUnavailable
 from core.ledger import names
 from core.ledger.connection import Endpoint, Link, Links, NoTurn, connect, packed
 from core.ledger.durability import check_configuration
 
-__all__ = ["LedgerClient", "OneLedgerUnavailable", "connect"]
+__all__ = ["LedgerClient", "connect"]
 
 log = logging.getLogger("privacy_gateway.ledger")
 
@@ -56,10 +56,6 @@ _MARKS = (
     ("READONLY", "Redis is read-only."),
     ("can't run this command", NOT_PERMITTED),
 )
-
-
-class OneLedgerUnavailable(LedgerUnavailable):
-    """One of several ledgers is away. Work for the tenants of all of them continues without its tenants."""
 
 
 class _LinkFailed(LedgerUnavailable):
@@ -179,37 +175,9 @@ class LedgerClient:
         if self._refused or self._paused:
             raise LedgerUnavailable(self._refused or self._paused)
 
-    def each(self) -> tuple[LedgerClient, ...]:
-        """Return the client of each ledger that this one sends to, the main one first (`core.ledger.routed`)."""
-        return (self,)
-
-    async def at(self, tenant: str) -> LedgerClient:  # noqa: ARG002
-        """Return the client of the ledger where a tenant lives."""
-        return self
-
-    async def place(self, tenant: str, ledger: str | None = None) -> LedgerClient:  # noqa: ARG002
-        """Record where a tenant will live that is about to be opened. Return the client of that ledger.
-
-        Raises InvalidInput for an unknown ledger, or another one than that of the tenant.
-        """
-        if ledger not in (None, "main"):
-            raise InvalidInput("`ledger` names a ledger of the settings, or main.", field="ledger")
-        return self
-
-    async def tenants(self, *, partial: bool = False) -> list[str]:
-        """Return the names of the tenants of every ledger, sorted. They include those of interrupted `open_tenant`.
-
-        With `partial`, tenants of a ledger that is away, of several, are left out.
-        """
-        main, *others = self.each()
-        found = [await main.call("SMEMBERS", names.TENANTS_KEY)]
-        for client in others:
-            try:
-                found.append(await client.call("SMEMBERS", names.TENANTS_KEY))
-            except LedgerUnavailable:
-                if not partial:
-                    raise
-        return sorted({name.decode() for listed in found for name in listed})
+    async def tenants(self) -> list[str]:
+        """Return the names of the tenants, sorted. They include those of interrupted `open_tenant`."""
+        return sorted(name.decode() for name in await self.call("SMEMBERS", names.TENANTS_KEY))
 
     async def now_ms(self) -> int:
         """Return the time of the Redis clock."""
@@ -231,11 +199,8 @@ class LedgerClient:
         except (RedisError, OSError) as error:  # asyncio's TimeoutError is an OSError
             raise _unavailable(error) from error
 
-    async def call_many(self, commands: Sequence[Sequence[str | bytes | int]], *, partial: bool = False) -> list[Any]:  # noqa: ARG002
-        """Send several reads in about one round trip, without a transaction. Return the replies in order.
-
-        With `partial`, the reply of a ledger that is away, of several, is None.
-        """
+    async def call_many(self, commands: Sequence[Sequence[str | bytes | int]]) -> list[Any]:
+        """Send several reads in about one round trip, without a transaction. Return the replies in order."""
         self._refuse_when_stopped()
         try:
             replies = await self._links.request_all([packed(command) for command in commands])
@@ -250,7 +215,7 @@ class LedgerClient:
 
         If the server does not have the script, the client sends its text. If the connection fails, the client sends the
         command once more with the same arguments. This is safe because every script is replay-safe: a transition whose
-        reply was lost is not applied twice. Raises TenantMoving, after which nothing was changed.
+        reply was lost is not applied twice.
         """
         script = _Script.load(name)
         key_data, args_data = key.encode(), msgpack.packb(args)
@@ -264,10 +229,7 @@ class LedgerClient:
                 reply = await self._run_once(script, pieces)
             except _LinkFailed:
                 reply = await self._run_once(script, pieces)
-        answer = msgpack.unpackb(reply[0])
-        if answer.get("outcome") == "tenant-moving":
-            raise TenantMoving
-        return answer, reply[1] if len(reply) > 1 else b""
+        return msgpack.unpackb(reply[0]), reply[1] if len(reply) > 1 else b""
 
     async def _run_once(self, script: _Script, pieces: Sequence[bytes]) -> Any:
         self._refuse_when_stopped()

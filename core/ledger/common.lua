@@ -11,7 +11,6 @@
 local base = string.sub(KEYS[1], 1, -7) -- without "tenant"
 local args = cmsgpack.unpack(ARGV[1])
 local LARGEST = 9007199254740991 -- 2^53 - 1
-local SCHEMA = 2 -- of core/ledger/migration.py
 
 local function integer(number)
   if type(number) ~= "number" or number < 0 or number > LARGEST or number % 1 ~= 0 then
@@ -28,17 +27,10 @@ local function answer(value)
   return { cmsgpack.pack(value) }
 end
 
--- The fields of the tenant's record that most transitions use, read at once. A tenant that moves to another ledger has
--- up to three more (core/ledger/move): `closing` refuses new holds and jobs, `away` marks what the tenant has left
--- behind on this ledger, and `arriving` what is not complete yet. With one of the latter two only the scripts of
--- a move, and those that read what is sealed, may run: they set args.moves.
+-- The fields of the tenant's record that most transitions use, read at once.
 local record
 if string.sub(KEYS[1], -7) == ":tenant" then
-  record = redis.call("HMGET", KEYS[1], "mode", "seq", "holds", "uncharged_until_ms", "stored", "schema", "closing",
-    "away", "arriving")
-  if (record[8] or record[9]) and not args.moves then
-    return answer({ outcome = "tenant-moving" })
-  end
+  record = redis.call("HMGET", KEYS[1], "mode", "seq", "holds", "uncharged_until_ms", "stored")
 end
 
 local now = args.now_ms
@@ -186,12 +178,9 @@ local tenant_fields
 local function tenant()
   if not tenant_fields then
     local f = record
-    if f[6] and tonumber(f[6]) > SCHEMA and not args.moves then
-      error("the tenant has a newer schema") -- a gateway that was paused while the ledger was migrated
-    end
     tenant_fields = {
       mode = f[1], seq = tonumber(f[2] or 0), holds = tonumber(f[3] or 0), uncharged_until_ms = tonumber(f[4] or 0),
-      stored = f[5], closing = f[7],
+      stored = f[5],
     }
   end
   return tenant_fields

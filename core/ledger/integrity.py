@@ -50,17 +50,13 @@ class Integrity:
         self._client = client
         self._master_key = master_key
 
-    async def ledger(self, tenant: str | None = None) -> LedgerIntegrity:
-        """Return the end of the chain and the last audit of a tenant's ledger; without one, of the main ledger.
-
-        Raises LedgerNotTrusted for a seal that is not genuine.
-        """
-        client = self._client if tenant is None else await self._client.at(tenant)
-        found = await client.call("XREVRANGE", names.SEAL_CHAIN_KEY, "+", "-", "COUNT", 1)
+    async def ledger(self) -> LedgerIntegrity:
+        """Return the end of the chain and the last audit. Raises LedgerNotTrusted for a seal that is not genuine."""
+        found = await self._client.call("XREVRANGE", names.SEAL_CHAIN_KEY, "+", "-", "COUNT", 1)
         return LedgerIntegrity(
-            at_ms=await client.now_ms(),
+            at_ms=await self._client.now_ms(),
             last_seal=seal_entry(found[0], self._master_key) if found else None,
-            audit=await last_audit(client, self._master_key),
+            audit=await last_audit(self._client, self._master_key),
         )
 
     async def tenant(self, tenant: str) -> TenantIntegrity:
@@ -69,7 +65,7 @@ class Integrity:
         if found is None:
             raise UnknownTenant
         if found.seal:
-            chain = SealChain(await self._client.at(tenant), self._master_key)
+            chain = SealChain(self._client, self._master_key)
             segment = (await chain.seal(found.seal)).segment(tenant)
             if segment is None or segment.last != found.sealed:
                 raise LedgerNotTrusted(f"Seal {found.seal} does not contain entry {found.sealed} of {tenant}.")
@@ -86,19 +82,19 @@ class Integrity:
         return tuple(found), None if is_last else chosen[-1]
 
     async def _tenants(self, chosen: Sequence[str]) -> list[TenantIntegrity | None]:
-        """Return tenants by name; None for the name of an interrupted `open_tenant`, and for one that moves."""
+        """Return tenants by name; None for the name of an interrupted `open_tenant`."""
         return await asyncio.gather(*(self._tenant(tenant) for tenant in chosen))
 
     async def _tenant(self, tenant: str) -> TenantIntegrity | None:
-        record, head, overdue = await (await self._client.at(tenant)).call_many(
+        record, head, overdue = await self._client.call_many(
             [
-                ("HMGET", names.tenant_key(tenant), "mode", "seq", "holds", *names.MOVING_FIELDS),
+                ("HMGET", names.tenant_key(tenant), "mode", "seq", "holds"),
                 ("HGET", names.SEAL_HEADS_KEY, tenant),
                 ("ZRANGEBYSCORE", names.overdue_key(tenant), "-inf", "+inf", "WITHSCORES", "LIMIT", 0, 1),
             ]
         )
-        mode, seq, holds, *moving = record
-        if mode is None or any(moving):
+        mode, seq, holds = record
+        if mode is None:
             return None
         sealed = parse_head((head or b"0 0").decode())
         return TenantIntegrity(

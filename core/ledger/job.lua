@@ -82,9 +82,6 @@ if args.action == "create" then
     end
     return respond(job.claim == args.claim and "exists" or "conflict")
   end
-  if tenant().closing and not args.release then
-    return answer({ outcome = "tenant-moving" }) -- a job whose hold was open before is created, and the move waits for it
-  end
   local open = redis.call("ZRANGEBYSCORE", base .. "jobs:open", "-inf", "+inf", "LIMIT", 0, args.open_max)
   if #open >= args.open_max then
     return answer({ outcome = "quota" })

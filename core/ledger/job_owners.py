@@ -36,16 +36,14 @@ class JobOwners:
         """
         now_ms = await self._client.now_ms()
         if all_tenants:
-            owners = [names.SHARED_OWNER, *await self._client.tenants(partial=True)]
+            owners = [names.SHARED_OWNER, *await self._client.tenants()]
         else:
             aging = ("ZRANGEBYSCORE", names.JOB_OWNERS_KEY, "-inf", now_ms - LISTED_MS // 2)
             owners = [name.decode() for name in await self._client.call(*aging)]
         for start in range(0, len(owners), TENANT_BATCH):
             batch = owners[start : start + TENANT_BATCH]
-            counts = await self._client.call_many(
-                [("ZCARD", names.open_jobs_key(owner)) for owner in batch], partial=True
-            )
+            counts = await self._client.call_many([("ZCARD", names.open_jobs_key(owner)) for owner in batch])
             for owner, count in zip(batch, counts, strict=True):
-                if count or count is None:  # an owner whose ledger is away stays listed
+                if count:
                     await self.add(owner)
         await self._client.call("ZREMRANGEBYSCORE", names.JOB_OWNERS_KEY, "-inf", now_ms - LISTED_MS)

@@ -26,7 +26,7 @@ from core.errors import (
 )
 from core.job_errors import JobFailed
 from core.ledger import names
-from core.ledger.client import LedgerClient, OneLedgerUnavailable
+from core.ledger.client import LedgerClient
 from core.ledger.job_owners import JobOwners
 from core.ledger.job_records import (
     Finished,
@@ -284,18 +284,9 @@ class JobStore:
         return self._clock() if self._clock else await self._client.now_ms()
 
     async def unfinished_of_all(self) -> tuple[JobRecord, ...]:
-        """Return the jobs of all listed owners that have not ended, oldest first.
-
-        Those of owners whose ledger is away, of several, are left out.
-        """
-        found = await asyncio.gather(*(self._unfinished_or_none(owner) for owner in await self.owners.listed()))
+        """Return the jobs of all listed owners that have not ended, oldest first."""
+        found = await asyncio.gather(*(self.unfinished(owner) for owner in await self.owners.listed()))
         return tuple(sorted((job for jobs in found for job in jobs), key=lambda job: job.created_ms))
-
-    async def _unfinished_or_none(self, owner: str) -> list[JobRecord]:
-        try:
-            return await self.unfinished(owner)
-        except OneLedgerUnavailable:
-            return []
 
     async def unfinished(self, owner: str) -> list[JobRecord]:
         """Return the owner's jobs that have not ended, on all gateways."""

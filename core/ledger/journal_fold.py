@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from core.errors import UnknownTenant
 from core.ledger import names, wire
-from core.ledger.activity import Done, TenantPosition, served
+from core.ledger.activity import Done, TenantPosition
 from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
 from core.ledger.parts import in_parts
@@ -104,8 +104,7 @@ class JournalFold(LedgerReader):
         the end.
         """
         if positions is None:
-            return await over_tenants(await self._tenant_names(), self.fold)
-        positions = served(positions)
+            return await over_tenants(await self._client.tenants(), self.fold)
         self._done.keep(positions)
         return await over_tenants(self._done.pending(positions), lambda one: self._fold_to(one, positions[one]))
 

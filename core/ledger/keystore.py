@@ -178,7 +178,7 @@ class KeyStore:
         # The tenant of a key never changes, so the record of the one that it had can be read in the same round trip.
         known = self._tenants.get(key_id)
         commands = [_record_command(key_id)] + ([] if known is None else [tenant_command(known)])
-        values, *tenants = await self._reads.many(commands, partial=True)
+        values, *tenants = await self._reads.many(commands)
         record = dict(zip(_FIELDS, values, strict=True))
         expected = record["mac"].decode() if record["mac"] else self._mac(_DUMMY_ID, "", None)
         genuine = hmac.compare_digest(self._mac(key_id, secret, record["terms"]), expected)
@@ -188,7 +188,7 @@ class KeyStore:
         if key is None or key.has_ended(self._now_ms()):
             return None
         try:
-            if key.tenant == known and tenants[0] is not None:
+            if key.tenant == known:
                 found_tenant(known, tenants[0])
             else:
                 await self._reader.tenant(key.tenant)

@@ -157,13 +157,11 @@ class Ledger(LedgerReader):
         *,
         limits: Mapping[Unit, Limit],
         subject_limits: Mapping[Unit, Limit] | None = None,
-        ledger: str | None = None,
     ) -> Tenant:
         """Open a tenant with one account for each unit, all or nothing. `subject_limits` selects `subject` mode.
 
-        Both mappings contain every unit. In `subject` mode `limits` is a quota over the sum of all subjects. `ledger`
-        names the one where the tenant will live, of several (`core.ledger.homes`). Raises InvalidInput for an invalid
-        name, limit or ledger, TenantExists.
+        Both mappings contain every unit. In `subject` mode `limits` is a quota over the sum of all subjects. Raises
+        InvalidInput for an invalid name or limit, TenantExists.
         """
         mode = TenantMode.TENANT if subject_limits is None else TenantMode.SUBJECT
         args = {
@@ -175,8 +173,7 @@ class Ledger(LedgerReader):
         names.check_tenant(name)
         # The list of tenants is in another slot than the tenant, so the two writes are not atomic. The list comes
         # first: readers skip a name without a record, but sweeps would miss a record without a name.
-        client = await self._client.place(name, ledger)
-        await client.call("SADD", names.TENANTS_KEY, name)
+        await self._client.call("SADD", names.TENANTS_KEY, name)
         await self._transition("open", name, args)
         return await self.tenant(name)
 
@@ -264,7 +261,7 @@ class Ledger(LedgerReader):
         now_ms = self._clock() if self._clock else await self._client.now_ms()
         if positions is not None:
             return await self._overdue.expire_all(positions, now_ms)
-        return await over_tenants(await self._tenant_names(), lambda tenant: self._overdue.expire_of(tenant, now_ms))
+        return await over_tenants(await self._client.tenants(), lambda tenant: self._overdue.expire_of(tenant, now_ms))
 
     async def estimate(self, tenant: str, charges: Sequence[Charge]) -> Estimate:
         """Return what `reserve` would decide at this moment, computed by the same script. Writes nothing.

@@ -22,8 +22,6 @@ JOB_ID_LENGTH = 32
 KEY_ID_LENGTH = 16
 
 TENANTS_KEY = "tenants"
-# Fields of the record of a tenant that is not served on this ledger: it has left, or is not complete (common.lua).
-MOVING_FIELDS = ("away", "arriving")
 # The owner of the operator's jobs. No tenant can have this name.
 SHARED_OWNER = "@shared"
 READINESS_KEY = "readiness"
@@ -37,8 +35,6 @@ LAST_AUDIT_KEY = "{seals}:last-audit"
 VERSION_KEY = "{seals}:version"
 # The id of the blob store that belongs to the ledger (`core.ledger.store_identity`), a string.
 STORE_ID_KEY = "{seals}:store"
-# The name that the settings give this ledger, a string, where there are several (`core.ledger.homes`).
-LEDGER_NAME_KEY = "{seals}:name"
 # The lease of the duties, a hash, and the last fencing number, as lease.lua builds them.
 DUTIES_KEY = "{seals}:duties"
 FENCE_KEY = "{seals}:fence"
@@ -49,37 +45,6 @@ JOB_OWNERS_KEY = "{@jobs}:owners"
 JOB_OWNERS_BASE_KEY = "{@jobs}:tenant"  # from which job_owner.lua derives it; this key itself does not exist
 # From this key alert.lua derives every key of alerts. No tenant can have this tag. This key itself does not exist.
 ALERTS_KEY = "{@alerts}:tenant"
-
-# On which ledger each tenant lives, a hash, and a number that each change increases (home.lua), on the main ledger. No
-# tenant can have this tag. The base key itself does not exist.
-HOMES_BASE_KEY = "{@homes}:tenant"
-HOMES_KEY = "{@homes}:of"
-HOMES_VERSION_KEY = "{@homes}:version"
-# Keys with the tag of a possible tenant that are no tenant's: by tag, how they go on.
-_NO_TENANTS = {
-    "seals": (
-        *("chain", "ledger", "heads", "last-audit", "version", "store", "name", "duties", "fence", "presence"),
-        *("segments:", "archive:"),
-    ),
-    "admin": ("log",),
-    "sessions": ("session:", "sessions-of:", "ended:"),
-    "limits": ("address:",),
-}
-_TAGGED = re.compile(r"\{([a-z0-9][a-z0-9_-]{0,62})\}:(.+)")
-_OF_SEALS = re.compile(r"\{seals\}:(?:segments|archive):([a-z0-9][a-z0-9_-]{0,62})")
-
-
-def tenant_of(key: str) -> str | None:
-    """Return the tenant on whose ledger a key is; None for a key of the main ledger.
-
-    The lists of API keys are on the main ledger, because admin.lua changes them in one step with the keys.
-    """
-    of_seals, tagged = _OF_SEALS.fullmatch(key), _TAGGED.fullmatch(key)
-    if of_seals:
-        return of_seals.group(1)
-    if not tagged or tagged.group(2) == "api-keys" or tagged.group(2).startswith(_NO_TENANTS.get(tagged.group(1), ())):
-        return None
-    return tagged.group(1)
 
 
 def alerts_key(*parts: str) -> str:

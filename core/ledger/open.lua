@@ -1,9 +1,4 @@
--- Opens a tenant and its accounts, all or nothing. Repeating the same operation returns the same answer. The main ledger
--- refuses a tenant that lives on another one, also to a gateway whose settings name none.
-local home = redis.call("HGET", "{@homes}:of", string.sub(base, 2, -3)) -- only the main ledger has it (home.lua)
-if home and home ~= "main" then
-  return answer({ outcome = "tenant-exists" })
-end
+-- Opens a tenant and its accounts, all or nothing. Repeating the same operation returns the same answer.
 local opened_by = redis.call("HGET", KEYS[1], "operation")
 if opened_by then
   if opened_by == args.operation then

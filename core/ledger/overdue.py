@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from core.errors import HoldNotOpen
 from core.ledger import names
-from core.ledger.activity import Done, TenantPosition, served
+from core.ledger.activity import Done, TenantPosition
 from core.ledger.client import LedgerClient
 from core.ledger.tenant_rounds import over_tenants
 
@@ -30,7 +30,6 @@ class OverdueHolds:
 
     async def expire_all(self, positions: Mapping[str, TenantPosition], now_ms: int) -> int:
         """Expire every hold that is overdue at `now_ms`. Returns their number."""
-        positions = served(positions)
         changed = set(self._done.pending(positions))
         due = {tenant for tenant, deadline in self._next_ms.items() if deadline <= now_ms and tenant in positions}
 

@@ -23,8 +23,7 @@ OWN_ACCOUNTS = tuple(unit.value for unit in Unit)
 class AccountsRead:
     """Accounts as they were after entry `seq`. `rows` is the reply of Redis, `states` the parsed form.
 
-    `last` is the name to continue after; it is "" if nothing was found. `arriving`: the tenant is being moved to this
-    ledger and is not complete, so nothing was read. `missing` are the names of accounts that do not
+    `last` is the name to continue after; it is "" if nothing was found. `missing` are the names of accounts that do not
     exist. `faults` are fixed sentences, also about those.
     """
 
@@ -34,7 +33,6 @@ class AccountsRead:
     missing: tuple[str, ...]
     faults: tuple[str, ...]
     last: str
-    arriving: bool = False
 
 
 async def read_accounts(
@@ -46,21 +44,17 @@ async def read_accounts(
     limit: int = ACCOUNT_BATCH,
     subjects: bool = False,
     history: bool = False,
-    moves: bool = False,
 ) -> AccountsRead:
     """Read the accounts `listed` by name, then those `between` two names in ZRANGEBYLEX syntax, at most `limit`.
 
-    With `subjects` the range excludes the tenant's own accounts. With `moves` also those of a tenant that has left for
-    another ledger. Raises UnknownTenant, TenantMoving.
+    With `subjects` the range excludes the tenant's own accounts. Raises UnknownTenant.
     """
-    args: dict[str, Any] = {"names": listed, "limit": limit, "subjects": subjects, "history": history, "moves": moves}
+    args: dict[str, Any] = {"names": listed, "limit": limit, "subjects": subjects, "history": history}
     if between is not None:
         args["first"], args["last"] = between
     found, _ = await client.run("accounts", key=names.tenant_key(tenant), args=args)
     if found["outcome"] == "unknown-tenant":
         raise UnknownTenant
-    if found["outcome"] == "arriving":
-        return AccountsRead(0, (), (), (), (), "", arriving=True)
     rows = tuple(tuple(row) for row in found["accounts"])
     missing = [missing_fault(tenant, name) for name in found["missing"]]
     unreadable = [f"the account {_shown(tenant, name)} cannot be read" for name in found["unreadable"]]
@@ -75,13 +69,13 @@ async def read_accounts(
 
 
 async def account_batch(client: LedgerClient, tenant: str, *, after: str = "") -> AccountsRead:
-    """Read up to 1,000 accounts after the name `after`, also of a tenant that has left. Raises UnknownTenant."""
-    return await read_accounts(client, tenant, between=(f"({after}" if after else "-", "+"), moves=True)
+    """Read up to 1,000 accounts after the name `after`. Raises UnknownTenant."""
+    return await read_accounts(client, tenant, between=(f"({after}" if after else "-", "+"))
 
 
 async def own_accounts(client: LedgerClient, tenant: str) -> AccountsRead:
-    """Read the tenant's own accounts, one for each unit, atomically, also if it has left. Raises UnknownTenant."""
-    return await read_accounts(client, tenant, listed=OWN_ACCOUNTS, moves=True)
+    """Read the tenant's own accounts, one for each unit, atomically. Raises UnknownTenant."""
+    return await read_accounts(client, tenant, listed=OWN_ACCOUNTS)
 
 
 async def raw_entries(

@@ -19,7 +19,7 @@ from typing import Any
 from core.accounting.events import Unit
 from core.errors import InvalidInput, LedgerUnavailable, UnknownTenant
 from core.ledger import names, wire
-from core.ledger.activity import Done, TenantPosition, served
+from core.ledger.activity import Done, TenantPosition
 from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.chain import RawEntry
@@ -62,8 +62,7 @@ class SubjectRanks(LedgerReader):
         others are still ranked. The error is raised at the end.
         """
         if positions is None:
-            return await over_tenants(await self._tenant_names(), self.rank)
-        positions = served(positions)
+            return await over_tenants(await self._client.tenants(), self.rank)
         self._done.keep(positions)
         return await over_tenants(self._done.pending(positions), lambda one: self._rank_to(one, positions[one]))
 

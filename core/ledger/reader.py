@@ -9,9 +9,8 @@ from typing import Any
 import msgpack
 
 from core.accounting.events import Unit
-from core.errors import LedgerUnavailable, TenantMoving, UnknownAccount, UnknownTenant
+from core.errors import LedgerUnavailable, UnknownAccount, UnknownTenant
 from core.ledger import names, wire
-from core.ledger.activity import TENANT_BATCH
 from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.places import SealPlaces
@@ -35,14 +34,12 @@ ACCOUNTS_PAGE_MAX = 200
 
 def tenant_command(name: str) -> tuple[str, ...]:
     """Return the command whose reply `found_tenant` reads."""
-    return ("HMGET", names.tenant_key(name), "mode", "created_ms", *names.MOVING_FIELDS)
+    return ("HMGET", names.tenant_key(name), "mode", "created_ms")
 
 
 def found_tenant(name: str, reply: Sequence[bytes | None]) -> Tenant:
-    """Return the tenant of a reply. Raises UnknownTenant; TenantMoving for one that is not served on this ledger."""
-    mode, created_ms, *moving = reply
-    if any(moving):
-        raise TenantMoving
+    """Return the tenant of a reply. Raises UnknownTenant."""
+    mode, created_ms = reply
     if mode is None:
         raise UnknownTenant
     return Tenant(name, TenantMode(mode.decode()), int(created_ms or 0))
@@ -61,26 +58,23 @@ class LedgerReader:
         await self._client.close()
 
     async def tenant(self, name: str) -> Tenant:
-        """Return a tenant. Raises UnknownTenant; TenantMoving for one that is not served on this ledger."""
+        """Return a tenant. Raises UnknownTenant."""
         return found_tenant(name, await self._client.call(*tenant_command(name)))
 
     async def last_numbers(self, tenants: Sequence[str]) -> dict[str, int]:
-        """Return the number of the last journal entry of each tenant; 0 for one that does not exist.
-
-        Tenants whose ledger is away, of several, are left out.
-        """
+        """Return the number of the last journal entry of each tenant; 0 for one that does not exist."""
         commands = [("HMGET", names.tenant_key(name), "seq") for name in tenants]
-        replies = await self._client.call_many(commands, partial=True)
-        return {name: int(reply[0] or 0) for name, reply in zip(tenants, replies, strict=True) if reply is not None}
+        replies = await self._client.call_many(commands)
+        return {name: int(reply[0] or 0) for name, reply in zip(tenants, replies, strict=True)}
 
     async def tenants(self) -> tuple[Tenant, ...]:
-        """Return all tenants that are served on this ledger, sorted by name."""
+        """Return all tenants, sorted by name."""
         found = []
-        for name in await self._tenant_names():
+        for name in await self._client.tenants():
             try:
                 found.append(await self.tenant(name))
-            except (UnknownTenant, TenantMoving):
-                continue  # the first: the name of an interrupted `open_tenant`
+            except UnknownTenant:
+                continue  # the name of an interrupted `open_tenant`
         return tuple(found)
 
     async def accounts(self, tenant: str) -> tuple[AccountState, ...]:
@@ -244,15 +238,3 @@ class LedgerReader:
         return LedgerUnavailable(
             f"Of the tenant {tenant}, {fault}; `privacy-gateway ledger audit` reports the details."
         )
-
-    async def _tenant_names(self) -> list[str]:
-        """Return the names of all tenants without those that move between two ledgers, sorted."""
-        listed = await self._client.tenants()
-        found: list[str] = []
-        for start in range(0, len(listed), TENANT_BATCH):
-            batch = listed[start : start + TENANT_BATCH]
-            replies = await self._client.call_many(
-                [("HMGET", names.tenant_key(name), *names.MOVING_FIELDS) for name in batch]
-            )
-            found += [name for name, moving in zip(batch, replies, strict=True) if not any(moving)]
-        return found

@@ -57,9 +57,6 @@ if not args.estimate then
   end
 end
 
-if tenant().closing and not args.estimate then
-  return answer({ outcome = "tenant-moving" }) -- an earlier release is still answered from its claim
-end
 if mode == "tenant" and args.subjects ~= "none" then
   return answer({ outcome = "subject-not-allowed" })
 end

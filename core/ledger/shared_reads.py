@@ -17,20 +17,20 @@ class SharedReads:
 
     def __init__(self, client: LedgerClient) -> None:
         self._client = client
-        self._unsent: dict[tuple[Reads, bool], asyncio.Task[list[Any]]] = {}
+        self._unsent: dict[Reads, asyncio.Task[list[Any]]] = {}
 
-    async def many(self, commands: Sequence[tuple[str, ...]], *, partial: bool = False) -> list[Any]:
+    async def many(self, commands: Sequence[tuple[str, ...]]) -> list[Any]:
         """See `LedgerClient.call_many`. The replies must not be changed."""
-        wanted = tuple(commands), partial
+        wanted = tuple(commands)
         reading = self._unsent.get(wanted)
         if reading is None:
-            reading = self._unsent[wanted] = asyncio.create_task(self._read(*wanted))
+            reading = self._unsent[wanted] = asyncio.create_task(self._read(wanted))
             reading.add_done_callback(_retrieve)
         return await asyncio.shield(reading)
 
-    async def _read(self, commands: Reads, partial: bool) -> list[Any]:
-        del self._unsent[commands, partial]  # who comes later needs a later answer
-        return await self._client.call_many(commands, partial=partial)
+    async def _read(self, commands: Reads) -> list[Any]:
+        del self._unsent[commands]  # who comes later needs a later answer
+        return await self._client.call_many(commands)
 
 
 def _retrieve(reading: asyncio.Task[list[Any]]) -> None:

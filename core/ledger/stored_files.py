@@ -133,8 +133,8 @@ class StoredFileIndex:
 
     async def expire(self, owner: str) -> None:
         """Remove the entries that have expired. Their blobs are orphans then."""
-        client, key = await self._client.at(owner), names.files_ends_key(owner)
-        while await client.call("ZRANGEBYSCORE", key, "-inf", await client.now_ms(), "LIMIT", 0, 1):
+        key = names.files_ends_key(owner)
+        while await self._client.call("ZRANGEBYSCORE", key, "-inf", await self.now_ms(), "LIMIT", 0, 1):
             await self._run(owner, {"action": "expire"})
 
     def bytes_max(self, owner: str) -> int:

@@ -20,11 +20,9 @@ if args.keep then
 end
 
 local up_to = integer(args.up_to)
-if not record[8] then -- nothing reads the series of a tenant that has moved to another ledger
-  local f = redis.call("HMGET", KEYS[1], "mode", "folded", "spending_folded", "ranked")
-  for i = 2, f[1] == "subject" and 4 or 3 do
-    up_to = math.min(up_to, tonumber(f[i] or 0))
-  end
+local f = redis.call("HMGET", KEYS[1], "mode", "folded", "spending_folded", "ranked")
+for i = 2, f[1] == "subject" and 4 or 3 do
+  up_to = math.min(up_to, tonumber(f[i] or 0))
 end
 if up_to > 0 then
   remove_before(base .. "journal", up_to + 1)

@@ -12,9 +12,8 @@ from dataclasses import replace
 
 import orjson
 
-from core.errors import LedgerUnavailable, TenantMoving
+from core.errors import LedgerUnavailable
 from core.ledger.alerts import Alert, AlertStore, NewDelivery, Positions, RuleState, new_alert_id
-from core.ledger.client import OneLedgerUnavailable
 from core.ledger.names import SHARED_OWNER
 from service import metrics
 from service.alerts.book import Rule, RuleBook
@@ -77,8 +76,6 @@ class Evaluator:
             if not await self._write(rule, view, state, look):
                 return True
         except Postponed:
-            return False
-        except (OneLedgerUnavailable, TenantMoving):
             return False
         except LedgerUnavailable:
             raise

@@ -27,7 +27,7 @@ _NOT_TRUSTED = "The ledger does not match its seals. The gateway's log has the d
 async def integrity(caller: ReadCallerDep, integrity: IntegrityDep, spending: SpendingDep) -> dict[str, Any]:
     """Of the tenant, and the end of the chain of seals, which all tenants share. 503 for a seal that is not genuine."""
     try:
-        ledger, found = await integrity.ledger(caller.tenant), await integrity.tenant(caller.tenant)
+        ledger, found = await integrity.ledger(), await integrity.tenant(caller.tenant)
     except LedgerNotTrusted:
         raise LedgerUnavailable(_NOT_TRUSTED) from None
     audit = ledger.audit

@@ -40,37 +40,18 @@ def load_settings(data_dir: Path | None, **given: Any) -> Settings:
         raise typer.Exit(1) from None
 
 
-At = Annotated[str, typer.Option("--at", help="The ledger, where there are several.")]
-
-
-def with_parts(
-    data_dir: Path | None,
-    use: Callable[[LedgerParts], Awaitable[Any]],
-    *,
-    trusted: bool = True,
-    ledger: str | None = None,
-) -> Any:
+def with_parts(data_dir: Path | None, use: Callable[[LedgerParts], Awaitable[Any]], *, trusted: bool = True) -> Any:
     """Run `use` with the ledger of a running gateway, or with a server that is started for the command.
 
-    Without `ledger`, the parts serve the tenants of every ledger that can be used; else those of one ledger.
     Ends the command with 1 and one line for an error of the gateway.
     """
-    from core.ledger.homes import MAIN
-    from service.ledgers import ledger_access, ledgers_access
+    from service.ledger import ledger_access
 
     async def connect_and_use() -> Any:
-        settings = load_settings(data_dir)
-        if ledger is None and trusted:
-            async with ledgers_access(settings, left_out=warn) as ledgers:
-                return await use(ledgers.front)
-        async with ledger_access(settings, trusted=trusted, name=ledger or MAIN) as parts:
+        async with ledger_access(load_settings(data_dir), trusted=trusted) as parts:
             return await use(parts)
 
     return run_async(connect_and_use)
-
-
-def warn(line: str) -> None:
-    typer.echo(f"warning: {line}", err=True)
 
 
 def run_async(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:

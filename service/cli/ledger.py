@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from core.errors import LedgerUnavailable
-from service.cli.common import AsJson, At, DataDir, destination, load_settings, print_json, run_async, with_parts
+from service.cli.common import AsJson, DataDir, destination, load_settings, print_json, run_async, with_parts
 from service.cli.keys import BY_CLI
 
 if TYPE_CHECKING:
@@ -27,24 +27,12 @@ LedgerId = Annotated[
 ]
 
 
-AtHome = Annotated[
-    str | None, typer.Option("--at", help="One ledger of several.  [default: that of the tenant, or main]")
-]
-
-
-def _home(data_dir: Path | None, tenant: str) -> str:
-    from service.ledgers import home_of
-
-    return str(run_async(lambda: home_of(load_settings(data_dir), tenant)))
-
-
 @ledger_app.command("audit")
 def audit(
     archive_only: Annotated[
         bool, typer.Option("--archive-only", help="Check the archive alone, without Redis.")
     ] = False,
     ledger: LedgerId = None,
-    at: Annotated[str | None, typer.Option("--at", help="One ledger of several.  [default: every one]")] = None,
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
@@ -60,25 +48,12 @@ def audit(
             for tenant, entries in found.later.items():
                 typer.echo(f"{tenant}: {entries} sealed entries are not archived yet")
         raise typer.Exit(0 if found.audit.ok else 1)
-    chosen = [at] if at else ["main", *load_settings(data_dir).ledgers]
-    blocks: dict[str, Any] = {}
-    for name in chosen:
-        if len(chosen) > 1 and not as_json:
-            typer.echo(f"ledger {name}")
-        try:
-            report = with_parts(data_dir, _audit, trusted=False, ledger=name)
-        except typer.Exit:
-            if len(chosen) == 1:
-                raise
-            blocks[name] = {"ok": False, "error": "not audited"}  # the others are
-            continue
-        blocks[name] = {"ok": report.ok, **asdict(report)}
-        if not as_json:
-            _show_audit(report)
-    ok = all(block["ok"] for block in blocks.values())
+    report = with_parts(data_dir, _audit, trusted=False)
     if as_json:
-        print_json(blocks[chosen[0]] if len(chosen) == 1 else {"ok": ok, "ledgers": blocks})
-    raise typer.Exit(0 if ok else 1)
+        print_json({"ok": report.ok, **asdict(report)})
+    else:
+        _show_audit(report)
+    raise typer.Exit(0 if report.ok else 1)
 
 
 async def _audit_archive(settings: Settings, ledger: str | None) -> ArchiveAudit:
@@ -125,7 +100,6 @@ def spending(
     from_ms: Annotated[int, typer.Option("--from", min=0, help="Milliseconds since 1970.")] = 0,
     to_ms: Annotated[int | None, typer.Option("--to", min=0, help="Exclusive. Default: now.")] = None,
     as_json: AsJson = False,
-    at: AtHome = None,
     data_dir: DataDir = None,
 ) -> None:
     """Sum what each API key of a tenant has spent, by unit and mechanism. Reads the whole journal."""
@@ -136,7 +110,6 @@ def spending(
         data_dir,
         lambda parts: spending_by_key(parts.client, tenant, from_ms=from_ms, to_ms=to_ms, archive=parts.archive),
         trusted=False,
-        ledger=at or _home(data_dir, tenant),
     )
     rows = [
         {
@@ -157,9 +130,9 @@ def spending(
 
 
 @ledger_app.command("seal")
-def seal(at: At = "main", data_dir: DataDir = None) -> None:
+def seal(data_dir: DataDir = None) -> None:
     """Write a seal now, for example before a backup. A running gateway seals by itself."""
-    number = with_parts(data_dir, lambda parts: parts.sealer.seal(always=True), ledger=at)
+    number = with_parts(data_dir, lambda parts: parts.sealer.seal(always=True))
     typer.echo(f"seal {number}")
 
 
@@ -168,11 +141,10 @@ def archive(
     everything: Annotated[
         bool, typer.Option("--all", help="Archive all sealed entries. Redis keeps as many as the settings say.")
     ] = False,
-    at: At = "main",
     data_dir: DataDir = None,
 ) -> None:
     """Move old journal entries to the blob store now. A gateway does so by itself where ARCHIVE says so."""
-    entries, trimmed = with_parts(data_dir, lambda parts: _archive(parts, everything), ledger=at)
+    entries, trimmed = with_parts(data_dir, lambda parts: _archive(parts, everything))
     typer.echo(f"{entries} entries archived, {trimmed} removed from Redis")
 
 
@@ -194,7 +166,6 @@ def restore(
         bool, typer.Option("--from-archive", help="Rebuild the ledger in an empty Redis from the archive.")
     ] = False,
     ledger: LedgerId = None,
-    at: At = "main",
     data_dir: DataDir = None,
 ) -> None:
     """Rebuild a lost ledger from its archive. Read docs/operating/ledger.md first."""
@@ -202,7 +173,7 @@ def restore(
         typer.echo("error: name the source: --from-archive", err=True)
         raise typer.Exit(1)
     settings = load_settings(data_dir)
-    found = with_parts(data_dir, lambda parts: _restore(settings, parts, ledger), trusted=False, ledger=at)
+    found = with_parts(data_dir, lambda parts: _restore(settings, parts, ledger), trusted=False)
     typer.echo(
         f"{found.tenants} tenants restored from {found.entries} entries, up to seal {found.seal} and later entries"
     )
@@ -232,12 +203,12 @@ async def _restore(settings: Settings, parts: LedgerParts, ledger: str | None) -
 
 
 @ledger_app.command("migrate")
-def migrate(at: At = "main", data_dir: DataDir = None) -> None:
+def migrate(data_dir: DataDir = None) -> None:
     """Bring the ledger to the schema of this version. Refused while gateways of another schema are present.
 
     It may be repeated and interrupted. The embedded ledger migrates itself at the start of its gateway.
     """
-    number, changed = with_parts(data_dir, _migrate, trusted=False, ledger=at)
+    number, changed = with_parts(data_dir, _migrate, trusted=False)
     typer.echo(f"schema {number}; {changed} records changed")
 
 
@@ -248,9 +219,9 @@ async def _migrate(parts: LedgerParts) -> tuple[int, int]:
 
 
 @ledger_app.command("gateways")
-def gateways(as_json: AsJson = False, at: At = "main", data_dir: DataDir = None) -> None:
+def gateways(as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """List the gateways that are present: id, machine, version, schema, start, and which one does the duties."""
-    rows = with_parts(data_dir, _gateways, trusted=False, ledger=at)
+    rows = with_parts(data_dir, _gateways, trusted=False)
     if as_json:
         print_json(rows)
         return
@@ -284,13 +255,11 @@ def export(
     output: Annotated[
         Path | None, typer.Option(help="Write to this file.  [default: standard output]", dir_okay=False)
     ] = None,
-    at: AtHome = None,
     data_dir: DataDir = None,
 ) -> None:
     """Write journals and seals as JSON lines, for auditors. Exits 1 if a sealed entry was changed."""
-    ledger = at or ("main" if tenant is None else _home(data_dir, tenant))
     with destination(output) as file:
-        ok = with_parts(data_dir, lambda parts: _write(parts, tenant, file), trusted=False, ledger=ledger)
+        ok = with_parts(data_dir, lambda parts: _write(parts, tenant, file), trusted=False)
     raise typer.Exit(0 if ok else 1)
 
 
@@ -316,7 +285,6 @@ def accept_restore(
             help="Say that no release left this gateway after the copy was made.",
         ),
     ] = False,
-    at: At = "main",
     data_dir: DataDir = None,
 ) -> None:
     """Take over a Redis that holds an older state than the epoch file. Read docs/operating/ledger.md first."""
@@ -327,17 +295,19 @@ def accept_restore(
             err=True,
         )
         raise typer.Exit(1)
-    number = with_parts(data_dir, lambda parts: parts.sealer.accept_restore(), trusted=False, ledger=at)
+    number = with_parts(data_dir, _accept_restore, trusted=False)
     if number is None:
         typer.echo("nothing to accept: Redis continues from the epoch file")
     else:
-        details = {"seal": number, **({} if at == "main" else {"ledger": at})}
-
-        async def logged(parts: LedgerParts) -> None:  # the log is on the main ledger
-            await parts.keys.log.append(by=BY_CLI, action="ledger.accept-restore", target="ledger", details=details)
-
-        with_parts(data_dir, logged, trusted=False, ledger="main")
         typer.echo(f"accepted; seal {number} says so. Restart the gateway.")
+
+
+async def _accept_restore(parts: LedgerParts) -> int | None:
+    number = await parts.sealer.accept_restore()
+    if number is not None:
+        details = {"seal": number}
+        await parts.keys.log.append(by=BY_CLI, action="ledger.accept-restore", target="ledger", details=details)
+    return number
 
 
 @ledger_app.command("accept-store")

@@ -14,7 +14,6 @@ from service.cli.audit import audit_app
 from service.cli.common import AsJson, DataDir, load_settings, print_json, with_parts
 from service.cli.domain import domain_app
 from service.cli.finetune import finetune
-from service.cli.homes import homes, move, retire
 from service.cli.keys import BY_CLI, KeyFile, key_app, show_key
 from service.cli.ledger import ledger_app
 from service.cli.model import model_app
@@ -36,9 +35,6 @@ budget_app = typer.Typer(no_args_is_help=True, help="Show budgets.")
 app.add_typer(tenant_app, name="tenant")
 app.add_typer(key_app, name="key")
 app.add_typer(budget_app, name="budget")
-ledger_app.command("homes")(homes)
-ledger_app.command("move")(move)
-ledger_app.command("retire")(retire)
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(audit_app, name="audit")
 app.add_typer(accounting_app, name="accounting")
@@ -98,9 +94,6 @@ def tenant_create(
     subject_epsilon: Annotated[
         str | None, typer.Option(help="Give each subject its own accounts at this epsilon (subject mode).")
     ] = None,
-    ledger: Annotated[
-        str | None, typer.Option(help="The ledger, where there are several.  [default: chosen by the name]")
-    ] = None,
     key_file: KeyFile = None,
     as_json: AsJson = False,
     data_dir: DataDir = None,
@@ -118,7 +111,6 @@ def tenant_create(
         limits=dict(_unit_limit(text) for text in limit or []),
         plans=dict(_plan(text) for text in plan or []),
         subject_epsilon=None if subject_epsilon is None else _number(subject_epsilon),
-        ledger=ledger,
     )
     settings = load_settings(data_dir)
 

@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field, SecretStr, field_validator
 
+from service.config.redis_urls import checked_url
+
 MIB = 1024 * 1024
 
 
@@ -24,6 +26,6 @@ class ArchiveSettings(BaseModel):
     @field_validator("archive_redis_url")
     @classmethod
     def _check_archive_redis_url(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not value.get_secret_value().startswith(("redis://", "rediss://", "unix://")):
-            raise ValueError("ARCHIVE_REDIS_URL is redis://..., rediss://... or unix://...")
+        if value is not None:
+            checked_url(value.get_secret_value(), "ARCHIVE_REDIS_URL")
         return value

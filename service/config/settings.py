@@ -21,9 +21,9 @@ from service.config.alerts import AlertSettings
 from service.config.archive import ArchiveSettings
 from service.config.checkpoints import checkpoint_folder, is_pinned
 from service.config.duties import DutySettings
-from service.config.ledgers import LedgersSettings, checked_url
 from service.config.precision import check_devices, check_int8
 from service.config.recognisers import RecogniserSettings
+from service.config.redis_urls import checked_url
 from service.config.sign_on import SignOnSettings
 from service.config.sign_on import parsed as parsed_sign_on
 from service.config.storage import StorageSettings
@@ -265,7 +265,6 @@ class Settings(
     JobSettings,
     RecogniserSettings,
     LedgerSettings,
-    LedgersSettings,
     RequestLimits,
     UpstreamLimits,
     DashboardSettings,

@@ -1,7 +1,7 @@
 """Removes local copies of what was deleted, replaced or has expired: on another gateway, or while this one was stopped.
 
 Guarantee: a copy in plain form outlives its entry by little more than the time for which a request may use it, and
-INTERVAL_S, while a gateway runs on its data directory and the Redis of its owner answers.
+INTERVAL_S, while a gateway runs on its data directory and Redis answers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import logging
 from collections.abc import Sequence
 
 from core.errors import LedgerError
-from core.ledger.client import OneLedgerUnavailable
 from service.files.copies import Copy
 from service.files.stored import StoredFiles
 
@@ -33,18 +32,13 @@ async def remove_forgotten_regularly(files: StoredFiles) -> None:
 
 
 async def remove_forgotten(files: StoredFiles) -> int:
-    """Remove the idle copies that are not the files of an entry; returns how many.
-
-    Copies of tenants whose ledger is away, of several ledgers, stay until a later call. Raises LedgerUnavailable if the
-    only or the main ledger is away.
-    """
+    """Remove the idle copies that are not the files of an entry; returns how many. Raises LedgerUnavailable."""
     by_owner: dict[str, list[Copy]] = {}
     for copy in await asyncio.to_thread(files.copies.idle):
         by_owner.setdefault(copy.owner, []).append(copy)
     count = 0
     for copies in by_owner.values():
-        with contextlib.suppress(OneLedgerUnavailable):
-            count += await _remove_forgotten_of(files, copies)
+        count += await _remove_forgotten_of(files, copies)
     return count
 
 

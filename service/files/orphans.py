@@ -18,8 +18,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from core.blob_errors import BlobMissing, StoreUnavailable
-from core.errors import LedgerError, TenantMoving, UnknownJob
-from core.ledger.client import OneLedgerUnavailable
+from core.errors import LedgerError, UnknownJob
 from core.ledger.job_records import JobRecord, JobStatus
 from core.ledger.names import SHARED_OWNER
 from core.ledger.stored_files import AREAS
@@ -75,11 +74,10 @@ class Orphans:
                 found[owner].append(key)
         orphans = []
         for owner, keys in found.items():
-            with contextlib.suppress(OneLedgerUnavailable, TenantMoving):  # those of others are found all the same
-                if any(_may_publish(job, before_s) for job in await self._jobs.unfinished(owner)):
-                    continue
-                named = await self._named(owner)
-                orphans += [key for key in keys if key.rpartition("/")[2] not in named]
+            if any(_may_publish(job, before_s) for job in await self._jobs.unfinished(owner)):
+                continue
+            named = await self._named(owner)
+            orphans += [key for key in keys if key.rpartition("/")[2] not in named]
         return orphans
 
     async def _named(self, owner: str) -> set[str]:
@@ -105,8 +103,6 @@ class Orphans:
             try:
                 if not (await self._jobs.get(owner, job_id)).status.ended:
                     continue
-            except OneLedgerUnavailable:
-                continue
             except UnknownJob:
                 pass
             orphans += keys

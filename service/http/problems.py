@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from core import alert_errors, blob_errors, browser_errors, errors, job_errors, move_errors, upstream_errors
+from core import alert_errors, blob_errors, browser_errors, errors, job_errors, upstream_errors
 from core.amounts import BASIC, Amount, ArmState, delta_of, epsilon_of
 from service import metrics
 from service.http import anthropic_errors, openai_errors
@@ -31,7 +31,6 @@ STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
     (errors.LedgerUnavailable, 503),
     (errors.BudgetExhausted, 403),
     (errors.PlanMismatch, 403),
-    (move_errors.MoveRefused, 409),
     (errors.UnknownAccount, 404),
     (errors.UnknownTenant, 404),
     (errors.UnknownKey, 404),

@@ -24,7 +24,6 @@ from pathlib import Path
 
 from core.errors import JobQuotaExceeded, LedgerError, QueueFull, TenantLimitReached, UnknownJob
 from core.job_errors import JobAttemptsExhausted
-from core.ledger.client import OneLedgerUnavailable
 from core.ledger.job_owners import LISTED_MS
 from core.ledger.job_records import JobRecord, JobStatus
 from core.ledger.jobs import JobStore
@@ -301,8 +300,6 @@ class JobRunner:
             except UnknownJob:
                 await self._working.forget(job.job_id)
                 return False
-            except OneLedgerUnavailable:
-                return False  # others may have a ledger that is not away; this job is found again later
             except LedgerError:  # the reply may be lost: the same `run` is no further attempt
                 await self._pause()
                 continue

@@ -10,13 +10,11 @@ import asyncio
 import heapq
 from collections.abc import Iterable, Mapping
 
-from core.ledger.activity import Done, TenantPosition, served
-from core.ledger.homes import MAIN
+from core.ledger.activity import Done, TenantPosition
 from core.ledger.ledger import Ledger
 from core.ledger.records import AccountState
 from core.ledger.tenant_rounds import over_tenants
 from service import metrics
-from service.operation import ledger_gauges
 
 _Labels = tuple[str, str]  # tenant and unit
 
@@ -24,10 +22,8 @@ _Labels = tuple[str, str]  # tenant and unit
 class BudgetMetrics:
     """Measures the `accounts_max` accounts with the largest used share. `measure` is called regularly."""
 
-    def __init__(self, ledger: Ledger, *, accounts_max: int, name: str = MAIN) -> None:
-        """`name`: of the ledger."""
+    def __init__(self, ledger: Ledger, *, accounts_max: int) -> None:
         self._ledger = ledger
-        self._name = name
         self._accounts_max = accounts_max
         self._shown: set[_Labels] = set()
         self._done = Done()
@@ -35,19 +31,18 @@ class BudgetMetrics:
 
     async def measure(self, positions: Mapping[str, TenantPosition]) -> None:
         """Read the own accounts of the tenants that have changed. Raises LedgerUnavailable."""
-        positions = served(positions)
         for tenant in self._shares.keys() - positions.keys():
             del self._shares[tenant]
         self._done.keep(positions)
         await over_tenants(self._done.pending(positions), lambda tenant: self._read(tenant, positions[tenant]))
         shares = [row for rows in self._shares.values() for row in rows]
-        ledger_gauges.BUDGETS_EXHAUSTED.set(self._name, sum(share >= 1 for share, _ in shares))
+        metrics.BUDGETS_EXHAUSTED.set(sum(share >= 1 for share, _ in shares))
         self._show(heapq.nlargest(self._accounts_max, shares))
 
     def clear(self) -> None:
         """Show nothing: another gateway measures."""
         if self._shown:
-            ledger_gauges.BUDGETS_EXHAUSTED.set(self._name, 0)
+            metrics.BUDGETS_EXHAUSTED.set(0)
             self._show(())
 
     async def _read(self, tenant: str, position: TenantPosition) -> int:

@@ -22,9 +22,9 @@ from core.ledger.activity import TenantActivity
 from core.ledger.duty_lease import DutyLease
 from core.ledger.journal_fold import JournalFold
 from core.ledger.ranks import SubjectRanks
+from service import metrics
 from service.config.settings import Settings
 from service.ledger import LedgerParts, archives
-from service.operation import ledger_gauges
 from service.operation.budget_metrics import BudgetMetrics
 
 log = logging.getLogger("privacy_gateway.maintenance")
@@ -46,13 +46,12 @@ class Duties:
     ) -> None:
         self.lease = DutyLease(parts.client, ttl_s=settings.duties_lease_s)
         self._settings = settings
-        self._name = parts.name
         self._client = parts.client
         self._ledger = parts.ledger
         self._sealer = parts.sealer
         self._archiver = parts.archiver if archives(settings) else None
         self._aggregates = (*(fold.fold_all for fold in folds), ranks.rank_all)
-        self._budgets = BudgetMetrics(parts.ledger, accounts_max=settings.budget_metrics_max, name=parts.name)
+        self._budgets = BudgetMetrics(parts.ledger, accounts_max=settings.budget_metrics_max)
         self._activity = TenantActivity(parts.client, check_interval_s=settings.idle_check_interval_s)
         self._is_alone = is_alone
         self._sealed_ms = 0
@@ -96,7 +95,7 @@ class Duties:
         try:
             await self.lease.take(sealed_ms=self._sealed_ms, force=force)
         finally:
-            ledger_gauges.HOLDS_DUTIES.set(self._name, self.lease.is_held)
+            metrics.HOLDS_DUTIES.set(self.lease.is_held)
         last = self.lease.last
         if last is not None and last.sealed_ms:
             self._note_seal(max(0.0, (last.now_ms - last.sealed_ms) / 1000))
@@ -155,7 +154,7 @@ class Duties:
         at = time.monotonic() - age_s
         if self._sealed_at is None or at > self._sealed_at:
             self._sealed_at = at
-            ledger_gauges.SEALED_AT.set(self._name, time.time() - age_s)
+            metrics.SEALED_AT.set(time.time() - age_s)
 
 
 async def regularly(work: Callable[[], Awaitable[object]], interval_s: float, failure: str) -> None:
@@ -166,15 +165,3 @@ async def regularly(work: Callable[[], Awaitable[object]], interval_s: float, fa
             await work()
         except Exception as error:  # whatever it was, the next round tries again
             log.warning(failure, extra={"fields": {"kind": type(error).__name__}})
-
-
-async def until_done(work: Callable[[], Awaitable[object]], retry_s: float, failure: str) -> None:
-    """Do `work` once, after as many attempts as it takes."""
-    while True:
-        try:
-            await work()
-        except Exception as error:  # whatever it was, the next attempt may succeed
-            log.warning(failure, extra={"fields": {"kind": type(error).__name__}})
-            await asyncio.sleep(retry_s)
-        else:
-            return

@@ -7,15 +7,13 @@ import contextlib
 import logging
 import socket
 import time
-from collections.abc import Callable
 from importlib.metadata import version
 
 from core.errors import LedgerError, LedgerUnavailable
 from core.ledger.client import LedgerClient
-from core.ledger.homes import MAIN
 from core.ledger.migration import SCHEMA
 from core.ledger.presence import Presence, Presences
-from service.operation import ledger_gauges
+from service import metrics
 
 log = logging.getLogger("privacy_gateway.maintenance")
 
@@ -35,15 +33,8 @@ class GatewayPresence:
         gateway_id: str,
         *,
         ttl_s: float,
-        ledger: str = MAIN,
-        is_serving: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`ledger`: its name, for the metric. `is_serving`: whether the ledger was opened. Until then nothing is
-        refused for good, because its schema is checked before it is opened.
-        """
-        self._is_serving = is_serving
         self._client = client
-        self._ledger = ledger
         self._presences = Presences(client)
         self._ttl_s = ttl_s
         self._presence = Presence(
@@ -68,12 +59,11 @@ class GatewayPresence:
             except Exception as error:
                 log.warning("presence-not-renewed", extra={"fields": {"kind": type(error).__name__}})
                 continue
-            ledger_gauges.GATEWAYS_PRESENT.set(self._ledger, present)
+            metrics.GATEWAYS_PRESENT.set(present)
             try:
                 SCHEMA.check_text(schema)
             except LedgerUnavailable as error:
-                if self._is_serving():
-                    self._client.refuse(error.detail)
+                self._client.refuse(error.detail)
 
     async def end(self) -> None:
         with contextlib.suppress(LedgerError):

@@ -29,7 +29,6 @@ from service.config.secrets import load_admin_key, load_master_key
 from service.config.settings import Settings
 from service.files.parts import open_files, stored_files
 from service.ledger import prepared_ledger
-from service.ledgers import LEDGERS_NEED_URL
 from service.processes.child import Child
 from service.processes.folder import EXTRA_S, gateways_lock, remove_unused, supervisor_lock
 from service.processes.orders import gateway_order
@@ -183,8 +182,6 @@ class Supervisor:
 
 def _check(settings: Settings) -> None:
     """Raises ValueError."""
-    if settings.ledgers and settings.redis_url is None:
-        raise ValueError(LEDGERS_NEED_URL)
     if settings.admin_port is None:
         raise ValueError(
             "PROCESSES above 1 needs ADMIN_PORT: each gateway serves its own metrics, "

@@ -46,8 +46,7 @@ class NewTenant(LimitBody):
 
     `plans` maps a mechanism to its fixed epsilon: the accounts of its units then admit only this release, as often as
     is certified. A plan of `sentence_codes` is for the noise of the domain `general` at its epsilon.
-    `sentence_codes:responses` admits releases of every domain, but fewer of them. `ledger` names the one where the
-    tenant will live, where the gateway has several.
+    `sentence_codes:responses` admits releases of every domain, but fewer of them.
     """
 
     name: str
@@ -57,7 +56,6 @@ class NewTenant(LimitBody):
     record: LimitBody | None = None
     plans: Annotated[dict[str, float], AtMost(16)] = Field(default_factory=dict)
     subject_epsilon: float | None = Field(None, gt=0)
-    ledger: str | None = Field(None, max_length=32)
 
 
 @router.post("/tenants", status_code=201, summary="Open a tenant; shows its first key once")
@@ -77,7 +75,6 @@ async def create_tenant(
         },
         plans=body.plans,
         subject_epsilon=body.subject_epsilon,
-        ledger=body.ledger,
     )
     certify = partial(calculations.run, "largest_count", tenant=GATEWAY)
     key = await open_tenant(ledger, keys, terms, certify=certify, domains=domains, by=BY_OPERATOR)

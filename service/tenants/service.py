@@ -64,7 +64,6 @@ class TenantTerms:
     limits: Mapping[Unit, UnitLimit] = field(default_factory=dict)
     plans: Mapping[str, Number] = field(default_factory=dict)
     subject_epsilon: Number | None = None
-    ledger: str | None = None
 
 
 def limit(terms: UnitLimit) -> Limit:
@@ -105,7 +104,7 @@ async def open_tenant(
         limits = await _planned(limits, events, certify)
     check_tenant(terms.name)
     await keys.log.append(by=by, action="tenant.create", target=terms.name, details=_logged(terms))
-    await ledger.open_tenant(terms.name, limits=limits, subject_limits=subjects, ledger=terms.ledger)
+    await ledger.open_tenant(terms.name, limits=limits, subject_limits=subjects)
     return await keys.create(terms.name, by=by)
 
 
@@ -116,7 +115,6 @@ def _logged(terms: TenantTerms) -> dict[str, str | None]:
         "epsilon": str(terms.epsilon),
         "delta": str(terms.delta),
         "subject_epsilon": None if subject is None else str(subject),
-        **({} if terms.ledger is None else {"ledger": terms.ledger}),
     }
 
 

@@ -16,7 +16,7 @@ from core.amounts import FEMTO, NANO
 from core.ledger.ledger import Ledger
 from core.ledger.records import Charge, Limit
 from service.config.settings import Settings
-from service.ledgers import ledger_access
+from service.ledger import ledger_access
 
 HOUR_MS = 3600 * 1000
 DAY_MS = 24 * HOUR_MS

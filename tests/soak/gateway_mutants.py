@@ -36,5 +36,4 @@ GATEWAYS: tuple[Mutant, ...] = (
     bug(
         "tokens-not-divided", "share", ("math.max(1, math.floor(record.tokens / sharing))", "math.floor(record.tokens)")
     ),
-    bug("newer-schema-accepted", "common", ("if f[6] and tonumber(f[6]) > SCHEMA and not", "if false and not")),
 )

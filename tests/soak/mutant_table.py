@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from soak.gateway_mutants import GATEWAYS
-from soak.move_mutants import MOVES
 from soak.mutant import bug
 
 _WRITE_HELD = 'redis.call("HSET", base .. "account:" .. a.name, "held", held[i])'
@@ -506,4 +505,4 @@ ALERTS = (
     bug("owner-always-due", "alert", ('redis.call("ZREM", base .. "due", args.owner)', "")),
 )
 
-MUTANTS = (*ADMISSION, *IDEMPOTENCY, *SETTLEMENT, *RECORDS, *CAPS, *READS, *JOBS, *ALERTS, *GATEWAYS, *MOVES)
+MUTANTS = (*ADMISSION, *IDEMPOTENCY, *SETTLEMENT, *RECORDS, *CAPS, *READS, *JOBS, *ALERTS, *GATEWAYS)

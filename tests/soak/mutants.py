@@ -46,7 +46,6 @@ TESTS = (
     "schema",
     "versions",
     "machine",
-    "move/test_tenant_move",
 )
 TESTS_OF = {
     "accounts": ("mutants", "series", "seals"),
@@ -58,10 +57,7 @@ TESTS_OF = {
     "lease": ("duty_lease",),
     "presence": ("schema",),
     "share": ("shared_limit",),
-    "job": ("job_holds", "jobs", "move/test_tenant_move"),
-    "depart": ("move/test_move_steps", "move/test_tenant_move", "move/test_move_crashes"),
-    "arrive": ("move/test_move_steps", "move/test_tenant_move", "move/test_move_crashes"),
-    "moved_keys": ("move/test_move_steps", "move/test_tenant_move"),
+    "job": ("job_holds", "jobs"),
     "basic_only": ("filters",),
 }
 AT_ONCE = 2

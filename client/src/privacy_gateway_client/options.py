@@ -107,4 +107,3 @@ class TenantOptions(TypedDict, total=False):
     record: LimitBody | Mapping[str, Any] | None
     plans: dict[str, float]
     subject_epsilon: float | None
-    ledger: str | None

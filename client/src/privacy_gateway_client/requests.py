@@ -198,7 +198,6 @@ class NewTenant(Body):
     record: LimitBody | None = None
     plans: dict[str, float] = Field(default_factory=dict)
     subject_epsilon: float | None = None
-    ledger: str | None = None
 
 
 class RestoreRequest(Body):

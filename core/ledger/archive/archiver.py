@@ -261,7 +261,7 @@ class Archiver:
         while end < up_to:
             step = min(up_to, end + _TRIM_STEP)
             async with self._sealer.lock:
-                found, _ = await client.run("trim", key=names.tenant_key(tenant), args={"up_to": step, "moves": True})
+                found, _ = await client.run("trim", key=names.tenant_key(tenant), args={"up_to": step})
             end = max(end, int(found["up_to"]))
             self._after_step("trimmed")
             if end < step:

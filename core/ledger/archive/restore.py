@@ -31,13 +31,12 @@ from core.ledger.counters import plus
 from core.ledger.hash_chain.archived import CHAIN, ArchivedRange
 from core.ledger.hash_chain.chain import Head, RawEntry, Seal, SealId, Segment, heads_digest
 from core.ledger.hash_chain.epoch import Epoch, EpochFile
-from core.ledger.hash_chain.replay import DEPART, JournalReplay, Key
+from core.ledger.hash_chain.replay import JournalReplay, Key
 from core.ledger.hash_chain.verify_history import Entries
 from core.ledger.keys import MasterKey
 from core.ledger.pages import entry_number, readable_entry
 
 _WRITES = 200  # commands that are sent at a time
-FENCED = 999_999  # of depart.lua
 RESTORED = "restored"  # the reason in the entries that spend the open holds
 
 
@@ -66,7 +65,6 @@ class _Tenant:
     created: dict[Key, bytes] = field(default_factory=dict)
     open_holds: dict[bytes, Mapping[bytes, bytes]] = field(default_factory=dict)
     at_ms: bytes = b"0"
-    left_to: bytes = b""  # the ledger that the tenant moved to
 
     def apply(self, raw: RawEntry) -> set[str]:
         """Apply an entry. Returns the subjects that have rows in it. Raises LedgerNotTrusted."""
@@ -85,8 +83,6 @@ class _Tenant:
             self.open_holds[fields[b"release"]] = fields
         elif entry.transition in ("commit", "cancel", "expire"):
             self.open_holds.pop(fields[b"release"], None)
-        elif entry.transition == DEPART:
-            self.left_to = fields[b"reason"]
         return {line.subject_hash for line in entry.all_amounts if line.subject_hash}
 
 
@@ -198,9 +194,6 @@ class Restore:
         record = self._history.records[name]
         flat = [part for pair in record["tenant"].items() for part in pair]
         await self._write("HSET", names.tenant_key(name), *flat, "seq", seq, "holds", 0)
-        if tenant.replay.has_left:
-            # As depart.lua writes it: what was left behind is not used again.
-            await self._write("HSET", names.tenant_key(name), "away", b"restored:" + tenant.left_to, "schema", FENCED)
         for unit, current in record["current"].items():
             await self._write("HSET", names.account_key(name, unit), "current", current)
         await self._write("SADD", names.TENANTS_KEY, name)

@@ -18,7 +18,6 @@ from core.blobs.store import BlobStore
 from core.errors import LedgerNotTrusted
 from core.ledger.hash_chain.chain import SealId
 from core.ledger.hash_chain.epoch import Epoch
-from core.ledger.homes import MAIN
 from core.ledger.keys import MasterKey, Purpose
 
 FOLDER = "epoch"
@@ -29,11 +28,9 @@ _DIGITS = 16
 class EpochStore:
     """Reads and writes the epochs of one ledger. Methods raise StoreUnavailable."""
 
-    def __init__(self, store: BlobStore, master_key: MasterKey, *, ledger: str = MAIN) -> None:
-        """`ledger`: its name in the settings, where there are several."""
+    def __init__(self, store: BlobStore, master_key: MasterKey) -> None:
         self._store = store
         self._master_key = master_key
-        self._folder = FOLDER if ledger == MAIN else f"{FOLDER}-{ledger}"
 
     async def read(self) -> Epoch | None:
         """Return the newest epoch, None if there is none. Raises LedgerNotTrusted for one that is not genuine."""
@@ -70,11 +67,11 @@ class EpochStore:
             await self._store.delete(old)
 
     async def _keys(self) -> list[str]:
-        return [key async for key, _ in self._store.list(self._folder)]
+        return [key async for key, _ in self._store.list(FOLDER)]
 
     def _signature(self, epoch: Epoch) -> str:
         parts = (epoch.ledger, str(epoch.seal.n), epoch.seal.mac)
         return self._master_key.mac(Purpose.EPOCH, *(part.encode() for part in parts))
 
     def _key(self, n: int) -> str:
-        return f"{self._folder}/{n:0{_DIGITS}d}"
+        return f"{FOLDER}/{n:0{_DIGITS}d}"

@@ -16,7 +16,6 @@ _Terms = tuple[
     tuple[EntryAmount, ...], str | None, str | None
 ]  # amounts of a hold, digest of those of subjects' accounts, key
 LISTED_MAX = 1000
-DEPART, ARRIVE = "depart", "arrive"  # of a move between two ledgers (depart.lua, arrive.lua)
 METRIC_ADJACENCY = "metric-adjacency"  # the reason in the entries of basic_only.lua
 
 
@@ -34,16 +33,12 @@ class JournalReplay:
 
     With `own_accounts_only` the replay ignores subjects' accounts, and accepts the end of a hold that was opened before
     the first entry.
-
-    `has_left`: the last applied entry says that the tenant left for another ledger. Only its arrival may follow, so a
-    copy that was left behind cannot be used again unnoticed.
     """
 
     tenant: str
     entries: int = 0
     last_seq: int = 0
     own_accounts_only: bool = False
-    has_left: bool = False
     gaps: list[int] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
@@ -58,9 +53,9 @@ class JournalReplay:
     _over: set[str] = field(default_factory=set)
 
     @classmethod
-    def since(cls, tenant: str, accounts: Iterable[AccountState], *, seq: int, has_left: bool = False) -> Self:
+    def since(cls, tenant: str, accounts: Iterable[AccountState], *, seq: int) -> Self:
         """Start after the entry `seq`, with the tenant's own accounts as they were after that entry."""
-        replay = cls(tenant, last_seq=seq, own_accounts_only=True, has_left=has_left)
+        replay = cls(tenant, last_seq=seq, own_accounts_only=True)
         for state in accounts:
             key = (state.unit.value, state.subject_hash or "")
             replay._counters[key] = _counters_of(state)
@@ -90,8 +85,6 @@ class JournalReplay:
             entry = replace(entry, amounts=own, subjects=())
         release = entry.release_id or ""
         terms = (entry.amounts, entry.subjects_digest, entry.key_id)
-        if self.has_left and entry.transition != ARRIVE:
-            self._fault(entry, "follows the tenant's departure to another ledger")
         if entry.transition == "open":
             for opened in entry.all_amounts:
                 if key_of(opened) in self._counters:
@@ -102,14 +95,6 @@ class JournalReplay:
                 self._counters[key_of(opened)] = {"limit": opened.vector, "committed": nothing, "held": nothing}
                 self._names[key_of(opened)] = opened.account
                 self._divisions[key_of(opened)] = opened.divisions
-        elif entry.transition == DEPART:
-            if self._open:
-                self._fault(entry, "moves the tenant to another ledger with open holds")
-            self.has_left = True
-        elif entry.transition == ARRIVE:
-            if not self.has_left:
-                self._fault(entry, "is an arrival without a departure")
-            self.has_left = False
         elif entry.transition == "limit":
             for changed in entry.all_amounts:
                 self._limit(entry, changed)
@@ -208,10 +193,6 @@ class JournalReplay:
             faults=tuple(self.faults),
             over=tuple(sorted(self._over)),
         )
-
-    def report_incomplete(self) -> TenantAudit:
-        """Return the findings about the entries alone, without the accounts."""
-        return TenantAudit(self.tenant, self.entries, 0, (), tuple(self.gaps), tuple(self.faults))
 
     def _limit(self, entry: JournalEntry, changed: EntryAmount) -> None:
         """Apply a change of limit. The migration lowers one, or an unused account selects one of its divisions."""

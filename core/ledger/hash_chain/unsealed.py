@@ -9,7 +9,7 @@ from core.ledger import names, wire
 from core.ledger.activity import TenantPosition
 from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.chain import ChainHead, Head, JournalDigest, RawEntry, Seal, SealChain, Segment
-from core.ledger.hash_chain.replay import DEPART, JournalReplay
+from core.ledger.hash_chain.replay import JournalReplay
 from core.ledger.pages import entry_number, own_accounts, raw_entries, readable_entry
 from core.ledger.parts import in_parts
 
@@ -58,7 +58,7 @@ class UnsealedEntries:
             repeats = tenant in repeated
             if every or repeats or sealed is None or seq > sealed.last:
                 segment = await self._segment(tenant, sealed, seals)
-                segments += [segment] if segment is not None and (segment.is_new or repeats) else []
+                segments += [segment] if segment.is_new or repeats else []
         return tuple(segments)
 
     async def _positions(self) -> dict[str, TenantPosition]:
@@ -70,25 +70,20 @@ class UnsealedEntries:
             found |= {tenant: TenantPosition(int(n or 0)) for tenant, n in zip(batch, numbers, strict=True)}
         return found
 
-    async def _segment(self, tenant: str, sealed: Head | None, seals: dict[int, Seal]) -> Segment | None:
-        """Return the entries since the last seal, after verifying that they explain the accounts.
-
-        None for a tenant that is arriving from another ledger: nothing is charged to it before it is complete.
-        """
+    async def _segment(self, tenant: str, sealed: Head | None, seals: dict[int, Seal]) -> Segment:
+        """Return the entries since the last seal, after verifying that they explain the accounts."""
         try:
             page = await own_accounts(self._client, tenant)
         except UnknownTenant:
             raise LedgerNotTrusted(f"The record of the tenant {tenant} is missing; {AUDIT}.") from None
-        if page.arriving:
-            return None
         if page.faults:
             raise LedgerNotTrusted(f"Of the tenant {tenant}, {page.faults[0]}; {AUDIT}.")
-        before, has_left = await self._last_segment(tenant, sealed, seals) if sealed else (None, False)
+        before = await self._last_segment(tenant, sealed, seals) if sealed else None
         if before is None:
             replay = JournalReplay(tenant, own_accounts_only=True)
         else:
             states = wire.account_states(tenant, before.accounts)
-            replay = JournalReplay.since(tenant, states, seq=before.last, has_left=has_left)
+            replay = JournalReplay.since(tenant, states, seq=before.last)
         first = replay.last_seq + 1
         digest, end = JournalDigest(), JournalDigest()
         async for batch in raw_entries(self._client, tenant, after=replay.last_seq, last=page.seq):
@@ -107,11 +102,8 @@ class UnsealedEntries:
         end_digest = before.end if before is not None and page.seq < first else end.hexdigest()
         return Segment(tenant, first, page.seq, digest.hexdigest(), end_digest, page.rows)
 
-    async def _last_segment(self, tenant: str, sealed: Head, seals: dict[int, Seal]) -> tuple[Segment, bool]:
-        """Return the tenant's part of its last seal, after verifying that its last sealed entry is unchanged.
-
-        Also return whether the tenant left for another ledger with that entry.
-        """
+    async def _last_segment(self, tenant: str, sealed: Head, seals: dict[int, Seal]) -> Segment:
+        """Return the tenant's part of its last seal, after verifying that its last sealed entry is unchanged."""
         if sealed.n not in seals:
             seals[sealed.n] = await self._chain.seal(sealed.n)
         segment = seals[sealed.n].segment(tenant)
@@ -119,7 +111,7 @@ class UnsealedEntries:
             raise LedgerNotTrusted(f"Seal {sealed.n} does not contain entry {sealed.last} of the tenant {tenant}.")
         async for batch in raw_entries(self._client, tenant, after=segment.last - 1, last=segment.last):
             if JournalDigest(batch).hexdigest() == segment.end:
-                return segment, batch[0][1].get(b"transition") == DEPART.encode()
+                return segment
         raise LedgerNotTrusted(
             f"Entry {segment.last} of the tenant {tenant} is not the one that seal {sealed.n} sealed; {AUDIT}."
         )

@@ -246,9 +246,7 @@ def calls(paths) -> set[str]:
 def test_the_rights_are_what_the_code_calls():
     """A right that nothing uses goes; embedded.py talks to the gateway's own server, which has no users."""
     trim = LEDGER / "trim.lua"  # run by the archiver
-    of_a_move = {LEDGER / f"{name}.lua" for name in ("depart", "arrive", "moved_keys")}  # run by the operator's user
-    of_a_move |= set((LEDGER / "move").glob("*.py"))
-    paths = {*LEDGER.glob("*.lua"), *LEDGER.rglob("*.py")} - {LEDGER / "embedded.py", trim} - of_a_move
+    paths = {*LEDGER.glob("*.lua"), *LEDGER.rglob("*.py")} - {LEDGER / "embedded.py", trim}
     assert rights("gateway") == calls(paths) | OF_THE_CLIENT
     checks_of_a_connection = {"config|get", "get", "xrange", "time"}
     assert rights("archiver") == calls([trim]) | checks_of_a_connection | OF_THE_CLIENT

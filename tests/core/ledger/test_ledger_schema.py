@@ -5,14 +5,12 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-import re
 from pathlib import Path
 
 import pytest
 from ledger_audit_kit import audit
-from ledger_kit import MASTER_KEY, charge, claim, limits
+from ledger_kit import MASTER_KEY, charge, claim
 
-import core.ledger
 from core.amounts import NANO, Amount
 from core.errors import LedgerUnavailable
 from core.ledger import names
@@ -197,32 +195,6 @@ def test_presences_end_by_themselves(go, ledger, client, admin, presences):
     go(presences.leave("a"))
     assert go(presences.listed()) == []
     assert go(admin.call("ZCARD", "{seals}:gateways")) == 0
-
-
-def test_the_scripts_have_the_number_of_the_schema():
-    text = Path(core.ledger.__file__).with_name("common.lua").read_text()
-    assert re.search(r"^local SCHEMA = (\d+)", text, re.MULTILINE)[1] == str(SCHEMA.number)
-
-
-def test_a_script_refuses_a_tenant_of_a_newer_schema(go, ledger, client, admin):
-    """A gateway that was paused while the ledger was migrated still has its connections."""
-    go(ledger.open_tenant("acme", limits=limits(5)))
-    hold, other = (go(ledger.reserve("acme", [charge(1)])) for _ in range(2))
-    before = go(client.call("HGETALL", names.tenant_key("acme")))
-    go(client.call("HSET", names.tenant_key("acme"), "schema", SCHEMA.number + 1))
-    for attempt in (
-        lambda: ledger.reserve("acme", [charge(1)]),
-        lambda: ledger.commit("acme", hold.release_id),
-        lambda: ledger.cancel("acme", hold.release_id, reason="test"),
-        lambda: ledger.expire("acme", other.release_id, reason="test"),
-    ):
-        with pytest.raises(LedgerUnavailable):
-            go(attempt())
-    go(client.call("HSET", names.tenant_key("acme"), "schema", SCHEMA.number))
-    assert go(audit(ledger)).ok
-    now = go(client.call("HGETALL", names.tenant_key("acme")))
-    assert {name: value for name, value in now.items() if name != b"schema"} == before
-    go(ledger.commit("acme", hold.release_id))
 
 
 @pytest.fixture

@@ -35,8 +35,7 @@ from service.jobs.runner import JobRunner
 from service.jobs.storage import Storage
 from service.jobs.takeover import take_over_jobs
 from service.jobs.working import WorkingFolders
-from service.ledger import LedgerParts
-from service.ledgers import ledger_access
+from service.ledger import LedgerParts, ledger_access
 
 JOB = "a" * 32
 LIMITS = AttemptLimits(seconds_max=60, turn_s=60, memory_bytes_max=10**9, priority="normal")
