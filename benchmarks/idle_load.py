@@ -54,7 +54,6 @@ async def _open(client: LedgerClient, tenants: int) -> None:
         return 1
 
     await ledger.check()
-    await ledger.migrate()
     await over_tenants((f"tenant-{number:05d}" for number in range(tenants)), one, at_once=64)
 
 

@@ -189,7 +189,7 @@ class Gateway:
             per_tenant_max=settings.large_requests_per_tenant_max, wait_s=settings.request_timeout_s
         )
         self.files = stored_files(settings, ledger.client, self.master_key, own_dir=own_dir)
-        self._open_files = partial(open_files, settings, ledger.client, self.files, alone=self._redis is not None)
+        self._open_files = partial(open_files, ledger.client, self.files, alone=self._redis is not None)
         self.domains = Domains(self.files, settings.domain_packs_dir, loaded=lambda: self.workers.loaded_domains)
         self.tuned_models = TunedModels(self.files)
         self.storage = storage(settings, self.files.index.used)

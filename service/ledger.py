@@ -9,7 +9,6 @@ from pathlib import Path
 
 from core.blobs.store import BlobStore
 from core.errors import LedgerUnavailable
-from core.ledger import names
 from core.ledger.archive.archiver import Archiver
 from core.ledger.archive.policy import ArchivePolicy
 from core.ledger.archive.reader import LedgerArchive
@@ -22,52 +21,11 @@ from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.keys import MasterKey
 from core.ledger.keystore import KeyStore
 from core.ledger.ledger import Ledger, TenantCaps
-from core.ledger.migration import SCHEMA
-from core.ledger.presence import Presences
+from core.ledger.schema import check_schema
 from core.ledger.store_identity import refuse_store_of_another_ledger
 from service.config.secrets import load_master_key
 from service.config.settings import Settings
 from service.config.storage import opened_store
-
-
-class SchemaGuard:
-    """Checks the schema of the ledger: once before it is used, and then on every new connection."""
-
-    def __init__(self, client: LedgerClient, *, migrates: bool) -> None:
-        """`migrates`: an older ledger is migrated instead of refused, because no other process serves it."""
-        self._client = client
-        self._presences = Presences(client)
-        self._migrates = migrates
-        self._is_checked = False
-
-    async def check_connection(self, call: Call) -> None:
-        if self._is_checked:
-            SCHEMA.check_text(await call("GET", names.VERSION_KEY))
-
-    async def before_seals(self) -> None:
-        """Refuse a ledger that this version cannot read. Raises LedgerUnavailable."""
-        await SCHEMA.begin(self._client)
-        if self._migrates:
-            SCHEMA.refuse_newer(await self._client.call("GET", names.VERSION_KEY))
-        else:
-            await SCHEMA.check(self._client.call)
-
-    async def after_seals(self) -> None:
-        """Migrate a ledger whose seals are right, if this guard may. Raises LedgerUnavailable."""
-        if self._migrates:
-            await SCHEMA.migrate(self._client, self._presences)
-        await SCHEMA.check(self._client.call)
-        self._is_checked = True
-
-    async def migrate(self, sealer: Sealer) -> int:
-        """Check the seals and migrate, on behalf of the operator. Returns the number of changed records.
-
-        Raises LedgerNotTrusted for a ledger that does not match its seals, LedgerUnavailable.
-        """
-        await SCHEMA.begin(self._client)
-        SCHEMA.refuse_newer(await self._client.call("GET", names.VERSION_KEY))
-        await sealer.check()
-        return await SCHEMA.migrate(self._client, self._presences)
 
 
 @dataclass(frozen=True)
@@ -83,7 +41,6 @@ class LedgerParts:
     archive: LedgerArchive
     archiver: Archiver
     trim_client: LedgerClient
-    schema: SchemaGuard
     blobs: BlobStore
 
     async def close(self) -> None:
@@ -95,7 +52,6 @@ class LedgerParts:
 def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | None) -> LedgerParts:
     """The ledger, over the embedded server's `socket`, or over `redis_url` without one. Does not connect yet."""
     client = _client(settings, socket, settings.redis_url)
-    schema = SchemaGuard(client, migrates=settings.redis_url is None)
     epoch_file = settings.epoch_file or settings.data_dir / "ledger.epoch"
     blobs = opened_store(settings, settings.data_dir)
     archive = LedgerArchive(client, master_key, blobs, cache_bytes_max=settings.archive_cache_bytes_max)
@@ -106,7 +62,7 @@ def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | No
     async def guard(call: Call) -> None:
         # A new connection may lead to another server, or to the same one with an older file or weaker settings.
         await check_configuration(call)
-        await schema.check_connection(call)
+        await check_schema(call)
         await sealer.verify_connection(call)
 
     client.guard_connections(guard)
@@ -124,9 +80,7 @@ def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | No
     )
     keys = KeyStore(client, master_key, keys_max=settings.keys_per_tenant_max)
     archiver = Archiver(client, master_key, sealer, archive, archive_policy(settings), trim_client=trim_client)
-    return LedgerParts(
-        client, master_key, epoch_file, ledger, keys, sealer, archive, archiver, trim_client, schema, blobs
-    )
+    return LedgerParts(client, master_key, epoch_file, ledger, keys, sealer, archive, archiver, trim_client, blobs)
 
 
 def _client(settings: Settings, socket: Path | None, url: str | None) -> LedgerClient:
@@ -166,7 +120,7 @@ def tenant_caps(settings: Settings) -> TenantCaps:
 
 @asynccontextmanager
 async def prepared_ledger(settings: Settings, master_key: MasterKey, socket: Path) -> AsyncIterator[LedgerParts]:
-    """The ledger of an embedded server that this process owns, with its seals checked, and migrated if it is older."""
+    """The ledger of an embedded server that this process owns, with its seals checked."""
     async with checked_ledger(settings, master_key, socket, trusted=True) as parts:
         yield parts
 
@@ -203,9 +157,7 @@ async def check_ledger(parts: LedgerParts) -> None:
     Raises LedgerNotTrusted, LedgerUnavailable, StoreUnavailable.
     """
     await parts.ledger.check()
-    await parts.schema.before_seals()
     await parts.sealer.check()
-    await parts.schema.after_seals()
     await refuse_store_of_another_ledger(parts.client, parts.blobs)
 
 

@@ -83,6 +83,6 @@ def budget_of(stored: Mapping[str, Any]) -> TrainingBudget:
     """Restore what `TrainingBudget.stored` returned."""
     plan = dict(stored["plan"])
     certificate = Certificate(**plan.pop("certificate"))
-    sampling = Sampling(plan.pop("sampling", Sampling.POISSON))  # jobs of earlier versions do not store it
+    sampling = Sampling(plan.pop("sampling"))
     found = PrivacyPlan(**plan, certificate=certificate, sampling=sampling)
     return TrainingBudget(found, stored["epsilon_nano"], stored["delta_femto"])

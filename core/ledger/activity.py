@@ -14,9 +14,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from redis.exceptions import NoPermissionError
-
-from core.errors import LedgerUnavailable
 from core.ledger import names
 from core.ledger.client import LedgerClient
 
@@ -50,7 +47,6 @@ class TenantActivity:
         self._quiet: dict[str, int] = {}  # calls since an active tenant had news
         self._read_order: dict[str, None] = {}  # by the last read of the record, the earliest first
         self._called_at = clock()
-        self._many = True  # whether Redis permits XREAD
         self._looking = asyncio.Lock()
 
     async def positions(self) -> Mapping[str, TenantPosition]:
@@ -77,20 +73,9 @@ class TenantActivity:
         found: set[str] = set()
         for start in range(0, len(idle), TENANT_BATCH):
             batch = idle[start : start + TENANT_BATCH]
-            if not self._many:
-                found.update(batch)
-                continue
             keys = [names.journal_key(tenant) for tenant in batch]
             after = [f"{self._known[tenant].seq}-0" for tenant in batch]
-            try:
-                reply = await self._client.call("XREAD", "COUNT", 1, "STREAMS", *keys, *after)
-            except LedgerUnavailable as error:
-                if not isinstance(error.__cause__, NoPermissionError):
-                    raise
-                # The rights of the ledger's user are those of an earlier version: read each record instead.
-                self._many = False
-                found.update(batch)
-                continue
+            reply = await self._client.call("XREAD", "COUNT", 1, "STREAMS", *keys, *after)
             tenants = dict(zip(keys, batch, strict=True))
             found.update(tenants[key.decode()] for key in _streams(reply))
         return found

@@ -119,7 +119,6 @@ class LedgerClient:
         self._guard: Guard | None = None
         self._stopped = False
         self._paused = ""
-        self._refused = ""
 
     def guard_connections(self, guard: Guard) -> None:
         """Await `guard(call)` on every connection opened from now on, before any other command uses it.
@@ -137,12 +136,6 @@ class LedgerClient:
         if not self._stopped:
             log.error("ledger-not-trusted", extra={"fields": {"detail": reason}})
         self._stopped = True
-
-    def refuse(self, reason: str) -> None:
-        """From now on every call of this client raises LedgerUnavailable with this reason, which names no tenant."""
-        if not self._refused:
-            log.error("ledger-refused", extra={"fields": {"detail": reason}})
-        self._refused = reason
 
     @property
     def is_stopped(self) -> bool:
@@ -172,8 +165,8 @@ class LedgerClient:
     def _refuse_when_stopped(self) -> None:
         if self._stopped:
             raise LedgerUnavailable("The ledger does not match its seals. The gateway's log has the details.")
-        if self._refused or self._paused:
-            raise LedgerUnavailable(self._refused or self._paused)
+        if self._paused:
+            raise LedgerUnavailable(self._paused)
 
     async def tenants(self) -> list[str]:
         """Return the names of the tenants, sorted. They include those of interrupted `open_tenant`."""

@@ -72,16 +72,6 @@ local function read_release(id)
   return found and cmsgpack.unpack(found) or nil
 end
 
--- The state of a claim whose release has ended, and back. It names its release, because a gateway of an earlier version
--- that claims the key again leaves this field as it is.
-local function ended_claim(release, state)
-  return string.sub(release, 1, 8) .. state
-end
-
-local function state_of_claim(release, ended)
-  return ended and string.sub(ended, 1, 8) == string.sub(release, 1, 8) and string.sub(ended, 9) or nil
-end
-
 local function account_name(unit, subject)
   if subject == "" then
     return unit
@@ -256,12 +246,12 @@ local function journal_openings(accounts)
   return journal("open", "", "", "", own, subjects, "", "", 0)
 end
 
--- Writes the limit of each of `accounts` and records the change in the journal.
-local function write_limits(accounts, reason)
+-- Writes the limit of each of `accounts`, which its first release has selected, and records the change in the journal.
+local function write_limits(accounts)
   local own, subjects = rows_of(accounts, function(a)
     return string.format("[%s,%s,%s]", cjson.encode(a.unit), cjson.encode(a.subject), limit_text(a.limit))
   end)
-  journal("limit", "", "", reason, own, subjects, "", "", 0)
+  journal("limit", "", "", "first-release", own, subjects, "", "", 0)
   for _, a in ipairs(accounts) do
     redis.call("HSET", base .. "account:" .. a.name, "limit", cmsgpack.pack(a.limit))
   end

@@ -53,7 +53,5 @@ def _lowered(state: AccountState, limit: Sequence[int], division: Division, epsi
         orders_epsilon_nano=state.limit.epsilon_nano,
     )
     if arms.orders != state.orders:
-        raise InvalidInput(
-            "This account was opened by an earlier version and cannot have a current limit.", field=MEMBER
-        )
+        raise InvalidInput("This account has other orders and cannot have a current limit.", field=MEMBER)
     return tuple(min(pair) for pair in zip(filter_limit(arms), limit, strict=True))

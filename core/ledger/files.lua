@@ -5,9 +5,6 @@ if args.action == "put" then
   if old == args.entry then
     return answer({ outcome = "stored" })
   end
-  if args.create_only and old then
-    return answer({ outcome = "exists" })
-  end
   expire_files()
   old = redis.call("HGET", base .. "files:" .. args.area, args.name) or nil
   if not bytes_fit(entry_bytes(args.entry) - entry_bytes(old), args.bytes_max) then

@@ -1,14 +1,13 @@
 -- State machine of one job: queued -> running -> succeeded | failed | cancelled. A final state never changes.
 -- KEYS[1] is "{owner}:tenant" as in every script. The script accesses the keys "{owner}:job..." and the keys that
 -- settling a hold needs, and no others.
--- args.action: create, take, back, renew, progress, checkpoint, charge, seal, finish, cancel or adopt. Every action
+-- args.action: create, take, back, renew, progress, checkpoint, charge, seal, finish or cancel. Every action
 -- is replay-safe: repeating it returns the same answer. `seq` increases with every change that a listener can observe.
 --
 -- `run` is the fence: a random name of one attempt. Every change by an attempt requires that the job is running and
 -- that `run` holds it. An attempt that another one has replaced changes nothing any more. `lease_ms` is when, on the
 -- clock of Redis, another gateway may replace the attempt; the holder renews it. `state` names the manifest of the
--- job's files in the blob store, and `bytes` is their size. A job without a state was made by an earlier version, whose
--- files are in the data directory of `gateway`; "adopt" gives it one.
+-- job's files in the blob store, and `bytes` is their size.
 --
 -- `outcome` names the blob of the outcome that the job publishes. "seal" sets it once, for the attempt that holds the job.
 -- From then on no attempt draws noise: each one publishes that outcome, also after the last attempt that a job may have.
@@ -54,7 +53,7 @@ local function finish(status, problem, result)
   end
   write(ends)
   redis.call("HDEL", key, "lease_ms")
-  count_bytes(-tonumber(before.bytes or "0"))
+  count_bytes(-tonumber(before.bytes))
   redis.call("HDEL", key, "bytes")
   redis.call("ZREM", base .. "jobs:open", args.job)
   redis.call("PEXPIRE", key, text(args.retention_ms))
@@ -122,9 +121,6 @@ if args.action == "take" then
   if job.status ~= "queued" and job.status ~= "running" or held then
     return respond(held and "taken" or "ended")
   end
-  if not job.state then
-    return respond("elsewhere") -- an earlier version has its files
-  end
   if job.status == "running" and job.gateway ~= args.gateway and tonumber(job.lease_ms or "0") > now then
     return respond("elsewhere") -- its holder is alive
   end
@@ -162,19 +158,9 @@ end
 if args.action == "checkpoint" then -- the next attempt continues from these files
   if held and job.state ~= args.state then
     redis.call("HSET", key, "state", args.state, "bytes", text(args.bytes))
-    count_bytes(args.bytes - tonumber(job.bytes or "0"))
+    count_bytes(args.bytes - tonumber(job.bytes))
   end
   return respond(held and "held" or "lost")
-end
-
-if args.action == "adopt" then -- of a data directory that no other gateway uses
-  local open = job.status == "queued" or job.status == "running"
-  if open and not job.state and job.gateway == args.former then
-    write({ status = "queued", stage = "queued", run = "", state = args.state, bytes = text(args.bytes) })
-    count_bytes(args.bytes)
-    return respond("adopted")
-  end
-  return respond(job.state == args.state and "adopted" or "other")
 end
 
 if args.action == "progress" then

@@ -1,8 +1,8 @@
 """Who may have unfinished jobs, so that a search for them does not read every tenant.
 
 Guarantee: an owner is listed before its job exists, and as long as it has an unfinished job, while `refresh` runs
-somewhere. Owners without one leave the list after minutes. A job of a version without the list, and one that outlived
-all gateways, is found by the `refresh` of a start, which reads every tenant once.
+somewhere. Owners without one leave the list after minutes. A job that outlived all gateways is found by the
+`refresh` of a start, which reads every tenant once.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class JobRecord:
 
     `metrics` maps names of METRICS to numbers; it is None for a job that reports none.
     `run` is the attempt that holds a running job, `gateway` the gateway of it, and `lease_ms` when another gateway may
-    replace it. `state` is the manifest of the job's files in the blob store; None for a job of an earlier version.
+    replace it. `state` is the manifest of the job's files in the blob store.
     `outcome` is the blob of the outcome that the job publishes; None if none is sealed.
     `reserved` and `spent` are the privacy costs of the job's hold in the ledger. They are zero for a job that charges
     nothing.
@@ -55,7 +55,7 @@ class JobRecord:
     seq: int
     gateway: str
     run: str
-    state: str | None
+    state: str
     lease_ms: int
     attempts: int
     created_ms: int
@@ -110,11 +110,6 @@ def checked_metrics(metrics: Mapping[str, float] | None) -> Mapping[str, float] 
     return metrics
 
 
-def _shown(metrics: Mapping[str, float]) -> Mapping[str, float]:
-    """The metrics of a record, without those that earlier versions have stored."""
-    return {name: number for name, number in metrics.items() if name in METRICS}
-
-
 def packed_json(value: Mapping[str, Any] | None) -> str | None:
     return None if value is None else orjson.dumps(value).decode()
 
@@ -143,14 +138,14 @@ def record_of(owner: str, job_id: str, job: Mapping[str, str]) -> JobRecord:
         seq=int(job["seq"]),
         gateway=job["gateway"],
         run=job["run"],
-        state=job.get("state"),
+        state=job["state"],
         lease_ms=int(job.get("lease_ms", 0)),
         attempts=int(job["attempts"]),
         created_ms=int(job["created_ms"]),
         cancel_requested="cancel_ms" in job,
         reserved=amount_of(job["reserved"]),
         spent=amount_of(job["spent"]),
-        metrics=_shown(orjson.loads(job["metrics"])) if "metrics" in job else None,
+        metrics=orjson.loads(job["metrics"]) if "metrics" in job else None,
         problem=orjson.loads(job["problem"]) if "problem" in job else None,
         result=orjson.loads(job["result"]) if "result" in job else None,
         outcome=job.get("outcome"),

@@ -167,13 +167,6 @@ class JobStore:
         found = await self._run("checkpoint", owner, job_id, run=run, state=state, bytes=size)
         return bool(found["outcome"] == "held")
 
-    async def adopt(self, owner: str, job_id: str, *, former: str, state: str, size: int) -> bool:
-        """Give an unfinished job of an earlier version its files in the store, and queue it. `former`: the name of the
-        data directory that it had. Returns whether it has them. Raises UnknownJob."""
-        await self.owners.add(owner)
-        found = await self._run("adopt", owner, job_id, former=former, state=state, bytes=size)
-        return bool(found["outcome"] == "adopted")
-
     async def put_back(self, owner: str, job_id: str, *, run: str) -> JobRecord:
         """Queue the job again: the gateway shuts down in order, or its turn has ended. The attempt does not count."""
         return record_of(owner, job_id, (await self._run("back", owner, job_id, run=run))["job"])

@@ -180,8 +180,8 @@ class KeyStore:
         commands = [_record_command(key_id)] + ([] if known is None else [tenant_command(known)])
         values, *tenants = await self._reads.many(commands)
         record = dict(zip(_FIELDS, values, strict=True))
-        expected = record["mac"].decode() if record["mac"] else self._mac(_DUMMY_ID, "", None)
-        genuine = hmac.compare_digest(self._mac(key_id, secret, record["terms"]), expected)
+        expected = record["mac"].decode() if record["mac"] else self._mac(_DUMMY_ID, "", b"")
+        genuine = hmac.compare_digest(self._mac(key_id, secret, record["terms"] or b""), expected)
         if not (match and record["mac"] and genuine):
             return None
         key = _facts(key_id, record)
@@ -298,10 +298,8 @@ class KeyStore:
     def _now_ms(self) -> int:
         return int(self._clock() * 1000)
 
-    def _mac(self, key_id: str, secret: str, terms: bytes | None) -> str:
-        """`terms` is None for a key of an earlier version, which has none."""
-        parts = (key_id.encode(), secret.encode()) + (() if terms is None else (terms,))
-        return self._master_key.mac(Purpose.API_KEY, *parts)
+    def _mac(self, key_id: str, secret: str, terms: bytes) -> str:
+        return self._master_key.mac(Purpose.API_KEY, key_id.encode(), secret.encode(), terms)
 
 
 def _record_command(key_id: str) -> tuple[str, ...]:
@@ -316,20 +314,20 @@ def _finish(key_id: str, name: str, at_ms: int, *, keep_ms: int) -> dict[str, An
 def _facts(key_id: str, record: dict[str, bytes | None]) -> ApiKey | None:
     """The facts in a record; None where there is no record, or one that the store did not write."""
     tenant, created = record["tenant"], record["created_ms"]
-    if tenant is None or created is None:
+    if tenant is None or created is None or record["terms"] is None:
         return None
-    terms = orjson.loads(record["terms"]) if record["terms"] else {}
-    if terms.get("tenant", tenant.decode()) != tenant.decode():
+    terms = orjson.loads(record["terms"])
+    if terms.get("tenant") != tenant.decode():
         return None
-    ends = [each for each in (terms.get("expires_ms"), _integer(record["ends_ms"])) if each is not None]
+    ends = [each for each in (terms["expires_ms"], _integer(record["ends_ms"])) if each is not None]
     return ApiKey(
         key_id=key_id,
         tenant=tenant.decode(),
         created_ms=int(created),
         revoked_ms=_integer(record["revoked_ms"]),
-        roles=frozenset(map(KeyRole, terms["roles"])) if "roles" in terms else DEFAULT_ROLES,
+        roles=frozenset(map(KeyRole, terms["roles"])),
         expires_ms=min(ends) if ends else None,
-        label=terms.get("label", ""),
+        label=terms["label"],
         last_used_ms=_integer(record["last_used_ms"]),
     )
 

@@ -39,9 +39,7 @@ from core.ledger.debits import Account, Debits, Orders
 from core.ledger.durability import check_configuration
 from core.ledger.headroom import AccountHeadroom, fit, headroom
 from core.ledger.keys import Claim, MasterKey, Purpose
-from core.ledger.migration import SCHEMA
 from core.ledger.overdue import OverdueHolds
-from core.ledger.presence import Presences
 from core.ledger.reader import LedgerReader
 from core.ledger.records import (
     AccountState,
@@ -55,6 +53,7 @@ from core.ledger.records import (
     Tenant,
     TenantMode,
 )
+from core.ledger.schema import SCHEMA, check_schema
 from core.ledger.tenant_rounds import over_tenants
 
 DAY_MS = 24 * 3600 * 1000
@@ -133,23 +132,19 @@ class Ledger(LedgerReader):
         self._orders: dict[tuple[str, Unit, bool], Orders] = {}  # the flag separates own accounts from subjects'
 
     async def check(self) -> None:
-        """Check Redis and the master key. Call this at start.
+        """Check Redis, the schema and the master key. Call this at start.
 
-        The first check of an empty ledger stores a MAC of the master key. Under another key every subject would get a
-        new account and a fresh budget. Raises LedgerUnavailable for a Redis that could lose a hold, or for another key.
+        The first check of an empty ledger stores the schema and a MAC of the master key. Under another key every
+        subject would get a new account and a fresh budget. Raises LedgerUnavailable for a Redis that could lose a hold,
+        for another schema, or for another key.
         """
         await check_configuration(self._client.call)
+        await self._client.call("SET", names.VERSION_KEY, SCHEMA, "NX")
+        await check_schema(self._client.call)
         mac = self._master_key.mac(Purpose.CHECK).encode()
         await self._client.call("SET", names.KEY_CHECK_KEY, mac, "NX")
         if await self._client.call("GET", names.KEY_CHECK_KEY) != mac:
             raise LedgerUnavailable("The master key is not the one that this ledger was opened with.")
-
-    async def migrate(self) -> int:
-        """Migrate a ledger of an earlier schema (`core.ledger.schema`). Returns the number of changed records.
-
-        Raises LedgerUnavailable while gateways of another schema are present.
-        """
-        return await SCHEMA.migrate(self._client, Presences(self._client))
 
     async def open_tenant(
         self,

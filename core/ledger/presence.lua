@@ -1,6 +1,6 @@
 -- The presences of gateways. KEYS[1] is the chain of seals, so that everything is in one slot. A presence ends by
 -- the clock of Redis. args.action: beat, leave or list. `beat` writes or renews the presence args.id with args.facts,
--- and returns the schema of the ledger and the number of presences. `list` returns rows {id, facts}.
+-- and returns the number of presences. `list` returns rows {id, facts}.
 local base_key = string.sub(KEYS[1], 1, -6) -- without "chain"
 local present = base_key .. "gateways"
 
@@ -14,8 +14,7 @@ if args.action == "beat" then
   redis.call("ZREMRANGEBYSCORE", present, "-inf", text(now))
   redis.call("SET", base_key .. "gateway:" .. args.id, args.facts, "PX", text(integer(args.ttl_ms)))
   redis.call("ZADD", present, text(now + args.ttl_ms), args.id)
-  local schema = redis.call("GET", base_key .. "version") or ""
-  return answer({ outcome = "present", schema = schema, number = redis.call("ZCARD", present) })
+  return answer({ outcome = "present", number = redis.call("ZCARD", present) })
 end
 
 local rows = {}

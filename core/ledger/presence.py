@@ -1,7 +1,6 @@
-"""Which gateways are present on a ledger: each renews a presence with its schema and version, by the clock of Redis.
+"""Which gateways are present on a ledger: each renews a presence with its version, by the clock of Redis.
 
-A presence says nothing about rights. It keeps a migration from starting while gateways of another schema serve, and
-shows the operator what runs.
+A presence says nothing about rights. It shows the operator what runs.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ class Presence:
     gateway_id: str
     name: str
     version: str
-    schema: int
     started_ms: int = 0
 
 
@@ -32,13 +30,10 @@ class Presences:
     def __init__(self, client: LedgerClient) -> None:
         self._client = client
 
-    async def beat(self, presence: Presence, *, ttl_ms: int) -> tuple[bytes | None, int]:
-        """Write or renew a presence.
-
-        Returns the text of the ledger's schema, None if it has none, and the number of gateways that are present.
-        """
-        found = await self._run("beat", id=presence.gateway_id, facts=_packed(presence), ttl_ms=ttl_ms)
-        return found["schema"].encode() or None, int(found["number"])
+    async def beat(self, presence: Presence, *, ttl_ms: int) -> int:
+        """Write or renew a presence. Returns the number of gateways that are present."""
+        facts = orjson.dumps(asdict(presence)).decode()
+        return int((await self._run("beat", id=presence.gateway_id, facts=facts, ttl_ms=ttl_ms))["number"])
 
     async def leave(self, gateway_id: str) -> None:
         await self._run("leave", id=gateway_id)
@@ -52,7 +47,3 @@ class Presences:
     async def _run(self, action: str, **given: Any) -> dict[str, Any]:
         found, _ = await self._client.run("presence", key=names.SEAL_CHAIN_KEY, args={"action": action, **given})
         return found
-
-
-def _packed(presence: Presence) -> str:
-    return orjson.dumps(asdict(presence)).decode()

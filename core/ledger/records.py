@@ -350,11 +350,10 @@ class EntryAmount:
 class JournalEntry:
     """One transition: `open`, `limit`, `reserve`, `commit`, `cancel` or `expire`. Numbers `seq` are consecutive.
 
-    `amounts` are the parts of the tenant's own accounts. In entries of earlier versions they also contain those of
-    subjects' accounts. Otherwise `subjects` has the latter; it is empty for `reserve` and `cancel`, and if the reader
-    did not ask for it. `subjects_digest` is the SHA-256 of their stored text, for every transition of a release that
-    debits subjects' accounts. `key_id` is the id of the API key that caused the release, and `route` the
-    route that it was sent to; None if they are unknown.
+    `amounts` are the parts of the tenant's own accounts. `subjects` has those of subjects' accounts; it is empty for
+    `reserve` and `cancel`, and if the reader did not ask for it. `subjects_digest` is the SHA-256 of their stored text,
+    for every transition of a release that debits subjects' accounts. `key_id` is the id of the API key that caused the
+    release, and `route` the route that it was sent to; None for a release without one.
     Only pages of the journal set `sha256`, the digest of the stored entry that seals are made of.
     """
 

@@ -39,7 +39,7 @@ if not args.estimate then
         return { claim[3] } -- a denied key stays denied and returns the same numbers
       end
       local earlier = read_release(claim[2])
-      local state = earlier and earlier.state or state_of_claim(claim[2], claim[4])
+      local state = earlier and earlier.state or claim[4]
       if state == "held" then
         return answer({ outcome = "in-flight" })
       end
@@ -237,7 +237,7 @@ end
 local reserved = cmsgpack.pack({ outcome = "reserved", release = args.release, accounts = states })
 
 if #divided > 0 then
-  write_limits(divided, "first-release")
+  write_limits(divided)
 end
 journal("reserve", args.release, args.mechanism, "", ARGV[2], args.digest, args.key, args.route, 1)
 for _, a in ipairs(opened) do

@@ -200,8 +200,8 @@ def _changes(entry: JournalEntry) -> dict[str, Totals]:
         return {}
     committed, held, releases = _EFFECTS[entry.transition]
     sums: dict[tuple[Unit, bool], tuple[int, int]] = {}
-    for line in entry.amounts:  # of an earlier version up to a thousand, one for each subject and unit
-        for own in (True, False) if entry.subjects_digest else (line.subject_hash is None,):
+    for line in entry.amounts:
+        for own in (True, False) if entry.subjects_digest else (True,):
             epsilon, delta = sums.get((line.unit, own), (0, 0))
             amount = line.amount
             sums[line.unit, own] = (epsilon + amount.epsilon_nano, delta + amount.delta_femto)

@@ -118,10 +118,7 @@ class SessionStore:
             plain = self._cipher.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], name.encode())
         except (InvalidTag, ValueError):
             return None
-        content = json.loads(plain)
-        if "opened_ms" not in content:
-            return None  # of an earlier version
-        found = self._session(content, token, name)
+        found = self._session(json.loads(plain), token, name)
         return None if self.has_ended(found) or await self._was_ended(found) else found
 
     def has_ended(self, session: Session) -> bool:

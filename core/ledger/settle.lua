@@ -71,9 +71,8 @@ local function settle(transition, state, spends, keep)
     end
     index_entry(opening, rows)
   end
-  -- A hold of an earlier version has all of its rows in `amounts` and is not in the number of open holds.
   local seq = journal(transition, args.release, r.mechanism, args.reason, r.amounts,
-    spends and r.subject_rows or r.digest or "", r.key or "", r.route or "", r.digest and -1 or 0, field, value)
+    spends and r.subject_rows or r.digest, r.key, r.route, -1, field, value)
   if spends and r.subject_rows ~= "" then
     index_entry(seq, r.debits)
   end
@@ -100,7 +99,7 @@ local function settle(transition, state, spends, keep)
     -- unless the release was spent.
     local claim_key = base .. "claim:" .. r.scope
     local generated_ttl = spends and integer(args.generated_ttl_ms or tombstone_ttl) or 0
-    redis.call("HSET", claim_key, "ended", ended_claim(args.release, state))
+    redis.call("HSET", claim_key, "ended", state)
     redis.call("PEXPIRE", claim_key, own_key and tombstone_ttl or generated_ttl)
   end
   return answer({ outcome = state, at_ms = text(now) })

@@ -17,10 +17,7 @@ from core.ledger.pages import readable_entry
 
 @dataclass(frozen=True)
 class KeySpending:
-    """The releases that a key caused, and their sum in basic composition.
-
-    `key_id` is None for entries of an earlier version, which did not record the key.
-    """
+    """The releases that a key caused, and their sum in basic composition. `key_id` is None for those without a key."""
 
     key_id: str | None
     unit: Unit
@@ -55,10 +52,9 @@ async def spending_by_key(
             if entry.at_ms < from_ms or (to_ms is not None and entry.at_ms >= to_ms):
                 continue
             for line in entry.amounts:
-                if line.subject_hash is None:
-                    total = totals.setdefault((entry.key_id, line.unit, entry.mechanism or ""), Counter())
-                    epsilon, delta = line.amount.epsilon_nano, line.amount.delta_femto
-                    total.update(releases=1, epsilon=epsilon, delta=delta)
+                total = totals.setdefault((entry.key_id, line.unit, entry.mechanism or ""), Counter())
+                epsilon, delta = line.amount.epsilon_nano, line.amount.delta_femto
+                total.update(releases=1, epsilon=epsilon, delta=delta)
     return tuple(
         KeySpending(*key, releases=total["releases"], spent=Amount(total["epsilon"], total["delta"]))
         for key, total in sorted(totals.items(), key=lambda item: (item[0][0] or "", *item[0][1:]))

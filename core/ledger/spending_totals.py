@@ -16,7 +16,7 @@ from core.ledger.journal_fold import DAY_S, Aggregate, JournalFold, Totals
 from core.ledger.records import JournalEntry
 
 HOUR_S = 3600
-UNKNOWN = "-"  # entries of earlier versions do not record the key or the route
+UNKNOWN = "-"  # of a release without a key or a route
 
 
 class Dimension(StrEnum):
@@ -44,7 +44,6 @@ def _changes(entry: JournalEntry) -> dict[str, Totals]:
     return {
         series_name(line.unit, dimension, value): Totals(line.amount.epsilon_nano, line.amount.delta_femto, 0, 0, 1)
         for line in entry.amounts
-        if line.subject_hash is None
         for dimension, value in values.items()
     }
 

@@ -107,25 +107,12 @@ class StoredFileIndex:
         await self.expire(owner)
         return int(await self._client.call("GET", names.files_bytes_key(owner)) or 0)
 
-    async def put(
-        self, owner: str, named: NamedEntry, *, create_only: bool = False, limited: bool = True
-    ) -> tuple[bool, StoredEntry | None]:
-        """Store the entry. Return whether it is stored, and the one that it replaced. Raises StorageFull if `limited`.
-
-        It is not stored only with `create_only`, if there is another one.
-        """
-        found = await self._run(
-            owner,
-            {
-                "action": "put",
-                "create_only": create_only,
-                "bytes_max": self.bytes_max(owner) if limited else 0,
-                **named.packed(),
-            },
-        )
+    async def put(self, owner: str, named: NamedEntry) -> StoredEntry | None:
+        """Store the entry. Return the one that it replaced. Raises StorageFull."""
+        found = await self._run(owner, {"action": "put", "bytes_max": self.bytes_max(owner), **named.packed()})
         if found["outcome"] == "full":
             raise StorageFull(limit="tenant_disk_bytes_max")
-        return found["outcome"] == "stored", _replaced(found)
+        return _replaced(found)
 
     async def remove(self, owner: str, area: str, name: str) -> StoredEntry | None:
         """Remove the entry and return it."""

@@ -121,7 +121,7 @@ def journal_entry(tenant: str, raw: Sequence[Any], *, subjects: bool = True) -> 
     """Parse one entry as XRANGE returns it: an id and its fields. `subjects` parses the rows of subjects' accounts."""
     entry_id, fields = raw
     texts = {key.decode(): value.decode() for key, value in fields.items()}
-    rows = texts.get("subjects", "")  # entries of earlier versions lack the field
+    rows = texts.get("subjects", "")
     has_rows = rows.startswith("[")
     return JournalEntry(
         seq=int(entry_id.partition(b"-")[0]),
@@ -133,8 +133,8 @@ def journal_entry(tenant: str, raw: Sequence[Any], *, subjects: bool = True) -> 
         amounts=_entry_amounts(tenant, texts["amounts"]),
         subjects=_entry_amounts(tenant, rows) if has_rows and subjects else (),
         subjects_digest=(hashlib.sha256(rows.encode()).hexdigest() if has_rows else rows) or None,
-        key_id=texts.get("key") or None,
-        route=texts.get("route") or None,
+        key_id=texts["key"] or None,
+        route=texts["route"] or None,
     )
 
 

@@ -100,7 +100,7 @@ def _with_files(data_dir: Path | None, use: Callable[[StoredFiles], Awaitable[An
 
         settings = load_settings(data_dir)
         files = stored_files(settings, parts.client, parts.master_key)
-        await open_files(settings, parts.client, files, alone=False)
+        await open_files(parts.client, files, alone=False)
         return await use(files)
 
     return with_parts(data_dir, used)

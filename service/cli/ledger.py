@@ -1,4 +1,4 @@
-"""`privacy-gateway ledger`: check, seal, archive, migrate, export and restore the ledger; list its gateways."""
+"""`privacy-gateway ledger`: check, seal, archive, export and restore the ledger; list its gateways."""
 
 from __future__ import annotations
 
@@ -87,8 +87,6 @@ def _show_audit(report: LedgerAudit) -> None:
             typer.echo(f"  journal entry {gap} is missing")
         for fault in tenant.faults:
             typer.echo(f"  {fault}")
-        for account in tenant.over:
-            typer.echo(f"  {account} had counted more than its limit before that was lowered; it admits nothing more")
     typer.echo(f"{report.seals} seals: {'DIFFER' if report.faults else 'agree'}")
     for fault in report.faults:
         typer.echo(f"  {fault}")
@@ -194,40 +192,22 @@ def restore(
 
 async def _restore(settings: Settings, parts: LedgerParts, ledger: str | None) -> RestoreReport:
     from core.ledger.archive.restore import Restore
-    from core.ledger.migration import SCHEMA
     from service.ledger import archive_of
 
     store = await archive_of(settings, ledger)
-    await SCHEMA.begin(parts.client)
     return await Restore(parts.client, parts.master_key, store, parts.epoch_file).run()
-
-
-@ledger_app.command("migrate")
-def migrate(data_dir: DataDir = None) -> None:
-    """Bring the ledger to the schema of this version. Refused while gateways of another schema are present.
-
-    It may be repeated and interrupted. The embedded ledger migrates itself at the start of its gateway.
-    """
-    number, changed = with_parts(data_dir, _migrate, trusted=False)
-    typer.echo(f"schema {number}; {changed} records changed")
-
-
-async def _migrate(parts: LedgerParts) -> tuple[int, int]:
-    from core.ledger.migration import SCHEMA
-
-    return SCHEMA.number, await parts.schema.migrate(parts.sealer)
 
 
 @ledger_app.command("gateways")
 def gateways(as_json: AsJson = False, data_dir: DataDir = None) -> None:
-    """List the gateways that are present: id, machine, version, schema, start, and which one does the duties."""
+    """List the gateways that are present: id, machine, version, start, and which one does the duties."""
     rows = with_parts(data_dir, _gateways, trusted=False)
     if as_json:
         print_json(rows)
         return
     for row in rows:
         duties = "duties" if row["duties"] else ""
-        shown = (row["id"], row["name"], row["version"], f"schema {row['schema']}", row["started_ms"], duties)
+        shown = (row["id"], row["name"], row["version"], row["started_ms"], duties)
         typer.echo("\t".join(map(str, shown)).rstrip())
 
 
@@ -241,7 +221,6 @@ async def _gateways(parts: LedgerParts) -> list[dict[str, Any]]:
             "id": one.gateway_id,
             "name": one.name,
             "version": one.version,
-            "schema": one.schema,
             "started_ms": one.started_ms,
             "duties": one.gateway_id == holder,
         }

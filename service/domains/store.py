@@ -182,15 +182,15 @@ class Domains:
         return [shown[name] for name in sorted(shown)]
 
     async def of_owner(self, owner: str, scope: str) -> list[dict[str, Any]]:
-        """The domains that belong to `owner`. One of the name `auto`, of an earlier version, can only be deleted. One
-        whose file cannot be read now, also for lack of space, has its name only."""
+        """The domains that belong to `owner`. One whose file cannot be read now, also for lack of space, has its name
+        only."""
         rows: list[dict[str, Any]] = []
         if self._files is None:
             return rows
         for name, entry in sorted((await self._files.index.of_owner(owner, DOMAINS)).items()):
             try:
                 file = await self._files.local(owner, DOMAINS, name, entry)
-                if name == AUTO or file is None:
+                if file is None:
                     raise DomainBroken
                 rows.append({"scope": scope, "usable": True, **(await self._read(file)).as_json(), "name": name})
             except (DomainBroken, BlobMissing, BlobCorrupt, StorageFull):

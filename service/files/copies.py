@@ -39,8 +39,7 @@ _PARTIAL = ".partial"
 
 @dataclass(frozen=True)
 class Copy:
-    """One local copy, and when it was last used, in seconds since the epoch. `digest`: the one that its name states,
-    empty in a copy of an earlier version."""
+    """One local copy, and when it was last used, in seconds since the epoch. `digest`: the one that its name states."""
 
     owner: str
     area: str

@@ -12,7 +12,6 @@ from service.config.settings import Settings
 from service.config.storage import opened_store
 from service.files.copies import IN_USE_S, LocalCopies
 from service.files.stored import StoredFiles
-from service.files.takeover import take_over_files
 
 
 def stored_files(
@@ -29,12 +28,11 @@ def stored_files(
     return StoredFiles(copies, opened_store(settings, settings.data_dir), index, master_key)
 
 
-async def open_files(settings: Settings, client: LedgerClient, files: StoredFiles, *, alone: bool) -> None:
-    """Check the store, refuse one that is not the ledger's, and take over the files of the last release.
+async def open_files(client: LedgerClient, files: StoredFiles, *, alone: bool) -> None:
+    """Check the store, and refuse one that is not the ledger's.
 
     `alone`: this is the one gateway that can use the ledger, so its store becomes the ledger's. A command is never
-    alone: it uses the Redis of a running gateway. Raises StoreUnavailable, StorageFull, LedgerUnavailable.
+    alone: it uses the Redis of a running gateway. Raises StoreUnavailable, LedgerUnavailable.
     """
     await files.store.check()
     await check_store(client, files.store, alone=alone)
-    await take_over_files(settings.data_dir, files, artifact_retention_s=settings.job_retention_s)

@@ -60,20 +60,7 @@ class StoredFiles:
     async def put(self, owner: str, area: str, name: str, files: Mapping[str, Path]) -> None:
         """Store files for a name, and replace those that it had. Raises as `upload`."""
         named = await self.upload(owner, area, name, files)
-        _, replaced = await self.index.put(owner, named)
-        await self.discard(owner, replaced)
-
-    async def take_over(
-        self, owner: str, area: str, name: str, files: Mapping[str, Path], *, ends_ms: int | None = None
-    ) -> bool:
-        """Store files for a name, unless it has an entry. No quota applies. Returns whether they were stored."""
-        if await self.index.get(owner, area, name) is not None:
-            return False
-        named = await self.upload(owner, area, name, files, ends_ms=ends_ms)
-        stored, _ = await self.index.put(owner, named, create_only=True, limited=False)
-        if not stored:
-            await self.discard(owner, named.entry)
-        return stored
+        await self.discard(owner, await self.index.put(owner, named))
 
     async def find(self, owner: str, area: str, name: str, suffix: str = ".safetensors") -> FileVersion | None:
         """The verified local copy of a file; None if the name has no such file.

@@ -33,14 +33,13 @@ from core.files.file_lock import FileLock
 from core.files.secret_file import sync_folder, write_secret
 from core.job_errors import JobFilesLost
 from core.ledger.keys import MasterKey, Purpose
-from gpu_workers.jobs.folder import KEY, OUTPUTS, OWNER, RUN_LOCK, SPEC
+from gpu_workers.jobs.folder import KEY, OUTPUTS, RUN_LOCK, SPEC
 from gpu_workers.jobs.messages import INPUT
 from service.jobs.kind import Outputs
 from service.jobs.storage import Allowance, Storage, write_owner
 
 JOBS_DIR = "jobs"  # in the data directory
 _JOB_ID = re.compile(r"[0-9a-f]{32}")
-_FORMER_ID = "gateway.id"  # the name that an earlier version gave to a data directory
 _FORMER_RUN_S_MAX = 30.0
 _INCOMING = ".incoming-"
 COMMAND = "command-"
@@ -146,21 +145,6 @@ class JobFiles:
         await asyncio.to_thread(self.remove, job_id)
         lock.release()
         return True
-
-    def former_id(self) -> str | None:
-        """The name that an earlier version gave to this data directory, if its jobs are still to be taken over."""
-        with suppress(OSError):
-            return (self._root / _FORMER_ID).read_text(errors="replace").strip()
-        return None
-
-    def forget_former_id(self) -> None:
-        (self._root / _FORMER_ID).unlink(missing_ok=True)
-
-    def owner(self, job_id: str) -> str | None:
-        """The owner of a folder of an earlier version."""
-        with suppress(OSError):
-            return (self._root / job_id / OWNER).read_text()
-        return None
 
     def open(self, job_id: str) -> OpenJob:
         """Raises JobFilesLost."""

@@ -39,7 +39,6 @@ from service.jobs.kind import JobKinds
 from service.jobs.limits import RunnerLimits
 from service.jobs.queue import JobQueue
 from service.jobs.sweep import SWEEP_S, JobSweep
-from service.jobs.takeover import take_over_jobs
 from service.jobs.working import WorkingFolders
 
 log = logging.getLogger("privacy_gateway.jobs")
@@ -97,16 +96,11 @@ class JobRunner:
         await asyncio.to_thread(self._stored.copies.sweep_drafts)
 
     async def open(self) -> None:
-        """Find the unfinished jobs, also those of an earlier version. Raises LedgerUnavailable, StoreUnavailable."""
-        await take_over_jobs(self.store, self._files, self._working.blobs)
-        await self.find_owners()
+        """Find the unfinished jobs. Raises LedgerUnavailable, StoreUnavailable."""
+        await self.store.owners.refresh(all_tenants=True)
         await self._reconcile()
         self._consumers = [asyncio.create_task(self._consume()) for _ in range(self._limits.running_max)]
         self._consumers.append(asyncio.create_task(self._watch()))
-
-    async def find_owners(self) -> None:
-        """List the owners of unfinished jobs of every ledger that is open. Raises LedgerUnavailable."""
-        await self.store.owners.refresh(all_tenants=True)
 
     async def close(self) -> None:
         """End the processes. Their jobs return to the queue and resume from their checkpoints."""

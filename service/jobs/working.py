@@ -50,7 +50,7 @@ class WorkingFolders:
         if not await self.files.cleared(job.job_id):
             raise JobFailed("An earlier attempt at the job does not end.", reason="former-attempt-runs")
         try:
-            self._manifests[job.job_id] = await self.blobs.load(job.owner, job.job_id, job.state or "", folder)
+            self._manifests[job.job_id] = await self.blobs.load(job.owner, job.job_id, job.state, folder)
         except BaseException:
             await asyncio.to_thread(self.files.remove, job.job_id)
             raise

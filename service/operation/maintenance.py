@@ -54,12 +54,10 @@ class Maintenance:
         """
         parts = self._parts
         await parts.ledger.check()
-        await self._presence.begin()  # before the schema is read
+        await self._presence.begin()
         self._is_present = True
         self.run(self._presence.renew_regularly())
-        await parts.schema.before_seals()
         await parts.sealer.check()
-        await parts.schema.after_seals()
         await check_store(parts.client, parts.blobs, alone=self._is_alone)  # before the epoch is written to the store
         await parts.sealer.seal(always=True)  # a copy from before this start is then recognised as older
         await parts.sealer.store_epoch()

@@ -114,7 +114,7 @@ class Supervisor:
             async with prepared_ledger(settings, master_key, redis.socket) as parts:
                 # Its seals are right, and it has this version's schema. No other gateway uses it.
                 files = stored_files(settings, parts.client, master_key)
-                await open_files(settings, parts.client, files, alone=True)
+                await open_files(parts.client, files, alone=True)
         self._gateways = [
             Child(
                 f"gateway {number}",

@@ -14,10 +14,10 @@ _OTHER_PLAN = 'if a.plan ~= "" and a.plan ~= args.accounts[i][2] and a.plan ~= a
 _DENY = "elseif not fits[i] and not refused then"
 _RESERVE_JOURNAL = 'journal("reserve", args.release, args.mechanism, "", ARGV[2], args.digest, args.key, args.route, 1)'
 _SETTLE_JOURNAL = "local seq = journal(transition, args.release, r.mechanism, args.reason, r.amounts,"
-_SETTLED_SUBJECTS = 'spends and r.subject_rows or r.digest or "",'
+_SETTLED_SUBJECTS = "spends and r.subject_rows or r.digest,"
 _KEPT_CLAIM = "own_key and tombstone_ttl or generated_ttl)"
 _KEPT_RELEASE = "local kept_ms = math.min(RETRIED_FOR_MS, tombstone_ttl)"
-_ENDED_CLAIM = 'redis.call("HSET", claim_key, "ended", ended_claim(args.release, state))'
+_ENDED_CLAIM = 'redis.call("HSET", claim_key, "ended", state)'
 _GENERATED_TTL = "spends and integer(args.generated_ttl_ms or tombstone_ttl) or 0"
 _REPEATED = "return answer({ outcome = state, at_ms = r.at_ms })"
 _NOT_HELD = 'if r.state ~= "held" then'
@@ -29,7 +29,7 @@ _REFUND = "cmsgpack.pack(sum(cmsgpack.unpack(f[1]), debit[3], -1))"
 _WRITE_REFUND = 'redis.call("HSET", a.key, "held", a.held)'
 _OUT_OF_RANGE = 'if number < 0 or number > LARGEST then\n      error("a counter'
 _ONLY_BASIC_ADMITS = 'if not admits(divisions[division], "", cost) and admits(divisions[BASIC], "", cost) then'
-_LIMIT_JOURNAL = 'journal("limit", "", "", reason, own, subjects, "", "", 0)'
+_LIMIT_JOURNAL = 'journal("limit", "", "", "first-release", own, subjects, "", "", 0)'
 _WRITE_LIMIT = 'redis.call("HSET", base .. "account:" .. a.name, "limit", cmsgpack.pack(a.limit))'
 _FORGET = "local tombstone = { state = state, at_ms = text(now) }"
 
@@ -82,12 +82,7 @@ ADMISSION = (
     ),
     bug("changed-limit-not-journalled", "common", (_LIMIT_JOURNAL, "")),
     bug("changed-limit-not-written", "common", (_WRITE_LIMIT, "")),
-    bug("metric-square-arm-kept", "basic_only", ("i == SQUARE or i > NO_RHO", "i > NO_RHO")),
-    bug("metric-renyi-arms-kept", "basic_only", ("i == SQUARE or i > NO_RHO", "i == SQUARE")),
-    bug("metric-first-renyi-arm-kept", "basic_only", ("i > NO_RHO", "i > NO_RHO + 1")),
-    bug("metric-plans-kept", "basic_only", ("limit, changed = ended(a)", "")),
     bug("divisions-not-read", "accounts", ("a.offered and cmsgpack.unpack(a.offered) or {}", "{}")),
-    bug("metric-terms-of-subjects-kept", "basic_only", ("terms[7] = lowered(terms[7])", "")),
     bug("holds-do-not-count", "reserve", ("a.committed[j] + a.held[j] + number", "a.committed[j] + number")),
     bug("committed-does-not-count", "reserve", ("a.committed[j] + a.held[j] + number", "a.held[j] + number")),
     bug("full-counter-not-reported", "reserve", ("overflow = overflow or total[j] > LARGEST", "overflow = false")),
@@ -258,9 +253,9 @@ RECORDS = (
         "reserve",
         (_RESERVE_JOURNAL, _RESERVE_JOURNAL.replace("args.route", '""')),
     ),
-    bug("end-journalled-without-its-route", "settle", ('r.route or ""', '""')),
+    bug("end-journalled-without-its-route", "settle", ("r.key, r.route,", 'r.key, "",')),
     bug("hold-journalled-without-its-key", "reserve", (_RESERVE_JOURNAL, _RESERVE_JOURNAL.replace("args.key", '""'))),
-    bug("end-journalled-without-its-key", "settle", ('r.key or "",', '"",')),
+    bug("end-journalled-without-its-key", "settle", ("r.key, r.route,", '"", r.route,')),
     bug("key-not-in-the-record", "reserve", ("key = args.key, ", "")),
     bug("subjects-of-a-hold-not-bound", "reserve", (_RESERVE_JOURNAL, _RESERVE_JOURNAL.replace("args.digest", '""'))),
     bug(
@@ -268,8 +263,8 @@ RECORDS = (
         "reserve",
         (_RESERVE_JOURNAL, _RESERVE_JOURNAL.replace("args.digest", "args.subject_rows")),
     ),
-    bug("spent-subjects-not-journalled", "settle", (_SETTLED_SUBJECTS, 'r.digest or "",')),
-    bug("refunded-subjects-journalled", "settle", (_SETTLED_SUBJECTS, 'r.subject_rows or r.digest or "",')),
+    bug("spent-subjects-not-journalled", "settle", (_SETTLED_SUBJECTS, "r.digest,")),
+    bug("refunded-subjects-journalled", "settle", (_SETTLED_SUBJECTS, "r.subject_rows or r.digest,")),
     bug("subjects-journalled-as-the-tenants", "common", ('a.subject == "" and own or subjects', "own")),
     bug("end-journalled-without-amounts", "settle", (_SETTLE_JOURNAL, _SETTLE_JOURNAL.replace("r.amounts", '"[]"'))),
     bug("subject-opening-not-journalled", "settle", ("journal_openings(opened), {}", '"1", {}')),
@@ -339,10 +334,8 @@ CAPS = (
     bug("generated-key-forgotten", "settle", (_GENERATED_TTL, "0")),
     bug("generated-key-kept-as-the-callers", "settle", (_GENERATED_TTL, "spends and tombstone_ttl or 0")),
     bug("claim-without-its-state", "settle", (_ENDED_CLAIM, "")),
-    bug("state-of-another-release", "common", ("== string.sub(release, 1, 8) and", "~= nil and")),
     bug("holds-one-too-many", "reserve", ("holds >= integer(args.holds_max)", "holds > integer(args.holds_max)")),
-    bug("holds-never-fewer", "settle", ("r.digest and -1 or 0,", "0,")),
-    bug("holds-of-version-1-counted", "settle", ("r.digest and -1 or 0,", "-1,")),
+    bug("holds-never-fewer", "settle", ("-1, field, value)", "0, field, value)")),
     bug("holds-not-counted", "reserve", (_RESERVE_JOURNAL, _RESERVE_JOURNAL.replace(", 1)", ", 0)"))),
     bug("refunds-unlimited", "reserve", ("if uncharged_until() - now > HOUR_MS then", "if false then")),
     bug("refunds-one-too-few", "reserve", ("uncharged_until() - now > HOUR_MS", "uncharged_until() - now >= HOUR_MS")),

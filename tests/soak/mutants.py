@@ -44,7 +44,6 @@ TESTS = (
     "mutants",
     "filters",
     "schema",
-    "versions",
     "machine",
 )
 TESTS_OF = {
@@ -58,7 +57,6 @@ TESTS_OF = {
     "presence": ("schema",),
     "share": ("shared_limit",),
     "job": ("job_holds", "jobs"),
-    "basic_only": ("filters",),
 }
 AT_ONCE = 2
 HANGS = "a test that does not end"

@@ -82,7 +82,7 @@ class SpentBucket(Spent):
 
 
 class SpendingRow(Answer):
-    """Of the four labels, the one that was asked for is given; it is None in entries of earlier versions."""
+    """Of the four labels, the one that was asked for is given; it is None for releases without one."""
 
     mechanism: str | None = None
     route: str | None = None

@@ -57,7 +57,7 @@ async def segments_of(
         )
         n, _, rest = first[0].partition(b":") if first else (b"1", b"", b"0:")
         is_indexed = int(rest.partition(b":")[0]) == heads[tenant].archived + 1
-        firsts.append(int(n) if is_indexed else 1)  # an earlier version wrote no index
+        firsts.append(int(n) if is_indexed else 1)
         lasts.append(int(last[0].partition(b":")[0]) if last else heads[tenant].n)
     async for seal in seals_between(client, master_key, archive, min(firsts), max(lasts)):
         for segment in seal.segments:

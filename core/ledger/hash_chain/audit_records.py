@@ -19,10 +19,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class TenantAudit:
-    """`gaps` are missing journal numbers. `faults` are fixed sentences about entries that are inconsistent.
-
-    `over` names accounts that had counted more than a limit that was lowered later. They admit no further release.
-    """
+    """`gaps` are missing journal numbers. `faults` are fixed sentences about entries that are inconsistent."""
 
     tenant: str
     entries: int
@@ -30,7 +27,6 @@ class TenantAudit:
     differences: tuple[Difference, ...]
     gaps: tuple[int, ...]
     faults: tuple[str, ...]
-    over: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:

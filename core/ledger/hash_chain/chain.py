@@ -69,7 +69,7 @@ class Archived:
 class Seal:
     """`restored` is set if an operator accepted an older state: the last seal that the gateway had seen before.
 
-    `admin` is the end of the log of administrative actions at that time; None in seals of earlier versions.
+    `admin` is the end of the log of administrative actions at that time.
     """
 
     id: SealId
@@ -80,7 +80,7 @@ class Seal:
     heads: str
     restored: SealId | None
     segments: tuple[Segment, ...]
-    admin: SealId | None = None
+    admin: SealId
     archived: Archived = Archived()
 
     def segment(self, tenant: str) -> Segment | None:
@@ -182,7 +182,7 @@ def parse_seal(body: bytes, mac: str, master_key: MasterKey) -> Seal | None:
             Segment(tenant, first, last, digest, end, tuple(tuple(row) for row in rows))
             for tenant, first, last, digest, end, rows in found["tenants"]
         ),
-        admin=SealId(**found["admin"]) if found.get("admin") else None,
+        admin=SealId(**found["admin"]),
         archived=_archived(found["archived"]) if "archived" in found else Archived(),
     )
 

@@ -24,7 +24,7 @@ class SealPlaces:
         self._archive = archive
 
     async def of(self, numbers: Sequence[int]) -> dict[int, int | None]:
-        """Return the number of the seal of each entry. None: not sealed yet, or sealed by an earlier version."""
+        """Return the number of the seal of each entry. None: not sealed yet."""
         if not numbers:
             return {}
         key = names.segments_key(self._tenant)

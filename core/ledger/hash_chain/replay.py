@@ -16,7 +16,6 @@ _Terms = tuple[
     tuple[EntryAmount, ...], str | None, str | None
 ]  # amounts of a hold, digest of those of subjects' accounts, key
 LISTED_MAX = 1000
-METRIC_ADJACENCY = "metric-adjacency"  # the reason in the entries of basic_only.lua
 
 
 def key_of(amount: EntryAmount) -> Key:
@@ -49,8 +48,6 @@ class JournalReplay:
     _open: dict[str, _Terms] = field(default_factory=dict)
     _names: dict[Key, str] = field(default_factory=dict)
     _divisions: dict[Key, tuple[Vector, ...]] = field(default_factory=dict)
-    _lowered: set[Key] = field(default_factory=set)
-    _over: set[str] = field(default_factory=set)
 
     @classmethod
     def since(cls, tenant: str, accounts: Iterable[AccountState], *, seq: int) -> Self:
@@ -61,8 +58,6 @@ class JournalReplay:
             replay._counters[key] = _counters_of(state)
             replay._names[key] = state.account
             replay._divisions[key] = state.divisions
-            if not state.within_limit:
-                replay._lowered.add(key)  # the limit was lowered before this state was sealed
         return replay
 
     def skip(self, seq: int, why: str) -> None:
@@ -81,8 +76,7 @@ class JournalReplay:
         self.last_seq = entry.seq
         self.entries += 1
         if self.own_accounts_only:
-            own = tuple(amount for amount in entry.amounts if amount.subject_hash is None)
-            entry = replace(entry, amounts=own, subjects=())
+            entry = replace(entry, subjects=())
         release = entry.release_id or ""
         terms = (entry.amounts, entry.subjects_digest, entry.key_id)
         if entry.transition == "open":
@@ -147,11 +141,7 @@ class JournalReplay:
             self.differences += self.differences_of(state, held_by_subjects)[
                 : max(0, LISTED_MAX - len(self.differences))
             ]
-            if state.within_limit:
-                continue
-            if (state.unit.value, state.subject_hash or "") in self._lowered:
-                self._over.add(state.account)
-            else:
+            if not state.within_limit:
                 self.faults.append(f"{state.account} exceeds its limit")
 
     def differences_of(
@@ -191,26 +181,18 @@ class JournalReplay:
             differences=tuple(self.differences),
             gaps=tuple(self.gaps),
             faults=tuple(self.faults),
-            over=tuple(sorted(self._over)),
         )
 
     def _limit(self, entry: JournalEntry, changed: EntryAmount) -> None:
-        """Apply a change of limit. The migration lowers one, or an unused account selects one of its divisions."""
+        """Apply a change of limit: an unused account selects one of its divisions."""
         counters = self._counters.get(key_of(changed))
         if counters is None:
             self._fault(entry, "changes an account that was not opened")
             return
-        before, after = counters["limit"], changed.vector
-        counters["limit"] = after
-        if entry.reason == METRIC_ADJACENCY:
-            if len(before) == len(after) and all(new <= old for new, old in zip(after, before, strict=True)):
-                self._lowered.add(key_of(changed))
-            else:
-                self._fault(entry, "raises a limit that it should lower")
-            return
+        counters["limit"] = changed.vector
         if counters["committed"][COUNT] + counters["held"][COUNT] > 0:
             self._fault(entry, "changes the limit of an account that is in use")
-        if after not in self._divisions.get(key_of(changed), ()):
+        if changed.vector not in self._divisions.get(key_of(changed), ()):
             self._fault(entry, "gives an account a limit that it was not opened with")
 
     def _add(self, entry: JournalEntry, change: EntryAmount, counter: str, sign: int) -> None:

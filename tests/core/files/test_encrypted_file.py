@@ -54,7 +54,7 @@ def test_what_was_written_comes_back(tmp_path: Path, size: int) -> None:
         lambda raw: raw[:9] + bytes([raw[9] ^ 1]) + raw[10:],
         lambda raw: raw[:1000] + bytes([raw[1000] ^ 1]) + raw[1001:],
         lambda raw: bytes([raw[0] ^ 1]) + raw[1:],
-        lambda raw: b"PGSCRAT1" + raw,  # the format of an earlier version
+        lambda raw: b"PGSCRAT1" + raw,  # another format
     ],
     ids=[
         "cut",

@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 from ledger_kit import MASTER_KEY, charge, limits
-from redis_kit import DeployedServer
 
 from core.amounts import NANO, Amount
 from core.errors import LedgerUnavailable
@@ -86,20 +85,6 @@ def test_a_record_that_was_set_back_is_noticed_within_the_interval(go, many, cli
         seen.add(go(activity.positions())["tenant-5"].seq)
     assert seen == {3, 1}
     go(admin.call("HSET", names.tenant_key("tenant-5"), "seq", 3))
-
-
-@pytest.mark.parametrize("server", [DeployedServer], indirect=True, ids=["debian-tcp"])
-def test_without_the_right_to_xread_every_record_is_read(go, many, client, admin):
-    """As with the users of an earlier version of deploy/users.acl."""
-    go(admin.call("ACL", "SETUSER", "gateway", "-xread"))
-    try:
-        activity = TenantActivity(client, check_interval_s=1e9)
-        for _ in range(5):
-            go(activity.positions())
-        release(go, many, "tenant-5")
-        assert go(activity.positions())["tenant-5"].seq == 3
-    finally:
-        go(admin.call("ACL", "SETUSER", "gateway", "+xread"))
 
 
 def test_holds_expire_by_their_deadlines_without_reading_the_tenants_that_have_none(go, many, client, admin):

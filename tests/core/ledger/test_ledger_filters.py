@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import secrets
 from dataclasses import replace
 
-import orjson
 import pytest
 from division_kit import division_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ledger_audit_kit import audit
-from ledger_kit import RAW_TERMS, limits
+from ledger_kit import limits
 
-from core.accounting.divisions import Division, divisions, filter_arms
+from core.accounting.divisions import Division, divisions
 from core.accounting.events import ACCOUNT_ADJACENCY, Adjacency, Guarantee, PrivacyEvent, Unit
-from core.accounting.filters import FILTER_ORDERS, Sums, admits, cost_of
+from core.accounting.filters import Sums, admits, cost_of
 from core.accounting.loss_cumulants import moments_of
 from core.amounts import FEMTO, NANO
-from core.errors import BudgetExhausted, InvalidInput, LedgerUnavailable, PlanMismatch
-from core.ledger import names
+from core.errors import BudgetExhausted, InvalidInput, PlanMismatch
 from core.ledger.records import Charge, Limit, Plan, plan_signature
 
 _names = itertools.count()
@@ -346,92 +342,3 @@ def test_a_metric_account_adds_up_whatever_the_other_limits_are(go, ledger):
     plan = Plan(plan_signature(vector_event(0.05)), 1000)
     with pytest.raises(InvalidInput):
         go(ledger.open_tenant("planned", limits=limits(10) | {Unit.VECTOR: Limit(NANO, MICRO_DELTA, plan=plan)}))
-
-
-ORDERS = filter_arms(10 * NANO, MICRO_DELTA).orders[:-1]
-SUBJECT = "ab" * 32
-
-
-async def open_as_earlier_version(client, tenant):
-    """Metric accounts with Renyi and square arms at (10, 1e-6), and no divisions."""
-    arms = filter_arms(10 * NANO, MICRO_DELTA)
-    limit = [0, 10 * NANO, 0, arms.square_nano, 0, 0, 0, *arms.rho_nano[:-1]]
-    terms = [["vector", "", "metric", f"{10 * NANO} {MICRO_DELTA}", " ".join(ORDERS), "", limit]]
-    args = {"operation": tenant, "mode": "subject", "accounts": terms, "subject_accounts": terms}
-    await client.call("SADD", names.TENANTS_KEY, tenant)
-    await client.run("open", key=names.tenant_key(tenant), args=args)
-
-
-async def spend_as_earlier_version(client, tenant, *, subject, times):
-    """Releases of epsilon .05, priced as if every distance were 1."""
-    release, epsilon = secrets.token_hex(16), NANO // 20
-    cost = cost_of(event("metric", 0.05))
-    rho = [cost.rho_nano[FILTER_ORDERS.index(order)] for order in ORDERS]
-    vector = [times, times * epsilon, 0, times * cost.square_nano, 0, 0, 0, *(times * each for each in rho)]
-    own, subjects = (orjson.dumps([["vector", hashed, vector]]) for hashed in ("", subject))
-    args = RAW_TERMS | {
-        "release": release,
-        "scope": "",
-        "fingerprint": "",
-        "mechanism": "laplace",
-        "subject_rows": subjects.decode(),
-        "digest": hashlib.sha256(subjects).hexdigest(),
-        "accounts": [[" ".join(ORDERS), "laplace"]] * 2,
-        "subjects": "all",
-        "losses": [[[0.0] * 5, [0.0] * 5, epsilon]] * 2,
-    }
-    answer, _ = await client.run("reserve", key=names.tenant_key(tenant), args=args, blob=own)
-    assert answer["outcome"] == "reserved", answer
-    await client.run(
-        "expire",
-        key=names.tenant_key(tenant),
-        args={"release": release, "reason": "test", "tombstone_ttl_ms": 1000},
-    )
-
-
-def test_a_ledger_of_an_earlier_version_keeps_the_basic_arm_of_metric_accounts(go, ledger, client):
-    """Earlier versions opened metric accounts with Renyi and square arms. The audit says which had gone over."""
-    go(open_as_earlier_version(client, "old"))
-    go(spend_as_earlier_version(client, "old", subject=SUBJECT, times=300))
-    assert go(ledger.account("old", "old/vector")).within_limit
-    assert go(audit(ledger)).tenants[0].over == ()
-
-    assert go(ledger.migrate()) == 2
-    assert go(ledger.migrate()) == 0
-    for name in ("old/vector", f"old/vector/{SUBJECT[:16]}"):
-        state = go(ledger.account("old", name))
-        assert state.committed.epsilon_nano == 15 * NANO
-        assert (state.limit.epsilon_nano, state.remaining.epsilon_nano) == (10 * NANO, 0)
-    with pytest.raises(BudgetExhausted):
-        go(ledger.reserve("old", [Charge(vector_event(1e-9), "someone")]))
-    report = go(audit(ledger))
-    assert report.ok
-    assert report.tenants[0].over == ("old/vector", f"old/vector/{SUBJECT[:16]}")
-
-
-def test_a_metric_plan_of_an_earlier_version_ends_at_what_it_has_counted(go, ledger, client):
-    arms = filter_arms(NANO, MICRO_DELTA)
-    signature = plan_signature(vector_event(0.01))
-    limit = [1000, *[-1] * (6 + len(arms.orders))]
-    terms = [["vector", "", "metric", f"{NANO} {MICRO_DELTA}", " ".join(arms.orders), signature, limit]]
-    args = {"operation": "plan", "mode": "tenant", "accounts": terms, "subject_accounts": []}
-    go(client.call("SADD", names.TENANTS_KEY, "plan"))
-    go(client.run("open", key=names.tenant_key("plan"), args=args))
-    assert go(ledger.migrate()) == 1
-    with pytest.raises(BudgetExhausted):
-        go(ledger.reserve("plan", [Charge(vector_event(0.01))]))
-
-
-def test_a_ledger_of_a_newer_version_is_refused(go, ledger, client):
-    go(client.call("SET", names.VERSION_KEY, "999"))
-    with pytest.raises(LedgerUnavailable):
-        go(ledger.migrate())
-
-
-def test_subjects_that_come_after_the_migration_add_up_too(go, ledger, client):
-    go(open_as_earlier_version(client, "old"))
-    assert go(ledger.migrate()) == 1
-    with pytest.raises(BudgetExhausted) as refused:
-        go(ledger.reserve("old", [Charge(vector_event(0.05), "someone", times=201)]))
-    assert [arm.name for arm in refused.value.arms] == ["basic"]
-    go(ledger.reserve("old", [Charge(vector_event(0.05), "someone", times=200)]))

@@ -13,7 +13,7 @@ from core.errors import InvalidInput, LedgerUnavailable, TenantLimitReached, Unk
 from core.ledger import names
 from core.ledger.hash_chain.admin_log import LogCheck
 from core.ledger.keys import MasterKey, Purpose
-from core.ledger.keystore import DEFAULT_ROLES, KeyRole, KeyStore
+from core.ledger.keystore import KeyRole, KeyStore
 
 
 @pytest.fixture
@@ -88,19 +88,6 @@ def test_a_key_has_its_roles_and_label_and_ends_when_it_expires(go, timed, clock
     assert go(timed.authenticate(key)) is None
     assert not go(timed.is_valid("acme", found.key_id))
     assert [each.label for each in go(timed.list("acme"))] == ["the dashboard"], "an ended key is still listed"
-
-
-def test_a_key_of_an_earlier_version_may_do_what_it_could(go, timed, client):
-    key_id, secret = "a" * 16, "b" * 32
-    mac = MASTER_KEY.mac(Purpose.API_KEY, key_id.encode(), secret.encode())
-    go(client.call("SADD", names.tenant_api_keys_key("acme"), key_id))
-    go(client.call("HSET", names.api_key_key(key_id), "mac", mac, "tenant", "acme", "created_ms", 1))
-    found = go(timed.authenticate(f"pgw_{key_id}_{secret}"))
-    assert found.roles == DEFAULT_ROLES == {KeyRole.RELEASE, KeyRole.READ, KeyRole.JOBS}
-    assert found.expires_ms is None
-    new = go(timed.rotate("acme", key_id, by="operator", overlap_s=0))
-    assert new.facts.roles == DEFAULT_ROLES
-    assert go(timed.authenticate(f"pgw_{key_id}_{secret}")) is None
 
 
 def test_both_keys_of_a_rotation_work_until_the_overlap_has_passed(go, timed, clock):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from ledger_kit import MASTER_KEY, charge, limits
 
-from core.ledger import names
 from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.journal_pages import JournalFilter
 from core.ledger.ledger import Ledger
@@ -53,9 +52,6 @@ def test_each_entry_has_the_seal_that_contains_it(go, ledger, client, sealer) ->
     assert go(ledger.seals_of("acme", [3])) == {3: second}
     assert go(ledger.seals_of("acme", [7, 2])) == {7: None, 2: second}
     assert go(ledger.seals_of("acme", [])) == {}
-
-    go(client.call("ZREMRANGEBYSCORE", names.segments_key("acme"), 0, 3))  # as if an earlier version had sealed them
-    assert go(ledger.seals_of("acme", list(expected))) == expected | {1: None, 2: None, 3: None}
 
 
 def test_pages_by_time_and_in_reverse(go, ledger, client, sealer) -> None:

@@ -177,7 +177,7 @@ async def raise_an_unused_limit(book):
     limit = list((await book.ledger.account("acme", "acme/record")).limit_vector)
     limit[1] *= 1000
     entry = {"transition": "limit", "release": "", "mechanism": "", "reason": "first-release", "at_ms": "1"}
-    entry["amounts"] = orjson.dumps([["record", "", limit]]).decode()
+    entry |= {"amounts": orjson.dumps([["record", "", limit]]).decode(), "key": "", "route": ""}
     fields = [part for pair in entry.items() for part in pair]
     await book.admin.call("XADD", "{acme}:journal", f"{seq}-0", *fields)
     await book.admin.call("HSET", "{acme}:tenant", "seq", seq)

@@ -15,7 +15,7 @@ def entry(ends_ms: int) -> StoredEntry:
 def test_entries_that_have_expired_are_gone_and_count_no_more(go, client: LedgerClient) -> None:
     index = StoredFileIndex(client, bytes_max=10**6)
     for number in range(250):  # a script removes 100
-        go(index.put("acme", NamedEntry(ARTIFACTS, f"{number:032x}", entry(LATE_MS)), create_only=True))
+        go(index.put("acme", NamedEntry(ARTIFACTS, f"{number:032x}", entry(LATE_MS))))
     assert go(index.used("acme")) == 25_000
     go(client.call("ZADD", "{acme}:files:ends", *[part for n in range(249) for part in (1, f"artifacts/{n:032x}")]))
     assert go(index.used("acme")) == 100

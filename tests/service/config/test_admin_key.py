@@ -30,7 +30,7 @@ def test_a_variable_that_is_set_to_nothing_keeps_the_gateway_from_starting(tmp_p
 
 
 def test_a_file_of_no_bytes_keeps_the_gateway_from_starting_and_stays(tmp_path: Path) -> None:
-    """An earlier version wrote it without fsync: a full disk or a power loss could leave it empty."""
+    """A copy on a full disk can leave it empty."""
     path = tmp_path / "admin.key"
     path.touch(mode=0o600)
 

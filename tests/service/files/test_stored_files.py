@@ -1,4 +1,4 @@
-"""Files of tenants in the store: found by every gateway, verified, counted, taken over from the last release."""
+"""Files of tenants in the store: found by every gateway, verified, counted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from core.ledger.stored_files import ARTIFACTS, DOMAINS, StoredFileIndex
 from service.files.copies import LocalCopies
 from service.files.orphans import Orphans
 from service.files.stored import StoredFiles
-from service.files.takeover import take_over_files
 
 PACK = ".safetensors"
 
@@ -180,52 +179,3 @@ def test_only_blobs_that_nothing_can_name_any_more_are_orphans(
     assert gateway.on_loop(orphans.collect(age_s=-60)) == 0
     assert gateway.on_loop(second.find(owner, DOMAINS, "law")) is not None
     assert gateway.on_loop(first.store.get("journal/keep"))
-
-
-def test_files_of_the_last_release_are_taken_over_once(
-    gateway: Gateway, pair: tuple[StoredFiles, StoredFiles], owner: str, tmp_path: Path
-) -> None:
-    first, second = pair
-    for data_dir in ("old", "copy"):
-        for area, name in (("domains", "law"), ("infill", "tickets"), ("artifacts", "a" * 32)):
-            folder = tmp_path / data_dir / area / "tenants" / owner
-            folder.mkdir(parents=True)
-            (folder / f"{name}{PACK}").write_bytes(f"{name} of {data_dir}".encode())
-            (folder / f"{name}.md").write_text("a card")
-            (folder / f"{name}.partial").write_text("a draft")
-
-    gateway.on_loop(take_over_files(tmp_path / "old", first, artifact_retention_s=3600))
-    gateway.on_loop(take_over_files(tmp_path / "old", first, artifact_retention_s=3600))
-    gateway.on_loop(take_over_files(tmp_path / "copy", second, artifact_retention_s=3600))
-
-    for area, name in (("domains", "law"), ("infill", "tickets"), ("artifacts", "a" * 32)):
-        for files in (first, second):
-            found = gateway.on_loop(files.find(owner, area, name))
-            assert Path(found.path).read_bytes() == f"{name} of old".encode()
-            assert Path(gateway.on_loop(files.find(owner, area, name, ".md")).path).read_text() == "a card"
-    assert not list((tmp_path / "old").rglob(f"*{PACK}"))
-    left = {path.name for path in (tmp_path / "copy").rglob("*.not-taken-over")}
-    assert left == {f"{name}{suffix}.not-taken-over" for name in ("law", "tickets") for suffix in (PACK, ".md")}
-    assert not list((tmp_path / "copy").rglob(f"*{PACK}"))
-    entry = gateway.on_loop(first.index.get(owner, ARTIFACTS, "a" * 32))
-    assert entry.ends_ms > time.time() * 1000
-
-
-def test_a_file_that_a_crash_left_behind_is_no_second_one(
-    gateway: Gateway, pair: tuple[StoredFiles, StoredFiles], owner: str, tmp_path: Path
-) -> None:
-    """It is stored, and was not removed yet. After the next start a deletion is final."""
-    first, _ = pair
-    folder = tmp_path / "old/domains/tenants" / owner
-    folder.mkdir(parents=True)
-    parts = {PACK: folder / f"law{PACK}", ".md": folder / "law.md"}
-    for path in parts.values():
-        path.write_text(path.name)
-    assert gateway.on_loop(first.take_over(owner, DOMAINS, "law", parts))
-    parts[".md"].unlink()  # the crash came after that
-
-    gateway.on_loop(take_over_files(tmp_path / "old", first, artifact_retention_s=3600))
-    assert not list(folder.iterdir())
-    assert gateway.on_loop(first.remove(owner, DOMAINS, "law"))
-    gateway.on_loop(take_over_files(tmp_path / "old", first, artifact_retention_s=3600))
-    assert gateway.on_loop(first.index.get(owner, DOMAINS, "law")) is None

@@ -1,4 +1,4 @@
-"""The files of a job in the store: whole moments, one sealed outcome, and jobs of the last release."""
+"""The files of a job in the store: whole moments, one sealed outcome."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ from service.jobs.limits import RunnerLimits
 from service.jobs.outcome import StoredOutcome, seal_outcome, sealed_outcome, store_outcome
 from service.jobs.runner import JobRunner
 from service.jobs.storage import Storage
-from service.jobs.takeover import take_over_jobs
 from service.jobs.working import WorkingFolders
 from service.ledger import LedgerParts, ledger_access
 
@@ -304,33 +303,3 @@ def test_a_sealed_outcome_is_published_without_its_process_and_a_lost_reply_is_n
     assert store.lost is not None
     assert store.lost.run == done.run
     assert Path(go(files.find("acme", ARTIFACTS, job.job_id)).path).read_text() == "the noise of first"
-
-
-def test_jobs_of_the_last_release_are_taken_over_from_their_data_directory_alone(
-    go: Go, parts: LedgerParts, blobs: JobBlobs, tmp_path: Path
-) -> None:
-    store = JobStore(parts.client, gateway="former")
-    ids = [created(go, store).job_id for _ in range(2)]
-    for job_id in ids:
-        go(parts.client.call("HDEL", f"{{acme}}:job:{job_id}", "state", "bytes"))
-        for data_dir in ("old", "copy"):
-            folder = tmp_path / data_dir / "jobs" / job_id
-            folder.mkdir(parents=True)
-            for name in ("key", "spec", "input"):
-                (folder / name).write_text(name)
-            (folder / "owner").write_text("acme")
-            (folder.parent / "gateway.id").write_text("former")
-    go(store.cancel("acme", ids[1]))
-
-    for data_dir in ("old", "copy"):
-        storage = Storage(tmp_path / data_dir, tenant_bytes_max=10**9, free_bytes_min=0, stored=no_bytes)
-        files = JobFiles(tmp_path / data_dir, parts.master_key, storage)
-        go(take_over_jobs(store, files, blobs))
-        assert files.ids() == set()
-        assert files.former_id() is None
-        go(take_over_jobs(store, files, blobs))
-    job = go(store.get("acme", ids[0]))
-    assert (job.status, job.attempts) == (JobStatus.QUEUED, 0)
-    go(blobs.load("acme", ids[0], job.state, tmp_path / "fetched"))
-    assert sorted(path.name for path in (tmp_path / "fetched").iterdir()) == ["input", "key", "spec"]
-    go(store.cancel("acme", ids[0]))

@@ -46,7 +46,6 @@ class Peer:
     async def start(self) -> None:
         await self.parts.ledger.check()
         await self.parts.sealer.check()
-        await self.parts.ledger.migrate()
         await self.parts.sealer.seal(always=True)
         await self.duties.begin()
         self.tasks = [asyncio.create_task(work) for work in self.duties.work()]

@@ -16,8 +16,6 @@ from inprocess_kit import Gateway
 from pack_kit import make_pack, make_routes, parameters_row
 
 from core.errors import InvalidInput
-from core.ledger.names import SHARED_OWNER
-from core.ledger.stored_files import DOMAINS
 from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.pack_facts import CodeNoise, DomainPackInfo
 from gpu_workers.packs import ROUTES, pack_paths
@@ -191,20 +189,6 @@ def test_nobody_makes_a_domain_of_the_name_of_the_routes(routed: Gateway, caller
     job = {"name": "routes", "documents": [{"sentences": SENTENCES}] * 40}
     for client in (caller.http, routed.admin):
         assert client.post("/jobs/domain", json=job).json()["errors"][0]["field"] == "name"
-
-
-@pytest.mark.parametrize("name", ["auto", "routes"])
-def test_a_domain_of_an_earlier_version_with_a_reserved_name_can_be_deleted(
-    routed: Gateway, caller: Tenant, tmp_path: Path, name: str
-) -> None:
-    pack = tmp_path / "pack"
-    small_pack(name, 1).save(pack)
-    for client, owner in ((caller.http, caller.name), (routed.admin, SHARED_OWNER)):
-        routed.on_loop(routed.service.files.put(owner, DOMAINS, name, {".safetensors": pack}))
-        assert good(caller.embed(domain="auto"))["data"][0]["domain"] in PACKS
-        assert [row["name"] for row in good(client.get("/domains"))["domains"]].count(name) == 1
-        assert client.delete(f"/domains/{name}").status_code == 204
-        assert client.delete(f"/domains/{name}").status_code == 404
 
 
 def test_it_needs_every_pack_of_the_routes_for_one_encoder(tmp_path: Path) -> None:

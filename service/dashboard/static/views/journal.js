@@ -136,7 +136,7 @@ function shown(account, entries, order, isCut) {
 
 /** The seal that covers an entry, and the entry's own digest in it. */
 function place(row) {
-  const unknown = el("span", { class: "hint", title: "Not sealed yet, or sealed by an earlier version" }, "no known seal");
+  const unknown = el("span", { class: "hint", title: "Not sealed yet" }, "no known seal");
   const seal = row.seal === null ? unknown : ["seal ", number(row.seal)];
   return [seal, el("div", {}, identifier(row.sha256))];
 }
