@@ -9,8 +9,7 @@ from pathlib import Path
 
 from core.blobs.store import BlobStore
 from core.errors import LedgerUnavailable
-from core.ledger.archive.archiver import Archiver
-from core.ledger.archive.policy import ArchivePolicy
+from core.ledger.archive.archiver import KEEP_SEALS, Archiver
 from core.ledger.archive.reader import LedgerArchive
 from core.ledger.archive.store import ArchiveStore, ledgers_in
 from core.ledger.client import Call, LedgerClient, connect
@@ -54,10 +53,18 @@ def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | No
     client = _client(settings, socket, settings.redis_url)
     epoch_file = settings.epoch_file or settings.data_dir / "ledger.epoch"
     blobs = opened_store(settings, settings.data_dir)
-    archive = LedgerArchive(client, master_key, blobs, cache_bytes_max=settings.archive_cache_bytes_max)
+    archive = LedgerArchive(client, master_key, blobs)
     # The default store is a folder beside the epoch file, which shows nothing more.
     shared = EpochStore(blobs, master_key) if settings.store_url else None
-    sealer = Sealer(client, master_key, epoch_file, epoch_store=shared, continues=archive.continues)
+    repeat_after = KEEP_SEALS // 2 if archives(settings) else None  # old seals are removed then
+    sealer = Sealer(
+        client,
+        master_key,
+        epoch_file,
+        epoch_store=shared,
+        continues=archive.continues,
+        repeat_after=repeat_after,
+    )
 
     async def guard(call: Call) -> None:
         # A new connection may lead to another server, or to the same one with an older file or weaker settings.
@@ -79,7 +86,9 @@ def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | No
         caps=tenant_caps(settings),
     )
     keys = KeyStore(client, master_key, keys_max=settings.keys_per_tenant_max)
-    archiver = Archiver(client, master_key, sealer, archive, archive_policy(settings), trim_client=trim_client)
+    archiver = Archiver(
+        client, master_key, sealer, archive, trim_client=trim_client, keep_entries=settings.archive_keep_entries
+    )
     return LedgerParts(client, master_key, epoch_file, ledger, keys, sealer, archive, archiver, trim_client, blobs)
 
 
@@ -90,16 +99,6 @@ def _client(settings: Settings, socket: Path | None, url: str | None) -> LedgerC
             url=url if socket is None else None,
             timeout_s=settings.redis_timeout_s,
         )
-    )
-
-
-def archive_policy(settings: Settings) -> ArchivePolicy:
-    """What moves to the archive, and when."""
-    return ArchivePolicy(
-        keep_entries=settings.archive_keep_entries,
-        after_ms=max(1, int(settings.archive_after_s * 1000)),
-        object_entries=settings.archive_object_entries,
-        keep_seals=settings.archive_keep_seals,
     )
 
 

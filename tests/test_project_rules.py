@@ -191,6 +191,17 @@ def test_folders_import_what_the_table_allows_and_the_table_has_no_circle() -> N
     assert found == FOLDERS
 
 
+def test_no_folders_import_each_other_in_a_circle() -> None:
+    """By their whole paths. A folder and those inside it are one unit."""
+    paths = {name: path.parent for layer in LAYERS for name, path in modules(layer).items()}
+    graph: dict[Path, set[Path]] = defaultdict(set)
+    for name, imported in own_imports().items():
+        folder = paths[name]
+        others = {paths[other] for other in imported} - {folder}
+        graph[folder] |= {one for one in others if one not in folder.parents and folder not in one.parents}
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
+
+
 @pytest.mark.parametrize(("module", "allowed"), RESTRICTED.items())
 def test_the_composition_root_is_imported_by_few(module: str, allowed: set[str]) -> None:
     assert {name for name, imported in own_imports().items() if module in imported} == allowed

@@ -20,7 +20,7 @@ _BATCH = 250
 @dataclass(frozen=True)
 class TenantIntegrity:
     """`sealed` is the last sealed entry of the journal, and `seal` the number of the last seal with a segment of the
-    tenant; 0 for none. `archived` is the last entry that the archive has.
+    tenant; 0 for none.
 
     `overdue_ms` is the earliest deadline of a hold that no job owns; None if there is no such hold.
     """
@@ -29,7 +29,6 @@ class TenantIntegrity:
     entries: int
     sealed: int
     seal: int
-    archived: int
     open_holds: int
     overdue_ms: int | None
 
@@ -102,7 +101,6 @@ class Integrity:
             entries=int(seq or 0),
             sealed=sealed.last,
             seal=sealed.n,
-            archived=sealed.archived,
             open_holds=int(holds or 0),
             overdue_ms=int(float(overdue[1])) if overdue else None,
         )

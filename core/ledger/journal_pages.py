@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 
-from core.accounting.events import Unit
 from core.ledger import names, wire
 from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
@@ -74,8 +73,7 @@ class JournalView:
 class JournalEntries:
     """Reads the pages of a view.
 
-    The journal has an index of each subject's entries, so a page of a subject reads no others. An account that version
-    1 opened is not in the index: its page filters all entries.
+    The journal has an index of each subject's entries, so a page of a subject reads no others.
     """
 
     def __init__(
@@ -112,8 +110,7 @@ class JournalEntries:
     async def _batches(self, cursor: int) -> AsyncIterator[Sequence[RawEntry]]:
         """Yield the entries after the cursor in the order of the view, within the range of times."""
         first, last = await self._bounds()
-        indexed = self._view.subject is not None and await self._is_indexed()
-        read = self._of_subject if indexed else self._all
+        read = self._all if self._view.subject is None else self._of_subject
         while True:
             if self._view.newest_first:
                 last = min(last, cursor - 1) if cursor else last
@@ -135,11 +132,6 @@ class JournalEntries:
         if wanted.to_ms is not None:
             last = min(last, await self._reads.first_at(wanted.to_ms) - 1)
         return first, last
-
-    async def _is_indexed(self) -> bool:
-        unit = Unit((self._view.account_id or "").split("/")[1])
-        key = names.account_key(self._tenant, names.account_name(unit, self._view.subject))
-        return bool(await self._client.call("HGET", key, "indexed"))
 
     async def _all(self, first: int, last: int) -> Sequence[RawEntry]:
         read = self._reads.newest if self._view.newest_first else self._reads.oldest

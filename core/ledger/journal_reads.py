@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 
 from core.ledger import names
-from core.ledger.archive.reader import LedgerArchive, entries_of
+from core.ledger.archive.reader import EntryRange, LedgerArchive
 from core.ledger.client import LedgerClient
-from core.ledger.hash_chain.archived import ArchivedRange
 from core.ledger.hash_chain.chain import RawEntry
-from core.ledger.pages import entry_number
+from core.ledger.pages import entries_of, entry_number
 
 _READ = 500
 
@@ -37,7 +36,7 @@ class JournalReads:
         found: Sequence[RawEntry] = await self._client.call("XRANGE", self._key, first, last, "COUNT", count)
         if self._archive is None or (found and entry_number(found[0]) == first):
             return found
-        archived = await self._archive.object_at(self._tenant, first)
+        archived = await self._archive.part_at(self._tenant, first)
         if archived is None:
             return found
         self.objects += 1
@@ -53,7 +52,7 @@ class JournalReads:
         found: Sequence[RawEntry] = await self._client.call("XREVRANGE", self._key, last, first, "COUNT", count)
         if self._archive is None or found:
             return found
-        archived = await self._archive.object_at(self._tenant, last)
+        archived = await self._archive.part_at(self._tenant, last)
         if archived is None:
             return found
         self.objects += 1
@@ -66,7 +65,7 @@ class JournalReads:
         """
         replies = await self._client.call_many([("XRANGE", self._key, number, number) for number in numbers])
         found: list[RawEntry] = []
-        used: ArchivedRange | None = None
+        used: EntryRange | None = None
         for number, entries in zip(numbers, replies, strict=True):
             if entries or self._archive is None:
                 found += entries
@@ -76,7 +75,7 @@ class JournalReads:
                     break
                 used = await self._archive.range_at(self._tenant, number)
                 self.objects += used is not None
-            archived = await self._archive.object_at(self._tenant, number) if used is not None else None
+            archived = await self._archive.part_at(self._tenant, number) if used is not None else None
             found += archived.newest(number, number, 1) if archived is not None else []
         return found
 
@@ -89,7 +88,7 @@ class JournalReads:
             if self._archive is not None and not (found and entry_number(found[0]) == middle):
                 range_ = await self._archive.range_at(self._tenant, middle)
                 if range_ is not None and range_.from_ms < at_ms <= range_.to_ms:
-                    archived = await self._archive.object_at(self._tenant, middle)
+                    archived = await self._archive.part_at(self._tenant, middle)
                     self.objects += 1
                     return (archived.first_at(at_ms) if archived else None) or range_.first
                 if range_ is not None:

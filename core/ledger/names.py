@@ -24,6 +24,8 @@ KEY_ID_LENGTH = 16
 TENANTS_KEY = "tenants"
 # The owner of the operator's jobs. No tenant can have this name.
 SHARED_OWNER = "@shared"
+# The stream of the seals in the archive. No tenant can have this name.
+CHAIN = "@chain"
 READINESS_KEY = "readiness"
 KEY_CHECK_KEY = "master-key-check"
 # The keys of the seals. No key of a tenant has one of these suffixes, so a tenant named `seals` causes no conflict.
@@ -35,6 +37,8 @@ LAST_AUDIT_KEY = "{seals}:last-audit"
 VERSION_KEY = "{seals}:version"
 # The id of the blob store that belongs to the ledger (`core.ledger.store_identity`), a string.
 STORE_ID_KEY = "{seals}:store"
+# The last seal whose object of the archive was removed from Redis, a string (`core.ledger.archive.archiver`).
+ARCHIVE_TRIMMED_KEY = "{seals}:trimmed"
 # The lease of the duties, a hash, and the last fencing number, as lease.lua builds them.
 DUTIES_KEY = "{seals}:duties"
 FENCE_KEY = "{seals}:fence"
@@ -138,7 +142,10 @@ def segments_key(tenant: str) -> str:
 
 
 def archive_index_key(stream: str) -> str:
-    """The archived ranges of a stream, a sorted set by their last entries (`core.ledger.hash_chain.archived`)."""
+    """Where the archive has the entries of a tenant, or the seals of CHAIN, a sorted set by their last numbers.
+
+    The rows are those of `core.ledger.archive.reader`.
+    """
     return f"{{seals}}:archive:{stream}"
 
 

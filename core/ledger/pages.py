@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from core.accounting.events import Unit
 from core.errors import UnknownTenant
@@ -89,6 +89,35 @@ async def raw_entries(
             return
         yield batch
         start = f"({batch[-1][0].decode()}"
+
+
+class EntryArchive(Protocol):
+    """The archived entries of a ledger."""
+
+    def entries(self, stream: str, *, after: int, last: int) -> AsyncIterator[Sequence[RawEntry]]:
+        """Yield the archived entries of a tenant, or the seals of CHAIN, after `after` up to `last`, in batches."""
+
+
+async def entries_of(
+    client: LedgerClient, archive: EntryArchive | None, stream: str, *, after: int, last: int | None, count: int
+) -> AsyncIterator[Sequence[RawEntry]]:
+    """Yield the entries of a tenant, or the seals of CHAIN, after `after` up to `last` (None: to the end), in batches.
+
+    Guarantee: an archiver that runs meanwhile in any process hides no entry. Redis is read first, and what it no longer
+    has is read from the archive, which had it before it was removed. What neither has is left out.
+    """
+    key = names.SEAL_CHAIN_KEY if stream == names.CHAIN else names.journal_key(stream)
+    start, end = str(after + 1), "+" if last is None else str(last)
+    while last is None or after < last:
+        found = await client.call("XRANGE", key, start, end, "COUNT", count)
+        gap = entry_number(found[0]) - 1 if found else last
+        if archive is not None and gap is not None and gap > after:
+            async for batch in archive.entries(stream, after=after, last=gap):
+                yield batch
+        if not found:
+            return
+        yield found
+        start, after = f"({found[-1][0].decode()}", entry_number(found[-1])
 
 
 async def first_in_redis(client: LedgerClient, key: str) -> int | None:

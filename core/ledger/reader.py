@@ -13,7 +13,6 @@ from core.errors import LedgerUnavailable, UnknownAccount, UnknownTenant
 from core.ledger import names, wire
 from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
-from core.ledger.hash_chain.places import SealPlaces
 from core.ledger.headroom import DebitedAccounts
 from core.ledger.journal_pages import EVERY_ENTRY, JournalEntries, JournalFilter, JournalView
 from core.ledger.journal_reads import JournalReads, first_entry_at
@@ -25,6 +24,7 @@ from core.ledger.records import (
     Tenant,
     TenantMode,
 )
+from core.ledger.seal_places import SealPlaces
 from core.ledger.subject_history import SubjectHistory, subject_history
 
 PAGE_LIMIT_MAX = 1000
@@ -208,7 +208,7 @@ class LedgerReader:
         return int(await self._client.call("HGET", names.tenant_key(tenant), "seq") or 0)
 
     async def seals_of(self, tenant: str, numbers: Sequence[int]) -> dict[int, int | None]:
-        """Return the seal of each entry (`core.ledger.hash_chain.places`)."""
+        """Return the seal of each entry (`core.ledger.seal_places`)."""
         return await SealPlaces(self._client, tenant, self._archive).of(numbers)
 
     async def now_ms(self) -> int:

@@ -251,7 +251,7 @@ redis.call("SET", base .. "release:" .. args.release, cmsgpack.pack({ state = "h
   amounts = ARGV[2], subject_rows = args.subject_rows, digest = args.digest, debits = debits, losses = args.losses, reserved = reserved }))
 redis.call("ZADD", base .. "overdue", deadline, args.release)
 if args.scope ~= "" then
-  redis.call("HSET", claim_key, "fingerprint", args.fingerprint, "release", args.release)
+  redis.call("HSET", claim_key, "fingerprint", args.fingerprint, "release", args.release, "ended", "")
   if claimed_before then
     redis.call("PERSIST", claim_key)
   end

@@ -1,7 +1,6 @@
 -- Reads and extends the chain of seals. KEYS[1] is the chain, a stream. The script accesses no key of a tenant.
 -- args.heads: list of {tenant, head, last entry, segment}. The segments are an index of which seal contains an entry; ""
--- for a head that changes without new entries. args.archived: list of {stream, last entry, range}, the index of the archive.
--- Without args.body it returns the last seal and the head of every tenant, or "same" if the caller's known seal is
+-- for a head that changes without new entries. -- Without args.body it returns the last seal and the head of every tenant, or "same" if the caller's known seal is
 -- still the last. With args.body it appends seal args.n if the last seal is still (args.after_n, args.after_mac).
 -- With args.fence it appends only while the lease of the duties (lease.lua) has this fencing number.
 local base_key = string.sub(KEYS[1], 1, -6) -- without "chain"
@@ -41,8 +40,5 @@ for _, head in ipairs(args.heads) do
   if head[4] ~= "" then
     redis.call("ZADD", base_key .. "segments:" .. head[1], head[3], head[4])
   end
-end
-for _, range in ipairs(args.archived) do
-  redis.call("ZADD", base_key .. "archive:" .. range[1], range[2], range[3])
 end
 return answer({ outcome = "sealed" })

@@ -77,7 +77,7 @@ local function settle(transition, state, spends, keep)
     index_entry(seq, r.debits)
   end
   for _, a in ipairs(opened) do
-    redis.call("HSET", base .. "account:" .. a.name, "pending", "", "indexed", "1") -- from its first entry on
+    redis.call("HSET", base .. "account:" .. a.name, "pending", "") -- from its first entry on
   end
   for _, a in ipairs(accounts) do
     if spends then

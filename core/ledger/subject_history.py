@@ -42,10 +42,7 @@ async def subject_history(
     rows_max: int,
     archive: LedgerArchive | None = None,
 ) -> SubjectHistory:
-    """Return what was spent on a subject's account since the entry `first`. Reads about `rows_max` charges of accounts.
-
-    An account that version 1 of the ledger opened has no index: the newest entries of all accounts are read for it.
-    """
+    """Return what was spent on a subject's account since the entry `first`. Reads about `rows_max` charges."""
     view = JournalView(state.account, state.subject_hash, newest_first=True, first=first)
     page = await JournalEntries(client, tenant, view, archive).page(cursor=0, limit=rows_max, rows_max=rows_max)
     releases = [

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from core.errors import LedgerUnavailable
-from service.cli.common import AsJson, DataDir, destination, load_settings, print_json, run_async, with_parts
+from service.cli.common import AsJson, DataDir, destination, load_settings, print_json, with_parts
 from service.cli.keys import BY_CLI
 
 if TYPE_CHECKING:
-    from core.ledger.archive.archive_audit import ArchiveAudit
+    from core.ledger.archive.archiver import ArchiveRound
     from core.ledger.archive.restore import RestoreReport
     from core.ledger.hash_chain.audit import LedgerAudit
     from service.config.settings import Settings
@@ -29,39 +29,18 @@ LedgerId = Annotated[
 
 @ledger_app.command("audit")
 def audit(
-    archive_only: Annotated[
-        bool, typer.Option("--archive-only", help="Check the archive alone, without Redis.")
-    ] = False,
-    ledger: LedgerId = None,
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
     """Check every seal, every journal entry and every balance. Exits 1 when anything differs."""
     from dataclasses import asdict
 
-    if archive_only:
-        found = run_async(lambda: _audit_archive(load_settings(data_dir), ledger))
-        if as_json:
-            print_json({"ok": found.audit.ok, **asdict(found.audit), "later": found.later})
-        else:
-            _show_audit(found.audit)
-            for tenant, entries in found.later.items():
-                typer.echo(f"{tenant}: {entries} sealed entries are not archived yet")
-        raise typer.Exit(0 if found.audit.ok else 1)
     report = with_parts(data_dir, _audit, trusted=False)
     if as_json:
         print_json({"ok": report.ok, **asdict(report)})
     else:
         _show_audit(report)
     raise typer.Exit(0 if report.ok else 1)
-
-
-async def _audit_archive(settings: Settings, ledger: str | None) -> ArchiveAudit:
-    from core.ledger.archive.archive_audit import audit_archive
-    from service.config.secrets import load_master_key
-    from service.ledger import archive_of
-
-    return await audit_archive(await archive_of(settings, ledger), load_master_key(settings))
 
 
 async def _audit(parts: LedgerParts) -> LedgerAudit:
@@ -135,27 +114,15 @@ def seal(data_dir: DataDir = None) -> None:
 
 
 @ledger_app.command("archive")
-def archive(
-    everything: Annotated[
-        bool, typer.Option("--all", help="Archive all sealed entries. Redis keeps as many as the settings say.")
-    ] = False,
-    data_dir: DataDir = None,
-) -> None:
-    """Move old journal entries to the blob store now. A gateway does so by itself where ARCHIVE says so."""
-    entries, trimmed = with_parts(data_dir, lambda parts: _archive(parts, everything))
-    typer.echo(f"{entries} entries archived, {trimmed} removed from Redis")
+def archive(data_dir: DataDir = None) -> None:
+    """Copy what is new to the blob store now, and remove old entries. A gateway does so itself where ARCHIVE is on."""
+    found = with_parts(data_dir, _archive)
+    typer.echo(f"{found.copied} entries copied, {found.trimmed} removed from Redis")
 
 
-async def _archive(parts: LedgerParts, everything: bool) -> tuple[int, int]:
-    entries = trimmed = 0
-    await parts.archiver.check_rights()
-    if everything:
-        await parts.sealer.seal()
-    while True:
-        found = await parts.archiver.run_once(everything=everything)
-        entries, trimmed = entries + found.entries, trimmed + found.trimmed
-        if found.complete:
-            return entries, trimmed
+async def _archive(parts: LedgerParts) -> ArchiveRound:
+    await parts.sealer.seal()
+    return await parts.archiver.run_once()
 
 
 @ledger_app.command("restore")
@@ -172,16 +139,10 @@ def restore(
         raise typer.Exit(1)
     settings = load_settings(data_dir)
     found = with_parts(data_dir, lambda parts: _restore(settings, parts, ledger), trusted=False)
-    typer.echo(
-        f"{found.tenants} tenants restored from {found.entries} entries, up to seal {found.seal} and later entries"
-    )
+    typer.echo(f"{found.tenants} tenants restored from {found.entries} entries, up to seal {found.seal}")
     typer.echo(f"{found.spent_holds} open holds were spent")
     if found.lost_subject_holds:
         typer.echo(f"of them, {found.lost_subject_holds} had debited accounts of subjects by amounts that are unknown")
-    for tenant, entries in found.later.items():
-        typer.echo(
-            f"{tenant}: {entries} sealed entries were not archived. Their spending is lost: do not use this tenant"
-        )
     typer.echo(
         "Not restored: API keys, packs, fine-tuned models, artifacts, jobs, stored answers and idempotency keys, kept\n"
         "conversations, alerts, the log of administrative actions. Only Redis had the keys of the files of packs,\n"

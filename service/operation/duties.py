@@ -58,9 +58,7 @@ class Duties:
         self._sealed_at: float | None = None
 
     async def begin(self) -> None:
-        """Take the lease if no other gateway holds it. Raises LedgerUnavailable, also for missing rights."""
-        if self._archiver is not None:
-            await self._archiver.check_rights()
+        """Take the lease if no other gateway holds it. Raises LedgerUnavailable."""
         self._note_seal(0.0)  # the start has sealed the ledger
         await self._keep_lease(force=self._is_alone)
 
@@ -114,10 +112,8 @@ class Duties:
                 raise error
 
     async def _archive(self) -> None:
-        """Move what is due to the archive, in as many rounds as that takes."""
-        complete = self._archiver is None
-        while self._archiver is not None and not complete and self.lease.is_held:
-            complete = (await self._archiver.run_once(lease=self.lease)).complete
+        if self._archiver is not None and self.lease.is_held:
+            await self._archiver.run_once()
 
     async def _store_epoch(self) -> None:
         if self.lease.is_held:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,7 @@ from ledger_kit import MASTER_KEY, charge, limits
 
 from core.blobs.local import LocalBlobs
 from core.ledger import names
-from core.ledger.archive.archiver import Archiver
-from core.ledger.archive.policy import ArchivePolicy, ArchiveRound
+from core.ledger.archive.archiver import Archiver, ArchiveRound
 from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.audit import audit_ledger
@@ -24,7 +23,8 @@ from core.ledger.ranks import SubjectRanks
 from core.ledger.series import LedgerSeries
 from core.ledger.spending_totals import SpendingTotals
 
-POLICY = ArchivePolicy(keep_entries=6, object_entries=8, keep_seals=3)
+KEEP_SEALS = 3
+POLICY = {"keep_entries": 6, "object_bytes": 4_000, "keep_seals": KEEP_SEALS}  # an object has about three seals
 
 
 class Stop(Exception):
@@ -37,7 +37,6 @@ class Shelf:
 
     client: LedgerClient
     folder: Path
-    policy: ArchivePolicy = POLICY
     trim_client: LedgerClient | None = None
     folds: list[JournalFold] = field(init=False)
 
@@ -46,7 +45,7 @@ class Shelf:
         self.epoch_file = self.folder / "epoch"
         self.archive = LedgerArchive(self.client, MASTER_KEY, self.blobs)
         self.ledger = Ledger(self.client, MASTER_KEY, archive=self.archive)
-        self.sealer = Sealer(self.client, MASTER_KEY, self.epoch_file, continues=self.archive.continues)
+        self.sealer = Sealer(self.client, MASTER_KEY, self.epoch_file, continues=self.archive.continues, repeat_after=1)
         self.folds = [
             LedgerSeries(self.client, archive=self.archive),
             SpendingTotals(self.client, archive=self.archive),
@@ -89,13 +88,13 @@ class Shelf:
             MASTER_KEY,
             self.sealer,
             self.archive,
-            replace(self.policy, **policy),
             trim_client=self.trim_client or self.client,
             after_step=after_step,
+            **(POLICY | policy),
         )
 
-    async def round(self, *, everything: bool = False, **policy: Any) -> ArchiveRound:
-        return await self.archiver(**policy).run_once(everything=everything)
+    async def round(self, **policy: Any) -> ArchiveRound:
+        return await self.archiver(**policy).run_once()
 
     async def first(self, tenant: str = "acme") -> int | None:
         return await first_in_redis(self.client, names.journal_key(tenant))
@@ -121,8 +120,8 @@ class Shelf:
         assert report.ok == (not faults)
         return "\n".join(faults)
 
-    def objects(self, part: str = "journal") -> list[Path]:
-        return sorted((self.folder / "store" / "archive").glob(f"*/{part}/**/*-*"))
+    def objects(self) -> list[Path]:
+        return sorted((self.folder / "store" / "archive").glob("*/*-*"))
 
 
 def another(go: Any, shelf: Shelf, blobs: LocalBlobs | None = None) -> Shelf:

@@ -6,7 +6,7 @@ from soak.gateway_mutants import GATEWAYS
 from soak.mutant import bug
 
 _WRITE_HELD = 'redis.call("HSET", base .. "account:" .. a.name, "held", held[i])'
-_WRITE_CLAIM = 'redis.call("HSET", claim_key, "fingerprint", args.fingerprint, "release", args.release)'
+_WRITE_CLAIM = 'redis.call("HSET", claim_key, "fingerprint", args.fingerprint, "release", args.release, "ended", "")'
 _WRITE_OVERDUE = 'redis.call("ZADD", base .. "overdue", deadline, args.release)'
 _WRITE_DENIED = 'redis.call("HSET", claim_key, "fingerprint", args.fingerprint, "denied", denial)'
 _UNKNOWN_ACCOUNT = 'if not a then\n    return answer({ outcome = "unknown-account" })\n  end'
@@ -277,7 +277,7 @@ RECORDS = (
     bug(
         "subject-opened-with-each-release",
         "settle",
-        ('redis.call("HSET", base .. "account:" .. a.name, "pending", "", "indexed", "1")', ""),
+        ('redis.call("HSET", base .. "account:" .. a.name, "pending", "")', ""),
     ),
     bug("subject-opened-by-a-hold", "reserve", ("write_new_account(a, true)", "write_new_account(a)")),
     bug("opening-not-in-the-index", "settle", ("index_entry(opening, rows)", "")),
@@ -334,6 +334,7 @@ CAPS = (
     bug("generated-key-forgotten", "settle", (_GENERATED_TTL, "0")),
     bug("generated-key-kept-as-the-callers", "settle", (_GENERATED_TTL, "spends and tombstone_ttl or 0")),
     bug("claim-without-its-state", "settle", (_ENDED_CLAIM, "")),
+    bug("state-of-another-release", "reserve", ('args.release, "ended", "")', "args.release)")),
     bug("holds-one-too-many", "reserve", ("holds >= integer(args.holds_max)", "holds > integer(args.holds_max)")),
     bug("holds-never-fewer", "settle", ("-1, field, value)", "0, field, value)")),
     bug("holds-not-counted", "reserve", (_RESERVE_JOURNAL, _RESERVE_JOURNAL.replace(", 1)", ", 0)"))),
@@ -395,11 +396,6 @@ READS = (
         ('redis.call("ZADD", base_key .. "segments:" .. head[1], head[3], head[4])', ""),
     ),
     bug("seal-said-to-be-known", "seal", ("if n == args.known_n and mac == args.known_mac then", "if n ~= 0 then")),
-    bug(
-        "seal-without-the-index-of-the-archive",
-        "seal",
-        ('redis.call("ZADD", base_key .. "archive:" .. range[1], range[2], range[3])', ""),
-    ),
     bug("trim-past-the-series", "trim", ("math.min(up_to, tonumber(f[i] or 0))", "up_to")),
     bug("trim-past-the-ranks", "trim", ('f[1] == "subject" and 4 or 3', "3")),
     bug("trim-one-entry-too-many", "trim", ('base .. "journal", up_to + 1', 'base .. "journal", up_to + 2')),

@@ -1,49 +1,54 @@
-"""Moves sealed ranges of the journals, and of the chain of seals, to the archive.
+"""Copies everything that is sealed to the archive, and removes from Redis what it need not keep.
 
-Guarantee: nothing is removed from Redis before a seal records that the archive has it, and nothing is recorded before
-it was read back from the blob store and compared with the seals. The archive alone shows everything that
-was removed: the seal that records it is there, too. A crash at any step leaves entries in both places, and
-the next round continues. Two archivers at once write the same objects or objects that no seal records, and a round that
-reads what the other one has just removed ends without a result.
+Guarantee: an entry or a seal is removed from Redis only if an object of the archive has it, which was read back and
+compared with the seals and with the chain in Redis. That object, and those before it, are all that a restore needs. A
+crash at any step leaves entries in both places, and the next round continues. Any number of archivers may run at once:
+an object with more seals replaces one with fewer, and none is removed that a complete one does not contain.
 
-A round has these steps: copy the newest seals if an earlier round ended before it did; copy ranges of whole segments;
-read them back; copy the seals; record all of it in a new seal (`Sealer.record_archive`, which accepts a range only if
-it follows those recorded before); copy the newest seals once more, so that the archive alone shows what was recorded;
-remove what Redis need not keep (trim.lua).
+Each round copies the seals after the last complete object, with the entries that they seal, to an object that grows
+until it has `object_bytes`. Then it is complete: the index in Redis names it, and the next one begins. Entries and
+seals of complete objects are removed, the oldest first, until the rest of them has at most `keep_entries` entries.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from core.blob_errors import BlobCorrupt, BlobError, BlobMissing
+from core.accounting.events import Unit
+from core.blob_errors import BlobCorrupt, BlobMissing
 from core.errors import LedgerNotTrusted
 from core.ledger import names
-from core.ledger.archive.chain_reads import SegmentRow, segments_of
-from core.ledger.archive.copying import JournalCopy, copy_chain, shows_record
-from core.ledger.archive.policy import ArchivePolicy, ArchiveRound
-from core.ledger.archive.reader import LedgerArchive
-from core.ledger.archive.rights import check_archive_rights
+from core.ledger.archive.objects import ArchiveObject, Draft
+from core.ledger.archive.reader import EntryRange, LedgerArchive, SealRange
 from core.ledger.client import LedgerClient
-from core.ledger.duty_lease import DutyLease
-from core.ledger.hash_chain.archived import CHAIN, ArchivedRange
-from core.ledger.hash_chain.chain import Archived, ChainHead, Head, Seal, SealId
+from core.ledger.hash_chain.chain import ChainHead, JournalDigest, Seal, Segment, seal_entry
 from core.ledger.hash_chain.sealer import Sealer
-from core.ledger.journal_reads import first_entry_at
 from core.ledger.keys import MasterKey
-from core.ledger.pages import entry_number, first_in_redis
+from core.ledger.pages import entry_number, first_in_redis, raw_entries
 
-TENANTS_PER_ROUND = 200
-_TRIM_STEP = 1_000  # entries: less than a millisecond of Redis
-_READ_BATCH = 250
+OBJECT_BYTES = 4 * 1024 * 1024  # before compression; each round writes the newest object anew
+KEEP_ENTRIES = 200_000
+KEEP_SEALS = 1000  # each tenant is repeated within half of them (`Sealer`)
+_SEALS = 20  # a seal over thousands of tenants has megabytes
+_KEPT_FIELDS = (b"mode", b"operation", b"created_ms")
+
+
+@dataclass(frozen=True)
+class ArchiveRound:
+    """What a round did. `complete`: nothing that is due was left, such as entries that the series do not contain."""
+
+    copied: int = 0
+    trimmed: int = 0
+    complete: bool = True
 
 
 class Archiver:
-    """Runs rounds. Any number of processes may run one at a time each.
+    """Runs rounds. `trim_client` removes entries; it may be another user of the same Redis, with the right to XTRIM.
 
-    `trim_client` removes entries; it may be another user of the same Redis, with the right to XTRIM. None: a round
-    copies and removes nothing. `after_step` is called after each step; tests end a round there.
+    `after_step` is called after each step; tests end a round there.
     """
 
     def __init__(
@@ -52,245 +57,198 @@ class Archiver:
         master_key: MasterKey,
         sealer: Sealer,
         archive: LedgerArchive,
-        policy: ArchivePolicy,
         *,
-        trim_client: LedgerClient | None = None,
+        trim_client: LedgerClient,
+        keep_entries: int = KEEP_ENTRIES,
+        keep_seals: int = KEEP_SEALS,
+        object_bytes: int = OBJECT_BYTES,
         after_step: Callable[[str], object] = str,
     ) -> None:
         self._client = client
         self._master_key = master_key
         self._sealer = sealer
         self._archive = archive
-        self._policy = policy
         self._trim_client = trim_client
+        self._keep_entries = keep_entries
+        self._keep_seals = keep_seals
+        self._object_bytes = object_bytes
         self._after_step = after_step
-        self._first: dict[str, tuple[int, int]] = {}  # the first entry in Redis and its time, by tenant
-        self._checked: dict[str, int] = {}  # up to which entry this process has verified the archive
-        self._chain_end: list[ArchivedRange] = []  # the newest seals, which the next round archives with others
-        self._chain_recorded = 0  # the last archived seal that this process's own last record names
-        self._repeats_are_left = False  # the last record repeated as many idle tenants as one may
-        self._shown = SealId()  # the archive alone shows what was recorded with this last archived seal
+        self._copied = 0  # the last seal that this process has copied
 
-    async def check_rights(self) -> None:
-        """Find out whether Redis permits what a round does. Call this at start. Raises LedgerUnavailable."""
-        if self._trim_client is not None:
-            await check_archive_rights(self._client, self._trim_client)
+    async def run_once(self) -> ArchiveRound:
+        """Run one round. Call `Sealer.check` first.
 
-    async def run_once(self, *, everything: bool = False, lease: DutyLease | None = None) -> ArchiveRound:
-        """Run one round. With `everything` all sealed entries are archived; Redis keeps what the policy keeps.
-
-        With `lease` it is recorded only while this process holds that lease. Call `Sealer.check` first. Raises
-        LedgerNotTrusted if the journal is not the one that was sealed, which also stops the client as a sealing round
-        does; StoreUnavailable, StorageFull, BlobMissing, BlobCorrupt, LedgerUnavailable. An object that is missing or
-        damaged does not keep the entries of other tenants in Redis.
+        Raises LedgerNotTrusted if the journal is not the one that was sealed, which also stops the client as a sealing
+        round does; StoreUnavailable, StorageFull, BlobMissing, BlobCorrupt, LedgerUnavailable.
         """
         head = await self._sealer.current_head()
         if head.seal is None:
             return ArchiveRound()
-        first_seal = await first_in_redis(self._client, names.SEAL_CHAIN_KEY)
-        try:
-            return await self._round(head, head.seal, everything, lease)
-        except LedgerNotTrusted as error:
-            moved = first_seal != await first_in_redis(self._client, names.SEAL_CHAIN_KEY)
-            if not self._client.is_stopped and (moved or await self._sealer.has_moved(head)):
-                self._first.clear()  # another archiver has removed what this round was reading
-                return ArchiveRound(complete=False)
-            self._client.stop(error.detail)
-            raise
+        copied = await self._copy(head.id.n) if head.id.n > self._copied else 0
+        if copied is None:
+            return ArchiveRound(complete=False)
+        self._copied = head.id.n
+        trimmed, complete = await self._trim(head)
+        return ArchiveRound(copied, trimmed, complete)
 
-    async def _round(self, head: ChainHead, seal: Seal, everything: bool, lease: DutyLease | None) -> ArchiveRound:
-        await self._repair_chain_end(head, seal)
-        now_ms = await self._client.now_ms()
-        await self._read_firsts(head.tenants)
-        removable = {tenant: await self._removable(tenant, one, now_ms) for tenant, one in head.tenants.items()}
-        wanted = {
-            tenant: up_to
-            for tenant, one in head.tenants.items()
-            if (up_to := one.last if everything else removable[tenant]) > one.archived
-        }
-        complete = len(wanted) <= TENANTS_PER_ROUND
-        wanted = dict(list(wanted.items())[:TENANTS_PER_ROUND])
-        ranges = await self._copied(head, wanted) if wanted else []
-        kept_seals_from = await self._kept_seals_from(head)
-        if ranges or kept_seals_from > seal.archived.chain.n + 1 or self._repeats_are_left:
-            recorded = await self._record(head, ranges, kept_seals_from, lease)
-            if recorded is None:
-                return ArchiveRound(complete=False)
-            head = recorded
-            self._repeats_are_left = any(one.n < kept_seals_from for one in head.tenants.values())
-            complete = complete and not self._repeats_are_left
-        trimmed, waiting, errors = await self._trim_journals(head.tenants, removable)
-        seals_trimmed = await self._trim_chain(head, kept_seals_from)
-        if errors:
-            raise errors[0]
-        copied = [range_ for range_ in ranges if range_.stream != CHAIN]
-        return ArchiveRound(
-            entries=sum(range_.last - range_.first + 1 for range_ in copied),
-            objects=len(copied),
-            trimmed=trimmed,
-            seals_trimmed=seals_trimmed,
-            waiting=waiting,
-            complete=complete,
-        )
+    async def _copy(self, last: int) -> int | None:
+        """Copy the seals after the last complete object up to number `last`. Returns the number of entries.
 
-    async def _read_firsts(self, tenants: Iterable[str]) -> None:
-        """Read the first entry in Redis of each tenant, unless it is known. Only a removal changes it."""
-        unknown = [tenant for tenant in tenants if tenant not in self._first]
-        for start in range(0, len(unknown), _READ_BATCH):
-            batch = unknown[start : start + _READ_BATCH]
-            replies = await self._client.call_many(
-                [("XRANGE", names.journal_key(tenant), "-", "+", "COUNT", 1) for tenant in batch]
-            )
-            for tenant, found in zip(batch, replies, strict=True):
-                if not found:
-                    raise LedgerNotTrusted(f"The journal of the tenant {tenant} is missing.")
-                self._first[tenant] = entry_number(found[0]), int(found[0][1][b"at_ms"])
-
-    async def _removable(self, tenant: str, head: Head, now_ms: int) -> int:
-        """Return up to which entry the policy moves a journal, 0 for none.
-
-        That is the last sealed entry if all are old. Redis keeps this entry, because each sealing round reads it.
+        Returns None if another archiver has removed what this one was reading.
         """
-        policy, (first, first_ms) = self._policy, self._first[tenant]
-        too_many = (
-            head.last - policy.keep_entries if head.last - first >= policy.keep_entries + policy.object_entries else 0
-        )
-        if first >= head.last or now_ms < first_ms + policy.after_ms:
-            return too_many
-        young = await first_entry_at(self._client, tenant, now_ms - policy.after_ms // 2)
-        return max(too_many, min(young - 1, head.last))
+        copied, after = 0, await self._archive.last_complete()
+        while after < last:
+            try:
+                draft = await self._draft(after + 1, last, bytes_max=self._object_bytes)
+            except LedgerNotTrusted as error:
+                if not self._client.is_stopped and await self._archive.last_complete() > after:
+                    return None
+                self._client.stop(error.detail)
+                raise
+            found = await self._write(draft)
+            if draft.size >= self._object_bytes:
+                await write_index(self._client, found, entries=draft.entries)
+                self._after_step("indexed")
+            after, copied = draft.last, copied + draft.entries
+        return copied
 
-    async def _copied(self, head: ChainHead, wanted: Mapping[str, int]) -> list[ArchivedRange]:
-        """Copy whole segments up to the wanted entries, and read them back."""
-        segments = await segments_of(self._client, self._master_key, self._archive, head.tenants, wanted)
+    async def _draft(self, first: int, last: int, *, bytes_max: int | None = None) -> Draft:
+        """Return the seals from `first` to `last` with their entries, or as many of them as exceed `bytes_max`."""
+        draft, before, start = Draft(first), None, f"{first}-0"
+        while found := await self._client.call("XRANGE", names.SEAL_CHAIN_KEY, start, f"{last}-0", "COUNT", _SEALS):
+            for raw in found:
+                seal = seal_entry(raw, self._master_key)
+                if seal.previous.n != draft.last or (before is not None and seal.previous != before):
+                    raise LedgerNotTrusted(f"Seal {seal.previous.n} of the ledger is missing.")
+                for segment in seal.segments:
+                    if segment.is_new:
+                        await self._add(draft, seal, segment)
+                draft.add_seal(raw, seal)
+                before = seal.id
+                if bytes_max is not None and draft.size >= bytes_max:
+                    return draft
+            start = f"({found[-1][0].decode()}"
+        if draft.last != last:
+            raise LedgerNotTrusted(f"Seal {last} of the ledger is missing.")
+        return draft
+
+    async def _add(self, draft: Draft, seal: Seal, segment: Segment) -> None:
+        digest = JournalDigest()
+        async for batch in raw_entries(self._client, segment.tenant, after=segment.first - 1, last=segment.last):
+            await asyncio.to_thread(digest.add, batch)
+            await asyncio.to_thread(draft.add_entries, segment.tenant, batch)
+        if digest.hexdigest() != segment.digest:
+            raise LedgerNotTrusted(
+                f"Entries {segment.first} to {segment.last} of the tenant {segment.tenant} are not the ones that seal "
+                f"{seal.id.n} sealed; `privacy-gateway ledger audit` shows where"
+            )
+
+    async def _write(self, draft: Draft) -> ArchiveObject:
+        """Write an object, read it back, and remove those that it replaces."""
         store = await self._archive.store()
-        ranges: list[ArchivedRange] = []
-        for tenant, rows in segments.items():
-            if rows:
-                copy = JournalCopy(self._client, store, tenant, rows, policy=self._policy)
-                ranges += await self._checked_copy(tenant, copy, rows)
-        return ranges
-
-    async def _checked_copy(self, tenant: str, copy: JournalCopy, rows: list[SegmentRow]) -> list[ArchivedRange]:
-        written = await copy.write()
+        records = {tenant: await tenant_record(self._client, tenant) for tenant in draft.tenants}
+        await store.put(draft, records)
         self._after_step("written")
         try:
-            await copy.read_back(written)
-        except BlobCorrupt:
-            written = await copy.write(replace=True)  # from Redis, which has these entries until they are recorded
-            await copy.read_back(written)
+            found = await self._checked(await store.read(draft.first, draft.last))
+        except (BlobMissing, BlobCorrupt):
+            await store.put(draft, records, replace=True)
+            found = await self._checked(await store.read(draft.first, draft.last))
         self._after_step("read-back")
-        self._checked[tenant] = rows[-1][2]
-        return written
+        await store.remove_smaller(draft.first, draft.last)
+        self._after_step("replaced")
+        return found
 
-    async def _kept_seals_from(self, head: ChainHead) -> int:
-        """Return the first seal that stays in Redis."""
-        first = await first_in_redis(self._client, names.SEAL_CHAIN_KEY) or head.id.n
-        return max(first, head.id.n - self._policy.keep_seals + 1)
+    async def _checked(self, found: ArchiveObject) -> ArchiveObject:
+        await asyncio.to_thread(found.checked_seals, self._master_key)
+        return found
 
-    async def _record(
-        self, head: ChainHead, ranges: list[ArchivedRange], kept_seals_from: int, lease: DutyLease | None
-    ) -> ChainHead | None:
-        store = await self._archive.store()
-        before = head.seal.archived.chain.n if head.seal else 0
-        chain = await self._copied_chain(before, head.id.n)
-        self._after_step("chain-written")
-        archived = Archived(head.id, (*ranges, *chain))
-        # Each record adds a seal; all idle tenants are repeated within half of the seals that Redis keeps.
-        repeat_max = max(self._policy.repeats_max, math.ceil(2 * len(head.tenants) / self._policy.keep_seals))
-        recorded = await self._sealer.record_archive(
-            archived, repeat_before=kept_seals_from, repeat_max=repeat_max, lease=lease
-        )
-        self._after_step("recorded")
-        if recorded is not None:
-            # If another process has recorded a part of the chain since, that may be one of these very objects.
-            own = self._chain_end if before == self._chain_recorded else []
-            superseded = [range_ for range_ in own if range_ not in chain]
-            self._chain_end = await self._copied_chain(head.id.n, recorded.id.n)
-            self._chain_recorded, self._shown = head.id.n, head.id
-            self._after_step("chain-end-written")
-            await store.delete(superseded)
-        return recorded
-
-    async def _repair_chain_end(self, head: ChainHead, seal: Seal) -> None:
-        """Copy the newest seals if the archive does not have the one with the last record.
-
-        A process that ended after it had recorded ranges has not copied them. Without them the archive alone does not
-        show these ranges, so nothing may be removed before.
-        """
-        recorded = seal.archived.chain
-        if recorded.n and recorded != self._shown:
-            store = await self._archive.store()
-            if not await shows_record(self._client, self._master_key, store, recorded):
-                self._chain_end = await self._copied_chain(recorded.n, head.id.n)
-                self._chain_recorded = recorded.n
-                self._after_step("chain-end-repaired")
-            self._shown = recorded
-
-    async def _copied_chain(self, after: int, last: int) -> list[ArchivedRange]:
-        store = await self._archive.store()
-        return await copy_chain(self._client, store, after=after, last=last, bytes_max=self._policy.object_bytes)
-
-    async def _trim_journals(
-        self, heads: Mapping[str, Head], removable: Mapping[str, int]
-    ) -> tuple[int, int, list[BlobError]]:
-        """Remove archived entries that the policy removes.
-
-        Return their number, how many must wait, and what was wrong with the objects of tenants whose entries stay.
-        """
-        trimmed = waiting = 0
-        errors: list[BlobError] = []
-        for tenant, up_to in removable.items():
-            up_to = min(up_to, heads[tenant].archived, heads[tenant].last - 1)
-            first, _ = self._first[tenant]
-            if self._trim_client is not None and first <= up_to:
-                try:
-                    end = await self._trim_journal(self._trim_client, tenant, first, up_to)
-                except (BlobMissing, BlobCorrupt) as error:
-                    errors.append(error)
-                    continue
-                trimmed += end - first + 1
-                waiting += up_to - end
-        return trimmed, waiting, errors
-
-    async def _trim_journal(self, client: LedgerClient, tenant: str, first: int, up_to: int) -> int:
-        """Remove the entries from `first` to `up_to`. Return the last one that is removed."""
-        await self._check_archive(tenant, first, up_to)
-        del self._first[tenant]
-        end = first - 1
-        while end < up_to:
-            step = min(up_to, end + _TRIM_STEP)
-            async with self._sealer.lock:
-                found, _ = await client.run("trim", key=names.tenant_key(tenant), args={"up_to": step})
-            end = max(end, int(found["up_to"]))
+    async def _trim(self, head: ChainHead) -> tuple[int, bool]:
+        """Remove entries and seals of complete objects. Returns how many entries, and whether nothing had to wait."""
+        done = int(await self._client.call("GET", names.ARCHIVE_TRIMMED_KEY) or 0)
+        kept, due = 0, []
+        for row in reversed(await self._archive.complete(after=done)):
+            kept += row.entries
+            if kept > self._keep_entries:
+                due.append(row)
+        trimmed, complete = 0, True
+        for row in reversed(due):
+            removed, complete = await self._trim_journals(await self._verified(row), head)
+            trimmed += removed
+            if not complete:
+                break
+            done = max(done, row.last)
+            await self._client.call("SET", names.ARCHIVE_TRIMMED_KEY, done)
             self._after_step("trimmed")
-            if end < step:
-                break  # the series do not contain the rest yet
-        await self._client.call("ZREMRANGEBYSCORE", names.segments_key(tenant), "-inf", end)
-        self._after_step("index-trimmed")
-        return end
+        await self._trim_chain(head, done)
+        return trimmed, complete
 
-    async def _check_archive(self, tenant: str, first: int, up_to: int) -> None:
-        """Read what is removed from the archive, unless this process has just done so."""
-        after = max(first - 1, self._checked.get(tenant, 0))
-        while after < up_to:
-            range_ = await self._archive.range_at(tenant, after + 1)
-            if range_ is None:
-                raise BlobMissing
-            await (await self._archive.store()).read(range_, check=True)
-            after = self._checked[tenant] = range_.last
+    async def _verified(self, row: SealRange) -> ArchiveObject:
+        """Return an object that has the seals of Redis and their entries, written again if it was lost or damaged."""
+        try:
+            found = await self._checked(await (await self._archive.store()).load(row.first, fresh=True))
+            [end] = found.raw_seals()[-1:]
+            if await self._client.call("XRANGE", names.SEAL_CHAIN_KEY, end[0], end[0]) == [end]:
+                return found
+            error: Exception = BlobCorrupt()
+        except (BlobMissing, BlobCorrupt) as failure:
+            error = failure
+        try:
+            return await self._write(await self._draft(row.first, row.last))
+        except LedgerNotTrusted:
+            raise error from None  # a part was removed before
 
-    async def _trim_chain(self, head: ChainHead, kept_from: int) -> int:
-        """Remove seals that are archived and that no tenant needs. Return their number."""
-        if head.seal is None or self._trim_client is None:
-            return 0
-        first = await first_in_redis(self._client, names.SEAL_CHAIN_KEY) or head.id.n
-        kept_from = min(kept_from, head.seal.archived.chain.n, *(one.n for one in head.tenants.values()))
-        if kept_from <= first or not await self._client.call(
-            "XRANGE", names.SEAL_CHAIN_KEY, f"{kept_from}-0", f"{kept_from}-0"
-        ):
-            return 0
-        async with self._sealer.lock:
-            await self._trim_client.run("trim", key=names.SEAL_CHAIN_KEY, args={"keep": kept_from})
-        self._after_step("chain-trimmed")
-        return kept_from - first
+    async def _trim_journals(self, found: ArchiveObject, head: ChainHead) -> tuple[int, bool]:
+        """Remove the entries of an object. Redis keeps each tenant's last sealed entry, which each sealing reads."""
+        trimmed, complete = 0, True
+        for tenant, part in found.tenants.items():
+            up_to = min(part.last, head.tenants[tenant].last - 1)
+            async with self._sealer.lock:
+                answer, _ = await self._trim_client.run("trim", key=names.tenant_key(tenant), args={"up_to": up_to})
+            end = int(answer["up_to"])
+            await self._client.call("ZREMRANGEBYSCORE", names.segments_key(tenant), "-inf", end)
+            trimmed += max(0, end - part.first + 1)
+            complete = complete and end == up_to
+        return trimmed, complete
+
+    async def _trim_chain(self, head: ChainHead, done: int) -> None:
+        """Remove seals that are archived and that no tenant needs."""
+        first = await first_in_redis(self._client, names.SEAL_CHAIN_KEY) or 0
+        bound = min(done + 1, head.id.n - self._keep_seals + 1, *(one.n for one in head.tenants.values()))
+        kept = await self._client.call("XREVRANGE", names.SEAL_CHAIN_KEY, f"{max(bound, 0)}-0", "-", "COUNT", 1)
+        if kept and entry_number(kept[0]) > first:
+            async with self._sealer.lock:
+                await self._trim_client.run("trim", key=names.SEAL_CHAIN_KEY, args={"keep": entry_number(kept[0])})
+            self._after_step("chain-trimmed")
+
+
+async def write_index(client: LedgerClient, found: ArchiveObject, *, entries: int) -> None:
+    """Name a complete object in the index: first for each tenant, then as a whole.
+
+    If an archiver repeats this, also with a larger object, the rows agree with the former ones.
+    """
+    rows = [
+        (tenant, EntryRange(part.first, part.last, part.blocks[0][2], part.blocks[-1][3], found.first))
+        for tenant, part in found.tenants.items()
+    ]
+    await client.call_many([("ZADD", names.archive_index_key(name), row.last, _row(row)) for name, row in rows])
+    row = SealRange(found.first, found.last, entries)
+    await client.call("ZADD", names.archive_index_key(names.CHAIN), row.last, _row(row))
+
+
+def _row(numbers: tuple[int, ...]) -> str:
+    return ":".join(map(str, numbers))
+
+
+async def tenant_record(client: LedgerClient, tenant: str) -> Mapping[str, Any]:
+    """Return what a restore needs and the journal does not have: the terms of the tenant and its current limits."""
+    fields = await client.call("HGETALL", names.tenant_key(tenant))
+    current = await client.call_many([("HGET", names.account_key(tenant, unit.value), "current") for unit in Unit])
+    return {
+        "tenant": {
+            name.decode(): value
+            for name, value in fields.items()
+            if name in _KEPT_FIELDS or name.startswith(b"subject:")
+        },
+        "current": {unit.value: value for unit, value in zip(Unit, current, strict=True) if value},
+    }

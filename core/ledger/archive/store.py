@@ -1,110 +1,80 @@
-"""Writes and reads the objects of one ledger's archive."""
+"""Writes and reads the objects of one ledger's archive.
+
+An object with more seals may replace one with the same first seal: the newest object grows from round to round.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import re
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from core.blob_errors import BlobExists
+from core.blob_errors import BlobExists, BlobMissing
 from core.blobs.store import BlobStore
-from core.ledger.archive.objects import ArchiveObject, SealRow, decode, encode
-from core.ledger.hash_chain.archived import CHAIN, ArchivedRange, blob_folder
-from core.ledger.hash_chain.chain import RawEntry
+from core.ledger.archive.objects import ArchiveObject, Draft, decode, object_key
 from core.ledger.keys import MasterKey, Purpose
 
 CACHE_BYTES = 32 * 1024 * 1024
-_NAME = re.compile(r"(\d{16})-(\d{16})-([0-9a-f]{64})")
+_NAME = re.compile(r"(\d{16})-(\d{16})")
 
 
 class ArchiveStore:
-    """The objects of the ledger with the id `ledger`. Keeps up to `cache_bytes_max` of decrypted objects in memory.
+    """The objects of the ledger with the id `ledger`. Keeps up to CACHE_BYTES of decrypted objects in memory.
 
     Every method raises StoreUnavailable if the blob store does not answer.
     """
 
-    def __init__(
-        self, blobs: BlobStore, master_key: MasterKey, ledger: str, *, cache_bytes_max: int = CACHE_BYTES
-    ) -> None:
+    def __init__(self, blobs: BlobStore, master_key: MasterKey, ledger: str) -> None:
         self._blobs = blobs
         self._key = master_key.derive(Purpose.ARCHIVE)
-        self._cache_bytes_max = cache_bytes_max
-        self._cached: OrderedDict[str, ArchiveObject] = OrderedDict()
-        self._cached_bytes = 0
+        self._cached: OrderedDict[int, ArchiveObject] = OrderedDict()
         self.ledger = ledger
 
-    async def put(
-        self,
-        range_: ArchivedRange,
-        entries: Sequence[RawEntry],
-        *,
-        seals: Sequence[SealRow] = (),
-        record: Mapping[str, Any] | None = None,
-        replace: bool = False,
-    ) -> None:
-        """Write the object. Its key names its content, so one that exists has these entries: it is left as it is,
-        unless `replace`, which repairs a damaged one."""
-        data = await asyncio.to_thread(
-            lambda: encode(range_, entries, ledger=self.ledger, key=self._key, seals=seals, record=record)
-        )
+    async def put(self, draft: Draft, records: Mapping[str, Mapping[str, Any]], *, replace: bool = False) -> None:
+        """Write an object. One that exists has the same seals and entries: it is left as it is, unless `replace`."""
+        data = await asyncio.to_thread(lambda: draft.encode(ledger=self.ledger, key=self._key, records=records))
         with suppress(BlobExists):  # the caller reads it back in any case
-            await self._blobs.put(range_.blob_key(self.ledger), data, create_only=not replace)
+            key = object_key(self.ledger, draft.first, draft.last)
+            await self._blobs.put(key, data, create_only=not replace)
 
-    async def read(self, range_: ArchivedRange, *, check: bool = False) -> ArchiveObject:
-        """Read the object from the blob store. `check` also compares every entry with the digest of the range.
+    async def read(self, first: int, last: int) -> ArchiveObject:
+        """Read one object from the blob store. Raises BlobMissing, BlobCorrupt."""
+        data = await self._blobs.get(object_key(self.ledger, first, last))
+        return await asyncio.to_thread(lambda: decode(data, ledger=self.ledger, first=first, last=last, key=self._key))
+
+    async def load(self, first: int, *, fresh: bool = False) -> ArchiveObject:
+        """Return the largest object that begins with the seal `first`, from memory if it was read before.
 
         Raises BlobMissing, BlobCorrupt.
         """
-        key = range_.blob_key(self.ledger)
-        data = await self._blobs.get(key)
-        found = await asyncio.to_thread(lambda: decode(data, blob_key=key, ledger=self.ledger, key=self._key))
-        if check:
-            await asyncio.to_thread(found.check)
+        if not fresh and first in self._cached:
+            self._cached.move_to_end(first)
+            return self._cached[first]
+        lasts = [last async for _, last in self.ranges(first=first, to=first)]
+        if not lasts:
+            raise BlobMissing
+        found = self._cached[first] = await self.read(first, max(lasts))
+        while sum(one.nbytes for one in self._cached.values()) > CACHE_BYTES and len(self._cached) > 1:
+            self._cached.popitem(last=False)
         return found
 
-    async def load(self, range_: ArchivedRange) -> ArchiveObject:
-        """Return the object, from memory if it was read before. Raises BlobMissing, BlobCorrupt."""
-        key = range_.blob_key(self.ledger)
-        found = self._cached.get(key)
-        if found is None:
-            found = await self.read(range_)
-            if key not in self._cached:
-                self._cached[key] = found
-                self._cached_bytes += found.nbytes
-                while self._cached_bytes > self._cache_bytes_max and len(self._cached) > 1:
-                    _, dropped = self._cached.popitem(last=False)
-                    self._cached_bytes -= dropped.nbytes
-        else:
-            self._cached.move_to_end(key)
-        return found
+    async def ranges(self, *, first: int = 0, to: int | None = None) -> AsyncIterator[tuple[int, int]]:
+        """Yield the first and the last seal of each object that begins at `first` or later, but not after `to`."""
+        folder = f"archive/{self.ledger}"
+        async for key, _ in self._blobs.list(folder, after=f"{folder}/{first:016d}"):
+            name = _NAME.fullmatch(key.removeprefix(f"{folder}/"))
+            if name is not None:
+                if to is not None and int(name[1]) > to:
+                    return
+                yield int(name[1]), int(name[2])
 
-    async def every_range(self) -> AsyncIterator[ArchivedRange | None]:
-        """Yield all objects that the blob store has of this ledger; None for a key that is not one of an object."""
-        async for key, _ in self._blobs.list(f"archive/{self.ledger}"):
-            yield self._range_of(key)
-
-    async def chain_after(self, n: int) -> AsyncIterator[ArchivedRange]:
-        """Yield the objects with seals after number `n` that the blob store has."""
-        folder = blob_folder(self.ledger, CHAIN)
-        async for key, _ in self._blobs.list(folder, after=f"{folder}/{n + 1:016d}"):
-            range_ = self._range_of(key)
-            if range_ is not None:
-                yield range_
-
-    def _range_of(self, key: str) -> ArchivedRange | None:
-        *place, last = key.removeprefix(f"archive/{self.ledger}/").split("/")
-        name = _NAME.fullmatch(last)
-        stream = CHAIN if place == ["chain"] else place[1] if len(place) == 2 and place[0] == "journal" else None
-        if name is None or stream is None:
-            return None
-        return ArchivedRange(stream, int(name[1]), int(name[2]), name[3])
-
-    async def delete(self, ranges: Sequence[ArchivedRange]) -> None:
-        """Delete objects that no seal records."""
-        await self._blobs.delete([range_.blob_key(self.ledger) for range_ in ranges])
+    async def remove_smaller(self, first: int, last: int) -> None:
+        """Remove the objects that begin with the same seal as this one and end before it."""
+        ranges = [one async for one in self.ranges(first=first, to=first) if one[1] < last]
+        await self._blobs.delete([object_key(self.ledger, *one) for one in ranges])
 
 
 async def ledgers_in(blobs: BlobStore) -> list[str]:

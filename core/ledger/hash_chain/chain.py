@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import AsyncIterator, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -18,7 +18,6 @@ import orjson
 from core.errors import LedgerNotTrusted
 from core.ledger import names
 from core.ledger.client import LedgerClient
-from core.ledger.hash_chain.archived import CHAIN, ArchivedRange
 from core.ledger.keys import MasterKey, Purpose
 
 CHAIN_BATCH = 100
@@ -50,19 +49,8 @@ class Segment:
 
     @property
     def is_new(self) -> bool:
-        """Whether it contains entries. A segment without entries repeats the one before (`Sealer.record_archive`)."""
+        """Whether it contains entries. A segment without entries repeats the one before (`Sealer`)."""
         return self.last >= self.first
-
-
-@dataclass(frozen=True)
-class Archived:
-    """What a seal says about the archive. `chain` is the last seal that the archive has for certain.
-
-    `ranges` were added to the archive: each was read back and compared with its seals before this seal was written.
-    """
-
-    chain: SealId = SealId()
-    ranges: tuple[ArchivedRange, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,7 +69,6 @@ class Seal:
     restored: SealId | None
     segments: tuple[Segment, ...]
     admin: SealId
-    archived: Archived = Archived()
 
     def segment(self, tenant: str) -> Segment | None:
         return next((segment for segment in self.segments if segment.tenant == tenant), None)
@@ -89,18 +76,14 @@ class Seal:
 
 @dataclass(frozen=True)
 class Head:
-    """How far a tenant is sealed: its last sealed entry, and the number of the last seal with a segment of the tenant.
-
-    `archived` is the last entry that the archive has.
-    """
+    """How far a tenant is sealed: its last sealed entry, and the number of the last seal with a segment of it."""
 
     last: int
     n: int
-    archived: int = 0
 
     @property
     def text(self) -> str:
-        return f"{self.last} {self.n} {self.archived}" if self.archived else f"{self.last} {self.n}"
+        return f"{self.last} {self.n}"
 
 
 @dataclass(frozen=True)
@@ -139,18 +122,6 @@ def heads_digest(heads: Mapping[str, Head]) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def continues_archive(head: ChainHead, archived: Archived) -> bool:
-    """Whether the ranges follow those that are recorded already."""
-    chain = head.seal.archived.chain if head.seal else SealId()
-    ends = {tenant: one.archived for tenant, one in head.tenants.items()} | {CHAIN: chain.n}
-    for range_ in archived.ranges:
-        end = ends.get(range_.stream)
-        if end is None or range_.first <= end or (range_.first > end + 1 and range_.stream != CHAIN):
-            return False  # the numbers of seals may have a gap, those of entries have none
-        ends[range_.stream] = range_.last
-    return archived.chain.n >= chain.n
-
-
 def seal_entry(raw: Any, master_key: MasterKey) -> Seal:
     """Parse and verify an entry of the chain, in the form of XRANGE or of a raw connection.
 
@@ -183,12 +154,7 @@ def parse_seal(body: bytes, mac: str, master_key: MasterKey) -> Seal | None:
             for tenant, first, last, digest, end, rows in found["tenants"]
         ),
         admin=SealId(**found["admin"]),
-        archived=_archived(found["archived"]) if "archived" in found else Archived(),
     )
-
-
-def _archived(found: Mapping[str, Any]) -> Archived:
-    return Archived(SealId(**found["chain"]), tuple(ArchivedRange.of_seal(row) for row in found["ranges"]))
 
 
 class SealChain:
@@ -261,18 +227,14 @@ class SealChain:
         n: int | None = None,
         restored: SealId | None = None,
         fence: str | None = None,
-        archived: Archived | None = None,
     ) -> ChainHead | None:
         """Write the next seal durably. Returns None if the chain no longer ends with `after`.
 
         With `fence`, also if the lease of the duties no longer has this fencing number. `n` is the next number, unless
-        the acceptance of a restore skips some numbers. `archived` records ranges that were archived. Without it the
-        seal repeats how far the archive reaches.
+        the acceptance of a restore skips some numbers.
         """
         number = after.id.n + 1 if n is None else n
-        if archived is None:
-            archived = Archived(after.seal.archived.chain if after.seal else SealId())
-        changed = _changed_heads(after.tenants, number, segments, archived.ranges)
+        changed = {segment.tenant: Head(segment.last, number) for segment in segments}
         heads = {**after.tenants, **changed}
         index = {s.tenant: (s.last, f"{number}:{s.first}:{s.last}") for s in segments if s.is_new}
         body = orjson.dumps(
@@ -285,7 +247,6 @@ class SealChain:
                 "heads": heads_digest(heads),
                 "admin": {"n": admin.n, "mac": admin.mac},
                 "tenants": [[s.tenant, s.first, s.last, s.digest, s.end, s.accounts] for s in segments],
-                **(_archived_body(archived) if archived != Archived() else {}),
             }
         )
         mac = self._master_key.mac(Purpose.JOURNAL, body)
@@ -299,7 +260,6 @@ class SealChain:
                 "after_n": str(after.id.n),
                 "after_mac": after.id.mac,
                 "heads": [[tenant, head.text, *index.get(tenant, ("", ""))] for tenant, head in changed.items()],
-                "archived": [[range_.stream, range_.last, range_.index_row] for range_ in archived.ranges],
                 **({} if fence is None else {"fence": fence}),
             },
         )
@@ -308,29 +268,9 @@ class SealChain:
         return ChainHead(parse_seal(body, mac, self._master_key), heads)
 
 
-def _changed_heads(
-    heads: Mapping[str, Head], number: int, segments: Iterable[Segment], archived: Iterable[ArchivedRange]
-) -> dict[str, Head]:
-    """Return the heads that a seal changes: those of its segments, and those of the tenants with archived ranges."""
-    changed: dict[str, Head] = {}
-    for segment in segments:
-        before = heads.get(segment.tenant)
-        changed[segment.tenant] = Head(segment.last, number, before.archived if before else 0)
-    for range_ in archived:
-        if range_.stream != CHAIN:
-            head = changed.get(range_.stream) or heads[range_.stream]
-            changed[range_.stream] = replace(head, archived=range_.last)
-    return changed
-
-
-def _archived_body(archived: Archived) -> dict[str, Any]:
-    chain = {"n": archived.chain.n, "mac": archived.chain.mac}
-    return {"archived": {"chain": chain, "ranges": [range_.row for range_ in archived.ranges]}}
-
-
 def parse_head(text: str) -> Head:
     """Parse the stored form of a head. Raises LedgerNotTrusted."""
     parts = text.split(" ")
-    if len(parts) not in (2, 3) or not all(part.isdecimal() for part in parts):
+    if len(parts) != 2 or not all(part.isdecimal() for part in parts):
         raise LedgerNotTrusted("The list of sealed tenants cannot be read.")
     return Head(*map(int, parts))

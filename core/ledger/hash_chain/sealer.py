@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -20,13 +21,14 @@ from core.ledger.activity import TenantPosition
 from core.ledger.client import LedgerClient
 from core.ledger.duty_lease import DutyLease
 from core.ledger.hash_chain.admin_log import AdminLog
-from core.ledger.hash_chain.chain import Archived, ChainHead, Seal, SealChain, SealId, Segment, continues_archive
+from core.ledger.hash_chain.chain import ChainHead, Seal, SealChain, SealId, Segment
 from core.ledger.hash_chain.epoch import Call, Continues, Epoch, EpochFile, verify_epoch
 from core.ledger.hash_chain.epoch_store import EpochStore
 from core.ledger.hash_chain.unsealed import AUDIT, UnsealedEntries
 from core.ledger.keys import MasterKey
 
 ATTEMPTS = 5
+_REPEATS_MAX = 200  # tenants that a seal repeats; more only if there are very many
 
 ReadPositions = Callable[[], Awaitable[Mapping[str, TenantPosition]]]
 
@@ -47,13 +49,16 @@ class Sealer:
         *,
         epoch_store: EpochStore | None = None,
         continues: Continues | None = None,
+        repeat_after: int | None = None,
     ) -> None:
         """`epoch_store`: a second place of the epoch, which all gateways share. `check` may then raise
-        StoreUnavailable. `continues` reads archived seals (`LedgerArchive.continues`).
+        StoreUnavailable. `continues` reads archived seals (`LedgerArchive.continues`). A seal repeats the accounts of
+        some tenants that wrote nothing for `repeat_after` seals, so that no tenant needs an old seal.
         """
         self.lock = asyncio.Lock()  # held while this process reads what a seal needs; no entry is removed then
         self._client = client
         self._continues = continues
+        self._repeat_after = repeat_after
         self._store = epoch_store
         self._stored = SealId()  # the last seal that this process has seen in the store, or has written to it
         self._master_key = master_key
@@ -112,7 +117,7 @@ class Sealer:
                 segments = await self._segments(head, positions=await positions() if positions else None)
                 if segments is None:
                     continue
-                if not segments and not always:
+                if not always and not any(segment.is_new for segment in segments):
                     await self._remember(head)
                     return None
                 sealed = await self._append(head, segments, fence=fence)
@@ -127,31 +132,6 @@ class Sealer:
         """Return the end of the chain, verified as in a sealing round. Call `check` first."""
         async with self._stops_an_untrusted_client():
             return await self._current_head()
-
-    async def record_archive(
-        self, archived: Archived, *, repeat_before: int, repeat_max: int, lease: DutyLease | None = None
-    ) -> ChainHead | None:
-        """Write a seal that records archived ranges. Returns None if another process has recorded some of them first.
-
-        With `lease` it is written only while this process holds that lease.
-
-        The seal also repeats the accounts of up to `repeat_max` tenants whose last segment is in a seal before number
-        `repeat_before`, so that the older seals are not needed to check a tenant.
-        """
-        async with self.lock, self._stops_an_untrusted_client(lease):
-            for _ in range(ATTEMPTS):
-                head = await self._current_head()
-                fence = None if lease is None else lease.fence
-                if not continues_archive(head, archived) or (lease is not None and fence is None):
-                    return None
-                segments = await self._segments(head, repeat_before=repeat_before, repeat_max=repeat_max)
-                if segments is None:
-                    continue
-                sealed = await self._append(head, segments, archived=archived, fence=fence)
-                if sealed is not None:
-                    await self._remember(sealed)
-                    return sealed
-        raise LedgerUnavailable("Other gateways keep sealing the ledger, so this one could not add a seal.")
 
     async def follow(self) -> None:
         """Verify that the chain continues from the last seal seen, and advance the epoch. Reads no tenant.
@@ -260,18 +240,17 @@ class Sealer:
             return False
 
     async def _segments(
-        self,
-        head: ChainHead,
-        *,
-        positions: Mapping[str, TenantPosition] | None = None,
-        repeat_before: int = 0,
-        repeat_max: int = 0,
+        self, head: ChainHead, *, positions: Mapping[str, TenantPosition] | None = None
     ) -> tuple[Segment, ...] | None:
         """Return what a seal after `head` contains; None if that was not found and the chain has moved since."""
+        after = self._repeat_after
         try:
             with _unreadable_is_untrusted():
                 return await self._unsealed.segments(
-                    head, positions=positions, repeat_before=repeat_before, repeat_max=repeat_max
+                    head,
+                    positions=positions,
+                    repeat_before=0 if after is None else head.id.n - after,
+                    repeat_max=0 if after is None else max(_REPEATS_MAX, math.ceil(len(head.tenants) / after)),
                 )
         except LedgerNotTrusted:
             if await self.has_moved(head):
@@ -290,7 +269,6 @@ class Sealer:
         n: int | None = None,
         restored: SealId | None = None,
         fence: str | None = None,
-        archived: Archived | None = None,
     ) -> ChainHead | None:
         at_ms = await self._client.now_ms()
         return await self._chain.append(
@@ -302,7 +280,6 @@ class Sealer:
             n=n,
             restored=restored,
             fence=fence,
-            archived=archived,
         )
 
     async def _remember(self, head: ChainHead) -> None:

@@ -7,10 +7,7 @@ from dataclasses import dataclass, field
 
 from core.errors import LedgerNotTrusted
 from core.ledger import names
-from core.ledger.archive.history_source import HistorySource, history_source
-from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
-from core.ledger.hash_chain.archived import CHAIN, ArchivedRange
 from core.ledger.hash_chain.chain import (
     JournalDigest,
     RawEntry,
@@ -21,6 +18,7 @@ from core.ledger.hash_chain.chain import (
     seal_entry,
 )
 from core.ledger.hash_chain.epoch import EpochFile, verify_epoch
+from core.ledger.hash_chain.history_source import HistoryArchive, HistorySource
 from core.ledger.keys import MasterKey
 from core.ledger.pages import entry_number
 
@@ -53,27 +51,25 @@ class History:
     master_key: MasterKey
     epoch_file: EpochFile
     only: str | None = None
-    archive: LedgerArchive | None = None
+    archive: HistoryArchive | None = None
     seals: int = 0
     chain_faults: list[str] = field(default_factory=list)
     tenant_faults: dict[str, list[str]] = field(default_factory=dict)
     positions: dict[str, int] = field(default_factory=dict)
-    _recorded: list[ArchivedRange] = field(default_factory=list)
-    _last_seal: int = 0
-    source: HistorySource = field(init=False)  # once `sealed` has begun
+
+    def __post_init__(self) -> None:
+        self.source = HistorySource(self.client, self.archive)
 
     async def sealed(self) -> AsyncIterator[Entries | SegmentEnd | Seal]:
         """Yield the entries of each seal, then the seal. Finally check the end of the chain and the epoch file."""
         chain = SealChain(self.client, self.master_key)
         ledger = await chain.ledger_id()
-        self.source = await history_source(self.client, chain, self.archive)
         previous: SealId | None = SealId()
-        async for raw in self.source.raw_seals():
+        async for raw in self.source.seals():
             if isinstance(raw, str):
                 self.chain_faults.append(raw)
                 continue
             self.seals += 1
-            self._last_seal = max(self._last_seal, entry_number(raw))
             try:
                 seal = seal_entry(raw, self.master_key)
             except (LedgerNotTrusted, ValueError, KeyError, TypeError):
@@ -85,7 +81,6 @@ class History:
             if previous is not None:
                 self._follows(previous, seal)
             previous = seal.id
-            self._recorded += seal.archived.ranges
             for segment in seal.segments:
                 if self.only in (None, segment.tenant):
                     async for event in self._segment(seal, segment):
@@ -138,13 +133,6 @@ class History:
             await chain.head()
         except LedgerNotTrusted as error:
             self.chain_faults.append(error.detail)
-        for tenant, fault in await self.source.index_faults(
-            self._recorded, last_seal=self._last_seal, master_key=self.master_key
-        ):
-            if tenant == CHAIN:
-                self.chain_faults.append(fault)
-            elif self.only in (None, tenant):
-                self.fault_of(tenant, fault)
         try:
             epoch = self.epoch_file.read()
             if epoch is not None:

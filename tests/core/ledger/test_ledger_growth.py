@@ -141,15 +141,6 @@ def test_a_claim_answers_without_the_record_of_its_release(go, clinic, admin, en
             go(late)
 
 
-def test_a_claim_of_the_version_before_is_read(go, clinic, admin):
-    """It has no state; the record of its release has it, for as long as the claim lives."""
-    mine = claim(tenant="clinic")
-    hold = go(clinic.reserve("clinic", people(1), claim=mine))
-    go(clinic.commit("clinic", hold.release_id, response=b"answer"))
-    go(admin.call("HDEL", f"{{clinic}}:claim:{mine.scope}", "ended"))
-    assert go(clinic.reserve("clinic", people(1), claim=mine)) == Replay(hold.release_id, b"answer")
-
-
 def test_an_open_hold_counts_against_a_subject_without_an_account(go, clinic):
     first = go(clinic.reserve("clinic", people(1, 2)))
     with pytest.raises(BudgetExhausted) as denied:

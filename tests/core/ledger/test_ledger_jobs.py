@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import secrets
 
 import pytest
+from ledger_kit import MASTER_KEY, ReplyDropper, limits
 
 from core.errors import (
+    IdempotencyConflict,
     InvalidInput,
+    JobQuotaExceeded,
+    LedgerUnavailable,
+    StorageFull,
+    TenantLimitReached,
     UnknownJob,
 )
 from core.job_errors import JobAttemptsExhausted, JobFailed
+from core.ledger.client import LedgerClient, connect
 from core.ledger.job_records import JobRecord, JobStatus
 from core.ledger.jobs import LEASE_MS, JobStore
+from core.ledger.ledger import Ledger, TenantCaps
 from core.ledger.names import SHARED_OWNER
 from core.ledger.stored_files import ARTIFACTS, NamedEntry, StoredEntry, StoredFileIndex, StoredPart
 
@@ -215,3 +224,157 @@ def test_an_attempt_that_was_replaced_changes_nothing(go, client):
     assert done.is_ours
     assert go(files.get("acme", ARTIFACTS, job.job_id)) == named.entry
     assert go(files.used("acme")) == 7
+
+
+def test_a_quota_counts_the_files_of_all_jobs(go, store):
+    create(go, store, size=60, bytes_max=100)
+    with pytest.raises(StorageFull):
+        create(go, store, size=41, bytes_max=100)
+    second = create(go, store, size=40, bytes_max=100)
+    go(store.cancel("acme", second.job_id))
+    create(go, store, size=40, bytes_max=100)
+
+
+def test_owners_are_listed_while_they_have_an_unfinished_job(go, client, store):
+    go(Ledger(client, MASTER_KEY).open_tenant("acme", limits=limits(1)))
+    job = create(go, store)
+    go(client.call("ZADD", "{@jobs}:owners", 1, "acme"))
+    go(client.call("ZADD", "{@jobs}:owners", 1, "none"))
+    go(store.owners.refresh())
+    assert go(client.call("ZRANGEBYSCORE", "{@jobs}:owners", "-inf", "+inf")) == [b"acme"]
+    go(client.call("ZREM", "{@jobs}:owners", "acme"))
+    assert go(store.unfinished_of_all()) == ()
+    go(store.owners.refresh(all_tenants=True))
+    assert [found.job_id for found in go(store.unfinished_of_all())] == [job.job_id]
+
+
+def test_the_same_key_finds_the_same_job(go, store):
+    job_id = secrets.token_hex(16)
+    job = create(go, store, job_id=job_id)
+    take(go, store, job)
+    again, created = go(
+        store.create("acme", job_id, kind="domain", label="law", claim="c1", open_max=1, state="s", size=0)
+    )
+    assert (again.status, created) == (JobStatus.RUNNING, False)
+    with pytest.raises(IdempotencyConflict):
+        create(go, store, job_id=job_id, claim="c2")
+
+
+def test_a_quota_counts_unfinished_jobs(go, store):
+    first = create(go, store, open_max=2, state="s", size=0)
+    create(go, store, open_max=2, state="s", size=0)
+    with pytest.raises(JobQuotaExceeded):
+        create(go, store, open_max=2, state="s", size=0)
+    with pytest.raises(JobQuotaExceeded):
+        go(store.check_quota("acme", open_max=2))
+    create(go, store, owner="other", open_max=2, state="s", size=0)
+    go(store.cancel("acme", first.job_id))
+    go(store.check_quota("acme", open_max=2))
+    create(go, store, open_max=2, state="s", size=0)
+
+
+def test_a_tenant_keeps_so_many_records_of_jobs(go, client, admin):
+    now = [1_800_000_000_000]
+    store = JobStore(client, gateway="this", retention_ms=60_000, caps=TenantCaps(jobs_max=3), clock=lambda: now[0])
+    made = [create(go, store) for _ in range(3)]
+    for job in made:
+        go(store.cancel("acme", job.job_id))
+
+    with pytest.raises(TenantLimitReached) as refused:
+        create(go, store)
+
+    assert refused.value.limit == "job_records_per_tenant_max"
+    assert create(go, store, job_id=made[0].job_id).status is JobStatus.CANCELLED, "an earlier request is answered"
+    create(go, store, owner="other")
+    go(admin.call("DEL", f"{{acme}}:job:{made[0].job_id}"))  # as at the end of its retention
+    now[0] += 60_001
+    create(go, store)
+
+
+def test_a_stampede_stays_within_the_quota(go, store):
+    async def one() -> bool:
+        try:
+            await store.create(
+                "acme", secrets.token_hex(16), kind="domain", label="law", claim="c", open_max=5, state="s", size=0
+            )
+        except JobQuotaExceeded:
+            return False
+        return True
+
+    async def all_of_them() -> list[bool]:
+        return await asyncio.gather(*(one() for _ in range(40)))
+
+    assert sum(go(all_of_them())) == 5
+
+
+def test_pages_are_newest_first(go, store):
+    made = []
+    for _ in range(5):
+        made.append(create(go, store).job_id)
+        go(asyncio.sleep(0.002))
+    seen, cursor = [], None
+    while True:
+        page = go(store.page("acme", cursor=cursor, limit=2))
+        seen += [job.job_id for job in page.jobs]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert seen == made[::-1]
+    assert go(store.page("other", cursor=None, limit=10)).jobs == ()
+    with pytest.raises(InvalidInput):
+        go(store.page("acme", cursor="[-", limit=2))
+
+
+def test_records_of_ended_jobs_expire_and_leave_the_list(go, client):
+    store = JobStore(client, gateway="this", retention_ms=60)
+    old = create(go, store)
+    go(store.cancel("acme", old.job_id))
+    go(asyncio.sleep(0.2))
+    with pytest.raises(UnknownJob):
+        go(store.get("acme", old.job_id))
+    new = create(go, store)
+    assert [job.job_id for job in go(store.page("acme", cursor=None, limit=10)).jobs] == [new.job_id]
+    members = go(client.call("ZRANGEBYLEX", "{acme}:jobs", "-", "+"))
+    assert len(members) == 1, "and Redis forgets them"
+
+
+def test_a_lost_reply_changes_nothing_twice(go, server, client, tmp_path):
+    async def life() -> JobRecord:
+        async with ReplyDropper(server.url, tmp_path / "proxy.sock") as proxy:
+            through = LedgerClient(connect(url=proxy.url))
+            store = JobStore(through, gateway="this")
+            job_id = secrets.token_hex(16)
+
+            async def lossy(call):
+                proxy.drops_left = 1
+                return await call
+
+            try:
+                exhausted = JobAttemptsExhausted()
+                _, created = await lossy(
+                    store.create("acme", job_id, kind="domain", label="law", claim="c", open_max=1, state="s", size=0)
+                )
+                assert created
+                taken = await lossy(store.take("acme", job_id, run=RUN, attempts_max=1, exhausted=exhausted))
+                assert (taken.status, taken.attempts) == (JobStatus.RUNNING, 1)
+                done = (await lossy(store.finish("acme", job_id, run=RUN, status=JobStatus.SUCCEEDED, result={}))).job
+                assert proxy.dropped >= 3
+                return done
+            finally:
+                await through.close()
+
+    assert go(life()).status is JobStatus.SUCCEEDED
+
+
+def test_without_redis_nothing_is_answered(go, tmp_path):
+    client = LedgerClient(connect(socket_path=tmp_path / "nobody.sock", timeout_s=0.5))
+    store = JobStore(client, gateway="this")
+    for call in (
+        lambda: store.get("acme", "0" * 32),
+        lambda: store.create("acme", "0" * 32, kind="domain", label="law", claim="c", open_max=1, state="s", size=0),
+        lambda: store.cancel("acme", "0" * 32),
+        lambda: store.unfinished_of_all(),
+    ):
+        with pytest.raises(LedgerUnavailable):
+            go(call())
+    go(client.close())

@@ -15,7 +15,6 @@ from redis_kit import DEPLOY, REDIS_PASSWORD, DeployedServer, plain
 import core.ledger
 from core.amounts import NANO, Amount
 from core.errors import LedgerUnavailable
-from core.ledger.archive.rights import check_archive_rights
 from core.ledger.client import LedgerClient, connect
 from core.ledger.ledger import Ledger
 
@@ -199,35 +198,6 @@ def test_the_archiver_removes_journal_entries_and_changes_nothing(go, ledger, se
     go(ledger.open_tenant("acme", limits=limits(5)))
     with plain(server.archiver_url) as archiver, pytest.raises(redis.exceptions.NoPermissionError):
         archiver.execute_command(*command)
-
-
-@on_a_deployment
-def test_a_missing_right_of_the_archiver_is_found_at_the_start(go, ledger, admin, server):
-    """By commands that change nothing; the error names the user's setting and the command."""
-    go(ledger.open_tenant("acme", limits=limits(5)))
-    archiver, gateway = LedgerClient(connect(url=server.archiver_url)), LedgerClient(connect(url=server.url))
-    keys = sorted(go(admin.call("KEYS", "*")))
-    go(check_archive_rights(gateway, archiver))
-    assert sorted(go(admin.call("KEYS", "*"))) == keys
-    with pytest.raises(LedgerUnavailable, match=r"ARCHIVE_REDIS_URL .* may not call XTRIM"):
-        go(check_archive_rights(gateway, gateway))
-    for user, command, setting in (
-        ("gateway", "hdel", "REDIS_URL"),
-        ("gateway", "zremrangebyscore", "REDIS_URL"),
-        ("archiver", "xtrim", "ARCHIVE_REDIS_URL"),
-        ("archiver", "hmget", "ARCHIVE_REDIS_URL"),
-    ):
-        go(admin.call("ACL", "SETUSER", user, f"-{command}"))
-        with pytest.raises(LedgerUnavailable, match=rf"{setting}.* may not call {command.upper()}"):
-            go(check_archive_rights(gateway, archiver))
-        go(admin.call("ACL", "SETUSER", user, f"+{command}"))
-    go(admin.call("ACL", "SETUSER", "archiver", "-evalsha", "-eval"))
-    with pytest.raises(LedgerUnavailable, match="cannot run scripts"):
-        go(check_archive_rights(gateway, archiver))
-    go(admin.call("ACL", "SETUSER", "archiver", "+evalsha", "+eval"))
-    go(check_archive_rights(gateway, archiver))
-    go(archiver.close())
-    go(gateway.close())
 
 
 def rights(user: str) -> set[str]:

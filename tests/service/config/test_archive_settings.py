@@ -16,9 +16,3 @@ def test_a_gateway_archives_only_if_the_operator_says_so(tmp_path: Path) -> None
     assert archives(Settings(data_dir=tmp_path, archive="on"))
     with pytest.raises(ValidationError):
         Settings.model_validate({"data_dir": tmp_path, "archive": "auto"})
-
-
-def test_redis_keeps_seals_for_processes_that_were_paused(tmp_path: Path) -> None:
-    assert Settings(data_dir=tmp_path, archive_keep_seals=100).archive_keep_seals == 100
-    with pytest.raises(ValidationError):
-        Settings(data_dir=tmp_path, archive_keep_seals=99)

@@ -1,14 +1,23 @@
-"""A gateway archives old entries by itself. Its pages, its commands and its budgets do not show where an entry is."""
+"""A gateway archives its journal by itself. Its pages, its commands and its budgets do not show where an entry is."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import time
 from pathlib import Path
 
+import redis
 from command_kit import run_command
 from gateway_kit import LEAN, Gateway
+
+from core.accounting.events import Adjacency, Guarantee, PrivacyEvent, Unit
+from core.amounts import NANO
+from core.ledger.embedded import socket_path
+from core.ledger.records import Charge
+from service.config.settings import Settings
+from service.ledger import ledger_access
 
 ARCHIVING = LEAN | {
     "PRIVACY_GATEWAY_ARCHIVE": "on",
@@ -16,71 +25,87 @@ ARCHIVING = LEAN | {
     "PRIVACY_GATEWAY_SERIES_INTERVAL_S": "0.2",
     "PRIVACY_GATEWAY_ARCHIVE_INTERVAL_S": "0.3",
     "PRIVACY_GATEWAY_ARCHIVE_KEEP_ENTRIES": "2",
-    "PRIVACY_GATEWAY_ARCHIVE_OBJECT_ENTRIES": "3",
 }
+RELEASES = 9_600  # more than an object of the archive has
+AT_ONCE = 64
 WAIT_S = 180
+EVENT = PrivacyEvent(
+    mechanism="test",
+    kind="exponential",
+    unit=Unit.SENTENCE,
+    adjacency=Adjacency.REPLACE_ONE,
+    guarantee=Guarantee.PURE_DP,
+    epsilon_nano=NANO // 100,
+)
 
 
-def archived_objects(data_dir: Path) -> list[Path]:
-    return sorted((data_dir / "store/archive").glob("*/journal/*/*"))
+async def spend(data_dir: Path, tenant: str) -> None:
+    """Make releases beside the gateway, with its ledger."""
+    async with ledger_access(Settings(data_dir=data_dir)) as parts:
+
+        async def some() -> None:
+            for _ in range(RELEASES // AT_ONCE):
+                hold = await parts.ledger.reserve(tenant, [Charge(EVENT)])
+                await parts.ledger.commit(tenant, hold.release_id)
+
+        await asyncio.gather(*(some() for _ in range(AT_ONCE)))
 
 
 def test_a_gateway_archives_and_answers_across_the_border(tmp_path: Path) -> None:
     gateway = Gateway(tmp_path / "data", ARCHIVING)
+    data_dir, every = gateway.data_dir, 2 * RELEASES + 3
     try:
         tenant = gateway.tenant(epsilon=1000)
+        assert tenant.embed(epsilon=1).status_code == 200
+        asyncio.run(spend(data_dir, tenant.name))
         deadline = time.monotonic() + WAIT_S
-        releases = 0
-        while len(archived_objects(gateway.data_dir)) < 3:
-            assert time.monotonic() < deadline, gateway.log_path.read_text()
-            assert tenant.embed(epsilon=1).status_code == 200
-            releases += 1
+        server = redis.Redis(unix_socket_path=str(socket_path(data_dir)))
+        while server.xlen(f"{{{tenant.name}}}:journal") == every:
+            assert time.monotonic() < deadline, gateway.log_path.read_text()[-3000:]
+            time.sleep(0.2)
         account = f"{tenant.name}/sentence"
         page = tenant.http.get(f"/budget/{account}/journal?limit=1000").json()
-        numbers = [entry["seq"] for entry in page["entries"]]
-        assert numbers == list(range(1, 2 * releases + 2))
-        assert all(entry["seal"] for entry in page["entries"][:5])
-        exported = tenant.http.get(f"/budget/{account}/journal/export?format=jsonl").text.splitlines()
-        assert [json.loads(line)["seq"] for line in exported] == numbers
+        assert [entry["seq"] for entry in page["entries"]] == list(range(1, 1001))
+        assert all(entry["seal"] for entry in page["entries"])
+        newest = tenant.http.get(f"/budget/{account}/journal?limit=100&order=newest").json()["entries"]
+        assert [entry["seq"] for entry in newest] == list(range(every, every - 100, -1))
 
-        assert tenant.committed() == releases
-
-        audit = run_command(gateway.data_dir, "ledger", "audit", "--json")
+        audit = run_command(data_dir, "ledger", "audit", "--json")
         assert audit.returncode == 0, audit.stdout  # whatever the archiver removes meanwhile
         report = next(one for one in json.loads(audit.stdout)["tenants"] if one["tenant"] == tenant.name)
-        assert report["entries"] == 2 * releases + 1
-        spent = json.loads(run_command(gateway.data_dir, "ledger", "spending", tenant.name, "--json").stdout)
-        assert sum(row["releases"] for row in spent if row["unit"] == "sentence") == releases
-        everything = run_command(gateway.data_dir, "ledger", "archive", "--all")
-        assert everything.returncode == 0, everything.stderr
-        assert "entries archived" in everything.stdout
+        assert report["entries"] == every
+        spent = json.loads(run_command(data_dir, "ledger", "spending", tenant.name, "--json").stdout)
+        assert sum(row["releases"] for row in spent if row["unit"] == "sentence") == RELEASES + 1
+        committed = tenant.committed()
         assert "archive-failed" not in gateway.log_path.read_text()
     finally:
         gateway.stop()
 
-    alone = run_command(gateway.data_dir, "ledger", "audit", "--archive-only", "--json")
-    assert alone.returncode == 0, alone.stdout
-    assert json.loads(alone.stdout)["ok"]
-    lost = archived_objects(gateway.data_dir)[1]
+    copied = run_command(data_dir, "ledger", "archive")
+    assert "entries copied" in copied.stdout
+    lost = sorted((data_dir / "store/archive").glob("*/*-*"))[0]
     whole = lost.read_bytes()
     lost.write_bytes(whole[:-1])
-    for arguments in ((), ("--archive-only",)):
-        audit = run_command(gateway.data_dir, "ledger", "audit", *arguments)
-        assert audit.returncode == 1
-        assert "is not the one that was written" in audit.stdout
-    assert run_command(gateway.data_dir, "budget", "show", tenant.name).returncode == 0
-    lost.write_bytes(whole)
+    audit = run_command(data_dir, "ledger", "audit")
+    assert (audit.returncode, "is not the one that was written" in audit.stdout) == (1, True)
+    assert run_command(data_dir, "budget", "show", tenant.name).returncode == 0
 
-    shutil.rmtree(gateway.data_dir / "redis")  # the disk of Redis is lost
-    restored = run_command(gateway.data_dir, "ledger", "restore", "--from-archive")
+    shutil.rmtree(data_dir / "redis")  # the disk of Redis is lost
+    refused = run_command(data_dir, "ledger", "restore", "--from-archive")
+    assert (refused.returncode, "The archive has a fault" in refused.stderr) == (1, True)
+    lost.write_bytes(whole)
+    shutil.rmtree(data_dir / "redis")
+    restored = run_command(data_dir, "ledger", "restore", "--from-archive")
     assert restored.returncode == 0, restored.stderr
-    assert "1 tenants restored" in restored.stdout
+    assert f"1 tenants restored from {every} entries" in restored.stdout
     assert "Not restored: API keys, packs, fine-tuned models, artifacts" in restored.stdout
-    shown = run_command(gateway.data_dir, "budget", "show", tenant.name)
+    shown = run_command(data_dir, "budget", "show", tenant.name)
     assert "older state" in shown.stderr
-    accepted = run_command(gateway.data_dir, "ledger", "accept-restore", "--nothing-was-released-since")
+    accepted = run_command(data_dir, "ledger", "accept-restore", "--nothing-was-released-since")
     assert accepted.returncode == 0, accepted.stderr
-    assert run_command(gateway.data_dir, "ledger", "audit").returncode == 0
-    assert run_command(gateway.data_dir, "budget", "show", tenant.name).returncode == 0
-    again = run_command(gateway.data_dir, "ledger", "restore", "--from-archive")
+    assert run_command(data_dir, "ledger", "audit").returncode == 0
+    shown = run_command(data_dir, "budget", "show", tenant.name, "--json")
+    [row] = [one for one in json.loads(shown.stdout)["accounts"] if one["account"] == account]
+    assert row["committed"]["epsilon"] == committed
+    again = run_command(data_dir, "ledger", "restore", "--from-archive")
     assert (again.returncode, "empty Redis" in again.stderr) == (1, True)

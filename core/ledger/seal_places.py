@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from core.ledger import names
-from core.ledger.archive.objects import ArchiveObject
+from core.ledger.archive.objects import TenantPart
 from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
 
@@ -40,10 +40,10 @@ class SealPlaces:
     async def _archived(self, numbers: Sequence[int]) -> dict[int, int | None]:
         """Return the seals of archived entries, which their objects name. The archive has the first entries."""
         found: dict[int, int | None] = {}
-        archived: ArchiveObject | None = None
+        archived: TenantPart | None = None
         for number in sorted(numbers) if self._archive is not None else ():
-            if self._archive is not None and (archived is None or number > archived.range.last):
-                archived = await self._archive.object_at(self._tenant, number)
+            if self._archive is not None and (archived is None or number > archived.last):
+                archived = await self._archive.part_at(self._tenant, number)
                 if archived is None:
                     break
             found[number] = archived.seal_of(number) if archived is not None else None
