@@ -10,7 +10,10 @@ from ledger_kit import MASTER_KEY
 
 from core.errors import LedgerNotTrusted, LedgerUnavailable
 from core.ledger import names
+from core.ledger.activity import TenantActivity
 from core.ledger.client import LedgerClient, connect
+from core.ledger.hash_chain import sealer
+from core.ledger.hash_chain.chain import seal_entry
 from core.ledger.hash_chain.export import export_ledger
 from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.journal_pages import JournalFilter
@@ -214,6 +217,54 @@ def test_a_process_that_was_paused_follows_through_the_archive(go, shelf, server
     assert go(late.sealer.seal()) is None
     assert go(late.sealer.current_head()).id == go(shelf.sealer.current_head()).id
     assert not shelf.client.is_stopped
+
+
+def test_a_seal_that_needs_what_another_process_removes_is_left_to_the_next_round(go, shelf):
+    go(shelf.open("idle"))
+    go(shelf.history(12))
+    other, activity = another(go, shelf), TenantActivity(shelf.client, check_interval_s=60)
+
+    async def positions():
+        await other.history(12)  # the seals repeat the idle tenant
+        assert (await other.round(keep_entries=1)).trimmed
+        return await activity.positions()
+
+    go(shelf.release("idle"))
+    assert go(shelf.sealer.seal(positions=positions)) is None
+    assert not shelf.client.is_stopped
+    go(shelf.release("idle"))
+    assert go(shelf.sealer.seal())
+    assert audited(go, shelf) == ""
+
+
+def test_missing_entries_stop_the_client_if_no_seal_has_followed(go, shelf, admin):
+    go(shelf.history(12))
+    go(shelf.round())
+    go(shelf.release())
+    go(admin.call("XTRIM", names.journal_key("acme"), "MAXLEN", 0))
+    with pytest.raises(LedgerNotTrusted):
+        go(shelf.sealer.seal())
+    assert shelf.client.is_stopped
+    go(admin.call("FLUSHALL"))
+
+
+def test_idle_tenants_are_repeated_a_few_in_each_seal(go, shelf, monkeypatch):
+    """No seal grows with the number of idle tenants, and none that one of them needs is removed."""
+    monkeypatch.setattr(sealer, "_REPEATS_MAX", 2)
+    idle = [f"idle-{number}" for number in range(7)]
+    for tenant in idle:
+        go(shelf.open(tenant))
+    shelf.sealer = Sealer(shelf.client, MASTER_KEY, shelf.epoch_file, continues=shelf.archive.continues, repeat_after=8)
+    go(shelf.start())
+    go(shelf.history(30, each=1))
+    seals = [seal_entry(raw, MASTER_KEY) for raw in go(shelf.client.call("XRANGE", names.SEAL_CHAIN_KEY, "-", "+"))]
+    assert {sum(not segment.is_new for segment in seal.segments) for seal in seals} == {0, 1, 2}
+    go(shelf.round(keep_entries=1))
+    first = first_seal(go, shelf)
+    assert first > 8
+    assert all(one.n >= first for one in go(shelf.sealer.current_head()).tenants.values())
+    go(shelf.start())
+    assert audited(go, shelf) == ""
 
 
 @pytest.mark.parametrize("change", ["route", "missing"])
