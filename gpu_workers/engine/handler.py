@@ -40,6 +40,20 @@ class _NoLimit:
 
 
 NO_LIMIT = _NoLimit()
+_pause: Callable[[], object] = bool  # does nothing where no worker process has set another one
+
+
+def pause() -> None:
+    """Let the worker run batches of others now, and return after them. A handler calls this between two steps of a
+    preparation that takes long, on the thread that prepares. What it uses after it must not have changed meanwhile."""
+    _pause()
+
+
+def set_pause(function: Callable[[], object]) -> None:
+    global _pause
+    _pause = function
+
+
 TOO_LONG = "time"  # the reason of a `TaskFailed` whose task was cut
 
 

@@ -39,9 +39,14 @@ class Pace:
         earliest = time.monotonic() - ACTIVE_S
         self._arrivals = {tenant: at for tenant, at in self._arrivals.items() if at > earliest}
         others = sum(1 for tenant in self._arrivals if waiting.held(tenant) == (0, 0))
-        if waiting.tenants + others < 2 or self._tokens_per_s * CROWDED_BATCH_S >= self._full:
+        if waiting.tenants + others < 2 or not self.is_slow:
             return self._full
         return max(self._piece, int(self._tokens_per_s * CROWDED_BATCH_S))
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether a full batch takes longer than a batch should while several tenants are active."""
+        return self._tokens_per_s * CROWDED_BATCH_S < self._full
 
     def measured(self, tokens: int, seconds: float) -> None:
         """Record the time that a worker took for a batch. Small batches say little about the speed of large ones."""

@@ -112,6 +112,11 @@ class PendingTask:
         return getattr(self.task.payload, "interruptible", False)
 
     @property
+    def pauses(self) -> bool:
+        """Whether a worker may run other batches between two steps of the task."""
+        return getattr(self.task.payload, "pauses", False)
+
+    @property
     def only_pieces(self) -> bool:
         """Whether no handler can run the task as it is."""
         return self.is_divisible and getattr(self.task.payload, "only_pieces", False)

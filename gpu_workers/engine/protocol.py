@@ -42,6 +42,7 @@ class Task:
     A payload with the attribute `interruptible = True` is prepared on text alone: no model runs, and no other task
     changes what it uses. A worker may suspend that work at any moment and run other batches of the same role meanwhile.
     With `interruptible_draw = True`, it may do so in the draw as well, and cut it: nothing is drawn under a guarantee.
+    A payload with `pauses = True` is prepared in steps, and the worker may run other batches between two of them.
 
     A task whose payload is `Divisible` may be run in pieces. It always is, whatever its weight, if it is `stepwise`:
     the amount of its work depends on the payload's content and is known only once part of it has been done."""

@@ -99,11 +99,13 @@ class TaskQueue:
 
     def runs_alone(self, pending: PendingTask) -> bool:
         """Whether a task has a batch of its own: it must be apart, or takes long and may be suspended for others."""
-        return self.is_long(pending) or self._apart(pending)
+        return self._apart(pending) or (self.is_long(pending) and pending.is_interruptible)
 
     def is_long(self, pending: PendingTask) -> bool:
         """Whether a worker suspends a task while it runs batches of others."""
-        return pending.work > self._limits.piece_tokens_max and pending.is_interruptible
+        if pending.work <= self._limits.piece_tokens_max:
+            return False
+        return pending.is_interruptible or (pending.pauses and self.pace.is_slow)
 
     @property
     def budget(self) -> int:

@@ -65,11 +65,13 @@ class NameFinder:
         """
         return self.begin(texts)()
 
-    def begin(self, texts: Sequence[str]) -> Callable[[], list[Tagged | RecogniserFailed]]:
+    def begin(
+        self, texts: Sequence[str], between: Callable[[], object] = bool
+    ) -> Callable[[], list[Tagged | RecogniserFailed]]:
         """Begin to read the texts beside the calling thread, where the tagger has threads of its own. Returns what
-        waits for the result of `find`."""
+        waits for the result of `find`, and calls `between` between two batches. That may find other texts."""
         try:
-            finish = self._tagger.begin(texts) if texts else list
+            finish = self._tagger.begin(texts, between) if texts else list
         except Exception:  # its message and frames may hold the text
             return lambda: self._one_by_one(texts)
 

@@ -29,13 +29,20 @@ def recognition() -> None:
     from core.mechanisms.words import vocabulary
     from core.text.language_guess import guess
     from core.text.mask_entity import recognisers
+    from core.text.policy import SURROGATE
+    from core.text.reversible.conversation import mask_conversation
+    from core.text.reversible.masked import Region
     from core.text.vocabulary import ranked
-    from gpu_workers.handlers.sanitiser import CANARY
+    from gpu_workers.handlers.sanitiser import CANARY, CANARY_VALUES
 
     recognisers()
     ranked()
     vocabulary.shipped()
     guess(CANARY)
+    places = [
+        Region(CANARY.index(value), CANARY.index(value) + len(value), kind) for kind, value in CANARY_VALUES.items()
+    ]
+    mask_conversation([CANARY], [places], key=bytes(32), language="en", fill=SURROGATE)  # loads the lists of names
 
 
 def compiled_code() -> None:

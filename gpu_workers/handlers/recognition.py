@@ -14,6 +14,7 @@ from core.text.mask_tagged import Tagged
 from core.text.policy import SanitizeTask
 from core.text.recognised import NOT_RECOGNISED, Recognised, WindowFinds, join
 from core.text.visible import visible
+from gpu_workers.engine.handler import pause
 from gpu_workers.handlers.conversation_tasks import MaskTask, RestoreTask
 from gpu_workers.handlers.own_finder import DraftTask, OwnFinder
 from gpu_workers.handlers.sanitize_tasks import DocumentTask, WindowTask, window_tasks
@@ -65,7 +66,7 @@ def _read(
 ) -> list[WindowFinds | GatewayError]:
     """The tagger and the other recognisers work side by side."""
     read = [index for index, task in enumerate(tasks) if names and names.wanted(task.policy)]
-    tagged = names.begin([_part(tasks[index]) for index in read]) if names and read else list
+    tagged = names.begin([_part(tasks[index]) for index in read], pause) if names and read else list
     others = [_found(task, own_finder) for task in tasks]
     by_tagger = {index: _in_window(tasks[index], found) for index, found in zip(read, tagged(), strict=True)}
     return [_with_tagged(found, by_tagger.get(index)) for index, found in enumerate(others)]

@@ -47,6 +47,7 @@ class WindowTask:
     policy: MaskPolicy
     model: FileVersion | None = None
     tagged: tuple[int, int] | None = None
+    pauses = True  # between two batches of the tagger
 
     @property
     def weight(self) -> int:

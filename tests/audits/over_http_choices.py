@@ -22,6 +22,7 @@ from audits.over_http import (
 )
 
 from core.amounts import NANO
+from core.mechanisms.sentences.pricing import routing_share
 from core.mechanisms.sentences.protection import protection
 from core.mechanisms.sentences.sentence_codes import SentenceCodes
 from core.mechanisms.words import fill_pricing
@@ -42,7 +43,9 @@ def window_cases(epsilon: float) -> Iterator[Case]:
 
 
 def auto_cases(epsilon: float) -> Iterator[Case]:
-    """`domain` auto: as many votes for two packs, but for one, and the name of the pack that was chosen."""
+    """`domain` auto: as many votes for two packs, but for one, and the name of the pack that was chosen.
+
+    The claim is the share of epsilon that the choice has."""
     texts = [" ".join(["No."] * (4 + side) + ["Yes."] * (4 - side)) for side in (1, 0)]
     if {len(sentences(text)) for text in texts} != {8}:
         raise ValueError("the gateway cuts these texts otherwise")
@@ -55,7 +58,8 @@ def auto_cases(epsilon: float) -> Iterator[Case]:
             chosen += [_PACKS.index(row["domain"]) for row in posted("/embed/sentdp", {"documents": documents, **body})]
         return np.asarray(chosen)
 
-    yield learned(draw, len(_PACKS), epsilon, "four or five of eight sentences 'No.', the others 'Yes.'", pilot=512)
+    share = routing_share(round(epsilon * NANO)) / NANO
+    yield learned(draw, len(_PACKS), share, "four or five of eight sentences 'No.', the others 'Yes.'", pilot=512)
 
 
 def sent(text: str, runs: int, policy: str, _: float) -> list[str]:
@@ -79,7 +83,7 @@ def audits() -> tuple[Audit, ...]:
             "http-auto",
             "/embed/sentdp, auto, the pack that is chosen",
             protection("sentence_codes").adjacency,
-            runs_of(lambda: auto_cases(4.0), runs=2_048, pairs=1, pilot=256),
+            runs_of(lambda: auto_cases(4.0), runs=4_096, pairs=1, pilot=512),
         ),
         (
             "http-windows",

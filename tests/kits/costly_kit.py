@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from engine_kit import END, TOY_FACTS
 
-from gpu_workers.engine.handler import Draw
+from gpu_workers.engine.handler import Draw, pause
 from gpu_workers.engine.local import turns
 from gpu_workers.facts import EmbedderFacts
 
@@ -29,6 +29,7 @@ class Costly:
     folder: str
     works: Literal["", "prepared", "drawn"] = ""
     interruptible: bool = False
+    pauses: bool = False
     deadly: bool = False
 
     @property
@@ -38,6 +39,8 @@ class Costly:
     def work(self) -> None:
         while not any((Path(self.folder) / name).exists() for name in (f"{self.text}.go", END)):
             sum(range(1000))
+            if self.pauses:
+                pause()
 
 
 class CostlyHandler:

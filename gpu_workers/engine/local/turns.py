@@ -6,6 +6,8 @@ A timer interrupts the worker's main thread every few milliseconds, between two 
 * A task that is `interruptible` (`gpu_workers.engine.protocol.Task`) is suspended while a batch of others waits in the
   socket, and gets a quarter of the time that this took before the next one. Its draw is interrupted in the same way
   only if it says so (`interruptible_draw`).
+* A batch of tasks that pause (`pauses`) lets such batches run between its steps: the handler calls
+  `gpu_workers.engine.handler.pause`.
 
 A call that does not return to the interpreter is not interrupted; the pool kills a worker whose batch takes too long.
 """
@@ -34,6 +36,7 @@ class _Running:
     """A batch that runs. `other_s`: the processor time of batches that ran in the middle of it."""
 
     interruptible: bool
+    pauses: bool
     started: float
     other_s: float = 0.0
     suspended: bool = False
@@ -56,8 +59,13 @@ class Turns:
     @contextmanager
     def preparing(self, tasks: Sequence[Any]) -> Iterator[None]:
         """Limit the time of what runs inside. Raises OutOfTime there."""
-        with self._limited(interruptible=_allows(tasks, "interruptible")):
+        with self._limited(interruptible=_allows(tasks, "interruptible"), pauses=_pauses(tasks)):
             yield
+
+    def pause(self) -> None:
+        """Run the batch of others that waits, if all tasks of the one that runs pause."""
+        if self._running and self._running[-1].pauses and self._waits():
+            self._suspend(self._running[-1])
 
     @contextmanager
     def drawing(self, tasks: Sequence[Any]) -> Iterator[None]:
@@ -69,9 +77,9 @@ class Turns:
             yield
 
     @contextmanager
-    def _limited(self, *, interruptible: bool) -> Iterator[None]:
+    def _limited(self, *, interruptible: bool, pauses: bool = False) -> Iterator[None]:
         depth = len(self._running)
-        self._running.append(_Running(interruptible and not depth, time.thread_time()))
+        self._running.append(_Running(interruptible and not depth, pauses and not depth, time.thread_time()))
         signal.setitimer(signal.ITIMER_REAL, _TICK_S)
         try:
             try:
@@ -125,3 +133,7 @@ def _imports(frame: FrameType | None) -> bool:
 
 def _allows(tasks: Sequence[Any], attribute: str) -> bool:
     return len(tasks) == 1 and getattr(tasks[0], attribute, False)
+
+
+def _pauses(tasks: Sequence[Any]) -> bool:
+    return all(getattr(task, "pauses", False) for task in tasks)

@@ -20,7 +20,7 @@ from multiprocessing.connection import Connection
 from typing import NoReturn
 
 from core.freed_memory import trim
-from gpu_workers.engine.handler import HandlerFactory, load_failure, run_batch
+from gpu_workers.engine.handler import HandlerFactory, load_failure, run_batch, set_pause
 from gpu_workers.engine.local.messages import Batch, Begun, Done, Failed, Ready, Stage
 from gpu_workers.engine.local.turns import Turns
 from gpu_workers.engine.shared_memory import receive_blocks
@@ -61,6 +61,7 @@ def serve(connection: Connection) -> NoReturn:
         connection.send(Done(batch.batch_id, results, seconds))
 
     turns = Turns(connection.poll, run_next)
+    set_pause(turns.pause)
     while True:
         run_next()
 

@@ -7,8 +7,9 @@ Together they hold little more than one full batch, because what is in the socke
 another tenant. A worker says when it begins with a batch that waited there: if it dies before, the tasks are queued
 again.
 
-A task that takes long and is `interruptible` has a batch of its own, in the middle of which the worker runs others. A
-task that the quarantine holds has a worker of its own while it runs, so that nobody loses anything if it ends it.
+A task that takes long and is `interruptible` has a batch of its own, in the middle of which the worker runs others. On
+a slow device it also does so in the middle of a batch of tasks that pause. A task that the quarantine holds has a
+worker of its own while it runs, so that nobody loses anything if it ends it.
 """
 
 from __future__ import annotations
@@ -191,7 +192,11 @@ class WorkerPool:
     def _hand_over(self, slot: _Slot, process: WorkerProcess, tokens_max: int) -> bool:
         """Pass the next batch to a worker. Return False if nothing that waits may run beside what it runs."""
         waits = bool(slot.in_flight)
-        batch = self.queue.start_batch(tokens_max, fits=lambda pending: not (waits and self.queue.runs_alone(pending)))
+
+        def fits(pending: PendingTask) -> bool:
+            return not (waits and (self.queue.runs_alone(pending) or self.queue.is_long(pending)))
+
+        batch = self.queue.start_batch(tokens_max, fits=fits)
         if not batch:
             return False
         payloads = [pending.task.payload for pending in batch]
@@ -202,7 +207,7 @@ class WorkerPool:
         slot.in_flight[self._next_batch_id] = _InFlight(
             batch,
             begun_at=None if waits else time.monotonic(),
-            long=self.queue.is_long(batch[0]),
+            long=all(map(self.queue.is_long, batch)),
             held=self._quarantine.holds(batch[0]),
         )
         process.send(Batch(self._next_batch_id, payloads, says_begun=waits))

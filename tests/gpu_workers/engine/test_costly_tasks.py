@@ -66,6 +66,23 @@ def test_a_worker_runs_tasks_of_others_in_the_middle_of_a_long_one(works: Any, t
     on_worker(tmp_path, check, PatientHandler)
 
 
+def test_on_a_slow_device_a_task_that_pauses_lets_others_run_between_its_steps(tmp_path: Path) -> None:
+    async def check(on: Bench) -> None:
+        slow = await on.submit(Task(Costly("slow", str(tmp_path), "drawn"), 200), tenant="b")
+        await begun(tmp_path, "slow")
+        await asyncio.sleep(0.5)  # the pace of the device
+        on.let_go("slow")
+        await slow
+        long = await on.submit(Task(Costly("long", str(tmp_path), "prepared", pauses=True), LONG), tenant="a")
+        await begun(tmp_path, "long")
+        for number in range(3):
+            assert await on.run(Task(Costly(f"short {number}", str(tmp_path)), 10), tenant="b") == [f"SHORT {number}"]
+        on.let_go("long")
+        assert await long == ["LONG"]
+
+    on_worker(tmp_path, check, PatientHandler)
+
+
 def test_a_task_that_is_suspended_is_finished_when_the_engine_stops(tmp_path: Path) -> None:
     async def check(on: Bench) -> None:
         long = await on.submit(Task(Costly("long", str(tmp_path), "prepared", interruptible=True), LONG))
