@@ -64,7 +64,6 @@ async def run(tenants: int, folder: Path) -> None:
         spending,
         JobStore(client, gateway="g"),
         seal_age_s=lambda: 0.0,
-        rows_max=10_000,
         forecasts_max=20,
     )
     names = [f"tenant-{number}" for number in range(tenants)]

@@ -168,7 +168,6 @@ class Gateway:
         self.workers = Workers(self.engine)
         self.calculations = Calculations(
             workers=settings.accounting_workers,
-            queue_max=settings.accounting_queue_max,
             tenant_share=settings.queue_tenant_share,
             timeout_s=settings.accounting_timeout_s,
         )
@@ -202,7 +201,7 @@ class Gateway:
             policies=self.policies.recognisers,
             own_dir=own_dir,
         )
-        self.recogniser_trials = RecogniserTrials(settings, self.isolation)
+        self.recogniser_trials = RecogniserTrials(self.isolation)
         constructions = Constructions(
             self.calculations, self.preparation, self.engine.arrays, bytes_max=settings.vector_matrices_bytes_max
         )
@@ -219,7 +218,6 @@ class Gateway:
         self.restore_tokens = RestoreTokens(
             self.master_key.restore_key,
             lifetime_s=settings.restore_token_lifetime_s,
-            bytes_max=settings.restore_token_bytes_max,
         )
         self.sanitize = SanitizeService(
             settings,

@@ -37,6 +37,7 @@ _MODULES = {
 
 
 _NICENESS = 10
+_QUEUE_MAX = 32  # those at the end of a longer queue would miss the deadline
 
 
 def _begin() -> None:
@@ -70,7 +71,9 @@ def _work(name: str, timeout_s: float, arguments: tuple[Any, ...], keywords: dic
 class Calculations:
     """A process pool that starts with the first calculation."""
 
-    def __init__(self, *, workers: int, queue_max: int, timeout_s: float, tenant_share: float = 1.0) -> None:
+    def __init__(
+        self, *, workers: int, timeout_s: float, tenant_share: float = 1.0, queue_max: int = _QUEUE_MAX
+    ) -> None:
         self._workers = workers
         self._queue_max = queue_max
         self._tenant_share = tenant_share

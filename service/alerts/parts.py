@@ -48,7 +48,6 @@ def build_alerts(
         spending,
         jobs,
         seal_age_s=seal_age_s,
-        rows_max=settings.spending_rows_max,
     )
     service = AlertService(store, webhooks, admin_log, samples=samples)
     return service, AlertWatch(store, sources, webhooks, DELIVERIES, interval_s=settings.alert_interval_s)

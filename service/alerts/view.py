@@ -42,14 +42,13 @@ class Postponed(Exception):
 
 @dataclass
 class Sources:
-    """Where rules read. `seal_age_s` is that of this gateway's last seal. `rows_max`: of a subject's history."""
+    """Where rules read. `seal_age_s` is that of this gateway's last seal."""
 
     ledger: Ledger
     series: LedgerSeries
     spending: SpendingTotals
     jobs: JobStore
     seal_age_s: Callable[[], float]
-    rows_max: int
     forecasts_max: int = FORECASTS_MAX
     forecasts: dict[str, tuple[int, dict[str, Any]]] = field(default_factory=dict)  # by account: the hour, the answer
     forecasts_left: int = 0
@@ -97,7 +96,6 @@ class View:
                 self._sources.ledger,
                 self._sources.series,
                 now_ms=self.now_ms,
-                rows_max=self._sources.rows_max,
             )
             cache[state.account] = (hour, {name: answer[name] for name in ("reason", "exhausted_ms")})
         return cache[state.account][1]

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter
 
 from service.budget.forecasting import forecast_of
-from service.deps import LedgerDep, SeriesDep, SettingsDep
+from service.deps import LedgerDep, SeriesDep
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
 
@@ -15,11 +15,8 @@ router = APIRouter(route_class=JsonRoute, tags=["budget"])
 
 
 @router.get("/budget/{account:path}/forecast", summary="When the account runs out: an estimate, with a band")
-async def account_forecast(
-    account: str, caller: ReadCallerDep, ledger: LedgerDep, series: SeriesDep, settings: SettingsDep
-) -> dict[str, Any]:
+async def account_forecast(account: str, caller: ReadCallerDep, ledger: LedgerDep, series: SeriesDep) -> dict[str, Any]:
     """Exhausted means that the sum of epsilon reaches the value at which the account admits nothing more, if future
     releases are of the same kinds as the past ones."""
     state = await ledger.account(caller.tenant, account)
-    now_ms, rows_max = await ledger.now_ms(), settings.spending_rows_max
-    return await forecast_of(state, caller.tenant, ledger, series, now_ms=now_ms, rows_max=rows_max)
+    return await forecast_of(state, caller.tenant, ledger, series, now_ms=await ledger.now_ms())

@@ -16,6 +16,7 @@ from core.ledger.series import LedgerSeries
 from service.budget.exhaustion import Band, Forecast, forecast
 
 HOUR_S = 3600
+ROWS_MAX = 20_000  # charges that an answer reads from a subject's journal: a release has about four
 # Intervals of a history: their length in seconds, and the smallest and the largest number of whole ones.
 _HISTORIES = ((DAY_S, 7, 28), (HOUR_S, 24, 168))
 _METHOD = (
@@ -34,10 +35,10 @@ class _History:
 
 
 async def forecast_of(
-    state: AccountState, tenant: str, ledger: Ledger, series: LedgerSeries, *, now_ms: int, rows_max: int
+    state: AccountState, tenant: str, ledger: Ledger, series: LedgerSeries, *, now_ms: int
 ) -> dict[str, Any]:
-    """The forecast of one account at `now_ms`. Reads about `rows_max` charges of a subject's journal."""
-    history = await _history(state, tenant, ledger, series, now_ms, rows_max)
+    """The forecast of one account at `now_ms`. Reads about ROWS_MAX charges of a subject's journal."""
+    history = await _history(state, tenant, ledger, series, now_ms)
     capacity = _capacity(state)
     spent = (state.committed.epsilon_nano + state.reserved.epsilon_nano) / NANO
     answer: dict[str, Any] = {
@@ -109,9 +110,7 @@ def _capacity(state: AccountState) -> float | None:
     return total / NANO / share if total and share else None
 
 
-async def _history(
-    state: AccountState, tenant: str, ledger: Ledger, series: LedgerSeries, now_ms: int, rows_max: int
-) -> _History:
+async def _history(state: AccountState, tenant: str, ledger: Ledger, series: LedgerSeries, now_ms: int) -> _History:
     for step_s, least, most in _HISTORIES:
         to_ms = now_ms // (step_s * 1000) * (step_s * 1000)
         from_ms = to_ms - most * step_s * 1000
@@ -124,7 +123,7 @@ async def _history(
             started = bool(totals[0])
         else:
             first = await ledger.first_entry_at(tenant, from_ms)
-            found = await ledger.subject_history(tenant, state, first=first, rows_max=rows_max)
+            found = await ledger.subject_history(tenant, state, first=first, rows_max=ROWS_MAX)
             spent = [0.0] * most
             for one in found.releases:
                 if from_ms <= one.entry.at_ms < to_ms:

@@ -20,7 +20,6 @@ from core.ledger.hash_chain.export import decimal_text
 from core.ledger.journal_pages import JournalFilter
 from core.ledger.ledger import Ledger
 from core.ledger.records import EntryAmount, JournalEntry, JournalPage
-from service.config.settings import Settings
 from service.deps import LedgerDep, LedgerReadsDep, OpenStreamDep, SettingsDep
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
@@ -32,6 +31,8 @@ from service.turns import Turns
 
 router = APIRouter(route_class=JsonRoute, tags=["budget"])
 
+_PAGE_MAX = 1000  # entries, which take tens of milliseconds of threads
+_ROWS_MAX = 10_000  # charges read for a page: the entry of one batch may have thousands
 _EXPORTED_AT_ONCE = 500  # entries: some 20 milliseconds of a thread
 _CSV = "text/csv; charset=utf-8"
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -85,14 +86,13 @@ async def journal(
     account: str,
     caller: ReadCallerDep,
     ledger: LedgerDep,
-    settings: SettingsDep,
     reads: LedgerReadsDep,
     query: Annotated[PageParameters, Query()],
 ) -> Response:
     """`seal` is the number of the seal that contains an entry, and `sha256` the digest of the entry in that chain."""
     _check_subject(account, query)
-    wanted, limit = query.filter(), min(query.limit, settings.journal_page_max)
-    # A page of 1,000 entries takes tens of milliseconds of threads, which in greater number would crowd out the loop.
+    wanted, limit = query.filter(), min(query.limit, _PAGE_MAX)
+    # Threads of many pages would crowd out the loop.
     async with reads.turn(caller.tenant, limit):
         page = await ledger.journal(
             caller.tenant,
@@ -102,7 +102,7 @@ async def journal(
             newest_first=query.order == "newest",
             cursor=query.cursor,
             limit=limit,
-            rows_max=settings.journal_rows_max,
+            rows_max=_ROWS_MAX,
         )
         seals = await ledger.seals_of(caller.tenant, [entry.seq for entry in page.entries])
         text = await asyncio.to_thread(_page_text, account, page, seals)
@@ -144,7 +144,7 @@ async def export(
     _check_subject(account, query)
     query.filter()
     await ledger.account(caller.tenant, account)  # before the answer begins
-    rows = _written(caller.tenant, account, query, ledger, settings, reads, open_)
+    rows = _written(caller.tenant, account, query, ledger, reads, open_)
     media_type = _CSV if query.format == "csv" else MEDIA_TYPE
     answer = LineStream(rows, idle_s=settings.stream_idle_s, media_type=media_type)
     answer.headers["Content-Disposition"] = f'attachment; filename="journal.{query.format}"'
@@ -165,7 +165,6 @@ async def _written(
     account: str,
     query: ExportParameters,
     ledger: Ledger,
-    settings: Settings,
     turns: Turns,
     stream: OpenStream,
 ) -> AsyncGenerator[bytes, None]:
@@ -190,7 +189,7 @@ async def _written(
                 last=last,
                 cursor=cursor,
                 limit=_EXPORTED_AT_ONCE,
-                rows_max=settings.journal_rows_max,
+                rows_max=_ROWS_MAX,
             )
             seals = await ledger.seals_of(tenant, [entry.seq for entry in page.entries])
             rows = await asyncio.to_thread(_written_rows, account, page, seals, query.format)

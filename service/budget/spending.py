@@ -23,6 +23,7 @@ from core.ledger.records import AccountState
 from core.ledger.series import SubjectClass
 from core.ledger.spending_totals import HOUR_S, UNKNOWN, Dimension, series_name
 from core.ledger.subject_history import Spent
+from service.budget.forecasting import ROWS_MAX
 from service.config.settings import Settings
 from service.deps import LedgerDep, LedgerReadsDep, RanksDep, SeriesDep, SettingsDep, SpendingDep
 from service.http.auth import ReadCallerDep
@@ -88,9 +89,9 @@ async def spending(
     async with reads.turn(caller.tenant, limit):
         if query.by == "subject":
             limit = min(limit, settings.budget_page_max)
-            found = await _by_subject(caller.tenant, state, ledger, ranks, settings, within, query.cursor, limit)
+            found = await _by_subject(caller.tenant, state, ledger, ranks, within, query.cursor, limit)
         elif state.subject_hash is not None:
-            found = await _of_subject(caller.tenant, state, ledger, settings, within, query, limit)
+            found = await _of_subject(caller.tenant, state, ledger, within, query, limit)
         else:
             source: JournalFold = series if query.by == "mechanism" else spending
             found = await _by_series(caller.tenant, source, _label(query.by, state), within, query, limit)
@@ -180,14 +181,13 @@ async def _by_subject(
     state: AccountState,
     ledger: Ledger,
     ranks: SubjectRanks,
-    settings: Settings,
     within: _Range,
     cursor: str | None,
     limit: int,
 ) -> dict[str, Any]:
     """A page of subjects, the least remaining first. It ends early once it has read as much as it may."""
     page = await ranks.page(tenant, state.unit, cursor=cursor, limit=limit)
-    left, position = settings.spending_rows_max, cursor
+    left, position = ROWS_MAX, cursor
     first = await ledger.first_entry_at(tenant, within.first_ms)
     rows: list[dict[str, Any]] = []
     for account, own_position in zip(page.accounts, page.cursors, strict=True):
@@ -207,14 +207,13 @@ async def _of_subject(
     tenant: str,
     state: AccountState,
     ledger: Ledger,
-    settings: Settings,
     within: _Range,
     query: SpendingParameters,
     limit: int,
 ) -> dict[str, Any]:
     """One subject's spending in the range, divided. `total` is that of the range."""
     first = await ledger.first_entry_at(tenant, within.first_ms)
-    history = await ledger.subject_history(tenant, state, first=first, rows_max=settings.spending_rows_max)
+    history = await ledger.subject_history(tenant, state, first=first, rows_max=ROWS_MAX)
     offset = _offset(query.cursor)
     rows = await asyncio.to_thread(_divided, history.releases, query.by, within)
     return {

@@ -21,6 +21,8 @@ from service.releases.limits import check_epsilon
 if TYPE_CHECKING:
     from core.finetune.pricing import TrainingBudget
 
+_PUBLIC_ROWS_MAX = 10_000  # metrics are computed on them about six times
+_STEPS_MAX = 20_000  # at some 4 seconds a step on a processor, the day of JOB_SECONDS_MAX
 _PLAN = ("epsilon", "delta", "rows", "batch", "steps", "sampling")
 _HYPERPARAMETERS = tuple(field.name for field in fields_of(Hyperparameters))
 
@@ -61,7 +63,7 @@ class FinetuneKind(JobKind):
                 labels=tuple(resolved.labels),
                 pairs=resolved.pairs,
                 rows=resolved.rows,
-                public_rows_max=self._settings.finetune_public_rows_max,
+                public_rows_max=_PUBLIC_ROWS_MAX,
                 text_chars_max=self._settings.document_chars_max,
             )
             read_splits(enumerate(resolved.all_rows(), start=1), terms)
@@ -107,7 +109,7 @@ class FinetuneKind(JobKind):
             model_path=None if model == BUNDLED else str(self._settings.finetune_models[model]),
             budget=budget_of(fields["budget"]),
             hyperparameters=Hyperparameters(**{name: fields[name] for name in _HYPERPARAMETERS if name in fields}),
-            public_rows_max=self._settings.finetune_public_rows_max,
+            public_rows_max=_PUBLIC_ROWS_MAX,
             text_chars_max=self._settings.document_chars_max,
             device=self._settings.devices[0],
             threads=self._settings.job_threads,
@@ -128,10 +130,8 @@ class FinetuneKind(JobKind):
         sampling, steps = Sampling(fields.sampling), fields.steps
         if fields.epochs is not None:
             steps = steps_of(rows=fields.rows, batch=fields.batch, epochs=fields.epochs, sampling=sampling)
-        if steps is None or steps > settings.finetune_steps_max:
-            raise InvalidInput(
-                f"at most {settings.finetune_steps_max} steps", field="steps" if fields.steps else "epochs"
-            )
+        if steps is None or steps > _STEPS_MAX:
+            raise InvalidInput(f"at most {_STEPS_MAX} steps", field="steps" if fields.steps else "epochs")
         check_epsilon(fields.epsilon, settings)
         resolved = fields.model_copy(update={"steps": steps, "epochs": None})
         check_training(**resolved.model_dump(include=set(_PLAN)) | {"sampling": sampling})

@@ -27,6 +27,7 @@ from service.workers import Workers
 
 ROUNDS_MAX = 3
 STEPS_DEFAULT = 200
+_STEPS_MAX = 2_000  # ten times the default; `rounds` repeats them
 
 
 class InfillFill(Strict):
@@ -86,7 +87,7 @@ class InfillKind(JobKind):
 
         Raises:
             InvalidInput: this gateway has no model to fine-tune, the mask leaves nothing, there is no such policy,
-                entity or list, a number is beyond the settings'.
+                entity or list, a number is beyond its limit.
             PolicyEnforced: the operator's policy for this tenant admits no other mask.
             WorkerCold: what is recognised is not known yet.
         """
@@ -102,11 +103,9 @@ class InfillKind(JobKind):
         lists = self._policies.allow_lists(owner)
         if mask_policy(mask, allow_lists=lists, tagger_types=self._workers.tagger_types, own=own).whole:
             raise InvalidInput("where every word is masked there is nothing to learn from", field="mask.techniques")
-        if fields.steps > settings.infill_steps_max:
-            raise InvalidInput(f"at most {settings.infill_steps_max} steps", field="steps")
-        check_options(
-            mode=fields.fill.mode, k=fields.fill.k, scope=None, techniques=None, spans=False, k_max=settings.fill_k_max
-        )
+        if fields.steps > _STEPS_MAX:
+            raise InvalidInput(f"at most {_STEPS_MAX} steps", field="steps")
+        check_options(mode=fields.fill.mode, k=fields.fill.k, scope=None, techniques=None, spans=False)
         return fields.model_copy(update={"mask": mask, "policy": applied.policy})
 
     async def kept(self, owner: str) -> set[str]:

@@ -7,8 +7,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from service.deps import AdminLogDep, SettingsDep
+from service.deps import AdminLogDep
 from service.http.auth import OPERATOR
+
+_PAGE_MAX = 1000  # entries, as of the journals of accounts
 
 router = APIRouter(prefix="/admin", tags=["admin"], dependencies=[OPERATOR])
 
@@ -16,10 +18,9 @@ router = APIRouter(prefix="/admin", tags=["admin"], dependencies=[OPERATOR])
 @router.get("/audit", summary="The log of administrative actions, oldest first, page by page")
 async def audit(
     log: AdminLogDep,
-    settings: SettingsDep,
     cursor: Annotated[int, Query(ge=0, lt=2**53, description="`next_cursor` of the page before")] = 0,
     limit: Annotated[int, Query(ge=1)] = 100,
 ) -> dict[str, Any]:
     """`genuine` is false for an entry that the gateway did not write. `audit verify` checks the whole chain."""
-    page = await log.page(after=cursor, limit=min(limit, settings.journal_page_max))
+    page = await log.page(after=cursor, limit=min(limit, _PAGE_MAX))
     return {"entries": [asdict(entry) for entry in page.entries], "next_cursor": page.next_cursor}

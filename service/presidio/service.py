@@ -34,7 +34,7 @@ from service.presidio.schemas import AdHocRecogniser, AnalyzeRequest, AnonymizeR
 from service.releases.pipeline import ReleasePipeline
 from service.releases.request import ReleaseRequest
 from service.sanitize.policies import Policies
-from service.sanitize.recognisers.schemas import limits_of
+from service.sanitize.recognisers.trials import TEST_CHARS_MAX
 from service.sanitize.schemas import Fill, Mask, SanitizeRequest, Terms, TextDocument, Thresholds
 from service.sanitize.service import SanitizeService
 from service.workers import Workers
@@ -94,7 +94,7 @@ class PresidioService:
         texts = body.texts
         tenant = caller.tenant
         size = sum(map(len, texts))
-        limits = limits_of(self._settings)
+        limits = Limits()
         allowed = allow_list_of(body, limits)
         if allowed.patterns:
             await self._isolation.run(
@@ -168,7 +168,7 @@ class PresidioService:
             raise InvalidInput(f"At most {self._settings.documents_max} texts a call.", field="text")
         chars_max = self._settings.document_chars_max
         if body.ad_hoc_recognizers:
-            chars_max = min(chars_max, self._settings.recogniser_test_chars_max)
+            chars_max = min(chars_max, TEST_CHARS_MAX)
         if any(len(text) > chars_max for text in body.texts):
             raise InvalidInput(f"At most {chars_max} characters a text.", field="text")
         if body.context:

@@ -25,18 +25,16 @@ _VERSION = b"\x01"
 _TIME_BYTES = 8
 _HEAD_BYTES = len(_VERSION) + _TIME_BYTES
 _CONTENT_FACTOR = 64  # the most that a token's content may expand
+_CHARS_MAX = 1 << 20  # of a token, which its caller sends back in a body
 
 
 class RestoreTokens:
     """Seals and opens the tokens of all tenants."""
 
-    def __init__(
-        self, key: Callable[[str], bytes], *, lifetime_s: int, bytes_max: int, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, key: Callable[[str], bytes], *, lifetime_s: int, clock: Callable[[], float] = time.time) -> None:
         """`key`: tenant -> the key of its tokens. `clock`: seconds since 1970."""
         self._key = key
         self._lifetime_s = lifetime_s
-        self._bytes_max = bytes_max
         self._clock = clock
 
     def seal(self, tenant: str, content: Content) -> tuple[str, int]:
@@ -46,14 +44,14 @@ class RestoreTokens:
         nonce = secrets.token_bytes(NONCE_BYTES)
         sealed = head + nonce + AESGCM(self._key(tenant)).encrypt(nonce, content.packed(), head)
         token = base64.urlsafe_b64encode(sealed).decode()
-        if len(token) > self._bytes_max:
+        if len(token) > _CHARS_MAX:
             raise InvalidInput("So much is masked that its restore token would be too large.", field="documents")
         return token, ends_at
 
     def open(self, tenant: str, token: str) -> Content:
         """The surrogates of a token. Raises InvalidInput for one that is not valid for this tenant now."""
         refused = InvalidInput("The token is not one of this tenant's, or its time is over.", field=FIELD)
-        if len(token) > self._bytes_max:
+        if len(token) > _CHARS_MAX:
             raise refused
         try:
             sealed = base64.b64decode(token.encode("ascii"), altchars=b"-_", validate=True)
@@ -63,4 +61,4 @@ class RestoreTokens:
             raise refused from None
         if head[:1] != _VERSION or int.from_bytes(head[1:], "big") <= self._clock():
             raise refused
-        return Content.unpacked(packed, bytes_max=_CONTENT_FACTOR * self._bytes_max)
+        return Content.unpacked(packed, bytes_max=_CONTENT_FACTOR * _CHARS_MAX)

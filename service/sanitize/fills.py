@@ -22,6 +22,7 @@ GUESSED = "the model has not read what was masked, and may guess it; kept text i
 DRY_RUN = "nothing was filled; what was not found would stay in the output"
 REVERSIBLE = "whoever has the token and a key of this tenant can put the originals back; kept text is unprotected"
 FINE_TUNED = "the model may tell what no mask covered in the documents that it was fine-tuned on; " + GUESSED
+_K_MAX = 100  # a longer list adds only less likely words
 
 
 def infill_facts(workers: Workers, mode: str) -> InfillFacts | None:
@@ -56,15 +57,15 @@ async def tuned_model(models: TunedModels, tenant: str, *, mode: str, name: str 
 
 
 def check_options(
-    *, mode: str, k: int | None, scope: str | None, techniques: Sequence[str] | None, spans: bool, k_max: int
+    *, mode: str, k: int | None, scope: str | None, techniques: Sequence[str] | None, spans: bool
 ) -> None:
     """Refuse options that do not fit the fill. `techniques`: as the caller has named them.
 
     Raises InvalidInput for an option of another fill, a `k` that is too large, and what would reveal facts of a text
     whose scope is `document`.
     """
-    if k is not None and (mode != TOP_K or k > k_max):
-        raise InvalidInput(f"k is of the fill `{TOP_K}` alone, and at most {k_max}", field="fill.k")
+    if k is not None and (mode != TOP_K or k > _K_MAX):
+        raise InvalidInput(f"k is of the fill `{TOP_K}` alone, and at most {_K_MAX}", field="fill.k")
     if scope is not None and mode != DP:
         raise InvalidInput(f"only the fill `{DP}` has a scope", field="fill.scope")
     if scope == DOCUMENT:

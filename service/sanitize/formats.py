@@ -125,14 +125,9 @@ async def form_of(
     if format_name == TEXT:
         return None
     check_chars(text, settings, field=field)
-    limits = FormatLimits(
-        values_max=settings.format_values_max,
-        depth_max=settings.format_depth_max,
-        parts_max=settings.format_parts_max,
-    )
     try:
         options_ = (chosen or FormatOptions()).resolved()
-        return await isolation.run(tenant, len(text), parse, format_name, text, options_, limits, field="text")
+        return await isolation.run(tenant, len(text), parse, format_name, text, options_, FormatLimits(), field="text")
     except InvalidInput as error:
         own = error.field or ""
         inside = own in ("text", "format") or own.startswith("format_options")

@@ -17,6 +17,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Field, StringConstraints, ValidationError, model_validator
 
 from core.errors import InvalidInput, PolicyEnforced
+from core.text.own_recognisers.definition import Limits
 from core.text.own_recognisers.recogniser import check
 from core.text.own_recognisers.stored import OwnReference, RecogniserFile
 from core.text.policy import ALLOW_LIST_DEFAULT, PRICED_FILLS, TAGGED_ENTITIES
@@ -26,7 +27,7 @@ from service.http.strict import Strict
 from service.http.validation import findings, names
 from service.sanitize.pricing import price, tasks_of
 from service.sanitize.proxy_terms import ProxyTerms
-from service.sanitize.recognisers.schemas import RecogniserBody, limits_of
+from service.sanitize.recognisers.schemas import RecogniserBody
 from service.sanitize.recognisers.store import PolicyRecognisers
 from service.sanitize.schemas import Fill, Mask, SanitizeRequest, Terms, TextDocument
 
@@ -184,7 +185,7 @@ def load_policies(settings: Settings, *, lists: Sequence[str]) -> Policies:
                 raise PoliciesRefused(f"POLICIES_FILE: {defaults[tenant]} and {name} are both the default for {tenant}")
             defaults[tenant] = name
     recognisers = {
-        name: {own: body.definition(settings) for own, body in policy.recognisers.items()}
+        name: {own: body.definition() for own, body in policy.recognisers.items()}
         for name, policy in read.policies.items()
     }
     return Policies(read.policies, owners=read.allow_lists, lists=lists, recognisers=recognisers)
@@ -198,9 +199,7 @@ def _check(
     try:
         # What the tagger and the model support is known only once a worker is ready. Requests are checked again.
         cost = price(body, settings, None)
-        (task,) = tasks_of(
-            body, settings, cost, allow_lists=lists, tagger_types=TAGGED_ENTITIES, own=_checked(policy, settings)
-        )
+        (task,) = tasks_of(body, settings, cost, allow_lists=lists, tagger_types=TAGGED_ENTITIES, own=_checked(policy))
     except InvalidInput as error:
         raise PoliciesRefused(f"POLICIES_FILE: the policy {name}: {error.field}: {error.detail}") from None
     if policy.fill.mode in PRICED_FILLS and (policy.proxy.block or policy.proxy.media == "pass"):
@@ -217,12 +216,12 @@ def _check(
         raise PoliciesRefused(f"POLICIES_FILE: the policy {name} has tenants who may not use its allow list")
 
 
-def _checked(policy: Policy, settings: Settings) -> list[OwnReference]:
+def _checked(policy: Policy) -> list[OwnReference]:
     """Stand-ins for the recognisers of a policy, whose files are written at the start. Raises InvalidInput."""
     own = []
     for name, body in policy.recognisers.items():
         try:
-            check(body.definition(settings), limits_of(settings))
+            check(body.definition(), Limits())
         except InvalidInput as error:
             error.field = f"recognisers.{name}.{error.field}"
             raise

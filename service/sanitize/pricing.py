@@ -40,6 +40,8 @@ from service.sanitize.fills import DRY_RUN, FINE_TUNED, GUESSED, candidates_fact
 from service.sanitize.formats import check_chars
 from service.sanitize.schemas import FILL_DEFAULT, Mask, SanitizeRequest
 
+_SUPPRESSED_MAX = 100  # finds that an answer lists for a document; it counts the others
+
 
 def price(body: SanitizeRequest, settings: Settings, infill: InfillFacts | None) -> Price:
     """What `body` costs. Looks at the parameters, never at a text. `infill`: as `infill_facts` gives it, where known.
@@ -58,7 +60,6 @@ def price(body: SanitizeRequest, settings: Settings, infill: InfillFacts | None)
         scope=body.fill.scope,
         techniques=body.mask.techniques if "mask" in body.model_fields_set else None,
         spans=body.return_spans,
-        k_max=settings.fill_k_max,
     )
     if body.fill.consistency is not None and body.fill.mode != SURROGATE:
         raise InvalidInput(f"only the fill `{SURROGATE}` has a consistency", field="fill.consistency")
@@ -142,7 +143,7 @@ def tasks_of(
             body.fill.k or K_DEFAULT,
             body.fill.scope_or_default,
             None if body.dry_run else model,
-            explain=settings.suppressed_per_document_max if explained else None,
+            explain=_SUPPRESSED_MAX if explained else None,
             dry_run=body.dry_run,
             form=form,
         )

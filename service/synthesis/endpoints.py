@@ -29,6 +29,7 @@ from service.turns import Turns
 
 router = APIRouter(route_class=JsonRoute, tags=["jobs"])
 
+_ROWS_MAX = 1_000_000  # of an answer; a client may call again, at no cost
 _BLOCK_NUMBERS = 20_000  # numbers that are drawn and written at once: 10 to 20 milliseconds of the front end
 # the page has no script and loads nothing
 _PAGE_HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"}
@@ -64,10 +65,9 @@ async def sample(
 ) -> Response:
     """JSON lines, or CSV with a header; streamed."""
     result = job.result or {}
-    rows_max = settings.synthesis_sample_rows_max
-    count = body.rows or min(int(result["rows"]), rows_max)
-    if count > rows_max:
-        raise InvalidInput(f"at most {rows_max} rows", field="rows")
+    count = body.rows or min(int(result["rows"]), _ROWS_MAX)
+    if count > _ROWS_MAX:
+        raise InvalidInput(f"at most {_ROWS_MAX} rows", field="rows")
     path = await existing(job, runner, ".safetensors")
     try:
         rows = await asyncio.to_thread(open_rows, path, result["dimension"], body.format)

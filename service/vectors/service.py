@@ -38,6 +38,8 @@ from service.workers import Workers
 _OF_TEXTS = {"units": ["vector", "sentence", "token"], "public": ["number of texts"]}
 _OF_VECTORS = {"units": ["vector"], "public": ["number of vectors"]}
 
+_CODEBOOK_VECTORS_MAX = 8192  # a vector takes up to a millisecond
+
 
 @dataclass(frozen=True)
 class VectorPrice:
@@ -100,7 +102,7 @@ class VectorService:
             params, dimension = self._of_texts(params)
             promise = _OF_TEXTS
         settings = self._settings
-        rows_max = settings.vectors_max if params.mechanism != "codebook" else settings.codebook_vectors_max
+        rows_max = settings.vectors_max if params.mechanism != "codebook" else _CODEBOOK_VECTORS_MAX
         if rows > rows_max:
             raise InvalidInput(f"at most {rows_max} vectors a call by this mechanism", field="vectors")
         check_epsilon(params.epsilon, settings)

@@ -31,7 +31,7 @@ class Limits:
     pattern_chars_max: int = 1_000
     program_bytes_max: int = 1 << 20
     terms_max: int = 100_000
-    term_chars_max: int = 256
+    term_chars_max: int = 256  # a window of the text shows as much around a find
     terms_chars_max: int = 4_000_000
     context_max: int = 64
 

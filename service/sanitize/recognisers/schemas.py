@@ -6,9 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from core.text.own_recognisers.definition import SCORE_DEFAULT, Definition, Limits
+from core.text.own_recognisers.definition import SCORE_DEFAULT, Definition
 from service.config.recognisers import PATTERNS_TAKEN, TERMS_TAKEN
-from service.config.settings import Settings
 from service.http.strict import AtMost, Strict
 
 Strings = Annotated[list[str], AtMost(PATTERNS_TAKEN)]
@@ -29,7 +28,7 @@ class RecogniserBody(Strict):
     case_sensitive: bool = False
     whole_words: bool = True
 
-    def definition(self, settings: Settings) -> Definition:
+    def definition(self) -> Definition:
         """The definition, unchecked."""
         lists = {name: tuple(getattr(self, name)) for name in ("patterns", "deny", "allow", "context")}
         return Definition(
@@ -37,7 +36,6 @@ class RecogniserBody(Strict):
             score=self.score,
             case_sensitive=self.case_sensitive,
             whole_words=self.whole_words,
-            program_bytes_max=settings.recogniser_program_bytes_max,
             **lists,
         )
 
@@ -48,16 +46,3 @@ class DraftBody(Strict):
     recogniser: RecogniserBody
     text: str
     threshold: float | None = Field(None, gt=0, le=1)
-
-
-def limits_of(settings: Settings) -> Limits:
-    """The limits of a recogniser."""
-    return Limits(
-        patterns_max=settings.recogniser_patterns_max,
-        pattern_chars_max=settings.recogniser_pattern_chars_max,
-        program_bytes_max=settings.recogniser_program_bytes_max,
-        terms_max=settings.recogniser_terms_max,
-        term_chars_max=settings.recogniser_term_chars_max,
-        terms_chars_max=settings.recogniser_terms_chars_max,
-        context_max=settings.recogniser_context_words_max,
-    )

@@ -6,23 +6,23 @@ from dataclasses import asdict
 from typing import Any
 
 from core.errors import InvalidInput
-from core.text.own_recognisers.definition import Definition
+from core.text.own_recognisers.definition import Definition, Limits
 from core.text.own_recognisers.draft import DraftFinds
 from core.text.own_recognisers.recogniser import check
 from core.text.policy import ENTITIES, OWN_THRESHOLD
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.own_finder import DraftTask
-from service.config.settings import Settings
 from service.isolation import IN_LOOP_SIZE_MAX, Isolation
 from service.releases.request import ReleaseRequest
-from service.sanitize.recognisers.schemas import DraftBody, RecogniserBody, limits_of
+from service.sanitize.recognisers.schemas import DraftBody, RecogniserBody
+
+TEST_CHARS_MAX = 100_000  # of a text that a recogniser is tried on: an answer lists up to 1,000 finds in it
 
 
 class RecogniserTrials:
     """Checks and tries recognisers. Stores nothing."""
 
-    def __init__(self, settings: Settings, isolation: Isolation) -> None:
-        self._settings = settings
+    def __init__(self, isolation: Isolation) -> None:
         self._isolation = isolation
 
     async def checked(self, tenant: str, body: RecogniserBody) -> Definition:
@@ -31,20 +31,18 @@ class RecogniserTrials:
 
     async def _checked(self, tenant: str, body: RecogniserBody) -> tuple[Definition, int]:
         """The definition, and the instructions to which its patterns compile. Raises InvalidInput, NotStarted."""
-        definition = body.definition(self._settings)
-        limits = limits_of(self._settings)
+        definition = body.definition()
         # A pattern of a few characters may take a second to compile.
         least = IN_LOOP_SIZE_MAX if not definition.patterns else 0
         size = await self._isolation.run(
-            tenant, definition.size, check, definition, limits, field="patterns", in_loop_size_max=least
+            tenant, definition.size, check, definition, Limits(), field="patterns", in_loop_size_max=least
         )
         return definition, size
 
     async def release_request(self, tenant: str, body: DraftBody) -> ReleaseRequest:
         """The request that tries a draft in a worker. Raises InvalidInput, NotStarted."""
-        chars_max = self._settings.recogniser_test_chars_max
-        if len(body.text) > chars_max:
-            raise InvalidInput(f"at most {chars_max} characters", field="text")
+        if len(body.text) > TEST_CHARS_MAX:
+            raise InvalidInput(f"at most {TEST_CHARS_MAX} characters", field="text")
         try:
             definition, instructions = await self._checked(tenant, body.recogniser)
         except InvalidInput as error:

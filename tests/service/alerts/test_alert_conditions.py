@@ -57,7 +57,6 @@ class Rounds:
             *self.folds,
             self.jobs,
             seal_age_s=lambda: self.seal_age_s,
-            rows_max=1000,
             forecasts_max=100,
         )
 

@@ -62,9 +62,7 @@ class Spender:
     def forecast(self, account: str = "acme/record") -> dict[str, Any]:
         self.runner.run(self.series.fold("acme"))
         state = self.runner.run(self.ledger.account("acme", account))
-        return self.runner.run(
-            forecast_of(state, "acme", self.ledger, self.series, now_ms=self.clock.now_ms, rows_max=20_000)
-        )
+        return self.runner.run(forecast_of(state, "acme", self.ledger, self.series, now_ms=self.clock.now_ms))
 
 
 @pytest.fixture(scope="module")

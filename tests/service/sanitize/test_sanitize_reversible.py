@@ -69,7 +69,7 @@ def test_a_token_ends(gateway: Gateway, tenant: Tenant) -> None:
     sealing = gateway.service.restore_tokens
     surrogates = sealing.open(tenant.name, masked(tenant).json()["restore_token"])
     key = gateway.service.master_key.restore_key
-    old = RestoreTokens(key, lifetime_s=60, bytes_max=100_000, clock=lambda: 1_000.0)
+    old = RestoreTokens(key, lifetime_s=60, clock=lambda: 1_000.0)
     token, ends_at = old.seal(tenant.name, surrogates)
     assert ends_at == 1_060
     assert old.open(tenant.name, token).pairs == surrogates.pairs
