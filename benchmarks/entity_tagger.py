@@ -15,9 +15,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from gpu_workers.domains.public_text import json_lines
 from gpu_workers.models.tagger import Entity, EntityTagger, embedded_tagger, pretrained_tagger
-from gpu_workers.offline import ner_corpora
+from training import ner_corpora
+from training.public_text import json_lines
 
 COVER = 0.9
 TYPES = ("PERSON", "LOCATION", "ORGANIZATION")

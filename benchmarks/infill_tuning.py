@@ -24,16 +24,17 @@ import torch
 
 from core.files.encrypted_file import EncryptedFileWriter, new_key
 from core.text.policy import MaskPolicy
-from gpu_workers.domains.public_text import json_lines
 from gpu_workers.infill import job as infill_job
-from gpu_workers.infill.fine_tuning import shipped_net
+from gpu_workers.infill.batches import Masked
+from gpu_workers.infill.fine_tuning import shipped_net, trained
 from gpu_workers.infill.spec import InfillSpec
 from gpu_workers.jobs.messages import INPUT, JobOrder
 from gpu_workers.models.adapter_file import load_adapter
 from gpu_workers.models.encoder import weights_fingerprint
 from gpu_workers.models.encoder_model import bundled_path
-from gpu_workers.offline.infill import scores, trained
-from gpu_workers.offline.infill_batches import Masked, held_out
+from training.infill import scores
+from training.infill_texts import held_out
+from training.public_text import json_lines
 
 CHARS = 2_000  # of a document: posts that quote whole files would be most of the corpus
 MASKS = MaskPolicy(techniques=("entity", "vocabulary"))

@@ -20,11 +20,11 @@ import torch
 
 from benchmarks.gateway import load_documents
 from benchmarks.processors import best
-from gpu_workers.domains import public_text
 from gpu_workers.models.encoder import Encoder
 from gpu_workers.models.encoder_model import bundled_path
 from gpu_workers.models.integer.encoder import IntegerEncoder
 from gpu_workers.models.integer.products import exact_ways
+from training import public_text
 
 _THREADS = 2
 _BATCH_MAX = 40

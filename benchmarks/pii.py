@@ -32,7 +32,6 @@ import torch
 from core.text.lists import AllowLists
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from core.text.sanitize import inspect
-from gpu_workers.domains.public_text import json_lines
 from gpu_workers.handlers.entity_tagger import NameFinder
 from gpu_workers.handlers.own_finder import OwnFinder
 from gpu_workers.handlers.recognition import joined, recognise
@@ -42,6 +41,7 @@ from gpu_workers.models.nets import TaggerNet
 from gpu_workers.models.precision import fastest_dtype
 from gpu_workers.models.sources import TAGGER_BUNDLED
 from gpu_workers.models.tagger import EntityTagger
+from training.public_text import json_lines
 
 COVER = 0.9
 NAMES = ("PERSON", "LOCATION", "ORGANIZATION")

@@ -34,10 +34,11 @@ from core.synthesis.marginals_release import marginals_release
 from core.synthesis.pearl_release import FREQUENCIES_MAX, pearl_release
 from core.synthesis.pricing import record_budget
 from core.synthesis.schema import table_schema
-from gpu_workers.domains import public_text
-from gpu_workers.domains.public_text import Document, Embedded
+from gpu_workers.domains.embedded_documents import Embedded
 from gpu_workers.models.encoder import Encoder
 from gpu_workers.synthesis.reconstruction import train_generator
+from training import public_text
+from training.public_text import Document
 
 SENTENCES = 6  # the first ones of a document
 TRAIN, TEST = 8_000, 1_500

@@ -95,13 +95,7 @@ FOLDERS = {
     "gpu_workers.domains": {"jobs", "models", "packs"},  # an own pack uses the space of the shipped one
     "gpu_workers.finetune": {"jobs", "models"},
     "gpu_workers.synthesis": {"jobs", "models"},
-    "gpu_workers.offline": {"models", "domains"},  # packs are built by one code, shipped ones and those of a job
-    "gpu_workers.infill": {
-        "jobs",
-        "models",
-        "handlers",
-        "offline",
-    },  # masks as the workers do, trains as `offline` does
+    "gpu_workers.infill": {"jobs", "models", "handlers"},  # masks as the workers do
     "core.accounting": set(),
     "core.blobs": {"files"},
     "core.files": set(),
@@ -217,8 +211,10 @@ def test_dependencies_are_imported_by_endpoints_alone() -> None:
 @pytest.mark.parametrize(
     ("layer", "forbidden"),
     [
-        ("core", ("service", "gpu_workers", "fastapi", "starlette", "uvicorn")),
-        ("gpu_workers", ("service", "fastapi", "starlette", "uvicorn", "redis")),
+        ("core", ("service", "gpu_workers", "training", "fastapi", "starlette", "uvicorn")),
+        ("gpu_workers", ("service", "training", "fastapi", "starlette", "uvicorn", "redis")),
+        ("service", ("training",)),
+        ("training", ("service", "fastapi", "starlette", "uvicorn", "redis")),
         ("core/accounting", ("torch", "transformers", "redis")),
         ("core/ledger", ("torch", "transformers")),
     ],
@@ -390,6 +386,7 @@ PLAIN = (
     "tests/toys",
     "deploy",
     "examples",
+    "training",
 )
 WITH_SAMPLES = ("tests", "benchmarks")  # their strings hold sample texts, so only names, comments and docstrings count
 

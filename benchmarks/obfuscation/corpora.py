@@ -9,8 +9,8 @@ from itertools import chain, islice
 from pathlib import Path
 
 from core.text.segment import sentences
-from gpu_workers.domains.public_text import json_lines
-from gpu_workers.offline.infill_batches import wikitext
+from training.infill_texts import wikitext
+from training.public_text import json_lines
 
 _WORDS_MIN, _WORDS_MAX = 4, 40
 _HELD_OUT = 1 / 3  # of all sentences

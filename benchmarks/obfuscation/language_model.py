@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from core.text.fill_marker import MARKER
-from gpu_workers.domains.public_text import show
+from training.public_text import show
 
 END = "[END]"  # before and after every sentence
 _PIECES = 8_000

@@ -18,15 +18,14 @@ import torch
 from core.amounts import NANO
 from core.files.file_version import FileVersion, file_version
 from core.text.policy import DEFAULT_ENTITIES, MODEL_FILLS, TAGGED_ENTITIES, TOP_K, MaskPolicy, Sanitised, SanitizeTask
-from gpu_workers.domains.public_text import show
 from gpu_workers.handlers.sanitiser import Sanitiser
-from gpu_workers.infill.fine_tuning import fine_tune, shipped_net
+from gpu_workers.infill.batches import stream_of
+from gpu_workers.infill.fine_tuning import fine_tune, shipped_net, trained
 from gpu_workers.models.adapter_file import SHIPPED, save_adapter
 from gpu_workers.models.embedded import embedded_vocabulary
 from gpu_workers.models.sources import INFILL_BUNDLED, TAGGER_BUNDLED
 from gpu_workers.models.training_loop import CheckpointFile
-from gpu_workers.offline.infill import trained
-from gpu_workers.offline.infill_batches import stream_of
+from training.public_text import show
 
 MASKS = {
     "allow_list": MaskPolicy(techniques=("allow_list",)),

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from gpu_workers.domains import public_text
-from gpu_workers.domains.public_text import Document
 from gpu_workers.models.encoder import Encoder
+from training import public_text
+from training.public_text import Document
 
 _FILES = {
     "MR": (("mr_all",), ()),

@@ -27,8 +27,8 @@ from benchmarks.sentdp.methods import GENERAL, OWN
 from benchmarks.sentdp.table import Row
 from benchmarks.sentdp.words import WordMechanism
 from core.mechanisms.sentences.domain_pack import DomainPack
-from gpu_workers.domains import public_text
 from gpu_workers.models.encoder import Encoder
+from training import public_text
 
 PACK = Path(__file__).parents[2] / "gpu_workers" / "packs" / "general.safetensors"
 CACHE = Path(tempfile.gettempdir()) / "privacy-gateway-embeddings"

@@ -12,10 +12,12 @@ from benchmarks.sentdp.methods import GENERAL, NON_PRIVATE, OWN, Classifiers, Do
 from benchmarks.sentdp.table import Cell, Row, Table
 from benchmarks.sentdp.words import WordMechanism
 from core.mechanisms.sentences.domain_pack import DomainPack
-from gpu_workers.domains import build_pack, public_text, shipped_packs
-from gpu_workers.domains.public_text import Document, Embedded
+from gpu_workers.domains import build_pack
+from gpu_workers.domains.embedded_documents import Embedded
 from gpu_workers.domains.spec import STEPS_MAX
 from gpu_workers.models.encoder import Encoder
+from training import public_text, shipped_packs
+from training.public_text import Document
 
 EPSILONS = (3, 6, 10, 25)
 WORD_EPSILONS = (*EPSILONS, 50, 100, 200)

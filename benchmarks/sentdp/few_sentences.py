@@ -24,8 +24,9 @@ from benchmarks.sentdp.baselines import FloatArray
 from benchmarks.sentdp.retrieval import VECTOR, means, prepared
 from benchmarks.sentdp.table import Cell, Row, Table
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS
-from gpu_workers.domains import public_text
-from gpu_workers.domains.public_text import Document, Embedded
+from gpu_workers.domains.embedded_documents import Embedded
+from training import public_text
+from training.public_text import Document
 
 EPSILONS = (1, 3, 6, 10)
 LENGTHS = (1, 2, 3, 4, 6)

@@ -22,7 +22,7 @@ from core.mechanisms.sentences.recoder import Recoder
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_mechanism
 from core.mechanisms.sentences.release import SentenceMechanism
 from gpu_workers.domains import recoder
-from gpu_workers.domains.public_text import Embedded
+from gpu_workers.domains.embedded_documents import Embedded
 
 Documents = Sequence[FloatArray]
 OWN, GENERAL, LABELLED = "own pack", "general pack", "own pack with labels"

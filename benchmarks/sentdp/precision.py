@@ -24,9 +24,9 @@ from benchmarks.sentdp.corpus import EPSILONS, SOURCES, Source
 from benchmarks.sentdp.methods import GENERAL, NON_PRIVATE, Classifiers, Method, of_pack
 from benchmarks.sentdp.table import Cell
 from core.mechanisms.sentences.domain_pack import DomainPack
-from gpu_workers.domains import public_text
 from gpu_workers.models.encoder import Encoder
 from gpu_workers.models.integer.encoder import IntegerEncoder
+from training import public_text
 
 WITHIN = 0.005
 

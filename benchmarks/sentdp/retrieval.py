@@ -35,9 +35,9 @@ from core.mechanisms.vectors.mechanism import vector_mechanism
 from core.mechanisms.vectors.spec import vector_spec
 from core.mechanisms.vectors.vector_pack import VectorPack
 from core.text.segment import sentences
-from gpu_workers.domains import public_text
-from gpu_workers.domains.public_text import Document
 from gpu_workers.models.encoder import Encoder
+from training import public_text
+from training.public_text import Document
 
 EPSILONS = (1, 3, 6, 10, 25)
 DEPTH = 10

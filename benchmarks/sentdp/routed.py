@@ -27,9 +27,9 @@ from core.mechanisms.sentences.routed_codes import RoutedCodes
 from core.mechanisms.sentences.routes import AUTO, Routes
 from core.mechanisms.sentences.routing import Router
 from core.mechanisms.sentences.sentence_codes import SentenceCodes
-from gpu_workers.domains import public_text
 from gpu_workers.models.encoder import Encoder
 from gpu_workers.packs import pack_paths, routes_path
+from training import public_text
 
 EPSILONS = (3, 6, 10, 25)
 SENTENCES_MAX = 24

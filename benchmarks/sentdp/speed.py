@@ -15,7 +15,7 @@ from core.mechanisms.sentences.domain_pack import CodeTable, DomainPack
 from core.mechanisms.sentences.pack_facts import CodeNoise
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_mechanism
 from core.mechanisms.sentences.release import SentenceMechanism
-from gpu_workers.domains.public_text import Embedded
+from gpu_workers.domains.embedded_documents import Embedded
 
 SENTENCES = 12
 RANDOM_ROWS = 5_000  # as many as the paper has candidates

@@ -34,9 +34,9 @@ from benchmarks.sentdp.table import Cell, Row, Table
 from core.amounts import NANO
 from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.registry import sentence_mechanism
-from gpu_workers.domains import public_text
-from gpu_workers.domains.public_text import Document
 from gpu_workers.models.encoder import Encoder
+from training import public_text
+from training.public_text import Document
 
 EPSILONS = (3, 10)
 SIZES = (200, 1_000, 5_000)

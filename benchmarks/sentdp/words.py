@@ -19,8 +19,8 @@ import numpy as np
 import torch
 
 from benchmarks.sentdp.baselines import FloatArray, ball_noise
-from gpu_workers.domains.public_text import Document
 from gpu_workers.models.encoder import Encoder
+from training.public_text import Document
 
 _WORD = re.compile(r"[^\W_]+")
 _WHOLE = re.compile(r"[a-z]{2,}")

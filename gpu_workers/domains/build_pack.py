@@ -23,8 +23,8 @@ from core.mechanisms.sentences.registry import sentence_mechanism
 from core.mechanisms.space import Space
 from core.mechanisms.torch_threads import at_most
 from gpu_workers.domains import codes, learned_codes, recoder
+from gpu_workers.domains.embedded_documents import Embedded, half
 from gpu_workers.domains.learned_codes import Task
-from gpu_workers.domains.public_text import Embedded, half
 from gpu_workers.domains.spec import STEPS_MAX
 from gpu_workers.packs import pack_paths
 

@@ -29,8 +29,8 @@ from core.mechanisms.integer_vectors import code_scale
 from core.mechanisms.sentences.domain_pack import CodeArray, CodeTable, FloatArray
 from core.mechanisms.sentences.pack_facts import CodeNoise
 from core.mechanisms.space import CODE_MAX, EXACT_MAX, Space
+from gpu_workers.domains.embedded_documents import Embedded
 from gpu_workers.domains.learned_codes import DOCUMENTS_A_STEP, Learner, Task, placed
-from gpu_workers.domains.public_text import Embedded
 
 RATIO_MIN = 0.2
 RANK = (8, 128)  # minimum, maximum

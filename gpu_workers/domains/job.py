@@ -25,7 +25,7 @@ from core.files.encrypted_file import decrypt, encrypt
 from core.job_errors import BadCorpus, JobFilesLost
 from core.mechanisms.sentences.domain_pack import DomainPack
 from gpu_workers.domains.card import domain_card
-from gpu_workers.domains.public_text import Embedded, mean_by_document
+from gpu_workers.domains.embedded_documents import Embedded, mean_by_document
 from gpu_workers.domains.spec import DomainSpec, check_memory
 from gpu_workers.jobs import corpus
 from gpu_workers.jobs.messages import Charge, JobOrder, ReportProgress

@@ -26,7 +26,7 @@ from core.mechanisms.sentences.domain_pack import CodeArray, CodeTable, FloatArr
 from core.mechanisms.sentences.histogram_decoder import features
 from core.mechanisms.sentences.pack_facts import CodeNoise
 from core.mechanisms.space import CODE_MAX, Space
-from gpu_workers.domains.public_text import Embedded, half
+from gpu_workers.domains.embedded_documents import Embedded, half
 
 HIDDEN = 256
 WINDOW_MAX = 24  # sentences

@@ -14,7 +14,7 @@ import torch
 
 from core.mechanisms.sentences.domain_pack import RECODER_LAYERS
 from core.mechanisms.sentences.recoder import Recoder
-from gpu_workers.domains.public_text import Embedded, half, mean_by_document, show
+from gpu_workers.domains.embedded_documents import Embedded, half, mean_by_document
 
 FloatArray = npt.NDArray[np.float32]
 Layers = tuple[tuple[FloatArray, FloatArray], ...]
@@ -35,10 +35,10 @@ def network(dimension: int) -> torch.nn.Sequential:
     return torch.nn.Sequential(*layers)
 
 
-def train(corpus: Embedded, seed: int, *, on_update: Callable[[float], None] | None = None) -> Layers:
+def train(corpus: Embedded, seed: int, *, on_update: Callable[[float], None]) -> Layers:
     """Train H and a linear L by cross-entropy of L(mean_i H(s_i)) against the clusters. Returns H's layers.
 
-    `on_update` is called with the finished share; without it, a line is written to the terminal.
+    `on_update` is called with the finished share.
     """
     from sklearn.cluster import KMeans
 
@@ -55,7 +55,6 @@ def train(corpus: Embedded, seed: int, *, on_update: Callable[[float], None] | N
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=1e-3, total_steps=steps)
     for epoch in range(_EPOCHS):
         order = order_source.permutation(len(documents))
-        losses = []
         for start in range(0, len(order), _DOCUMENTS_A_BATCH):
             chosen = order[start : start + _DOCUMENTS_A_BATCH]
             lengths = torch.tensor([len(documents[i]) for i in chosen])
@@ -67,11 +66,7 @@ def train(corpus: Embedded, seed: int, *, on_update: Callable[[float], None] | N
             torch.autograd.backward(loss)
             optimiser.step()
             schedule.step()
-            losses.append(float(loss.detach()))
-        if on_update is not None:
-            on_update((epoch + 1) / _EPOCHS)
-        else:
-            show(f"recoder: epoch {epoch + 1}/{_EPOCHS}, loss {np.mean(losses):.3f}")
+        on_update((epoch + 1) / _EPOCHS)
     linears = [layer for layer in recoder if isinstance(layer, torch.nn.Linear)]
     # The pack stores float16: train on, and recode with, the stored numbers.
     return tuple((half(layer.weight.detach().numpy()), half(layer.bias.detach().numpy())) for layer in linears)

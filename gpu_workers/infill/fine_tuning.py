@@ -8,14 +8,16 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
+from gpu_workers.infill.batches import ROW_PIECES_MAX, InfillBatches, Masked, Stream
 from gpu_workers.models.adapter_file import AdapterInfo, load_adapter, shipped
 from gpu_workers.models.encoder import bundled_fingerprint
 from gpu_workers.models.nets import InfillNet, backbone
-from gpu_workers.models.trainable_adapter import attach
+from gpu_workers.models.precision import fastest_dtype
+from gpu_workers.models.trainable_adapter import adapter_parameters, attach
 from gpu_workers.models.training_loop import Checkpoint, Schedule, Training
-from gpu_workers.offline.infill import BATCH_PIECES, SEED, masked_loss, trained
-from gpu_workers.offline.infill_batches import ROW_PIECES_MAX, InfillBatches, Masked, Stream
 
+SEED = 20232
+BATCH_PIECES = 2_048
 RATE = 4e-4
 _SAVED_STEPS = 20
 _BATCHES_MIN = 8  # a batch holds at most this part of the corpus, so that the steps on a small one differ
@@ -31,6 +33,19 @@ def shipped_net(device: torch.device) -> tuple[AdapterInfo, InfillNet]:
         for name, parameter in trained(net).items():
             parameter.copy_(tensors[name])
     return info, net.to(device)
+
+
+def trained(net: InfillNet) -> dict[str, torch.nn.Parameter]:
+    """Return the trained parameters, by their names in an adapter's file."""
+    return {**adapter_parameters(net.bert), **net.own_parameters()}
+
+
+def masked_loss(net: InfillNet, batch: Masked) -> torch.Tensor:
+    """Mean cross-entropy of the hidden pieces; 0 if there is none."""
+    device = batch.ids.device
+    with torch.autocast(device.type, torch.bfloat16, enabled=fastest_dtype(device) is torch.bfloat16):
+        logits = net(batch.ids, torch.ones_like(batch.ids), batch.positions)
+    return torch.nn.functional.cross_entropy(logits.float(), batch.truth, reduction="sum") / max(1, len(batch.truth))
 
 
 def fine_tune(

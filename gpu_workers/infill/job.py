@@ -55,12 +55,12 @@ def run(order: JobOrder, report: ReportProgress, _charge: Charge) -> dict[str, A
         raise _too_few(len(found.chosen))
     report("loading", 0.02)
     # with torch: a corpus that is refused needs none
+    from gpu_workers.infill.batches import guessable, stream_of
     from gpu_workers.infill.card import infill_card
     from gpu_workers.infill.fine_tuning import fine_tune, shipped_net
     from gpu_workers.infill.obfuscate import Obfuscator
     from gpu_workers.models.device import torch_device
     from gpu_workers.models.embedded import embedded_vocabulary
-    from gpu_workers.offline.infill_batches import guessable, stream_of
 
     device = torch_device(spec.device, spec.threads)
     info, net = shipped_net(device)
@@ -155,8 +155,8 @@ def _kept(order: JobOrder, label: str) -> Filled | None:
 
 
 def _saved(path: Path, info: AdapterInfo, net: InfillNet) -> None:
+    from gpu_workers.infill.fine_tuning import trained
     from gpu_workers.models.adapter_file import load_adapter, save_adapter
-    from gpu_workers.offline.infill import trained
 
     save_adapter(path, info, trained(net))
     load_adapter(path, info.kind, info.encoder_fingerprint)

@@ -10,7 +10,7 @@ from pack_kit import make_pack
 
 from benchmarks.sentdp import few_documents
 from core.mechanisms.sentences.domain_pack import DomainPack
-from gpu_workers.domains.public_text import Embedded
+from gpu_workers.domains.embedded_documents import Embedded
 
 DIMENSION = 8
 

@@ -15,7 +15,7 @@ from benchmarks.sentdp.training import COPIES, LONGEST, Labels, Part, Trial, mix
 from core.amounts import NANO
 from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.registry import sentence_mechanism
-from gpu_workers.domains.public_text import Document
+from training.public_text import Document
 
 DIMENSION = 16
 ROOT = Path(__file__).parents[2]

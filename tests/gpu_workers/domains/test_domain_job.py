@@ -16,7 +16,7 @@ from core.job_errors import BadCorpus, JobFilesLost
 from core.mechanisms.sentences.domain_pack import DomainPack
 from gpu_workers.domains import codes
 from gpu_workers.domains import job as domain_job
-from gpu_workers.domains.public_text import Embedded
+from gpu_workers.domains.embedded_documents import Embedded
 from gpu_workers.domains.spec import memory_bytes
 from gpu_workers.jobs import corpus
 from gpu_workers.jobs.messages import JobOrder

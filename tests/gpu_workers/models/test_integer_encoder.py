@@ -21,7 +21,7 @@ from gpu_workers.models.integer.products import WAYS, exact_ways, fastest_way, p
 from gpu_workers.models.integer.tagger import IntegerTagger
 from gpu_workers.models.measured import Measured
 from gpu_workers.models.tensor_file import read_tensors, write_tensors
-from gpu_workers.offline.integer_rounding import copied, fitted
+from training.integer_rounding import copied, fitted
 
 SENTENCES = (
     "I",

@@ -1,6 +1,6 @@
 """The shipped domain packs: their public corpora, and the command that builds them.
 
-    python -m gpu_workers.domains.shipped_packs --name general --data DATA --cache CACHE --out general.safetensors
+    python -m training.shipped_packs --name general --data DATA --cache CACHE --out general.safetensors
 
 The build is resumable: finished embedding shards stay in CACHE. Packs other than `general` use its space, so `general`
 is built first.
@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import TypedDict
 
 from core.mechanisms.sentences.domain_pack import DomainPack
-from gpu_workers.domains import codes, public_text
+from gpu_workers.domains import codes
 from gpu_workers.domains.build_pack import SEED, build_pack, known_space
-from gpu_workers.domains.public_text import Document, show
 from gpu_workers.models.encoder import Encoder
+from training import public_text
+from training.public_text import Document, show
 
 STEPS = 4_000  # of each training of the codes
 

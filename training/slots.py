@@ -14,11 +14,11 @@ from typing import Any
 
 from faker import Faker
 
-from gpu_workers.offline import credentials
-from gpu_workers.offline.local_names import LOCALES, LocalNames
-from gpu_workers.offline.names import Names
-from gpu_workers.offline.ner_corpora import IGNORED
-from gpu_workers.offline.text_files import TextFile, form, read
+from training import credentials
+from training.local_names import LOCALES, LocalNames
+from training.names import Names
+from training.ner_corpora import IGNORED
+from training.text_files import TextFile, form, read
 
 Marked = tuple[str, list[tuple[int, int, str]]]
 

@@ -1,6 +1,6 @@
 """The weighted mean of tagger files that were trained one from another.
 
-    python -m gpu_workers.offline.tagger_mean OUT FILE=WEIGHT FILE=WEIGHT ...
+    python -m training.tagger_mean OUT FILE=WEIGHT FILE=WEIGHT ...
 
 Such a mean keeps more of what the earlier files know than the last one does; see
 docs/adr/0035-credentials-by-the-tagger.md. The labels are those of the last file; the others have the first of them.

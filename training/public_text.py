@@ -1,4 +1,4 @@
-"""Public documents and their sentence embeddings, for building domain packs and for benchmarks.
+"""Public documents and their sentence embeddings, for building the shipped packs and for benchmarks.
 
 The cache holds embeddings only, no text. It is outside the repository.
 """
@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from core.text.segment import sentences
+from gpu_workers.domains.embedded_documents import Embedded
 
 if TYPE_CHECKING:
     from gpu_workers.models.encoder import Encoder
@@ -119,35 +119,6 @@ def wikitext(data: Path, limit: int) -> list[Document]:
                 texts.append((" ".join(block), ""))
                 block = []
     return _kept(texts, limit)
-
-
-@dataclass(frozen=True)
-class Embedded:
-    """Sentence embeddings of documents: `vectors` float32 `[rows, d]`, `lengths` int64 `[n]`, `labels` `[n]`."""
-
-    vectors: npt.NDArray[np.float32]
-    lengths: npt.NDArray[np.int64]
-    labels: list[str]
-
-    def documents(self) -> list[npt.NDArray[np.float32]]:
-        """One `[k, d]` array for each document."""
-        return np.split(self.vectors, np.cumsum(self.lengths)[:-1])
-
-    def means(self) -> npt.NDArray[np.float32]:
-        """Mean embedding of each document, `[n, d]`."""
-        return mean_by_document(self.vectors, self.lengths)
-
-
-def mean_by_document(vectors: npt.NDArray[np.float32], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-    """Mean of each document's rows."""
-    starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    sums = np.add.reduceat(vectors, starts, axis=0)
-    return np.asarray(sums / lengths[:, None], dtype=np.float32)
-
-
-def half(array: npt.NDArray[np.floating]) -> npt.NDArray[np.float32]:
-    """Round to the precision of a pack's file. What is fitted or chosen for a pack uses exactly the stored numbers."""
-    return array.astype(np.float16).astype(np.float32)
 
 
 def embed(documents: list[Document], encoder: Encoder, cache: Path, name: str) -> Embedded:

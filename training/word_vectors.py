@@ -1,6 +1,6 @@
 """Build the vocabulary of word-level metric DP.
 
-    python -m gpu_workers.offline.word_vectors [--out core/mechanisms/words/data/english_words.safetensors]
+    python -m training.word_vectors [--out core/mechanisms/words/data/english_words.safetensors]
 
 Words: the most frequent ones of `wordfreq`'s English list that consist of plain letters, with an optional apostrophe.
 The only single letters are `a` and `i`. Vectors: the bundled encoder embeds each word separately. The mean of all

@@ -1,6 +1,6 @@
 """Train the embedded entity tagger: a copy of the bundled encoder's network, a table of letter cases and a head.
 
-    python -m gpu_workers.offline.tagger --data DATA --start START --checkpoint FILE.pt
+    python -m training.tagger --data DATA --start START --checkpoint FILE.pt
 
 This command trains, or resumes training. With `--export gpu_workers/adapters/tagger.safetensors` it writes the current
 state. Training can be interrupted at any moment. DATA is described in `ner_corpora`. START is the folder described in
@@ -22,9 +22,9 @@ from gpu_workers.models.encoder_model import bundled_path
 from gpu_workers.models.lora import REPLACED, merged
 from gpu_workers.models.nets import TaggerNet, backbone
 from gpu_workers.models.training_loop import CheckpointFile, Schedule, Training
-from gpu_workers.offline import ner_corpora, rampart
-from gpu_workers.offline.ner_corpora import IGNORED, NONE, Tagged
-from gpu_workers.offline.tagger_batches import (
+from training import ner_corpora, rampart
+from training.ner_corpora import IGNORED, NONE, Tagged
+from training.tagger_batches import (
     LABELS,
     PIECES_MAX,
     Batches,

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gpu_workers.models.adapter_file import AdapterInfo
-from gpu_workers.offline.tagger_mean import mean
+from training.tagger_mean import mean
 
 
 def part(value: float, *labels: str) -> tuple[AdapterInfo, dict[str, torch.Tensor]]:

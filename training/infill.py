@@ -1,6 +1,6 @@
 """Train the embedded masked language model: a low-rank adapter and a head on the bundled encoder.
 
-    python -m gpu_workers.offline.infill --data DATA --checkpoint FILE.pt
+    python -m training.infill --data DATA --checkpoint FILE.pt
 
 This command trains, or resumes training. With `--export gpu_workers/adapters/infill.safetensors` it writes the current
 state. Training can be interrupted at any moment. `--steps` sets the end of the schedule: the rate falls over its last
@@ -15,19 +15,19 @@ from pathlib import Path
 
 import torch
 
+from gpu_workers.infill.batches import InfillBatches, Masked
+from gpu_workers.infill.fine_tuning import BATCH_PIECES, SEED, masked_loss, trained
 from gpu_workers.models.adapter_file import AdapterInfo, save_adapter
 from gpu_workers.models.encoder import weights_fingerprint
 from gpu_workers.models.encoder_model import bundled_path
 from gpu_workers.models.nets import InfillNet, backbone
-from gpu_workers.models.precision import fastest_dtype
-from gpu_workers.models.trainable_adapter import adapter_parameters, attach
+from gpu_workers.models.trainable_adapter import attach
 from gpu_workers.models.training_loop import CheckpointFile, Schedule, Training
-from gpu_workers.offline.infill_batches import HELD_OUT, Masked, held_out, public_batches
+from training.infill_texts import HELD_OUT, frequencies, held_out, public_streams
+from training.tagger_batches import training_tokenizer
 
-SEED = 20232
 RANK = 128
 SCHEDULE = Schedule(steps=20_000, rate=8e-4)
-BATCH_PIECES = 2_048
 SOURCE = (
     "IMDB train, WikiText-2 valid, Yelp sentences, GLUE train parts, MR/CR/MPQA/TREC/SST-5 train, wikigold, GUM train"
 )
@@ -42,19 +42,6 @@ def build() -> InfillNet:
     bert = backbone(attention="eager")
     attach(bert, RANK)
     return InfillNet(bert)
-
-
-def trained(net: InfillNet) -> dict[str, torch.nn.Parameter]:
-    """Return the trained parameters, by their names in an adapter's file."""
-    return {**adapter_parameters(net.bert), **net.own_parameters()}
-
-
-def masked_loss(net: InfillNet, batch: Masked) -> torch.Tensor:
-    """Mean cross-entropy of the hidden pieces; 0 if there is none."""
-    device = batch.ids.device
-    with torch.autocast(device.type, torch.bfloat16, enabled=fastest_dtype(device) is torch.bfloat16):
-        logits = net(batch.ids, torch.ones_like(batch.ids), batch.positions)
-    return torch.nn.functional.cross_entropy(logits.float(), batch.truth, reduction="sum") / max(1, len(batch.truth))
 
 
 @torch.inference_mode()
@@ -97,9 +84,10 @@ def main() -> None:
     net = build()
     batches = None
     if not arguments.export:
-        batches = public_batches(arguments.data, SEED)
+        streams, tokenizer = public_streams(arguments.data), training_tokenizer()
+        batches = InfillBatches(streams, tokenizer, SEED)
         with torch.no_grad():
-            net.bias.copy_(batches.frequencies().log())
+            net.bias.copy_(frequencies(streams, tokenizer.get_vocab_size()).log())
     schedule = replace(SCHEDULE, steps=arguments.steps)
     training = Training(trained(net), schedule, CheckpointFile(arguments.checkpoint))
     if batches is None:

@@ -11,17 +11,17 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
+from gpu_workers.infill.batches import CLS, MASK, SEP
 from gpu_workers.models.embedded import embedded_vocabulary
 from gpu_workers.models.pieces import IntArray, Pieces, pieces_of
-from gpu_workers.offline import ner_corpora
-from gpu_workers.offline.code_lines import CodeLines
-from gpu_workers.offline.names import Names
-from gpu_workers.offline.ner_corpora import IGNORED, NONE, Tagged
-from gpu_workers.offline.slots import CREDENTIALS, Language
+from training import ner_corpora
+from training.code_lines import CodeLines
+from training.names import Names
+from training.ner_corpora import IGNORED, NONE, Tagged
+from training.slots import CREDENTIALS, Language
 
 LABELS = (NONE, "PERSON", "LOCATION", "ORGANIZATION", *CREDENTIALS.values())
 PIECES_MAX = 126
-CLS, SEP, MASK = 101, 102, 103
 _CODES = {label: code for code, label in enumerate(LABELS)} | {IGNORED: -100}
 # share of the batches of each corpus, and of the templates of each file
 CORPORA = {

@@ -1,9 +1,9 @@
 """Choose how the integer encoder rounds the inputs and weights of its layers, on public texts.
 
-    python -m gpu_workers.offline.integer_encoder --data DATA [--out gpu_workers/adapters/integer_encoder.safetensors]
+    python -m training.integer_encoder --data DATA [--out gpu_workers/adapters/integer_encoder.safetensors]
 
-The texts are the sentences of `gpu_workers.offline.vector_pack`, and short ones. It ends with the cosines
-to float32 on sentences that it has not used (`gpu_workers.offline.integer_steps`).
+The texts are the sentences of `training.vector_pack`, and short ones. It ends with the cosines
+to float32 on sentences that it has not used (`training.integer_steps`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from gpu_workers.models.integer.encoder import IntegerEncoder
 from gpu_workers.models.integer.layers import FORMAT, STEPS
 from gpu_workers.models.packed_bert import PackedBert
 from gpu_workers.models.tensor_file import write_tensors
-from gpu_workers.offline.integer_steps import Build
-from gpu_workers.offline.vector_pack import LICENCE, SOURCE, corpora
+from training.integer_steps import Build
+from training.vector_pack import LICENCE, SOURCE, corpora
 
 _ENDS = ("", ".", "!", "!!!", "?", "...")
 _REPEATED = (2, 5, 20, 80, 300)

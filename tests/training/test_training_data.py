@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 import torch
 
-from gpu_workers.offline import ner_corpora, tagger_batches
-from gpu_workers.offline.code_lines import CodeLines
-from gpu_workers.offline.infill_batches import HELD_OUT, held_out, public_batches
-from gpu_workers.offline.names import Names
-from gpu_workers.offline.ner_corpora import IGNORED
-from gpu_workers.offline.slots import Language
-from gpu_workers.offline.tagger_batches import CORPORA, LABELS, MASK, TEXTS, Batches
-from gpu_workers.offline.text_files import form
+from gpu_workers.infill.batches import MASK, InfillBatches
+from training import ner_corpora, tagger_batches
+from training.code_lines import CodeLines
+from training.infill_texts import HELD_OUT, frequencies, held_out, public_streams
+from training.names import Names
+from training.ner_corpora import IGNORED
+from training.slots import Language
+from training.tagger_batches import CORPORA, LABELS, TEXTS, Batches
+from training.text_files import form
 
 SENTENCE = {"tokens": ["Anna", "Berg", "left", "Oslo", "."], "tags": ["I-PER", "I-PER", "O", "I-LOC", "O"]}
 TWEET = {"tokens": ["@", "anna", "met", "#Oslo", "Bob"], "tags": ["B-PER", "I-PER", "O", "O", "B-PER"]}
@@ -171,7 +172,8 @@ def test_infill_asks_for_what_it_hides(data: Path) -> None:
     for file in ("sst2", "mnli", "qnli", "qqp"):
         write(data / f"glue/{file}_train.jsonl.gz", {"sentence": text["text"], "label": 0})
     write(data / "ner/wikigold.jsonl.gz", *[SENTENCE] * 30)
-    batches = public_batches(data, 7)
+    streams, tokenizer = public_streams(data), tagger_batches.training_tokenizer()
+    batches = InfillBatches(streams, tokenizer, 7)
     batch = batches.batch(0, 512)
 
     flat = batch.ids.reshape(-1)
@@ -180,7 +182,7 @@ def test_infill_asks_for_what_it_hides(data: Path) -> None:
     assert 0.7 < float((flat[batch.positions] == MASK).float().mean()) < 0.98
     assert (batch.truth > 999).all()
     assert torch.equal(batches.batch(0, 512).ids, batch.ids)
-    assert np.isclose(float(batches.frequencies().sum()), 1, atol=1e-4)
+    assert np.isclose(float(frequencies(streams, tokenizer.get_vocab_size()).sum()), 1, atol=1e-4)
     held = held_out(HELD_OUT["imdb-test"](data), 32, 4)
     assert (held.ids.reshape(-1)[held.positions] == MASK).all()
     assert not (held.truth == MASK).any()

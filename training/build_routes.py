@@ -1,6 +1,6 @@
 """Build the routes among domain packs from public text (`core.mechanisms.sentences.routes`).
 
-    python -m gpu_workers.domains.build_routes --data DATA --cache CACHE --out gpu_workers/packs/routes.safetensors
+    python -m training.build_routes --data DATA --cache CACHE --out gpu_workers/packs/routes.safetensors
 
 Space and centroids are a classifier of public sentences by pack. They start as the discriminant directions of the packs
 (shared covariance within), the principal directions, and the k-means centroids of each pack. They are then trained
@@ -27,12 +27,13 @@ from core.mechanisms.sentences.domain_pack import CodeArray
 from core.mechanisms.sentences.routes import Routes, RoutesInfo
 from core.mechanisms.sentences.routing import Router
 from core.mechanisms.space import CODE_MAX
-from gpu_workers.domains import public_text
 from gpu_workers.domains.build_pack import SEED, select
 from gpu_workers.domains.codes import integer_space
-from gpu_workers.domains.public_text import Embedded, show
-from gpu_workers.domains.shipped_packs import CORPORA, GENERAL, PACKS, declared
+from gpu_workers.domains.embedded_documents import Embedded
 from gpu_workers.models.encoder import Encoder
+from training import public_text
+from training.public_text import show
+from training.shipped_packs import CORPORA, GENERAL, PACKS, declared
 
 PACK_CORPORA = PACKS | {GENERAL: ("wikitext", "qnli", "bbc")}  # whose sentences name a pack
 DEFAULT_PERCENT = 15

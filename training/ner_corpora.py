@@ -38,7 +38,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from gpu_workers.domains.public_text import json_lines
+from training.public_text import json_lines
 
 IGNORED = "?"  # a label that training ignores
 NONE = "O"

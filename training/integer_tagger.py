@@ -1,8 +1,8 @@
 """Choose how the integer tagger rounds the inputs and weights of its layers, on texts that the tagger was trained with.
 
-    python -m gpu_workers.offline.integer_tagger --data DATA [--out gpu_workers/adapters/integer_tagger.safetensors]
+    python -m training.integer_tagger --data DATA [--out gpu_workers/adapters/integer_tagger.safetensors]
 
-The texts are own ones in eight languages and public English ones with names (`gpu_workers.offline.tagger_batches`). The
+The texts are own ones in eight languages and public English ones with names (`training.tagger_batches`). The
 build ends with how far probabilities are from those in float32, on texts that it has not used.
 """
 
@@ -20,8 +20,8 @@ from gpu_workers.models.integer.tagger import STEPS, IntegerTagger, adapter_dige
 from gpu_workers.models.packed_adapter import packed_adapter
 from gpu_workers.models.packed_tagger import PackedTagger
 from gpu_workers.models.tensor_file import write_tensors
-from gpu_workers.offline.integer_steps import Build
-from gpu_workers.offline.tagger_batches import CORPORA, Batches
+from training.integer_steps import Build
+from training.tagger_batches import CORPORA, Batches
 
 SEED = 58
 _BATCH_PIECES = 2_048

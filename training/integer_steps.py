@@ -1,6 +1,6 @@
 """Round the linear layers of a BERT encoder, for `gpu_workers.models.integer.bert.IntegerBert`.
 
-The layers are rounded in their order (`gpu_workers.offline.integer_rounding`): the inputs of each are those that the
+The layers are rounded in their order (`training.integer_rounding`): the inputs of each are those that the
 roundings before it leave.
 """
 
@@ -16,7 +16,7 @@ from torch.nn.functional import gelu
 
 from gpu_workers.models.integer.layers import POSITIVE, Steps
 from gpu_workers.models.packed_bert import Dense, Group, PackedBert
-from gpu_workers.offline.integer_rounding import fitted
+from training.integer_rounding import fitted
 
 _COPIES = {"query_key_value": 16, "attention_output": 0, "intermediate": 16, "output": 32}
 _SMALLEST = 1e-6

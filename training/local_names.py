@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from faker import Faker
 
-from gpu_workers.offline.names import Names
-from gpu_workers.offline.text_files import Entry, TextFile, form
+from training.names import Names
+from training.text_files import Entry, TextFile, form
 
 LOCALES: dict[str, tuple[str, ...]] = {
     "en": ("en_US", "en_GB", "en_IE", "en_AU", "en_CA", "en_IN", "en_NZ"),

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gpu_workers.offline.label_axes import Labelled, code_axes
+from training.label_axes import Labelled, code_axes
 
 NARROW = 5
 

@@ -9,9 +9,9 @@ import pytest
 
 from core.mechanisms.sentences.routes import Routes
 from core.mechanisms.sentences.routing import Router
-from gpu_workers.domains import build_routes
-from gpu_workers.domains.build_routes import choices, held_out, majority_accuracy, report, sentence_accuracy
-from gpu_workers.domains.public_text import Embedded
+from gpu_workers.domains.embedded_documents import Embedded
+from training import build_routes
+from training.build_routes import choices, held_out, majority_accuracy, report, sentence_accuracy
 
 DIMENSION = 48
 PACKS = ("law", "news", "sport")

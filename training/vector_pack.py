@@ -1,6 +1,6 @@
 """Build the vector pack: principal axes and codebooks of the encoder's space, from public sentences and their labels.
 
-    python -m gpu_workers.offline.vector_pack --data DATA --cache CACHE --out VECTOR_PACK
+    python -m training.vector_pack --data DATA --cache CACHE --out VECTOR_PACK
 
 VECTOR_PACK is gpu_workers/packs/vectors/general.safetensors. The codebooks' axes use public labels (`label_axes`): the
 sentiment of Yelp's sentences and of the IMDB reviews that contain the sentences, the topics of 20 Newsgroups, and
@@ -24,10 +24,11 @@ from core.mechanisms.space import CODE_MAX
 from core.mechanisms.vectors.codebook_size import TRAINED_SIZES
 from core.mechanisms.vectors.spec import PACK_AXES
 from core.mechanisms.vectors.vector_pack import VectorPack
-from gpu_workers.domains import codes, public_text
-from gpu_workers.domains.public_text import Document
+from gpu_workers.domains import codes
 from gpu_workers.models.encoder import Encoder
-from gpu_workers.offline.label_axes import Labelled, Vectors, code_axes, principal_axes
+from training import public_text
+from training.label_axes import Labelled, Vectors, code_axes, principal_axes
+from training.public_text import Document
 
 RANK = 32  # axes of the codebooks, including those of labels
 SENTIMENT, TOPIC, QUESTION = 4.0, 4.0, 2.0  # variances of the widest principal axis

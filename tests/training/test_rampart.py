@@ -8,7 +8,7 @@ import torch
 from onnx import helper, numpy_helper
 
 from gpu_workers.models.nets import backbone
-from gpu_workers.offline import rampart
+from training import rampart
 
 QUERY = "bert.encoder.layer.0.attention.self.query"
 WORDS = "bert.embeddings.word_embeddings.weight"
