@@ -18,7 +18,6 @@ from service.budget.bounds import router as bounds
 from service.budget.endpoints import account_router, series_router
 from service.budget.estimate import estimate_router
 from service.budget.events import events_router
-from service.budget.forecast import router as forecast
 from service.budget.headroom import headroom_router
 from service.budget.integrity import admin_router as all_integrity
 from service.budget.integrity import router as integrity
@@ -32,8 +31,7 @@ from service.guardrail.endpoints import router as guardrail
 from service.http import problems
 from service.http.api_page import add_api_page
 from service.http.body import json_limits
-from service.http.body_pace import BodyPace
-from service.http.middleware import BodyLimit, JsonLines, RequestContext
+from service.http.middleware import BodyLimit, BodyPace, JsonLines, RequestContext
 from service.http.open_streams import StreamGuard
 from service.http.request_tracing import RequestTracing
 from service.jobs.endpoints import creation_router
@@ -55,7 +53,6 @@ from service.synthesis.endpoints import router as synthesis
 from service.tenants.endpoints import router as tenants
 from service.tenants.keys import operator_router as operator_keys
 from service.tenants.keys import tenant_router as own_keys
-from service.tenants.sessions import router as operator_sessions
 from service.vectors.endpoints import projections_router
 from service.vectors.endpoints import router as vectors
 
@@ -81,7 +78,6 @@ def create_app(gateway: Gateway) -> FastAPI:
     app.include_router(estimate_router(gateway.estimated))
     app.include_router(headroom_router(gateway.estimated, gateway.openai))
     app.include_router(integrity)
-    app.include_router(forecast)
     app.include_router(spending)
     app.include_router(journal)
     app.include_router(bounds)
@@ -118,7 +114,6 @@ def _administrate(app: FastAPI) -> None:
     app.include_router(metrics)
     app.include_router(tenants)
     app.include_router(operator_keys)
-    app.include_router(operator_sessions)
     app.include_router(operator_alerts)
     app.include_router(all_integrity)
     app.include_router(audit)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, Query, Request
@@ -28,7 +29,6 @@ from service.gateway import Gateway
 from service.guardrail.service import GuardrailService
 from service.http.browser_sessions import BrowserSessions
 from service.http.open_streams import OpenStream, endless_stream, open_stream
-from service.http.paging import Paging
 from service.jobs.runner import JobRunner
 from service.jobs.submit import JobSubmission
 from service.openai.service import OpenAIService
@@ -50,6 +50,14 @@ from service.turns import Turns
 from service.vectors.projections import Projections
 from service.vectors.service import VectorService
 from service.workers import Workers
+
+
+@dataclass(frozen=True)
+class Paging:
+    """`cursor`: `next_cursor` of the page before, None for the first page."""
+
+    cursor: str | None
+    limit: int
 
 
 def _part(of: Callable[[Gateway], Any]) -> Any:

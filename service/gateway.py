@@ -41,8 +41,7 @@ from service.guardrail.service import GuardrailService
 from service.http.auth import Authenticator
 from service.http.body_memory import BodyMemory
 from service.http.browser_sessions import BrowserSessions
-from service.http.in_flight import InFlight
-from service.http.large_requests import LargeRequests
+from service.http.in_flight import InFlight, LargeRequests
 from service.http.open_streams import OpenStreams
 from service.isolation import Isolation
 from service.jobs.blobs import JobBlobs
@@ -98,14 +97,12 @@ class Gateway:
         settings: Settings,
         *,
         engine: Engine | None = None,
-        ledger: LedgerParts | None = None,
         own_dir: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Build everything, start nothing.
 
         engine: by default the one that the settings describe (`service.config.worker_options`).
-        ledger: by default the embedded Redis of the data directory, or the server at `redis_url`.
         own_dir: for the files of this process alone, where others use the data directory, too.
         Raises GatewayError, ValueError or OSError for settings and files that cannot be used.
         """
@@ -115,15 +112,14 @@ class Gateway:
         upstreams = load_upstreams(settings)
         own_dir = own_dir or settings.data_dir
         own_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.master_key = load_master_key(settings) if ledger is None else ledger.master_key
+        self.master_key = load_master_key(settings)
         self.admin_keys = load_admin_keys(settings)
         self.policies = load_policies(settings, lists=AllowLists(settings.allow_lists_dir).names)
 
         self._redis: EmbeddedRedis | None = None
-        if ledger is None:
-            if settings.redis_url is None:
-                self._redis = EmbeddedRedis(settings.data_dir, redis_server=settings.redis_server)
-            ledger = build_ledger(settings, self.master_key, socket=self._redis.socket if self._redis else None)
+        if settings.redis_url is None:
+            self._redis = EmbeddedRedis(settings.data_dir, redis_server=settings.redis_server)
+        ledger = build_ledger(settings, self.master_key, socket=self._redis.socket if self._redis else None)
         self._maintenance = Maintenance(settings, ledger, is_alone=self._redis is not None)
         self.ledger, self.keys = ledger.ledger, ledger.keys
         self.series = LedgerSeries(

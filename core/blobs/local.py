@@ -105,14 +105,6 @@ class LocalBlobs(BlobStore):
                 position += len(data)
                 yield data
 
-    async def fetch_file(self, key: str, path: Path) -> None:
-        def fetch() -> None:
-            with _missing():
-                _link_or_copy(source, path)
-
-        source = self._path(key)
-        await asyncio.to_thread(fetch)
-
     async def head(self, key: str) -> int:
         return (await asyncio.to_thread(_stat, self._path(key))).st_size
 

@@ -17,7 +17,6 @@ import obstore
 from obstore import exceptions, store
 
 from core.blob_errors import BlobExists, BlobMissing, StoreUnavailable
-from core.blobs.files import write_chunks
 from core.blobs.options import StoreOptions
 from core.blobs.store import CHUNK_BYTES, CREATE_BYTES_MAX, WHOLE_BYTES_MAX, BlobStore, check_key
 
@@ -95,9 +94,6 @@ class RemoteBlobs(BlobStore):
                 result = await obstore.get_async(self._objects, key, options=options)
                 chunk = bytes(await result.bytes_async())
             yield chunk
-
-    async def fetch_file(self, key: str, path: Path) -> None:
-        await write_chunks(self.read(key), path)
 
     async def head(self, key: str) -> int:
         check_key(key)

@@ -5,8 +5,7 @@ of the machine or of the store's server. With `create_only` exactly one of sever
 nothing is replaced. Keys are listed in the order of their characters. No key may name a folder of another key: `a` and
 `a/b` exclude each other.
 
-A store gives no secrecy: callers encrypt what is private before they store it. It also does not detect changed bytes:
-`core.blobs.content` does.
+A store gives no secrecy: callers encrypt what is private before they store it. It also does not detect changed bytes.
 
 Every method raises StoreUnavailable if the store cannot be used, after the timeouts and retries of its options.
 `put` and `put_file` raise StorageFull if a local disk is full.
@@ -65,12 +64,6 @@ class BlobStore(ABC):
         """Yield the bytes from `start` up to `end` (excluded, by default all) in chunks of at most CHUNK_BYTES.
 
         The chunks are of one version of the blob, or the call fails: BlobMissing, StoreUnavailable.
-        """
-
-    @abstractmethod
-    async def fetch_file(self, key: str, path: Path) -> None:
-        """Write the blob to a new file at `path`, whole or not at all. A local store may link it: do not change the
-        file in place. Raises BlobMissing, StorageFull; FileExistsError if there is a file.
         """
 
     @abstractmethod

@@ -182,13 +182,6 @@ def _typed(names: Sequence[Mask], values: Sequence[Mask]) -> list[Mask]:
     ]
 
 
-def find_masks(
-    text: str, tokens: Sequence[Token], policy: MaskPolicy, lists: AllowLists, recognised: Recognised = NOT_RECOGNISED
-) -> list[Mask]:
-    """Return the masked regions of `text`. Raises as `findings`."""
-    return regions_of(text, findings(text, tokens, policy, lists, recognised))
-
-
 def regions_of(text: str, all_findings: Findings) -> list[Mask]:
     """Return the masked regions of `text`."""
     return merge(text, union(all_findings.combined(text)))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -24,10 +24,11 @@ import orjson
 from core.files.encrypted_file import decrypt, encrypt
 from core.job_errors import BadCorpus, JobFilesLost
 from core.mechanisms.sentences.domain_pack import DomainPack
-from gpu_workers.domains.card import domain_card
+from core.mechanisms.sentences.pack_facts import DomainPackInfo
 from gpu_workers.domains.embedded_documents import Embedded, mean_by_document
 from gpu_workers.domains.spec import DomainSpec, check_memory
 from gpu_workers.jobs import corpus
+from gpu_workers.jobs.card import cell, left_out
 from gpu_workers.jobs.messages import Charge, JobOrder, ReportProgress
 from gpu_workers.jobs.targets import publish
 
@@ -274,3 +275,34 @@ def _result(
 def _saved(pack: DomainPack, path: Path) -> None:
     pack.save(path)
     DomainPack.load(path)
+
+
+def domain_card(info: DomainPackInfo, result: Mapping[str, Any]) -> str:
+    """The card of a pack that a domain job built. `result` is the job's result."""
+    return "\n".join(
+        [
+            f"# Domain pack `{info.name}`",
+            "",
+            "Computed from public documents by a domain job. The file holds vectors and weights, no text.",
+            "",
+            "| | |",
+            "| --- | --- |",
+            f"| source, as the caller declared it | {cell(info.source)} |",
+            f"| licence, as the caller declared it | {cell(info.licence)} |",
+            f"| encoder | {cell(info.encoder)} (`{info.encoder_fingerprint}`) |",
+            f"| dimension | {info.dimension} |",
+            f"| documents used | {result['documents']} of {result['rows']} rows |",
+            f"| documents with a label | {result['labelled_documents']} |",
+            f"| sentences | {result['sentences']} |",
+            f"| candidates | {info.candidates} |",
+            f"| steps of each training, at most | {result['steps']} |",
+            "",
+            "## What was left out",
+            "",
+            *left_out(result),
+            "",
+            "The guarantee of a release does not depend on this file, but its utility does: the corpus must be public",
+            "and similar to the documents that will be released.",
+            "",
+        ]
+    )

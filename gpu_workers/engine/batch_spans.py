@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from core import spans
-from gpu_workers.engine.batch_span import BatchSpan
-from gpu_workers.engine.pending import PendingTask
+from gpu_workers.engine.pending import BatchSpan, PendingTask
 from gpu_workers.engine.protocol import Role
 
 

@@ -1,13 +1,13 @@
-"""How fast tasks arrive at a role and how fast its workers are, which decides the size of a batch."""
+"""The limits of a role's queue, how fast its tasks arrive and its workers are: what decides the size of a batch."""
 
 from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass
 from typing import Any
 
 from gpu_workers.engine.fair_queue import FairQueue
-from gpu_workers.engine.limits import QueueLimits
 
 # While several tenants are active, a batch takes about this time on a slow device, so that the next task of another
 # tenant waits for less than a full batch. A tenant is active while it waits, and for a second after its last request.
@@ -17,6 +17,31 @@ ACTIVE_S = 1.0
 # One batch counts for at most this many times slower than those before it: the content of a text can make it slow.
 _SLOWER_MAX = 4
 _TOKENS_PER_S = 10_000  # of a processor with a few cores; counts until a batch has been measured
+
+
+# A task that is larger than a batch is cut into pieces of this share of a batch. While several tenants wait, a batch
+# takes no more than that from a tenant, so that a short task of one is not part of a batch that is full of another's.
+PIECES_PER_BATCH = 8
+
+
+@dataclass(frozen=True)
+class QueueLimits:
+    """Limits of one role's queue, all of them settings of the gateway, which have the same defaults.
+
+    `tasks_max` and `tokens_max` are for all tenants together. Each tenant may hold `tenant_share` of what the others
+    leave free: n tenants that queue as much as they may hold 1/(n+1) of the queue each at a share of one half, and as
+    much remains free for the next tenant. A tenant with nothing in the queue may always queue one group of any weight,
+    because requests have limits of their own, and every tenant may always queue tokens for one batch.
+    """
+
+    tasks_max: int = 16_384
+    tokens_max: int = 8_000_000
+    tenant_share: float = 0.5
+    batch_tokens_max: int = 4096
+
+    @property
+    def piece_tokens_max(self) -> int:
+        return max(1, self.batch_tokens_max // PIECES_PER_BATCH)
 
 
 class Pace:

@@ -1,7 +1,7 @@
 """The interface between the front end and the engine. It imports no torch.
 
 The front end uses `Engine`, `Task` and the errors of `core.errors`. Processes and devices are details of the
-implementations: `gpu_workers.engine.local` and `gpu_workers.engine.inline`.
+implementation, `gpu_workers.engine.local`. Tests have another one, which runs in their own process.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ from core.errors import (
 from gpu_workers.engine import metrics
 from gpu_workers.engine.batch_spans import trace_batch
 from gpu_workers.engine.fair_queue import FairQueue
-from gpu_workers.engine.limits import QueueLimits as QueueLimits
 from gpu_workers.engine.pace import Pace
+from gpu_workers.engine.pace import QueueLimits as QueueLimits
 from gpu_workers.engine.pending import Group, PendingTask
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.engine.shares import tenant_places
@@ -237,7 +237,6 @@ class TaskQueue:
                 pending.group.starts += 1
                 metrics.QUEUE_SECONDS.labels(self._role).observe(now - pending.admitted_at)
             metrics.BATCH_TASKS.labels(self._role).observe(len(batch))
-            metrics.BATCH_TOKENS.labels(self._role).observe(weight)
         return batch
 
     def put_back(self, batch: Sequence[PendingTask], lacking: Collection[int] = (), lost: bool = False) -> None:

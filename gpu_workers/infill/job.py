@@ -12,7 +12,7 @@ counts and the model's name outside its encrypted folder. A resumed attempt skip
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -26,6 +26,7 @@ from core.job_errors import BadCorpus, JobFilesLost
 from core.text.policy import GUARANTEE
 from gpu_workers.infill.spec import InfillSpec
 from gpu_workers.jobs import corpus
+from gpu_workers.jobs.card import cell, left_out
 from gpu_workers.jobs.checkpoint import EncryptedCheckpoint
 from gpu_workers.jobs.messages import Charge, JobOrder, ReportProgress
 from gpu_workers.jobs.targets import publish
@@ -56,7 +57,6 @@ def run(order: JobOrder, report: ReportProgress, _charge: Charge) -> dict[str, A
     report("loading", 0.02)
     # with torch: a corpus that is refused needs none
     from gpu_workers.infill.batches import guessable, stream_of
-    from gpu_workers.infill.card import infill_card
     from gpu_workers.infill.fine_tuning import fine_tune, shipped_net
     from gpu_workers.infill.obfuscate import Obfuscator
     from gpu_workers.models.device import torch_device
@@ -183,3 +183,32 @@ def _result(spec: InfillSpec, found: corpus.Survey, filled: Filled, *, pieces: i
             },
         ),
     }
+
+
+def infill_card(info: AdapterInfo, result: Mapping[str, Any]) -> str:
+    """The card of a fine-tuned language model."""
+    return "\n".join(
+        [
+            f"# Language model `{result['model']}`",
+            "",
+            "The gateway's masked language model, fine-tuned on documents whose masked places it had filled itself.",
+            "The file holds weights, no text. **Guarantee: none.** The model was trained on all text that no mask",
+            "covered, and anyone who has the file may learn this text. Protect the file like the documents.",
+            "",
+            "| | |",
+            "| --- | --- |",
+            f"| documents used | {result['documents']} of {result['rows']} rows |",
+            f"| word pieces | {result['pieces']} |",
+            f"| masked places | {result['places']} |",
+            f"| masks | {', '.join(result['techniques'])} |",
+            f"| fill | {result['fill']} |",
+            f"| rounds | {info.rounds} of {info.steps} steps |",
+            f"| encoder | `{info.encoder_fingerprint}` |",
+            f"| licence of the initial model | {cell(info.licence)} |",
+            "",
+            "## What was left out",
+            "",
+            *left_out(result),
+            "",
+        ]
+    )

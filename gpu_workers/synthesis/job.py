@@ -11,7 +11,7 @@ memory. Everything that is written afterwards is post-processing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,6 @@ from gpu_workers.jobs.checkpoint import EncryptedCheckpoint
 from gpu_workers.jobs.messages import INPUT, Charge, JobOrder, ReportProgress
 from gpu_workers.jobs.targets import publish
 from gpu_workers.synthesis.artifact import load_source, save_counts
-from gpu_workers.synthesis.card import synthesis_card
 from gpu_workers.synthesis.report import Facts, page
 from gpu_workers.synthesis.report_parts import ROWS_MAX
 from gpu_workers.synthesis.spec import SynthesisSpec
@@ -200,3 +199,26 @@ def _write(path: Path, text: str) -> None:
     partial_page = path.with_suffix(".html.partial")
     partial_page.write_text(text, encoding="utf-8")
     partial_page.replace(path)
+
+
+def synthesis_card(result: Mapping[str, Any]) -> str:
+    """Return the card of a file that generates synthetic rows."""
+    privacy = result["privacy"]
+    count = "public" if result["row_count"] == "public" else "estimated from the noisy counts"
+    return "\n".join(
+        [
+            f"# Synthetic rows `{result['name']}`",
+            "",
+            "Derived from one private release of a table. The file and every row drawn from it are post-processing, so",
+            "drawing rows costs no budget.",
+            "",
+            "| | |",
+            "| --- | --- |",
+            f"| guarantee | epsilon {privacy['epsilon']:g}, delta {privacy['delta']:g}, for replacing one record |",
+            f"| mechanism | `{privacy['mechanism']}`, noise multiplier {privacy['noise_multiplier']:.4g} |",
+            f"| rows | {result['rows']} ({count}) |",
+            f"| columns | {result['columns']} |",
+            f"| classes | {result['classes']} |",
+            "",
+        ]
+    )

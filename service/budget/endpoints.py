@@ -13,6 +13,7 @@ from core.accounting.events import Unit
 from core.amounts import EPSILON_MAX, cost_nano
 from core.errors import InvalidInput
 from core.ledger.series import SeriesQuery, SubjectClass
+from service.budget.forecasting import forecast_of
 from service.deps import LedgerDep, LedgerReadsDep, PagingDep, RanksDep, SeriesDep, SettingsDep
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
@@ -103,6 +104,14 @@ def _near_nano(epsilon: float) -> int:
         return cost_nano(epsilon)
     except ValueError:
         raise InvalidInput(f"an epsilon between 0 and {EPSILON_MAX}", field="near") from None
+
+
+@account_router.get("/budget/{account:path}/forecast", summary="When the account runs out: an estimate, with a band")
+async def account_forecast(account: str, caller: ReadCallerDep, ledger: LedgerDep, series: SeriesDep) -> dict[str, Any]:
+    """Exhausted means that the sum of epsilon reaches the value at which the account admits nothing more, if future
+    releases are of the same kinds as the past ones."""
+    state = await ledger.account(caller.tenant, account)
+    return await forecast_of(state, caller.tenant, ledger, series, now_ms=await ledger.now_ms())
 
 
 # Last, because `account` holds slashes: this path would match those above.

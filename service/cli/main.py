@@ -127,7 +127,7 @@ def tenant_limit(tenant: str, unit: str, epsilon: str, as_json: AsJson = False, 
     """Raise or lower what the account of UNIT may spend, up to the epsilon that it was opened with."""
     from core.accounting.events import Unit
     from service.releases.budget_blocks import account_block
-    from service.tenants.limits import set_limit
+    from service.tenants.service import set_limit
 
     if unit not in set(Unit):
         raise typer.BadParameter(f"the units are {', '.join(Unit)}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from core.files.secret_file import write_secret
 from service.cli.common import AsJson, print_json
 from service.cli.jobs import URL_DEFAULT, KeyFile, Url, checked, gateway_client, one_line_errors, save, wait_for
 from service.cli.options import differing, given, with_fields
@@ -50,8 +51,6 @@ def synthesize(
             job = wait_for(client, _submitted(client, data, declared, terms))
             shown = _fetched(client, job, out, name, rows, kind="csv" if data.suffix.lower() == ".csv" else "jsonl")
         if compare:
-            from service.synthesis.table_comparison import write_comparison
-
             shown["private"] = str(out / COMPARISON)
             artifact = out / f"{name}.safetensors"
             write_comparison(out / COMPARISON, data, artifact, shown["result"], outside=terms.get("outside", "refuse"))
@@ -114,3 +113,29 @@ def _fetched(
     files.append(out / f"{name}.certificate.json")
     files[-1].write_text(json.dumps(certificate, indent=2) + "\n")
     return {"files": [str(path) for path in files], "certificate": certificate, "result": job["result"]}
+
+
+def write_comparison(path: Path, data: Path, artifact: Path, result: dict[str, Any], *, outside: str) -> None:
+    """Write a page that compares real and synthetic rows, which only the owner of the real rows may read.
+
+    No guarantee covers it, and it is not sent to the gateway. `result`: of the job. Raises ValueError for rows that do
+    not belong to the job, OSError.
+    """
+    # imported late: scipy and scikit-learn
+    from core.job_errors import BadCorpus
+    from core.synthesis.declared import DeclaredTable
+    from core.synthesis.encoding import ROWS_MAX, Outside
+    from gpu_workers.synthesis.artifact import load_source
+    from gpu_workers.synthesis.comparison import comparison_page
+    from gpu_workers.synthesis.job import read_table
+    from service.synthesis.table_files import json_lines
+
+    source = load_source(artifact)
+    declared = DeclaredTable(source.schema, result["dimension"])
+    try:
+        real = read_table(json_lines(data, declared), declared, outside=Outside(outside), rows_max=ROWS_MAX)
+    except BadCorpus as error:
+        raise ValueError(f"{data}: {error.detail}") from None
+    multiplier = result["privacy"]["noise_multiplier"]
+    page = comparison_page(result["name"], real, source, noise_multiplier=multiplier)
+    write_secret(path, page.encode(), replace=True)

@@ -17,10 +17,7 @@ from gpu_workers.engine.task_queue import QueueLimits
 from gpu_workers.finetune.spec import BUNDLED
 from gpu_workers.models.endpoint import Endpoint, is_url
 from gpu_workers.models.sources import INFILL_BUNDLED, INFILL_OFF, INT8, TAGGER_BUNDLED, TAGGER_OFF
-from service.config.alerts import AlertSettings
-from service.config.archive import ArchiveSettings
 from service.config.checkpoints import checkpoint_folder, is_pinned
-from service.config.duties import DutySettings
 from service.config.precision import check_devices, check_int8
 from service.config.recognisers import RecogniserSettings
 from service.config.redis_urls import checked_url
@@ -40,6 +37,39 @@ TEXTS_TAKEN = 65_536
 VECTORS_TAKEN = 131_072
 DIMENSIONS_TAKEN = 8192
 ROWS_TAKEN = 125_000  # of a job; JSON lines hold more
+
+
+class DutySettings(BaseModel):
+    """The lease of sealing, of expiring holds, and of series, ranks and budget metrics."""
+
+    duties_lease_s: float = Field(15.0, ge=1, le=600)
+    idle_check_interval_s: float = Field(60.0, gt=0)
+    epoch_store_interval_s: float = Field(60.0, gt=0)
+
+
+class ArchiveSettings(BaseModel):
+    """Off unless an operator turns it on: docs/operating/ledger.md says what to run beside it."""
+
+    archive: Literal["on", "off"] = "off"
+    archive_interval_s: float = Field(60.0, gt=0)
+    archive_keep_entries: int = Field(200_000, ge=1)
+    archive_redis_url: SecretStr | None = None
+
+    @field_validator("archive_redis_url")
+    @classmethod
+    def _check_archive_redis_url(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            checked_url(value.get_secret_value(), "ARCHIVE_REDIS_URL")
+        return value
+
+
+class AlertSettings(BaseModel):
+    """Rules of alerts, and where their webhooks may go."""
+
+    alert_interval_s: float = Field(10.0, gt=0, le=3600)
+    alert_rules_per_tenant_max: int = Field(32, ge=0, le=1000)
+    alert_webhook_private_addresses: bool = False
+    alert_webhook_ca_file: Path | None = None
 
 
 class LocationSettings(BaseModel):

@@ -9,18 +9,41 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import re
+import secrets
 import time
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 
 from core.blob_errors import BlobCorrupt, BlobExists
-from core.blobs.files import write_chunks
 from core.blobs.store import WHOLE_BYTES_MAX, BlobStore
+from core.files.disk import full_disk
 from core.files.file_version import file_digest
 from core.ledger.names import SHARED_OWNER, check_tenant
 
 _NAME = re.compile(r"([0-9]{10})-([0-9a-f]{64})")
+
+
+async def _write_chunks(chunks: AsyncIterator[bytes], path: Path, *, digest: str) -> None:
+    """Write the chunks to a new file at `path`, which appears when it is whole. Only its owner may read it.
+
+    `digest`: the SHA-256 that the bytes must have, in hex. Raises BlobCorrupt, StorageFull; FileExistsError.
+    """
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    found = hashlib.sha256()
+    try:
+        with full_disk():
+            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+                async for chunk in chunks:
+                    found.update(chunk)
+                    await asyncio.to_thread(file.write, chunk)
+            if found.hexdigest() != digest:
+                raise BlobCorrupt
+            await asyncio.to_thread(path.hardlink_to, draft)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def owner_prefix(area: str, owner: str) -> str:
@@ -66,7 +89,7 @@ async def get_blob(store: BlobStore, prefix: str, name: str) -> bytes:
 
 async def fetch_blob(store: BlobStore, prefix: str, name: str, path: Path) -> None:
     """Write the blob to a new file, which appears once it is verified. Raises BlobMissing, BlobCorrupt."""
-    await write_chunks(store.read(f"{prefix}/{name}"), path, digest=_digest(name))
+    await _write_chunks(store.read(f"{prefix}/{name}"), path, digest=_digest(name))
 
 
 def _digest(name: str) -> str:

@@ -24,7 +24,7 @@ from core.ledger.names import SHARED_OWNER
 from service.config.settings import Settings
 from service.http.auth import Caller, identify, needs_of
 from service.http.body_memory import BodyMemory, CountedBody
-from service.http.large_requests import LargeRequests
+from service.http.in_flight import LargeRequests
 from service.preparation import Preparation
 
 _STEP_BYTES = 1024 * 1024  # scanned at once: other threads run between two steps

@@ -2,7 +2,7 @@
 
 * How many are open, in total and from one address.
 * How long a client may take to send the head of a request, or the rest of a body that the answer did not wait for.
-  While a request is in work, `service/http/body_pace.py` limits how slowly its body arrives.
+  While a request is in work, `service/http/middleware.py` limits how slowly its body arrives.
 * How large a head is, how many headers it has, and how many requests wait behind one another (pipelining).
 * How slowly a client may read an answer.
 

@@ -13,11 +13,10 @@ from core.text.policy import K_DEFAULT
 from gpu_workers.infill.spec import InfillSpec
 from gpu_workers.models.sources import INFILL_BUNDLED
 from service.config.data_dir import NAME
-from service.config.settings import ROWS_TAKEN, Settings
+from service.config.settings import ROWS_TAKEN, TEXTS_TAKEN, Settings
 from service.files.stored import StoredFiles
-from service.http.strict import AtMost, Strict
+from service.http.strict import AtMost, Strict, exactly_one_of
 from service.jobs.kind import JobKind, Outputs
-from service.jobs.schemas import TextRow
 from service.sanitize.fills import check_options
 from service.sanitize.policies import Policies
 from service.sanitize.pricing import mask_policy
@@ -28,6 +27,15 @@ from service.workers import Workers
 ROUNDS_MAX = 3
 STEPS_DEFAULT = 200
 _STEPS_MAX = 2_000  # ten times the default; `rounds` repeats them
+
+
+class TextRow(Strict):
+    """One document, as exactly one of the two."""
+
+    text: str | None = None
+    sentences: Annotated[list[str], AtMost(TEXTS_TAKEN)] | None = None
+
+    _one_form = exactly_one_of("text", "sentences")
 
 
 class InfillFill(Strict):

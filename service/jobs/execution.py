@@ -4,24 +4,78 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+from core import spans
 from core.blob_errors import BlobMissing, StoreUnavailable
 from core.errors import LedgerError, StorageFull, UnknownJob
 from core.job_errors import JobFailed, JobFilesLost
 from core.ledger.job_records import JobRecord, JobStatus
-from core.ledger.jobs import JobStore
+from core.ledger.jobs import LEASE_MS, JobStore
 from gpu_workers.jobs.messages import Failed, Succeeded
 from service.files.stored import StoredFiles
 from service.jobs.attempt import Absent, Attempt, AttemptLimits, Cancelled, Died, Lost, Outcome, Stopping, TurnEnded
 from service.jobs.kind import JobKinds
-from service.jobs.leases import lease_kept
 from service.jobs.outcome import SealedOutcome, StoredOutcome, seal_outcome, sealed_outcome, store_outcome
-from service.jobs.tracing import traced_attempt
 from service.jobs.working import Checkpoint, WorkingFolders
 
+_RENEWALS = 4  # in the time of one lease
+
 RETRY_S = 1.0
+
+
+async def traced_attempt(job: JobRecord, outcome: Awaitable[Outcome]) -> Outcome:
+    """Await the outcome of an attempt, in a trace of its own: a job may run long after its request.
+
+    The writes of its progress are no steps: there is one each half second.
+    """
+    span = spans.root("job attempt")
+    span.set("gateway.job.id", job.job_id)
+    span.set("gateway.job.kind", job.kind)
+    span.set("gateway.job.attempt", job.attempts)
+    try:
+        found = await outcome
+    except BaseException as error:
+        span.fail(error)
+        raise
+    else:
+        span.set("gateway.outcome", type(found).__name__.lower())
+        if isinstance(found, Failed):
+            span.fail(found.problem)
+        return found
+    finally:
+        span.end()
+
+
+@asynccontextmanager
+async def lease_kept(store: JobStore, job: JobRecord, run: str, *, on_loss: Callable[[], None]) -> AsyncIterator[None]:
+    """Renew the lease of `run` until the block ends. Calls `on_loss` once another attempt holds the job.
+
+    While Redis does not answer, no lease can be renewed, and no other gateway can take the job either.
+    """
+
+    async def renew() -> None:
+        while True:
+            await asyncio.sleep(LEASE_MS / 1000 / _RENEWALS)
+            try:
+                held = await store.renew(job.owner, job.job_id, run=run)
+            except UnknownJob:
+                held = False
+            except LedgerError:
+                continue
+            if not held:
+                on_loss()
+                return
+
+    task = asyncio.create_task(renew())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 class JobExecution:

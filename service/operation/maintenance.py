@@ -7,11 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import socket
+import time
 from collections.abc import Awaitable, Callable, Coroutine
+from importlib.metadata import version
 from typing import Any
 
 from core.errors import LedgerError
 from core.freed_memory import TRIM_INTERVAL_S, trim
+from core.ledger.client import LedgerClient
+from core.ledger.presence import Presence, Presences
 from core.ledger.ranks import SubjectRanks
 from core.ledger.series import LedgerSeries
 from core.ledger.spending_totals import SpendingTotals
@@ -20,8 +26,65 @@ from service import metrics
 from service.config.settings import Settings
 from service.ledger import LedgerParts
 from service.operation.duties import Duties, regularly
-from service.operation.loop_lag import measure_loop_lag
-from service.operation.presence import GatewayPresence
+
+_INTERVAL_S = 0.02
+
+log = logging.getLogger("privacy_gateway.maintenance")
+
+_BEATS_PER_LEASE = 5
+
+
+class GatewayPresence:
+    """Renews the presence `gateway_id`, which ends `ttl_s` after the last renewal."""
+
+    def __init__(
+        self,
+        client: LedgerClient,
+        gateway_id: str,
+        *,
+        ttl_s: float,
+    ) -> None:
+        self._presences = Presences(client)
+        self._ttl_s = ttl_s
+        self._presence = Presence(
+            gateway_id=gateway_id,
+            name=socket.gethostname()[:64],
+            version=version("privacy-gateway"),
+            started_ms=int(time.time() * 1000),
+        )
+
+    async def begin(self) -> None:
+        """Become present. Raises LedgerUnavailable."""
+        await self._presences.beat(self._presence, ttl_ms=self._ttl_ms)
+
+    async def renew_regularly(self) -> None:
+        while True:
+            await asyncio.sleep(self._ttl_s / _BEATS_PER_LEASE)
+            try:
+                present = await self._presences.beat(self._presence, ttl_ms=self._ttl_ms)
+            except LedgerError:
+                continue  # Redis is away
+            except Exception as error:
+                log.warning("presence-not-renewed", extra={"fields": {"kind": type(error).__name__}})
+                continue
+            metrics.GATEWAYS_PRESENT.set(present)
+
+    async def end(self) -> None:
+        with contextlib.suppress(LedgerError):
+            await self._presences.leave(self._presence.gateway_id)
+
+    @property
+    def _ttl_ms(self) -> int:
+        return int(self._ttl_s * 1000)
+
+
+async def measure_loop_lag() -> None:
+    """Sleep again and again, and record by how much each sleep was too long. A lag is seen up to 20 ms shorter."""
+    loop = asyncio.get_running_loop()
+    while True:
+        due = loop.time() + _INTERVAL_S
+        await asyncio.sleep(_INTERVAL_S)
+        metrics.EVENT_LOOP_LAG.observe(max(0.0, loop.time() - due))
 
 
 class Maintenance:

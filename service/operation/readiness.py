@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
 
 from core.errors import DeadlineBeforeStart, QueueFull, TenantLimitReached, WorkerCold
 from core.ledger.ledger import Ledger
+from core.text.policy import MaskPolicy, SanitizeTask
 from gpu_workers.engine.protocol import GATEWAY, Engine, Role, Task
-from service.operation import probes
+from gpu_workers.handlers.tasks import EmbedTask
 from service.workers import Workers
 
 PROBE_S_MAX = 10.0
+_PLANTED = "canary@example.com"
+_EPSILON_NANO = 10**9
 
 
 class Readiness:
@@ -54,7 +60,7 @@ class Readiness:
             if not self._engine.status(role).ready:
                 raise WorkerCold
             return
-        probe = Task(probes.task(role, self._workers.tagger_types), 1)
+        probe = Task(_probe(role, self._workers.tagger_types), 1)
         try:
             results = await self._engine.run(
                 role, [probe], tenant=GATEWAY, timeout_s=PROBE_S_MAX, client_disconnected=asyncio.Event()
@@ -63,4 +69,22 @@ class Readiness:
             if self._engine.status(role).ready:
                 return  # a busy role is ready
             raise
-        probes.check(role, results[0])
+        _check_probe(role, results[0])
+
+
+def _probe(role: Role, tagger_types: Sequence[str]) -> Any:
+    """A public task of that role; the tagger reads its text as well."""
+    if role is Role.EMBED:
+        return EmbedTask(("This sentence is public.",), None, "sentence_codes", "general", _EPSILON_NANO)
+    policy = MaskPolicy().completed(tagger_types)
+    return SanitizeTask(text=f"Write to {_PLANTED} now.", policy=policy, fill="class_marker")
+
+
+def _check_probe(role: Role, result: Any) -> None:
+    """Raises WorkerCold when the worker's answer is wrong: such a worker must not serve."""
+    if role is Role.EMBED:
+        right = bool(np.isfinite(result.vector).all())
+    else:
+        right = _PLANTED not in result.text and bool(result.spans)
+    if not right:
+        raise WorkerCold

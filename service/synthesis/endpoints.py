@@ -7,9 +7,14 @@ released.
 from __future__ import annotations
 
 import asyncio
+import csv
+import io
 from collections.abc import AsyncGenerator
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
+import orjson
 from fastapi import APIRouter, Depends, Response
 from fastapi.responses import FileResponse
 from pydantic import Field
@@ -24,8 +29,11 @@ from service.http.open_streams import OpenStream
 from service.http.strict import Strict
 from service.jobs.endpoints import JobDep, existing
 from service.synthesis.job_kind import SynthesisKind
-from service.synthesis.rows import RowText, open_rows
 from service.turns import Turns
+
+if TYPE_CHECKING:
+    from core.synthesis.declared import DeclaredTable
+    from gpu_workers.synthesis.artifact import RowSource
 
 router = APIRouter(route_class=JsonRoute, tags=["jobs"])
 
@@ -33,6 +41,47 @@ _ROWS_MAX = 1_000_000  # of an answer; a client may call again, at no cost
 _BLOCK_NUMBERS = 20_000  # numbers that are drawn and written at once: 10 to 20 milliseconds of the front end
 # the page has no script and loads nothing
 _PAGE_HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"}
+
+
+Format = Literal["jsonl", "csv"]
+
+
+@dataclass(frozen=True)
+class RowText:
+    """Draws rows and writes them as text. This is post-processing: no private row is read."""
+
+    source: RowSource
+    declared: DeclaredTable
+    form: Format
+
+    def head(self) -> bytes:
+        """The header: the names of the columns for CSV, nothing for JSON lines."""
+        return b"" if self.form == "jsonl" else _csv([list(self.declared.schema.names)])
+
+    def drawn(self, count: int) -> bytes:
+        """`count` fresh rows."""
+        from core.synthesis.encoding import decode_rows
+
+        rows = decode_rows(self.source.sample(count))
+        if self.form == "csv":
+            return _csv([list(row.values()) for row in rows])
+        return b"".join(orjson.dumps(self.declared.written(row)) + b"\n" for row in rows)
+
+
+def open_rows(path: Path, dimension: int | None, form: Format) -> RowText:
+    """The rows of an artifact. `dimension`: of embeddings, which JSON lines hold as lists. Raises ValueError."""
+    # imported late: scipy, which a front end without such jobs does not need
+    from core.synthesis.declared import DeclaredTable
+    from gpu_workers.synthesis.artifact import load_source
+
+    source = load_source(path)
+    return RowText(source, DeclaredTable(source.schema, dimension), form)
+
+
+def _csv(rows: list[list[object]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
 
 
 class SampleRequest(Strict):

@@ -11,14 +11,22 @@ from pydantic import Field
 
 from core.accounting.events import Unit
 from gpu_workers.engine.protocol import GATEWAY
-from service.deps import CalculationsDep, DomainsDep, KeysDep, LedgerDep, PagingDep, SettingsDep
+from service.deps import (
+    AdminLogDep,
+    CalculationsDep,
+    DomainsDep,
+    KeysDep,
+    LedgerDep,
+    PagingDep,
+    SessionsDep,
+    SettingsDep,
+)
 from service.http.auth import OPERATOR
 from service.http.body import JsonRoute
 from service.http.operator_log import BY_OPERATOR
 from service.http.strict import AtMost, Strict
 from service.releases.budget_blocks import account_block, page_answer
-from service.tenants.limits import set_limit
-from service.tenants.service import TenantTerms, UnitLimit, open_tenant
+from service.tenants.service import TenantTerms, UnitLimit, open_tenant, set_limit
 
 router = APIRouter(prefix="/admin", route_class=JsonRoute, tags=["admin"], dependencies=[OPERATOR])
 
@@ -99,3 +107,20 @@ async def put_limit(tenant: str, unit: Unit, body: CurrentLimit, ledger: LedgerD
     The answer is the account. It has `current_limit` unless the current limit equals the guarantee.
     """
     return account_block(await set_limit(ledger, keys.log, tenant, unit, body.epsilon, by=BY_OPERATOR))
+
+
+@router.post(
+    "/tenants/{tenant}/sessions/end", status_code=204, summary="End every session of the dashboard for a tenant"
+)
+async def end_of_tenant(tenant: str, ledger: LedgerDep, sessions: SessionsDep, log: AdminLogDep) -> Response:
+    await ledger.own_accounts(tenant)  # raises UnknownTenant
+    await log.append(by=BY_OPERATOR, action="sessions.end", target=tenant)
+    await sessions.end_all(tenant)
+    return Response(status_code=204)
+
+
+@router.post("/sessions/end", status_code=204, summary="End every session of the dashboard for the operator")
+async def end_of_operator(sessions: SessionsDep, log: AdminLogDep) -> Response:
+    await log.append(by=BY_OPERATOR, action="operator.sessions.end", target="operator")
+    await sessions.end_all(None)
+    return Response(status_code=204)

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from core.accounting.events import PrivacyEvent, Unit
 from core.amounts import cost_nano, limit_femto, limit_nano
 from core.errors import InvalidInput
+from core.ledger.hash_chain.admin_log import AdminLog
 from core.ledger.keystore import ApiKey, KeyStore, NewKey
 from core.ledger.ledger import Ledger
-from core.ledger.names import check_tenant
-from core.ledger.records import Limit, Plan, plan_signature
+from core.ledger.names import account_id, check_tenant
+from core.ledger.records import AccountState, Limit, Plan, plan_signature
 from core.mechanisms.sentences.pack_facts import CodeNoise
 from core.mechanisms.sentences.pricing import sentence_event
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS
@@ -165,3 +166,21 @@ def key_block(key: ApiKey) -> dict[str, Any]:
         "revoked_ms": key.revoked_ms,
         "last_used_ms": key.last_used_ms,
     }
+
+
+async def set_limit(
+    ledger: Ledger, log: AdminLog, tenant: str, unit: Unit, epsilon: Number, *, by: str
+) -> AccountState:
+    """Set what the account of a unit may spend from now on, and return the account.
+
+    The guarantee of the account does not change. Raises InvalidInput for an epsilon that is negative or larger than
+    that of the guarantee, and for an account with a plan; UnknownTenant, LedgerUnavailable.
+    """
+    try:
+        epsilon_nano = limit_nano(epsilon)
+    except ValueError:
+        raise InvalidInput("epsilon is between 0 and 4000000", field="epsilon") from None
+    account = account_id(tenant, unit, None)
+    await ledger.lowered_limits(tenant, account, epsilon_nano)  # raises what the change would, before it is logged
+    await log.append(by=by, action="tenant.limit", target=account, details={"epsilon": str(epsilon)})
+    return await ledger.set_current_limit(tenant, account, epsilon_nano)

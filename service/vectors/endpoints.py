@@ -5,24 +5,28 @@ The guarantee: `service/vectors/service.py`.
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import orjson
+from cryptography.hazmat.primitives.poly1305 import Poly1305
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
-from core.errors import InvalidInput
+from core.errors import ClientGone, InvalidInput
 from core.mechanisms.vectors.spec import DIMENSION_MAX
-from gpu_workers.engine.arrays import Array, BlockArray
+from gpu_workers.engine.arrays import Array, ArrayPool, Block, BlockArray
 from service import metrics
 from service.deps import ArraysDep, MasterKeyDep, ProjectionsDep, ReleasesDep, SettingsDep, VectorsDep
 from service.http.auth import ReadCallerDep, ReleaseCallerDep
 from service.http.body import JsonRoute
 from service.http.buffers import BuffersResponse
 from service.http.middleware import VECTOR_FILE_PATH
+from service.http.numbers import whole_number
 from service.http.problems import documented
-from service.http.upload import Upload, receive
 from service.http.validation import invalid_request
 from service.releases.request import Rendered
 from service.vectors.batch import file_batch
@@ -49,6 +53,58 @@ _FILE_BODY = {
 }
 
 Dimension = Annotated[int, Path(ge=1, le=DIMENSION_MAX)]
+
+_STEP_BYTES = 1024 * 1024  # passed to a thread at once
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A body of `size` bytes at the start of `block`. `tag` identifies its content (`MasterKey.body_tag`)."""
+
+    block: Block
+    size: int
+    tag: bytes
+
+
+async def receive(request: Request, pool: ArrayPool, tag: Poly1305, *, owner: str, bytes_max: int) -> Upload:
+    """Receive the body. A thread stores and fingerprints each part while the next one arrives.
+
+    The memory is counted as the body arrives, for `owner`: an announced length costs nothing. Raises QueueFull and
+    TenantLimitReached if the pool has too little free memory, ClientGone. `BodyLimit` refuses a body above `bytes_max`,
+    `BodyPace` one that arrives too slowly.
+    """
+    announced = whole_number(request.headers.get("content-length"))
+    size_max = bytes_max if announced is None else min(announced, bytes_max)
+    block, charge = pool.arriving(size_max, owner=owner)
+    size = 0
+
+    def take(chunks: list[bytes], offset: int) -> None:
+        for chunk in chunks:
+            block.write(chunk, offset)
+            tag.update(chunk)
+            offset += len(chunk)
+
+    taking: asyncio.Future[None] | None = None
+    waiting: list[bytes] = []
+    waiting_bytes = 0
+    try:
+        async for chunk in request.stream():
+            charge(len(chunk))
+            waiting.append(chunk)
+            waiting_bytes += len(chunk)
+            if waiting_bytes >= _STEP_BYTES:
+                if taking is not None:
+                    await taking
+                taking = asyncio.get_running_loop().run_in_executor(None, take, waiting, size)
+                size += waiting_bytes
+                waiting, waiting_bytes = [], 0
+    except ClientDisconnect:
+        raise ClientGone from None
+    finally:
+        if taking is not None:
+            await taking
+    take(waiting, size)
+    return Upload(block, size + waiting_bytes, tag.finalize())
 
 
 @router.post(

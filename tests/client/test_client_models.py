@@ -14,7 +14,7 @@ import pytest
 from client_kit import Recorder
 from inprocess_kit import Gateway as InProcessGateway
 
-from privacy_gateway_client import AsyncGateway, Gateway, GatewayError, Retry, bodies, options, problems
+from privacy_gateway_client import AsyncGateway, Gateway, GatewayError, Retry, exchange, options, problems
 from privacy_gateway_client.surface import Method
 
 ROOT = Path(__file__).parents[2]
@@ -186,19 +186,19 @@ def inline(schema: Any) -> dict[str, dict[str, Any]]:
     found = {name: one for part in schema.values() for name, one in inline(part).items()}
     for name, one in schema.get("$defs", {}).items():
         found[name] = one
-    if "properties" in schema and schema.get("title") in bodies.MODELS:
+    if "properties" in schema and schema.get("title") in exchange.MODELS:
         found[schema["title"]] = schema
     return found
 
 
 def test_every_schema_has_a_model(document: dict[str, Any]) -> None:
     objects = {name for name, schema in schemas(document).items() if "properties" in schema}
-    assert set(bodies.MODELS) == objects
+    assert set(exchange.MODELS) == objects
 
 
-@pytest.mark.parametrize("name", bodies.MODELS)
+@pytest.mark.parametrize("name", exchange.MODELS)
 def test_a_model_has_the_members_of_its_schema(document: dict[str, Any], name: str) -> None:
-    schema, model = schemas(document)[name], bodies.MODELS[name]
+    schema, model = schemas(document)[name], exchange.MODELS[name]
     own = model.model_json_schema(by_alias=True)
 
     assert set(own["properties"]) == set(schema["properties"])
@@ -251,7 +251,7 @@ def choices(schema: Any, root: dict[str, Any]) -> set[str]:
     ],
 )
 def test_options_are_the_members_that_may_be_left_out(kind: Any, model: str, named: set[str]) -> None:
-    assert set(kind.__annotations__) | named == set(bodies.MODELS[model].model_fields)
+    assert set(kind.__annotations__) | named == set(exchange.MODELS[model].model_fields)
 
 
 def spaces(kind: type[Gateway] | type[AsyncGateway]) -> dict[str, set[str]]:

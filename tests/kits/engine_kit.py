@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from inline_engine import InlineEngine
 
 from core.errors import DeadlineBeforeStart, InvalidInput, QueueFull, WorkerDied
 from core.files.file_version import FileVersion
 from gpu_workers.engine.arrays import BlockArray
 from gpu_workers.engine.handler import Draw, UnfitDevice
-from gpu_workers.engine.inline import InlineEngine
 from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.local.worker_pool import WorkerPoolOptions
 from gpu_workers.engine.protocol import Engine, Joined, Pieces, Role, Task

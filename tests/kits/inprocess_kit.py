@@ -18,9 +18,9 @@ from unittest import mock
 
 import httpx
 from gateway_kit import DEFAULTS, Tenants, clean_environment
+from inline_engine import InlineEngine
 
 from gpu_workers.engine.handler import Draw
-from gpu_workers.engine.inline import InlineEngine
 from gpu_workers.engine.protocol import Role
 from gpu_workers.facts import WorkerFacts
 from gpu_workers.handlers.needed_files import absent

@@ -224,17 +224,6 @@ class SanitizedRow(Answer):
     release_id: str | None = None
 
 
-class SanitizeAnswer(Answer):
-    data: list[SanitizedRow]
-    policy: str | None = None
-    dry_run: bool = False
-    restore_token: str | None = Field(None, repr=False)
-    restore_until: int | None = None
-    privacy: Privacy
-    budget: Account | None = None
-    usage: dict[str, int]
-
-
 class StreamSummary(Answer):
     documents: int
     released: int

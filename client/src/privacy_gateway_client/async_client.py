@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Awaitable
 from types import TracebackType
+from typing import ParamSpec, TypeVar
 
 import httpx
 from typing_extensions import Self, Unpack
 
 from privacy_gateway_client import alert_answers, answers
 from privacy_gateway_client.async_driver import AsyncDriver
-from privacy_gateway_client.async_surface import awaiting, listing_async
 from privacy_gateway_client.cap import BudgetCap
 from privacy_gateway_client.connection import EventData, Sanitised, Settings, Space, SyntheticRow, http_options
 from privacy_gateway_client.core import Core
@@ -27,7 +28,20 @@ from privacy_gateway_client.operations import (
     sanitizing,
     vectors,
 )
-from privacy_gateway_client.surface import Emits
+from privacy_gateway_client.surface import Emits, Method, Operation
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def awaiting(operation: Operation[P, T]) -> Method[P, Awaitable[T]]:
+    """A method that returns a coroutine."""
+    return Method(operation, AsyncDriver.run)
+
+
+def listing_async(operation: Operation[P, None], _: Emits[T]) -> Method[P, AsyncIterator[T]]:
+    """As `listing`, for `async for`."""
+    return Method(operation, AsyncDriver.iterate)
 
 
 class AsyncBudget(Space[AsyncDriver]):

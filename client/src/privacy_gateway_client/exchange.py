@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from privacy_gateway_client.bodies import NAMES
+from privacy_gateway_client import alert_requests, job_requests, presidio_requests, requests
 from privacy_gateway_client.effects import Flow, Incoming, Op, Outgoing, close_flow, next_piece, open_flow, send, sleep
 from privacy_gateway_client.errors import (
     AnswerInvalid,
@@ -23,6 +23,14 @@ from privacy_gateway_client.errors import (
     ReleaseInFlight,
 )
 from privacy_gateway_client.problems import problem_of
+
+MODELS: dict[str, type[requests.Body]] = {
+    name: kind
+    for module in (requests, job_requests, alert_requests, presidio_requests)
+    for name, kind in vars(module).items()
+    if isinstance(kind, type) and issubclass(kind, requests.Body) and kind is not requests.Body
+}
+NAMES = frozenset(name for kind in MODELS.values() for name in kind.model_fields)
 
 Model = TypeVar("Model", bound=BaseModel)
 KEY = "Idempotency-Key"

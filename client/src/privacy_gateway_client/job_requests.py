@@ -83,19 +83,7 @@ class InfillJob(Body):
     documents: list[TextRow] = Field(repr=False)
 
 
-class SynthesisJob(Body):
-    name: str
-    schema_: dict[str, Any] = Field(alias="schema")
-    method: Literal["pearl", "marginals"]
-    epsilon: float
-    delta: float
-    row_count: Literal["public", "protected"]
-    outside: Literal["refuse", "clip"] = "refuse"
-    subject: str | None = None
-    design: Literal["low_order", "gaussian"] | None = None
-    frequencies: int | None = None
-    steps: int | None = None
-    bins: int | None = None
+class SynthesisJob(SynthesisEstimate):
     rows: list[dict[str, Any]] = Field(repr=False)
 
 
@@ -105,23 +93,6 @@ class LabelledRow(Body):
     label: str
 
 
-class FinetuneJob(Body):
-    name: str
-    labels: list[str]
-    pairs: bool = False
-    method: Literal["lora", "rgp", "full"] = "lora"
-    model: str = "bundled"
-    epsilon: float
-    delta: float
-    rows: int
-    batch: int
-    sampling: Literal["poisson", "random_allocation"] = "poisson"
-    epochs: float | None = None
-    steps: int | None = None
-    rank: int = 8
-    pieces_max: int = 128
-    learning_rate: float | None = None
-    weight_decay: float = 0.0
-    subject: str | None = None
-    private: list[LabelledRow] = Field(repr=False)
-    public: list[LabelledRow] | None = Field(None, repr=False)
+class FinetuneJob(FinetuneEstimate):
+    private: list[LabelledRow] = Field(repr=False)  # type: ignore[assignment]
+    public: list[LabelledRow] | None = Field(None, repr=False)  # type: ignore[assignment]

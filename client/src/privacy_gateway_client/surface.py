@@ -1,4 +1,4 @@
-"""From an operation to a method of a client; `async_surface.py` has those of the asynchronous one."""
+"""From an operation to a method of a client."""
 
 from __future__ import annotations
 

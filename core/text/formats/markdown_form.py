@@ -11,9 +11,10 @@ from bisect import bisect_left
 from collections import defaultdict
 
 from core.text.formats.builder import NEW_VALUE, Builder, label_of
-from core.text.formats.front_matter import read_front_matter
 from core.text.formats.html_form import HtmlReader
 from core.text.formats.options import FormatOptions
+from core.text.formats.toml_matter import read_toml
+from core.text.formats.yaml_matter import read_yaml
 
 _PREFIX = re.compile(
     r"(?:[ \t]*(?:>|[-*+](?=[ \t])|\d{1,9}[.)](?=[ \t])|#{1,6}(?=[ \t])|\[[ xX]\](?=[ \t])))*[ \t]*", re.ASCII
@@ -39,6 +40,30 @@ _TARGET = r"(?:<([^<>\n]*+)>|((?:[^\s()<]|\([^\s()]*+\))[^\s()]*+(?:\([^\s()]*+\
 _LINK = re.compile(rf"\]\(\s*+{_TARGET}?+(?:\s++{_TITLE})?+\s*+\)")
 _REFERENCE = re.compile(r"\]\[([^\[\]\n]++)\]")
 _DEFINITION = re.compile(rf"\[([^\[\]\n]++)\]:[ \t]*+\n?[ \t]*+{_TARGET}(?:\s++{_TITLE})?+[ \t]*+\r?$", re.MULTILINE)
+
+_READERS = {"-": read_yaml, "+": read_toml}
+_FRONT_MATTER = re.compile(
+    r"\ufeff?(?P<mark>---|\+\+\+)[ \t]*\r?\n(?P<content>(?:(?!(?P=mark)[ \t]*\r?$)[^\n]*\n)*?)(?P=mark)[ \t]*\r?$",
+    re.MULTILINE,
+)
+
+
+def read_front_matter(builder: Builder) -> int:
+    """Add the values of the front matter, and return its end; where there is none, the start of the document.
+
+    Front matter is YAML between lines `---`, or TOML between lines `+++`. The scalars and comments are values, and a
+    key is the label of its value. Keys that are simple names, anchors and aliases, `null`, `true` and `false` are kept.
+    A masked scalar stays a string, in the quotes that it has or in new ones. A masked number or date becomes a string.
+    What is not YAML or TOML is read as Markdown.
+
+    Raises InvalidInput for front matter that is nested too deep, or that has a type of its own for a scalar.
+    """
+    source = builder.content
+    match = _FRONT_MATTER.match(source)
+    if match is None or not _READERS[match["mark"][0]](builder, *match.span("content")):
+        return int(source.startswith("\ufeff"))
+    builder.show(NEW_VALUE)
+    return match.end()
 
 
 def read(builder: Builder, options: FormatOptions) -> None:

@@ -24,7 +24,6 @@ PLACED_DECIMALS = range(5, 8)  # of a position after a preposition of place
 
 _LATITUDE_POINT = r"[+−-]?(?:[0-8]?\d|90)\.\d{3,15}"
 _LONGITUDE_POINT = r"[+−-]?(?:1[0-7]\d|0?\d?\d|180)\.\d{3,15}"
-_SIGN = r"(?<![\w.,+−-])"
 _MINUTES = (
     r"[ ]?[°º˚d][ ]?[0-5]?\d(?:[.,]\d{1,6})?[ ]?['’′´m](?:[ ]?[0-5]?\d(?:[.,]\d{1,6})?[ ]?(?:[\"”″]|''|’’|′′|s))?"
 )

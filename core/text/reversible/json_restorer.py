@@ -12,7 +12,7 @@ from core.text.reversible.names import is_key
 from core.text.reversible.restorer import Restorer, restored
 
 NUMBER_CHARS_MAX = 64
-_OBJECT, _ARRAY = "{", "["
+_OBJECT = "{"
 
 _HEX = "[0-9a-fA-F]"
 _HIGH, _LOW = rf"\\u[dD][89abAB]{_HEX}{{2}}", rf"\\u[dD][c-fC-F]{_HEX}{{2}}"

@@ -26,7 +26,6 @@ _FICTION: dict[str, tuple[str, ...]] = {
     "353": ("2091xxxxx",),
 }
 _BY_LANGUAGE = {"en": "1", "de": "49", "fr": "33", "es": "34", "it": "39", "nl": "31", "pl": "48", "pt": "351"}
-_NO_TRUNK = ("1", "34", "39", "48", "351", "45", "47")  # their national numbers have no 0 before them
 _EXTENSION = regex.compile(
     r"(?<![ ,;])[ ,;]*(?:ext\.?|x|#|Durchwahl|wew\.?|poste|int\.?)[ .:]*\d{1,6}$", regex.IGNORECASE
 )

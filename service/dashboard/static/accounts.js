@@ -1,5 +1,5 @@
 // The accounts of the tenant, and the choice of one.
-import { accountPath, api, parameters, remember } from "./api.js";
+import { accountPath, api, attempt, parameters, remember } from "./api.js";
 import { el, field, select } from "./elements.js";
 
 const OWN = 16; // more than the tenant has units; the gateway lists its own accounts before those of subjects
@@ -23,12 +23,26 @@ export function chosenAccount(accounts) {
   );
 }
 
-/** A form that chooses the account of a page; `show(account)` is called for each choice. */
-export function accountChoice(accounts, show) {
-  return el("form", { class: "row", onsubmit: (event) => event.preventDefault() }, accountField(accounts, show));
+/** A page about one account, which a person may change: `read(account)` gives its parts. Returns what fills it again. */
+export async function accountPage(main, read) {
+  const accounts = await ownAccounts();
+  if (!accounts.length) {
+    main.append(el("p", {}, "This tenant has no account yet."));
+    return undefined;
+  }
+  const result = el("div");
+  let account = chosenAccount(accounts);
+  const fill = async () => result.replaceChildren(...(await read(account)));
+  const choice = accountField(accounts, (chosen) => {
+    account = chosen;
+    attempt(choice.querySelector("select"), fill);
+  });
+  main.append(el("form", { class: "row", onsubmit: (event) => event.preventDefault() }, choice), result);
+  await fill();
+  return fill;
 }
 
-/** As `accountChoice`, for a form with other fields. */
+/** The choice of an account as a field of a form; `show(account)` is called for each choice. */
 export function accountField(accounts, show) {
   const choice = select("account", accounts.map((each) => [each.account, shortAccount(each)]), chosenAccount(accounts).account);
   choice.addEventListener("change", () => {

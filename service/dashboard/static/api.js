@@ -78,7 +78,7 @@ export function showProblem(error) {
   place.hidden = false;
 }
 
-export function hideProblem() {
+function hideProblem() {
   const place = document.getElementById("problem");
   if (place) place.hidden = true;
 }

@@ -13,8 +13,7 @@ import pytest
 from s3_kit import S3Server, s3_server
 from s3_on_disk import S3OnDisk
 
-from core.blob_errors import BlobCorrupt, BlobExists, BlobMissing, StoreUnavailable
-from core.blobs.content import content_key, fetch_content, get_content, put_content, put_content_file
+from core.blob_errors import BlobExists, BlobMissing, StoreUnavailable
 from core.blobs.opening import open_store
 from core.blobs.options import StoreOptions
 from core.blobs.store import CHUNK_BYTES, BlobStore, check_key
@@ -84,16 +83,13 @@ async def test_times_are_of_the_clock_of_the_store(store: BlobStore) -> None:
     assert await listed(store, "probes") == []
 
 
-async def test_a_missing_blob_is_its_own_error(store: BlobStore, tmp_path: Path) -> None:
+async def test_a_missing_blob_is_its_own_error(store: BlobStore) -> None:
     await store.put("a/b/c", b"x")
     for key in ("none", "a/none", "a/b", "a/b/c/d"):
         with pytest.raises(BlobMissing):
             await store.get(key)
         with pytest.raises(BlobMissing):
             await store.head(key)
-        with pytest.raises(BlobMissing):
-            await store.fetch_file(key, tmp_path / "fetched")
-    assert not (tmp_path / "fetched").exists()
     assert await listed(store, "none") == []
 
 
@@ -129,10 +125,6 @@ async def test_large_blobs_are_streamed_in_bounded_chunks(store: BlobStore, tmp_
         got = [chunk async for chunk in store.read(key)]
         assert max(map(len, got)) <= CHUNK_BYTES
         assert hashlib.sha256(b"".join(got)).digest() == hashlib.sha256(LARGE).digest()
-        await store.fetch_file(key, tmp_path / key.replace("/", "-"))
-        assert (tmp_path / key.replace("/", "-")).read_bytes() == LARGE
-    with pytest.raises(FileExistsError):
-        await store.fetch_file("from/file", file)
 
 
 async def test_an_empty_blob_and_parts_of_one(store: BlobStore) -> None:
@@ -178,31 +170,6 @@ async def test_malformed_keys_are_refused(store: BlobStore, key: str) -> None:
         await store.put(key, b"x")
     with pytest.raises(ValueError, match="key"):
         await store.get(key)
-
-
-async def test_content_is_stored_once_and_verified(store: BlobStore, tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.write_bytes(b"content")
-    digest = await put_content(store, "packs", b"content")
-
-    assert digest == hashlib.sha256(b"content").hexdigest()
-    assert await put_content(store, "packs", b"content") == digest
-    assert await put_content_file(store, "packs", file) == digest
-    assert await get_content(store, "packs", digest) == b"content"
-    assert len(await listed(store, "packs")) == 1
-
-
-async def test_a_flipped_bit_is_found_and_never_used(store: BlobStore, tmp_path: Path) -> None:
-    digest = await put_content(store, "packs", b"content")
-    await store.put(content_key("packs", digest), b"contend")
-
-    with pytest.raises(BlobCorrupt):
-        await get_content(store, "packs", digest)
-    with pytest.raises(BlobCorrupt):
-        await fetch_content(store, "packs", digest, tmp_path / "fetched")
-    assert list(tmp_path.glob("*fetched*")) == []
-    with pytest.raises(BlobCorrupt):
-        await put_content(store, "packs", b"content")
 
 
 async def test_the_probe_leaves_nothing(store: BlobStore) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from core.mechanisms.words.normal_form import normal
 from core.text.lists import AllowLists
-from core.text.masks import find_masks, merge, union
+from core.text.masks import NOT_RECOGNISED, findings, merge, regions_of, union
 from core.text.policy import Mask, MaskPolicy
 from core.text.sanitize import sanitize
 from core.text.tokens import tokenize
@@ -12,7 +12,8 @@ from core.text.vocabulary import ranked
 
 
 def masks_of(text: str, *techniques: str, **options) -> list[Mask]:
-    return find_masks(text, tokenize(text), MaskPolicy(techniques=techniques, **options), AllowLists())
+    policy = MaskPolicy(techniques=techniques, **options)
+    return regions_of(text, findings(text, tokenize(text), policy, AllowLists(), NOT_RECOGNISED))
 
 
 def test_overlapping_finds_become_one_region_that_covers_both():

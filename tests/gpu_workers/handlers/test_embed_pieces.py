@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from inline_engine import InlineEngine
 
 from core.mechanisms.vectors.spec import vector_spec
 from gpu_workers.engine.arrays import Block, BlockArray
-from gpu_workers.engine.inline import InlineEngine
 from gpu_workers.engine.protocol import Joined, Role, Task
 from gpu_workers.engine.task_queue import QueueLimits
 from gpu_workers.handlers.embedder import Embedder

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from inline_engine import InlineEngine
 
 from core.amounts import NANO
 from core.errors import InvalidInput, TaskFailed
@@ -21,7 +22,6 @@ from core.text.lists import AllowLists
 from core.text.partly_filled import PartlyFilled
 from core.text.policy import DP, TOP_1, TOP_K, MaskPolicy, Sanitised
 from core.text.sanitize import Inspected, inspect
-from gpu_workers.engine.inline import InlineEngine
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.facts import WorkerFacts
 from gpu_workers.handlers import filler

@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from inline_engine import InlineEngine
 
 from core.errors import RecogniserFailed
 from core.text import mask_entity
 from core.text.policy import DP, METRIC_DP, PRICED_FILLS, TOP_1, MaskPolicy, Sanitised
-from gpu_workers.engine.inline import InlineEngine
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.facts import WorkerFacts
 from gpu_workers.handlers import sanitize_tasks

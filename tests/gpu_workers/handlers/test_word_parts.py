@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from inline_engine import InlineEngine
 
 from core.errors import TaskFailed
 from core.mechanisms.words.pricing import MECHANISMS
 from core.text import fill_surrogate
 from core.text.policy import METRIC_DP, MaskPolicy, Sanitised
 from core.text.surrogates.draw import Draw
-from gpu_workers.engine.inline import InlineEngine
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.facts import WorkerFacts
 from gpu_workers.handlers.sanitiser import Sanitiser

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from service.budget.exhaustion import INTERVALS_MAX, LINE_MAX, forecast
+from service.budget.forecasting import INTERVALS_MAX, LINE_MAX, forecast
 
 
 def test_constant_spending_has_no_band() -> None:

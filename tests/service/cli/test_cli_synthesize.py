@@ -17,7 +17,7 @@ from core.synthesis.encoding import Outside, encode_rows
 from core.synthesis.marginals_release import marginals_release
 from core.synthesis.pricing import record_budget
 from gpu_workers.synthesis.artifact import save_counts
-from service.synthesis.table_comparison import write_comparison
+from service.cli.synthesize import write_comparison
 from service.synthesis.table_files import json_lines
 
 WARNING = "Private: made from your real rows. Not covered by the guarantee. Do not publish."

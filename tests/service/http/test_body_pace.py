@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from service.http.body_pace import BodyPace, SlowBody
+from service.http.middleware import BodyPace, SlowBody
 
 IDLE_S = 0.2
 

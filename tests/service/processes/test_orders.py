@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from service.config.settings import Settings
-from service.processes.orders import gateway_order, own_dir
+from service.processes.supervisor import gateway_order, own_dir
 
 
 def settings(tmp_path: Path, *, encoder_threads: int = 0) -> Settings:

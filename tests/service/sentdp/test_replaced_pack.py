@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from inline_engine import InlineEngine
 from inprocess_kit import Gateway
 
 from core.ledger.stored_files import DOMAINS
-from gpu_workers.engine.inline import InlineEngine
 from gpu_workers.engine.protocol import Role
 from gpu_workers.packs import pack_paths
 

@@ -38,7 +38,6 @@ from privacy_gateway_client.requests import Body, SampleRequest
 from privacy_gateway_client.sse import EventReader
 
 Rows = Union[Iterable[Mapping[str, Any]], str, "PathLike[str]"]
-_QUERY_CHARS = 50_000
 
 
 def build_domain(

@@ -1,6 +1,6 @@
 // What an account has proven, and what is an estimate of what was spent.
-import { accountChoice, chosenAccount, ownAccounts } from "../accounts.js";
-import { accountPath, api, attempt } from "../api.js";
+import { accountPage } from "../accounts.js";
+import { accountPath, api } from "../api.js";
 import { el, number, table } from "../elements.js";
 
 const LABELS = {
@@ -10,28 +10,14 @@ const LABELS = {
 };
 const TITLES = { limit: "Limit", basic: "Basic", renyi: "Renyi", certificate: "Certificate", edgeworth: "Edgeworth" };
 
-export async function show(main) {
-  const accounts = await ownAccounts();
-  if (!accounts.length) {
-    main.append(el("p", {}, "This tenant has no account yet."));
-    return undefined;
-  }
-  const result = el("div");
-  let account = chosenAccount(accounts);
-  const fill = async () => {
+export function show(main) {
+  return accountPage(main, async ({ account }) => {
     const [found, bounds] = await Promise.all([
-      api("GET", accountPath(account.account)),
-      api("GET", accountPath(account.account, "/bounds")),
+      api("GET", accountPath(account)),
+      api("GET", accountPath(account, "/bounds")),
     ]);
-    result.replaceChildren(...shown(found, bounds.lines));
-  };
-  const choice = accountChoice(accounts, (chosen) => {
-    account = chosen;
-    attempt(choice.querySelector("select"), fill);
+    return shown(found, bounds.lines);
   });
-  main.append(choice, result);
-  await fill();
-  return fill;
 }
 
 function shown(account, lines) {

@@ -1,6 +1,6 @@
 // When an account runs out: what was spent, and an estimate with a band.
-import { accountChoice, chosenAccount, ownAccounts } from "../accounts.js";
-import { accountPath, api, attempt } from "../api.js";
+import { accountPage } from "../accounts.js";
+import { accountPath, api } from "../api.js";
 import { chart } from "../chart.js";
 import { card, duration, el, exact, number, table } from "../elements.js";
 
@@ -12,25 +12,11 @@ const REASONS = {
 };
 const DAY_MS = 86400e3;
 
-export async function show(main) {
-  const accounts = await ownAccounts();
-  if (!accounts.length) {
-    main.append(el("p", {}, "This tenant has no account yet."));
-    return undefined;
-  }
-  const result = el("div");
-  let account = chosenAccount(accounts);
-  const fill = async () => {
+export function show(main) {
+  return accountPage(main, async (account) => {
     const answer = await api("GET", accountPath(account.account, "/forecast"));
-    result.replaceChildren(...shown(answer, await history(account, answer)));
-  };
-  const choice = accountChoice(accounts, (chosen) => {
-    account = chosen;
-    attempt(choice.querySelector("select"), fill);
+    return shown(answer, await history(account, answer));
   });
-  main.append(choice, result);
-  await fill();
-  return fill;
 }
 
 /** What was spent in all at the end of each interval of the history; nothing for a subject, which has no series. */

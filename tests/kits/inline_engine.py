@@ -1,4 +1,4 @@
-"""The `inline` engine runs the handlers in the calling process, for tests and tutorials.
+"""The `inline` engine runs the handlers in the calling process.
 
 It is deterministic: it runs one batch at a time, of the role whose queue holds the oldest task. Admission, order,
 deadlines and cancellation are those of every engine (`gpu_workers.engine.task_queue`). Payloads and results pass
@@ -33,7 +33,7 @@ DEFAULT_LIMITS = QueueLimits()
 
 def _sent(values: Sequence[Any]) -> list[Any]:
     """What another process would receive."""
-    received: list[Any] = pickle.loads(pickle.dumps(list(values)))  # noqa: S301 - of this process
+    received: list[Any] = pickle.loads(pickle.dumps(list(values)))
     return received
 
 
