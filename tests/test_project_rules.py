@@ -83,7 +83,6 @@ FOLDERS = {
         "processes",
         "releases",
         "domains",
-        "finetune",
         "synthesis",
         "tenants",
     },  # a front end of its own

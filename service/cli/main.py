@@ -13,7 +13,6 @@ from service.cli.accounting import accounting_app
 from service.cli.audit import audit_app
 from service.cli.common import AsJson, DataDir, load_settings, print_json, with_parts
 from service.cli.domain import domain_app
-from service.cli.finetune import finetune
 from service.cli.keys import BY_CLI, KeyFile, key_app, show_key
 from service.cli.ledger import ledger_app
 from service.cli.model import model_app
@@ -41,7 +40,6 @@ app.add_typer(accounting_app, name="accounting")
 app.add_typer(domain_app, name="domain")
 app.add_typer(model_app, name="model")
 app.command("synthesize")(synthesize)
-app.command("finetune")(finetune)
 
 
 @app.command()

@@ -12,12 +12,10 @@ from pydantic import BaseModel
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def with_fields(
-    fields: type[BaseModel], *, leave_out: tuple[str, ...] = (), names: Mapping[str, str] | None = None
-) -> Callable[[Command], Command]:
+def with_fields(fields: type[BaseModel], *, leave_out: tuple[str, ...]) -> Callable[[Command], Command]:
     """Give a command that takes `**fields` an option for each field of the model, `--like-this` for `like_this`.
 
-    Options that are not given are None: the gateway's own defaults apply. `names`: other names of options.
+    Options that are not given are None: the gateway's own defaults apply.
     """
 
     def decorate(command: Command) -> Command:
@@ -27,11 +25,7 @@ def with_fields(
             for name, parameter in inspect.signature(command).parameters.items()
             if parameter.kind is not inspect.Parameter.VAR_KEYWORD
         ]
-        made = [
-            _parameter(fields, name, (names or {}).get(name, name))
-            for name in fields.model_fields
-            if name not in leave_out
-        ]
+        made = [_parameter(fields, name) for name in fields.model_fields if name not in leave_out]
         parameters = [*own, *made]
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -50,7 +44,7 @@ def differing(model: type[BaseModel], fields: Mapping[str, Any]) -> dict[str, An
     return {name: value for name, value in fields.items() if value != model.model_fields[name].default}
 
 
-def _parameter(fields: type[BaseModel], name: str, option: str) -> inspect.Parameter:
+def _parameter(fields: type[BaseModel], name: str) -> inspect.Parameter:
     field = fields.model_fields[name]
     shown = (field.description or "").rstrip(".")
     if not field.is_required() and field.default not in (None, False):
@@ -59,7 +53,7 @@ def _parameter(fields: type[BaseModel], name: str, option: str) -> inspect.Param
     default: Any = inspect.Parameter.empty
     if not field.is_required():
         kind, default = kind | None, None
-    declared = typer.Option(f"--{option.replace('_', '-')}", help=shown)
+    declared = typer.Option(f"--{name.replace('_', '-')}", help=shown)
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, declared]
     )

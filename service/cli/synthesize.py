@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from core.files.secret_file import write_secret
-from service.cli.common import AsJson, print_json
-from service.cli.jobs import URL_DEFAULT, KeyFile, Url, checked, gateway_client, one_line_errors, save, wait_for
+from service.cli.common import AsJson, draw_progress, end_progress, print_json
 from service.cli.options import differing, given, with_fields
 from service.synthesis.schemas import SynthesisFields
 
@@ -20,6 +23,102 @@ if TYPE_CHECKING:
     import httpx
 
 COMPARISON = Path("comparison.html")
+KEY_VARIABLE = "PRIVACY_GATEWAY_API_KEY"
+Url = Annotated[str, typer.Option(help="The gateway.")]
+KeyFile = Annotated[
+    Path | None, typer.Option(help=f"File with the tenant's API key.  [default: the variable {KEY_VARIABLE}]")
+]
+URL_DEFAULT = "http://127.0.0.1:8000"
+_POLL_S = 0.5
+_FAILED = ("failed", "cancelled")
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """End the command with 1 and one line for an expected error."""
+    import httpx
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("stopped watching; the job continues, and the same command finds it", err=True)
+        raise typer.Exit(1) from None
+    except httpx.InvalidURL:
+        typer.echo("error: the schema is too long for a query; POST /jobs/synthesis as JSON takes it", err=True)
+        raise typer.Exit(1) from None
+    except httpx.HTTPError as error:
+        typer.echo(f"error: the gateway does not answer: {type(error).__name__}", err=True)
+        raise typer.Exit(1) from None
+    except (ValueError, OSError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
+@contextmanager
+def gateway_client(url: str, key_file: Path | None) -> Iterator[httpx.Client]:
+    import httpx
+
+    headers = {"Authorization": f"Bearer {_api_key(key_file)}"}
+    with httpx.Client(base_url=url, headers=headers, timeout=httpx.Timeout(30.0, read=600.0)) as client:
+        yield client
+
+
+def _api_key(key_file: Path | None) -> str:
+    from core.credentials import api_key
+    from core.files.secret_file import read_secret
+
+    if key_file is not None:
+        advice = "`privacy-gateway key create TENANT --key-file FILE` writes a new one"
+        return read_secret(key_file, lambda content: api_key(content.decode(errors="replace")), advice=advice)
+    given = os.environ.get(KEY_VARIABLE, "")
+    if not given:
+        raise ValueError(f"give the tenant's API key by --key-file or in {KEY_VARIABLE}")
+    return api_key(given)
+
+
+def wait_for(client: httpx.Client, job: dict[str, Any]) -> dict[str, Any]:
+    """The job once it has succeeded. Raises ValueError with the reason of its failure."""
+    seen = None
+    while job["status"] not in ("succeeded", *_FAILED):
+        if (job["progress"], job["stage"]) != seen:
+            seen = (job["progress"], job["stage"])
+            draw_progress(*seen)
+        time.sleep(_POLL_S)
+        job = checked(client.get(f"/jobs/{job['job_id']}")).json()
+    end_progress()
+    if job["status"] in _FAILED:
+        problem = job.get("problem", {})
+        line = f" (line {problem['line']})" if "line" in problem else ""
+        spent = job["spent"]["epsilon"]
+        why = f"{problem.get('reason', job['status'])}: {problem.get('detail', 'The job was cancelled.')}{line}"
+        raise ValueError(f"{why} Spent: epsilon {spent:g}. Use another --name to start over.")
+    return job
+
+
+def save(answer: httpx.Response, path: Path) -> None:
+    if answer.is_error:
+        answer.read()
+    checked(answer)
+    with path.open("wb") as file:
+        for piece in answer.iter_bytes():
+            file.write(piece)
+
+
+def checked(answer: httpx.Response) -> httpx.Response:
+    """`answer`. Raises ValueError with the text of a problem."""
+    if not answer.is_error:
+        return answer
+    try:
+        problem = answer.json()
+    except ValueError:
+        raise ValueError(f"the gateway answered {answer.status_code}") from None
+    lines = [f"{problem['code']}: {problem.get('detail', problem['title'])}"]
+    lines += [f"{error['field']}: {error.get('message', error.get('kind'))}" for error in problem.get("errors", [])]
+    if "remaining" in problem:
+        left = problem["remaining"]
+        lines.append(f"{problem['account']} has epsilon {left['epsilon']:g}, delta {left['delta']:g} left")
+        lines.append("Rerunning returns this result; use another --name to start over.")
+    raise ValueError("; ".join(lines))
 
 
 @with_fields(SynthesisFields, leave_out=("name", "table"))
@@ -43,7 +142,7 @@ def synthesize(
     """
     name = name or schema.stem
     terms = {"name": name, **given(fields)}
-    with one_line_errors(too_long="the schema is too long for a query; POST /jobs/synthesis as JSON takes it"):
+    with one_line_errors():
         if compare and name == COMPARISON.stem:
             raise ValueError(f"with --compare another --name: {COMPARISON} is the private page")
         declared = json.loads(schema.read_text())

@@ -178,7 +178,7 @@ def test_a_classifier_is_trained(
     arguments = [
         "finetune", "--url", real_gateway.url, "--data", str(tmp_path / "towns.jsonl"),
         "--public", str(tmp_path / "public.jsonl"), "--model", "tiny", "--epsilon", "50", "--delta", "1e-3",
-        "--batch", "8", "--steps", "3", "--out", str(tmp_path / "made"),
+        "--batch", "8", "--steps", "3", "--weight-decay", "0.01", "--out", str(tmp_path / "made"),
         *(part for label in LABELS for part in ("--label", label)),
     ]  # fmt: skip
     assert main([*arguments, "--cap", "10"]) == exits.BUDGET
@@ -186,7 +186,9 @@ def test_a_classifier_is_trained(
     assert main([*arguments, "--cap", "60"]) == exits.DONE
     spent = tenant.committed("record")
     assert spent > 50
-    assert "Classifier `classifier`" in (tmp_path / "made/classifier.md").read_text()
+    card = (tmp_path / "made/classifier.md").read_text()
+    assert "Classifier `classifier`" in card
+    assert "| weight decay | 0.01 |" in card
     made = (tmp_path / "made/classifier.safetensors").read_bytes()
 
     assert main(arguments) == exits.DONE

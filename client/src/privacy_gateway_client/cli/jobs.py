@@ -13,6 +13,9 @@ from privacy_gateway_client.blocking_client import Gateway
 from privacy_gateway_client.cli.inputs import UsageError, digest, json_file, table
 from privacy_gateway_client.exchange import given
 
+_TERMS = ("method", "model", "sampling", "pairs", "epochs", "steps", "rank", "pieces_max", "learning_rate")
+_TERMS += ("weight_decay", "subject", "rows")
+
 
 def synthesize(client: Gateway, args: argparse.Namespace, api_key: str) -> None:
     """Make synthetic rows of a table: the rows, the release, a report and the certificate."""
@@ -44,7 +47,7 @@ def synthesize(client: Gateway, args: argparse.Namespace, api_key: str) -> None:
 def finetune(client: Gateway, args: argparse.Namespace, api_key: str) -> None:
     """Train a private classifier: its weights and its card."""
     data, public = Path(args.data), Path(args.public) if args.public else None
-    terms = given({name: getattr(args, name) for name in ("method", "model", "epochs", "steps", "subject", "rows")})
+    terms = given({name: getattr(args, name) for name in _TERMS})
     terms |= {"labels": args.label, "epsilon": args.epsilon, "delta": args.delta, "batch": args.batch}
     files = digest(data, *([public] if public else []))
     key = _key(api_key, "finetune", args.name, terms, files)

@@ -138,6 +138,12 @@ def _jobs(commands: argparse._SubParsersAction[argparse.ArgumentParser], shared:
     one.add_argument("--steps", type=int)
     one.add_argument("--method", choices=["lora", "rgp", "full"])
     one.add_argument("--model")
+    one.add_argument("--sampling", choices=["poisson", "random_allocation"])
+    one.add_argument("--pairs", action="store_true", default=None, help="rows have `text_pair` as well")
+    for number in ("rank", "pieces-max"):
+        one.add_argument(f"--{number}", type=int)
+    for rate in ("learning-rate", "weight-decay"):
+        one.add_argument(f"--{rate}", type=float)
     _training(one, "classifier")
     one.set_defaults(run=jobs.finetune)
 
