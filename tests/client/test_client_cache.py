@@ -25,6 +25,7 @@ for turn in range(10):
 KEY = bytes(range(32))
 
 
+@pytest.mark.usefixtures("processes")
 def test_several_processes_share_a_file(tmp_path: Path) -> None:
     """All open it at once, and the first answer for a name is that of all."""
     path = tmp_path / "answers"

@@ -18,6 +18,7 @@ SOURCE = ROOT / "client/src/privacy_gateway_client"
 HEAVY = {"torch", "numpy", "cryptography", "rich", "tqdm", "scipy", "transformers", "fastapi"}
 
 
+@pytest.mark.usefixtures("processes")
 def test_an_import_loads_nothing_that_is_optional() -> None:
     def loaded(names: str) -> set[str]:
         code = f"import sys, {names}; print(*sys.modules)"

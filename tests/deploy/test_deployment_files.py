@@ -51,6 +51,7 @@ def probe_options() -> dict[str, float]:
 
 
 @pytest.mark.parametrize(("status", "is_healthy"), [(200, True), (503, False)])
+@pytest.mark.usefixtures("processes")
 def test_the_health_check_of_the_image_asks_the_configured_port(status: int, is_healthy: bool) -> None:
     asked: list[str] = []
 
@@ -178,6 +179,7 @@ def test_compose_names_only_what_exists() -> None:
 
 @pytest.mark.skipif(CADDY is None, reason="caddy is not installed")
 @pytest.mark.parametrize("given", [{}, {"DOMAIN": "gateway.example", "TLS": "operator@gateway.example"}])
+@pytest.mark.usefixtures("processes")
 def test_caddy_reads_its_file(given: dict[str, str], tmp_path: Path) -> None:
     assert CADDY is not None
     command = [CADDY, "validate", "--adapter", "caddyfile", "--config", str(ROOT / "deploy" / "Caddyfile")]

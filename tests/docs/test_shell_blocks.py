@@ -97,8 +97,12 @@ def test_a_newcomer_can_fine_tune(
     assert answer.json()["allowed"], json.dumps(answer.json())
 
 
-@pytest.mark.slow("documentation")
-@pytest.mark.parametrize("page", [page for page in PAGES if any(b.runs for b in blocks(page.read_text()))], ids=name)
+README, *OTHERS = [page for page in PAGES if any(block.runs for block in blocks(page.read_text()))]
+
+
+@pytest.mark.parametrize(
+    "page", [README, *(pytest.param(page, marks=pytest.mark.slow("documentation")) for page in OTHERS)], ids=name
+)
 def test_the_commands_of_a_page_run(page: Path, real_gateway: Gateway, reader: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / ".data").symlink_to(real_gateway.data_dir)
     (tmp_path / "public.jsonl").write_bytes(json_lines(rows(120)))

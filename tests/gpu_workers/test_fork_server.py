@@ -24,7 +24,7 @@ MODULE = "forked_kit"
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkServer]:
+def server(processes: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkServer]:
     monkeypatch.setenv("PRIVACY_GATEWAY_MASTER_KEY", "a secret")
     monkeypatch.setenv("PYTHONPATH", str(Path(forked_kit.__file__).parent))
     started = ForkServer(["forked_kit:load", "forked_kit:fails", "no_such_module"])

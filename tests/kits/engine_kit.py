@@ -52,7 +52,7 @@ TOY_FACTS = EmbedderFacts(
 )
 
 Kind = Literal["local", "inline"]
-KINDS: tuple[Kind, ...] = ("local", "inline")
+KINDS = ("inline", pytest.param("local", marks=pytest.mark.system))
 Failure = Literal["", "unprepared", "raise", "unfit", "refund", "death"]
 
 

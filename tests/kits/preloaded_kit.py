@@ -113,6 +113,7 @@ def start(
     its own."""
     if _fixed(env) != _fixed(_ENVIRONMENT) or Path(command[0]).parent != Path(sys.executable).parent:
         return subprocess.Popen(list(command), stdout=output, stderr=errors, env=dict(env), cwd=folder)
+    sys.audit("subprocess.Popen", command[0], list(command), folder, None)  # it starts a process as others do
     with _lock:
         channel = _started()
         request = {"command": list(command), "environment": dict(env), "folder": str(folder or Path.cwd())}

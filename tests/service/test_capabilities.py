@@ -21,7 +21,7 @@ ADDRESS = "jo@example.org"
 
 
 @pytest.fixture(scope="module")
-def real_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+def real_gateway(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """As everywhere, and started as an operator starts it."""
     folder = tmp_path_factory.mktemp("started")
     running = Gateway(folder / "data", documented_settings(folder), forked=False)

@@ -21,6 +21,7 @@ def server(tmp_path: Path) -> Iterator[DeployedServer]:
     server.stop()
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_server_that_could_lose_a_hold_is_refused(server: DeployedServer, tmp_path: Path) -> None:
     server.start("--appendfsync", "everysec")
     assert "appendfsync" in refused_start(tmp_path / "data", {"REDIS_URL": server.url})

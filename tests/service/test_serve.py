@@ -11,11 +11,9 @@ from pathlib import Path
 import pytest
 from gateway_kit import Gateway, Tenant, children, refused_start
 
-pytestmark = pytest.mark.slow("crash")
-
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Gateway, Tenant]]:
+def served(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Gateway, Tenant]]:
     """A gateway for the tests that end and start it, and a tenant that has spent 2. Each start finds a low limit of
     open files."""
     limit, largest = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -30,7 +28,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Gateway, 
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, largest))
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow("matrix"))])
 def test_a_stop_leaves_no_process_and_keeps_the_ledger(served: tuple[Gateway, Tenant], number: signal.Signals) -> None:
     gateway, tenant = served
     left = list(children(gateway.process.pid))
@@ -61,6 +59,7 @@ def test_the_limit_of_open_files_is_raised_to_what_the_system_allows(served: tup
     assert resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE) == (largest, largest)
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_wrong_setting_is_named_and_no_secret_is_printed(tmp_path: Path) -> None:
     said = refused_start(
         tmp_path / "data", {"PRIVACY_GATEWAY_HOLD_TTL_S": "1", "PRIVACY_GATEWAY_MASTER_KEY": "ab" * 32}

@@ -69,6 +69,7 @@ def test_what_another_gateway_serves_is_refused_and_costs_nothing(pair: Pair, pa
     assert tenant.account("sentence")["committed"]["epsilon"] == tenant.account("vector")["committed"]["epsilon"] == 0
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_gateway_of_jobs_alone_runs_those_that_another_has_accepted(pair: Pair) -> None:
     tenant = pair.sanitising.tenant(record=RECORD)
     assert pair.working.reconnected(tenant).http.post("/sanitize", json=DOCUMENTS).status_code == 503

@@ -24,7 +24,7 @@ ANSWERS = {"name": "holidays", "question": "Do you like holidays?", "epsilon": 4
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+def served(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """A gateway with the toys, its own workers and job processes."""
     running = Gateway(tmp_path_factory.mktemp("toys") / "data", LEAN | PATH, command=SERVE)
     yield running
@@ -141,6 +141,7 @@ def test_the_recogniser_masks_its_entity_and_is_shown(owner: Tenant) -> None:
     assert owner.http.post("/sanitize", json=body).json()["data"][0]["text"] == "It is EMP-123456."
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_engine_answers_requests_of_its_own(tmp_path: Path) -> None:
     gateway = Gateway(tmp_path / "data", PATH, command=(*SERVE, "--toy-engine"))
     try:

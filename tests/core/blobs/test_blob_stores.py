@@ -22,19 +22,22 @@ LARGE = bytes(range(256)) * (80 * 1024)  # 20 MiB: several parts and chunks
 
 
 @pytest.fixture(scope="module")
-def s3() -> Iterator[S3Server]:
+def s3(processes: None) -> Iterator[S3Server]:
     with s3_server() as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def s3_on_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3OnDisk]:
+def s3_on_disk(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3OnDisk]:
     server = S3OnDisk(tmp_path_factory.mktemp("s3") / "objects")
     yield server
     server.kill()
 
 
-@pytest.fixture(params=["local", "memory", "s3", "s3-on-disk"])
+SERVERS = [pytest.param(name, marks=pytest.mark.system) for name in ("s3", "s3-on-disk")]
+
+
+@pytest.fixture(params=["local", "memory", *SERVERS])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], BlobStore]:
     """Opens the store; on the same blobs each time, but for memory."""
     if request.param == "local":

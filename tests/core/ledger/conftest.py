@@ -1,4 +1,4 @@
-"""Two real redis-servers; every test runs on the first, with --all on both, and ends with an audit of its ledger.
+"""Two real redis-servers. Each test runs on both, on the second as a slow test, and ends with an audit of its ledger.
 
 `embedded-socket` is the bundled server as the gateway embeds it. `debian-tcp` is an installed one by the files in
 deploy/: the ledger is its user `gateway`, over TCP with a password, so each test also shows that the rights suffice.

@@ -127,6 +127,7 @@ def test_a_second_owner_is_refused(go, tmp_path):
     go(scenario())
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_server_whose_owner_was_killed_is_shut_down_first(go, tmp_path):
     owner = process(OWN_AND_WAIT, tmp_path)
     orphan = int(owner.stdout.readline())
@@ -147,6 +148,7 @@ def test_a_server_whose_owner_was_killed_is_shut_down_first(go, tmp_path):
     go(scenario())
 
 
+@pytest.mark.usefixtures("processes")
 def test_an_orphan_that_does_not_stop_is_never_joined_by_a_second_server(go, tmp_path, monkeypatch):
     monkeypatch.setattr("core.ledger.embedded.SHUTDOWN_WAIT_S", 0.3)
     owner = process(OWN_AND_WAIT, tmp_path)
@@ -162,6 +164,7 @@ def test_an_orphan_that_does_not_stop_is_never_joined_by_a_second_server(go, tmp
         os.kill(orphan, signal.SIGKILL)
 
 
+@pytest.mark.usefixtures("processes")
 def test_commands_use_the_gateways_server_or_their_own(go, tmp_path):
     async def beside_a_gateway():
         server = EmbeddedRedis(tmp_path)
@@ -206,4 +209,4 @@ def test_a_torn_file_stops_the_start(go, tmp_path):
 
 def test_a_missing_binary_is_reported(go, tmp_path):
     with pytest.raises(LedgerUnavailable):
-        go(EmbeddedRedis(tmp_path, redis_server=tmp_path / "none").start())
+        go(EmbeddedRedis(tmp_path, redis_server=tmp_path / "no-redis-server").start())

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import shutil
-import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,6 @@ from helm_kit import CHART, EXAMPLES, VERSIONS, Manifest, Values, errors_of, of_
 from service.config.settings import Settings
 
 ROOT = Path(__file__).parents[3]
-PROMTOOL = shutil.which("promtool")
 ANYWHERE = [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}], "ports": [443]}]
 STORE = {
     "storage": {"objectStore": {"url": "s3://bucket/prefix"}},
@@ -135,15 +132,9 @@ def test_the_packed_chart_contains_the_files_of_deploy(tmp_path: Path) -> None:
         assert shown[f"privacy-gateway-{name}"] == path.read_text()
 
 
-def test_the_rules_are_those_of_deploy_and_prometheus_reads_them(tmp_path: Path) -> None:
+def test_the_rules_are_those_of_deploy() -> None:
     [rules] = of_kind(render(MONITORING), "PrometheusRule")
     assert rules["spec"] == yaml.safe_load((ROOT / "deploy" / "alerts.yml").read_text())
-    if PROMTOOL is None:
-        pytest.skip("promtool is not installed")
-    (tmp_path / "rules.yml").write_text(yaml.safe_dump(rules["spec"]))
-    command = [PROMTOOL, "check", "rules", str(tmp_path / "rules.yml")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_version_is_that_of_the_project() -> None:

@@ -18,7 +18,7 @@ LONG = 1_000  # tokens, of a task that is suspended for others
 
 
 @pytest.fixture(autouse=True)
-def kits(monkeypatch: pytest.MonkeyPatch) -> None:
+def kits(processes: None, monkeypatch: pytest.MonkeyPatch) -> None:
     find_kits(monkeypatch)
 
 

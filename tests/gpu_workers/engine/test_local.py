@@ -34,7 +34,7 @@ from gpu_workers.handlers.registry import make_handler
 
 
 @pytest.fixture(autouse=True)
-def kits(monkeypatch: pytest.MonkeyPatch) -> None:
+def kits(processes: None, monkeypatch: pytest.MonkeyPatch) -> None:
     find_kits(monkeypatch)
 
 

@@ -22,7 +22,7 @@ SAID = "ready; another worker's last start failed: it computes other numbers tha
 
 
 @pytest.fixture(autouse=True)
-def kits(monkeypatch: pytest.MonkeyPatch) -> None:
+def kits(processes: None, monkeypatch: pytest.MonkeyPatch) -> None:
     find_kits(monkeypatch)
 
 

@@ -42,7 +42,7 @@ def ended(folder: Path, function: str, *, memory_bytes_max: int = LIMIT_BYTES) -
 
 
 @pytest.fixture(autouse=True)
-def _kits(monkeypatch: pytest.MonkeyPatch) -> None:
+def _kits(processes: None, monkeypatch: pytest.MonkeyPatch) -> None:
     find_kits(monkeypatch)
 
 

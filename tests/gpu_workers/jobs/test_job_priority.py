@@ -18,6 +18,7 @@ SHOW = (
     ("priority", "scheduler", "nicer"),
     [("idle", os.SCHED_IDLE, 0), ("low", os.SCHED_OTHER, 10), ("normal", os.SCHED_OTHER, 0)],
 )
+@pytest.mark.usefixtures("processes")
 def test_what_a_priority_means(priority: str, scheduler: int, nicer: int) -> None:
     shown = subprocess.run([sys.executable, "-c", SHOW, priority], capture_output=True, text=True, check=True)
     assert [int(word) for word in shown.stdout.split()] == [scheduler, min(19, os.nice(0) + nicer)]

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 CODE = (
     "import sys, pathlib\n"
     "from gpu_workers.models.integer.compiled import keep_compiled\n"

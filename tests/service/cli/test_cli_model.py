@@ -78,7 +78,7 @@ class Hub:
 
 
 @pytest.fixture
-def hub(tmp_path: Path) -> Iterator[Hub]:
+def hub(processes: None, tmp_path: Path) -> Iterator[Hub]:
     folder = checkpoint(tmp_path / "repository", "bert", AutoModelForTokenClassification)
     (folder / "pytorch_model.bin").write_bytes(b"a pickle")
     (folder / "modeling.py").write_text("raise SystemExit")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from command_kit import run_command
 from gateway_kit import LEAN, refused_start
 from redis_kit import EmbeddedServer
@@ -45,6 +46,7 @@ def test_a_command_on_the_embedded_redis_does_not_change_its_store(tmp_path: Pat
     assert command() == (0, "")
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_store_that_another_ledger_uses_is_refused(tmp_path: Path) -> None:
     """Also by a command that accepts another store, and before either ledger has a seal."""
 

@@ -29,6 +29,7 @@ def test_a_variable_that_is_set_to_nothing_keeps_the_gateway_from_starting(tmp_p
     assert not (tmp_path / "admin.key").exists()
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_file_of_no_bytes_keeps_the_gateway_from_starting_and_stays(tmp_path: Path) -> None:
     """A copy on a full disk can leave it empty."""
     path = tmp_path / "admin.key"

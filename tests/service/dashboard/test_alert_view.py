@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from alert_kit import Receiver, is_genuine, until
-from browser_kit import Browser, Page, expect, needs_chromium, running_browser, sign_in, tab_to, until_shown
+from browser_kit import Browser, Page, expect, needs_chromium, sign_in, tab_to, until_shown
 from gateway_kit import LEAN, Gateway, Tenant
 from view_kit import accessible, escaped, poisoned, watched
 
@@ -34,12 +34,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     running = Gateway(tmp_path_factory.mktemp("alert-view") / "data", LEAN | settings)
     yield running
     running.stop()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with running_browser() as running:
-        yield running
 
 
 def administrator(served: Gateway, **fields: Any) -> Tenant:

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from browser_kit import needs_chromium, open_page, running_browser, sign_in, until_shown
+from browser_kit import needs_chromium, open_page, sign_in, until_shown
 from gateway_kit import DOCUMENT, LEAN, Gateway, Tenant
 from history_kit import DAY_MS, HOUR_MS, Past, tenant_with_history
 from playwright.sync_api import Browser, Page, expect
@@ -33,16 +33,10 @@ _ROWS = """caption => {
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+def served(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     running = Gateway(tmp_path_factory.mktemp("views") / "data", SETTINGS)
     yield running
     running.stop()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with running_browser() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

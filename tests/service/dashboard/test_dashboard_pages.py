@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-from browser_kit import Browser, expect, needs_chromium, open_page, running_browser, sign_in, until_shown
+from browser_kit import Browser, expect, needs_chromium, open_page, sign_in, until_shown
 from gateway_kit import Gateway, Tenant
 
 pytestmark = needs_chromium
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with running_browser() as running:
-        yield running
 
 
 def test_a_wrong_key_does_not_sign_in(real_gateway: Gateway, browser: Browser) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from alert_kit import until
-from browser_kit import Browser, Page, expect, needs_chromium, running_browser, sign_in, tab_to, until_shown
+from browser_kit import Browser, Page, expect, needs_chromium, sign_in, tab_to, until_shown
 from gateway_kit import Gateway, Tenant
 from history_kit import DAY_MS, HOUR_MS, Past, tenant_with_history
 from view_kit import CANARY, escaped, poisoned, visit, watched
@@ -28,12 +27,6 @@ PAST = (
     Past(DAY_MS, 5, end="expire"),
     *(Past(HOUR_MS - number * 1000, 0.01) for number in range(40)),
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with running_browser() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

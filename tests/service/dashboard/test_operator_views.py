@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from alert_kit import until
-from browser_kit import Browser, Page, expect, needs_chromium, running_browser, sign_in, until_shown
+from browser_kit import Browser, Page, expect, needs_chromium, sign_in, until_shown
 from command_kit import run_command
 from gateway_kit import LEAN, Gateway, Tenant, free_port
 from history_kit import HOUR_MS, Past, tenant_with_history
@@ -48,12 +48,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WithAdminPort]:
     running = WithAdminPort(tmp_path_factory.mktemp("operator-views") / "data", settings)
     yield running
     running.stop()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with running_browser() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

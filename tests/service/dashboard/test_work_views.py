@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from browser_kit import Browser, Page, expect, needs_chromium, running_browser, sign_in, until_shown
+from browser_kit import Browser, Page, expect, needs_chromium, sign_in, until_shown
 from corpus_kit import rows, submit, until
 from gateway_kit import LEAN, Gateway, Tenant
 from synthesis_kit import SHOP, shop_request, shop_rows
@@ -51,12 +51,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     running = Gateway(folder / "data", LEAN | {"PRIVACY_GATEWAY_POLICIES_FILE": str(folder / "policies.toml")})
     yield running
     running.stop()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with running_browser() as running:
-        yield running
 
 
 def key_of(served: Gateway, tenant: str, *roles: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import obstore
+import pytest
 from s3_kit import s3_server
 
 from core.blobs.opening import open_store
@@ -14,6 +15,7 @@ from core.blobs.store import WHOLE_BYTES_MAX
 from service.files.blobs import fetch_blob, put_blob_file
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_large_file_is_stored_in_parts_and_a_small_one_at_once(tmp_path: Path) -> None:
     async def main() -> None:
         with s3_server() as server:

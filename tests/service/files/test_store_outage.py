@@ -19,7 +19,7 @@ RECORD = {"epsilon": 3.0, "delta": 1e-4, "basic_delta": 1e-4}
 
 
 @pytest.fixture
-def server() -> Iterator[S3Server]:
+def server(processes: None) -> Iterator[S3Server]:
     with s3_server() as running:
         yield running
 

@@ -112,6 +112,7 @@ def test_an_announced_length_takes_no_memory_from_others(gateway: Gateway, tenan
     assert file.status_code == 200, file.text
 
 
+@pytest.mark.usefixtures("processes")
 def test_uploads_of_jobs_that_stand_still_leave_places_for_others(gateway: Gateway, tenant: Tenant) -> None:
     attacker = gateway.tenant()
     most = gateway.settings.jobs_per_tenant_max
@@ -125,6 +126,7 @@ def test_uploads_of_jobs_that_stand_still_leave_places_for_others(gateway: Gatew
     tenant.http.post(f"/jobs/{created.json()['job_id']}/cancel")
 
 
+@pytest.mark.usefixtures("processes")
 def test_an_arriving_job_counts_beside_the_created_ones(gateway: Gateway, tenant: Tenant) -> None:
     most = gateway.settings.jobs_per_tenant_max
     with idle(gateway, tenant, "/jobs/domain?name=held", LINES, count=most - 1) as uploads:
@@ -136,9 +138,12 @@ def test_an_arriving_job_counts_beside_the_created_ones(gateway: Gateway, tenant
 
     assert first.status_code == 202
     assert beyond == [429]
-    assert tenant.http.post("/jobs/domain", json={"name": "law", "documents": rows(2)}).status_code == 202
+    last = tenant.http.post("/jobs/domain", json={"name": "law", "documents": rows(2)})
+    assert last.status_code == 202
+    tenant.http.post(f"/jobs/{last.json()['job_id']}/cancel")
 
 
+@pytest.mark.usefixtures("processes")
 def test_an_upload_under_the_key_of_a_job_counts_too(gateway: Gateway, tenant: Tenant) -> None:
     headers = {"Idempotency-Key": "one"}
     created = tenant.http.post("/jobs/domain", json={"name": "law", "documents": rows(2)}, headers=headers)

@@ -15,6 +15,7 @@ from service.jobs import submit
 from service.jobs.files import Incoming
 
 
+@pytest.mark.usefixtures("processes")
 def test_bodies_are_checked_one_at_a_time_outside_the_event_loop(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:

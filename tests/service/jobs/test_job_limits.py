@@ -169,6 +169,7 @@ def test_a_job_that_runs_too_long_fails_and_the_next_one_starts(tmp_path: Path) 
         gateway.stop()
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_cancelled_job_gives_its_place_back_at_once(limited: Gateway) -> None:
     tenant, other = limited.tenant(), limited.tenant()
     held = submitted(tenant, 3000)
@@ -202,6 +203,7 @@ def test_a_long_job_gives_its_place_to_another_tenant_at_a_checkpoint(tmp_path: 
         gateway.stop()
 
 
+@pytest.mark.usefixtures("processes")
 def test_jobs_that_are_created_and_cancelled_leave_so_many_records(tmp_path: Path) -> None:
     gateway = Gateway(tmp_path / "data", LEAN | {"PRIVACY_GATEWAY_JOB_RECORDS_PER_TENANT_MAX": "4"})
     try:
@@ -230,6 +232,7 @@ def over(answer: Any, limit: str) -> bool:
     return (answer.status_code, answer.json()["code"], answer.json()["limit"]) == (429, "tenant-limit", limit)
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_tenant_keeps_so_many_domains(limited: Gateway) -> None:
     tenant, other = limited.tenant(), limited.tenant()
     keep(limited, tenant, "domains", "kept")

@@ -176,6 +176,7 @@ def full(answer: Any, limit: str) -> bool:
     return (answer.status_code, answer.json()["code"], answer.json()["limit"]) == (507, "storage-full", limit)
 
 
+@pytest.mark.usefixtures("processes")
 def test_who_hits_the_quota_gets_507_and_keeps_nothing(narrow: Gateway) -> None:
     tenant, other = narrow.tenant(), narrow.tenant()
     large = json_lines(rows(200))
@@ -198,6 +199,7 @@ def test_who_hits_the_quota_gets_507_and_keeps_nothing(narrow: Gateway) -> None:
         until(caller.http, accepted.json()["job_id"])
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_job_that_runs_while_the_disk_fills_fails_and_leaves_nothing(
     narrow: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:

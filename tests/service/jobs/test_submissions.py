@@ -51,6 +51,7 @@ async def job_of(client: httpx.AsyncClient, key: str, job_id: str) -> dict[str, 
 
 
 @pytest.mark.parametrize("charged", [False, True])
+@pytest.mark.usefixtures("processes")
 def test_a_slow_submission_finds_the_job_that_a_repetition_has_made_elsewhere(tmp_path: Path, charged: bool) -> None:
     """The first request is on its way to the store while the client sends it again to another gateway."""
 

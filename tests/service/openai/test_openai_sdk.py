@@ -360,6 +360,7 @@ def test_a_file_replaces_the_shipped_preset_in_its_place(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("content", [None, WRONG_FILES["a misspelt key"][0]])
+@pytest.mark.usefixtures("processes")
 def test_without_a_good_presets_file_the_gateway_does_not_start(tmp_path: Path, content: str | None) -> None:
     path = tmp_path / "presets.toml" if content is None else written(tmp_path, content)
 

@@ -17,6 +17,7 @@ PROMTOOL = shutil.which("promtool")
 
 
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
+@pytest.mark.usefixtures("processes")
 def test_budgets_alert_at_each_stage(tmp_path: Path) -> None:
     assert PROMTOOL is not None
     shutil.copy(ROOT / "deploy" / "alerts.yml", tmp_path)

@@ -8,6 +8,7 @@ import shutil
 import time
 from pathlib import Path
 
+import pytest
 import redis
 from command_kit import run_command
 from gateway_kit import LEAN, Gateway
@@ -51,6 +52,7 @@ async def spend(data_dir: Path, tenant: str) -> None:
         await asyncio.gather(*(some() for _ in range(AT_ONCE)))
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_gateway_archives_and_answers_across_the_border(tmp_path: Path) -> None:
     gateway = Gateway(tmp_path / "data", ARCHIVING)
     data_dir, every = gateway.data_dir, 2 * RELEASES + 3

@@ -103,6 +103,7 @@ def test_legends_name_labels_that_a_query_keeps(dashboard: dict[str, Any]) -> No
 
 
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
+@pytest.mark.usefixtures("processes")
 def test_queries_parse(tmp_path: Path) -> None:
     assert PROMTOOL is not None
     rules = []

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import pytest
 from command_kit import run_command
 from gateway_kit import refused_start
 from inprocess_kit import Gateway
@@ -16,6 +17,7 @@ from redis_kit import EmbeddedServer
 from core.ledger import names
 
 
+@pytest.mark.usefixtures("processes")
 def test_commands_and_gateways_refuse_another_schema(tmp_path: Path) -> None:
     folder, data_dir = tmp_path / "redis", tmp_path / "data"
     folder.mkdir()

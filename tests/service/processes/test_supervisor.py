@@ -25,8 +25,6 @@ from gateway_kit import (
     until_ended,
 )
 
-pytestmark = pytest.mark.slow("crash")
-
 PROCESS = "service.processes.gateway_process"
 WORKER = "gpu_workers.engine.local.worker"
 WITHIN_S = 120.0
@@ -117,7 +115,7 @@ def until(condition: Callable[[], bool], within_s: float = WITHIN_S) -> None:
 
 
 @pytest.fixture(scope="module")
-def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
+def group(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
     gateway = Group(tmp_path_factory.mktemp("group") / "data")
     yield gateway
     if gateway.process.poll() is None:
@@ -148,6 +146,7 @@ def test_each_gateway_answers_for_the_same_tenants_and_charges_one_ledger(group:
     until(lambda: sum(group.metric(number, "gateway_holds_duties") for number in (1, 2)) == 1)
 
 
+@pytest.mark.slow("crash")
 def test_a_budgets_edge_holds_over_all_gateways(group: Group) -> None:
     tenant = group.tenant(epsilon=20)
     clients = []
@@ -162,6 +161,7 @@ def test_a_budgets_edge_holds_over_all_gateways(group: Group) -> None:
     assert tenant.committed() == 20.0
 
 
+@pytest.mark.slow("crash")
 def test_workers_get_no_settings_of_the_gateway_by_their_environment(group: Group) -> None:
     workers = group.workers()
     assert len(workers) == 4
@@ -209,5 +209,6 @@ def test_the_end_of_the_supervisor_ends_every_process(group: Group) -> None:
     assert not any(command_line(pid) for pid in left)
 
 
+@pytest.mark.slow("crash")
 def test_what_cannot_start_is_said_in_one_line(tmp_path: Path) -> None:
     assert "PROCESSES above 1 needs ADMIN_PORT" in refused_start(tmp_path, {"PRIVACY_GATEWAY_PROCESSES": "2"})

@@ -35,7 +35,7 @@ def model() -> Iterator[ModelServer]:
 
 
 @pytest.fixture(scope="module")
-def served(model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+def served(processes: None, model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     settings = {"PRIVACY_GATEWAY_UPSTREAMS": model.setting, "PRIVACY_GATEWAY_UPSTREAM_CALLS_MAX": "256"}
     gateway = Gateway(tmp_path_factory.mktemp("clients") / "data", settings)
     yield gateway

@@ -42,7 +42,7 @@ proxy = { vault = true }
 
 
 @pytest.fixture(scope="module")
-def served(model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+def served(processes: None, model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     data_dir: Path = tmp_path_factory.mktemp("proxy") / "data"
     policies = data_dir.parent / "policies.toml"
     policies.write_text(POLICIES)

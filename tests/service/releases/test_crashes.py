@@ -13,8 +13,6 @@ from alert_kit import until
 from gateway_kit import DOCUMENT, Gateway, Tenant, cpu_ticks
 from hold_kit import WAIT_S_MAX, until_at_work, until_held
 
-pytestmark = pytest.mark.slow("crash")
-
 MANY = [{"text": DOCUMENT * 8}] * 150  # several seconds of work on two cores
 WORKER = "gpu_workers.engine.local.worker embed"
 
@@ -40,9 +38,10 @@ def test_a_killed_worker_costs_its_request_and_the_next_one_works(real_gateway: 
     assert real_tenant.committed() == 151.0
 
 
+@pytest.mark.slow("crash")
 def test_a_lost_release_is_not_drawn_again_under_its_key(real_gateway: Gateway, real_tenant: Tenant) -> None:
     headers = {"Idempotency-Key": "lost"}
-    real_gateway.wait_ready()  # the test before has killed the worker
+    real_gateway.wait_ready()  # another test may have killed the worker
     worker = real_gateway.pid_of(WORKER)
     before = cpu_ticks(worker)
     with ThreadPoolExecutor(1) as client:
@@ -58,6 +57,7 @@ def test_a_lost_release_is_not_drawn_again_under_its_key(real_gateway: Gateway, 
     assert real_tenant.committed() == 150.0
 
 
+@pytest.mark.slow("crash")
 def test_a_killed_sanitiser_worker_leaves_embeddings_alone(real_gateway: Gateway, real_tenant: Tenant) -> None:
     real_gateway.kill("gpu_workers.engine.local.worker sanitize")
 
@@ -100,6 +100,7 @@ def test_a_killed_redis_is_back_by_itself_and_covers_every_answer(real_gateway: 
     assert real_tenant.embed(epsilon=1).status_code == 200
 
 
+@pytest.mark.slow("crash")
 def test_while_redis_is_down_nothing_comes_out(real_gateway: Gateway, real_tenant: Tenant) -> None:
     delivered = 0
     for _ in range(20):  # until a request has met the outage, for Redis is back within a second
@@ -121,6 +122,7 @@ def test_while_redis_is_down_nothing_comes_out(real_gateway: Gateway, real_tenan
     assert real_tenant.committed() == delivered
 
 
+@pytest.mark.slow("crash")
 def test_a_client_that_leaves_before_the_work_starts_pays_nothing(real_gateway: Gateway, real_tenant: Tenant) -> None:
     """An earlier request of the same tenant keeps its turn while this client gives up."""
     with ThreadPoolExecutor(1) as client:

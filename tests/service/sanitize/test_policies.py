@@ -259,6 +259,7 @@ def test_a_file_that_no_request_could_use_is_refused(tmp_path: Path, text: str) 
         loaded(tmp_path, text)
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_documented_file_loads_and_a_bad_one_keeps_the_gateway_from_starting(tmp_path: Path) -> None:
     assert loaded(tmp_path, documented_policies()).allow_lists("clinic-b") == ("clinical", "general", "klinik")
 
@@ -267,6 +268,7 @@ def test_the_documented_file_loads_and_a_bad_one_keeps_the_gateway_from_starting
     assert "the policy x: mask.allow_list" in refusal
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_fine_tuning_job_masks_by_the_policy(clinic: Tenant, tenant: Tenant) -> None:
     def ask(of: Tenant, **fields: Any) -> Any:
         return of.http.post("/jobs/infill", json={"name": "own", "documents": [{"text": TEXT}]} | fields)

@@ -22,7 +22,7 @@ HIDDEN = ("Zworykin", "Xylotron", "4711")
 
 
 @pytest.fixture(scope="module")
-def over_there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+def over_there(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     folder: Path = tmp_path_factory.mktemp("endpoint")
     settings = {
         "INFILL": f"http://127.0.0.1:{PORT}/v1",

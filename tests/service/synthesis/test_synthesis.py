@@ -64,7 +64,6 @@ def until_sealed(gateway: Gateway, job_id: str, within_s: float = 300.0) -> Path
     return folder
 
 
-@pytest.mark.slow("crash")
 def test_a_job_killed_in_training_releases_once(real_gateway: Gateway, owner: Tenant) -> None:
     rows = shop_rows(400)
     rows[5]["spent"] = 0.1234567890123

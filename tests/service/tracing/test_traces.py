@@ -141,6 +141,7 @@ def test_settings_add_tenants_and_accept_the_traces_of_callers(collector: Collec
         assert "1" * 32 not in {span.trace_id.hex() for span in collector.spans}  # its caller records nothing
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_gateway_without_the_setting_loads_no_library() -> None:
     code = "import sys, service.serve; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()

@@ -175,6 +175,7 @@ def _stream(queue: "multiprocessing.Queue[bytes]") -> None:
     queue.put(exact.random_words(64).tobytes())
 
 
+@pytest.mark.usefixtures("processes")
 def test_forked_processes_never_share_a_stream() -> None:
     exact.random_words(64)
     context = multiprocessing.get_context("fork")

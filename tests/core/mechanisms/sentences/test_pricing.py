@@ -1,8 +1,5 @@
 """Prices of sentence-level releases."""
 
-import subprocess
-import sys
-
 import pytest
 
 from core.accounting.events import Adjacency, Guarantee, Unit
@@ -33,8 +30,3 @@ def test_codes_by_counts_cost_less_than_by_responses_and_others_ignore_the_noise
 def test_nonsense_is_refused(name: str, epsilon: float) -> None:
     with pytest.raises(ValueError, match=r"unknown|must|costs"):
         sentence_event(name, epsilon)
-
-
-def test_pricing_and_pack_facts_import_no_torch() -> None:
-    code = "import sys; from core.mechanisms.sentences import domain_pack, pricing; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

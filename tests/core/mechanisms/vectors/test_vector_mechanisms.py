@@ -210,6 +210,7 @@ def _released(mechanism: str) -> bytes:
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "privunit"])
+@pytest.mark.usefixtures("processes")
 def test_neither_calls_nor_forked_processes_share_a_stream(mechanism: str) -> None:
     own = [_released(mechanism) for _ in range(3)]
     with multiprocessing.get_context("fork").Pool(2) as pool:
