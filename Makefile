@@ -6,9 +6,10 @@ HOST ?= 127.0.0.1
 PORT ?= 8000
 # Real evaluation data; only the benchmarks read it (see benchmarks/README.md).
 DATA ?= ../shared/data
-BEHAVIOUR := --ignore tests/test_project_rules.py
 # Of pytest, side by side. Three keep 2 cores fully busy, and were not shown to take less time.
 PROCESSES ?= 2
+PYTEST = $(BIN)/python -m pytest -q --numprocesses $(PROCESSES) --dist loadfile --ignore tests/test_project_rules.py \
+  --junitxml reports/$@.xml --durations 25
 # Of `make fuzz`.
 REQUESTS ?= 100000
 
@@ -17,7 +18,7 @@ export HF_HUB_OFFLINE := 1
 # Each test that starts a process would compile the project again if the environment switched the cache off.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup lock run test test-all test-long check format bench bench-sentdp bench-vectors bench-synthesis bench-finetune chart-settings soak soak-system mutants fuzz audit audit-quick clean
+.PHONY: setup lock run test test-system test-all test-long check format bench bench-sentdp bench-vectors bench-synthesis bench-finetune chart-settings soak soak-system mutants fuzz audit audit-quick clean
 
 ## setup: make .venv with everything that the other targets need
 setup: $(VENV)/installed $(VENV)/compiled
@@ -44,19 +45,23 @@ run: setup
 	  || $(BIN)/privacy-gateway key create dev --key-file $(DATA_DIR)/dev.key
 	@exec $(BIN)/privacy-gateway serve --host $(HOST) --port $(PORT)
 
-## test: the behaviour of every part (at most 5 minutes on 2 cores); `check` runs the rules for the source itself
+## test: what runs in the process of the tests (at most 5 minutes on 2 cores); `check` runs the rules for the source itself
 test: setup
-	$(BIN)/python -m pytest -q --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder $(BEHAVIOUR)
+	$(PYTEST) -m "not system and not slow and not long" --file-seconds 5 --sum-seconds 480
 
-## test-all: the same, and the tests marked `slow`: crashes, outages, statistics, planted bugs, other programs (an hour on 2 cores)
+## test-system: gateways, workers, jobs, commands and a browser as processes of their own
+test-system: setup
+	$(PYTEST) -m "system and not slow and not long"
+
+## test-all: both, and the tests marked `slow`: crashes, outages, statistics, planted bugs, other programs (an hour on 2 cores)
 test-all: setup
 	tests/peers/install_litellm || echo "LiteLLM could not be installed: its tests will be skipped"
 	tests/integrations/install || echo "not every integration could be installed: the tests of the others will be skipped"
-	$(BIN)/python -m pytest -q --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder --all $(BEHAVIOUR)
+	$(PYTEST) -m "not long"
 
 ## test-long: the tests marked `long` (extremes of accountants, other instruction sets), too slow for every change
 test-long: setup
-	$(BIN)/python -m pytest -q --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder --long -m long --timeout 1800
+	$(PYTEST) -m long --timeout 1800
 
 ## check: the gate - format, lint, types, import graph, documentation of settings
 check: setup
@@ -159,4 +164,4 @@ audit-quick: setup
 
 ## clean: remove what setup and the tools made; the ledger in $(DATA_DIR) stays
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf $(VENV) reports .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

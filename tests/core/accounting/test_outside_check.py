@@ -2,7 +2,7 @@
 
 The truth from below: exact formulas in mpmath (`exact_kit`) where there are any, else Google's `dp-accounting` with
 losses rounded down, composed and searched by the library alone. No answer labelled a bound may lie under it. The grids
-reach every limit of every parameter; the short ones run always, the whole ones with --long.
+reach every limit of every parameter; `make test-all` runs the short ones, `make test-long` the whole ones.
 """
 
 from __future__ import annotations

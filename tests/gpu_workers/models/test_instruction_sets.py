@@ -116,6 +116,8 @@ def test_the_results_hold_on(name: str, request: pytest.FixtureRequest) -> None:
         "-m",
         "pytest",
         "-q",
+        "-m",
+        "not slow and not long",
         "--durations=5",
         f"--threads={processor.threads}",
         "--timeout=1200",
