@@ -90,11 +90,12 @@ class ChildProcess:
         with contextlib.suppress(TimeoutError):  # a child of its own may hold the socket open
             await asyncio.wait_for(self._ended.wait(), grace_s)
 
-    def _wait(self) -> None:
-        """Return once the process has ended."""
-        self._started.wait()
+    def _wait(self, timeout: float | None = None) -> None:
+        """Return once the process has ended. Raises subprocess.TimeoutExpired."""
+        if not self._started.wait(timeout):
+            raise subprocess.TimeoutExpired("a process that has not started", timeout or 0)
         if self._process is not None:
-            self._process.wait()
+            self._process.wait(timeout)
 
     def _write(self, start: Callable[[int], Process], theirs: socket.socket) -> None:
         with theirs:  # the process has its own copy, so that closing this one lets the reader see its death

@@ -30,13 +30,15 @@ class RecogniserBody(Strict):
 
     def definition(self) -> Definition:
         """The definition, unchecked."""
-        lists = {name: tuple(getattr(self, name)) for name in ("patterns", "deny", "allow", "context")}
         return Definition(
             entity=self.entity,
             score=self.score,
             case_sensitive=self.case_sensitive,
             whole_words=self.whole_words,
-            **lists,
+            patterns=tuple(self.patterns),
+            deny=tuple(self.deny),
+            allow=tuple(self.allow),
+            context=tuple(self.context),
         )
 
 

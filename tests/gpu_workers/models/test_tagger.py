@@ -1,6 +1,7 @@
 """The entity tagger: spans that stand where they should, in documents of any length, alone or in company."""
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +75,21 @@ def test_companions_change_nothing(tagger: EntityTagger) -> None:
         assert [(e.start, e.end, e.type) for e in a] == [(e.start, e.end, e.type) for e in b]
         assert np.allclose([e.score for e in a], [e.score for e in b], atol=1e-4)
     assert together[-3:] == [[], [], []]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_other_documents_are_read_between_two_batches_of_a_long_one(
+    tagger: EntityTagger, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(7)
+    document, other = (" ".join(rng.choices((*PEOPLE, *TOWNS, *PLAIN), k=words)) for words in (900, 8))
+    alone, between = tagger.tag([other]), []
+    if threads > 1:
+        monkeypatch.setattr(tagger, "_pool", ThreadPoolExecutor(threads))
+    found = tagger.begin([document], lambda: between.append(tagger.tag([other])))()
+    assert len(between) > 1
+    assert all([e.start for e in own[0]] == [e.start for e in alone[0]] for own in between)
+    assert [e.start for e in found[0]] == [e.start for e in tagger.tag([document])[0]]
 
 
 def test_special_tokens_in_a_text_are_text(tagger: EntityTagger) -> None:

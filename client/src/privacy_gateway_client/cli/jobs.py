@@ -13,8 +13,10 @@ from privacy_gateway_client.blocking_client import Gateway
 from privacy_gateway_client.cli.inputs import UsageError, digest, json_file, table
 from privacy_gateway_client.exchange import given
 
-_TERMS = ("method", "model", "sampling", "pairs", "epochs", "steps", "rank", "pieces_max", "learning_rate")
-_TERMS += ("weight_decay", "subject", "rows")
+_TERMS = [
+    *("method", "model", "sampling", "pairs", "epochs", "steps", "rank"),
+    *("pieces_max", "learning_rate", "weight_decay", "subject", "rows"),
+]
 
 
 def synthesize(client: Gateway, args: argparse.Namespace, api_key: str) -> None:
