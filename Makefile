@@ -47,7 +47,7 @@ run: setup
 
 ## test: what runs in the process of the tests (at most 5 minutes on 2 cores); `check` runs the rules for the source itself
 test: setup
-	$(PYTEST) -m "not system and not slow and not long" --file-seconds 5 --sum-seconds 480
+	$(PYTEST) -m "not system and not slow and not long"
 
 ## test-system: gateways, workers, jobs, commands and a browser as processes of their own
 test-system: setup

@@ -82,6 +82,7 @@ def test_the_wheel_is_small_and_complete(tmp_path: Path) -> None:
     assert len(needed) == 3
 
 
+@pytest.mark.usefixtures("processes")
 def test_vectors_need_no_numpy() -> None:
     """A process in which NumPy cannot be imported sends lists and receives arrays of the standard library."""
     code = """

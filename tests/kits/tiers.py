@@ -40,7 +40,7 @@ FIXTURE = "processes"
 COLLECTION = "imports and collection"
 SESSION = "fixtures of the session"
 # what a gateway that runs in the process of the tests starts: its Redis, and the processes that parse what tenants send
-SHARED = ("redis-server", "service.isolation_process")
+SHARED = ("redis-server", "deploy/redis-start.sh", "service.isolation_process")
 SHOWN = 15
 _TICKS = os.sysconf("SC_CLK_TCK")
 _watched = False  # a fast test runs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -75,13 +76,13 @@ def test_a_failure_takes_no_neighbours_along_and_says_nothing(
     tagger = sanitiser._names._tagger  # type: ignore[union-attr]
     begin = tagger.begin
 
-    def fail(documents: list[str]) -> object:
+    def fail(documents: list[str], between: Callable[[], object] = bool) -> object:
         def raises() -> object:
             raise ValueError(documents)
 
         if any(SECRET in text for text in documents):
             return raises if later else raises()
-        return begin(documents)
+        return begin(documents, between)
 
     monkeypatch.setattr(tagger, "begin", fail)
     texts = ("Tom O'Brien left.", f"{SECRET} left.", "Nobody left Lisbon.")
@@ -100,7 +101,7 @@ def test_only_documents_that_ask_for_names_are_read(sanitiser: Sanitiser, monkey
     tagger = sanitiser._names._tagger  # type: ignore[union-attr]
     read: list[str] = []
     begin = tagger.begin
-    monkeypatch.setattr(tagger, "begin", lambda documents: read.extend(documents) or begin(documents))
+    monkeypatch.setattr(tagger, "begin", lambda documents, between: read.extend(documents) or begin(documents, between))
     everything = MaskPolicy(techniques=("entity", "all"), entities=("PERSON",))
     sanitiser.run(
         [
@@ -125,7 +126,7 @@ def test_a_worker_without_a_tagger_refuses_names_that_reach_it() -> None:
 def test_no_text_is_read_for_names_of_which_no_word_stays(
     sanitiser: Sanitiser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def read(_finder: NameFinder, texts: object) -> list[object]:
+    def read(_finder: NameFinder, texts: object, _between: object) -> list[object]:
         raise AssertionError(texts)
 
     monkeypatch.setattr(NameFinder, "begin", read)

@@ -96,6 +96,7 @@ def test_a_stopped_command_goes_on(tmp_path: Path) -> None:
     assert not list(data.glob("jobs/*"))
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -14,6 +14,8 @@ from gpu_workers.environment import child_environment
 from service.processes import child as child_module
 from service.processes.child import STARTS_MAX, Child
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 PROCESS = """
 import os, sys, time
 from service.processes.lifeline import Lifeline

@@ -32,14 +32,12 @@ EXPECTED = {
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """A gateway with low limits, and an enforced policy for the tenant `bound`."""
+def enforcing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A gateway with an enforced policy for the tenant `bound`."""
     data: Path = tmp_path_factory.mktemp("formats")
     policies = data / "policies.toml"
     policies.write_text('[policies.strict]\ndefault_for = ["bound"]\nenforced = true\n')
-    limits = {"VALUES": "50", "DEPTH": "5", "PARTS": "3"}
-    settings = {f"PRIVACY_GATEWAY_FORMAT_{name}_MAX": value for name, value in limits.items()}
-    gateway = Gateway(data, settings | {"PRIVACY_GATEWAY_POLICIES_FILE": str(policies)})
+    gateway = Gateway(data, {"PRIVACY_GATEWAY_POLICIES_FILE": str(policies)})
     yield gateway
     gateway.stop()
 
@@ -180,17 +178,20 @@ def test_fills_of_plain_text_are_refused_and_not_charged(tenant: Tenant, fill: d
 @pytest.mark.parametrize(
     "document",
     [
-        {"text": json.dumps(["acme"] * 51), "format": "json"},
-        {"text": "[" * 6 + "]" * 6, "format": "json"},
-        {"text": "Content-Type: multipart/mixed; boundary=b\n\n" + "--b\n\nacme\n" * 3 + "--b--\n", "format": "email"},
+        {"text": json.dumps(["a"] * 200_001), "format": "json"},
+        {"text": "[" * 101 + "]" * 101, "format": "json"},
+        {
+            "text": "Content-Type: multipart/mixed; boundary=b\n\n" + "--b\n\nacme\n" * 100 + "--b--\n",
+            "format": "email",
+        },
     ],
 )
-def test_limits_are_settings(small: Gateway, document: dict[str, Any]) -> None:
-    refused(ask(small.tenant(), document), field="documents.0.text")
+def test_a_document_beyond_the_limits_is_refused(tenant: Tenant, document: dict[str, Any]) -> None:
+    refused(ask(tenant, document), field="documents.0.text")
 
 
-def test_an_enforced_policy_admits_formats_and_no_option_that_keeps_values(small: Gateway) -> None:
-    bound = small.tenant("bound")
+def test_an_enforced_policy_admits_formats_and_no_option_that_keeps_values(enforcing: Gateway) -> None:
+    bound = enforcing.tenant("bound")
     keep = {"json": {"rules": [{"path": "a", "action": "keep"}]}}
     mask = {"json": {"rules": [{"path": "a", "type": "PERSON"}]}}
     text = '{"a": "Bo"}'
