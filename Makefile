@@ -45,7 +45,7 @@ run: setup
 	  || $(BIN)/privacy-gateway key create dev --key-file $(DATA_DIR)/dev.key
 	@exec $(BIN)/privacy-gateway serve --host $(HOST) --port $(PORT)
 
-## test: what runs in the process of the tests (at most 5 minutes on 2 cores); `check` runs the rules for the source itself
+## test: what runs in the process of the tests (12 to 17 minutes on 2 cores); `check` runs the rules for the source itself
 test: setup
 	$(PYTEST) -m "not system and not slow and not long"
 
