@@ -139,5 +139,5 @@ def load(path: Path) -> WordVectors:
 
 @cache
 def shipped() -> WordVectors:
-    """Return the vocabulary of this package, which gpu_workers/offline/word_vectors.py made."""
+    """Return the vocabulary of this package, which training/word_vectors.py made."""
     return load(SHIPPED)

@@ -2,7 +2,7 @@
 
 A layer's input `x` is held as whole numbers of 8 bits, of which each row has one unit: `x / step - middle` over the
 largest of them in that row. Steps and middles, one for each component, are chosen beforehand on public text
-(`gpu_workers.offline.integer_encoder`) and shipped. A weight is held as a whole number in the unit of its output. A
+(`training.integer_encoder`) and shipped. A weight is held as a whole number in the unit of its output. A
 component of a few large weights would make that unit coarse for all others: such components are held more than once,
 and each copy carries a part of the weight, from -127 to 127. All of it follows from the shipped files, number by
 number, so that it is the same on every machine.
