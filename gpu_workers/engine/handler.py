@@ -44,12 +44,16 @@ _pause: Callable[[], object] = bool  # does nothing where no worker process has 
 
 
 def pause() -> None:
-    """Let the worker run batches of others now, and return after them. A handler calls this between two steps of a
-    preparation that takes long, on the thread that prepares. What it uses after it must not have changed meanwhile."""
+    """Let the worker run batches of others, and return after them.
+
+    A handler calls this between two steps of a preparation that takes long, on the thread that prepares. It prepares
+    other tasks meanwhile, so that they must not change what the rest of this preparation uses.
+    """
     _pause()
 
 
 def set_pause(function: Callable[[], object]) -> None:
+    """Set what `pause` calls in this process, which has one worker."""
     global _pause
     _pause = function
 
