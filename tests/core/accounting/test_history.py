@@ -81,21 +81,23 @@ def cumulants_by_sum(epsilon: float, *, laplace: bool) -> list[float]:
 
 
 class TestCumulants:
-    @pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 0.1, 1, 5, 19.9, 20.1, 60])
-    @pytest.mark.parametrize("kind", ["pure", "exponential", "metric", "laplace", "permute_and_flip", "two_geometric"])
-    def test_they_are_those_of_the_definition(self, kind: str, epsilon: float) -> None:
-        found = moments_of(event(kind, epsilon))
-        assert found is not None
-        with mpmath.workdps(60):
-            if kind == "two_geometric":
-                expected = [2 * value for value in cumulants_by_sum(round(epsilon * NANO) / NANO / 2, laplace=False)]
-            else:
-                expected = cumulants_by_sum(epsilon, laplace=kind in ("laplace", "permute_and_flip"))
+    def test_they_are_those_of_the_definition(self) -> None:
+        for epsilon in [1e-6, 1e-3, 0.1, 1, 5, 19.9, 20.1, 60]:
+            for kind in ["pure", "exponential", "metric", "laplace", "permute_and_flip", "two_geometric"]:
+                found = moments_of(event(kind, epsilon))
+                assert found is not None
+                with mpmath.workdps(60):
+                    if kind == "two_geometric":
+                        expected = [
+                            2 * value for value in cumulants_by_sum(round(epsilon * NANO) / NANO / 2, laplace=False)
+                        ]
+                    else:
+                        expected = cumulants_by_sum(epsilon, laplace=kind in ("laplace", "permute_and_flip"))
 
-        scale = math.sqrt(expected[1])
-        for power, (x, y, true) in enumerate(zip(found[:5], found[5:], expected, strict=True), start=1):
-            assert y == pytest.approx(true, rel=1e-9, abs=1e-11 * scale**power)
-            assert x == (-1) ** power * y
+                scale = math.sqrt(expected[1])
+                for power, (x, y, true) in enumerate(zip(found[:5], found[5:], expected, strict=True), start=1):
+                    assert y == pytest.approx(true, rel=1e-9, abs=1e-11 * scale**power)
+                    assert x == (-1) ** power * y
 
     def test_gaussian(self) -> None:
         assert moments_of(event("gaussian", noise=2.0)) == (-0.125, 0.25, 0, 0, 0, 0.125, 0.25, 0, 0, 0)

@@ -30,9 +30,8 @@ def test_what_is_no_embedding_is_refused(row: Any) -> None:
     assert refused.value.row == 7
 
 
-@pytest.mark.parametrize(
-    ("declared", "field"),
-    [
+def test_a_declaration_that_cannot_be_used() -> None:
+    for declared, field in [
         ({"embedding": {**EMBEDDING, "dimension": 0}}, "schema.embedding.dimension"),
         ({"embedding": {**EMBEDDING, "dimension": True}}, "schema.embedding.dimension"),
         ({"embedding": {**EMBEDDING, "dimension": 1_025}}, "schema.embedding.dimension"),
@@ -44,9 +43,7 @@ def test_what_is_no_embedding_is_refused(row: Any) -> None:
         ({"embedding": EMBEDDING, "label": {**LABEL, "name": "embedding.1"}}, "schema.columns"),
         ({"embedding": EMBEDDING, "label": {**LABEL, "categories": ["one"]}}, "schema.label.categories"),
         (None, "schema"),
-    ],
-)
-def test_a_declaration_that_cannot_be_used(declared: Any, field: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
-        declared_table(declared)
-    assert refused.value.field == field
+    ]:
+        with pytest.raises(InvalidInput) as refused:
+            declared_table(declared)
+        assert refused.value.field == field

@@ -61,16 +61,16 @@ def run(text: str, **options):
     return sanitize(text, MaskPolicy(**options), "class_marker")
 
 
-@pytest.mark.parametrize("fill", ["marker", "class_marker", "surrogate"])
-@pytest.mark.parametrize(("entity", "value"), PLANTED)
-@pytest.mark.parametrize("frame", ["It was {} then, they said.", "({})", "one,\n{}\nand more"])
-def test_planted_values_are_removed(entity, value, fill, frame):
-    result = sanitize(frame.format(value), MaskPolicy(), fill)
-    assert value not in result.text
-    assert [span.type for span in result.spans] == [entity]
-    rest = frame.split("{}")
-    assert result.text.startswith(rest[0])
-    assert result.text.endswith(rest[1])
+def test_planted_values_are_removed():
+    for fill in ["marker", "class_marker", "surrogate"]:
+        for entity, value in PLANTED:
+            for frame in ["It was {} then, they said.", "({})", "one,\n{}\nand more"]:
+                result = sanitize(frame.format(value), MaskPolicy(), fill)
+                assert value not in result.text
+                assert [span.type for span in result.spans] == [entity]
+                rest = frame.split("{}")
+                assert result.text.startswith(rest[0])
+                assert result.text.endswith(rest[1])
 
 
 @pytest.mark.parametrize(
@@ -184,12 +184,10 @@ def test_skipping_by_digit_count_changes_nothing():
                     assert not list(each.scan(text)), entity
 
 
-@pytest.mark.parametrize(
-    "unit", ["a", "1", "1 ", "4-", "a@", "@", "(", "www.", "a.", "4111 ", "DE12 ", "[at] ", "a1:", "٤"]
-)
-def test_a_hostile_text_does_not_stall(unit):
-    text = (unit * 20_000)[:20_000]
-    mask_entity.find(text, (), MaskPolicy(), AllowLists())
+def test_a_hostile_text_does_not_stall():
+    for unit in ["a", "1", "1 ", "4-", "a@", "@", "(", "www.", "a.", "4111 ", "DE12 ", "[at] ", "a1:", "٤"]:
+        text = (unit * 20_000)[:20_000]
+        mask_entity.find(text, (), MaskPolicy(), AllowLists())
 
 
 def test_a_long_text_and_its_last_value():

@@ -28,12 +28,12 @@ def surrogates(text: str, policy: MaskPolicy = ALL) -> list[tuple[str, str]]:
     return [(span.type, result.text[span.start : span.end]) for span in result.spans]
 
 
-@pytest.mark.parametrize("fill", list(FILLS))
-@pytest.mark.parametrize("text", ["", "   \n", "the cat sat on the mat.", "🎉 … —"])
-def test_a_text_without_masks_comes_back_unchanged(text, fill):
-    policy = MaskPolicy(techniques=("entity", "vocabulary"))
-    result = sanitize(text, policy, fill)
-    assert (result.text, list(result.spans), result.masked_tokens) == (text, [], 0)
+def test_a_text_without_masks_comes_back_unchanged():
+    for fill in list(FILLS):
+        for text in ["", "   \n", "the cat sat on the mat.", "🎉 … —"]:
+            policy = MaskPolicy(techniques=("entity", "vocabulary"))
+            result = sanitize(text, policy, fill)
+            assert (result.text, list(result.spans), result.masked_tokens) == (text, [], 0)
 
 
 @pytest.mark.parametrize("fill", list(FILLS))

@@ -141,23 +141,18 @@ def test_the_largest_amounts_do_not_overflow(draw: Callable[..., int]) -> None:
         assert draw(scores, epsilon_nano=4_000_000 * NANO, sensitivity=sensitivity) == 1
 
 
-@pytest.mark.parametrize("draw", [permute_and_flip, exponential_mechanism])
-@pytest.mark.parametrize(
-    ("scores", "epsilon_nano", "sensitivity"),
-    [
-        (np.array([], dtype=np.int64), NANO, 1),
-        (np.array([0.5]), NANO, 1),
-        (np.array([[1]]), NANO, 1),
-        (np.array([1]), 0, 1),
-        (np.array([1]), NANO, 0),
-        (np.array([2**53]), NANO, 1),
-    ],
-)
-def test_bad_arguments_are_refused(
-    draw: Callable[..., int], scores: np.ndarray, epsilon_nano: int, sensitivity: int
-) -> None:
-    with pytest.raises(ValueError, match="must"):
-        draw(scores, epsilon_nano=epsilon_nano, sensitivity=sensitivity)
+def test_bad_arguments_are_refused() -> None:
+    for draw in [permute_and_flip, exponential_mechanism]:
+        for scores, epsilon_nano, sensitivity in [
+            (np.array([], dtype=np.int64), NANO, 1),
+            (np.array([0.5]), NANO, 1),
+            (np.array([[1]]), NANO, 1),
+            (np.array([1]), 0, 1),
+            (np.array([1]), NANO, 0),
+            (np.array([2**53]), NANO, 1),
+        ]:
+            with pytest.raises(ValueError, match="must"):
+                draw(scores, epsilon_nano=epsilon_nano, sensitivity=sensitivity)
 
 
 def test_bad_coins_and_bounds_are_refused() -> None:

@@ -26,18 +26,18 @@ def test_a_token_is_promised_only_where_it_changes_one_unit(mechanism: str) -> N
     assert protection(mechanism, segmentation="words").units == ("token",)
 
 
-@pytest.mark.parametrize("mechanism", SENTENCE_MECHANISMS)
-@pytest.mark.parametrize("segmentation", ["sentences", "words"])
-def test_every_promised_unit_with_an_account_is_debited(mechanism: str, segmentation: str) -> None:
-    event = sentence_event(mechanism, 0.5) if segmentation == "sentences" else words_event(mechanism, 0.5)
-    promised = protection(mechanism, segmentation=segmentation).units  # type: ignore[arg-type]
+def test_every_promised_unit_with_an_account_is_debited() -> None:
+    for mechanism in SENTENCE_MECHANISMS:
+        for segmentation in ["sentences", "words"]:
+            event = sentence_event(mechanism, 0.5) if segmentation == "sentences" else words_event(mechanism, 0.5)
+            promised = protection(mechanism, segmentation=segmentation).units  # type: ignore[arg-type]
 
-    assert event.epsilon_nano == 5 * 10**8
-    assert {Unit(unit) for unit in promised if unit != "document"} <= set(event.debited_units)
-    if segmentation == "words" and mechanism in BY_SENTENCE:
-        assert event.debited_units == (Unit.TOKEN,)
-        assert event.mechanism == f"{mechanism}_words"
-        assert event.kind == sentence_event(mechanism, 0.5).kind
+            assert event.epsilon_nano == 5 * 10**8
+            assert {Unit(unit) for unit in promised if unit != "document"} <= set(event.debited_units)
+            if segmentation == "words" and mechanism in BY_SENTENCE:
+                assert event.debited_units == (Unit.TOKEN,)
+                assert event.mechanism == f"{mechanism}_words"
+                assert event.kind == sentence_event(mechanism, 0.5).kind
 
 
 def test_windows_are_of_text_and_a_call_has_documents() -> None:

@@ -85,21 +85,21 @@ def test_privunit_draws_its_mixture() -> None:
     assert abs(along.mean() / law.mean - 1) < 6 / law.mean / np.sqrt(len(along))  # unbiased
 
 
-@pytest.mark.parametrize("epsilon_nano", [1, 10**6, 10**9, 10**10, 10**11, 10**12])
-@pytest.mark.parametrize("dimension", [1, 2, 64, 1024])
-def test_the_cap_never_costs_more_than_epsilon(epsilon_nano: int, dimension: int) -> None:
+def test_the_cap_never_costs_more_than_epsilon() -> None:
     """p (1 - q) <= e^eps q (1 - p) for the threshold that is used, in 80 digits."""
-    law = cap_law(dimension=dimension, epsilon_nano=epsilon_nano)
-    with mpmath.workdps(80):
-        q = mpmath.erfc(mpmath.mpf(law.gamma) / mpmath.sqrt(2)) / 2
-        p = mpmath.mpf(law.threshold) / 2**64
-        cost = mpmath.log(p * (1 - q) / (q * (1 - p)))
-        assert cost <= mpmath.mpf(epsilon_nano) / 10**9
-        if dimension > 1:
-            assert cost >= mpmath.mpf(epsilon_nano) / 10**9 * (1 - mpmath.mpf(10) ** -4)
-    drawn = law.draw(1000, noise_generator())
-    assert np.isfinite(drawn).all()
-    assert law.mean > 0
+    for epsilon_nano in [1, 10**6, 10**9, 10**10, 10**11, 10**12]:
+        for dimension in [1, 2, 64, 1024]:
+            law = cap_law(dimension=dimension, epsilon_nano=epsilon_nano)
+            with mpmath.workdps(80):
+                q = mpmath.erfc(mpmath.mpf(law.gamma) / mpmath.sqrt(2)) / 2
+                p = mpmath.mpf(law.threshold) / 2**64
+                cost = mpmath.log(p * (1 - q) / (q * (1 - p)))
+                assert cost <= mpmath.mpf(epsilon_nano) / 10**9
+                if dimension > 1:
+                    assert cost >= mpmath.mpf(epsilon_nano) / 10**9 * (1 - mpmath.mpf(10) ** -4)
+            drawn = law.draw(1000, noise_generator())
+            assert np.isfinite(drawn).all()
+            assert law.mean > 0
 
 
 def test_what_is_beyond_metric_noise_is_closer_to_the_truth() -> None:

@@ -229,17 +229,17 @@ def test_an_epsilon_that_cannot_be_counted_is_refused(epsilon: float) -> None:
         word_events(epsilon, mechanism="exponential")
 
 
-@pytest.mark.parametrize("epsilon", [1e-9, 0.001, 1.0, 10.0, 20.0, 50.0, 1000.0, 2e6])
-def test_the_worst_case_by_selection_is_the_exact_one_rounded_up(epsilon: float) -> None:
-    nano = round(epsilon * NANO)
-    with mpmath.workdps(100):
-        rate, others = mpmath.mpf(nano) / NANO, WORDS_MAX - 1
-        exact = rate + mpmath.log((1 + others * mpmath.e**rate) / (mpmath.e**rate + others))
+def test_the_worst_case_by_selection_is_the_exact_one_rounded_up() -> None:
+    for epsilon in [1e-9, 0.001, 1.0, 10.0, 20.0, 50.0, 1000.0, 2e6]:
+        nano = round(epsilon * NANO)
+        with mpmath.workdps(100):
+            rate, others = mpmath.mpf(nano) / NANO, WORDS_MAX - 1
+            exact = rate + mpmath.log((1 + others * mpmath.e**rate) / (mpmath.e**rate + others))
 
-        charged = worst_case_nano(nano, mechanism="exponential")
+            charged = worst_case_nano(nano, mechanism="exponential")
 
-        assert 0 <= charged - exact * NANO < 1
-    assert charged <= worst_case_nano(nano, mechanism="laplace") == 2 * nano
+            assert 0 <= charged - exact * NANO < 1
+        assert charged <= worst_case_nano(nano, mechanism="laplace") == 2 * nano
 
 
 def test_the_processor_passes_its_check() -> None:

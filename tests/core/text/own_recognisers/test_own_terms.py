@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,9 +16,8 @@ def found(text: str, *terms: str, whole_words: bool = True, case_sensitive: bool
     return [text[start:end] for start, end in finder.spans(fold(text, case_sensitive=case_sensitive))]
 
 
-@pytest.mark.parametrize(
-    ("term", "text", "expected"),
-    [
+def test_a_term_is_found_as_a_whole_word_in_every_spelling() -> None:
+    for term, text, expected in [
         ("falcon", "FALCON Falcon falcons afalcon fal-con", ["FALCON", "Falcon"]),
         ("Straße", "STRASSE, straße", ["STRASSE", "straße"]),
         ("Ζεύς", "ΖΕΎΣ ζεύσ", ["ΖΕΎΣ", "ζεύσ"]),
@@ -33,10 +31,8 @@ def found(text: str, *terms: str, whole_words: bool = True, case_sensitive: bool
         ("가", "가 각 \u1100\u1161 \u1100\u1161\u11a8", ["가", "\u1100\u1161"]),
         ("A_1", "A_1 A_12 xA_1", ["A_1"]),
         ("😀 smile", "😀 smile 😀smile", ["😀 smile"]),
-    ],
-)
-def test_a_term_is_found_as_a_whole_word_in_every_spelling(term: str, text: str, expected: list[str]) -> None:
-    assert found(text, term) == expected
+    ]:
+        assert found(text, term) == expected
 
 
 def test_case_matters_if_it_is_said_to() -> None:

@@ -1,7 +1,5 @@
 """PASSWORD, USERNAME, DATE_OF_BIRTH, DATE_TIME, AGE and COORDINATE: what a context shows, and what it does not."""
 
-import pytest
-
 from core.text.lists import AllowLists
 from core.text.policy import MaskPolicy
 from core.text.sanitize import inspect
@@ -60,24 +58,20 @@ def finds(entity: str, text: str) -> list[str]:
     return [found.text[mask.start : mask.end] for mask in found.masks]
 
 
-@pytest.mark.parametrize(("entity", "text", "value"), FOUND)
-def test_a_context_shows_a_value(entity: str, text: str, value: str) -> None:
-    assert finds(entity, text) == [value]
+def test_a_context_shows_a_value() -> None:
+    for entity, text, value in FOUND:
+        assert finds(entity, text) == [value]
 
 
-@pytest.mark.parametrize(("entity", "text"), NOT_FOUND)
-def test_other_words_dates_and_numbers_are_left_alone(entity: str, text: str) -> None:
-    assert finds(entity, text) == []
+def test_other_words_dates_and_numbers_are_left_alone() -> None:
+    for entity, text in NOT_FOUND:
+        assert finds(entity, text) == []
 
 
-@pytest.mark.parametrize(
-    "entity", ["SECRET", "PASSWORD", "USERNAME", "DATE_OF_BIRTH", "DATE_TIME", "AGE", "COORDINATE"]
-)
-@pytest.mark.parametrize(
-    "unit", ["api_key=", "born 1", "1/1/", "May ", "user ", "eyJ", "pin 1", "1.2345 ", "93 ", "://a:", "@a"]
-)
-def test_a_repeated_beginning_does_not_stall(entity: str, unit: str) -> None:
-    finds(entity, (unit * 10_000)[:10_000])
+def test_a_repeated_beginning_does_not_stall() -> None:
+    for entity in ["SECRET", "PASSWORD", "USERNAME", "DATE_OF_BIRTH", "DATE_TIME", "AGE", "COORDINATE"]:
+        for unit in ["api_key=", "born 1", "1/1/", "May ", "user ", "eyJ", "pin 1", "1.2345 ", "93 ", "://a:", "@a"]:
+            finds(entity, (unit * 10_000)[:10_000])
 
 
 def test_a_long_text_without_spaces_is_read_to_its_end() -> None:

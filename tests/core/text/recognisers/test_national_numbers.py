@@ -84,11 +84,11 @@ def drawn(form: str, rng: random.Random) -> str:
     return "".join(rng.choice(table.get(char, char)) for char in form)
 
 
-@pytest.mark.parametrize(("entity", "country", "name", "number"), EXAMPLES)
-def test_a_valid_number_is_found_after_its_name_and_near_it(entity, country, name, number):
-    assert country in {row.country for row in EVERY}
-    assert found(f"{name}: {number}", entity) == [number]
-    assert found(f"The {name} was read aloud by the clerk, {number} in full.", entity) == [number]
+def test_a_valid_number_is_found_after_its_name_and_near_it():
+    for entity, country, name, number in EXAMPLES:
+        assert country in {row.country for row in EVERY}
+        assert found(f"{name}: {number}", entity) == [number]
+        assert found(f"The {name} was read aloud by the clerk, {number} in full.", entity) == [number]
 
 
 def test_numbers_of_at_least_25_countries_are_recognised():
@@ -96,16 +96,16 @@ def test_numbers_of_at_least_25_countries_are_recognised():
     assert len({country for entity, country, _, _ in EXAMPLES if entity == "NATIONAL_ID"}) >= 25
 
 
-@pytest.mark.parametrize("row", EVERY, ids=lambda row: f"{row.country} {row.name}")
-def test_a_form_that_passes_alone_is_rarely_valid_by_chance(row):
+def test_a_form_that_passes_alone_is_rarely_valid_by_chance():
     """And no number of a form makes its check fail with an error."""
-    rng = random.Random(5)
-    for form, alone in row.forms():
-        bare = form.strip("9") == "" and alone
-        draws = 20_000 if bare else 1_000 if alone else 50
-        valid = sum(row.valid(drawn(form, rng)) for _ in range(draws))
-        if alone:
-            assert valid / draws <= (1 / 1_000 if bare else 1 / 40), form
+    for row in EVERY:
+        rng = random.Random(5)
+        for form, alone in row.forms():
+            bare = form.strip("9") == "" and alone
+            draws = 20_000 if bare else 1_000 if alone else 50
+            valid = sum(row.valid(drawn(form, rng)) for _ in range(draws))
+            if alone:
+                assert valid / draws <= (1 / 1_000 if bare else 1 / 40), form
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_types_of_their_own_keep_their_name():
         assert [mask.type for mask in inspect(text, MaskPolicy(), AllowLists()).masks] == [entity], text
 
 
-@pytest.mark.parametrize("unit", ["756.", "9", "A9", "CHE-", "1 85 ", "tax id ", "999.", "DE1"])
-def test_hostile_texts_end(unit):
-    text = (unit * 100_000)[:100_000]
-    mask_entity.find(text, (), MaskPolicy(entities=("NATIONAL_ID", "TAX_ID")), AllowLists())
+def test_hostile_texts_end():
+    for unit in ["756.", "9", "A9", "CHE-", "1 85 ", "tax id ", "999.", "DE1"]:
+        text = (unit * 100_000)[:100_000]
+        mask_entity.find(text, (), MaskPolicy(entities=("NATIONAL_ID", "TAX_ID")), AllowLists())

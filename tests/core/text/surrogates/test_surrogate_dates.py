@@ -39,13 +39,13 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize(("original", "form", "language"), FORMS)
-def test_a_form_is_kept_and_moves_as_far_as_another(original, form, language):
-    moved, other = surrogates_of(("DATE_OF_BIRTH", original), ("DATE_TIME", "2020-06-15"), language=language)
-    assert datetime.strptime(moved, form).strftime(form) == moved
-    assert (datetime.strptime(moved, form) - datetime.strptime(original, form)).days == (
-        date.fromisoformat(other) - date(2020, 6, 15)
-    ).days
+def test_a_form_is_kept_and_moves_as_far_as_another():
+    for original, form, language in FORMS:
+        moved, other = surrogates_of(("DATE_OF_BIRTH", original), ("DATE_TIME", "2020-06-15"), language=language)
+        assert datetime.strptime(moved, form).strftime(form) == moved
+        assert (datetime.strptime(moved, form) - datetime.strptime(original, form)).days == (
+            date.fromisoformat(other) - date(2020, 6, 15)
+        ).days
 
 
 @pytest.mark.parametrize(
