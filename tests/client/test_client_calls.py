@@ -351,14 +351,14 @@ def test_the_entries_of_the_vault_are_listed(client: Gateway, gateway: InProcess
     assert list(client.vault.entries()) == found[1:]
 
 
-@pytest.mark.parametrize("name", ["../vault", "..", ".", "", "a/../../vault", "a?b", "a#b", "%2e%2e", "a b", "a\\b"])
-def test_a_name_leads_to_no_other_path(name: str) -> None:
+def test_a_name_leads_to_no_other_path() -> None:
     sent: list[httpx.Request] = []
     transport = httpx.MockTransport(lambda request: sent.append(request) or httpx.Response(204))
     with Gateway("http://gateway.example", "key", transport=transport) as client:
-        for call in (client.domains.delete, client.vault.delete, client.budget.account, client.jobs.get):
-            with pytest.raises(InvalidRequest):
-                call(name)
+        for name in ["../vault", "..", ".", "", "a/../../vault", "a?b", "a#b", "%2e%2e", "a b", "a\\b"]:
+            for call in (client.domains.delete, client.vault.delete, client.budget.account, client.jobs.get):
+                with pytest.raises(InvalidRequest):
+                    call(name)
     assert sent == []
 
 

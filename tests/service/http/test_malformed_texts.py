@@ -80,17 +80,19 @@ def test_every_parameter_takes_any_text(gateway: Gateway, tenant: Tenant, docume
     assert tried > 200, "the document is read"
 
 
-@pytest.mark.parametrize("text", TEXTS)
-def test_headers_that_every_route_reads(gateway: Gateway, tenant: Tenant, text: str) -> None:
-    raw = _header(text)
-    names = ("Authorization", "X-Request-ID", "traceparent", "Content-Type", "Idempotency-Key", "Accept", "Expect")
-    for name in names:
-        headers = [(name.encode(), raw)] + ([(b"Content-Type", b"application/json")] if name != "Content-Type" else [])
-        answer = tenant.http.post("/embed/sentdp", content=b"{}", headers=headers)
-        assert answer.status_code < 500, name
-        assert CANARY not in answer.text
-    basic = gateway.anyone.get("/budget", headers={b"Authorization": b"Bearer " + raw})
-    assert basic.status_code == 401
+def test_headers_that_every_route_reads(gateway: Gateway, tenant: Tenant) -> None:
+    for text in TEXTS:
+        raw = _header(text)
+        names = ("Authorization", "X-Request-ID", "traceparent", "Content-Type", "Idempotency-Key", "Accept", "Expect")
+        for name in names:
+            headers = [(name.encode(), raw)] + (
+                [(b"Content-Type", b"application/json")] if name != "Content-Type" else []
+            )
+            answer = tenant.http.post("/embed/sentdp", content=b"{}", headers=headers)
+            assert answer.status_code < 500, name
+            assert CANARY not in answer.text
+        basic = gateway.anyone.get("/budget", headers={b"Authorization": b"Bearer " + raw})
+        assert basic.status_code == 401
 
 
 @pytest.mark.parametrize("text", ["x", "²", "0" * 31, "A" * 32, "0" * 33, "0" * 32])

@@ -120,37 +120,44 @@ def test_deny_lists_of_the_request_find(tenant: Tenant) -> None:
     assert {each["score"] for each in answer.json()} == {0.6}
 
 
-@pytest.mark.parametrize(
-    ("fields", "field"),
-    [
+def test_what_cannot_be_honoured_is_refused_by_name(tenant: Tenant) -> None:
+    for fields, field in [
         ({"text": ""}, "text"),
         ({"language": "zq"}, "language"),
         ({"entities": ["NRP"]}, "entities"),
         ({"context": ["zq"]}, "context"),
         ({"regex_flags": 64, "allow_list": ["zq"], "allow_list_match": "regex"}, "regex_flags"),
         ({"allow_list": ["zq("], "allow_list_match": "regex"}, "allow_list.0"),
-        ({"ad_hoc_recognizers": [ZIP | {"patterns": [{"name": "zq", "regex": "(?=zq)", "score": 1}]}]},
-         "ad_hoc_recognizers.0.patterns.0"),
-        ({"ad_hoc_recognizers": [ZIP | {"patterns": [{"name": "zq", "regex": r"\pL{1,30}7", "score": 1}] * 16}]},
-         "ad_hoc_recognizers.0.patterns.5"),
-        ({"text": ["zq"] * 256,
-          "ad_hoc_recognizers": [ZIP | {"patterns": [{"name": "zq", "regex": r"\pL{1,30}7", "score": 1}]}]},
-         "ad_hoc_recognizers"),
+        (
+            {"ad_hoc_recognizers": [ZIP | {"patterns": [{"name": "zq", "regex": "(?=zq)", "score": 1}]}]},
+            "ad_hoc_recognizers.0.patterns.0",
+        ),
+        (
+            {"ad_hoc_recognizers": [ZIP | {"patterns": [{"name": "zq", "regex": r"\pL{1,30}7", "score": 1}] * 16}]},
+            "ad_hoc_recognizers.0.patterns.5",
+        ),
+        (
+            {
+                "text": ["zq"] * 256,
+                "ad_hoc_recognizers": [ZIP | {"patterns": [{"name": "zq", "regex": r"\pL{1,30}7", "score": 1}]}],
+            },
+            "ad_hoc_recognizers",
+        ),
         ({"ad_hoc_recognizers": [{"supported_entity": "ZQ_1"}]}, "ad_hoc_recognizers.0.patterns"),
         ({"ad_hoc_recognizers": [ZIP | {"supported_entity": "zq"}]}, "ad_hoc_recognizers.0.supported_entity"),
         ({"ad_hoc_recognizers": [ZIP | {"global_regex_flags": 0}]}, "ad_hoc_recognizers.0.global_regex_flags"),
         ({"ad_hoc_recognizers": [ZIP] * 17}, "ad_hoc_recognizers"),
         ({"text": ["zq"] * 257}, "text"),
-        ({"text": ["zq"] * 256, "ad_hoc_recognizers": [{"supported_entity": "ZIP", "deny_list": ["zq" * 100] * 90}]},
-         "ad_hoc_recognizers"),
+        (
+            {"text": ["zq"] * 256, "ad_hoc_recognizers": [{"supported_entity": "ZIP", "deny_list": ["zq" * 100] * 90}]},
+            "ad_hoc_recognizers",
+        ),
         ({"text": "zq" * 50_001, "ad_hoc_recognizers": [ZIP]}, "text"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_honoured_is_refused_by_name(tenant: Tenant, fields: dict[str, Any], field: str) -> None:
-    refused = tenant.http.post("/analyze", json={"text": TEXT, "language": "en"} | fields)
-    assert refused.status_code == 422, refused.text
-    assert refused.json()["errors"][0]["field"] == field
-    assert "zq" not in refused.text.casefold().replace(r"supported_entity", "")
+    ]:
+        refused = tenant.http.post("/analyze", json={"text": TEXT, "language": "en"} | fields)
+        assert refused.status_code == 422, refused.text
+        assert refused.json()["errors"][0]["field"] == field
+        assert "zq" not in refused.text.casefold().replace(r"supported_entity", "")
 
 
 def test_what_was_found_is_replaced(tenant: Tenant) -> None:
@@ -196,34 +203,49 @@ def test_what_was_encrypted_comes_back(tenant: Tenant) -> None:
     assert {each["operator"] for each in opened.json()[0]["items"]} == {"decrypt"}
 
 
-@pytest.mark.parametrize(
-    ("path", "fields"),
-    [
+def test_what_cannot_be_replaced_is_refused(tenant: Tenant) -> None:
+    for path, fields in [
         ("/anonymize", {"analyzer_results": [{"start": 0, "end": 99, "score": 1, "entity_type": "PERSON"}]}),
         ("/anonymize", {"analyzer_results": [{"start": 3, "end": 2, "score": 1, "entity_type": "PERSON"}]}),
         ("/anonymize", {"analyzer_results": [{"start": 0, "end": 2, "entity_type": "PERSON"}]}),
         ("/anonymize", {"analyzer_results": [[]]}),
         ("/anonymize", {"analyzer_results": [], "text": ["zq"]}),
         ("/anonymize", {"analyzer_results": [{"start": 0, "end": 1, "score": 1, "entity_type": "A"}], "text": ["zq"]}),
-        ("/anonymize", {"text": ["zq" * 2_500] * 2, "anonymizers": {"A": {"type": "replace", "new_value": "a" * 1_000}},
-                        "analyzer_results": [[{"start": at, "end": at + 1, "score": 1, "entity_type": "A"}
-                                              for at in range(0, 5_000, 2)]] * 2}),
+        (
+            "/anonymize",
+            {
+                "text": ["zq" * 2_500] * 2,
+                "anonymizers": {"A": {"type": "replace", "new_value": "a" * 1_000}},
+                "analyzer_results": [
+                    [{"start": at, "end": at + 1, "score": 1, "entity_type": "A"} for at in range(0, 5_000, 2)]
+                ]
+                * 2,
+            },
+        ),
         ("/anonymize", {}),
         ("/anonymize", {"analyzer_results": [], "anonymizers": {"DEFAULT": {"type": "custom"}}}),
         ("/anonymize", {"analyzer_results": [], "anonymizers": {"DEFAULT": {"type": "mask", "masking_char": "*"}}}),
         ("/anonymize", {"analyzer_results": [], "anonymizers": {"DEFAULT": {"type": "hash", "salt": "zq"}}}),
         ("/anonymize", {"analyzer_results": [], "anonymizers": {"DEFAULT": {"type": "encrypt", "key": "zq"}}}),
-        ("/deanonymize", {"anonymizer_results": [{"start": 0, "end": 2, "entity_type": "PERSON"}],
-                          "deanonymizers": {"LOCATION": {"type": "deanonymize_keep"}}}),
-        ("/deanonymize", {"anonymizer_results": [{"start": 0, "end": 2, "entity_type": "PERSON"}],
-                          "deanonymizers": {"DEFAULT": {"type": "decrypt", "key": "0123456789abcdef"}}}),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_replaced_is_refused(tenant: Tenant, path: str, fields: dict[str, Any]) -> None:
-    refused = tenant.http.post(path, json={"text": "zq zq"} | fields)
-    assert refused.status_code == 422, refused.text
-    assert refused.json()["errors"]
-    assert "zq" not in refused.text
+        (
+            "/deanonymize",
+            {
+                "anonymizer_results": [{"start": 0, "end": 2, "entity_type": "PERSON"}],
+                "deanonymizers": {"LOCATION": {"type": "deanonymize_keep"}},
+            },
+        ),
+        (
+            "/deanonymize",
+            {
+                "anonymizer_results": [{"start": 0, "end": 2, "entity_type": "PERSON"}],
+                "deanonymizers": {"DEFAULT": {"type": "decrypt", "key": "0123456789abcdef"}},
+            },
+        ),
+    ]:
+        refused = tenant.http.post(path, json={"text": "zq zq"} | fields)
+        assert refused.status_code == 422, refused.text
+        assert refused.json()["errors"]
+        assert "zq" not in refused.text
 
 
 def test_the_catalogue(tenant: Tenant) -> None:

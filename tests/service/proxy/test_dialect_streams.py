@@ -209,17 +209,17 @@ RESPONSE_TEXTS = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "indices", "member", "text"), RESPONSE_TEXTS, ids=[row[0] for row in RESPONSE_TEXTS])
-def test_responses_texts_at_every_split(kind: str, indices: dict[str, Any], member: str, text: str) -> None:
-    expected = WHOLE.whole_json(text) if text is ARGUMENTS else WHOLE.whole(text)
-    for pieces in splits(text):
-        deltas = [{"type": f"{kind}.delta", "delta": piece, **PLACES, **indices} for piece in pieces]
-        done = {"type": f"{kind}.done", member: text, **PLACES, **indices}
-        left = run(RESPONSES, numbered([*deltas, done]), end=False)
+def test_responses_texts_at_every_split() -> None:
+    for kind, indices, member, text in RESPONSE_TEXTS:
+        expected = WHOLE.whole_json(text) if text is ARGUMENTS else WHOLE.whole(text)
+        for pieces in splits(text):
+            deltas = [{"type": f"{kind}.delta", "delta": piece, **PLACES, **indices} for piece in pieces]
+            done = {"type": f"{kind}.done", member: text, **PLACES, **indices}
+            left = run(RESPONSES, numbered([*deltas, done]), end=False)
 
-        assert "".join(data["delta"] for data in left[:-1]) == expected
-        assert left[-1][member] == expected
-        assert [data["sequence_number"] for data in left] == list(range(len(left)))
+            assert "".join(data["delta"] for data in left[:-1]) == expected
+            assert left[-1][member] == expected
+            assert [data["sequence_number"] for data in left] == list(range(len(left)))
 
 
 def test_responses_without_done_events_end_with_the_item_or_the_response() -> None:

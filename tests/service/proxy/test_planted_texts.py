@@ -130,9 +130,8 @@ def test_nothing_planted_in_a_member_of_another_vendor_leaves(member: str) -> No
         assert not left(CHAT.slots, message(**{member: text}))
 
 
-@pytest.mark.parametrize(
-    ("dialect", "body"),
-    [
+def test_nothing_planted_in_a_name_a_setting_or_a_schema_leaves() -> None:
+    for dialect, body in [
         (CHAT, message(name=ADDRESS)),
         (CHAT, message(name=SENTENCE)),
         (CHAT, message(tool_call_id=ADDRESS)),
@@ -165,10 +164,8 @@ def test_nothing_planted_in_a_member_of_another_vendor_leaves(member: str) -> No
             {"model": "m", "messages": [], "tools": [{"type": "web_fetch_20260318", "allowed_domains": [SENTENCE]}]},
         ),
         (MESSAGES, {"model": "m", "messages": [], "tools": [{"type": f"bash_{ADDRESS}", "name": "bash"}]}),
-    ],
-)
-def test_nothing_planted_in_a_name_a_setting_or_a_schema_leaves(dialect: Any, body: dict[str, Any]) -> None:
-    assert not left(dialect.slots, body)
+    ]:
+        assert not left(dialect.slots, body)
 
 
 @pytest.mark.parametrize(
@@ -217,29 +214,30 @@ def test_what_an_operator_lets_pass_leaves_as_it_is() -> None:
         assert refused.value.field == ("3" if each == "vendor" else each.replace(".", ".0."))
 
 
-@pytest.mark.parametrize("text", [ADDRESS, SENTENCE])
-@pytest.mark.parametrize(
-    "members",
-    [
-        {"structured_messages": [{"role": "user", "content": "Hi", "vendor": None}]},
-        {"structured_messages": [{"role": "tool", "tool_call_id": None, "content": "Hi"}]},
-        {"structured_messages": [{"role": "assistant", "provider_specific_fields": {"a": [None]}}]},
-        {"structured_messages": [{"role": "user", "content": [{"type": "text", "text": "Hi", "cache_control": None}]}]},
-        {"tools": [{"type": "function", "function": {"name": None}}]},
-        {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"required": [None]}}}]},
-        {"tool_calls": [{"id": None, "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
-        {"tool_calls": [{"id": "c1", "type": "function", "function": {"name": None, "arguments": "{}"}}]},
-        {"texts": [None]},
-    ],
-)
-def test_nothing_planted_in_what_litellm_shows_leaves(members: dict[str, Any], text: str) -> None:
-    body = json.loads(json.dumps(members).replace("null", json.dumps(text)))
+def test_nothing_planted_in_what_litellm_shows_leaves() -> None:
+    for text in [ADDRESS, SENTENCE]:
+        for members in [
+            {"structured_messages": [{"role": "user", "content": "Hi", "vendor": None}]},
+            {"structured_messages": [{"role": "tool", "tool_call_id": None, "content": "Hi"}]},
+            {"structured_messages": [{"role": "assistant", "provider_specific_fields": {"a": [None]}}]},
+            {
+                "structured_messages": [
+                    {"role": "user", "content": [{"type": "text", "text": "Hi", "cache_control": None}]}
+                ]
+            },
+            {"tools": [{"type": "function", "function": {"name": None}}]},
+            {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"required": [None]}}}]},
+            {"tool_calls": [{"id": None, "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
+            {"tool_calls": [{"id": "c1", "type": "function", "function": {"name": None, "arguments": "{}"}}]},
+            {"texts": [None]},
+        ]:
+            body = json.loads(json.dumps(members).replace("null", json.dumps(text)))
 
-    def slots(given: Any) -> Any:
-        lists = (given.get(each, []) for each in ("structured_messages", "tools", "tool_calls", "texts"))
-        return Shown(*lists).slots(frozenset())
+            def slots(given: Any) -> Any:
+                lists = (given.get(each, []) for each in ("structured_messages", "tools", "tool_calls", "texts"))
+                return Shown(*lists).slots(frozenset())
 
-    assert not left(slots, body)
+            assert not left(slots, body)
 
 
 @pytest.mark.parametrize(("path", "body"), REAL)

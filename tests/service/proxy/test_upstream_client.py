@@ -180,12 +180,12 @@ INVALID: list[tuple[str, Script, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("script", "reason"), [row[1:] for row in INVALID], ids=[row[0] for row in INVALID])
-def test_an_answer_that_lies_is_an_error_of_one_kind(script: Script, reason: str) -> None:
-    before = outcomes().get("invalid", 0)
+def test_an_answer_that_lies_is_an_error_of_one_kind() -> None:
+    for script, reason in [row[1:] for row in INVALID]:
+        before = outcomes().get("invalid", 0)
 
-    assert failure(UpstreamAnswerInvalid, script, given={"read_timeout_s": 5.0}) == reason
-    assert outcomes()["invalid"] == before + 1
+        assert failure(UpstreamAnswerInvalid, script, given={"read_timeout_s": 5.0}) == reason
+        assert outcomes()["invalid"] == before + 1
 
 
 def test_compressed_answers_within_the_bound_are_read() -> None:

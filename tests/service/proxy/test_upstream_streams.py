@@ -162,9 +162,8 @@ def test_an_error_of_the_upstream_comes_in_place_of_the_stream() -> None:
     assert (found.status, found.headers["retry-after"], found.body) == (429, "5", b'{"error": 1}')
 
 
-@pytest.mark.parametrize(
-    ("script", "given", "kind", "reason", "events"),
-    [
+def test_a_stream_that_breaks_off_is_an_error_after_its_events() -> None:
+    for script, given, kind, reason, events in [
         (sends(answer(b"{}")), {}, UpstreamAnswerInvalid, "content-type", 0),
         (sends(chunked(EVENTS, end=False), then="close"), {}, UpstreamAnswerInvalid, "framing", 2),
         (sends(events_answer(EVENTS, content_length="999"), then="close"), {}, UpstreamAnswerInvalid, "framing", 2),
@@ -174,18 +173,14 @@ def test_an_error_of_the_upstream_comes_in_place_of_the_stream() -> None:
         (sends(chunked(b"data: " + b"x" * 70_000)), {}, UpstreamAnswerInvalid, "event-too-large", 0),
         (sends(chunked(EVENTS, end=False), then="hang"), {"read_timeout_s": 2.0}, UpstreamTimeout, "silent", 2),
         (sends(then="close"), {}, UpstreamUnreachable, "closed", 0),
-    ],
-)
-def test_a_stream_that_breaks_off_is_an_error_after_its_events(
-    script: Script, given: Any, kind: type[GatewayError], reason: str, events: int | None
-) -> None:
-    before = calls_open() or 0.0
-    found, error = read(script, given=given)
+    ]:
+        before = calls_open() or 0.0
+        found, error = read(script, given=given)
 
-    assert events is None or found == READ[:events]
-    assert type(error) is kind
-    assert getattr(error, "reason", "") == reason
-    assert calls_open() == before
+        assert events is None or found == READ[:events]
+        assert type(error) is kind
+        assert getattr(error, "reason", "") == reason
+        assert calls_open() == before
 
 
 async def endless_comments(_: Request, writer: asyncio.StreamWriter) -> None:

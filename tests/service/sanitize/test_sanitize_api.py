@@ -101,9 +101,8 @@ def test_invisible_characters_do_not_hide_a_card(tenant: Tenant) -> None:
     assert row["text"] == "Card [CREDIT_CARD], mail [EMAIL_ADDRESS]."
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
+def test_what_is_not_supported_is_refused_and_never_skipped(tenant: Tenant) -> None:
+    for fields in [
         {"mask": {"techniques": []}},
         {"mask": {"techniques": ["guess"]}},
         {"mask": {"techniques": ["entity"], "entities": ["SHOE_SIZE"]}},
@@ -112,13 +111,11 @@ def test_invisible_characters_do_not_hide_a_card(tenant: Tenant) -> None:
         {"fill": {"mode": "guess"}},
         {"documents": [{"text": "  "}]},
         {"documents": []},
-    ],
-)
-def test_what_is_not_supported_is_refused_and_never_skipped(tenant: Tenant, fields: dict[str, object]) -> None:
-    answer = tenant.http.post("/sanitize", json={"documents": [{"text": TEXT}]} | fields)
+    ]:
+        answer = tenant.http.post("/sanitize", json={"documents": [{"text": TEXT}]} | fields)
 
-    assert answer.status_code == 422
-    assert "jane" not in answer.text
+        assert answer.status_code == 422
+        assert "jane" not in answer.text
 
 
 def test_the_catalogue_lists_the_entities(tenant: Tenant) -> None:

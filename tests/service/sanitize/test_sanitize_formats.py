@@ -131,9 +131,8 @@ def test_options_of_each_format_apply(tenant: Tenant) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("document", "field"),
-    [
+def test_a_document_or_option_that_cannot_be_used_is_named_and_not_repeated(tenant: Tenant) -> None:
+    for document, field in [
         ({"text": f'{{"a": "{MAIL}"', "format": "json"}, "documents.1.text"),
         ({"text": f'a,"{MAIL}', "format": "csv"}, "documents.1.text"),
         ({"text": f"{MAIL} is no header", "format": "email"}, "documents.1.text"),
@@ -159,12 +158,8 @@ def test_options_of_each_format_apply(tenant: Tenant) -> None:
             {"text": "a\nb", "format": "csv", "format_options": {"csv": {"columns": [{"action": "drop"}]}}},
             "documents.1.format_options.csv.columns.0",
         ),
-    ],
-)
-def test_a_document_or_option_that_cannot_be_used_is_named_and_not_repeated(
-    tenant: Tenant, document: dict[str, Any], field: str
-) -> None:
-    refused(ask(tenant, {"text": "A text."}, document), field=field)
+    ]:
+        refused(ask(tenant, {"text": "A text."}, document), field=field)
 
 
 @pytest.mark.parametrize("fill", [{"mode": "metric_dp", "epsilon": 5.0}, {"mode": "dp", "epsilon": 5.0}])

@@ -127,9 +127,8 @@ def test_what_the_budget_does_not_hold_is_refused_before_anything_is_drawn(gatew
     assert tenant.committed("vector") == tenant.committed("token") == 0.0
 
 
-@pytest.mark.parametrize(
-    "fill",
-    [
+def test_an_epsilon_that_is_missing_wrong_or_idle_is_refused(tenant: Tenant) -> None:
+    for fill in [
         {"mode": "metric_dp"},
         {"mode": "metric_dp", "epsilon": None},
         {"mode": "metric_dp", "epsilon": 0},
@@ -143,14 +142,12 @@ def test_what_the_budget_does_not_hold_is_refused_before_anything_is_drawn(gatew
         {"mode": "class_marker", "mechanism": "exponential"},
         {"mode": "surrogate", "mechanism": "laplace"},
         {"mechanism": "exponential"},
-    ],
-)
-def test_an_epsilon_that_is_missing_wrong_or_idle_is_refused(tenant: Tenant, fill: dict[str, object]) -> None:
-    answer = sanitize(tenant, fill=fill)
+    ]:
+        answer = sanitize(tenant, fill=fill)
 
-    assert answer.status_code == 422
-    assert "Zworykin" not in answer.text
-    assert tenant.committed("vector") == tenant.committed("token") == 0.0
+        assert answer.status_code == 422
+        assert "Zworykin" not in answer.text
+        assert tenant.committed("vector") == tenant.committed("token") == 0.0
 
 
 def test_an_estimate_tells_the_price_and_charges_nothing(gateway: Gateway) -> None:

@@ -127,9 +127,8 @@ def test_roles_decide_who_changes_lists_and_tries(gateway: Gateway, tenant: Tena
     assert gateway.anyone.get(PATH).status_code == 401
 
 
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [
+def test_a_recogniser_that_cannot_be_used_is_refused_without_echo(tenant: Tenant) -> None:
+    for body, field in [
         ({}, "patterns"),
         ({"entity": "zworykin", "deny": ["x1"]}, "entity"),
         ({"entity": "CODE", "patterns": ["ok", "zworykin("]}, "patterns.1"),
@@ -138,19 +137,15 @@ def test_roles_decide_who_changes_lists_and_tries(gateway: Gateway, tenant: Tena
         ({"entity": "CODE", "deny": ["..."]}, "deny.0"),
         ({"entity": "CODE", "deny": ["zworykin" * 100]}, "deny.0"),
         ({"entity": "CODE", "deny": ["zworykin"], "allow": ["ZWORYKIN"]}, "allow"),
-    ],
-)
-def test_a_recogniser_that_cannot_be_used_is_refused_without_echo(
-    tenant: Tenant, body: dict[str, Any], field: str
-) -> None:
-    for answer, where in (
-        (put(tenant, "codes", **body), field),
-        (tried(tenant, body, "zworykin"), f"recogniser.{field}"),
-    ):
-        assert (answer.status_code, answer.json()["code"]) == (422, "invalid-input"), answer.text
-        assert answer.json()["errors"][0]["field"] == where
-        assert "zworykin" not in answer.text.lower()
-    assert tenant.http.get(PATH).json()["recognisers"] == []
+    ]:
+        for answer, where in (
+            (put(tenant, "codes", **body), field),
+            (tried(tenant, body, "zworykin"), f"recogniser.{field}"),
+        ):
+            assert (answer.status_code, answer.json()["code"]) == (422, "invalid-input"), answer.text
+            assert answer.json()["errors"][0]["field"] == where
+            assert "zworykin" not in answer.text.lower()
+        assert tenant.http.get(PATH).json()["recognisers"] == []
 
 
 @pytest.mark.parametrize("body", [{"score": 0}, {"score": 1.1}, {"deny": "zworykin"}, {"zworykin": 1}, {"deny": [1]}])
@@ -166,9 +161,8 @@ def test_a_name_that_no_file_may_have_is_refused(tenant: Tenant, name: str) -> N
     assert tenant.http.get(PATH).json()["recognisers"] == []
 
 
-@pytest.mark.parametrize(
-    "mask",
-    [
+def test_a_mask_that_does_not_fit_is_refused_without_echo(tenant: Tenant) -> None:
+    for mask in [
         {"recognisers": ["zworykin"]},
         {"recognisers": ["../codes"]},
         {"recognisers": ["codes"], "techniques": ["vocabulary"]},
@@ -177,13 +171,11 @@ def test_a_name_that_no_file_may_have_is_refused(tenant: Tenant, name: str) -> N
         {"recognisers": ["codes"], "thresholds": {"PROJECT_CODE": 2}},
         {"entities": ["PROJECT_CODE"]},
         {"recognisers": ["codes"] * 17},
-    ],
-)
-def test_a_mask_that_does_not_fit_is_refused_without_echo(tenant: Tenant, mask: dict[str, Any]) -> None:
-    stored(tenant)
-    answer = sanitize(tenant, **mask)
-    assert (answer.status_code, answer.json()["code"]) == (422, "invalid-input"), answer.text
-    assert "zworykin" not in answer.text.lower()
+    ]:
+        stored(tenant)
+        answer = sanitize(tenant, **mask)
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid-input"), answer.text
+        assert "zworykin" not in answer.text.lower()
 
 
 def test_a_draft_shows_what_it_would_find_and_is_not_stored(tenant: Tenant) -> None:
