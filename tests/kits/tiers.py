@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -40,11 +40,21 @@ FIXTURE = "processes"
 COLLECTION = "imports and collection"
 SESSION = "fixtures of the session"
 # what a gateway that runs in the process of the tests starts: its Redis, and the processes that parse what tenants send
-SHARED = ("redis-server", "deploy/redis-start.sh", "service.isolation_process")
+SHARED = ("redis-server", "redis-start.sh", "service.isolation_process")
 SHOWN = 15
 _TICKS = os.sysconf("SC_CLK_TCK")
 _watched = False  # a fast test runs
 _started: list[str] = []  # processes that it started
+
+
+def cells(values: Iterable[Any], *, fast: int = 1, kind: str = "matrix") -> list[Any]:
+    """The cells of a matrix as parameters: the first ones are fast, and all others are slow."""
+    each = list(values)
+    slow = pytest.mark.slow(kind)
+    return [
+        *each[:fast],
+        *(pytest.param(*(one if isinstance(one, tuple) else (one,)), marks=slow) for one in each[fast:]),
+    ]
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import pytest
+from tiers import cells
 
 from core.accounting import edgeworth
 from core.accounting.calibrate import calibrate_noise, calibrate_steps, estimated_noise
@@ -16,14 +17,14 @@ from core.accounting.plans import NOISE_MULTIPLIER_MIN, SubsampledGaussian
 from core.accounting.pld import certified_epsilon
 from core.errors import OutOfRange
 
-EWTUNE = [
-    pytest.param(2000 / 393000, 3930, 0.573, 9.60, 0.6055, id="MNLI"),
-    pytest.param(2000 / 105000, 1050, 0.739, 8.74, 0.7649, id="QNLI"),
-    pytest.param(2000 / 364000, 3640, 0.579, 9.61, 0.6124, id="QQP"),
+EWTUNE = [  # MNLI, QNLI, QQP
+    (2000 / 393000, 3930, 0.573, 9.60, 0.6055),
+    (2000 / 105000, 1050, 0.739, 8.74, 0.7649),
+    (2000 / 364000, 3640, 0.579, 9.61, 0.6124),
 ]
 
 
-@pytest.mark.parametrize(("rate", "steps", "printed", "cost", "certified"), EWTUNE)
+@pytest.mark.parametrize(("rate", "steps", "printed", "cost", "certified"), cells(EWTUNE, kind="grid"))
 def test_what_the_multipliers_of_ewtune_are(
     rate: float, steps: int, printed: float, cost: float, certified: float
 ) -> None:
@@ -40,13 +41,17 @@ def test_what_the_multipliers_of_ewtune_are(
 
 @pytest.mark.parametrize(
     ("epsilon", "delta", "rate", "steps"),
-    [
-        (1.0, 1e-5, 0.01, 1000),
-        (0.1, 1e-6, 0.001, 10_000),
-        (20.0, 1e-5, 0.05, 5000),
-        (8.0, 1e-5, 1.0, 1000),
-        (4.0, 1e-6, 0.001, 1),
-    ],
+    cells(
+        [
+            (1.0, 1e-5, 0.01, 1000),
+            (8.0, 1e-5, 1.0, 1000),
+            (0.1, 1e-6, 0.001, 10_000),
+            (20.0, 1e-5, 0.05, 5000),
+            (4.0, 1e-6, 0.001, 1),
+        ],
+        fast=2,
+        kind="grid",
+    ),
 )
 def test_the_certified_noise_meets_the_target_and_wastes_nothing(
     epsilon: float, delta: float, rate: float, steps: int

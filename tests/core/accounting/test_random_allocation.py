@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from scipy.special import ndtr
+from tiers import cells
 
 from core.accounting.calibrate import calibrate_allocation
 from core.accounting.compare import compare
@@ -65,7 +66,7 @@ def exact_of_two_steps(change: Change, noise: float, epsilon: float) -> float:
 
 
 @pytest.mark.parametrize("change", list(Change))
-@pytest.mark.parametrize(("noise", "largest"), [(0.3, 20.0), (0.7, 5.0), (2.0, 1.5)])
+@pytest.mark.parametrize(("noise", "largest"), cells([(0.7, 5.0), (0.3, 20.0), (2.0, 1.5)], kind="grid"))
 def test_the_bound_is_just_above_the_truth_for_two_steps(change: Change, noise: float, largest: float) -> None:
     for epsilon in np.linspace(0, largest, 6):
         (bound,) = hockey_stick(change, noise=noise, steps=2, epsilons=np.array([epsilon]))
@@ -114,10 +115,10 @@ def losses(gradients: Gradients, *, steps: int, noise: float, draws: int) -> Arr
     return np.logaddexp.reduce(first, axis=1) - np.logaddexp.reduce(second, axis=1)
 
 
-@pytest.mark.parametrize("gradients", [opposite, orthogonal, one_is_zero, adaptive])
+@pytest.mark.parametrize("gradients", cells([opposite, adaptive, orthogonal, one_is_zero], fast=2, kind="grid"))
 @pytest.mark.parametrize(
     ("steps", "noise", "largest"),
-    [(3, 0.8, 4.0), (10, 0.6, 3.0), pytest.param(30, 1.5, 0.8, marks=pytest.mark.slow("grid"))],
+    cells([(3, 0.8, 4.0), (10, 0.6, 3.0), (30, 1.5, 0.8)], kind="grid"),
 )
 def test_no_gradients_exceed_the_bound_and_opposite_ones_attain_it(
     gradients: Gradients, steps: int, noise: float, largest: float
@@ -148,7 +149,7 @@ PLD_ACCOUNTING = [
 
 @pytest.mark.parametrize(
     ("plan", "lower", "upper"),
-    [*PLD_ACCOUNTING[:2], *(pytest.param(*row, marks=pytest.mark.slow("grid")) for row in PLD_ACCOUNTING[2:])],
+    cells(PLD_ACCOUNTING, kind="grid"),
 )
 def test_the_certificate_agrees_with_another_library(
     plan: tuple[int, int, float, float], lower: float, upper: float
@@ -160,7 +161,7 @@ def test_the_certificate_agrees_with_another_library(
 SIMULATED = [((67, 3, 0.6, 1e-5), 5.862), ((10, 5, 1.0, 1e-5), 6.971), ((67, 20, 0.8, 1e-5), 7.744)]
 
 
-@pytest.mark.parametrize(("plan", "simulated"), SIMULATED)
+@pytest.mark.parametrize(("plan", "simulated"), cells(SIMULATED, kind="grid"))
 def test_the_certificate_for_replacing_one_row_is_tight(plan: tuple[int, int, float, float], simulated: float) -> None:
     assert 0.996 * simulated <= certified(*plan, PlanAdjacency.REPLACE_ONE) <= 1.01 * simulated
 

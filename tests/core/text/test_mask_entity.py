@@ -5,6 +5,7 @@ import socket
 
 import pytest
 import regex
+from tiers import cells
 
 from core.errors import InvalidInput, RecogniserFailed
 from core.text import mask_entity, recogniser
@@ -184,15 +185,17 @@ def test_skipping_by_digit_count_changes_nothing():
                     assert not list(each.scan(text)), entity
 
 
-def test_a_hostile_text_does_not_stall():
-    for unit in ["a", "1", "1 ", "4-", "a@", "@", "(", "www.", "a.", "4111 ", "DE12 ", "[at] ", "a1:", "٤"]:
-        text = (unit * 20_000)[:20_000]
-        mask_entity.find(text, (), MaskPolicy(), AllowLists())
+@pytest.mark.parametrize(
+    "unit", cells(["a1:", "a@", "1 ", "a", "1", "4-", "@", "(", "www.", "a.", "4111 ", "DE12 ", "[at] ", "٤"], fast=3)
+)
+def test_a_hostile_text_does_not_stall(unit):
+    text = (unit * 20_000)[:20_000]
+    mask_entity.find(text, (), MaskPolicy(), AllowLists())
 
 
-def test_a_long_text_and_its_last_value():
-    text = "All was well in the old town, and nobody wrote. " * 21_000 + "Write to jo@example.org."
-    assert len(text) > 1_000_000
+@pytest.mark.parametrize("sentences", cells([2_100, 21_000]))
+def test_a_long_text_and_its_last_value(sentences):
+    text = "All was well in the old town, and nobody wrote. " * sentences + "Write to jo@example.org."
     result = run(text)
     assert result.text.endswith("Write to [EMAIL_ADDRESS].")
     assert len(result.spans) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from archive_kit import Shelf, Stop, audited
 from ledger_kit import MASTER_KEY
+from tiers import cells
 
 from core.blob_errors import BlobCorrupt, BlobMissing
 from core.ledger import names
@@ -21,7 +22,7 @@ def shelf(go, client, admin, tmp_path):
     return shelf
 
 
-@pytest.mark.parametrize("at", [1, 2])
+@pytest.mark.parametrize("at", cells([1, 2], kind="crash"))
 @pytest.mark.parametrize("step", STEPS)
 def test_a_crash_after_any_step_is_harmless(go, shelf, admin, step, at):
     go(shelf.history(4))

@@ -123,7 +123,7 @@ def test_the_further_votes_of_the_default_pack(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_choice_follows_its_law() -> None:
     """Frequencies within 6 standard deviations of permute-and-flip's and randomised response's law."""
-    runs = 40_000
+    runs = 10_000
     own = router()
     chosen = own.choose([axes(0, 0, 2)] * runs, [2 * NANO] * runs)
     second, third = (

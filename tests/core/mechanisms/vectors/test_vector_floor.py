@@ -7,6 +7,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from tiers import cells
 
 from core.mechanisms.vectors import metric
 from core.mechanisms.vectors.mechanism import vector_mechanism
@@ -78,29 +79,29 @@ def near_pairs(mechanism: MetricMechanism, dtype: type) -> np.ndarray:
     return np.array(pairs).astype(dtype)
 
 
-def test_no_two_points_are_further_apart_than_their_vectors_but_for_the_floor() -> None:
-    for dtype in [np.float32, np.float64]:
-        for case in CASES:
-            mechanism = made(**CASES[case])
-            spec, floor = mechanism.spec, 2 * eta(mechanism) * mechanism.spec.clip_norm
-            spectral_norm_bound = 1.0 if mechanism.projection is None else mechanism.projection.spectral_norm_bound
-            epsilon = spec.epsilon if spec.beta is None else spec.epsilon * spectral_norm_bound / (1 + spec.beta)
-            pairs = near_pairs(mechanism, dtype)
-            points = mechanism.clipped_projection(pairs.reshape(-1, spec.dimension)).reshape(len(pairs), 2, -1)
+@pytest.mark.parametrize("dtype", cells([np.float32, np.float64]))
+@pytest.mark.parametrize("case", cells(CASES, fast=3))
+def test_no_two_points_are_further_apart_than_their_vectors_but_for_the_floor(case: str, dtype: type) -> None:
+    mechanism = made(**CASES[case])
+    spec, floor = mechanism.spec, 2 * eta(mechanism) * mechanism.spec.clip_norm
+    spectral_norm_bound = 1.0 if mechanism.projection is None else mechanism.projection.spectral_norm_bound
+    epsilon = spec.epsilon if spec.beta is None else spec.epsilon * spectral_norm_bound / (1 + spec.beta)
+    pairs = near_pairs(mechanism, dtype)
+    points = mechanism.clipped_projection(pairs.reshape(-1, spec.dimension)).reshape(len(pairs), 2, -1)
 
-            with mpmath.workdps(DIGITS):
-                for pair, computed in zip(pairs, points, strict=True):
-                    exact = [clipped(row, spec.clip_norm) for row in pair]
-                    given = [[mpmath.mpf(float(number)) for number in point] for point in computed]
-                    for point, truth in zip(given, exact, strict=True):
-                        error = norm(difference(point, projected(mechanism, truth)))
-                        assert error <= eta(mechanism) * spectral_norm_bound * spec.clip_norm
-                    distance = norm(difference(*exact))
-                    exponent = norm(difference(*given)) / mechanism.scale
-                    assert exponent <= epsilon * (distance + floor)
-                    assert exponent <= 2 * epsilon * spec.clip_norm
-                    if distance > 2.0**28 * floor:
-                        assert exponent <= epsilon * distance, "the wider noise covers it"
+    with mpmath.workdps(DIGITS):
+        for pair, computed in zip(pairs, points, strict=True):
+            exact = [clipped(row, spec.clip_norm) for row in pair]
+            given = [[mpmath.mpf(float(number)) for number in point] for point in computed]
+            for point, truth in zip(given, exact, strict=True):
+                error = norm(difference(point, projected(mechanism, truth)))
+                assert error <= eta(mechanism) * spectral_norm_bound * spec.clip_norm
+            distance = norm(difference(*exact))
+            exponent = norm(difference(*given)) / mechanism.scale
+            assert exponent <= epsilon * (distance + floor)
+            assert exponent <= 2 * epsilon * spec.clip_norm
+            if distance > 2.0**28 * floor:
+                assert exponent <= epsilon * distance, "the wider noise covers it"
 
 
 def test_a_short_vector_is_not_moved_by_laplace() -> None:

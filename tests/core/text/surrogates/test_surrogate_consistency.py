@@ -2,6 +2,7 @@
 
 import pytest
 from surrogate_kit import KEY, all_of, surrogates_of
+from tiers import cells
 
 from core.errors import TaskFailed
 from core.text import fill_surrogate
@@ -122,7 +123,7 @@ def test_a_long_original_is_not_contained_either():
     assert not known.repeated_by("ab" * 99)
 
 
-@pytest.mark.parametrize("entity", ENTITIES)
+@pytest.mark.parametrize("entity", cells(ENTITIES, fast=12))
 def test_long_finds_have_surrogates(entity):
     for original in ("9" * 9_000, "Ab" * 4_500, "Ab 1, " * 1_000, "a" + " " * 9_000 + "b", "a'b" * 3_000):
         (new,) = all_of(entity, original)
@@ -140,7 +141,7 @@ def test_numbers_that_use_up_their_form_take_few_draws(monkeypatch: pytest.Monke
     assert len(draws) < 2 * len(pins)
 
 
-@pytest.mark.parametrize("kind", sorted(SURROGATES))
+@pytest.mark.parametrize("kind", cells(sorted(SURROGATES), fast=6))
 def test_no_value_takes_many_draws(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where a document has used up a range for which nobody has counted the values."""
     draws = []
