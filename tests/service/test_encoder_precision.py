@@ -10,6 +10,7 @@ import pytest
 import torch
 from command_kit import refused_settings
 from inprocess_kit import Gateway
+from tiers import cells
 
 from core.ledger.stored_files import DOMAINS
 from gpu_workers.handlers.embedder import Embedder
@@ -58,12 +59,14 @@ def test_shipped_packs_and_those_of_a_tenant_serve_each_precision(gateway: Gatew
 @on_x86_64
 @pytest.mark.parametrize(
     ("options", "integers"),
-    [
-        (WorkerOptions(), True),
-        (WorkerOptions(device="auto"), True),
-        (WorkerOptions(encoder_precision="float"), False),
-        (WorkerOptions(encoder_path=str(bundled_path())), False),
-    ],
+    cells(
+        [
+            (WorkerOptions(), True),
+            (WorkerOptions(device="auto"), True),
+            (WorkerOptions(encoder_precision="float"), False),
+            (WorkerOptions(encoder_path=str(bundled_path())), False),
+        ]
+    ),
 )
 def test_the_bundled_encoder_computes_in_integers_by_default(options: WorkerOptions, integers: bool) -> None:
     encoder = Embedder(options).warm_up().encoder

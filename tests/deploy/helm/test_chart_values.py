@@ -13,6 +13,7 @@ from helm_kit import CHART, Values, errors_of, read, rendered
 from helm_python import HelmError
 from helm_settings import CHART_SETS, SECRET_SETTINGS, setting_names
 from test_chart import EVERYTHING, MONITORING, STORE, merged
+from tiers import cells
 
 SCHEMA: dict[str, Any] = yaml.safe_load((CHART / "values.schema.json").read_text())
 
@@ -141,7 +142,7 @@ MISSPELT = [  # template, what it has, what is written in its place
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("template", "old", "new"), MISSPELT, ids=[f"{each[0]}: {each[1]}" for each in MISSPELT])
+@pytest.mark.parametrize(("template", "old", "new"), cells(MISSPELT, fast=8))
 def test_a_misspelt_field_of_a_template_is_found(template: str, old: str, new: str, tmp_path: Path) -> None:
     chart = tmp_path / "chart"
     shutil.copytree(CHART, chart)

@@ -1,10 +1,14 @@
 """Codes learned from public documents: what they tell apart, what a release is worth, and that a build repeats."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from tiers import cells
 
 from core.mechanisms.samplers.discrete_noise import randomised_response
 from core.mechanisms.sentences.code_space import CodeSpace
@@ -47,6 +51,12 @@ def learned(
     return shape, book, table
 
 
+@pytest.fixture(scope="module")
+def of_noise(corpus: Embedded) -> Callable[[CodeNoise], tuple[codes.Geometry, np.ndarray, CodeTable]]:
+    """Learns once for each kind of noise."""
+    return cache(lambda noise: learned(corpus, noise, 2.0))
+
+
 def noisy_histograms(
     size: int, found: np.ndarray, lengths: np.ndarray, noise: CodeNoise, epsilon_nano: int = 2 * NANO
 ) -> np.ndarray:
@@ -56,15 +66,15 @@ def noisy_histograms(
     return counts_of_codes(size, randomised_response(found, size=size, epsilon_nano=epsilon_nano), lengths)
 
 
-@pytest.mark.parametrize("noise", list(CodeNoise))
-@pytest.mark.parametrize("has_network", [True, False])
+@pytest.mark.parametrize("noise", cells(CodeNoise))
+@pytest.mark.parametrize("has_network", cells([True, False]))
 def test_a_release_is_nearer_to_the_document_than_the_corpus_mean_and_than_the_noisy_average(
-    corpus: Embedded, noise: CodeNoise, has_network: bool, monkeypatch: pytest.MonkeyPatch
+    corpus: Embedded, of_noise: Any, noise: CodeNoise, has_network: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By squared error: the decoder is trained to be the posterior mean."""
     if not has_network:
         monkeypatch.setattr(learned_codes, "DECODED_CODES_MAX", 5)
-    shape, book, table = learned(corpus, noise, 2.0)
+    shape, book, table = of_noise(noise) if has_network else learned(corpus, noise, 2.0)
     found = CodeSpace(shape.space, {len(book): book}, torch.device("cpu")).nearest(
         torch.from_numpy(corpus.vectors), len(book)
     )
@@ -86,8 +96,8 @@ def test_a_release_is_nearer_to_the_document_than_the_corpus_mean_and_than_the_n
     assert error(released) < error(shares @ of_code)
 
 
-def test_equal_input_gives_equal_codes(corpus: Embedded) -> None:
-    _, book, table = learned(corpus, CodeNoise.COUNTS, 2.0)
+def test_equal_input_gives_equal_codes(corpus: Embedded, of_noise: Any) -> None:
+    _, book, table = of_noise(CodeNoise.COUNTS)
     torch.rand(5)  # the caller's own generator does not matter
     _, again, same = learned(corpus, CodeNoise.COUNTS, 2.0)
     assert np.array_equal(book, again)
@@ -118,10 +128,10 @@ def test_a_label_that_is_missing_is_left_out(corpus: Embedded) -> None:
 
 
 @pytest.mark.parametrize("epsilon_nano", [1, NANO // 100, 4_000_000 * NANO])
-@pytest.mark.parametrize("noise", list(CodeNoise))
-def test_a_release_is_finite_at_every_epsilon(corpus: Embedded, noise: CodeNoise, epsilon_nano: int) -> None:
+@pytest.mark.parametrize("noise", cells(CodeNoise))
+def test_a_release_is_finite_at_every_epsilon(of_noise: Any, noise: CodeNoise, epsilon_nano: int) -> None:
     """The row of the smallest epsilon serves all smaller ones, whose noise its decoder has never seen."""
-    _, book, table = learned(corpus, noise, 2.0)
+    _, book, table = of_noise(noise)
     found = np.zeros(4_097, dtype=np.int64)
     lengths = np.array([1, 4_096])
     noisy = noisy_histograms(len(book), found, lengths, noise, epsilon_nano)

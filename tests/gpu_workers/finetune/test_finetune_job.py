@@ -11,6 +11,7 @@ import orjson
 import pytest
 from finetune_kit import LABELS, checkpoint, labelled
 from job_order_kit import training_order
+from tiers import cells
 
 from core.accounting.events import Adjacency, Unit
 from core.amounts import epsilon_of
@@ -82,7 +83,7 @@ def order(tmp_path: Path, encoder: Path) -> JobOrder:
     return training_order(tmp_path / "job", encoder, [*labelled(ROWS), *labelled(10, split="public")], PLAN)
 
 
-@pytest.mark.parametrize("method", ["lora", "rgp", "full"])
+@pytest.mark.parametrize("method", cells(["lora", "rgp", "full"]))
 def test_every_step_comes_after_the_charge(order: JobOrder, world: World, encoder: Path, method: str) -> None:
     order = replace(order, spec=replace(order.spec, method=method))
     result = world.run(order)

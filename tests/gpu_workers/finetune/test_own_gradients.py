@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from finetune_kit import CPU, Tiny, checkpoint, tiny
+from tiers import cells
 from torch import nn
 
 from core.errors import InvalidInput
@@ -52,7 +53,7 @@ def norm(tensors: dict[str, torch.Tensor]) -> float:
 
 
 @pytest.mark.parametrize("method", list(Method))
-@pytest.mark.parametrize(("family", "pairs"), FORMS)
+@pytest.mark.parametrize(("family", "pairs"), cells(FORMS))
 def test_gradients_are_those_of_a_loop(folder: Path, family: str, pairs: bool, method: Method) -> None:
     made = tiny(checkpoint(folder, family), method, pairs=pairs)
     alone = one_by_one(made, list(range(24)))

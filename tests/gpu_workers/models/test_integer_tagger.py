@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tiers import cells
 
 from gpu_workers.models import tagger
 from gpu_workers.models.integer import products
@@ -83,21 +84,27 @@ def test_the_logits_are_the_same_on_every_processor(integers: IntegerTagger, row
     assert hashlib.sha256(b"".join(logits(integers, rows))).hexdigest() == LOGITS
 
 
-def test_logits_depend_on_their_window_alone(integers: IntegerTagger, rows: Rows, threads: None) -> None:
+@pytest.mark.parametrize(("shortest", "counts", "sizes"), cells([(3, (2,), (4,)), (5, (1, 2, 3), (2, 5, 9))]))
+def test_logits_depend_on_their_window_alone(
+    integers: IntegerTagger, rows: Rows, threads: None, shortest: int, counts: tuple[int, ...], sizes: tuple[int, ...]
+) -> None:
+    rows = rows[:shortest]
     alone = [logits(integers, [row])[0] for row in rows]
     random = np.random.default_rng(6)
-    for count in (1, 2, 3):
+    for count in counts:
         torch.set_num_threads(count)
-        for size in (2, 5, 9):
+        for size in sizes:
             places = random.integers(0, len(rows), size)
             assert logits(integers, [rows[place] for place in places]) == [alone[place] for place in places]
 
 
+@pytest.mark.slow("matrix")
 def test_every_kind_of_product_gives_the_same_logits(integers: IntegerTagger, rows: Rows) -> None:
     for way in products.exact_ways():
         assert logits(IntegerTagger(way=way), rows) == logits(integers, rows)
 
 
+@pytest.mark.slow("matrix")
 def test_probabilities_are_near_those_in_float32(integers: IntegerTagger) -> None:
     made = embedded_tagger(dtype=torch.float32)
     whole, given = (

@@ -6,13 +6,19 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny_models import sentence_encoder
 
 from gpu_workers.models import independence, measured, packed_bert
 from gpu_workers.models.encoder import Encoder
 from gpu_workers.models.measured import Measured, digest_of
 
 
-def checked(folder: Path | None, monkeypatch: pytest.MonkeyPatch) -> tuple[Encoder, bool, int]:
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return sentence_encoder(tmp_path_factory.mktemp("small"), "bert")
+
+
+def checked(small: Path, folder: Path | None, monkeypatch: pytest.MonkeyPatch) -> tuple[Encoder, bool, int]:
     """An encoder, whether it passed its check, and how often every shape was run."""
     runs = 0
     whole = independence.packed_is_independent
@@ -24,33 +30,35 @@ def checked(folder: Path | None, monkeypatch: pytest.MonkeyPatch) -> tuple[Encod
 
     with monkeypatch.context() as patched:
         patched.setattr(independence, "packed_is_independent", counted)
-        encoder = Encoder(dtype=torch.float32)
+        encoder = Encoder(small, dtype=torch.float32)
         passed = encoder.self_check(Measured(folder))
     return encoder, passed, runs
 
 
-def test_a_second_start_finds_the_first_ones_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, passed, runs = checked(tmp_path / "measured", monkeypatch)
+def test_a_second_start_finds_the_first_ones_outcome(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, passed, runs = checked(small, tmp_path / "measured", monkeypatch)
     assert (passed, runs) == (True, 1)
-    second, passed, runs = checked(tmp_path / "measured", monkeypatch)
+    second, passed, runs = checked(small, tmp_path / "measured", monkeypatch)
     assert (passed, runs) == (True, 0)
     assert second.facts() == first.facts()
     (file,) = (tmp_path / "measured").iterdir()
 
     file.write_text("{")
-    assert checked(tmp_path / "measured", monkeypatch)[1:] == (True, 1), "a torn file counts as none"
+    assert checked(small, tmp_path / "measured", monkeypatch)[1:] == (True, 1), "a torn file counts as none"
     file.write_text('{"batching": "NEVER", "tokens_per_s": 1}')
-    assert checked(tmp_path / "measured", monkeypatch)[1:] == (True, 1)
+    assert checked(small, tmp_path / "measured", monkeypatch)[1:] == (True, 1)
 
     monkeypatch.setattr(measured, "machine", lambda: {"processor": "another"})
-    assert checked(tmp_path / "measured", monkeypatch)[1:] == (True, 1), "another processor"
-    assert checked(None, monkeypatch)[1:] == (True, 1), "nothing is kept without a folder"
+    assert checked(small, tmp_path / "measured", monkeypatch)[1:] == (True, 1), "another processor"
+    assert checked(small, None, monkeypatch)[1:] == (True, 1), "nothing is kept without a folder"
 
 
 def test_vectors_that_depend_on_companions_are_noticed_whatever_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert checked(tmp_path, monkeypatch)[1]
+    assert checked(small, tmp_path, monkeypatch)[1]
     right = packed_bert.scaled_dot_product_attention
 
     def leaking(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: torch.Tensor) -> torch.Tensor:
@@ -58,7 +66,7 @@ def test_vectors_that_depend_on_companions_are_noticed_whatever_is_kept(
         return out + 1e-3 * out.mean(dim=0)
 
     monkeypatch.setattr(packed_bert, "scaled_dot_product_attention", leaking)
-    _, passed, runs = checked(tmp_path, monkeypatch)
+    _, passed, runs = checked(small, tmp_path, monkeypatch)
     assert not passed
     assert runs > 0
 

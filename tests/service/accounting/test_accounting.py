@@ -115,6 +115,7 @@ def test_a_key_is_needed(gateway: Gateway) -> None:
     assert gateway.admin.post("/accounting/compare", json=body).status_code == 403
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_deadline_and_the_queue_hold() -> None:
     slow = SubsampledGaussian(0.5, 1.0)
 
@@ -133,6 +134,7 @@ def test_the_deadline_and_the_queue_hold() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.usefixtures("processes")
 def test_one_tenant_leaves_a_worker_and_places_to_others() -> None:
     slow, fast = SubsampledGaussian(0.5, 1.0), SubsampledGaussian(0.1, 1.0)
 
@@ -156,6 +158,7 @@ def test_one_tenant_leaves_a_worker_and_places_to_others() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_certificate_that_takes_too_long_costs_no_other_answer() -> None:
     slow = SubsampledGaussian(1e-6, 50.0)
 

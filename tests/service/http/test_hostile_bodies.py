@@ -19,7 +19,7 @@ from service.http import problems
 SECRET = "zq-hostile-4471"
 ERRORS_MAX = 64
 ANSWER_BYTES_MAX = 8192
-MANY = 50_000
+MANY = 10_000
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ HUGE = {
 }
 
 
-FAST = ("a million empty objects", "a long number")
+FAST = ("a million empty objects",)
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ async def until_started(folder: Path, times: int) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_process_that_ends_is_started_again_until_it_is_stopped(tmp_path: Path) -> None:
     async def main() -> None:
         said: list[str] = []
@@ -63,6 +64,7 @@ def test_a_process_that_ends_is_started_again_until_it_is_stopped(tmp_path: Path
         os.kill(pids(tmp_path)[1], 0)
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_process_that_is_never_ready_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         own = child(tmp_path, [], ready=False)

@@ -11,6 +11,7 @@ import openai.types.chat.completion_create_params
 import openai.types.responses.response_create_params
 import pytest
 from planting_kit import SIGNATURE, Places
+from tiers import cells
 
 from core.errors import InvalidInput
 from service.proxy.dialects.registry import DIALECTS
@@ -27,7 +28,7 @@ REQUESTS = [
 ]
 
 
-@pytest.mark.parametrize(("dialect", "kind"), REQUESTS)
+@pytest.mark.parametrize(("dialect", "kind"), cells(REQUESTS))
 def test_declared_content_has_a_type_that_is_known_and_paths_name_members_of_the_api_alone(
     dialect: Any, kind: type
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 from agent_requests_kit import REAL
 from planting_kit import ADDRESS, PLANTED, SENTENCE, Places, left
 from sdk_samples_kit import literals, mask
+from tiers import cells
 
 from core.errors import InvalidInput
 from core.text.reversible.names import is_key
@@ -74,7 +75,7 @@ def places() -> dict[str, Places]:
     return {name: Places(dialect.slots, kind) for name, (dialect, kind) in KINDS.items()}
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", cells(KINDS))
 def test_every_declared_member_is_masked_public_or_refused(name: str, places: dict[str, Places]) -> None:
     """A member that a new version of an SDK declares is refused, and fails this test until a table has it."""
     found = places[name]
@@ -89,7 +90,7 @@ def test_every_declared_member_is_masked_public_or_refused(name: str, places: di
     assert {member.split(".")[1] for member in as_they_are} == set(NAMED[name].split())
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", cells(KINDS))
 def test_nothing_planted_in_a_declared_place_leaves(name: str, places: dict[str, Places]) -> None:
     dialect, _ = KINDS[name]
     planted = list(places[name].planted())
@@ -98,7 +99,7 @@ def test_nothing_planted_in_a_declared_place_leaves(name: str, places: dict[str,
     assert not {place for place, body in planted if left(dialect.slots, body) and not place.endswith(SIGNED)}
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", cells(KINDS))
 def test_the_words_are_those_of_the_types(name: str) -> None:
     rest = {each for each in literals(KINDS[name][1]) if not is_word(each)}
 

@@ -12,6 +12,7 @@ import pytest
 from gateway_kit import Tenant
 from inprocess_kit import Gateway
 from model_kit import ModelServer
+from tiers import cells
 
 from core.mechanisms.words.exponential import ExponentialWords
 from core.text.fill_left_to_right import Scored
@@ -178,8 +179,8 @@ def shown(answer: httpx.Response) -> tuple[Any, ...]:
     return answer.status_code, headers, json.dumps(body)
 
 
-@pytest.mark.parametrize("policy", [*WHOLE, "priced", "priced-places"])
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("policy", cells(["priced", "priced-places", *WHOLE]))
+@pytest.mark.parametrize("path", cells(PATHS))
 def test_neighbours_with_the_same_draws_leave_alike(tenant: Tenant, llm: ModelServer, path: str, policy: str) -> None:
     for form in range(ROUNDS):
         seen = []
