@@ -12,6 +12,7 @@ import dp_accounting
 import pytest
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant as GoogleRdpAccountant
+from tiers import cells
 
 from core.accounting.basic import BasicAccountant
 from core.accounting.contract import Accountant, Direction, Kind
@@ -57,7 +58,7 @@ class TestContract:
     def test_an_empty_account_costs_nothing(self, fresh: Callable[[], Accountant]) -> None:
         assert fresh().epsilon(1e-5).value == 0.0
 
-    @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+    @pytest.mark.parametrize("event", cells(EVENTS, fast=2, kind="grid"), ids=lambda event: type(event).__name__)
     def test_steps_at_once_equal_steps_one_by_one(self, fresh: Callable[[], Accountant], event: PlanEvent) -> None:
         at_once = composed(fresh, event, 20).epsilon(1e-5)
         one_by_one = fresh()
@@ -68,7 +69,7 @@ class TestContract:
         if at_once.value is not None:
             assert one_by_one.epsilon(1e-5).value == pytest.approx(at_once.value, rel=1e-6)
 
-    @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+    @pytest.mark.parametrize("event", cells(EVENTS, fast=2, kind="grid"), ids=lambda event: type(event).__name__)
     def test_more_steps_and_less_delta_cost_more(self, fresh: Callable[[], Accountant], event: PlanEvent) -> None:
         values = [composed(fresh, event, count).epsilon(1e-5).value for count in (50, 100, 200)]
         values.append(fresh().compose(event, 200).epsilon(1e-7).value)
@@ -156,7 +157,9 @@ AEA_TABLE = [
 ]
 
 
-@pytest.mark.parametrize(("rate", "noise", "steps", "delta", "tight", "rdp", "one", "two", "three"), AEA_TABLE)
+@pytest.mark.parametrize(
+    ("rate", "noise", "steps", "delta", "tight", "rdp", "one", "two", "three"), cells(AEA_TABLE, fast=3, kind="grid")
+)
 def test_the_table_of_the_estimate(
     rate: float,
     noise: float,
@@ -197,7 +200,9 @@ def test_the_other_direction_and_the_larger(rate: float, noise: float, steps: in
         assert account.epsilon(1e-6).require() == pytest.approx(added, abs=6e-4)
 
 
-@pytest.mark.parametrize(("rate", "noise", "steps"), [(0.01, 0.8, 1000), (0.1, 2.0, 50), (0.001, 0.6, 3000)])
+@pytest.mark.parametrize(
+    ("rate", "noise", "steps"), cells([(0.01, 0.8, 1000), (0.1, 2.0, 50), (0.001, 0.6, 3000)], kind="grid")
+)
 def test_rdp_and_pld_agree_with_the_library(rate: float, noise: float, steps: int) -> None:
     event = SubsampledGaussian(rate, noise)
     theirs = dp_accounting.SelfComposedDpEvent(
@@ -217,7 +222,9 @@ def test_gaussian_is_exact_and_a_bound() -> None:
         assert result.value == pytest.approx(1.0, abs=1e-7)  # Balle and Wang's multiplier for (1, 1e-5)
 
 
-@pytest.mark.parametrize(("eps0", "count", "delta"), [(0.1, 1000, 1e-6), (1.0, 20, 1e-9), (0.01, 10**5, 1e-3)])
+@pytest.mark.parametrize(
+    ("eps0", "count", "delta"), cells([(0.1, 1000, 1e-6), (1.0, 20, 1e-9), (0.01, 10**5, 1e-3)], kind="grid")
+)
 def test_pure_composition_is_the_exact_binomial(eps0: float, count: int, delta: float) -> None:
     result = EdgeworthAccountant().compose(Pure(eps0), count).epsilon(delta)
     plan = ((Pure(eps0), count),)

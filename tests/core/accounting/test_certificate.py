@@ -6,6 +6,7 @@ import math
 
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as google
+from tiers import cells
 
 from core.accounting.binomial import epsilon_of_pure
 from core.accounting.certificate import PLD_COUNT_MAX, PlanCertificate, certify, largest_count, plan_event
@@ -88,7 +89,7 @@ def test_a_plan_admits_as_many_as_a_filter_or_more_and_a_filter_more_than_summin
 
 
 @pytest.mark.parametrize("made", EVENTS)
-@pytest.mark.parametrize("epsilon_nano", [NANO, 30 * NANO])
+@pytest.mark.parametrize("epsilon_nano", cells([NANO, 30 * NANO], kind="grid"))
 def test_the_largest_count_is_certified_and_one_more_is_not(made: PrivacyEvent, epsilon_nano: int) -> None:
     plan = largest_count(made, epsilon_nano=epsilon_nano, delta_femto=MICRO)
 
@@ -145,7 +146,7 @@ def test_without_a_delta_to_speak_of_a_plan_sums(kind: str, delta_femto: int) ->
     assert plan == PlanCertificate(900_000_000, delta_femto, 3, "basic")
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 1, 50])
+@pytest.mark.parametrize("epsilon", cells([1, 0.01, 50], kind="grid"))
 @pytest.mark.parametrize("count", [1, 1000, PLD_COUNT_MAX])
 def test_laplace_noise_is_certified_from_one_release_to_very_many(epsilon: float, count: int) -> None:
     certified = certify(event("laplace", epsilon), count=count, delta_femto=MICRO)

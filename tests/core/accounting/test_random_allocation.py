@@ -177,6 +177,7 @@ def test_calibrated_noise_meets_its_target_and_little_less(epsilon: float, steps
     assert certified(steps, epochs, found.noise_multiplier, 1e-5, PlanAdjacency.REPLACE_ONE) > epsilon
 
 
+@pytest.mark.slow("grid")
 def test_an_epsilon_beyond_the_least_noise_gets_that_noise() -> None:
     assert calibrate_allocation(500.0, 1e-5, steps=30, epochs=1).noise_multiplier == 0.2
 

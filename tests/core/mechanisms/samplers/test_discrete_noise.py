@@ -11,6 +11,7 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 from law_kit import follows
+from tiers import cells
 
 from core.mechanisms.samplers import discrete_noise, exact
 from core.mechanisms.samplers.discrete_noise import randomised_response, subset_selection, two_sided_geometric
@@ -92,7 +93,7 @@ def test_each_row_has_its_own_subset() -> None:
     assert follows(pairs, np.outer(subset_law([0, 1], 5, 1.0), subset_law([3, 4], 5, 1.0)).ravel())
 
 
-@pytest.mark.parametrize("members", [[4], [4, 1]])
+@pytest.mark.parametrize("members", cells([[4], [4, 1]], kind="statistics"))
 def test_the_exact_extension_follows_the_same_law(members: list[int], short_words: list[int]) -> None:
     """256 times the probability of a member is far from an integer: what the extension decides shows in the law."""
     epsilon, size, runs = 0.7, 6, 4_000_000
@@ -104,6 +105,7 @@ def test_the_exact_extension_follows_the_same_law(members: list[int], short_word
     assert abs(len(short_words) - runs / 256) < 6 * math.sqrt(runs / 256)
 
 
+@pytest.mark.slow("planted bug")
 @pytest.mark.parametrize("answer", [True, False])
 def test_a_wrong_extension_is_seen(answer: bool, short_words: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """The test above has power: an extension that always decides the same way fails it."""

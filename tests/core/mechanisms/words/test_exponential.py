@@ -78,6 +78,7 @@ def test_the_shipped_words_come_out_as_often_as_the_law_says() -> None:
     assert stats.chisquare(np.bincount(bins[drawn], minlength=len(expected)), expected * RUNS).pvalue > FALSE_ALARM
 
 
+@pytest.mark.slow("statistics")
 def test_the_exact_path_has_the_same_law(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exponential, "_relative_error", lambda count, epsilon: 2.0)  # nothing is ever decided by it
     vocabulary = vocabulary_of(PLAIN)

@@ -6,6 +6,7 @@ import unicodedata
 from typing import Any
 
 import pytest
+from tiers import cells
 
 from core.errors import InvalidInput, RecogniserFailed
 from core.text import mask_entity
@@ -176,7 +177,7 @@ def test_a_window_that_takes_too_long_is_refused(
         search("-", [OwnRecogniser(own)] * recognisers, policy_of(own))
 
 
-@pytest.mark.parametrize("filler", ["word ", "wörd ", "x", "日"])
+@pytest.mark.parametrize("filler", cells(["wörd ", "word ", "x", "日"]))
 def test_a_long_text_is_masked_as_a_short_one(filler: str) -> None:
     """Finds and context words lie at every place relative to the edges of the windows."""
     own = Definition(

@@ -76,5 +76,5 @@ def test_a_repeated_beginning_does_not_stall() -> None:
 
 def test_a_long_text_without_spaces_is_read_to_its_end() -> None:
     types = ("SECRET", "PASSWORD", "USERNAME", "DATE_OF_BIRTH", "DATE_TIME", "AGE", "COORDINATE")
-    found = inspect("aB3" * 350_000 + ";password=hunter2", MaskPolicy(entities=types), AllowLists())
+    found = inspect("aB3" * 100_000 + ";password=hunter2", MaskPolicy(entities=types), AllowLists())
     assert [(found.text[mask.start : mask.end], mask.type) for mask in found.masks][-1:] == [("hunter2", "PASSWORD")]

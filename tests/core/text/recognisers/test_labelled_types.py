@@ -1,5 +1,8 @@
 """Values that a label names, in eight languages, and texts with labels alone."""
 
+import pytest
+from tiers import cells
+
 from core.text.lists import AllowLists
 from core.text.masks import union
 from core.text.policy import ENTITIES, MaskPolicy
@@ -165,8 +168,11 @@ def test_each_type_has_a_surrogate_of_its_shape():
         assert [char.isalnum() for char in fresh] == [char.isalnum() for char in value], entity
 
 
-def test_hostile_texts_end():
-    for unit in ["passport ", "no. ", "no no ", "MRN 1", "A1-", "plate A1 ", "BIC ", "12 ", "P<", "é1 ", "a.1"]:
-        text = (unit * 60_000)[:60_000]
-        masks = inspect(text, MaskPolicy(entities=tuple(LABELS)), AllowLists()).masks
-        assert union(masks) == list(masks)
+@pytest.mark.parametrize(
+    "unit",
+    cells(["MRN 1", "no. ", "plate A1 ", "passport ", "no no ", "A1-", "BIC ", "12 ", "P<", "é1 ", "a.1"], fast=3),
+)
+def test_hostile_texts_end(unit):
+    text = (unit * 60_000)[:60_000]
+    masks = inspect(text, MaskPolicy(entities=tuple(LABELS)), AllowLists()).masks
+    assert union(masks) == list(masks)
