@@ -52,6 +52,7 @@
         ├── DeadlineExceeded
         ├── TaskFailed              carries a stable `reason`, never the worker's message
         │   └── InfillFailed        the language model gave no word that can be used
+        ├── TooCostly               a document took more time of a processor than one may
         └── RecogniserFailed        a recogniser broke or ran out of time: the text counts as not inspected
 
 No error carries request text: a class has a stable `code`, a fixed `title`, and typed fields.
@@ -379,6 +380,11 @@ class TaskFailed(Started):
 class InfillFailed(TaskFailed):
     code = "infill-failed"
     title = "The language model filled nothing; nothing was released."
+
+
+class TooCostly(Started):
+    code = "too-costly"
+    title = "A document takes too long to process. Send it in smaller parts."
 
 
 class RecogniserFailed(Started):

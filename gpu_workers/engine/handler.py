@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
-from core.errors import GatewayError, Started, TaskFailed
+from core.errors import GatewayError, Started, TaskFailed, TooCostly
 from core.guarded import guarded
 from gpu_workers.facts import WorkerFacts
 
@@ -56,9 +56,6 @@ def set_pause(function: Callable[[], object]) -> None:
     """Set what `pause` calls in this process, which has one worker."""
     global _pause
     _pause = function
-
-
-TOO_LONG = "time"  # the reason of a `TaskFailed` whose task was cut
 
 
 class Handler(Protocol):
@@ -115,6 +112,4 @@ def _in_time(
         with limit(tasks):
             return guarded(work, tasks)
     except OutOfTime:
-        error = TaskFailed(reason=TOO_LONG)
-        error.detail = "A document takes too long to process; send it in smaller parts."
-        return error
+        return TooCostly()

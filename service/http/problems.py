@@ -68,6 +68,7 @@ STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
     (errors.DeadlineExceeded, 504),
     (errors.WorkerDied, 502),
     (errors.InfillFailed, 502),
+    (errors.TooCostly, 422),
     (errors.Started, 500),
 )
 

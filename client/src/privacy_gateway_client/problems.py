@@ -54,6 +54,7 @@ CODES: dict[str, type[errors.Problem]] = {
     "job-quota": errors.JobQuota,
     "rate-limited": errors.TooManyRequests,
     "tenant-limit": errors.TooManyRequests,
+    "too-costly": errors.TooLarge,
     "task-failed": errors.WorkFailed,
     "recogniser-failed": errors.WorkFailed,
     "started": errors.WorkFailed,

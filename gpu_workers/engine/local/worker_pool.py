@@ -22,10 +22,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from core.errors import TaskFailed, WorkerDied
+from core.errors import TooCostly, WorkerDied
 from gpu_workers.engine import metrics
 from gpu_workers.engine.batch_spans import trace_work
-from gpu_workers.engine.handler import TOO_LONG, HandlerFactory
+from gpu_workers.engine.handler import HandlerFactory
 from gpu_workers.engine.local.messages import Batch, Begun, Done, Failed, Ready, Stage
 from gpu_workers.engine.local.worker_process import WorkerProcess, start_again
 from gpu_workers.engine.pending import PendingTask
@@ -291,7 +291,7 @@ class WorkerPool:
         if done.only_tenant is not None:
             self.queue.charge(done.only_tenant, seconds, estimated=done.tokens)
             return
-        cut = [pending for pending, result in zip(done.batch, results, strict=True) if _was_cut(result)]
+        cut = [pending for pending, result in zip(done.batch, results, strict=True) if isinstance(result, TooCostly)]
         for pending in cut:
             self.queue.charge(pending.group.tenant, seconds / len(cut))
 
@@ -324,7 +324,3 @@ class WorkerPool:
         task = asyncio.ensure_future(coroutine)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
-
-
-def _was_cut(result: Any) -> bool:
-    return isinstance(result, TaskFailed) and result.reason == TOO_LONG

@@ -11,7 +11,7 @@ import pytest
 from costly_kit import Costly, CostlyHandler, PatientHandler
 from engine_kit import Bench, bench, find_kits, toy_engine
 
-from core.errors import TaskFailed, WorkerDied
+from core.errors import TooCostly, WorkerDied
 from gpu_workers.engine.protocol import Task
 
 LONG = 1_000  # tokens, of a task that is suspended for others
@@ -102,9 +102,8 @@ def test_a_task_that_is_prepared_for_too_long_fails_alone(interruptible: bool, t
         endless = Costly("a endless", str(tmp_path), "prepared", interruptible=interruptible)
         first, failed, last = await together(on, Costly("b", str(tmp_path)), endless, Costly("c", str(tmp_path)))
         assert (first, last) == ("B", "C")
-        assert isinstance(failed, TaskFailed)
-        assert failed.reason == "time"
-        assert "smaller parts" in failed.detail
+        assert isinstance(failed, TooCostly)
+        assert "smaller parts" in failed.title
 
     on_worker(tmp_path, check)
 
@@ -115,7 +114,7 @@ def test_a_tenant_whose_task_took_long_waits_longer(tmp_path: Path) -> None:
             await on.run(Task(Costly(text, str(tmp_path)), weight), tenant=text.split()[0])
             done.append(text)
 
-        with pytest.raises(TaskFailed):
+        with pytest.raises(TooCostly):
             await on.run(Task(Costly("a", str(tmp_path), "prepared"), 1), tenant="a")
         done: list[str] = []
         blocker = await on.submit(Task(Costly("blocker", str(tmp_path), works="drawn"), 200), tenant="blocker")
@@ -131,7 +130,7 @@ def test_a_tenant_whose_task_took_long_waits_longer(tmp_path: Path) -> None:
 
 def test_only_a_draw_that_is_part_of_no_guarantee_is_cut(tmp_path: Path) -> None:
     async def check(on: Bench) -> None:
-        with pytest.raises(TaskFailed):
+        with pytest.raises(TooCostly):
             await on.run(Task(Costly("free", str(tmp_path), "drawn", interruptible=True), LONG))
         priced = await on.submit(Task(Costly("priced", str(tmp_path), "drawn"), LONG))
         await begun(tmp_path, "priced")
