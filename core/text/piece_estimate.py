@@ -16,25 +16,31 @@ import numpy.typing as npt
 _FIRST_CHARS = 6  # of a run of letters and digits, which are one piece
 _FURTHER_CHARS = 3  # of the same run, for one more piece
 
-_WORD = np.zeros(256, dtype=bool)
-_WORD[list(map(ord, string.ascii_letters + string.digits))] = True
-_SPACE = np.zeros(256, dtype=bool)
-_SPACE[list(map(ord, string.whitespace))] = True
+_SPACE, _OTHER, _LETTER = 0, 1, 2
+_KINDS = bytes(
+    _LETTER if char in string.ascii_letters + string.digits else _SPACE if char in string.whitespace else _OTHER
+    for char in map(chr, range(256))
+)
 
 
 def cumulative_pieces(text: str) -> npt.NDArray[np.float64]:
     """Return the estimated number of pieces of `text[:n]` for each n from 0 to the length of the text."""
-    codes = np.frombuffer(text.encode("ascii", "replace"), dtype=np.uint8)
-    word = _WORD[codes]
+    return np.concatenate(([0], np.cumsum(_thirds(text), dtype=np.int32))) / _FURTHER_CHARS
+
+
+def estimated_pieces(text: str) -> int:
+    """Return the estimated number of pieces of `text`, rounded up."""
+    return -(-int(_thirds(text).sum(dtype=np.int64)) // _FURTHER_CHARS)
+
+
+def _thirds(text: str) -> npt.NDArray[np.uint8]:
+    """Return the thirds of a piece that each character counts."""
+    kinds = np.frombuffer(text.encode("ascii", "replace").translate(_KINDS), dtype=np.uint8)
+    word = kinds == _LETTER
     begins, further = word.copy(), word.copy()
     begins[1:] &= ~word[:-1]
     further[:_FIRST_CHARS] = False
     for back in range(1, _FIRST_CHARS + 1):
         further[back:] &= word[:-back]
-    thirds = _FURTHER_CHARS * (begins | ~(word | _SPACE[codes])) + further
-    return np.concatenate(([0], np.cumsum(thirds))) / _FURTHER_CHARS
-
-
-def estimated_pieces(text: str) -> int:
-    """Return the estimated number of pieces of `text`, rounded up."""
-    return int(np.ceil(cumulative_pieces(text)[-1]))
+    whole = (begins | (kinds == _OTHER)).view(np.uint8)
+    return _FURTHER_CHARS * whole + further.view(np.uint8)

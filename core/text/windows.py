@@ -108,7 +108,7 @@ def extents(text: str, cut: Sequence[Window]) -> list[Extent]:
 def near_core(window: Window, text: str) -> tuple[int, int]:
     """Return the characters of a window's own `text` that a tagger reads: its core and at least `CONTEXT_CHARS` on each
     side, up to white space or the edge of the window. Hence no find without white space is cut off."""
-    first = window.core_start - window.start - CONTEXT_CHARS
+    first = max(0, window.core_start - window.start - CONTEXT_CHARS)
     last = window.core_end - window.start + CONTEXT_CHARS
     space = _SPACE.search(text, last) if last < len(text) else None
     return _after_space(text, 0, first, default=0), space.start() if space else len(text)
@@ -121,7 +121,11 @@ def _cut(text: str, start: int, latest: int) -> int:
 
 def _after_space(text: str, start: int, end: int, *, default: int) -> int:
     """Return the place after the last white space of `text[start:end]`."""
-    return next((at for at in range(end, start, -1) if text[at - 1].isspace()), default)
+    part = text[start:end]
+    if part[-1:].isspace():
+        return end
+    last = part.rsplit(None, 1)[-1] if part else ""
+    return end - len(last) if len(last) < len(part) else default
 
 
 def _first_separator(text: str, window: Window) -> int:
