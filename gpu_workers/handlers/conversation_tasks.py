@@ -68,7 +68,7 @@ class BeginningsTask(RestoreTask):
 
 
 def run(task: MaskTask | RestoreTask) -> MaskedConversation | list[str] | list[Beginning]:
-    """Run a task, in a worker. Raises TaskFailed as `mask_conversation`."""
+    """Run a task, in a worker. Raises InvalidInput and TaskFailed as `mask_conversation`."""
     if isinstance(task, RestoreTask):
         from core.text.reversible.forms import mapping_of
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 
-from core.errors import TaskFailed
+from core.errors import InvalidInput, TaskFailed
 from core.text.reversible.draws import Value, Words, markers, surrogates
 from core.text.reversible.encodings import is_in_entities
 from core.text.reversible.form import WHOLE, Form
@@ -31,6 +31,8 @@ ROUNDS_MAX = 16
 # A conversation that is hard to restore is tried again as often as its size allows, but so many times in any case.
 ROUNDS_MIN = 4
 CHARS_TRIED_MAX = 4_000_000
+# Each takes about 8 kB of memory while surrogates are chosen.
+VALUES_MAX = 10_000
 
 
 def mask_conversation(
@@ -49,7 +51,8 @@ def mask_conversation(
     eight of `core.text.surrogates.names`. fill: one of `FILLS`. earlier: what turns before these texts were masked
     with; its language goes before `language`.
 
-    Raises TaskFailed if there are no surrogates that could be restored without doubt.
+    Raises InvalidInput for more than `VALUES_MAX` different values, and TaskFailed if there are no surrogates that could
+    be restored without doubt.
     """
     if fill not in FILLS:
         raise ValueError(f"The fill is one of: {', '.join(FILLS)}.")
@@ -81,7 +84,12 @@ class _Masking:
             for region in own
         )
         self._given = {value.original: value for value in given if value.original}
-        self._given |= self._values()
+        values = self._values()
+        if len(values) > VALUES_MAX:
+            raise InvalidInput(
+                f"At most {VALUES_MAX} different values can be masked so that they are restored. Send the texts in parts."
+            )
+        self._given |= values
         self._extra: dict[str, Value] = {}  # writings of values that have to be values of their own
         self._banned: set[tuple[str, str]] = set()
         self._blocked = set(earlier.blocked)
