@@ -69,6 +69,7 @@ class GatewayError(Exception):
 
     code = "internal"
     title = "The gateway failed."
+    charged: bool | None = None  # None where the code says that nothing was charged
 
     def __init__(self, detail: str | None = None) -> None:
         """`detail` is a fixed sentence of the gateway's own; never pass request text."""
@@ -355,7 +356,7 @@ class DeadlineBeforeStart(NotStarted):
 class Started(GatewayError):
     code = "started"
     title = "The work failed after it was started."
-    charged = True  # False where the work had no price
+    charged: bool | None = True  # False where the work had no price
 
 
 class WorkerDied(Started):

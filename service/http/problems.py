@@ -190,9 +190,7 @@ def error_block(error: errors.GatewayError) -> dict[str, Any]:
         facts = {"reason": error.reason, "line": error.line, "count": error.count}
         members = {name: value for name, value in facts.items() if value is not None}
     elif isinstance(error, errors.InfillFailed):
-        members = {"charged": error.charged, "reason": error.reason}
-    elif isinstance(error, errors.Started):
-        members = {"charged": error.charged}
+        members = {"reason": error.reason}
     elif isinstance(error, upstream_errors.UpstreamFailed | browser_errors.SignOnFailed | blob_errors.StoreUnavailable):
         members = {"reason": error.reason}
     elif isinstance(error, errors.RoleMissing):
@@ -201,6 +199,8 @@ def error_block(error: errors.GatewayError) -> dict[str, Any]:
         members = {"released": False, "limit": error.limit}
     elif isinstance(error, errors.NotStarted | errors.LedgerUnavailable):
         members = {"released": False}
+    if error.charged is not None:
+        members["charged"] = error.charged
     return block(status_of(error), error.code, error.title, detail=error.detail, **members)
 
 

@@ -161,6 +161,8 @@ class ReleasePipeline:
             await self._settle(caller.tenant, held.release_id, cancel=refund, reason=reason)
             if not refund:
                 _count(caller.tenant, release_request, outcome="lost")
+                if isinstance(error, GatewayError):
+                    error.charged = True
             if started and isinstance(error, NotStarted):
                 raise TaskFailed(reason="render") from None
             raise

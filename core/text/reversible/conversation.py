@@ -51,8 +51,8 @@ def mask_conversation(
     eight of `core.text.surrogates.names`. fill: one of `FILLS`. earlier: what turns before these texts were masked
     with; its language goes before `language`.
 
-    Raises InvalidInput for more than `VALUES_MAX` different values, and TaskFailed if there are no surrogates that could
-    be restored without doubt.
+    Raises InvalidInput for more than `VALUES_MAX` different values, and TaskFailed if there are no surrogates that
+    could be restored without doubt.
     """
     if fill not in FILLS:
         raise ValueError(f"The fill is one of: {', '.join(FILLS)}.")
@@ -86,9 +86,7 @@ class _Masking:
         self._given = {value.original: value for value in given if value.original}
         values = self._values()
         if len(values) > VALUES_MAX:
-            raise InvalidInput(
-                f"At most {VALUES_MAX} different values can be masked so that they are restored. Send the texts in parts."
-            )
+            raise InvalidInput(f"At most {VALUES_MAX} different values can be restored. Send the texts in parts.")
         self._given |= values
         self._extra: dict[str, Value] = {}  # writings of values that have to be values of their own
         self._banned: set[tuple[str, str]] = set()

@@ -61,6 +61,7 @@ def test_a_document_of_metric_dp_with_too_many_places_is_charged(limited: Gatewa
     refused = tenant.http.post("/sanitize", json=body | {"mask": {"techniques": ["vocabulary"]}})
     assert refused.status_code == 422
     assert refused.headers["X-Should-Retry"] == "false"
+    assert refused.json()["charged"] is True
     once = tenant.committed("token")
     assert once > 0
     assert tenant.http.post("/sanitize", json=body | {"mask": {"techniques": ["all"]}}).status_code == 200

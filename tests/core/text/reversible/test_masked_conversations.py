@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from core.errors import InvalidInput
 from core.text.policy import ENTITIES
-from core.text.reversible.conversation import FILLS, mask_conversation
+from core.text.reversible.conversation import FILLS, VALUES_MAX, mask_conversation
 from core.text.reversible.masked import MaskedConversation
 from core.text.reversible.places import Region
 
@@ -170,6 +171,13 @@ def test_wrong_arguments_are_refused() -> None:
         mask_conversation([""], [[]], key=KEY, fill="other")
     with pytest.raises(ValueError, match="list of regions"):
         mask_conversation([""], [], key=KEY)
+
+
+def test_more_different_values_than_allowed_are_refused_before_any_is_replaced() -> None:
+    texts = [f"m{number}@example.org" for number in range(VALUES_MAX + 1)]
+    regions = [[Region(0, len(text), "email")] for text in texts]
+    with pytest.raises(InvalidInput, match="10000"):
+        mask_conversation(texts, regions, key=bytes(32))
 
 
 def continued(done: MaskedConversation, *texts: str, **options: object) -> MaskedConversation:
