@@ -26,7 +26,7 @@ SLOW_KINDS = {
     "statistics": "many draws, so that a wrong distribution shows",
     "planted bug": "a bug is seeded and must be found",
     "training": "whole trainings and builds",
-    "documentation": "every command of the documentation runs",
+    "documentation": "every command of the documentation runs, and its audits are of this code",
     "installation": "wheels, compilers, other processors, an installed Redis",
     "fuzzing": "a gateway is attacked with many generated requests",
     "process": "a property of processes of their own: environment, port, memory, time",
