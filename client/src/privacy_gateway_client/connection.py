@@ -1,27 +1,19 @@
-"""What both clients have in common: their settings, the HTTP client below, and the spaces of their methods."""
+"""What both clients have in common: their settings and the HTTP client below."""
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any
 
 import httpx
 from typing_extensions import TypedDict
 
-from privacy_gateway_client.answers import SanitizedRow
 from privacy_gateway_client.cache import Cache
-from privacy_gateway_client.core import Core
-from privacy_gateway_client.errors import Problem
 from privacy_gateway_client.exchange import Retry
 from privacy_gateway_client.limits import Limits
 
-Driver = TypeVar("Driver")
 _USER_AGENT = "privacy-gateway-client"
 # longer than the gateway works on a request (REQUEST_TIMEOUT_S), since an early end would only repeat it
 TIMEOUT = httpx.Timeout(30.0, read=120.0)
-
-Sanitised: TypeAlias = SanitizedRow | Problem
-SyntheticRow: TypeAlias = dict[str, Any]
-EventData: TypeAlias = dict[str, Any]
 
 
 class Settings(TypedDict, total=False):
@@ -41,13 +33,6 @@ class Settings(TypedDict, total=False):
     transport: httpx.BaseTransport
     async_transport: httpx.AsyncBaseTransport
     verify: Any
-
-
-class Space(Generic[Driver]):
-    """A group of methods of a client."""
-
-    def __init__(self, core: Core, driver: Driver) -> None:
-        self._core, self._driver = core, driver
 
 
 def http_options(base_url: str, api_key: str, settings: Settings) -> dict[str, Any]:

@@ -1,11 +1,11 @@
-"""From an operation to a method of a client."""
+"""From an operation to a method, which waits for the operation or returns a coroutine, by the driver of its client."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from typing_extensions import Self
 
@@ -13,28 +13,31 @@ from privacy_gateway_client.core import Core
 from privacy_gateway_client.drivers import BlockingDriver
 from privacy_gateway_client.effects import Op
 
+if TYPE_CHECKING:
+    from privacy_gateway_client.async_driver import AsyncDriver
+
 P = ParamSpec("P")
 T = TypeVar("T")
-R = TypeVar("R")
+Driver = TypeVar("Driver")
 Operation = Callable[Concatenate[Core, P], Op[T]]
 
 
-class Owner(Protocol):
-    """A client or a space of one."""
+class Space(Generic[Driver]):
+    """A group of methods of a client, or the client itself."""
 
-    _core: Core
-    _driver: Any
+    def __init__(self, core: Core, driver: Driver) -> None:
+        self._core, self._driver = core, driver
 
 
 class Emits(Generic[T]):
     """The type of what an operation emits."""
 
 
-class Method(Generic[P, R]):
-    """A method of a client. Its documentation and signature are those of the operation."""
+class Documented(Generic[P]):
+    """Has the documentation and the signature of its operation."""
 
-    def __init__(self, operation: Operation[P, Any], run: Callable[[Any, Op[Any]], R]) -> None:
-        self.operation, self._run = operation, run
+    def __init__(self, operation: Operation[P, Any]) -> None:
+        self.operation = operation
         self.__doc__ = operation.__doc__
         self.__name__ = getattr(operation, "__name__", "")
 
@@ -43,24 +46,40 @@ class Method(Generic[P, R]):
         signature = inspect.signature(self.operation)
         return signature.replace(parameters=list(signature.parameters.values())[1:])
 
+
+class Method(Documented[P], Generic[P, T]):
+    """A method that returns the result of an operation."""
+
+    def __init__(self, operation: Operation[P, T]) -> None:
+        super().__init__(operation)
+
     @overload
     def __get__(self, owner: None, kind: Any) -> Self: ...
     @overload
-    def __get__(self, owner: Owner, kind: Any) -> Callable[P, R]: ...
-    def __get__(self, owner: Owner | None, kind: Any) -> Self | Callable[P, R]:
-        if owner is None:
-            return self
-        return functools.partial(self, owner)
+    def __get__(self, owner: Space[BlockingDriver], kind: Any) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, owner: Space[AsyncDriver], kind: Any) -> Callable[P, Awaitable[T]]: ...
+    def __get__(self, owner: Space[Any] | None, kind: Any) -> Any:
+        return self if owner is None else functools.partial(self, owner)
 
-    def __call__(self, owner: Owner, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._run(owner._driver, self.operation(owner._core, *args, **kwargs))
-
-
-def blocking(operation: Operation[P, T]) -> Method[P, T]:
-    """A method that waits for the operation."""
-    return Method(operation, BlockingDriver.run)
+    def __call__(self, owner: Space[Any], *args: P.args, **kwargs: P.kwargs) -> Any:
+        return owner._driver.run(self.operation(owner._core, *args, **kwargs))
 
 
-def listing(operation: Operation[P, None], _: Emits[T]) -> Method[P, Iterator[T]]:
-    """A method that iterates over what the operation emits."""
-    return Method(operation, BlockingDriver.iterate)
+class Listing(Documented[P], Generic[P, T]):
+    """A method that iterates over what an operation emits."""
+
+    def __init__(self, operation: Operation[P, None], _: Emits[T]) -> None:
+        super().__init__(operation)
+
+    @overload
+    def __get__(self, owner: None, kind: Any) -> Self: ...
+    @overload
+    def __get__(self, owner: Space[BlockingDriver], kind: Any) -> Callable[P, Iterator[T]]: ...
+    @overload
+    def __get__(self, owner: Space[AsyncDriver], kind: Any) -> Callable[P, AsyncIterator[T]]: ...
+    def __get__(self, owner: Space[Any] | None, kind: Any) -> Any:
+        return self if owner is None else functools.partial(self, owner)
+
+    def __call__(self, owner: Space[Any], *args: P.args, **kwargs: P.kwargs) -> Any:
+        return owner._driver.iterate(self.operation(owner._core, *args, **kwargs))
