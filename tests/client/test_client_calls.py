@@ -363,7 +363,9 @@ def test_a_name_leads_to_no_other_path() -> None:
 
 
 def test_an_invalid_request_names_the_place(client: Gateway) -> None:
-    with pytest.raises(InvalidRequest) as failure:
+    with pytest.raises(Rejected) as failure:
         client.embed_documents([DOCUMENT, {"text": 5}], epsilon=1)
+    assert failure.value.errors[0].field == "body.documents.1.text"
 
-    assert failure.value.errors[0].field == "documents.1.text"
+    with pytest.raises(InvalidRequest):
+        client.embed_documents([{"text": DOCUMENT, "embeddings": [[float("nan")]]}], epsilon=1)

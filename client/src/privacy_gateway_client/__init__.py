@@ -32,7 +32,6 @@ from privacy_gateway_client.errors import (
 )
 from privacy_gateway_client.exchange import Retry
 from privacy_gateway_client.limits import Limits
-from privacy_gateway_client.requests import Document, Fill, Mask, TextDocument
 from privacy_gateway_client.results import Embeddings, Partial, Release, Sanitized
 
 if TYPE_CHECKING:
@@ -48,9 +47,7 @@ __all__ = [
     "Cache",
     "CacheUnusable",
     "ConnectionLost",
-    "Document",
     "Embeddings",
-    "Fill",
     "Gateway",
     "GatewayError",
     "InvalidRequest",
@@ -58,7 +55,6 @@ __all__ = [
     "JobCancelled",
     "JobFailed",
     "Limits",
-    "Mask",
     "NotStarted",
     "Partial",
     "PlanMismatch",
@@ -71,7 +67,6 @@ __all__ = [
     "Sanitized",
     "SanitizedRow",
     "StreamInterrupted",
-    "TextDocument",
     "TooManyRequests",
     "Unauthorized",
     "WorkFailed",

@@ -20,7 +20,7 @@ from privacy_gateway_client.errors import (
     ReleaseGone,
     TooLarge,
 )
-from privacy_gateway_client.exchange import JSON_TYPE, Retry, call, get, keyed, new_key, parsed_json
+from privacy_gateway_client.exchange import Retry, call, get, keyed, new_key, parsed_json, post
 from privacy_gateway_client.limits import Limits
 
 R = TypeVar("R")
@@ -79,9 +79,8 @@ class Core:
         """The epsilon of each unit that one document costs, in units of 1e-9."""
         content = json.dumps(stand_in, sort_keys=True).encode()
         if content not in self.prices:
-            request = Outgoing("POST", "/budget/estimate", headers={"Content-Type": JSON_TYPE}, content=content)
             try:
-                answer = yield from call(self.retry, request)
+                answer = yield from call(self.retry, post("/budget/estimate", stand_in))
             except Rejected as error:
                 if not any(one.field == _FREE for one in error.errors):
                     raise

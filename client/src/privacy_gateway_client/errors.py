@@ -1,7 +1,7 @@
 """The error tree. No message, no attribute and no representation of an error holds text of a request.
 
 GatewayError
-├── InvalidRequest            the request does not fit its model; nothing was sent
+├── InvalidRequest            the client cannot send the request; nothing was sent
 ├── BudgetCapReached          a local `budget_cap` refuses the call; nothing was sent
 ├── CacheUnusable             the cache cannot be opened with this key
 ├── ConnectionLost            no complete answer came, after all retries
@@ -81,7 +81,7 @@ class GatewayError(Exception):
 
 
 class InvalidRequest(GatewayError):
-    """The request does not fit its model. `errors` names places and reasons, never a value."""
+    """The client cannot send the request. `errors` names places and reasons, never a value."""
 
     def __init__(self, errors: tuple[FieldError, ...]) -> None:
         self.errors = errors

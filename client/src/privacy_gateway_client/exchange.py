@@ -6,13 +6,12 @@ import json
 import random
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from privacy_gateway_client import alert_requests, job_requests, presidio_requests, requests
 from privacy_gateway_client.effects import Flow, Incoming, Op, Outgoing, close_flow, next_piece, open_flow, send, sleep
 from privacy_gateway_client.errors import (
     AnswerInvalid,
@@ -24,17 +23,9 @@ from privacy_gateway_client.errors import (
 )
 from privacy_gateway_client.problems import problem_of
 
-MODELS: dict[str, type[requests.Body]] = {
-    name: kind
-    for module in (requests, job_requests, alert_requests, presidio_requests)
-    for name, kind in vars(module).items()
-    if isinstance(kind, type) and issubclass(kind, requests.Body) and kind is not requests.Body
-}
-NAMES = frozenset(name for kind in MODELS.values() for name in kind.model_fields)
-
 Model = TypeVar("Model", bound=BaseModel)
 KEY = "Idempotency-Key"
-JSON_TYPE = "application/json"
+JSON_HEADERS = {"Content-Type": "application/json"}
 LINES_TYPE = "application/x-ndjson"
 
 
@@ -137,32 +128,24 @@ class _Attempts:
         yield from sleep(pause_s)
 
 
-def validated(model: type[Model], value: Any) -> Model:
-    """`value` as the model of a request. Raises InvalidRequest, which names places and kinds and no value."""
-    failure: InvalidRequest
+def json_of(members: Any) -> bytes:
+    """The JSON of a request. Raises InvalidRequest for a value that JSON has no form of."""
     try:
-        return model.model_validate(value)
-    except ValidationError as error:
-        failure = InvalidRequest(tuple(FieldError(_place(one["loc"], model), one["type"]) for one in error.errors()))
-    raise failure
+        return json.dumps(members, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError):  # its text may quote the value
+        pass
+    raise InvalidRequest((FieldError("body", "a value is no JSON"),))
 
 
-def _place(location: tuple[int | str, ...], model: type[BaseModel]) -> str:
-    """A location by numbers and names of the API; another name is that of the caller and is not repeated."""
-    known = {*NAMES, model.__name__}
-    return ".".join(str(part) if isinstance(part, int) or part in known else "?" for part in location)
+def post(path: str, members: Mapping[str, Any] | None = None, *, repeatable: bool = True) -> Outgoing:
+    """A POST with a JSON body, or without one."""
+    if members is None:
+        return Outgoing("POST", path, content=b"", repeatable=repeatable)
+    return Outgoing("POST", path, headers=JSON_HEADERS, content=json_of(members), repeatable=repeatable)
 
 
-def body_of(model: BaseModel) -> bytes:
-    """The JSON of a request: the members that were given."""
-    return model.model_dump_json(exclude_unset=True, by_alias=True).encode()
-
-
-def post(path: str, model: BaseModel | None, *, repeatable: bool = True, **params: Any) -> Outgoing:
-    """A POST with a JSON body."""
-    content = b"" if model is None else body_of(model)
-    headers = {} if model is None else {"Content-Type": JSON_TYPE}
-    return Outgoing("POST", path, params=given(params), headers=headers, content=content, repeatable=repeatable)
+def put(path: str, members: Mapping[str, Any], *, repeatable: bool = True) -> Outgoing:
+    return Outgoing("PUT", path, headers=JSON_HEADERS, content=json_of(members), repeatable=repeatable)
 
 
 def get(path: str, **params: Any) -> Outgoing:
@@ -176,9 +159,18 @@ def given(params: Mapping[str, Any]) -> dict[str, Any]:
 
 def parsed(model: type[Model], content: bytes | str) -> Model:
     """An answer as its model. Raises AnswerInvalid, which names members and no value."""
+    return _as_expected(model.model_validate_json, content)
+
+
+def validated_answer(model: type[Model], value: Any) -> Model:
+    """A part of an answer as its model. Raises AnswerInvalid, which names members and no value."""
+    return _as_expected(model.model_validate, value)
+
+
+def _as_expected(read: Callable[[Any], Model], value: Any) -> Model:
     failure: AnswerInvalid
     try:
-        return model.model_validate_json(content)
+        return read(value)
     except ValidationError as error:
         places = (".".join(map(str, one["loc"])) for one in error.errors()[:5])
         failure = AnswerInvalid("the answer does not have the expected members", tuple(places))
@@ -186,20 +178,8 @@ def parsed(model: type[Model], content: bytes | str) -> Model:
 
 
 def parsed_json(content: bytes | str) -> Any:
-    failure = AnswerInvalid("the answer is not JSON")
     try:
         return json.loads(content)
     except ValueError:
         pass
-    raise failure
-
-
-def validated_answer(model: type[Model], value: Any) -> Model:
-    """A part of an answer as its model. Raises AnswerInvalid, which names members and no value."""
-    failure: AnswerInvalid
-    try:
-        return model.model_validate(value)
-    except ValidationError as error:
-        places = (".".join(map(str, one["loc"])) for one in error.errors()[:5])
-        failure = AnswerInvalid("the answer does not have the expected members", tuple(places))
-    raise failure
+    raise AnswerInvalid("the answer is not JSON")

@@ -1,4 +1,7 @@
-"""The keyword arguments of the calls: the members of the requests that a caller may leave out."""
+"""The keyword arguments of the calls: the members of the requests that a caller may leave out.
+
+A test compares them with the OpenAPI document. The gateway checks their values, so no model of a request is here.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from typing_extensions import TypedDict
-
-from privacy_gateway_client.job_requests import InfillFill
-from privacy_gateway_client.requests import Fill, KeyRole, LimitBody, Mask
 
 
 class DocumentOptions(TypedDict, total=False):
@@ -39,8 +39,8 @@ class StreamOptions(TypedDict, total=False):
     """Of `sanitize_stream`: docs/reference/sanitize.md."""
 
     policy: str | None
-    mask: Mask | Mapping[str, Any]
-    fill: Fill | Mapping[str, Any]
+    mask: Mapping[str, Any]
+    fill: Mapping[str, Any]
     return_spans: bool
     dry_run: bool
 
@@ -59,8 +59,8 @@ class DomainOptions(TypedDict, total=False):
 
 class InfillOptions(TypedDict, total=False):
     policy: str | None
-    mask: Mask | Mapping[str, Any]
-    fill: InfillFill | Mapping[str, Any]
+    mask: Mapping[str, Any]
+    fill: Mapping[str, Any]
     rounds: int
     steps: int
 
@@ -93,7 +93,7 @@ class FinetuneOptions(TypedDict, total=False):
 
 
 class KeyOptions(TypedDict, total=False):
-    roles: list[KeyRole] | None
+    roles: list[str] | None
     expires_s: int | None
     label: str
 
@@ -101,9 +101,9 @@ class KeyOptions(TypedDict, total=False):
 class TenantOptions(TypedDict, total=False):
     delta: float
     basic_delta: float | None
-    token: LimitBody | Mapping[str, Any] | None
-    sentence: LimitBody | Mapping[str, Any] | None
-    vector: LimitBody | Mapping[str, Any] | None
-    record: LimitBody | Mapping[str, Any] | None
+    token: Mapping[str, Any] | None
+    sentence: Mapping[str, Any] | None
+    vector: Mapping[str, Any] | None
+    record: Mapping[str, Any] | None
     plans: dict[str, float]
     subject_epsilon: float | None

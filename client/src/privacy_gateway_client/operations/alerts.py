@@ -6,23 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from privacy_gateway_client.alert_answers import Alert, AlertRule
-from privacy_gateway_client.alert_requests import OperatorRuleBody, RuleBody
 from privacy_gateway_client.core import Core
-from privacy_gateway_client.effects import Op, Outgoing
-from privacy_gateway_client.exchange import (
-    JSON_TYPE,
-    body_of,
-    call,
-    get,
-    parsed,
-    parsed_json,
-    post,
-    validated,
-    validated_answer,
-)
+from privacy_gateway_client.effects import Op
+from privacy_gateway_client.exchange import get, post, put
 from privacy_gateway_client.operations.catalogue import delete
-from privacy_gateway_client.operations.paging import pages
-from privacy_gateway_client.requests import Body
+from privacy_gateway_client.operations.reading import fetched, fetched_json, pages, rows
 
 OWN, OPERATOR = "/alerts", "/admin/alerts"
 
@@ -34,17 +22,17 @@ def fired(core: Core, *, status: str | None = None, limit: int | None = None) ->
 
 def rules(core: Core) -> Op[list[AlertRule]]:
     """The rules of the tenant's alerts. The API key needs the role `admin`, as for the calls below."""
-    return (yield from _rules(core, OWN))
+    return (yield from rows(core, f"{OWN}/rules", "rules", AlertRule))
 
 
 def rule(core: Core, name: str) -> Op[AlertRule]:
     """One rule, and its last delivery."""
-    return (yield from _rule(core, get(f"{OWN}/rules/{name}")))
+    return (yield from fetched(core, AlertRule, get(f"{OWN}/rules/{name}")))
 
 
-def put_rule(core: Core, name: str, rule: RuleBody | Mapping[str, Any]) -> Op[AlertRule]:
+def put_rule(core: Core, name: str, rule: Mapping[str, Any]) -> Op[AlertRule]:
     """Store a rule. The answer shows the secret of a new webhook once."""
-    return (yield from _put(core, OWN, name, validated(RuleBody, rule)))
+    return (yield from fetched(core, AlertRule, put(f"{OWN}/rules/{name}", rule, repeatable=False)))
 
 
 def delete_rule(core: Core, name: str) -> Op[None]:
@@ -53,7 +41,7 @@ def delete_rule(core: Core, name: str) -> Op[None]:
 
 def send_sample(core: Core, name: str) -> Op[dict[str, str]]:
     """Send a sample to the receivers of a rule: the result of each channel."""
-    return (yield from _sample(core, post(f"{OWN}/rules/{name}/test", None, repeatable=False)))
+    return (yield from fetched_json(core, post(f"{OWN}/rules/{name}/test", repeatable=False)))
 
 
 def operator_fired(core: Core, *, status: str | None = None, limit: int | None = None) -> Op[None]:
@@ -63,17 +51,17 @@ def operator_fired(core: Core, *, status: str | None = None, limit: int | None =
 
 def operator_rules(core: Core) -> Op[list[AlertRule]]:
     """The operator's rules."""
-    return (yield from _rules(core, OPERATOR))
+    return (yield from rows(core, f"{OPERATOR}/rules", "rules", AlertRule))
 
 
 def operator_rule(core: Core, name: str) -> Op[AlertRule]:
     """One rule of the operator, and its last delivery."""
-    return (yield from _rule(core, get(f"{OPERATOR}/rules/{name}")))
+    return (yield from fetched(core, AlertRule, get(f"{OPERATOR}/rules/{name}")))
 
 
-def put_operator_rule(core: Core, name: str, rule: OperatorRuleBody | Mapping[str, Any]) -> Op[AlertRule]:
+def put_operator_rule(core: Core, name: str, rule: Mapping[str, Any]) -> Op[AlertRule]:
     """Store a rule of the operator. The answer shows the secret of a new webhook once."""
-    return (yield from _put(core, OPERATOR, name, validated(OperatorRuleBody, rule)))
+    return (yield from fetched(core, AlertRule, put(f"{OPERATOR}/rules/{name}", rule, repeatable=False)))
 
 
 def delete_operator_rule(core: Core, name: str) -> Op[None]:
@@ -82,26 +70,4 @@ def delete_operator_rule(core: Core, name: str) -> Op[None]:
 
 def send_operator_sample(core: Core, name: str) -> Op[dict[str, str]]:
     """Send a sample to the receivers of a rule of the operator: the result of each channel."""
-    return (yield from _sample(core, post(f"{OPERATOR}/rules/{name}/test", None, repeatable=False)))
-
-
-def _rules(core: Core, path: str) -> Op[list[AlertRule]]:
-    answer = yield from call(core.retry, get(f"{path}/rules"))
-    return [validated_answer(AlertRule, row) for row in parsed_json(answer.content)["rules"]]
-
-
-def _put(core: Core, path: str, name: str, rule: Body) -> Op[AlertRule]:
-    headers = {"Content-Type": JSON_TYPE}
-    request = Outgoing("PUT", f"{path}/rules/{name}", headers=headers, content=body_of(rule), repeatable=False)
-    return (yield from _rule(core, request))
-
-
-def _rule(core: Core, request: Outgoing) -> Op[AlertRule]:
-    answer = yield from call(core.retry, request)
-    return parsed(AlertRule, answer.content)
-
-
-def _sample(core: Core, request: Outgoing) -> Op[dict[str, str]]:
-    answer = yield from call(core.retry, request)
-    results: dict[str, str] = parsed_json(answer.content)
-    return results
+    return (yield from fetched_json(core, post(f"{OPERATOR}/rules/{name}/test", repeatable=False)))

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel
-
 from privacy_gateway_client.answers import Account, Estimate, Headroom, HeadroomRow, JournalEntry, Series
 from privacy_gateway_client.core import Core
-from privacy_gateway_client.effects import Op, Outgoing
-from privacy_gateway_client.exchange import JSON_TYPE, body_of, call, get, parsed
-from privacy_gateway_client.operations.paging import pages
+from privacy_gateway_client.effects import Op
+from privacy_gateway_client.exchange import get, post
+from privacy_gateway_client.operations.reading import fetched, pages
 
 
 def accounts(core: Core, *, limit: int | None = None) -> Op[None]:
@@ -21,14 +19,12 @@ def accounts(core: Core, *, limit: int | None = None) -> Op[None]:
 
 def account(core: Core, account: str) -> Op[Account]:
     """One account, such as `acme/sentence`."""
-    answer = yield from call(core.retry, get(f"/budget/{account}"))
-    return parsed(Account, answer.content)
+    return (yield from fetched(core, Account, get(f"/budget/{account}")))
 
 
 def headroom(core: Core, account: str, *, epsilon: float | None = None) -> Op[Headroom]:
     """How many more requests of each preset and mechanism an account admits. `epsilon`: of one document."""
-    answer = yield from call(core.retry, get(f"/budget/{account}/headroom", epsilon=epsilon))
-    return parsed(Headroom, answer.content)
+    return (yield from fetched(core, Headroom, get(f"/budget/{account}/headroom", epsilon=epsilon)))
 
 
 def remaining(core: Core, mechanism: str, *, epsilon: float, account: str | None = None) -> Op[int]:
@@ -99,15 +95,11 @@ def series(
 ) -> Op[Series]:
     """What was committed and reserved over time. `step`: 60, 600, 3600, 21600 or 86400 seconds."""
     params = {"from": from_ms, "to": to_ms, "class": subject_class}
-    answer = yield from call(core.retry, get("/budget/series", step=step, unit=unit, mechanism=mechanism, **params))
-    return parsed(Series, answer.content)
+    return (
+        yield from fetched(core, Series, get("/budget/series", step=step, unit=unit, mechanism=mechanism, **params))
+    )
 
 
-def estimate(core: Core, request: BaseModel | Mapping[str, Any]) -> Op[Estimate]:
-    """What a charging request would cost: the model or the members of any of them. Texts are counted, not read."""
-    import json
-
-    content = body_of(request) if isinstance(request, BaseModel) else json.dumps(dict(request)).encode()
-    sent = Outgoing("POST", "/budget/estimate", headers={"Content-Type": JSON_TYPE}, content=content)
-    answer = yield from call(core.retry, sent)
-    return parsed(Estimate, answer.content)
+def estimate(core: Core, request: Mapping[str, Any]) -> Op[Estimate]:
+    """What a charging request would cost, by the members of any of them. Texts are counted, not read."""
+    return (yield from fetched(core, Estimate, post("/budget/estimate", request)))

@@ -1,46 +1,25 @@
-"""Reports on budgets: forecasts, spending, bounds, integrity, exports, events. None of them charges.
-
-Most of their models are imported with the first use, so that the client's import takes less time.
-"""
+"""Reports on budgets: forecasts, spending, bounds, integrity, exports, events. None of them charges."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, TypeVar
-
-from pydantic import BaseModel
 
 from privacy_gateway_client.answers import BudgetChanged, ExportedEntry
 from privacy_gateway_client.core import Core
 from privacy_gateway_client.effects import Op, close_flow, emit, next_line
-from privacy_gateway_client.exchange import call, call_flow, get, parsed, parsed_json
+from privacy_gateway_client.exchange import call_flow, get, parsed, parsed_json
+from privacy_gateway_client.operations.reading import fetched
 from privacy_gateway_client.problems import line_problem
+from privacy_gateway_client.report_answers import AllIntegrity, Bounds, Forecast, Integrity, Service, Spending
 from privacy_gateway_client.sse import EventReader
-
-if TYPE_CHECKING:
-    from privacy_gateway_client.report_answers import (
-        AllIntegrity,
-        Bounds,
-        Forecast,
-        Integrity,
-        Service,
-        Spending,
-    )
-
-Model = TypeVar("Model", bound=BaseModel)
 
 
 def forecast(core: Core, account: str) -> Op[Forecast]:
     """When the account runs out: an estimate, with a band."""
-    from privacy_gateway_client.report_answers import Forecast
-
-    return (yield from _parsed(core, Forecast, f"/budget/{account}/forecast"))
+    return (yield from fetched(core, Forecast, get(f"/budget/{account}/forecast")))
 
 
 def bounds(core: Core, account: str) -> Op[Bounds]:
     """What is proven of an account, and what is an estimate."""
-    from privacy_gateway_client.report_answers import Bounds
-
-    return (yield from _parsed(core, Bounds, f"/budget/{account}/bounds"))
+    return (yield from fetched(core, Bounds, get(f"/budget/{account}/bounds")))
 
 
 def spending(
@@ -55,18 +34,14 @@ def spending(
     limit: int | None = None,
 ) -> Op[Spending]:
     """Who spent: by mechanism, route, key or subject, over time. One page."""
-    from privacy_gateway_client.report_answers import Spending
-
     times = {"from": from_ms, "to": to_ms}
     path = f"/budget/{account}/spending"
-    return (yield from _parsed(core, Spending, path, by=by, bucket=bucket, cursor=cursor, limit=limit, **times))
+    return (yield from fetched(core, Spending, get(path, by=by, bucket=bucket, cursor=cursor, limit=limit, **times)))
 
 
 def integrity(core: Core) -> Op[Integrity]:
     """Seals, open holds, epsilon spent without output, and the last audit."""
-    from privacy_gateway_client.report_answers import Integrity
-
-    return (yield from _parsed(core, Integrity, "/budget/integrity"))
+    return (yield from fetched(core, Integrity, get("/budget/integrity")))
 
 
 def export_journal(
@@ -97,18 +72,9 @@ def budget_events(core: Core) -> Op[None]:
 
 def all_integrity(core: Core, *, cursor: str | None = None, limit: int | None = None) -> Op[AllIntegrity]:
     """The integrity of every tenant, one page. With the admin key."""
-    from privacy_gateway_client.report_answers import AllIntegrity
-
-    return (yield from _parsed(core, AllIntegrity, "/admin/integrity", cursor=cursor, limit=limit))
+    return (yield from fetched(core, AllIntegrity, get("/admin/integrity", cursor=cursor, limit=limit)))
 
 
 def service(core: Core) -> Op[Service]:
     """Workers, queues, throughput, latency and errors since the gateway's start. With the admin key."""
-    from privacy_gateway_client.report_answers import Service
-
-    return (yield from _parsed(core, Service, "/admin/service"))
-
-
-def _parsed(core: Core, model: type[Model], path: str, **params: Any) -> Op[Model]:
-    answer = yield from call(core.retry, get(path, **params))
-    return parsed(model, answer.content)
+    return (yield from fetched(core, Service, get("/admin/service")))

@@ -10,14 +10,13 @@ from privacy_gateway_client.answers import Domain, Entities, Models, Preset
 from privacy_gateway_client.core import Core
 from privacy_gateway_client.effects import Incoming, Op, Outgoing
 from privacy_gateway_client.errors import ConnectionLost, NotFound, Problem
-from privacy_gateway_client.exchange import call, get, parsed, parsed_json, post, validated, validated_answer
-from privacy_gateway_client.requests import Body, CalibrateRequest, CompareRequest
+from privacy_gateway_client.exchange import call, get, given, parsed_json, post
+from privacy_gateway_client.operations.reading import fetched, fetched_json, rows
 
 
 def models(core: Core) -> Op[Models]:
     """The models that run, and the tenant's fine-tuned ones."""
-    answer = yield from call(core.retry, get("/models"))
-    return parsed(Models, answer.content)
+    return (yield from fetched(core, Models, get("/models")))
 
 
 def delete_fine_tuned(core: Core, name: str) -> Op[None]:
@@ -27,19 +26,16 @@ def delete_fine_tuned(core: Core, name: str) -> Op[None]:
 
 def presets(core: Core) -> Op[list[Preset]]:
     """The presets and language models of `/v1`."""
-    answer = yield from call(core.retry, get("/v1/models"))
-    return [validated_answer(Preset, row) for row in parsed_json(answer.content)["data"]]
+    return (yield from rows(core, "/v1/models", "data", Preset))
 
 
 def preset(core: Core, model: str) -> Op[Preset]:
-    answer = yield from call(core.retry, get(f"/v1/models/{model}"))
-    return parsed(Preset, answer.content)
+    return (yield from fetched(core, Preset, get(f"/v1/models/{model}")))
 
 
 def domains(core: Core) -> Op[list[Domain]]:
     """The domain packs that the tenant may name."""
-    answer = yield from call(core.retry, get("/domains"))
-    return [validated_answer(Domain, row) for row in parsed_json(answer.content)["domains"]]
+    return (yield from rows(core, "/domains", "domains", Domain))
 
 
 def delete_domain(core: Core, name: str) -> Op[None]:
@@ -49,23 +45,18 @@ def delete_domain(core: Core, name: str) -> Op[None]:
 
 def entities(core: Core) -> Op[Entities]:
     """What the technique `entity` recognises, and its profiles."""
-    answer = yield from call(core.retry, get("/entities"))
-    return parsed(Entities, answer.content)
+    return (yield from fetched(core, Entities, get("/entities")))
 
 
 def policies(core: Core) -> Op[list[dict[str, Any]]]:
     """The operator's policies that the tenant may name, or must use."""
-    answer = yield from call(core.retry, get("/policies"))
-    rows: list[dict[str, Any]] = parsed_json(answer.content)["policies"]
-    return rows
+    return list((yield from fetched_json(core, get("/policies")))["policies"])
 
 
-def compare(core: Core, mechanism: Body | Mapping[str, Any], *, delta: float, steps: int = 1) -> Op[dict[str, Any]]:
+def compare(core: Core, mechanism: Mapping[str, Any], *, delta: float, steps: int = 1) -> Op[dict[str, Any]]:
     """Every accountant's epsilon of a plan. `mechanism`: such as `{"kind": "gaussian", "noise_multiplier": 1.1}`."""
-    body = validated(CompareRequest, {"mechanism": _members(mechanism), "delta": delta, "steps": steps})
-    answer = yield from call(core.retry, post("/accounting/compare", body))
-    result: dict[str, Any] = parsed_json(answer.content)
-    return result
+    members = {"mechanism": mechanism, "delta": delta, "steps": steps}
+    return (yield from fetched_json(core, post("/accounting/compare", members)))
 
 
 def calibrate(
@@ -78,19 +69,14 @@ def calibrate(
     noise_multiplier: float | None = None,
 ) -> Op[dict[str, Any]]:
     """The least noise for a number of steps, or the most steps for a noise. Give exactly one of the two."""
-    members = {"steps": steps, "noise_multiplier": noise_multiplier}
-    given = {name: value for name, value in members.items() if value is not None}
-    target = {"epsilon": epsilon, "delta": delta}
-    body = validated(CalibrateRequest, {"target": target, "sampling_rate": sampling_rate, **given})
-    answer = yield from call(core.retry, post("/accounting/calibrate", body))
-    result: dict[str, Any] = parsed_json(answer.content)
-    return result
+    members: dict[str, Any] = {"target": {"epsilon": epsilon, "delta": delta}, "sampling_rate": sampling_rate}
+    members |= given({"steps": steps, "noise_multiplier": noise_multiplier})
+    return (yield from fetched_json(core, post("/accounting/calibrate", members)))
 
 
 def live(core: Core) -> Op[bool]:
     """Whether the gateway's process answers."""
-    answer = yield from call(core.retry, get("/livez"))
-    return bool(parsed_json(answer.content)["status"] == "alive")
+    return bool((yield from fetched_json(core, get("/livez")))["status"] == "alive")
 
 
 def ready(core: Core) -> Op[dict[str, Any]]:
@@ -122,7 +108,3 @@ def delete(core: Core, path: str) -> Op[Incoming | None]:
         return (yield from call(core.retry, request))
     except NotFound:
         return None
-
-
-def _members(mechanism: Body | Mapping[str, Any]) -> Any:
-    return mechanism.model_dump(exclude_unset=True) if isinstance(mechanism, Body) else mechanism

@@ -12,20 +12,30 @@ from privacy_gateway_client.answers import EmbeddingRow
 from privacy_gateway_client.core import Core
 from privacy_gateway_client.effects import Incoming, Op
 from privacy_gateway_client.errors import AnswerInvalid
-from privacy_gateway_client.exchange import body_of, call, get, given, parsed_json, post, validated
-from privacy_gateway_client.operations.paid import Found, Item, PartAnswer, bought, cache_names, part_answer, release_of
+from privacy_gateway_client.exchange import call, get, given, json_of, parsed_json, post
+from privacy_gateway_client.operations.paid import (
+    Found,
+    Item,
+    PartAnswer,
+    bought,
+    cache_names,
+    contents_of,
+    members_of,
+    part_answer,
+    release_of,
+)
 from privacy_gateway_client.options import DocumentOptions, VectorOptions
-from privacy_gateway_client.requests import Body, Document, EmbeddingsRequest, SentDPRequest, VectorRequest
 from privacy_gateway_client.results import Embeddings
 from privacy_gateway_client.tensors import matrix_of
 
 DOCUMENTS, VECTORS = "/embed/sentdp", "/embed/vector"
 _SAMPLE = "A sample."
+DOMAIN = "general"  # the domain of a request that names none
 
 
 def embed_documents(
     core: Core,
-    documents: Iterable[str | Document | Mapping[str, Any]],
+    documents: Iterable[str | Mapping[str, Any]],
     *,
     epsilon: float,
     idempotency_key: str | None = None,
@@ -37,32 +47,26 @@ def embed_documents(
     Documents beyond the limits of one request are sent as several. Raises BudgetExhausted and others with `partial`.
     """
     terms = {**given(options), "epsilon": epsilon, "encoding_format": "base64"}
-    whole = validated(SentDPRequest, {**terms, "documents": [_document(one) for one in documents]})
-    contents = [body_of(document) for document in whole.documents]
-    names = yield from cache_names(
-        core,
-        DOCUMENTS,
-        terms,
-        lambda: [body_of(one.model_copy(update={"id": None})) for one in whole.documents],
-        domain=whole.domain,
-    )
-    subject = next((document.subject for document in whole.documents if document.subject), None)
-    stand_in = {**terms, "documents": [given({"text": _SAMPLE, "subject": subject})]}
-    if whole.documents and whole.documents[0].embeddings is not None:
-        width = len(whole.documents[0].embeddings[0])
-        stand_in["documents"] = [given({"embeddings": [[0.0] * width], "subject": subject})]
+    rows = [members_of(one) for one in documents]
+    domain = str(terms.get("domain", DOMAIN))
+    names = yield from cache_names(core, DOCUMENTS, terms, lambda: contents_of(rows), domain=domain)
+    subject = next((row["subject"] for row in rows if row.get("subject")), None)
+    sample: dict[str, Any] = {"text": _SAMPLE}
+    if rows and rows[0].get("embeddings") is not None:
+        sample = {"embeddings": [[0.0] * len(rows[0]["embeddings"][0])]}
+    stand_in = {**terms, "documents": [given({**sample, "subject": subject})]}
 
     def buy(indices: list[int], key: str) -> Op[PartAnswer]:
-        part = whole.model_copy(update={"documents": [whole.documents[index] for index in indices]})
+        part = {**terms, "documents": [rows[index] for index in indices]}
         answer = yield from core.charged(post(DOCUMENTS, part), key, stand_in, len(indices))
         return _vectors_of(answer, len(indices))
 
     return (
         yield from bought(
             core,
-            [len(content) for content in contents],
+            [len(json_of(row)) for row in rows],
             buy,
-            lambda found: _assembled(found, ids={index: one.id for index, one in enumerate(whole.documents)}),
+            lambda found: _assembled(found, ids=[row.get("id") for row in rows]),
             names=names,
             items_max=core.limits.documents,
             weight_max=core.limits.body_bytes * 3 // 4,
@@ -82,14 +86,13 @@ def embed_texts(
 ) -> Op[Embeddings]:
     """Embed texts, each of which is one protected unit, however long. Each text costs `epsilon`."""
     terms = {**given(options), "epsilon": epsilon, "encoding_format": "base64"}
-    whole = validated(VectorRequest, {**terms, "texts": list(texts)})
-    all_texts = whole.texts or []
-    contents = [text.encode() for text in all_texts]
+    all_texts = list(texts)
+    contents = [json_of(text) for text in all_texts]
     names = yield from cache_names(core, VECTORS, terms, lambda: contents, domain=None)
     stand_in = {**terms, "texts": [_SAMPLE]}
 
     def buy(indices: list[int], key: str) -> Op[PartAnswer]:
-        part = whole.model_copy(update={"texts": [all_texts[index] for index in indices]})
+        part = {**terms, "texts": [all_texts[index] for index in indices]}
         answer = yield from core.charged(post(VECTORS, part), key, stand_in, len(indices))
         return _vectors_of(answer, len(indices))
 
@@ -111,7 +114,7 @@ def embed_texts(
 def embed_part(core: Core, vectors: Any, terms: Mapping[str, Any], key: str | None) -> Op[Embeddings]:
     """Vectors of the caller as one JSON request."""
     rows = vectors.tolist() if hasattr(vectors, "tolist") else [list(row) for row in vectors]
-    body = validated(VectorRequest, {**terms, "encoding_format": "base64", "vectors": rows})
+    body = {**terms, "encoding_format": "base64", "vectors": rows}
     stand_in = {**terms, "vectors": [[0.0] * len(rows[0])]} if rows else None
     answer = yield from core.charged(post(VECTORS, body), key, stand_in, len(rows))
     part = _vectors_of(answer, len(rows))
@@ -130,12 +133,12 @@ def openai_embeddings(
 ) -> Op[dict[str, Any]]:
     """`POST /v1/embeddings` with a preset, in OpenAI's format. Each input costs the preset's epsilon."""
     terms = given({"model": model, "user": user, "encoding_format": encoding_format, "dimensions": dimensions})
-    body = validated(EmbeddingsRequest, {**terms, "input": inputs})
     stand_in = None
     if core.capped:
         stand_in = yield from _preset_stand_in(core, model, user)
     count = 1 if isinstance(inputs, str) else len(inputs)
-    answer = yield from core.charged(post("/v1/embeddings", body), idempotency_key, stand_in, count)
+    request = post("/v1/embeddings", {**terms, "input": inputs})
+    answer = yield from core.charged(request, idempotency_key, stand_in, count)
     result: dict[str, Any] = parsed_json(answer.content)
     return result
 
@@ -145,15 +148,11 @@ def _preset_stand_in(core: Core, model: str, user: str | None) -> Op[dict[str, A
     preset = dict(parsed_json(answer.content).get("preset") or {})
     of_documents = preset.pop("endpoint", None) == "sentdp"
     use = preset.pop("subject", "none")
-    members = SentDPRequest.model_fields if of_documents else VectorRequest.model_fields
+    members = (DocumentOptions if of_documents else VectorOptions).__annotations__.keys() | {"epsilon"}
     terms = {name: value for name, value in preset.items() if name in members and value is not None}
     subject = user if use in ("user", "required") else None
     sample: dict[str, Any] = {"documents": [{"text": _SAMPLE}]} if of_documents else {"texts": [_SAMPLE]}
     return given({**terms, **sample, "subject": subject})
-
-
-def _document(one: str | Body | Mapping[str, Any]) -> Any:
-    return {"text": one} if isinstance(one, str) else one
 
 
 def _vectors_of(answer: Incoming, count: int) -> PartAnswer:
@@ -177,11 +176,11 @@ def _vectors_of(answer: Incoming, count: int) -> PartAnswer:
     raise failure
 
 
-def _assembled(found: Found, ids: Mapping[int, str | None] | None = None) -> Embeddings:
+def _assembled(found: Found, ids: Sequence[str | None] | None = None) -> Embeddings:
     items = list(found.items.values())
     dimension = items[0].dimension if items else 0
     rows = [
-        EmbeddingRow.model_validate({**item.row, "index": index, **given({"id": (ids or {}).get(index)})})
+        EmbeddingRow.model_validate({**item.row, "index": index, **given({"id": ids[index] if ids else None})})
         for index, item in found.items.items()
     ]
     return Embeddings(

@@ -15,26 +15,23 @@ from privacy_gateway_client.core import Core
 from privacy_gateway_client.effects import Op, Outgoing, close_flow, emit, next_line, sleep
 from privacy_gateway_client.errors import ConnectionLost, JobCancelled, JobFailed
 from privacy_gateway_client.exchange import (
-    JSON_TYPE,
+    JSON_HEADERS,
     LINES_TYPE,
-    body_of,
     call,
     call_flow,
     get,
     given,
+    json_of,
     parsed,
     parsed_json,
     post,
     rest_of,
-    validated,
 )
-from privacy_gateway_client.job_requests import DomainJob, FinetuneJob, InfillJob, SynthesisJob
 from privacy_gateway_client.operations.catalogue import delete
-from privacy_gateway_client.operations.paging import pages
+from privacy_gateway_client.operations.reading import fetched, pages
 from privacy_gateway_client.options import DomainOptions, FinetuneOptions, InfillOptions, SynthesisOptions
 from privacy_gateway_client.problems import line_problem
 from privacy_gateway_client.progress import Progress, no_progress
-from privacy_gateway_client.requests import Body, SampleRequest
 from privacy_gateway_client.sse import EventReader
 
 Rows = Union[Iterable[Mapping[str, Any]], str, "PathLike[str]"]
@@ -45,7 +42,7 @@ def build_domain(
 ) -> Op[Job]:
     """Build a domain pack from *public* documents: rows of `text`, `sentences` or `embeddings`. Costs no budget."""
     terms = {"name": name, **given(options)}
-    return (yield from _submit(core, DomainJob, "domain", terms, {"documents": documents}, None, idempotency_key))
+    return (yield from _submit(core, "domain", terms, {"documents": documents}, None, idempotency_key))
 
 
 def tune_infill(
@@ -53,7 +50,7 @@ def tune_infill(
 ) -> Op[Job]:
     """Fine-tune the model that fills masked places, on masked documents. Guarantees nothing, costs no budget."""
     terms = {"name": name, **given(options)}
-    return (yield from _submit(core, InfillJob, "infill", terms, {"documents": documents}, None, idempotency_key))
+    return (yield from _submit(core, "infill", terms, {"documents": documents}, None, idempotency_key))
 
 
 def synthesize(
@@ -72,7 +69,7 @@ def synthesize(
     """Submit a release of a table, which charges once. `rows`: a list, or a file of JSON lines."""
     terms: dict[str, Any] = {"name": name, "schema": schema, "method": method, "epsilon": epsilon, "delta": delta}
     terms |= {"row_count": row_count, **given(options)}
-    return (yield from _submit(core, SynthesisJob, "synthesis", terms, {"rows": rows}, terms, idempotency_key))
+    return (yield from _submit(core, "synthesis", terms, {"rows": rows}, terms, idempotency_key))
 
 
 def finetune(
@@ -99,7 +96,7 @@ def finetune(
     terms: dict[str, Any] = {"name": name, "labels": list(labels), "epsilon": epsilon, "delta": delta}
     terms |= {"rows": count, "batch": batch, **given(options)}
     parts = {"private": private, **({} if public is None else {"public": public})}
-    return (yield from _submit(core, FinetuneJob, "finetune", terms, parts, terms, idempotency_key))
+    return (yield from _submit(core, "finetune", terms, parts, terms, idempotency_key))
 
 
 def list_jobs(core: Core, *, limit: int | None = None) -> Op[None]:
@@ -108,14 +105,12 @@ def list_jobs(core: Core, *, limit: int | None = None) -> Op[None]:
 
 
 def get_job(core: Core, job: Job | str) -> Op[Job]:
-    answer = yield from call(core.retry, get(f"/jobs/{_id(job)}"))
-    return parsed(Job, answer.content)
+    return (yield from fetched(core, Job, get(f"/jobs/{_id(job)}")))
 
 
 def cancel(core: Core, job: Job | str) -> Op[Job]:
     """Cancel a job; one that has ended stays what it is."""
-    answer = yield from call(core.retry, post(f"/jobs/{_id(job)}/cancel", None))
-    return parsed(Job, answer.content)
+    return (yield from fetched(core, Job, post(f"/jobs/{_id(job)}/cancel")))
 
 
 def events(core: Core, job: Job | str) -> Op[None]:
@@ -212,7 +207,7 @@ def sample_csv(core: Core, job: Job | str, *, rows: int | None = None) -> Op[byt
 
 
 def _sample_request(job: Job | str, rows: int | None, form: str) -> Outgoing:
-    return post(f"/jobs/{_id(job)}/sample", validated(SampleRequest, given({"rows": rows, "format": form})))
+    return post(f"/jobs/{_id(job)}/sample", given({"rows": rows, "format": form}))
 
 
 def _file(core: Core, job: Job | str, name: str) -> Op[bytes]:
@@ -226,7 +221,6 @@ def _id(job: Job | str) -> str:
 
 def _submit(
     core: Core,
-    model: type[Body],
     kind: str,
     terms: Mapping[str, Any],
     rows: Mapping[str, Rows],
@@ -235,29 +229,23 @@ def _submit(
 ) -> Op[Job]:
     """Send a job under one key, as JSON or, from files and for large tables, as JSON lines."""
     kept = {name: part if isinstance(part, (str, PathLike)) else list(part) for name, part in rows.items()}
-    request = _as_json(core, model, kind, terms, kept) or _as_lines(model, kind, terms, kept)
+    request = _as_json(core, kind, terms, kept) or _as_lines(kind, terms, kept)
     answer = yield from core.charged(request, key, stand_in, 1)
     return parsed(Job, answer.content)
 
 
-def _as_json(
-    core: Core, model: type[Body], kind: str, terms: Mapping[str, Any], rows: Mapping[str, Any]
-) -> Outgoing | None:
+def _as_json(core: Core, kind: str, terms: Mapping[str, Any], rows: Mapping[str, Any]) -> Outgoing | None:
     if any(isinstance(part, (str, PathLike)) or len(part) > core.limits.job_json_rows for part in rows.values()):
         return None
-    content = body_of(validated(model, {**terms, **rows}))
+    content = json_of({**terms, **rows})
     if len(content) > core.limits.job_json_bytes:
         return None
-    return Outgoing("POST", f"/jobs/{kind}", headers={"Content-Type": JSON_TYPE}, content=content)
+    return Outgoing("POST", f"/jobs/{kind}", headers=JSON_HEADERS, content=content)
 
 
-def _as_lines(model: type[Body], kind: str, terms: Mapping[str, Any], rows: Mapping[str, Any]) -> Outgoing:
-    body = validated(model, {**terms, **{name: [] for name in rows}})
-    values = body.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude=set(rows))
+def _as_lines(kind: str, terms: Mapping[str, Any], rows: Mapping[str, Any]) -> Outgoing:
     query = {
-        name: value if isinstance(value, (str, int, float)) else json.dumps(value)
-        for name, value in values.items()
-        if value is not None
+        name: value if isinstance(value, (str, int, float)) else json.dumps(value) for name, value in terms.items()
     }
 
     def content() -> Iterator[bytes]:

@@ -11,8 +11,8 @@ from typing import Any
 
 from privacy_gateway_client.core import Core
 from privacy_gateway_client.effects import Op, Outgoing, close_flow, emit, next_line
-from privacy_gateway_client.exchange import JSON_TYPE, call, call_flow, given, parsed_json, validated
-from privacy_gateway_client.requests import ModelRequest
+from privacy_gateway_client.exchange import JSON_HEADERS, call_flow, given, json_of, parsed_json
+from privacy_gateway_client.operations.reading import fetched_json
 from privacy_gateway_client.sse import EventReader
 
 CHAT, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messages"
@@ -60,12 +60,9 @@ def stream(
 def _answer(
     core: Core, path: str, request: Mapping[str, Any], policy: str | None, conversation: str | None
 ) -> Op[dict[str, Any]]:
-    answer = yield from call(core.retry, _request(path, request, policy, conversation))
-    result: dict[str, Any] = parsed_json(answer.content)
-    return result
+    return (yield from fetched_json(core, _request(path, request, policy, conversation)))
 
 
 def _request(path: str, request: Mapping[str, Any], policy: str | None, conversation: str | None) -> Outgoing:
-    headers = given({"Content-Type": JSON_TYPE, "Privacy-Policy": policy, "Privacy-Conversation": conversation})
-    content = validated(ModelRequest, dict(request)).model_dump_json().encode()
-    return Outgoing("POST", path, headers=headers, content=content, repeatable=False)
+    headers = JSON_HEADERS | given({"Privacy-Policy": policy, "Privacy-Conversation": conversation})
+    return Outgoing("POST", path, headers=headers, content=json_of(dict(request)), repeatable=False)

@@ -12,7 +12,7 @@ from privacy_gateway_client.answers import Account, Privacy
 from privacy_gateway_client.core import Core, Done, in_parts, ranges
 from privacy_gateway_client.effects import Incoming, Op, in_thread
 from privacy_gateway_client.errors import GatewayError
-from privacy_gateway_client.exchange import KEY
+from privacy_gateway_client.exchange import KEY, json_of
 from privacy_gateway_client.results import Partial, Release
 
 T = TypeVar("T")
@@ -178,3 +178,13 @@ def cache_names(
     scope = {"gateway": core.gateway, "tenant": tenant, "models": models, "path": path, "parameters": parameters}
     names = yield from in_thread(lambda: [cache.name(scope, content) for content in contents()])
     return names
+
+
+def members_of(document: str | Mapping[str, Any]) -> dict[str, Any]:
+    """The members of a document that may be a text alone."""
+    return {"text": document} if isinstance(document, str) else dict(document)
+
+
+def contents_of(documents: Sequence[Mapping[str, Any]]) -> list[bytes]:
+    """What the names of documents in the cache depend on: not their ids."""
+    return [json_of({name: one for name, one in document.items() if name != "id"}) for document in documents]

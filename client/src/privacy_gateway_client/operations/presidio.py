@@ -7,58 +7,51 @@ from typing import Any
 
 from privacy_gateway_client.alert_answers import VaultEntry
 from privacy_gateway_client.core import Core
-from privacy_gateway_client.effects import Op, Outgoing
-from privacy_gateway_client.exchange import call, get, parsed_json, post, validated
+from privacy_gateway_client.effects import Op
+from privacy_gateway_client.exchange import get, post
 from privacy_gateway_client.operations.catalogue import delete
-from privacy_gateway_client.operations.paging import pages
-from privacy_gateway_client.presidio_requests import (
-    AnalyzeRequest,
-    AnonymizeRequest,
-    DeanonymizeRequest,
-    GuardrailRequest,
-)
+from privacy_gateway_client.operations.reading import fetched_json, pages
 
 
 def analyze(core: Core, /, text: str | Sequence[str], *, language: str = "en", **members: Any) -> Op[Any]:
     """Find personal data. `members`: those of Presidio's request."""
-    body = validated(AnalyzeRequest, {"text": text, "language": language, **members})
-    return (yield from _json(core, post("/analyze", body)))
+    return (yield from fetched_json(core, post("/analyze", {"text": text, "language": language, **members})))
 
 
-def anonymize(core: Core, request: AnonymizeRequest | Mapping[str, Any]) -> Op[Any]:
+def anonymize(core: Core, request: Mapping[str, Any]) -> Op[Any]:
     """Replace finds in texts."""
-    return (yield from _json(core, post("/anonymize", validated(AnonymizeRequest, request))))
+    return (yield from fetched_json(core, post("/anonymize", request)))
 
 
-def deanonymize(core: Core, request: DeanonymizeRequest | Mapping[str, Any]) -> Op[Any]:
+def deanonymize(core: Core, request: Mapping[str, Any]) -> Op[Any]:
     """Decrypt places of texts."""
-    return (yield from _json(core, post("/deanonymize", validated(DeanonymizeRequest, request))))
+    return (yield from fetched_json(core, post("/deanonymize", request)))
 
 
 def supported_entities(core: Core, *, language: str | None = None) -> Op[Any]:
     """The types that `analyze` finds."""
-    return (yield from _json(core, get("/supportedentities", language=language)))
+    return (yield from fetched_json(core, get("/supportedentities", language=language)))
 
 
 def recognizers(core: Core, *, language: str | None = None) -> Op[Any]:
     """The recognisers of `analyze`."""
-    return (yield from _json(core, get("/recognizers", language=language)))
+    return (yield from fetched_json(core, get("/recognizers", language=language)))
 
 
 def anonymizers(core: Core) -> Op[Any]:
     """The operators of `anonymize`."""
-    return (yield from _json(core, get("/anonymizers")))
+    return (yield from fetched_json(core, get("/anonymizers")))
 
 
 def deanonymizers(core: Core) -> Op[Any]:
     """The operators of `deanonymize`."""
-    return (yield from _json(core, get("/deanonymizers")))
+    return (yield from fetched_json(core, get("/deanonymizers")))
 
 
-def guardrail(core: Core, request: GuardrailRequest | Mapping[str, Any]) -> Op[Any]:
+def guardrail(core: Core, request: Mapping[str, Any]) -> Op[Any]:
     """Mask a request of LiteLLM, or restore its answer."""
     path = "/beta/litellm_basic_guardrail_api"
-    return (yield from _json(core, post(path, validated(GuardrailRequest, request), repeatable=False)))
+    return (yield from fetched_json(core, post(path, request, repeatable=False)))
 
 
 def vault(core: Core, *, limit: int | None = None) -> Op[None]:
@@ -73,8 +66,3 @@ def delete_vault_entry(core: Core, entry_id: str) -> Op[None]:
 def clear_vault(core: Core) -> Op[None]:
     """Delete all entries of the tenant."""
     yield from delete(core, "/vault")
-
-
-def _json(core: Core, request: Outgoing) -> Op[Any]:
-    answer = yield from call(core.retry, request)
-    return parsed_json(answer.content)

@@ -7,11 +7,10 @@ from typing import Any
 
 from privacy_gateway_client.answers import DraftFinds, Recogniser
 from privacy_gateway_client.core import Core
-from privacy_gateway_client.effects import Op, Outgoing
-from privacy_gateway_client.exchange import JSON_TYPE, body_of, call, get, given, parsed, post, validated
+from privacy_gateway_client.effects import Op
+from privacy_gateway_client.exchange import get, given, post, put
 from privacy_gateway_client.operations.catalogue import delete
-from privacy_gateway_client.operations.paging import pages
-from privacy_gateway_client.requests import DraftBody, RecogniserBody
+from privacy_gateway_client.operations.reading import fetched, pages
 
 PATH = "/sanitize/recognisers"
 
@@ -23,16 +22,12 @@ def list_recognisers(core: Core, *, limit: int | None = None) -> Op[None]:
 
 def get_recogniser(core: Core, name: str) -> Op[Recogniser]:
     """One recogniser with its patterns and terms."""
-    answer = yield from call(core.retry, get(f"{PATH}/{name}"))
-    return parsed(Recogniser, answer.content)
+    return (yield from fetched(core, Recogniser, get(f"{PATH}/{name}")))
 
 
-def put_recogniser(core: Core, name: str, recogniser: RecogniserBody | Mapping[str, Any]) -> Op[Recogniser]:
+def put_recogniser(core: Core, name: str, recogniser: Mapping[str, Any]) -> Op[Recogniser]:
     """Create or replace a recogniser."""
-    content = body_of(validated(RecogniserBody, recogniser))
-    request = Outgoing("PUT", f"{PATH}/{name}", headers={"Content-Type": JSON_TYPE}, content=content)
-    answer = yield from call(core.retry, request)
-    return parsed(Recogniser, answer.content)
+    return (yield from fetched(core, Recogniser, put(f"{PATH}/{name}", recogniser)))
 
 
 def delete_recogniser(core: Core, name: str) -> Op[None]:
@@ -40,9 +35,8 @@ def delete_recogniser(core: Core, name: str) -> Op[None]:
 
 
 def try_recogniser(
-    core: Core, recogniser: RecogniserBody | Mapping[str, Any], text: str, *, threshold: float | None = None
+    core: Core, recogniser: Mapping[str, Any], text: str, *, threshold: float | None = None
 ) -> Op[DraftFinds]:
     """What a recogniser finds in a text, without storing either."""
-    body = validated(DraftBody, given({"recogniser": recogniser, "text": text, "threshold": threshold}))
-    answer = yield from call(core.retry, post(f"{PATH}/test", body))
-    return parsed(DraftFinds, answer.content)
+    members = given({"recogniser": recogniser, "text": text, "threshold": threshold})
+    return (yield from fetched(core, DraftFinds, post(f"{PATH}/test", members)))

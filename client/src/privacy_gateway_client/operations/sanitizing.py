@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 from typing_extensions import Unpack
@@ -21,26 +19,25 @@ from privacy_gateway_client.errors import (
     Problem,
     StreamInterrupted,
 )
-from privacy_gateway_client.exchange import (
-    LINES_TYPE,
-    body_of,
-    call,
-    call_flow,
-    given,
-    parsed,
-    parsed_json,
-    post,
-    validated,
+from privacy_gateway_client.exchange import LINES_TYPE, call_flow, given, json_of, parsed_json, post
+from privacy_gateway_client.operations.paid import (
+    Found,
+    Item,
+    PartAnswer,
+    bought,
+    cache_names,
+    contents_of,
+    members_of,
+    part_answer,
 )
-from privacy_gateway_client.operations.paid import Found, Item, PartAnswer, bought, cache_names, part_answer
+from privacy_gateway_client.operations.reading import fetched
 from privacy_gateway_client.options import SanitizeOptions, StreamOptions
 from privacy_gateway_client.problems import line_problem
-from privacy_gateway_client.requests import RestoreRequest, SanitizeRequest, TextDocument
 from privacy_gateway_client.results import Sanitized
 
 PATH, STREAM = "/sanitize", "/sanitize/batch"
 PRICED = frozenset({"metric_dp", "dp"})
-Text = str | TextDocument | Mapping[str, Any]
+Text = str | Mapping[str, Any]
 
 
 def sanitize(
@@ -51,25 +48,17 @@ def sanitize(
     A document is a text, or has `text`, `format`, `subject` and others. Documents beyond the limits of one request are
     sent as several; a `reversible` call has one restore token and must fit into one request.
     """
-    whole = _request(documents, options)
-    contents = [body_of(document) for document in whole.documents]
-    terms = whole.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"documents"})
-    if whole.reversible and len(contents) > core.limits.documents:
+    terms, rows = given(options), [members_of(one) for one in documents]
+    reversible = bool(terms.get("reversible"))
+    if reversible and len(rows) > core.limits.documents:
         raise InvalidRequest((FieldError("documents", f"at most {core.limits.documents} in a reversible call"),))
-    priced = whole.fill.mode in PRICED
     names = None
-    if priced:
-        names = yield from cache_names(
-            core,
-            PATH,
-            terms,
-            lambda: [body_of(one.model_copy(update={"id": None})) for one in whole.documents],
-            domain=None,
-        )
-    stand_in = _stand_in(whole, terms)
+    if terms.get("fill", {}).get("mode") in PRICED:
+        names = yield from cache_names(core, PATH, terms, lambda: contents_of(rows), domain=None)
+    stand_in = _stand_in(rows, terms)
 
     def buy(indices: list[int], key: str) -> Op[PartAnswer]:
-        part = whole.model_copy(update={"documents": [whole.documents[index] for index in indices]})
+        part = {**terms, "documents": [rows[index] for index in indices]}
         answer = yield from core.charged(post(PATH, part), key, stand_in, len(indices))
         members = parsed_json(answer.content)
         if not isinstance(members, dict) or len(members.get("data", ())) != len(indices):
@@ -80,23 +69,22 @@ def sanitize(
     return (
         yield from bought(
             core,
-            [len(content) for content in contents],
+            [len(json_of(row)) for row in rows],
             buy,
-            lambda found: _assembled(found, whole.documents),
+            lambda found: _assembled(found, rows),
             names=names,
             items_max=core.limits.documents,
-            weight_max=core.limits.body_bytes if whole.reversible else core.limits.body_bytes * 3 // 4,
+            weight_max=core.limits.body_bytes if reversible else core.limits.body_bytes * 3 // 4,
             key=idempotency_key,
-            members=() if whole.reversible else ("documents",),
+            members=() if reversible else ("documents",),
         )
     )
 
 
 def restore(core: Core, texts: Iterable[str], restore_token: str) -> Op[list[str]]:
     """Put the originals back for the surrogates in any texts. Costs nothing."""
-    body = validated(RestoreRequest, {"texts": list(texts), "restore_token": restore_token})
-    answer = yield from call(core.retry, post("/restore", body))
-    return [row.text for row in parsed(Restored, answer.content).data]
+    request = post("/restore", {"texts": list(texts), "restore_token": restore_token})
+    return [row.text for row in (yield from fetched(core, Restored, request)).data]
 
 
 def sanitize_stream(core: Core, documents: Iterable[Text], **options: Unpack[StreamOptions]) -> Op[None]:
@@ -108,33 +96,30 @@ def sanitize_stream(core: Core, documents: Iterable[Text], **options: Unpack[Str
     """
     source = iter(documents)
     answered = 0
+    terms = given(options)
     while group := list(_group(core, source)):
-        whole = _request(group, options)
-        free = whole.dry_run or ("fill" in whole.model_fields_set and whole.fill.mode not in PRICED)
-        if free:
-            yield from _streamed(core, whole, answered)
+        if terms.get("dry_run") or _named_and_free(terms):
+            yield from _streamed(core, terms, group, answered)
         else:
-            yield from _called(core, whole, answered, dict(options))
+            yield from _called(core, terms, group, answered)
         answered += len(group)
 
 
-def _group(core: Core, source: Iterator[Text]) -> Iterator[Text]:
+def _group(core: Core, source: Iterator[Text]) -> Iterator[dict[str, Any]]:
     """The next documents, as many as one stream has. The last of them may exceed its size."""
     size = 0
-    for count, document in enumerate(source, start=1):
+    for count, document in enumerate(map(members_of, source), start=1):
         yield document
-        text = document if isinstance(document, str) else getattr(document, "text", None) or dict(document)["text"]
-        size += len(str(text))
+        size += len(str(document.get("text")))
         if count >= core.limits.stream_documents or size >= core.limits.stream_bytes:
             return
 
 
-def _streamed(core: Core, whole: SanitizeRequest, offset: int) -> Op[None]:
+def _streamed(core: Core, terms: Mapping[str, Any], documents: Sequence[Mapping[str, Any]], offset: int) -> Op[None]:
     """One stream of documents; the answer of a few documents fits into the buffers of a connection."""
-    terms = whole.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"documents"})
     done, failures = 0, 0
-    while done < len(whole.documents):
-        lines = chain([json.dumps(terms).encode()], map(body_of, whole.documents[done:]))
+    while done < len(documents):
+        lines = map(json_of, [terms, *documents[done:]])
         request = Outgoing("POST", STREAM, headers={"Content-Type": LINES_TYPE}, content=b"\n".join(lines))
         before = done
         try:
@@ -162,20 +147,19 @@ def _row(row: Mapping[str, Any], index: int) -> SanitizedRow | Problem:
     return SanitizedRow.model_validate({**row, "index": index})
 
 
-def _called(core: Core, whole: SanitizeRequest, offset: int, options: Mapping[str, Any]) -> Op[None]:
+def _called(core: Core, terms: Mapping[str, Any], documents: Sequence[Mapping[str, Any]], offset: int) -> Op[None]:
     """The documents by `sanitize`; if the group is refused, each by itself."""
     try:
-        result = yield from sanitize(core, whole.documents, **options)
+        result = yield from sanitize(core, documents, **terms)
     except Problem as refused:
-        if refused.status != 422 or len(whole.documents) == 1:
-            if len(whole.documents) == 1 and refused.status == 422:
-                yield from emit(refused)
-                return
+        if refused.status != 422:
             yield from _emit_partial(refused, offset)
             raise
-        for index, document in enumerate(whole.documents):
-            single = whole.model_copy(update={"documents": [document]})
-            yield from _called(core, single, offset + index, options)
+        if len(documents) == 1:
+            yield from emit(refused)
+            return
+        for index, document in enumerate(documents):
+            yield from _called(core, terms, [document], offset + index)
         return
     except GatewayError as error:
         yield from _emit_partial(error, offset)
@@ -195,23 +179,21 @@ def _emit_partial(error: GatewayError, offset: int) -> Op[None]:
         yield from emit(row.model_copy(update={"index": offset + place}))
 
 
-def _request(documents: Iterable[Text], options: Mapping[str, Any]) -> SanitizeRequest:
-    bodies = [{"text": one} if isinstance(one, str) else one for one in documents]
-    return validated(SanitizeRequest, {**given(options), "documents": bodies})
+def _named_and_free(terms: Mapping[str, Any]) -> bool:
+    return "fill" in terms and terms["fill"].get("mode") not in PRICED
 
 
-def _stand_in(whole: SanitizeRequest, terms: Mapping[str, Any]) -> dict[str, Any] | None:
-    named = "fill" in whole.model_fields_set and whole.fill.mode not in PRICED
-    if whole.dry_run or whole.reversible or named:
+def _stand_in(documents: Sequence[Mapping[str, Any]], terms: Mapping[str, Any]) -> dict[str, Any] | None:
+    if terms.get("dry_run") or terms.get("reversible") or _named_and_free(terms):
         return None
-    subject = next((document.subject for document in whole.documents if document.subject), None)
+    subject = next((document["subject"] for document in documents if document.get("subject")), None)
     # the estimate distinguishes the body of this endpoint from others by the member `policy`
     return {"policy": None, **terms, "documents": [given({"text": "sample", "subject": subject})]}
 
 
-def _assembled(found: Found, documents: Sequence[TextDocument]) -> Sanitized:
+def _assembled(found: Found, documents: Sequence[Mapping[str, Any]]) -> Sanitized:
     rows = [
-        SanitizedRow.model_validate({**item.row, "index": index, **given({"id": documents[index].id})})
+        SanitizedRow.model_validate({**item.row, "index": index, **given({"id": documents[index].get("id")})})
         for index, item in found.items.items()
     ]
     return Sanitized(

@@ -12,11 +12,10 @@ from privacy_gateway_client.answers import Account, Privacy
 from privacy_gateway_client.core import Core, Done, in_parts
 from privacy_gateway_client.effects import Incoming, Op, Outgoing, in_thread
 from privacy_gateway_client.errors import FieldError, GatewayError, InvalidRequest
-from privacy_gateway_client.exchange import KEY, call, get, given, validated
+from privacy_gateway_client.exchange import KEY, call, get, given
 from privacy_gateway_client.operations.embedding import embed_part
 from privacy_gateway_client.operations.paid import cache_names
 from privacy_gateway_client.options import VectorOptions
-from privacy_gateway_client.requests import VectorRequest
 from privacy_gateway_client.results import Embeddings, Partial, Release
 from privacy_gateway_client.tensors import TYPE, Rows, Tensor, matrix_of, written
 
@@ -45,7 +44,6 @@ def embed_vectors(
     terms = {**given(options), "epsilon": epsilon}
     if as_json:
         return (yield from embed_part(core, vectors, terms, idempotency_key))
-    validated(VectorRequest, {**terms, "vectors": [[0.0]]})
     rows = yield from in_thread(lambda: Rows(vectors))
     asked = terms if output_dtype == "float32" else {**terms, "output_dtype": output_dtype}
     size = _part_size(core, rows, asked)

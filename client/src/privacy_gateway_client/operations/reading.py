@@ -1,0 +1,43 @@
+"""Calls whose answers are read as they are: one model, JSON, the rows of a list, or a list that comes page by page."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from privacy_gateway_client.core import Core
+from privacy_gateway_client.effects import Op, Outgoing, emit
+from privacy_gateway_client.exchange import call, get, parsed, parsed_json, validated_answer
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def fetched(core: Core, model: type[Model], request: Outgoing) -> Op[Model]:
+    """The answer to a request as its model. Raises as `call`, and AnswerInvalid."""
+    answer = yield from call(core.retry, request)
+    return parsed(model, answer.content)
+
+
+def fetched_json(core: Core, request: Outgoing) -> Op[dict[str, Any]]:
+    answer = yield from call(core.retry, request)
+    members: dict[str, Any] = parsed_json(answer.content)
+    return members
+
+
+def rows(core: Core, path: str, member: str, model: type[Model]) -> Op[list[Model]]:
+    """The rows of a list that comes as a whole."""
+    members = yield from fetched_json(core, get(path))
+    return [validated_answer(model, row) for row in members[member]]
+
+
+def pages(core: Core, path: str, member: str, model: type[Model], **params: Any) -> Op[None]:
+    """Emit the rows of every page, as they are asked for."""
+    cursor: Any = None
+    while True:
+        members = yield from fetched_json(core, get(path, cursor=cursor, **params))
+        for row in members[member]:
+            yield from emit(validated_answer(model, row))
+        cursor = members.get("next_cursor")
+        if cursor is None:
+            return
