@@ -1,14 +1,12 @@
 """How well the columns predict the label: a few fast classifiers, trained on some rows and tested on others.
 
-No guarantee of its own: on synthetic rows it is post-processing, and on private ones the result is only for their
-owner. The classifiers are from scikit-learn and small enough that all of them together take a second or two on one
-core, whatever the schema.
+No guarantee of its own: on synthetic rows it is post-processing. The classifiers are from scikit-learn and small enough
+that all of them together take a second or two on one core, whatever the schema.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -38,7 +36,7 @@ _ROUNDS_MIN = 5
 
 @dataclass(frozen=True, eq=False)
 class LabelScores:
-    """`values` `[trainings, classifiers, 2]`, by the `measures` of the schema. Each training had `trained_rows`."""
+    """`values` `[classifiers, 2]`, by the `measures` of the schema."""
 
     classifiers: tuple[str, ...]
     trained_rows: int
@@ -48,14 +46,9 @@ class LabelScores:
 
 def split(table: EncodedTable) -> tuple[EncodedTable, EncodedTable]:
     """Shuffle the rows and split them: seven tenths for training, the rest for testing."""
-    mixed = some_rows(table, len(table))
+    mixed = _part(table, noise_generator().permutation(len(table)))
     cut = round(_TRAINED_SHARE * len(table))
     return _part(mixed, slice(cut)), _part(mixed, slice(cut, None))
-
-
-def some_rows(table: EncodedTable, count: int) -> EncodedTable:
-    """Draw `count` rows, or all if there are fewer, without replacement, in random order."""
-    return _part(table, noise_generator().permutation(len(table))[:count])
 
 
 def measures(schema: TableSchema) -> tuple[str, str]:
@@ -63,20 +56,18 @@ def measures(schema: TableSchema) -> tuple[str, str]:
     return ("ROC AUC", "Average precision") if schema.classes == 2 else ("Accuracy", "Macro-F1")
 
 
-def label_scores(trainings: Sequence[EncodedTable], test: EncodedTable) -> LabelScores | None:
-    """Train each classifier on each of `trainings` and test it on the same rows of `test`. All are in random order.
+def label_scores(training: EncodedTable, test: EncodedTable) -> LabelScores | None:
+    """Train each classifier on `training` and test it on `test`. Both are in random order.
 
-    The trainings get equally many rows. None if the label or the rows do not suffice: a part has fewer than `ROWS_MIN`
-    rows or only one class, or no column of a training varies.
+    None if the label or the rows do not suffice: a part has fewer than `ROWS_MIN` rows or only one class, or no column
+    of the training varies.
     """
     most = max(ROWS_MIN, min(_ROWS_MAX, _CELLS_MAX // test.schema.width))
-    rows = min(most, *(len(training) for training in trainings))
-    trainings = [_part(training, slice(rows)) for training in trainings]
-    test = _part(test, slice(most))
-    if not _enough(test) or not all(_enough(training) and _varies(training) for training in trainings):
+    training, test = _part(training, slice(most)), _part(test, slice(most))
+    if not (_enough(test) and _enough(training) and _varies(training)):
         return None
-    values = np.array([_scores(training, test) for training in trainings])
-    return LabelScores(tuple(_classifiers(test.schema.classes)), rows, len(test), values)
+    values = np.array(_scores(training, test))
+    return LabelScores(tuple(_classifiers(test.schema.classes)), len(training), len(test), values)
 
 
 def _classifiers(classes: int) -> dict[str, Any]:

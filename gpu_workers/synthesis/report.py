@@ -154,9 +154,9 @@ def _pairs(drawn: EncodedTable) -> str:
         return ""
     matrix = associations(drawn, columns=PAIRED_COLUMNS)
     return (
-        f"<h2>Pairs</h2><p>{pairs_text('the synthetic rows', drawn.schema)}</p>"
+        f"<h2>Pairs</h2><p>{pairs_text(drawn.schema)}</p>"
         f'<div class="two"><figure class="card">{charts.heat(matrix, names)}</figure>'
-        f'<div class="card"><h3>The strongest</h3>{strongest_pairs([matrix], names, heads=["Strength"])}</div></div>'
+        f'<div class="card"><h3>The strongest</h3>{strongest_pairs(matrix, names)}</div></div>'
     )
 
 
@@ -168,5 +168,5 @@ def _scores(drawn: EncodedTable) -> str:
         "<h2>Classifiers trained on synthetic rows</h2><p>Tested on other synthetic rows of the same release. This"
         " shows how well the columns predict the label in the synthetic rows; it does not measure how these"
         " classifiers perform on real rows. It is free: no private row is read for it.</p>"
-        f"{scores_table(label_scores([train], test), drawn.schema, trainings=[''])}"
+        f"{scores_table(label_scores(train, test), drawn.schema)}"
     )

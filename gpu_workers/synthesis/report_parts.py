@@ -1,4 +1,4 @@
-"""The parts of the pages about a synthesis: the document, the grid of columns, pairs, scores.
+"""The parts of the page about a synthesis: the document, the grid of columns, pairs, scores.
 
 No guarantee of its own: a part shows the rows that it receives. Names come from the caller and are escaped by this
 module.
@@ -49,7 +49,6 @@ th { color: var(--soft); font-weight: 400; vertical-align: bottom }
 .card { background: var(--card); border: 1px solid var(--edge); border-radius: 8px; padding: 12px 14px }
 .free { border-left: 4px solid var(--free) }
 .paid { border-left: 4px solid var(--paid) }
-.private { border: 2px solid var(--paid); font-weight: 600 }
 .key { display: inline-block; margin-right: 14px }
 .key svg { display: inline; width: 12px; height: 12px; vertical-align: -1px }
 svg { width: 100%; height: auto; display: block }
@@ -68,7 +67,7 @@ svg text { font: 11px system-ui, sans-serif; fill: var(--soft) }
 
 FloatArray = npt.NDArray[np.float64]
 
-ROWS_MAX = 20_000  # of a page's tables
+ROWS_MAX = 20_000  # of the page's table
 PAIRED_COLUMNS = 32
 _BINS = 32
 _COLUMNS_SHOWN = 48
@@ -102,10 +101,9 @@ def _side(number: bool) -> str:
     return ' class="number"' if number else ""
 
 
-def key(series: Sequence[str], *, marks: str | None = None) -> str:
-    """The legend: the meaning of the colours, and of the lines across the bars."""
+def key(series: Sequence[str]) -> str:
+    """The legend: the meaning of the colours."""
     shapes = [(f'<rect class="s{i}" width="12" height="12"/>', name) for i, name in enumerate(series)]
-    shapes += [('<line class="mark" x2="12" y1="6" y2="6"/>', marks)] if marks is not None else []
     keys = (
         f'<span class="key"><svg viewBox="0 0 12 12">{shape}</svg> {charts.short(name, chars_max=30)}</span>'
         for shape, name in shapes
@@ -118,13 +116,13 @@ def figure(title: str, chart: str) -> str:
     return f'<figure class="card"><h3>{escape(title)}</h3>{chart}</figure>'
 
 
-def column_grid(schema: TableSchema, chart: Callable[[int], str], *, before: str = "") -> str:
-    """The charts of the first columns; `chart` takes a column's index. `before`: further figures at the front."""
+def column_grid(schema: TableSchema, chart: Callable[[int], str]) -> str:
+    """The charts of the first columns; `chart` takes a column's index."""
     columns = enumerate(schema.columns[:_COLUMNS_SHOWN])
     figures = "".join(figure(column.name, chart(j)) for j, column in columns)
     more = len(schema.columns) - _COLUMNS_SHOWN
     rest = f'<p class="soft">{more} further columns are not shown.</p>' if more > 0 else ""
-    return f'<div class="grid">{before}{figures}</div>{rest}'
+    return f'<div class="grid">{figures}</div>{rest}'
 
 
 def column_shares(
@@ -162,36 +160,32 @@ def paired_names(schema: TableSchema) -> list[str]:
     return names + ([schema.label.name] if schema.label is not None else [])
 
 
-def pairs_text(rows: str, schema: TableSchema) -> str:
-    """Explain the numbers of a pair; `rows` names the rows."""
+def pairs_text(schema: TableSchema) -> str:
+    """Explain the numbers of a pair."""
     note = f" of the first {PAIRED_COLUMNS} columns" if len(schema.columns) > PAIRED_COLUMNS else ""
     return (
-        f"Strength of the association of two columns in {rows}{note}: correlation of two numbers, Cramér's V of two"
-        " categories, correlation ratio of one of each; 0 to 1."
+        f"Strength of the association of two columns in the synthetic rows{note}: correlation of two numbers, Cramér's"
+        " V of two categories, correlation ratio of one of each; 0 to 1."
     )
 
 
-def strongest_pairs(matrices: Sequence[FloatArray], names: Sequence[str], *, heads: Sequence[str]) -> str:
-    """The pairs that are strongest in the first matrix, and their numbers in each matrix, under `heads`."""
+def strongest_pairs(matrix: FloatArray, names: Sequence[str]) -> str:
+    """The strongest pairs of a matrix, and their numbers."""
     pairs = [(i, j) for i in range(len(names)) for j in range(i)]
-    strongest = sorted(pairs, key=lambda pair: -matrices[0][pair])[:_STRONGEST]
-    lines = [((names[i], names[j]), [float(matrix[i, j]) for matrix in matrices]) for i, j in strongest]
-    return number_table(["", "", *heads], lines, digits=2)
+    strongest = sorted(pairs, key=lambda pair: -matrix[pair])[:_STRONGEST]
+    lines = [((names[i], names[j]), [float(matrix[i, j])]) for i, j in strongest]
+    return number_table(["", "", "Strength"], lines, digits=2)
 
 
-def scores_table(scores: LabelScores | None, schema: TableSchema, *, trainings: Sequence[str]) -> str:
-    """One line for each classifier and, for each measure, a number for each of `trainings` (an empty text for a single
-    one)."""
+def scores_table(scores: LabelScores | None, schema: TableSchema) -> str:
+    """One line for each classifier with a number for each measure."""
     if scores is None:
         return (
             f"<p>Not enough rows: training and test need {ROWS_MIN} rows each, of two classes at least, and a column"
             " that varies.</p>"
         )
-    heads = [f"{measure}{training}" for measure in measures(schema) for training in trainings]
-    lines = [
-        ((name,), [float(scores.values[t, i, m]) for m in range(2) for t in range(len(trainings))])
-        for i, name in enumerate(scores.classifiers)
-    ]
+    heads = measures(schema)
+    lines = [((name,), scores.values[i].tolist()) for i, name in enumerate(scores.classifiers)]
     about = f"{scores.trained_rows} rows to train on, {scores.tested_rows} to test on."
     if schema.label is not None and schema.classes == 2:
         about += f" Average precision is that of {escape(schema.label.categories[1])}."

@@ -10,7 +10,6 @@ import typer
 
 from gpu_workers.domains.spec import STEPS_MAX, STEPS_MIN
 from service.cli.common import AsJson, DataDir, draw_progress, end_progress, load_settings, print_json, with_parts
-from service.cli.options import given
 
 if TYPE_CHECKING:
     from gpu_workers.jobs.messages import Failed, JobOrder, Succeeded
@@ -50,7 +49,7 @@ def build(
         owner = _owner(tenant, shared)
         from service.domains.foreground import prepared
 
-        fields = given({"name": name, "source": source, "licence": licence, "steps": steps})
+        fields = {"name": name, "source": source, "licence": licence, **({} if steps is None else {"steps": steps})}
         with prepared(settings, owner, corpus, fields) as (order, pack):
             outcome = asyncio.run(_watched(order))
             if isinstance(outcome, Succeeded):

@@ -16,7 +16,6 @@ from service.cli.domain import domain_app
 from service.cli.keys import BY_CLI, KeyFile, key_app, show_key
 from service.cli.ledger import ledger_app
 from service.cli.model import model_app
-from service.cli.synthesize import synthesize
 
 if TYPE_CHECKING:
     from core.accounting.certificate import PlanCertificate
@@ -39,7 +38,6 @@ app.add_typer(audit_app, name="audit")
 app.add_typer(accounting_app, name="accounting")
 app.add_typer(domain_app, name="domain")
 app.add_typer(model_app, name="model")
-app.command("synthesize")(synthesize)
 
 
 @app.command()

@@ -1,8 +1,7 @@
 """A kind of job: everything that the gateway needs for it, in one class.
 
 To add one, subclass `JobKind` in a file of its own, and add a row to `service/registry.py`. The endpoint that
-creates it, its estimate, its process, its record and its entry in the API page follow from the class. The command line
-derives its options from `fields` (`service/cli/options.py`).
+creates it, its estimate, its process, its record and its entry in the API page follow from the class.
 """
 
 from __future__ import annotations

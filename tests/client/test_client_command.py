@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -149,10 +150,13 @@ def test_a_table_is_synthesised(real_gateway: Gateway, tmp_path: Path, monkeypat
     tenant = real_gateway.tenant(record={"epsilon": 50, "delta": 1e-3})
     monkeypatch.setenv(KEY_VARIABLE, tenant.key)
     (tmp_path / "schema.json").write_text(json.dumps(SHOP))
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in shop_rows(300)))
+    with (tmp_path / "rows.csv").open("w", newline="") as file:
+        table = csv.DictWriter(file, list(shop_rows(1)[0]))
+        table.writeheader()
+        table.writerows(shop_rows(300))
     arguments = [
         "synthesize", "--url", real_gateway.url, "--schema", str(tmp_path / "schema.json"),
-        "--data", str(tmp_path / "rows.jsonl"), "--method", "marginals", "--epsilon", "1", "--delta", "1e-5",
+        "--data", str(tmp_path / "rows.csv"), "--method", "marginals", "--epsilon", "1", "--delta", "1e-5",
         "--row-count", "public", "--rows", "50", "--name", "shop", "--out", str(tmp_path / "made"),
     ]  # fmt: skip
     assert main(arguments) == exits.DONE
@@ -160,7 +164,7 @@ def test_a_table_is_synthesised(real_gateway: Gateway, tmp_path: Path, monkeypat
     assert main(arguments) == exits.DONE
 
     assert spent == tenant.committed("record") > 0
-    assert len((tmp_path / "made/shop.jsonl").read_text().splitlines()) == 50
+    assert len((tmp_path / "made/shop.csv").read_text().splitlines()) == 51
     assert json.loads((tmp_path / "made/shop.certificate.json").read_text())["guarantee"] == "approx-dp"
     assert (tmp_path / "made/shop.html").stat().st_size > 0
 

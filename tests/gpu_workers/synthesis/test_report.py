@@ -12,7 +12,6 @@ from core.synthesis.marginals_release import MarginalsRelease
 from core.synthesis.plan import SynthesisPlan
 from core.synthesis.pricing import record_budget
 from core.synthesis.schema import TableSchema, table_schema
-from gpu_workers.synthesis.comparison import comparison_page
 from gpu_workers.synthesis.report import Facts, page
 
 HOSTILE = '"><script>alert(1)</script>'
@@ -148,40 +147,3 @@ def test_no_scores_without_enough_rows(classes: int, drawn: Callable[[EncodedTab
 
 def test_a_table_without_a_label_has_no_scores() -> None:
     assert "Classifiers" not in page_of(schema(classes=1), "marginals")
-
-
-@pytest.mark.parametrize("classes", [1, 2, 3])
-def test_a_comparison_is_marked_private_and_has_both(classes: int) -> None:
-    real = sums_table(classes=classes, count=500)
-    made = comparison_page("shop", real, release_of(real), noise_multiplier=3.73)
-    body = made.partition("<main>")[2]
-    assert body.startswith(
-        '<p class="card private">Private: made from your real rows. Not covered by the guarantee. Do not publish.</p>'
-    )
-    assert "500 real rows, and as many synthetic rows" in made
-    assert re.search(r"<title>[^<]+, real: [0-9.]+%</title>", made)
-    assert made.count('class="heat"') == 2 * (4 + (classes > 1)) ** 2
-    tags = Tags()
-    tags.feed(made)
-    assert tags.open == []
-    assert not {"script", "link", "img"} & set(tags.seen)
-    scores = rows_of_scores(made)
-    if classes == 1:
-        assert scores == {}
-        return
-    assert "The release used all rows" in made
-    assert "0.107 higher" in made
-    real_score, synthetic_score = scores["Logistic regression"][:2]
-    assert min(real_score, synthetic_score) > scores["Always the commonest class"][0] + 0.2
-
-
-def test_a_comparison_of_many_columns_has_no_heat() -> None:
-    real = sums_table(classes=2, count=100, numeric=40)
-    made = comparison_page("shop", real, release_of(real), noise_multiplier=3.73)
-    assert 'class="heat"' not in made
-    assert "of the first 32 columns" in made
-
-
-def test_a_comparison_of_few_rows_has_no_scores() -> None:
-    real = sums_table(classes=2, count=2)
-    assert "Not enough rows" in comparison_page("shop", real, release_of(real), noise_multiplier=3.73)

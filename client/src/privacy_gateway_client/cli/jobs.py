@@ -17,6 +17,7 @@ _TERMS = [
     *("method", "model", "sampling", "pairs", "epochs", "steps", "rank"),
     *("pieces_max", "learning_rate", "weight_decay", "subject", "rows"),
 ]
+_DESIGN = ("subject", "outside", "design", "frequencies", "steps", "bins")
 
 
 def synthesize(client: Gateway, args: argparse.Namespace, api_key: str) -> None:
@@ -24,7 +25,7 @@ def synthesize(client: Gateway, args: argparse.Namespace, api_key: str) -> None:
     schema_file, data = Path(args.schema), Path(args.data)
     schema = json_file(schema_file)
     terms: dict[str, Any] = {"method": args.method, "epsilon": args.epsilon, "delta": args.delta}
-    terms |= {"row_count": args.row_count, **given({"subject": args.subject})}
+    terms |= {"row_count": args.row_count, **given({name: getattr(args, name) for name in _DESIGN})}
     job = client.synthesize(
         args.name,
         table(data, schema),

@@ -125,6 +125,10 @@ def _jobs(commands: argparse._SubParsersAction[argparse.ArgumentParser], shared:
     one.add_argument("--method", choices=["pearl", "marginals"], required=True)
     one.add_argument("--row-count", choices=["public", "protected"], required=True)
     one.add_argument("--rows", type=int, help="synthetic rows; default: as many as the table has")
+    one.add_argument("--outside", choices=["refuse", "clip"], help="values outside the declared bounds")
+    one.add_argument("--design", choices=["low_order", "gaussian"])
+    for number in ("frequencies", "steps", "bins"):
+        one.add_argument(f"--{number}", type=int)
     _training(one, "table")
     one.set_defaults(run=jobs.synthesize)
 
