@@ -6,15 +6,13 @@ they are missing.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 from core.ledger import names
 from core.ledger.archive.reader import EntryRange, LedgerArchive
 from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.chain import RawEntry
-from core.ledger.pages import entries_of, entry_number
-
-_READ = 500
+from core.ledger.pages import entry_number
 
 
 class JournalReads:
@@ -99,11 +97,6 @@ class JournalReads:
             else:
                 high = middle
         return low
-
-    async def all(self, *, after: int, last: int) -> AsyncIterator[Sequence[RawEntry]]:
-        """Yield the entries with numbers after `after` up to `last`, in batches."""
-        async for batch in entries_of(self._client, self._archive, self._tenant, after=after, last=last, count=_READ):
-            yield batch
 
 
 async def first_entry_at(client: LedgerClient, tenant: str, at_ms: int, archive: LedgerArchive | None = None) -> int:

@@ -71,41 +71,6 @@ def _show_audit(report: LedgerAudit) -> None:
         typer.echo(f"  {fault}")
 
 
-@ledger_app.command("spending")
-def spending(
-    tenant: str,
-    from_ms: Annotated[int, typer.Option("--from", min=0, help="Milliseconds since 1970.")] = 0,
-    to_ms: Annotated[int | None, typer.Option("--to", min=0, help="Exclusive. Default: now.")] = None,
-    as_json: AsJson = False,
-    data_dir: DataDir = None,
-) -> None:
-    """Sum what each API key of a tenant has spent, by unit and mechanism. Reads the whole journal."""
-    from core.amounts import delta_of, epsilon_of
-    from core.ledger.spending import spending_by_key
-
-    found = with_parts(
-        data_dir,
-        lambda parts: spending_by_key(parts.client, tenant, from_ms=from_ms, to_ms=to_ms, archive=parts.archive),
-        trusted=False,
-    )
-    rows = [
-        {
-            "key_id": line.key_id,
-            "unit": line.unit.value,
-            "mechanism": line.mechanism,
-            "releases": line.releases,
-            "epsilon": epsilon_of(line.spent.epsilon_nano),
-            "delta": delta_of(line.spent.delta_femto),
-        }
-        for line in found
-    ]
-    if as_json:
-        print_json(rows)
-        return
-    for row in rows:
-        typer.echo("\t".join(str("(unknown)" if value is None else value) for value in row.values()))
-
-
 @ledger_app.command("seal")
 def seal(data_dir: DataDir = None) -> None:
     """Write a seal now, for example before a backup. A running gateway seals by itself."""

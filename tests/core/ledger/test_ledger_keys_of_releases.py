@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import pytest
 from ledger_audit_kit import audit
-from ledger_kit import MASTER_KEY, charge, claim, limits
+from ledger_kit import charge, claim, limits
 
 from core.accounting.events import Unit
 from core.amounts import NANO, Amount
-from core.errors import UnknownTenant
 from core.ledger.job_records import JobHold
 from core.ledger.jobs import JobStore
-from core.ledger.ledger import Ledger
-from core.ledger.spending import KeySpending, spending_by_key
 
 FIRST, SECOND = "a" * 16, "b" * 16
 
@@ -23,8 +20,8 @@ def acme(go, ledger):
     return ledger
 
 
-def released(go, ledger, key, epsilon=1, *, unit=Unit.TOKEN, how="commit"):
-    hold = go(ledger.reserve("acme", [charge(epsilon, unit=unit)], key_id=key))
+def released(go, ledger, key, *, how="commit"):
+    hold = go(ledger.reserve("acme", [charge(1)], key_id=key))
     go(getattr(ledger, how)("acme", hold.release_id, **({} if how == "commit" else {"reason": "test"})))
 
 
@@ -47,43 +44,6 @@ def test_a_job_spends_under_the_key_that_created_it(go, acme, client):
     go(store.create("acme", "c" * 32, hold=JobHold(hold.release_id, Amount(2 * NANO)), **terms))
     go(store.cancel("acme", "c" * 32))
     assert [entry.key_id for entry in go(acme.journal("acme", "acme/record")).entries] == [None, SECOND, SECOND]
-
-
-def test_what_each_key_has_spent(go, acme, client):
-    now = [1_700_000_000_000]
-    timed = Ledger(client, MASTER_KEY, clock=lambda: now[0])
-    for key, epsilon, unit, how in (
-        (FIRST, 1, Unit.TOKEN, "commit"),
-        (FIRST, 2, Unit.SENTENCE, "expire"),
-        (SECOND, 3, Unit.TOKEN, "commit"),
-        (SECOND, 4, Unit.TOKEN, "cancel"),
-        (None, 5, Unit.TOKEN, "commit"),
-    ):
-        now[0] += 1000
-        released(go, timed, key, epsilon, unit=unit, how=how)
-
-    def line(key, unit, epsilon, releases=1):
-        return KeySpending(key, unit, "test-mechanism", releases, Amount(epsilon * NANO))
-
-    first = (line(FIRST, Unit.SENTENCE, 2), line(FIRST, Unit.TOKEN, 3, 2))
-    assert go(spending_by_key(client, "acme")) == (line(None, Unit.TOKEN, 5), *first, line(SECOND, Unit.TOKEN, 3))
-    middle = {"from_ms": 1_700_000_002_000, "to_ms": 1_700_000_005_000}
-    assert go(spending_by_key(client, "acme", **middle)) == (
-        line(FIRST, Unit.SENTENCE, 2),
-        line(FIRST, Unit.TOKEN, 2),
-        line(SECOND, Unit.TOKEN, 3),
-    )
-    with pytest.raises(UnknownTenant):
-        go(spending_by_key(client, "nobody"))
-
-
-def test_subjects_count_once_in_the_sum_of_a_key(go, ledger, client):
-    go(ledger.open_tenant("clinic", limits=limits(100), subject_limits=limits(5)))
-    hold = go(ledger.reserve("clinic", [charge(1, unit=Unit.TOKEN, subject=f"p{n}") for n in range(3)], key_id=FIRST))
-    go(ledger.commit("clinic", hold.release_id))
-    assert go(spending_by_key(client, "clinic")) == (
-        KeySpending(FIRST, Unit.TOKEN, "test-mechanism", 1, Amount(3 * NANO)),
-    )
 
 
 def test_a_release_that_ends_under_another_key_is_a_fault(go, acme, admin):

@@ -76,8 +76,6 @@ def test_a_gateway_archives_and_answers_across_the_border(tmp_path: Path) -> Non
         assert audit.returncode == 0, audit.stdout  # whatever the archiver removes meanwhile
         report = next(one for one in json.loads(audit.stdout)["tenants"] if one["tenant"] == tenant.name)
         assert report["entries"] == every
-        spent = json.loads(run_command(data_dir, "ledger", "spending", tenant.name, "--json").stdout)
-        assert sum(row["releases"] for row in spent if row["unit"] == "sentence") == RELEASES + 1
         committed = tenant.committed()
         assert "archive-failed" not in gateway.log_path.read_text()
     finally:

@@ -15,7 +15,6 @@ from core.ledger.client import LedgerClient, connect
 from core.ledger.hash_chain.audit import audit_ledger
 from core.ledger.hash_chain.export import export_ledger
 from core.ledger.hash_chain.sealer import Sealer
-from core.ledger.spending import spending_by_key
 
 KEEPS_LITTLE = {"keep_entries": 1, "object_bytes": 1, "keep_seals": 1}
 
@@ -107,11 +106,3 @@ def test_a_start_beside_an_archiver_trusts_the_ledger(go, interrupted):
         await Sealer(slow, MASTER_KEY, shelf.epoch_file, continues=archive_of(slow, shelf).continues).check()
 
     assert go(interrupted(start)) > 5
-
-
-def test_the_spending_beside_an_archiver_counts_every_entry(go, interrupted):
-    async def spending(slow, shelf):
-        found = await spending_by_key(slow, "acme", archive=archive_of(slow, shelf))
-        assert found[0].releases in (10, 16)  # the second if the archiver came first
-
-    assert go(interrupted(spending)) >= 2

@@ -18,7 +18,6 @@ from core.ledger.hash_chain.export import export_ledger
 from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.journal_pages import JournalFilter
 from core.ledger.pages import first_in_redis
-from core.ledger.spending import spending_by_key
 
 
 @pytest.fixture
@@ -48,7 +47,6 @@ def test_old_entries_move_and_everything_reads_across_the_border(go, shelf):
         "entries": [line for line in exported(go, shelf) if line["type"] == "entry"],
         "pages": go(shelf.ledger.journal("acme", limit=1000)).entries,
         "seals": go(shelf.ledger.seals_of("acme", range(1, 42))),
-        "spending": go(spending_by_key(shelf.client, "acme")),
         "accounts": go(shelf.ledger.accounts("acme")),
     }
     found = go(shelf.round())
@@ -65,7 +63,6 @@ def test_old_entries_move_and_everything_reads_across_the_border(go, shelf):
     assert exported(go, shelf)[-1]["ok"]
     assert go(shelf.ledger.journal("acme", limit=1000)).entries == before["pages"]
     assert go(shelf.ledger.seals_of("acme", range(1, 42))) == before["seals"]
-    assert go(spending_by_key(shelf.client, "acme", archive=shelf.archive)) == before["spending"]
     assert go(shelf.ledger.accounts("acme")) == before["accounts"]
     assert go(shelf.numbers()) == list(range(1, 42))
     assert go(shelf.numbers(newest_first=True)) == list(range(41, 0, -1))
