@@ -26,7 +26,7 @@ from core.ledger.vault import Vault
 from core.text.lists import AllowLists
 from gpu_workers.engine.protocol import Engine
 from service.accounting.calculations import Calculations
-from service.alerts.parts import build_alerts
+from service.alerts.watch import build_alerts
 from service.budget.pricing import Estimated, estimated_jobs
 from service.budget.watch import BudgetWatch
 from service.config.secrets import load_admin_keys, load_master_key
@@ -44,9 +44,9 @@ from service.http.browser_sessions import BrowserSessions
 from service.http.in_flight import InFlight, LargeRequests
 from service.http.open_streams import OpenStreams
 from service.isolation import Isolation
+from service.jobs.attempt import runner_limits
 from service.jobs.blobs import JobBlobs
 from service.jobs.files import JobFiles
-from service.jobs.limits import runner_limits
 from service.jobs.runner import JobRunner
 from service.jobs.storage import storage
 from service.jobs.submit import JobSubmission

@@ -17,11 +17,10 @@ from core.text.formats.builder import FormatLimits
 from core.text.formats.options import Action, FormatOptions, JsonOptions
 from core.text.formats.registry import FORMATS, parse
 from core.text.lists import AllowLists
-from core.text.mask_entity import recognisers
+from core.text.mask_entity import plain_characters, recognisers
 from core.text.own_recognisers.definition import Definition, Limits
 from core.text.own_recognisers.draft import try_out
 from core.text.own_recognisers.recogniser import OwnRecogniser, check
-from core.text.plain_characters import plain_characters
 from core.text.policy import DEFAULT_ENTITIES, MaskPolicy
 from core.text.recogniser import Recogniser
 from core.text.reversible.conversation import mask_conversation

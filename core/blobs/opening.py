@@ -6,8 +6,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from core.blobs.local import LocalBlobs
-from core.blobs.options import StoreOptions
-from core.blobs.store import BlobStore
+from core.blobs.store import BlobStore, StoreOptions
 
 REMOTE_SCHEMES = ("s3", "gs", "az")
 

@@ -17,8 +17,7 @@ import obstore
 from obstore import exceptions, store
 
 from core.blob_errors import BlobExists, BlobMissing, StoreUnavailable
-from core.blobs.options import StoreOptions
-from core.blobs.store import CHUNK_BYTES, CREATE_BYTES_MAX, WHOLE_BYTES_MAX, BlobStore, check_key
+from core.blobs.store import CHUNK_BYTES, CREATE_BYTES_MAX, WHOLE_BYTES_MAX, BlobStore, StoreOptions, check_key
 
 _PARTS_AT_ONCE = 4
 _LIST_BATCH = 1000

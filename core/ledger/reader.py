@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,6 +12,7 @@ import msgpack
 from core.accounting.events import Unit
 from core.errors import LedgerUnavailable, UnknownAccount, UnknownTenant
 from core.ledger import names, wire
+from core.ledger.archive.objects import TenantPart
 from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
 from core.ledger.headroom import DebitedAccounts
@@ -24,8 +26,57 @@ from core.ledger.records import (
     Tenant,
     TenantMode,
 )
-from core.ledger.seal_places import SealPlaces
 from core.ledger.subject_history import SubjectHistory, subject_history
+
+
+class SealPlaces:
+    """Finds the seals of one tenant's entries: by an index that seal.lua writes, or in the objects of archived entries.
+
+    The index is not authenticated. A seal that it names is shown to a reader of the journal; the audit and the export
+    read the seals themselves.
+    """
+
+    def __init__(self, client: LedgerClient, tenant: str, archive: LedgerArchive | None = None) -> None:
+        self._client = client
+        self._tenant = tenant
+        self._archive = archive
+
+    async def of(self, numbers: Sequence[int]) -> dict[int, int | None]:
+        """Return the number of the seal of each entry. None: not sealed yet."""
+        if not numbers:
+            return {}
+        key = names.segments_key(self._tenant)
+        # One read covers entries that are near each other. An entry far from the others takes one of its own.
+        rows = await self._client.call("ZRANGEBYSCORE", key, min(numbers), "+inf", "LIMIT", 0, len(numbers))
+        found = self._among(numbers, rows)
+        found |= await self._archived([number for number in numbers if found[number] is None])
+        # A read that was not cut off by its limit has found all that there are.
+        left = [number for number in numbers if found[number] is None] if len(rows) == len(numbers) else []
+        single = await self._client.call_many([("ZRANGEBYSCORE", key, n, "+inf", "LIMIT", 0, 1) for n in left])
+        return found | self._among(left, [row for rows in single for row in rows])
+
+    async def _archived(self, numbers: Sequence[int]) -> dict[int, int | None]:
+        """Return the seals of archived entries, which their objects name. The archive has the first entries."""
+        found: dict[int, int | None] = {}
+        archived: TenantPart | None = None
+        for number in sorted(numbers) if self._archive is not None else ():
+            if self._archive is not None and (archived is None or number > archived.last):
+                archived = await self._archive.part_at(self._tenant, number)
+                if archived is None:
+                    break
+            found[number] = archived.seal_of(number) if archived is not None else None
+        return found
+
+    @staticmethod
+    def _among(numbers: Sequence[int], rows: Sequence[bytes]) -> dict[int, int | None]:
+        segments = sorted((*map(int, row.split(b":")),) for row in rows)
+        lasts = [last for _, _, last in segments]
+        found: dict[int, int | None] = {}
+        for number in numbers:
+            at = bisect_left(lasts, number)
+            found[number] = segments[at][0] if at < len(segments) and segments[at][1] <= number else None
+        return found
+
 
 PAGE_LIMIT_MAX = 1000
 PAGE_ROWS_MAX = 10_000
@@ -208,7 +259,7 @@ class LedgerReader:
         return int(await self._client.call("HGET", names.tenant_key(tenant), "seq") or 0)
 
     async def seals_of(self, tenant: str, numbers: Sequence[int]) -> dict[int, int | None]:
-        """Return the seal of each entry (`core.ledger.seal_places`)."""
+        """Return the seal of each entry."""
         return await SealPlaces(self._client, tenant, self._archive).of(numbers)
 
     async def now_ms(self) -> int:

@@ -10,17 +10,41 @@ and `join` are for windows that run as separate tasks.
 from __future__ import annotations
 
 import importlib
+import sys
+import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
 from core.errors import InvalidInput, RecogniserFailed
 from core.text.lists import AllowLists
-from core.text.plain_characters import plain_characters
 from core.text.policy import ENTITIES, Mask, MaskPolicy
 from core.text.recogniser import Hit, Hits, Recogniser
 from core.text.tokens import Token
 from core.text.windows import Extent, extents, windows
+
+_FULL_WIDTH = range(0xFF01, 0xFF5F)
+_FULL_WIDTH_SHIFT = 0xFF01 - 0x21
+_MATHEMATICAL = range(0x1D400, 0x1D800)
+
+
+@cache
+def _table() -> dict[int, str]:
+    forms = {code: chr(code - _FULL_WIDTH_SHIFT) for code in _FULL_WIDTH}
+    for code in _MATHEMATICAL:
+        plain = unicodedata.normalize("NFKC", chr(code))
+        if plain.isascii() and len(plain) == 1:
+            forms[code] = plain
+    for code in range(0x80, sys.maxunicode + 1):
+        if (digit := unicodedata.decimal(chr(code), -1)) >= 0:
+            forms[code] = str(digit)
+    return forms
+
+
+def plain_characters(text: str) -> str:
+    """Return `text` with ASCII characters for their other forms: full-width forms, mathematical letters, and decimal
+    digits of every script. One character becomes one character, so places in the result are those of the text."""
+    return text if text.isascii() else text.translate(_table())
 
 
 @cache
@@ -57,7 +81,7 @@ def _requested(policy: MaskPolicy) -> list[tuple[Recogniser, float]]:
 
 def search(text: str, policy: MaskPolicy) -> tuple[Hits, ...]:
     """Return what each recogniser that the policy needs finds in one window, read in plain characters
-    (`core.text.plain_characters`). Names: see `core.text.mask_tagged`.
+    (`plain_characters`). Names: see `core.text.mask_tagged`.
 
     Raises InvalidInput for an entity without a recogniser (before any runs), RecogniserFailed.
     """

@@ -17,10 +17,36 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from core.files.lines import LineTooLong, lines
 from core.job_errors import BadCorpus
 from core.mechanisms.sentences.pack_facts import DIMENSION_MAX
 from core.text.segment import sentences
+
+
+class LineTooLong(ValueError):
+    """A line above the limit; `number` counts from 1."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__("a line is too long")
+        self.number = number
+
+
+def lines(chunks: Iterable[bytes], *, bytes_max: int) -> Iterator[tuple[int, bytes]]:
+    """Number (from 1) and bytes of each line that is not blank. Raises LineTooLong."""
+    rest = b""
+    number = 0
+    for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n") if b"\n" in chunk else (rest + chunk,)
+        for line in whole:
+            number += 1
+            if len(line) > bytes_max:
+                raise LineTooLong(number)
+            if stripped := line.strip(b" \t\r"):
+                yield number, stripped
+        if len(rest) > bytes_max:
+            raise LineTooLong(number + 1)
+    if stripped := rest.strip(b" \t\r"):
+        yield number + 1, stripped
+
 
 FloatArray = npt.NDArray[np.float32]
 

@@ -11,15 +11,26 @@ import contextlib
 import logging
 import secrets
 import time
+from collections.abc import Callable
 
 from core.errors import LedgerError
-from core.ledger.alerts import Alert, AlertStore, new_alert_id
+from core.ledger.alerts import Alert, AlertLimits, AlertStore, new_alert_id
+from core.ledger.client import LedgerClient
+from core.ledger.hash_chain.admin_log import AdminLog
+from core.ledger.jobs import JobStore
+from core.ledger.keys import MasterKey
+from core.ledger.ledger import Ledger
+from core.ledger.series import LedgerSeries
+from core.ledger.spending_totals import SpendingTotals
 from service.alerts.book import Rule, RuleBook
 from service.alerts.delivery import NO_WEBHOOK, Deliverer, DeliveryLimits, send
 from service.alerts.evaluation import Evaluator, event_body
 from service.alerts.schemas import Integrity
+from service.alerts.service import AlertService
 from service.alerts.view import LEDGER, Sources
 from service.alerts.webhook import DELIVERED, WebhookSender
+from service.config.settings import Settings
+from service.http.rate_limit import RateLimit
 
 log = logging.getLogger("privacy_gateway.alerts")
 
@@ -117,3 +128,36 @@ class AlertWatch:
             if result in (DELIVERED, NO_WEBHOOK):
                 return
             await asyncio.sleep(self._limits.wait_s(attempt))
+
+
+DELIVERIES = DeliveryLimits()
+
+
+def build_alerts(
+    settings: Settings,
+    client: LedgerClient,
+    master_key: MasterKey,
+    *,
+    ledger: Ledger,
+    series: LedgerSeries,
+    spending: SpendingTotals,
+    jobs: JobStore,
+    admin_log: AdminLog,
+    seal_age_s: Callable[[], float],
+    samples: RateLimit,
+) -> tuple[AlertService, AlertWatch]:
+    """Build both; start nothing. Raises ValueError for a file of certificates that cannot be used."""
+    store = AlertStore(client, master_key, limits=AlertLimits(rules_max=settings.alert_rules_per_tenant_max))
+    webhooks = WebhookSender(
+        private_addresses=settings.alert_webhook_private_addresses,
+        ca_file=settings.alert_webhook_ca_file,
+    )
+    sources = Sources(
+        ledger,
+        series,
+        spending,
+        jobs,
+        seal_age_s=seal_age_s,
+    )
+    service = AlertService(store, webhooks, admin_log, samples=samples)
+    return service, AlertWatch(store, sources, webhooks, DELIVERIES, interval_s=settings.alert_interval_s)

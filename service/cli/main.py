@@ -15,7 +15,6 @@ from service.cli.common import AsJson, DataDir, load_settings, print_json, with_
 from service.cli.domain import domain_app
 from service.cli.keys import BY_CLI, KeyFile, key_app, show_key
 from service.cli.ledger import ledger_app
-from service.cli.model import model_app
 
 if TYPE_CHECKING:
     from core.accounting.certificate import PlanCertificate
@@ -24,6 +23,31 @@ if TYPE_CHECKING:
     from core.ledger.ledger import Ledger
     from service.ledger import LedgerParts
     from service.tenants.service import UnitLimit
+
+
+model_app = typer.Typer(no_args_is_help=True, help="Fetch model checkpoints of a hub.")
+
+
+@model_app.callback()
+def _group() -> None:
+    """Typer needs a callback to keep a single command as a subcommand."""
+
+
+@model_app.command("fetch")
+def fetch_checkpoint(
+    name: Annotated[str, typer.Argument(metavar="ORG/NAME@COMMIT", help="The commit by its 40 hexadecimal digits.")],
+    data_dir: DataDir = None,
+) -> None:
+    """Download a checkpoint's safetensors weights, tokeniser and configuration into the data directory."""
+    from service.config.checkpoints import fetch
+    from service.config.settings import Settings
+
+    try:  # the gateway's settings are not loaded: they may name the checkpoint that is to be downloaded
+        typer.echo(fetch(data_dir or Settings.model_fields["data_dir"].default, name))
+    except (ValueError, OSError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, help=__doc__

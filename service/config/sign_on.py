@@ -10,8 +10,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
 
 from core.ledger.keystore import KeyRole
-from service.config.key_source import key_of
-from service.config.upstreams import is_loopback
+from service.config.upstreams import is_loopback, key_of
 
 _Tenant = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
 

@@ -18,12 +18,15 @@ from core.ledger.job_records import JobRecord
 from core.ledger.jobs import JobStore
 from gpu_workers.child_process import ChildProcess
 from gpu_workers.jobs.messages import Charged, ChargeRequested, Failed, JobOrder, Priority, Progress, Succeeded
-from gpu_workers.jobs.start import start_job
+from service.config.settings import Settings
 from service.jobs.files import JobFiles
 from service.jobs.kind import JobKinds
 from service.jobs.working import Checkpoint
 
 log = logging.getLogger("privacy_gateway.jobs")
+
+MODULE = "gpu_workers.jobs.process"
+PRELOAD = ("torch",)  # of a fork server: every kind of job uses it
 
 _BEAT_S = 0.5  # interval at which progress is persisted and cancel requests of other gateways are noticed
 
@@ -67,6 +70,37 @@ class AttemptLimits:
     turn_s: float
     memory_bytes_max: int
     priority: Priority
+
+
+@dataclass(frozen=True)
+class RunnerLimits:
+    """`running_max`: 0 where other gateways run the jobs. `attempt`: the limits of one process. `alone`: whether no
+    other gateway can use the ledger."""
+
+    running_max: int
+    waiting_max: int
+    tenant_share: float
+    attempts_max: int
+    retention_s: float
+    alone: bool
+    attempt: AttemptLimits
+
+
+def runner_limits(settings: Settings) -> RunnerLimits:
+    return RunnerLimits(
+        running_max=settings.jobs_running_max if "jobs" in settings.serves else 0,
+        waiting_max=settings.jobs_waiting_max,
+        tenant_share=settings.queue_tenant_share,
+        attempts_max=settings.job_attempts_max,
+        retention_s=settings.job_retention_s,
+        alone=settings.redis_url is None,
+        attempt=AttemptLimits(
+            seconds_max=settings.job_seconds_max,
+            turn_s=settings.job_turn_s,
+            memory_bytes_max=settings.job_memory_bytes_max,
+            priority=settings.job_priority,
+        ),
+    )
 
 
 Outcome = Succeeded | Failed | Died | Cancelled | Stopping | Lost | Absent | TurnEnded
@@ -205,3 +239,8 @@ class Attempt:
 def _depends_on_noise(message: Any) -> bool:
     """Whether a job that charges may send this only after its charge."""
     return isinstance(message, Succeeded) or (isinstance(message, Progress) and bool(message.metrics))
+
+
+def start_job(order: JobOrder, *, on_message: Callable[[Any], None], on_death: Callable[[], None]) -> ChildProcess:
+    """Start a process that runs one attempt at a job. It receives `Charged`."""
+    return ChildProcess(MODULE, first=order, on_message=on_message, on_death=on_death, preload=PRELOAD)

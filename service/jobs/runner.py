@@ -31,12 +31,11 @@ from core.ledger.stored_files import ARTIFACTS
 from gpu_workers.engine.shares import tenant_places
 from service import metrics
 from service.files.stored import StoredFiles
-from service.jobs.attempt import Absent, Attempt, Cancelled, Died, Lost, Outcome, Stopping, TurnEnded
+from service.jobs.attempt import Absent, Attempt, Cancelled, Died, Lost, Outcome, RunnerLimits, Stopping, TurnEnded
 from service.jobs.blobs import JobBlobs, Manifest
 from service.jobs.execution import RETRY_S, JobExecution
 from service.jobs.files import Incoming, JobFiles
 from service.jobs.kind import JobKinds
-from service.jobs.limits import RunnerLimits
 from service.jobs.queue import JobQueue
 from service.jobs.sweep import SWEEP_S, JobSweep
 from service.jobs.working import WorkingFolders

@@ -7,8 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from core.text.policy import Sanitised
-from service.presidio.ad_hoc import AdHoc
-from service.presidio.explanations import explanation, shown_score
+from service.presidio.ad_hoc import AdHoc, explanation, shown_score
 from service.sanitize.rows import language_refused
 
 Found = dict[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.ledger.hash_chain.audit import audit_tenant
-from core.ledger.hash_chain.audit_records import TenantAudit
+from core.ledger.hash_chain.replay import TenantAudit
 from core.ledger.ledger import Ledger
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from gateway_kit import free_port
 
-from core.blobs.options import StoreOptions
+from core.blobs.store import StoreOptions
 
 _START_S = 300.0
 # S3 creates a blob once, also for several writers at a time; this server looks first and puts then, so one at a time

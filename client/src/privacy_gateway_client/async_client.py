@@ -1,16 +1,175 @@
-"""The asynchronous client."""
+"""The asynchronous client, and its driver, which carries out the effects of an operation with `httpx.AsyncClient`."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from types import TracebackType
+from typing import Any, TypeVar
 
 import httpx
 from typing_extensions import Self, Unpack
 
-from privacy_gateway_client.async_driver import AsyncDriver
 from privacy_gateway_client.connection import Settings, http_options
 from privacy_gateway_client.core import Core
+from privacy_gateway_client.drivers import Source, built, lost_by, too_long, whole
+from privacy_gateway_client.effects import (
+    Call,
+    Close,
+    Effect,
+    Emit,
+    Flow,
+    Gather,
+    Incoming,
+    Line,
+    Op,
+    Open,
+    Outcome,
+    Outgoing,
+    Piece,
+    Send,
+    Sleep,
+)
+from privacy_gateway_client.errors import ConnectionLost
 from privacy_gateway_client.spaces import Client
+
+T = TypeVar("T")
+
+
+class AsyncDriver:
+    """Runs operations on the running event loop, and those of a `gather` as tasks."""
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self._http = http
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def run(self, operation: Op[T]) -> T:
+        """The result of an operation that emits nothing."""
+        results: list[T] = []
+        async for _ in self._steps(operation, results):
+            pass
+        return results[0]
+
+    async def iterate(self, operation: Op[Any]) -> AsyncIterator[Any]:
+        """The values that the operation emits."""
+        steps = self._steps(operation, [])
+        try:
+            async for value in steps:
+                yield value
+        finally:
+            await steps.aclose()
+
+    async def _steps(self, operation: Op[T], results: list[T]) -> AsyncGenerator[Any, None]:
+        answer: Any = None
+        failure: BaseException | None = None
+        flows: list[Flow] = []
+        try:
+            while True:
+                try:
+                    effect = operation.send(answer) if failure is None else operation.throw(failure)
+                except StopIteration as end:
+                    results.append(end.value)
+                    return
+                answer = failure = None
+                if isinstance(effect, Emit):
+                    yield effect.value
+                    continue
+                try:
+                    answer = await self._carry_out(effect)
+                except Exception as error:
+                    failure = error
+                if isinstance(answer, Flow):
+                    flows.append(answer)
+        finally:
+            operation.close()
+            for flow in flows:  # also those that a caller's loop has left before their end
+                await flow.source.answer.aclose()
+
+    async def _carry_out(self, effect: Effect) -> Any:
+        if isinstance(effect, Send):
+            return await self._send(effect.request)
+        if isinstance(effect, Open):
+            return await self._open(effect.request)
+        if isinstance(effect, Piece):
+            return await _exchanged(anext(effect.flow.source.pieces(), None))
+        if isinstance(effect, Line):
+            return await _exchanged(anext(effect.flow.source.lines(), None))
+        if isinstance(effect, Close):
+            return await effect.flow.source.answer.aclose()
+        if isinstance(effect, Sleep):
+            return await asyncio.sleep(effect.seconds)
+        if isinstance(effect, Call):
+            return await asyncio.to_thread(effect.function)
+        if isinstance(effect, Gather):
+            return await self._gather(effect)
+        raise TypeError("not an effect")
+
+    async def _send(self, request: Outgoing) -> Incoming:
+        sent = _building(lambda: built(self._http, request, _async_body(request)))
+        return whole(await _exchanged(self._http.send(sent)))
+
+    async def _open(self, request: Outgoing) -> Flow:
+        sent = _building(lambda: built(self._http, request, _async_body(request)))
+        return _async_flow(await _exchanged(self._http.send(sent, stream=True)))
+
+    async def _gather(self, effect: Gather) -> list[Outcome]:
+        free = asyncio.Semaphore(effect.concurrency)
+        stopped = False
+
+        async def one(operation: Op[Any]) -> Outcome:
+            nonlocal stopped
+            async with free:
+                if stopped:
+                    operation.close()
+                    return Outcome(started=False)
+                try:
+                    return Outcome(await self.run(operation))
+                except Exception as error:
+                    stopped = True
+                    return Outcome(error=error)
+
+        tasks = [asyncio.ensure_future(one(operation)) for operation in effect.operations]
+        try:
+            return list(await asyncio.gather(*tasks))
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            raise
+
+
+def _async_body(request: Outgoing) -> Any:
+    if not callable(request.content):
+        return request.content
+    opened = request.content()
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for piece in opened:
+            yield piece
+
+    return pieces()
+
+
+def _async_flow(answer: httpx.Response) -> Flow:
+    return Flow(answer.status_code, answer.headers, Source(answer, answer.aiter_bytes, answer.aiter_lines))
+
+
+def _building(build: Callable[[], httpx.Request]) -> httpx.Request:
+    try:
+        return build()
+    except httpx.InvalidURL:
+        raise too_long() from None
+
+
+async def _exchanged(act: Any) -> Any:
+    lost: ConnectionLost | None = None
+    try:
+        return await act
+    except (httpx.TransportError, httpx.StreamError, httpx.DecodingError) as error:
+        lost = lost_by(error)
+    raise lost
 
 
 class AsyncGateway(Client[AsyncDriver]):

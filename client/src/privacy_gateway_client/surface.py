@@ -14,7 +14,7 @@ from privacy_gateway_client.drivers import BlockingDriver
 from privacy_gateway_client.effects import Op
 
 if TYPE_CHECKING:
-    from privacy_gateway_client.async_driver import AsyncDriver
+    from privacy_gateway_client.async_client import AsyncDriver
 
 P = ParamSpec("P")
 T = TypeVar("T")

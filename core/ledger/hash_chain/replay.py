@@ -8,8 +8,34 @@ from types import MappingProxyType
 from typing import Self
 
 from core.ledger.counters import COUNT, Vector, plus
-from core.ledger.hash_chain.audit_records import Difference, TenantAudit
 from core.ledger.records import AccountState, EntryAmount, JournalEntry
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A vector that differs from the journal. `account` is an account id, `counter` limit, committed or held."""
+
+    account: str
+    counter: str
+    journal: Vector
+    found: Vector
+
+
+@dataclass(frozen=True)
+class TenantAudit:
+    """`gaps` are missing journal numbers. `faults` are fixed sentences about entries that are inconsistent."""
+
+    tenant: str
+    entries: int
+    accounts: int
+    differences: tuple[Difference, ...]
+    gaps: tuple[int, ...]
+    faults: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        return not (self.differences or self.gaps or self.faults)
+
 
 Key = tuple[str, str]  # unit, subject hash or ""
 _Terms = tuple[

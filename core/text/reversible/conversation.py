@@ -16,13 +16,12 @@ from itertools import accumulate
 from core.errors import InvalidInput, TaskFailed
 from core.text.reversible.draws import Value, Words, markers, surrogates
 from core.text.reversible.encodings import is_in_entities
-from core.text.reversible.form import WHOLE, Form
 from core.text.reversible.forms import PERSON, mapping_of, name_parts
 from core.text.reversible.lexing import as_read
 from core.text.reversible.mapping import Content, Mapping, Pair
 from core.text.reversible.masked import Filled, MaskedConversation, Region
 from core.text.reversible.places import Place, Source, disjoint, lines_of, places_of, writings
-from core.text.reversible.restorer import restored
+from core.text.reversible.restorer import WHOLE, Form, restored
 from core.text.surrogates.document import surrogate_language
 
 SURROGATE, NUMBERED = "surrogate", "numbered"

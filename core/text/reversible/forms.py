@@ -11,12 +11,12 @@ from functools import partial
 
 import regex  # type: ignore[import-untyped]
 
-from core.text.reversible.form import BARE, CASE, INFLECTION, PART, PART_CASE, WHOLE, Form
 from core.text.reversible.frequent import is_ordinary
 from core.text.reversible.inflection import inflected, same_form
 from core.text.reversible.key_tree import KeyTree
 from core.text.reversible.mapping import Content, Mapping
-from core.text.surrogates.name_words import PARTICLES
+from core.text.reversible.restorer import BARE, CASE, INFLECTION, PART, PART_CASE, WHOLE, Form
+from core.text.surrogates.name_book import PARTICLES
 from core.text.surrogates.shape import alphanumerics
 from core.text.surrogates.table import EXACT, NUMBERS
 

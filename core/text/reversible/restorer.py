@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from core.text.reversible.encodings import encoded_as
-from core.text.reversible.form import Form
 from core.text.reversible.key_tree import KeyFinder, KeyTree, Piece
+
+WHOLE, PART, CASE, PART_CASE, INFLECTION, BARE = range(6)  # ranks: of two forms that are equal, the lower one is meant
+
+
+class Form(NamedTuple):
+    rank: int
+    written: str
+    other: str  # the same form of the other value
+
+    def __repr__(self) -> str:
+        return f"Form({self.rank})"
 
 
 def restored(piece: Piece) -> str:

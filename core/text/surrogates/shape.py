@@ -5,6 +5,8 @@ from __future__ import annotations
 import string
 from collections.abc import Iterable
 
+import regex  # type: ignore[import-untyped]
+
 from core.text.surrogates.draw import LONG_DRAWS, Draw
 
 ORDINALS = "ºª"  # letters to Unicode, marks to a reader
@@ -62,3 +64,28 @@ def cased(original: str, value: str) -> str:
     if not original.isupper() or len(alphanumerics(original)) < 2:
         return value.lower() if original.islower() else value
     return value.upper()
+
+
+SAME_MAX = 3  # the first characters that must not all be those of the original
+
+_MARKER = regex.compile(r"-{4,5} ?(?:BEGIN|END) [A-Z0-9 ]{1,60}-{4,5}|^[a-z][a-z0-9+]{1,15}://|\\[nr]")
+
+
+def secret(original: str, draw: Draw) -> str:
+    """Return random characters of the same kinds in the same places, for a SECRET or PASSWORD.
+
+    No prefix by which a scanner would take the surrogate for a token of a provider is kept: a scanner that verifies
+    finds would call that provider. Kept are the lines around a block of a key and the scheme of a connection string.
+    """
+    pieces, read = [], 0
+    for marker in _MARKER.finditer(original):
+        pieces += [_random(original[read : marker.start()], draw), marker.group()]
+        read = marker.end()
+    return "".join((*pieces, _random(original[read:], draw))) + longer(draw)
+
+
+def _random(text: str, draw: Draw) -> str:
+    fresh = same_shape(text, draw)[: len(text)]
+    while len(text) > SAME_MAX and text[:SAME_MAX].isalnum() and fresh[:SAME_MAX] == text[:SAME_MAX]:
+        fresh = same_shape(text, draw)[: len(text)]
+    return fresh

@@ -9,26 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from core.text.surrogates import (
-    companies,
-    contacts,
-    credentials,
-    dates,
-    national,
-    numbers,
-    persons,
-    phones,
-    places,
-)
+from core.text.surrogates import contacts, dates, national, numbers, persons, phones, places
 from core.text.surrogates.draw import Draw
 from core.text.surrogates.originals import Originals
-from core.text.surrogates.shape import LETTER_DRAWS, alphanumerics, same_shape
+from core.text.surrogates.shape import LETTER_DRAWS, alphanumerics, same_shape, secret
 
 Surrogate = Callable[[str, Draw], str]
 
 SURROGATES: dict[str, Surrogate] = {
     "PERSON": persons.person,
-    "ORGANIZATION": companies.organization,
+    "ORGANIZATION": persons.organization,
     "LOCATION": places.place,
     "DATE_TIME": dates.shifted,
     "DATE_OF_BIRTH": dates.shifted,
@@ -52,8 +42,8 @@ SURROGATES: dict[str, Surrogate] = {
     "EMPLOYEE_ID": numbers.kept_prefix,
     "CUSTOMER_ID": numbers.kept_prefix,
     "MEDICAL_RECORD_NUMBER": numbers.kept_prefix,
-    "SECRET": credentials.secret,
-    "PASSWORD": credentials.secret,
+    "SECRET": secret,
+    "PASSWORD": secret,
     "NATIONAL_ID": national.national_id,
     "TAX_ID": national.tax_id,
     "US_SSN": national.ssn,
@@ -101,7 +91,7 @@ def identity(type_: str, original: str) -> str:
 def first_attempt(type_: str, original: str, known: Originals) -> int:
     """Return the first attempt that is worth a draw: one that gives letters, if the numbers of the original's form are
     used up and its type has no other form."""
-    shaped = SURROGATES.get(type_, numbers.shape) in (numbers.shape, numbers.kept_prefix, credentials.secret)
+    shaped = SURROGATES.get(type_, numbers.shape) in (numbers.shape, numbers.kept_prefix, secret)
     return LETTER_DRAWS if shaped and known.uses_up(original) else 0
 
 

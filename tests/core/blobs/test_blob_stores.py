@@ -15,8 +15,7 @@ from s3_on_disk import S3OnDisk
 
 from core.blob_errors import BlobExists, BlobMissing, StoreUnavailable
 from core.blobs.opening import open_store
-from core.blobs.options import StoreOptions
-from core.blobs.store import CHUNK_BYTES, BlobStore, check_key
+from core.blobs.store import CHUNK_BYTES, BlobStore, StoreOptions, check_key
 
 LARGE = bytes(range(256)) * (80 * 1024)  # 20 MiB: several parts and chunks
 

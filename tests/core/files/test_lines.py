@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.files.lines import LineTooLong, lines
+from gpu_workers.jobs.corpus import LineTooLong, lines
 
 
 def test_lines_across_chunks_and_their_limit() -> None:

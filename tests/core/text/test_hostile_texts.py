@@ -4,7 +4,7 @@ import pytest
 from tiers import cells
 
 from core.text.lists import AllowLists
-from core.text.plain_characters import plain_characters
+from core.text.mask_entity import plain_characters
 from core.text.policy import DEFAULT_ENTITIES, MaskPolicy
 from core.text.recognisers.date_forms import dates
 from core.text.sanitize import inspect

@@ -17,7 +17,7 @@ from redis_kit import EmbeddedServer
 from core.accounting.events import ACCOUNT_ADJACENCY, Guarantee, PrivacyEvent, Unit
 from core.amounts import NANO
 from core.ledger.records import Charge
-from service.alerts import parts
+from service.alerts import watch
 from service.alerts.delivery import DeliveryLimits
 
 CANARY = "Zimtstern-4711"
@@ -102,7 +102,7 @@ class Watched:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "DELIVERIES", DeliveryLimits(attempts_max=5, retry_s=0.2))
+        patch.setattr(watch, "DELIVERIES", DeliveryLimits(attempts_max=5, retry_s=0.2))
         world = World(tmp_path_factory.mktemp("alerts"))
         yield world
         world.stop()

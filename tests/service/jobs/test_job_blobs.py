@@ -24,12 +24,11 @@ from service.config.settings import Settings
 from service.files.copies import LocalCopies
 from service.files.orphans import Orphans
 from service.files.stored import StoredFiles
-from service.jobs.attempt import Attempt, AttemptLimits, Lost, Outcome, Stopping
+from service.jobs.attempt import Attempt, AttemptLimits, Lost, Outcome, RunnerLimits, Stopping
 from service.jobs.blobs import JobBlobs
 from service.jobs.execution import JobExecution
 from service.jobs.files import JobFiles
 from service.jobs.kind import JobKinds, Outputs
-from service.jobs.limits import RunnerLimits
 from service.jobs.outcome import StoredOutcome, seal_outcome, sealed_outcome, store_outcome
 from service.jobs.runner import JobRunner
 from service.jobs.storage import Storage

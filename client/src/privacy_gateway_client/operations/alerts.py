@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from privacy_gateway_client.alert_answers import Alert, AlertRule
 from privacy_gateway_client.core import Core
 from privacy_gateway_client.effects import Op
 from privacy_gateway_client.exchange import get, post, put
 from privacy_gateway_client.operations.catalogue import delete
 from privacy_gateway_client.operations.reading import fetched, fetched_json, pages, rows
+from privacy_gateway_client.report_answers import Alert, AlertRule
 
 OWN, OPERATOR = "/alerts", "/admin/alerts"
 

@@ -6,10 +6,9 @@ from privacy_gateway_client.answers import BudgetChanged, ExportedEntry
 from privacy_gateway_client.core import Core
 from privacy_gateway_client.effects import Op, close_flow, emit, next_line
 from privacy_gateway_client.exchange import call_flow, get, parsed, parsed_json
-from privacy_gateway_client.operations.reading import fetched
+from privacy_gateway_client.operations.reading import EventReader, fetched
 from privacy_gateway_client.problems import line_problem
 from privacy_gateway_client.report_answers import AllIntegrity, Bounds, Forecast, Integrity, Service, Spending
-from privacy_gateway_client.sse import EventReader
 
 
 def forecast(core: Core, account: str) -> Op[Forecast]:

@@ -28,11 +28,10 @@ from privacy_gateway_client.exchange import (
     rest_of,
 )
 from privacy_gateway_client.operations.catalogue import delete
-from privacy_gateway_client.operations.reading import fetched, pages
+from privacy_gateway_client.operations.reading import EventReader, fetched, pages
 from privacy_gateway_client.options import DomainOptions, FinetuneOptions, InfillOptions, SynthesisOptions
 from privacy_gateway_client.problems import line_problem
 from privacy_gateway_client.progress import Progress, no_progress
-from privacy_gateway_client.sse import EventReader
 
 Rows = Union[Iterable[Mapping[str, Any]], str, "PathLike[str]"]
 

@@ -12,8 +12,7 @@ from typing import Any
 from privacy_gateway_client.core import Core
 from privacy_gateway_client.effects import Op, Outgoing, close_flow, emit, next_line
 from privacy_gateway_client.exchange import JSON_HEADERS, call_flow, given, json_of, parsed_json
-from privacy_gateway_client.operations.reading import fetched_json
-from privacy_gateway_client.sse import EventReader
+from privacy_gateway_client.operations.reading import EventReader, fetched_json
 
 CHAT, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messages"
 
