@@ -8,87 +8,45 @@ from typing import Any
 
 from privacy_gateway_client import errors
 
-CODES: dict[str, type[errors.Problem]] = {
-    "malformed": errors.Rejected,
-    "unauthorized": errors.Unauthorized,
-    "wrong-scope": errors.Forbidden,
-    "role-missing": errors.RoleMissing,
-    "cross-site-request": errors.Forbidden,
-    "budget-exhausted": errors.BudgetExhausted,
-    "plan-mismatch": errors.PlanMismatch,
-    "policy-enforced": errors.PolicyEnforced,
-    "not-found": errors.NotFound,
-    "unknown-account": errors.NotFound,
-    "unknown-tenant": errors.NotFound,
-    "unknown-key": errors.NotFound,
-    "unknown-job": errors.NotFound,
-    "sign-on-failed": errors.Forbidden,
-    "unknown-alert-rule": errors.NotFound,
-    "unknown-recogniser": errors.NotFound,
-    "unknown-domain": errors.NotFound,
-    "unknown-model": errors.NotFound,
-    "method-not-allowed": errors.Rejected,
-    "request-timeout": errors.NotStarted,
-    "release-in-flight": errors.ReleaseInFlight,
-    "job-not-succeeded": errors.JobNotSucceeded,
-    "tenant-exists": errors.Conflict,
-    "blob-exists": errors.Conflict,
-    "release-gone": errors.ReleaseGone,
-    "body-too-large": errors.TooLarge,
-    "headers-too-large": errors.TooLarge,
-    "unsupported-media-type": errors.Rejected,
-    "host-refused": errors.Rejected,
-    "invalid-input": errors.Rejected,
-    "bad-corpus": errors.BadRow,
-    "bad-row": errors.BadRow,
-    "infill-broken": errors.Rejected,
-    "recogniser-broken": errors.Rejected,
-    "domain-broken": errors.Rejected,
-    "subject-required": errors.Rejected,
-    "subject-not-allowed": errors.Rejected,
-    "out-of-range": errors.Rejected,
-    "unsupported-event": errors.Rejected,
-    "no-unique-root": errors.Rejected,
-    "idempotency-conflict": errors.Rejected,
-    "unit-mismatch": errors.Rejected,
-    "job-quota": errors.JobQuota,
-    "rate-limited": errors.TooManyRequests,
-    "tenant-limit": errors.TooManyRequests,
-    "too-costly": errors.TooLarge,
-    "task-failed": errors.WorkFailed,
-    "recogniser-failed": errors.WorkFailed,
-    "started": errors.WorkFailed,
-    "job-failed": errors.WorkFailed,
-    "job-files-lost": errors.WorkFailed,
-    "job-attempts-exhausted": errors.WorkFailed,
-    "internal": errors.WorkFailed,
-    "infill-failed": errors.WorkFailed,
-    "upstream-answer-invalid": errors.UpstreamFailed,
-    "upstream-failed": errors.UpstreamFailed,
-    "upstream-key-refused": errors.UpstreamFailed,
-    "upstream-unreachable": errors.UpstreamFailed,
-    "upstream-timeout": errors.UpstreamFailed,
-    "worker-died": errors.WorkFailed,
-    "ledger-unavailable": errors.NotStarted,
-    "ledger-not-durable": errors.NotStarted,
-    "ledger-not-trusted": errors.NotStarted,
-    "data-dir-in-use": errors.NotStarted,
-    "store-unavailable": errors.NotStarted,
-    "blob-missing": errors.NotStarted,
-    "blob-corrupt": errors.NotStarted,
-    "blob-error": errors.NotStarted,
-    "queue-full": errors.NotStarted,
-    "too-many-connections": errors.NotStarted,
-    "worker-not-ready": errors.NotStarted,
-    "not-ready": errors.NotStarted,
-    "client-gone": errors.NotStarted,
-    "not-started": errors.NotStarted,
-    "calculation-timeout": errors.WorkFailed,
-    "deadline-before-start": errors.NotStarted,
-    "deadline-exceeded": errors.WorkFailed,
-    "hold-not-open": errors.WorkFailed,
-    "storage-full": errors.StorageFull,
+_CODES_OF: dict[type[errors.Problem], str] = {
+    errors.Rejected: """
+        malformed method-not-allowed unsupported-media-type host-refused invalid-input infill-broken
+        recogniser-broken domain-broken subject-required subject-not-allowed out-of-range unsupported-event
+        no-unique-root idempotency-conflict unit-mismatch
+    """,
+    errors.Unauthorized: "unauthorized",
+    errors.Forbidden: "wrong-scope cross-site-request sign-on-failed",
+    errors.RoleMissing: "role-missing",
+    errors.BudgetExhausted: "budget-exhausted",
+    errors.PlanMismatch: "plan-mismatch",
+    errors.PolicyEnforced: "policy-enforced",
+    errors.NotFound: """
+        not-found unknown-account unknown-tenant unknown-key unknown-job unknown-alert-rule unknown-recogniser
+        unknown-domain unknown-model
+    """,
+    errors.NotStarted: """
+        request-timeout ledger-unavailable ledger-not-durable ledger-not-trusted data-dir-in-use store-unavailable
+        blob-missing blob-corrupt blob-error queue-full too-many-connections worker-not-ready not-ready client-gone
+        not-started deadline-before-start
+    """,
+    errors.ReleaseInFlight: "release-in-flight",
+    errors.JobNotSucceeded: "job-not-succeeded",
+    errors.Conflict: "tenant-exists blob-exists",
+    errors.ReleaseGone: "release-gone",
+    errors.TooLarge: "body-too-large headers-too-large too-costly",
+    errors.BadRow: "bad-corpus bad-row",
+    errors.JobQuota: "job-quota",
+    errors.TooManyRequests: "rate-limited tenant-limit",
+    errors.WorkFailed: """
+        task-failed recogniser-failed started job-failed job-files-lost job-attempts-exhausted internal
+        infill-failed worker-died calculation-timeout deadline-exceeded hold-not-open
+    """,
+    errors.UpstreamFailed: """
+        upstream-answer-invalid upstream-failed upstream-key-refused upstream-unreachable upstream-timeout
+    """,
+    errors.StorageFull: "storage-full",
 }
+CODES = {code: kind for kind, codes in _CODES_OF.items() for code in codes.split()}
 
 # For a code that this version does not list, and for answers of proxies in front of the gateway.
 STATUSES: dict[int, type[errors.Problem]] = {
