@@ -10,26 +10,11 @@ from typing import Any, TypeVar
 import httpx
 from typing_extensions import Self, Unpack
 
+from privacy_gateway_client import effects
 from privacy_gateway_client.connection import Settings, http_options
 from privacy_gateway_client.core import Core
 from privacy_gateway_client.drivers import Source, built, lost_by, too_long, whole
-from privacy_gateway_client.effects import (
-    Call,
-    Close,
-    Effect,
-    Emit,
-    Flow,
-    Gather,
-    Incoming,
-    Line,
-    Op,
-    Open,
-    Outcome,
-    Outgoing,
-    Piece,
-    Send,
-    Sleep,
-)
+from privacy_gateway_client.effects import Flow, Incoming, Op, Outcome, Outgoing
 from privacy_gateway_client.errors import ConnectionLost
 from privacy_gateway_client.spaces import Client
 
@@ -73,7 +58,7 @@ class AsyncDriver:
                     results.append(end.value)
                     return
                 answer = failure = None
-                if isinstance(effect, Emit):
+                if isinstance(effect, effects.Emit):
                     yield effect.value
                     continue
                 try:
@@ -87,22 +72,22 @@ class AsyncDriver:
             for flow in flows:  # also those that a caller's loop has left before their end
                 await flow.source.answer.aclose()
 
-    async def _carry_out(self, effect: Effect) -> Any:
-        if isinstance(effect, Send):
+    async def _carry_out(self, effect: effects.Effect) -> Any:
+        if isinstance(effect, effects.Send):
             return await self._send(effect.request)
-        if isinstance(effect, Open):
+        if isinstance(effect, effects.Open):
             return await self._open(effect.request)
-        if isinstance(effect, Piece):
+        if isinstance(effect, effects.Piece):
             return await _exchanged(anext(effect.flow.source.pieces(), None))
-        if isinstance(effect, Line):
+        if isinstance(effect, effects.Line):
             return await _exchanged(anext(effect.flow.source.lines(), None))
-        if isinstance(effect, Close):
+        if isinstance(effect, effects.Close):
             return await effect.flow.source.answer.aclose()
-        if isinstance(effect, Sleep):
+        if isinstance(effect, effects.Sleep):
             return await asyncio.sleep(effect.seconds)
-        if isinstance(effect, Call):
+        if isinstance(effect, effects.Call):
             return await asyncio.to_thread(effect.function)
-        if isinstance(effect, Gather):
+        if isinstance(effect, effects.Gather):
             return await self._gather(effect)
         raise TypeError("not an effect")
 
@@ -114,7 +99,7 @@ class AsyncDriver:
         sent = _building(lambda: built(self._http, request, _async_body(request)))
         return _async_flow(await _exchanged(self._http.send(sent, stream=True)))
 
-    async def _gather(self, effect: Gather) -> list[Outcome]:
+    async def _gather(self, effect: effects.Gather) -> list[Outcome]:
         free = asyncio.Semaphore(effect.concurrency)
         stopped = False
 

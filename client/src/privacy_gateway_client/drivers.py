@@ -11,23 +11,8 @@ from typing import Any, TypeVar
 
 import httpx
 
-from privacy_gateway_client.effects import (
-    Call,
-    Close,
-    Effect,
-    Emit,
-    Flow,
-    Gather,
-    Incoming,
-    Line,
-    Op,
-    Open,
-    Outcome,
-    Outgoing,
-    Piece,
-    Send,
-    Sleep,
-)
+from privacy_gateway_client import effects
+from privacy_gateway_client.effects import Flow, Incoming, Op, Outcome, Outgoing
 from privacy_gateway_client.errors import ConnectionLost, FieldError, InvalidRequest
 
 T = TypeVar("T")
@@ -69,7 +54,7 @@ class BlockingDriver:
                     result: T = end.value
                     return result
                 answer = failure = None
-                if isinstance(effect, Emit):
+                if isinstance(effect, effects.Emit):
                     yield effect.value
                     continue
                 try:
@@ -83,28 +68,28 @@ class BlockingDriver:
             for flow in flows:  # also those that a caller's loop has left before their end
                 flow.source.answer.close()
 
-    def _carry_out(self, effect: Effect) -> Any:
-        if isinstance(effect, Send):
+    def _carry_out(self, effect: effects.Effect) -> Any:
+        if isinstance(effect, effects.Send):
             request = effect.request
             return _exchange(lambda: whole(self._http.send(built(self._http, request, _body(request)))))
-        if isinstance(effect, Open):
+        if isinstance(effect, effects.Open):
             request = effect.request
             return _exchange(lambda: _flow(self._http.send(built(self._http, request, _body(request)), stream=True)))
-        if isinstance(effect, Piece):
+        if isinstance(effect, effects.Piece):
             return _exchange(lambda: next(effect.flow.source.pieces(), None))
-        if isinstance(effect, Line):
+        if isinstance(effect, effects.Line):
             return _exchange(lambda: next(effect.flow.source.lines(), None))
-        if isinstance(effect, Close):
+        if isinstance(effect, effects.Close):
             return effect.flow.source.answer.close()
-        if isinstance(effect, Sleep):
+        if isinstance(effect, effects.Sleep):
             return time.sleep(effect.seconds)
-        if isinstance(effect, Call):
+        if isinstance(effect, effects.Call):
             return effect.function()
-        if isinstance(effect, Gather):
+        if isinstance(effect, effects.Gather):
             return self._gather(effect)
         raise TypeError("not an effect")
 
-    def _gather(self, effect: Gather) -> list[Outcome]:
+    def _gather(self, effect: effects.Gather) -> list[Outcome]:
         stopped = threading.Event()
 
         def one(operation: Op[Any]) -> Outcome:
