@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from service.cli.accounting import accounting_app
 from service.cli.audit import audit_app
 from service.cli.common import AsJson, DataDir, load_settings, print_json, with_parts
 from service.cli.domain import domain_app
@@ -59,7 +58,6 @@ app.add_typer(key_app, name="key")
 app.add_typer(budget_app, name="budget")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(audit_app, name="audit")
-app.add_typer(accounting_app, name="accounting")
 app.add_typer(domain_app, name="domain")
 app.add_typer(model_app, name="model")
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from command_kit import Finished, run_command
 from gateway_kit import Tenant, command_line
 from inprocess_kit import Gateway
 
@@ -199,40 +196,3 @@ if __name__ == "__main__":
     while "spawn_main" in command_line(worker):
         assert time.monotonic() < deadline
         time.sleep(0.1)
-
-
-def command(*arguments: str) -> Finished:
-    return run_command(None, "accounting", *arguments)
-
-
-def test_the_command_prints_a_table(tmp_path: Path) -> None:
-    done = command(
-        "compare", "--sampling-rate", "0.01", "--noise-multiplier", "0.8", "--steps", "1000", "--delta", "1e-5"
-    )
-    assert done.returncode == 0, done.stderr
-    rows = {line[:20].strip(): line.split() for line in done.stdout.splitlines()}
-    assert rows["pld"][1:3] == ["3.1410", "bound"]
-    assert rows["edgeworth order 1"][4] == "estimate"
-
-
-@pytest.mark.parametrize(("name", "starts"), [("plot.png", b"\x89PNG"), ("plot.svg", b"<?xml")])
-def test_the_command_draws(tmp_path: Path, name: str, starts: bytes) -> None:
-    target = tmp_path / name
-    done = command(
-        *("compare", "--mechanism", "gaussian", "--noise-multiplier", "5", "--steps", "100", "--delta", "1e-5"),
-        *("--plot", str(target), "--json"),
-    )
-    assert done.returncode == 0, done.stderr
-    assert target.read_bytes().startswith(starts)
-    assert json.loads(done.stdout)["accountants"][0]["kind"] == "bound"
-
-
-def test_the_command_calibrates_and_refuses() -> None:
-    target = ("calibrate", "--epsilon", "3", "--delta", "1e-5", "--sampling-rate", "0.01")
-    found = json.loads(command(*target, "--steps", "895", "--json").stdout)
-    assert found["noise_multiplier"] == pytest.approx(0.8, abs=1e-3)
-    assert found["certified_epsilon"] <= 3
-    refused = command(*target, "--steps", "0")
-    assert refused.returncode == 1
-    assert refused.stderr.startswith("error: steps must be")
-    assert command(*target).returncode == 2
