@@ -1,6 +1,6 @@
 // The accounts of the tenant, and the choice of one.
 import { accountPath, api, attempt, parameters, remember } from "./api.js";
-import { el, field, select } from "./elements.js";
+import { el, field, rowForm, select } from "./elements.js";
 
 const OWN = 16; // more than the tenant has units; the gateway lists its own accounts before those of subjects
 
@@ -37,7 +37,7 @@ export async function accountPage(main, read) {
     account = chosen;
     attempt(choice.querySelector("select"), fill);
   });
-  main.append(el("form", { class: "row", onsubmit: (event) => event.preventDefault() }, choice), result);
+  main.append(rowForm(() => {}, choice), result);
   await fill();
   return fill;
 }

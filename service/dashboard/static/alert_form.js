@@ -1,5 +1,5 @@
 // The form of an alert's rule: when it fires, with the fields of its kind, and who receives it.
-import { el, field, select } from "./elements.js";
+import { checks, el, field, select } from "./elements.js";
 import { given, numberField, typed } from "./parts.js";
 
 const CASES = [["earliest", "Earliest (5 %)"], ["middle", "Middle"], ["latest", "Latest (95 %)"]];
@@ -65,15 +65,9 @@ function choice(name, label, options, usual) {
 
 function boxes(name, legend, values) {
   const inputs = values.map((value) => el("input", { type: "checkbox", id: `rule-${name}-${value}`, value, checked: true }));
-  const place = el(
-    "fieldset",
-    {},
-    el("legend", {}, legend),
-    inputs.map((input) => el("span", { class: "choice" }, input, el("label", { for: input.id }, input.value))),
-  );
   const value = () => inputs.filter((input) => input.checked).map((input) => input.value);
   const put = (list) => inputs.forEach((input) => (input.checked = list.includes(input.value)));
-  return { name, place, value, put };
+  return { name, place: checks(legend, inputs), value, put };
 }
 
 /**

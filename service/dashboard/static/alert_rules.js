@@ -2,7 +2,7 @@
 import { api, attempt, pages } from "./api.js";
 import { KINDS, ruleForm } from "./alert_form.js";
 import { confirmed, el, table, time } from "./elements.js";
-import { copyButton } from "./parts.js";
+import { action, copyButton } from "./parts.js";
 
 const OPEN_MAX = 1000;
 const OVER_MAX = 50;
@@ -103,11 +103,7 @@ function stateOf(state) {
 }
 
 function buttons(rule, actions) {
-  const act = (text, label, work, name = null) => {
-    const button = el("button", { type: "button", class: name, "aria-label": label }, text);
-    button.addEventListener("click", () => attempt(button, async () => work(rule)));
-    return button;
-  };
+  const act = (text, label, work, name = null) => action(text, () => work(rule), { class: name, "aria-label": label });
   return el(
     "span",
     { class: "actions" },

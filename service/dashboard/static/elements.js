@@ -145,6 +145,21 @@ export function select(name, options, chosen) {
   );
 }
 
+/** Boxes to check under one heading, each with its value as its label. */
+export function checks(legend, boxes) {
+  const choices = boxes.map((box) => el("span", { class: "choice" }, box, el("label", { for: box.id }, box.value)));
+  return el("fieldset", {}, el("legend", {}, legend), choices);
+}
+
+/** A form whose fields stand in a row; `work` is done when it is submitted. */
+export function rowForm(work, ...children) {
+  const submit = (event) => {
+    event.preventDefault();
+    work();
+  };
+  return el("form", { class: "row", onsubmit: submit }, children);
+}
+
 /** Ask before something that cannot be undone. Resolves to whether the person agreed. */
 export function confirmed(question, action) {
   return new Promise((resolve) => {

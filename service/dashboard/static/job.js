@@ -1,7 +1,7 @@
 // One job as it runs: its facts, its progress by server-sent events, its files, and a button that cancels it.
-import { api, attempt, leave, send, showProblem } from "./api.js";
+import { api, leave, send, showProblem } from "./api.js";
 import { bar, confirmed, duration, el, number, time } from "./elements.js";
-import { amountText, facts } from "./parts.js";
+import { action, amountText, facts } from "./parts.js";
 import { sampleForm } from "./samples.js";
 
 const ENDED = ["succeeded", "failed", "cancelled"];
@@ -83,25 +83,20 @@ function files(job, path) {
 /** A button that shows the job's card, and the place for it. */
 function cardParts(path) {
   const place = el("pre", { class: "output", tabindex: "0", hidden: true });
-  const button = el("button", { type: "button", "aria-expanded": "false" }, "Card");
-  button.addEventListener("click", () =>
-    attempt(button, async () => {
-      if (!place.textContent) place.textContent = await (await send("GET", `${path}/card`)).text();
-      place.hidden = !place.hidden;
-      button.setAttribute("aria-expanded", String(!place.hidden));
-    }),
-  );
+  const toggle = async () => {
+    if (!place.textContent) place.textContent = await (await send("GET", `${path}/card`)).text();
+    place.hidden = !place.hidden;
+    button.setAttribute("aria-expanded", String(!place.hidden));
+  };
+  const button = action("Card", toggle, { "aria-expanded": "false" });
   return [button, place];
 }
 
 function cancelButton(job, path, draw) {
-  const button = el("button", { type: "button", class: "danger" }, "Cancel the job");
-  button.addEventListener("click", () =>
-    attempt(button, async () => {
-      if (await confirmed(`Cancel the job ${job.label}? What it has spent stays spent.`, "Cancel the job")) {
-        draw(await api("POST", `${path}/cancel`));
-      }
-    }),
-  );
-  return el("div", { class: "actions" }, button);
+  const cancel = async () => {
+    if (await confirmed(`Cancel the job ${job.label}? What it has spent stays spent.`, "Cancel the job")) {
+      draw(await api("POST", `${path}/cancel`));
+    }
+  };
+  return el("div", { class: "actions" }, action("Cancel the job", cancel, { class: "danger" }));
 }

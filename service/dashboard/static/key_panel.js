@@ -1,6 +1,6 @@
 // The keys of one tenant: a list, and forms that create, rotate and revoke. Each change is asked for twice.
 import { api, attempt } from "./api.js";
-import { confirmed, el, field, select, table, time } from "./elements.js";
+import { checks, confirmed, el, field, rowForm, select, table, time } from "./elements.js";
 import { copyButton, numberField, typed } from "./parts.js";
 
 const ROLES = ["release", "read", "jobs", "admin"];
@@ -69,22 +69,10 @@ function createForm(path, tenant, change) {
       return api("POST", path, body);
     });
   };
-  return el(
-    "form",
-    {
-      class: "row",
-      onsubmit: (event) => {
-        event.preventDefault();
-        submit();
-      },
-    },
+  return rowForm(
+    submit,
     field("Label", label),
-    el(
-      "fieldset",
-      {},
-      el("legend", {}, "Roles"),
-      boxes.map((box) => el("span", { class: "choice" }, box, el("label", { for: box.id }, box.value))),
-    ),
+    checks("Roles", boxes),
     field("Expires after days", days),
     create,
   );

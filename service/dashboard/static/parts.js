@@ -1,4 +1,5 @@
 // Parts that several views share: facts about one thing, buttons that copy, numbers that a person types.
+import { attempt } from "./api.js";
 import { el } from "./elements.js";
 
 const REGULARLY_MS = 15000;
@@ -7,6 +8,34 @@ const REGULARLY_MS = 15000;
 export function facts(rows) {
   const shown = rows.filter(([, value]) => value !== null && value !== undefined && value !== "");
   return el("dl", { class: "facts" }, shown.map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
+}
+
+/** A button that does some work. */
+export function action(text, work, attributes = {}) {
+  const button = el("button", { type: "button", ...attributes }, text);
+  button.addEventListener("click", () => attempt(button, work));
+  return button;
+}
+
+/**
+ * A list that comes page by page, and a button for the next page. `ask(cursor)` gives a page, the first one for null;
+ * `show(rows, page)` shows what was read; `restart()` reads the first page again. `pages`: how many were read; `page`: the last one.
+ */
+export function paged(title, member, ask, show) {
+  let cursor = null;
+  const list = { rows: [], pages: 0 };
+  const read = async (isFirst) => {
+    const page = await ask(isFirst ? null : cursor);
+    list.rows = isFirst ? page[member] : list.rows.concat(page[member]);
+    list.pages = isFirst ? 1 : list.pages + 1;
+    cursor = page.next_cursor;
+    list.page = page;
+    list.more.hidden = cursor === null;
+    show(list.rows, page);
+  };
+  list.more = action(title, () => read(false));
+  list.restart = () => read(true);
+  return list;
 }
 
 /** Repeat work while the page is seen: for what no event announces. The next time repeats what has failed. */

@@ -1,6 +1,6 @@
 // Calculations for privacy plans: POST /accounting/compare and /accounting/calibrate.
 import { api, attempt } from "./api.js";
-import { el, field, number, select, table } from "./elements.js";
+import { el, field, number, rowForm, select, table } from "./elements.js";
 import { facts, given, numberField, typed } from "./parts.js";
 
 const QUESTIONS = [
@@ -49,19 +49,7 @@ export function planForm() {
     const parts = question.value === "epsilon" ? await compared(mechanism.value, values) : await calibrated(values);
     result.replaceChildren(...parts);
   };
-  const form = el(
-    "form",
-    {
-      class: "row",
-      onsubmit: (event) => {
-        event.preventDefault();
-        attempt(ask, work);
-      },
-    },
-    field("Question", question),
-    Object.values(fields),
-    ask,
-  );
+  const form = rowForm(() => attempt(ask, work), field("Question", question), Object.values(fields), ask);
   return el("div", {}, form, result);
 }
 

@@ -1,7 +1,7 @@
 // Synthetic rows of a job: a few on the page, or a file. They cost nothing.
 import { attempt, Problem, send } from "./api.js";
-import { el, field, select, table } from "./elements.js";
-import { numberField, typed } from "./parts.js";
+import { el, field, rowForm, select, table } from "./elements.js";
+import { action, numberField, typed } from "./parts.js";
 
 const SHOWN_MAX = 100;
 
@@ -18,29 +18,13 @@ export function sampleForm(path, label) {
     const shown = lines.slice(0, SHOWN_MAX).map((line) => JSON.parse(line));
     result.replaceChildren(rowTable(shown));
   };
-  const save = el("button", { type: "button" }, "Download rows");
-  save.addEventListener("click", () =>
-    attempt(save, async () => {
-      const content = await (await draw(path, typed(rows), format.value)).blob();
-      if (address) URL.revokeObjectURL(address);
-      address = URL.createObjectURL(content);
-      el("a", { href: address, download: `${label}.${format.value}` }).click();
-    }),
-  );
-  const form = el(
-    "form",
-    {
-      class: "row",
-      onsubmit: (event) => {
-        event.preventDefault();
-        attempt(ask, work);
-      },
-    },
-    field("Synthetic rows", rows),
-    ask,
-    field("Format of the file", format),
-    save,
-  );
+  const save = action("Download rows", async () => {
+    const content = await (await draw(path, typed(rows), format.value)).blob();
+    if (address) URL.revokeObjectURL(address);
+    address = URL.createObjectURL(content);
+    el("a", { href: address, download: `${label}.${format.value}` }).click();
+  });
+  const form = rowForm(() => attempt(ask, work), field("Synthetic rows", rows), ask, field("Format of the file", format), save);
   return el("div", {}, form, result);
 }
 

@@ -1,7 +1,7 @@
 // How many more documents fit, what was spent in the last days, and what refuses the next request.
 import { accountField, chosenAccount, ownAccounts } from "../accounts.js";
 import { accountPath, api, attempt, parameters, remember } from "../api.js";
-import { bar, card, el, exact, field, number, table } from "../elements.js";
+import { bar, card, el, exact, field, number, rowForm, table } from "../elements.js";
 
 const UNNAMED = "–";
 const DAYS = 7;
@@ -27,15 +27,10 @@ export async function show(main) {
     result.replaceChildren(...details(answer));
     all.replaceChildren(overview(accounts));
   };
-  const form = el(
-    "form",
-    {
-      class: "row",
-      onsubmit: (event) => {
-        event.preventDefault();
-        remember({ epsilon: epsilon.value });
-        attempt(ask, fill);
-      },
+  const form = rowForm(
+    () => {
+      remember({ epsilon: epsilon.value });
+      attempt(ask, fill);
     },
     accountField(accounts, (chosen) => {
       account = chosen;

@@ -1,7 +1,7 @@
 // How far the ledger is sealed and audited, what is open, and what was lost: of one tenant, or of all for the operator.
-import { api, attempt } from "../api.js";
+import { api } from "../api.js";
 import { card, duration, el, number, table, time } from "../elements.js";
-import { regularly, yesNo } from "../parts.js";
+import { given, paged, regularly, yesNo } from "../parts.js";
 
 const PAGE = 50;
 const SEALS = [
@@ -39,23 +39,16 @@ async function showAll(main) {
   const cards = el("div", { class: "cards" });
   const result = el("div");
   const asOf = el("p", { class: "hint" });
-  const more = el("button", { type: "button" }, "More tenants");
-  let [tenants, count, cursor] = [[], 0, null];
-  const read = async (isFirst) => {
-    const page = await api("GET", `/admin/integrity?limit=${PAGE}${isFirst ? "" : `&cursor=${encodeURIComponent(cursor)}`}`);
-    tenants = isFirst ? page.tenants : tenants.concat(page.tenants);
-    count = isFirst ? 1 : count + 1;
-    cursor = page.next_cursor;
-    more.hidden = cursor === null;
+  const ask = (cursor) => api("GET", `/admin/integrity?${new URLSearchParams(given({ limit: PAGE, cursor }))}`);
+  const list = paged("More tenants", "tenants", ask, (tenants, page) => {
     cards.replaceChildren(sealCard(page), auditCard(page), ...(page.last_audit ? auditCards(page.last_audit) : []));
-    result.replaceChildren(tenantTable(tenants, cursor !== null));
+    result.replaceChildren(tenantTable(tenants, page.next_cursor !== null));
     asOf.replaceChildren(...SEALS, time(page.at_ms), ".");
-  };
-  more.addEventListener("click", () => attempt(more, () => read(false)));
-  main.append(cards, result, more, asOf);
-  await read(true);
+  });
+  main.append(cards, result, list.more, asOf);
+  await list.restart();
   regularly(async () => {
-    if (count === 1 && !result.contains(document.activeElement)) await read(true); // a table in use stays as it is
+    if (list.pages === 1 && !result.contains(document.activeElement)) await list.restart(); // a table in use stays as it is
   });
 }
 

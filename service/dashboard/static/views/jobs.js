@@ -1,8 +1,8 @@
 // The jobs, newest first, and one of them as it runs.
-import { api, attempt, parameters, remember } from "../api.js";
+import { api, parameters, remember } from "../api.js";
 import { el, number, table, time } from "../elements.js";
 import { watchedJob } from "../job.js";
-import { amountText } from "../parts.js";
+import { amountText, given, paged } from "../parts.js";
 
 const PAGE = 50;
 const AGAIN_MS = 5000;
@@ -11,23 +11,13 @@ const ENDED = ["succeeded", "failed", "cancelled"];
 export async function show(main, session) {
   const list = el("div");
   const detail = el("section", { "aria-label": "One job" });
-  const more = el("button", { type: "button" }, "More jobs");
-  let jobs = [];
-  let cursor = null;
   let open = null;
 
-  const draw = () => {
-    list.replaceChildren(jobs.length ? rows(jobs, choose) : el("p", {}, nothing(session)));
-    more.hidden = cursor === null;
-  };
-  const read = async (after) => {
-    const page = await api("GET", `/jobs?limit=${PAGE}${after === null ? "" : `&cursor=${encodeURIComponent(after)}`}`);
-    jobs = after === null ? page.jobs : jobs.concat(page.jobs);
-    cursor = page.next_cursor;
-    draw();
-  };
+  const draw = () => list.replaceChildren(jobs.rows.length ? rows(jobs.rows, choose) : el("p", {}, nothing(session)));
+  const page = (cursor) => api("GET", `/jobs?${new URLSearchParams(given({ limit: PAGE, cursor }))}`);
+  const jobs = paged("More jobs", "jobs", page, draw);
   const changed = (job) => {
-    jobs = jobs.map((each) => (each.job_id === job.job_id ? job : each));
+    jobs.rows = jobs.rows.map((each) => (each.job_id === job.job_id ? job : each));
     if (!list.contains(document.activeElement)) draw(); // a table that is in use keeps the focus
   };
   const choose = (id) => {
@@ -38,12 +28,11 @@ export async function show(main, session) {
     return open.started;
   };
 
-  more.addEventListener("click", () => attempt(more, () => read(cursor)));
-  main.append(detail, list, more);
-  await read(null);
-  const wanted = parameters().get("job") || (jobs.find((job) => !ENDED.includes(job.status)) || jobs[0] || {}).job_id;
+  main.append(detail, list, jobs.more);
+  await jobs.restart();
+  const wanted = parameters().get("job") || (jobs.rows.find((job) => !ENDED.includes(job.status)) || jobs.rows[0] || {}).job_id;
   if (wanted) await choose(wanted);
-  setInterval(() => refresh(jobs, changed), AGAIN_MS);
+  setInterval(() => refresh(jobs.rows, changed), AGAIN_MS);
 }
 
 /** Read again the jobs on the page that have not ended. */

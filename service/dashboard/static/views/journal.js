@@ -1,7 +1,8 @@
 // The entries of an account's journal, filtered, a page at a time, and as a file.
 import { accountField, chosenAccount, ownAccounts } from "../accounts.js";
 import { accountPath, api, attempt, parameters, remember } from "../api.js";
-import { el, field, identifier, number, select, table, time } from "../elements.js";
+import { el, field, identifier, number, rowForm, select, table, time } from "../elements.js";
+import { paged } from "../parts.js";
 
 const PAGE = 50;
 const STEPS = ["", "open", "limit", "reserve", "commit", "cancel", "expire"].map((step) => [step, step || "every step"]);
@@ -16,36 +17,23 @@ export async function show(main) {
   }
   const result = el("div");
   const files = el("p", {});
-  const more = el("button", { type: "button" }, "More entries");
   const ask = el("button", { type: "submit" }, "Show");
   const inputs = filterInputs();
   let account = chosenAccount(accounts);
-  let [entries, pages, cursor] = [[], 0, 0];
-  const read = async (isFirst) => {
+  const page = (cursor) => api("GET", accountPath(account.account, `/journal?${wanted(inputs)}&limit=${PAGE}&cursor=${cursor || 0}`));
+  const list = paged("More entries", "entries", page, (entries, { next_cursor }) => {
     const query = wanted(inputs);
-    const page = await api("GET", accountPath(account.account, `/journal?${query}&limit=${PAGE}&cursor=${isFirst ? 0 : cursor}`));
-    entries = isFirst ? page.entries : entries.concat(page.entries);
-    pages = isFirst ? 1 : pages + 1;
-    cursor = page.next_cursor;
-    more.hidden = cursor === null;
     files.replaceChildren("Download these entries as ", file(account, query, "csv", "CSV"), " or ", file(account, query, "jsonl", "JSON lines"), ".");
-    result.replaceChildren(shown(account, entries, inputs.order.value, cursor !== null));
-  };
-  const restart = () => read(true);
-  more.addEventListener("click", () => attempt(more, () => read(false)));
-  const form = el(
-    "form",
-    {
-      class: "row",
-      onsubmit: (event) => {
-        event.preventDefault();
-        rememberInputs(inputs);
-        attempt(ask, restart);
-      },
+    result.replaceChildren(shown(account, entries, inputs.order.value, next_cursor !== null));
+  });
+  const form = rowForm(
+    () => {
+      rememberInputs(inputs);
+      attempt(ask, list.restart);
     },
     accountField(accounts, (chosen) => {
       account = chosen;
-      attempt(ask, restart);
+      attempt(ask, list.restart);
     }),
     field("Order", inputs.order),
     field("Step", inputs.transition),
@@ -58,10 +46,10 @@ export async function show(main) {
     ask,
   );
   const open = !matchMedia(NARROW).matches || wanted(inputs).size > 1;
-  main.append(el("details", { open }, el("summary", {}, "Filters"), form), files, result, more);
-  await restart();
+  main.append(el("details", { open }, el("summary", {}, "Filters"), form), files, result, list.more);
+  await list.restart();
   return async () => {
-    if (pages === 1) await restart(); // a person who reads older pages keeps them
+    if (list.pages === 1) await list.restart(); // a person who reads older pages keeps them
   };
 }
 

@@ -2,7 +2,8 @@
 import { accountField, chosenAccount, ownAccounts } from "../accounts.js";
 import { accountPath, api, attempt, parameters, remember } from "../api.js";
 import { COLOURS, stacked } from "../chart.js";
-import { el, exact, field, number, select, table, time } from "../elements.js";
+import { el, exact, field, number, rowForm, select, table, time } from "../elements.js";
+import { given, paged } from "../parts.js";
 
 const BY = [["mechanism", "Mechanism"], ["subject", "Subject"], ["route", "Route"], ["key", "API key"]];
 const BUCKETS = [["day", "Days, of 4 weeks"], ["hour", "Hours, of 2 days"]];
@@ -16,54 +17,44 @@ export async function show(main) {
     return undefined;
   }
   const result = el("div");
-  const more = el("button", { type: "button" }, "More rows");
   const by = select("by", BY, chosen("by", BY));
   const bucket = select("bucket", BUCKETS, chosen("bucket", BUCKETS));
   const filter = el("input", { name: "filter", type: "search", value: parameters().get("filter") || "", size: 14 });
   let account = chosenAccount(accounts);
-  let page = null;
-  let rows = [];
   const draw = () => {
     const words = filter.value.trim().toLowerCase();
-    const kept = rows.filter((row) => row.name.toLowerCase().includes(words));
-    result.replaceChildren(...shown(account, page, kept, by.value));
+    const asked = list.page.by;
+    const kept = list.rows.map((row) => named(row, asked)).filter((row) => row.name.toLowerCase().includes(words));
+    result.replaceChildren(...shown(account, list.page, kept, asked));
   };
-  const read = async (isFirst) => {
-    const asked = by.value;
-    const query = new URLSearchParams({ by: asked, bucket: bucket.value, limit: LIMIT });
-    if (!isFirst) query.set("cursor", page.next_cursor);
-    page = await api("GET", accountPath(account.account, `/spending?${query}`));
-    const found = page.rows.map((row) => named(row, asked));
-    rows = isFirst ? found : rows.concat(found);
-    more.hidden = page.next_cursor === null;
-    draw();
+  const page = (cursor) => {
+    const query = new URLSearchParams(given({ by: by.value, bucket: bucket.value, limit: LIMIT, cursor }));
+    return api("GET", accountPath(account.account, `/spending?${query}`));
   };
-  const restart = () => read(true);
+  const list = paged("More rows", "rows", page, draw);
   const changed = () => {
     remember({ by: by.value, bucket: bucket.value });
-    attempt(more, restart);
+    attempt(list.more, list.restart);
   };
   by.addEventListener("change", changed);
   bucket.addEventListener("change", changed);
-  more.addEventListener("click", () => attempt(more, () => read(false)));
   filter.addEventListener("input", () => {
     remember({ filter: filter.value.trim() });
     draw();
   });
-  const form = el(
-    "form",
-    { class: "row", onsubmit: (event) => event.preventDefault() },
+  const form = rowForm(
+    () => {},
     accountField(accounts, (other) => {
       account = other;
-      attempt(more, restart);
+      attempt(list.more, list.restart);
     }),
     field("By", by),
     field("Over", bucket),
     field("Filter", filter),
   );
-  main.append(form, result, more);
-  await restart();
-  return restart;
+  main.append(form, result, list.more);
+  await list.restart();
+  return list.restart;
 }
 
 function lower(title) {

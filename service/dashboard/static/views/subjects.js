@@ -1,7 +1,8 @@
 // The subjects of whom least remains.
 import { accountField, chosenAccount, ownAccounts, shortAccount } from "../accounts.js";
 import { accountPath, api, attempt, parameters, remember } from "../api.js";
-import { bar, el, field, number, table } from "../elements.js";
+import { bar, el, field, number, rowForm, table } from "../elements.js";
+import { given, paged } from "../parts.js";
 
 const PAGE = 50;
 
@@ -14,42 +15,27 @@ export async function show(main) {
   const result = el("div", { "aria-live": "polite" });
   const near = el("input", { name: "near", inputmode: "decimal", value: parameters().get("near") || "", size: 8 });
   const ask = el("button", { type: "submit" }, "Show");
-  const more = el("button", { type: "button" }, "More subjects");
   let account = chosenAccount(accounts);
-  let rows = [];
-  let cursor = null;
-  const read = async (isFirst) => {
-    const query = new URLSearchParams({ limit: PAGE });
-    if (near.value.trim()) query.set("near", near.value.trim());
-    if (!isFirst) query.set("cursor", cursor);
-    const page = await api("GET", accountPath(account.account, `/subjects?${query}`));
-    rows = isFirst ? page.subjects : rows.concat(page.subjects);
-    cursor = page.next_cursor;
-    more.hidden = cursor === null;
-    result.replaceChildren(...shown(page, rows, near.value.trim()));
+  const page = (cursor) => {
+    const query = new URLSearchParams(given({ limit: PAGE, near: near.value.trim(), cursor }));
+    return api("GET", accountPath(account.account, `/subjects?${query}`));
   };
-  const restart = () => read(true);
-  more.addEventListener("click", () => attempt(more, () => read(false)));
-  const form = el(
-    "form",
-    {
-      class: "row",
-      onsubmit: (event) => {
-        event.preventDefault();
-        remember({ near: near.value.trim() });
-        attempt(ask, restart);
-      },
+  const list = paged("More subjects", "subjects", page, (rows, last) => result.replaceChildren(...shown(last, rows, near.value.trim())));
+  const form = rowForm(
+    () => {
+      remember({ near: near.value.trim() });
+      attempt(ask, list.restart);
     },
     accountField(accounts, (chosen) => {
       account = chosen;
-      attempt(ask, restart);
+      attempt(ask, list.restart);
     }),
     field("Less left than epsilon", near),
     ask,
   );
-  main.append(form, result, more);
-  await restart();
-  return restart;
+  main.append(form, result, list.more);
+  await list.restart();
+  return list.restart;
 }
 
 function shown(page, rows, near) {

@@ -1,8 +1,8 @@
 // Tenants with their budgets and keys, for the operator. Each change is asked for twice, and the audit log has it.
 import { api, attempt, pages, parameters, remember } from "../api.js";
-import { bar, confirmed, el, field, number, table, time } from "../elements.js";
+import { bar, confirmed, el, field, number, rowForm, table, time } from "../elements.js";
 import { keyPanel, newKey } from "../key_panel.js";
-import { given, numberField, typed } from "../parts.js";
+import { action, given, numberField, typed } from "../parts.js";
 
 const PAGE = 25;
 const ACCOUNTS_MAX = 1000;
@@ -12,7 +12,10 @@ export async function show(main) {
   const detail = el("section", { "aria-label": "One tenant" });
   const fresh = el("div", { role: "status" });
   const find = el("input", { type: "search", autocomplete: "off", id: "find-tenant" });
-  const more = el("button", { type: "button" }, "More tenants");
+  const more = action("More tenants", () => {
+    shown += PAGE;
+    return draw();
+  });
   let tenants = [];
   let shown = PAGE;
 
@@ -36,10 +39,6 @@ export async function show(main) {
   };
   find.addEventListener("input", () => {
     shown = PAGE;
-    attempt(more, draw);
-  });
-  more.addEventListener("click", () => {
-    shown += PAGE;
     attempt(more, draw);
   });
   const created = async (made) => {
@@ -93,15 +92,13 @@ async function one(name, changed) {
 }
 
 function sessionPart(name) {
-  const end = el("button", { type: "button", class: "danger" }, "End all sessions");
   const said = el("span", { class: "hint", role: "status" });
   const work = async () => {
     if (!(await confirmed(`End every open session of the dashboard of ${name}? Its keys stay valid.`, "End all sessions"))) return;
     await api("POST", `${path(name)}/sessions/end`);
     said.textContent = `Every session of ${name} has ended.`;
   };
-  end.addEventListener("click", () => attempt(end, work));
-  return el("p", { class: "copy" }, end, said);
+  return el("p", { class: "copy" }, action("End all sessions", work, { class: "danger" }), said);
 }
 
 function accountTable(name, accounts) {
@@ -141,19 +138,7 @@ function limitForm(name, accounts, changed) {
   return [
     el("h2", {}, "Raise or lower a limit"),
     el("p", {}, "The guarantee is the limit that the account was opened with. The current limit is what it may spend now."),
-    el(
-      "form",
-      {
-        class: "row",
-        onsubmit: (event) => {
-          event.preventDefault();
-          attempt(set, work);
-        },
-      },
-      field("Account", unit),
-      field("Epsilon that it may spend", epsilon),
-      set,
-    ),
+    rowForm(() => attempt(set, work), field("Account", unit), field("Epsilon that it may spend", epsilon), set),
   ];
 }
 
@@ -168,15 +153,8 @@ function createForm(created) {
     const question = `Create the tenant ${body.name} with epsilon ${body.epsilon} for each unit? Its limits cannot be raised above that later.`;
     if (await confirmed(question, "Create the tenant")) await created(await api("POST", "/admin/tenants", body));
   };
-  return el(
-    "form",
-    {
-      class: "row",
-      onsubmit: (event) => {
-        event.preventDefault();
-        attempt(create, work);
-      },
-    },
+  return rowForm(
+    () => attempt(create, work),
     field("Name", name),
     field("Epsilon of each unit", epsilon),
     field("Delta", delta),

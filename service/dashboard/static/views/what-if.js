@@ -1,6 +1,6 @@
 // The cost of a request, and calculations for plans. Nothing is charged.
 import { api, attempt, parameters, remember } from "../api.js";
-import { card, el, field, number, select, table } from "../elements.js";
+import { card, el, field, number, rowForm, select, table } from "../elements.js";
 import { numberField, setOptions, typed, yesNo } from "../parts.js";
 import { planForm } from "../plans.js";
 import { namesSubjects, requestKinds } from "../requests.js";
@@ -53,15 +53,8 @@ function requestForm(kinds, subjects) {
       result.replaceChildren(...shown);
     }
   };
-  const form = el(
-    "form",
-    {
-      class: "row",
-      onsubmit: (event) => {
-        event.preventDefault();
-        attempt(ask, work);
-      },
-    },
+  const form = rowForm(
+    () => attempt(ask, work),
     field("Endpoint", endpoint),
     field("Mechanism or preset", mechanism),
     epsilonField,
