@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import regex  # type: ignore[import-untyped]
 
+from core.text.labelled import phrases
 from core.text.recogniser import Hit
 from core.text.recognisers.regions import around, matches_in
 from core.text.recognisers.secret_values import placeholder, reference
@@ -61,21 +62,7 @@ _FORMS = (
         regex.IGNORECASE,
     ),
 )
-_LITERALS = (
-    "pass",
-    "pwd",
-    "pw",
-    "kennwort",
-    "mdp",
-    "contrase",
-    "clave",
-    "wachtwoord",
-    "senha",
-    "parola",
-    "hasł",
-    "wifi",
-    " / ",
-)
+_LITERALS = phrases("pass|pwd|pw|kennwort|mdp|contrase|clave|wachtwoord|senha|parola|hasł|wifi| / ")
 _AMOUNT = regex.compile(
     r"[\d.,:/%€$£+-]+(?:-?\p{L}{1,12})?"
     r"|(?:\p{L}{1,3}|version|release|level|step|phase|page|part)\d{1,4}"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import regex  # type: ignore[import-untyped]
 
+from core.text.labelled import phrases
 from core.text.recognisers.regions import Span, around, matches_in
 from core.text.recognisers.secret_values import placeholder
 
@@ -17,20 +18,9 @@ _PAIR = regex.compile(
     r"(?P<user>[\w.@+-]{2,64})(?:[ ]?[/:|][ ]?|[ ](?:and|with|und|et|y|e|en|i)[ ])(?P<value>[^\s\"'<>(),;]{4,64})",
     regex.IGNORECASE,
 )
-_WORDS = (
-    "credential",
-    "creds",
-    "login",
-    "log-in",
-    "user",
-    "zugangsdaten",
-    "anmeldedaten",
-    "identifiant",
-    "credencia",
-    "credenzia",
-    "inloggegevens",
-    "dane",
-    "account",
+_WORDS = phrases(
+    "credential|creds|login|log-in|user|zugangsdaten|anmeldedaten|identifiant|credencia|credenzia|"
+    "inloggegevens|dane|account"
 )
 _MIXED = regex.compile(r"[\d!@#$%^&*+=?~]|\p{Ll}\p{Lu}")
 

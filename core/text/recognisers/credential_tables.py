@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import regex  # type: ignore[import-untyped]
 
+from core.text.labelled import phrases
 from core.text.recogniser import REGEX_TIMEOUT_S, Hit
 from core.text.recognisers.regions import Span, around, matches_in
 from core.text.recognisers.secret_values import placeholder, reference
@@ -31,21 +32,7 @@ _SECRET = regex.compile(
     r"(?:\p{L}{1,12}[ _-]){0,2}(?:secret|token|api[ _-]?key|secret[ _-]?key|access[ _-]?key|private[ _-]?key)",
     regex.IGNORECASE,
 )
-_PASSWORD_WORDS = (
-    "pass",
-    "pwd",
-    "pw",
-    "kennwort",
-    "mdp",
-    "contrase",
-    "clave",
-    "parola",
-    "wachtwoord",
-    "senha",
-    "hasło",
-    "pin",
-    "puk",
-)
+_PASSWORD_WORDS = phrases("pass|pwd|pw|kennwort|mdp|contrase|clave|parola|wachtwoord|senha|hasło|pin|puk")
 _SECRET_WORDS = ("secret", "token", "key")
 _INSERT = regex.compile(
     r"INSERT[ ]INTO[ ][\w.\"`\[\]]{1,80}\s{0,4}\((?P<columns>[^()\n]{1,400})\)\s{0,4}VALUES\s{0,4}(?=\()",

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from core.text.labelled import Label, Value, labelled_scan
+from core.text.labelled import Label, Value, labelled_scan, phrases
 from core.text.recogniser import Recogniser
 from core.text.recognisers.numbers import luhn
 from core.text.written_numbers import Number, number_scan
 
-_WORDS = (
-    "IMEI",
-    "IMEIs",
-    "IMEI number",
-    "IMEI-Nummer",
-    "numéro IMEI",
-    "número IMEI",
-    "numero IMEI",
-    "numer IMEI",
-    "IMEISV",
-)
+_WORDS = phrases("IMEI|IMEIs|IMEI number|IMEI-Nummer|numéro IMEI|número IMEI|numero IMEI|numer IMEI|IMEISV")
 
 
 def _valid(imei: str) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import regex  # type: ignore[import-untyped]
 
+from core.text.labelled import phrases
 from core.text.recogniser import Hit, Recogniser
 from core.text.recognisers.configurations import flag_passwords
 from core.text.recognisers.conversations import conversation_passwords
@@ -51,31 +52,9 @@ _PASSWORD = Name(
         rf"(?<!\p{{L}})(?:\w{{0,30}}_|--?|\p{{L}}{{1,12}}?(?=passw|pwd))?(?:{_NAMES})(?![\p{{Ll}}])",
         regex.IGNORECASE,
     ),
-    (
-        "pass",
-        "pwd",
-        "pw",
-        "kennwort",
-        "losung",
-        "zugangsdaten",
-        "mdp",
-        "phrase",
-        "contrase",
-        "clave",
-        "palabra",
-        "parola",
-        "chiave",
-        "wachtwoord",
-        "senha",
-        "palavra",
-        "hasł",
-        "hasl",
-        "wpa",
-        "wifi",
-        "wi-fi",
-        "wlan",
-        "psk",
-        "ww",
+    phrases(
+        "pass|pwd|pw|kennwort|losung|zugangsdaten|mdp|phrase|contrase|clave|palabra|parola|chiave|wachtwoord|"
+        "senha|palavra|hasł|hasl|wpa|wifi|wi-fi|wlan|psk|ww"
     ),
 )
 _CAMEL = Name(
@@ -115,24 +94,7 @@ _CODE = (
     r"|código|codice|kod)"
 )
 _CODES = regex.compile(rf"(?<![\p{{L}}\d_])(?:{_CODE})(?![\p{{L}}])", regex.IGNORECASE)
-_CODE_WORDS = (
-    "code",
-    "kode",
-    "código",
-    "codice",
-    "kod",
-    "pin",
-    "tan",
-    "otp",
-    "o.t.p",
-    "t.a.n",
-    "cvv",
-    "cvc",
-    "puk",
-    "passwort",
-    "opens with",
-    "comb",
-)
+_CODE_WORDS = phrases("code|kode|código|codice|kod|pin|tan|otp|o.t.p|t.a.n|cvv|cvc|puk|passwort|opens with|comb")
 _NUMBER = regex.compile(r"\d")
 CODE_CHARS_AFTER = 120
 _DIGITS = regex.compile(

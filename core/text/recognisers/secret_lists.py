@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import regex  # type: ignore[import-untyped]
 
+from core.text.labelled import phrases
 from core.text.recogniser import REGEX_TIMEOUT_S, Hit
 from core.text.recognisers.regions import around, lower, matches_in
 
@@ -55,23 +56,8 @@ _PHRASE = regex.compile(
     r"|(?:fraz[aęy]|sł[oó]w[ay]?)[ ](?:odzyskiwania|seed|zapasow[ae]|mnemoniczn[ae]))" + _BEFORE_LIST,
     regex.IGNORECASE,
 )
-_PHRASE_WORDS = (
-    "seed",
-    "phrase",
-    "mnemonic",
-    "words",
-    "wörter",
-    "satz",
-    "mots",
-    "frase",
-    "palabras",
-    "palavras",
-    "parole",
-    "zin",
-    "woorden",
-    "fraz",
-    "słow",
-    "słów",
+_PHRASE_WORDS = phrases(
+    "seed|phrase|mnemonic|words|wörter|satz|mots|frase|palabras|palavras|parole|zin|woorden|fraz|słow|słów"
 )
 _WORD = regex.compile(r"(?:\d{1,2}[.):]?[ ])?(?P<word>\p{Ll}{3,10})(?![\w'’-])")
 _WORD_GAP = regex.compile(r"(?:[ ]{1,3}|[ ]?,[ ]?|[ ]?\n[ ]?|[ ]-[ ])")

@@ -16,6 +16,7 @@ from functools import cache
 
 import regex  # type: ignore[import-untyped]
 
+from core.text.labelled import phrases
 from core.text.recogniser import Hit, Recogniser, matches
 from core.text.recognisers.configurations import device_secrets
 from core.text.recognisers.credential_commands import call_secrets
@@ -212,28 +213,9 @@ _NAMES = (
 )
 _KEY = Name(
     regex.compile(rf"(?:(?<![a-z])|(?<=(?-i:[a-z]))(?=(?-i:[A-Z])))(?:{_NAMES})", regex.IGNORECASE),
-    (
-        "key",
-        "secret",
-        "token",
-        "credential",
-        "bearer",
-        "webhook",
-        "hmac",
-        "salt",
-        "pepper",
-        "sas",
-        "connection",
-        "encryption",
-        "schlüssel",
-        "sleutel",
-        "jeton",
-        "clé",
-        "cle",
-        "clave",
-        "chiave",
-        "chave",
-        "klucz",
+    phrases(
+        "key|secret|token|credential|bearer|webhook|hmac|salt|pepper|sas|connection|encryption|schlüssel|"
+        "sleutel|jeton|clé|cle|clave|chiave|chave|klucz"
     ),
 )
 _NO_SECRET = regex.compile(

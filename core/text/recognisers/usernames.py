@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import regex  # type: ignore[import-untyped]
 
+from core.text.labelled import phrases
 from core.text.recogniser import Hit, Recogniser, matches
 from core.text.recognisers.account_names import identifies, login
 from core.text.recognisers.credential_pairs import credential_pairs
@@ -35,38 +36,10 @@ _NAMES = (
 )
 _NAMED = Name(
     regex.compile(rf"(?<![\p{{L}}\d])(?:\w{{0,20}}_|--)?(?:{_NAMES})(?![\p{{L}}])", regex.IGNORECASE),
-    (
-        "user",
-        "usr",
-        "uid",
-        "login",
-        "log-in",
-        "logon",
-        "logname",
-        "nick",
-        "handle",
-        "gamertag",
-        "account",
-        "acct",
-        "screen",
-        "benutzer",
-        "nutzer",
-        "anmeldename",
-        "kennung",
-        "utilisateur",
-        "identifiant",
-        "pseudo",
-        "usuari",
-        "usuári",
-        "apodo",
-        "nombre",
-        "utente",
-        "gebruiker",
-        "inlognaam",
-        "nome",
-        "utilizador",
-        "nazw",
-        "użytkownik",
+    phrases(
+        "user|usr|uid|login|log-in|logon|logname|nick|handle|gamertag|account|acct|screen|benutzer|nutzer|"
+        "anmeldename|kennung|utilisateur|identifiant|pseudo|usuari|usuári|apodo|nombre|utente|gebruiker|"
+        "inlognaam|nome|utilizador|nazw|użytkownik"
     ),
 )
 _USER = Name(
@@ -104,37 +77,10 @@ _IN_LOGS = (
         r"(?<![\w@./-])(?:ssh|scp|sftp|rsync|mosh)[ ](?:-\w[ ]?\S{0,40}[ ]){0,4}(?P<value>[a-z_][\w.-]{2,31})@[\w.-]"
     ),
 )
-_LOG_WORDS = (
-    "user",
-    "account",
-    "login",
-    "logged",
-    "signed",
-    "session",
-    "password",
-    "accepted",
-    "angemeldet",
-    "benutzer",
-    "utilisateur",
-    "connecté",
-    "usuario",
-    "usuário",
-    "conectado",
-    "utente",
-    "connesso",
-    "gebruiker",
-    "ingelogd",
-    "użytkownik",
-    "zalogowany",
-    "authenticated",
-    "adduser",
-    "passwd",
-    "sudo",
-    "ssh",
-    "scp",
-    "sftp",
-    "rsync",
-    "mosh",
+_LOG_WORDS = phrases(
+    "user|account|login|logged|signed|session|password|accepted|angemeldet|benutzer|utilisateur|connecté|"
+    "usuario|usuário|conectado|utente|connesso|gebruiker|ingelogd|użytkownik|zalogowany|authenticated|adduser|"
+    "passwd|sudo|ssh|scp|sftp|rsync|mosh"
 )
 _LOG_CHARS = 100
 _ACCESS = regex.compile(r"(?<=\S[ ]-[ ])(?P<value>[\w][\w.+@\\-]{2,63}+)[ ]\[\d{1,2}/[A-Z][a-z]{2}/\d{4}:\d\d:")
@@ -159,67 +105,11 @@ _HANDLE = regex.compile(
 
 _REMARKS = frozenset(
     [
-        *(
-            "taken",
-            "available",
-            "correct",
-            "incorrect",
-            "wrong",
-            "valid",
-            "unique",
-            "yours",
-            "locked",
-            "displayed",
-            "optional",
-        ),
-        *(
-            "used",
-            "empty",
-            "blank",
-            "known",
-            "free",
-            "case-sensitive",
-            "mandatory",
-            "needed",
-            "stored",
-            "visible",
-            "hidden",
-        ),
-        *(
-            "falsch",
-            "richtig",
-            "vergeben",
-            "frei",
-            "gesperrt",
-            "belegt",
-            "notwendig",
-            "erforderlich",
-            "incorrecto",
-            "correcto",
-        ),
-        *(
-            "obligatorio",
-            "obligatoire",
-            "inconnu",
-            "pris",
-            "requis",
-            "errato",
-            "obbligatorio",
-            "sconosciuto",
-            "bezet",
-            "onjuist",
-        ),
-        *(
-            "verplicht",
-            "incorreto",
-            "inválido",
-            "obrigatório",
-            "wymagana",
-            "wymagany",
-            "zajęta",
-            "zajęty",
-            "nieprawidłowy",
-        ),
+        *phrases("taken|available|correct|incorrect|wrong|valid|unique|yours|locked|displayed|optional"),
+        *phrases("used|empty|blank|known|free|case-sensitive|mandatory|needed|stored|visible|hidden"),
+        *phrases("falsch|richtig|vergeben|frei|gesperrt|belegt|notwendig|erforderlich|incorrecto|correcto"),
+        *phrases("obligatorio|obligatoire|inconnu|pris|requis|errato|obbligatorio|sconosciuto|bezet|onjuist"),
+        *phrases("verplicht|incorreto|inválido|obrigatório|wymagana|wymagany|zajęta|zajęty|nieprawidłowy"),
     ]
 )
 _PASSWORD_FOLLOWS = regex.compile(

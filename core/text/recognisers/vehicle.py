@@ -21,17 +21,7 @@ _PLATE_WORDS = phrases(
     "nr rejestracyjny|nr rej|numerze rejestracyjnym|rejestracja|rejestracji"
 )
 # Words that mean other registrations too, and so name a plate only directly before it.
-_AMBIGUOUS = {
-    "registration",
-    "registration number",
-    "reg",
-    "reg no",
-    "reg number",
-    "plate",
-    "plates",
-    "patente",
-    "placa",
-}
+_AMBIGUOUS = set(phrases("registration|registration number|reg|reg no|reg number|plate|plates|patente|placa"))
 
 # A plate after a label: one to three groups of capitals and digits, 4 to 8 in all, with at least one of each.
 _GROUP = "[A-ZÄÖÜ0-9]{1,7}"
