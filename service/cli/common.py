@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
@@ -22,7 +22,6 @@ DataDir = Annotated[
         "--data-dir", envvar="PRIVACY_GATEWAY_DATA_DIR", help="Keys and the embedded ledger.  [default: .data]"
     ),
 ]
-_BAR = 30
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -45,21 +44,15 @@ def with_parts(data_dir: Path | None, use: Callable[[LedgerParts], Awaitable[Any
 
     Ends the command with 1 and one line for an error of the gateway.
     """
+    from core.errors import GatewayError
     from service.ledger import ledger_access
 
     async def connect_and_use() -> Any:
         async with ledger_access(load_settings(data_dir), trusted=trusted) as parts:
             return await use(parts)
 
-    return run_async(connect_and_use)
-
-
-def run_async(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-    """Run `work` to its end. Ends the command with 1 and one line for an error of the gateway."""
-    from core.errors import GatewayError
-
     try:
-        return asyncio.run(work())
+        return asyncio.run(connect_and_use())
     except (GatewayError, ValueError, OSError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
@@ -82,19 +75,3 @@ def destination(output: Path | None) -> Iterator[BinaryIO]:
     except OSError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
-
-
-def draw_progress(fraction: float, stage: str) -> None:
-    """A progress bar on a terminal; elsewhere one line for each stage."""
-    if sys.stderr.isatty():
-        done = int(fraction * _BAR)
-        sys.stderr.write(f"\r\x1b[K[{'#' * done}{'.' * (_BAR - done)}] {fraction:4.0%} {stage}")
-    else:
-        sys.stderr.write(f"{fraction:4.0%} {stage}\n")
-    sys.stderr.flush()
-
-
-def end_progress() -> None:
-    """End the line of the progress bar."""
-    sys.stderr.write("\n" if sys.stderr.isatty() else "")
-    sys.stderr.flush()

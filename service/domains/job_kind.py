@@ -96,20 +96,16 @@ class DomainKind(JobKind):
         return DOMAINS, fields["name"]
 
     def spec(self, fields: Mapping[str, Any], outputs: Outputs) -> DomainSpec:
-        return domain_spec(self._settings, fields, (str(outputs.artifact),))
-
-
-def domain_spec(settings: Settings, fields: Mapping[str, Any], targets: tuple[str, ...]) -> DomainSpec:
-    """The specification of a domain job that writes its pack to `targets`."""
-    return DomainSpec(
-        name=fields["name"],
-        source=fields["source"],
-        licence=fields["licence"],
-        targets=targets,
-        steps=fields.get("steps", STEPS_MAX),
-        device=settings.devices[0],
-        threads=settings.job_threads,
-        encoder_path=str(settings.encoder_path) if settings.encoder_path else None,
-        documents_max=settings.domain_documents_max,
-        document_chars_max=settings.document_chars_max,
-    )
+        settings = self._settings
+        return DomainSpec(
+            name=fields["name"],
+            source=fields["source"],
+            licence=fields["licence"],
+            targets=(str(outputs.artifact),),
+            steps=fields.get("steps", STEPS_MAX),
+            device=settings.devices[0],
+            threads=settings.job_threads,
+            encoder_path=str(settings.encoder_path) if settings.encoder_path else None,
+            documents_max=settings.domain_documents_max,
+            document_chars_max=settings.document_chars_max,
+        )

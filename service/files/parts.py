@@ -1,4 +1,4 @@
-"""The files of a gateway or of a command, by the settings."""
+"""The files of a gateway, by the settings."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def stored_files(
 async def open_files(client: LedgerClient, files: StoredFiles, *, alone: bool) -> None:
     """Check the store, and refuse one that is not the ledger's.
 
-    `alone`: this is the one gateway that can use the ledger, so its store becomes the ledger's. A command is never
-    alone: it uses the Redis of a running gateway. Raises StoreUnavailable, LedgerUnavailable.
+    `alone`: this is the one gateway that can use the ledger, so its store becomes the ledger's.
+    Raises StoreUnavailable, LedgerUnavailable.
     """
     await files.store.check()
     await check_store(client, files.store, alone=alone)

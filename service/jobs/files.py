@@ -17,7 +17,6 @@ import hmac
 import re
 import secrets
 import shutil
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -42,8 +41,6 @@ JOBS_DIR = "jobs"  # in the data directory
 _JOB_ID = re.compile(r"[0-9a-f]{32}")
 _FORMER_RUN_S_MAX = 30.0
 _INCOMING = ".incoming-"
-COMMAND = "command-"
-_COMMAND_DAYS_MAX = 7
 
 
 @dataclass(frozen=True)
@@ -171,11 +168,9 @@ class JobFiles:
         shutil.rmtree(self._root / job_id, ignore_errors=True)
 
     def sweep_unfinished(self) -> None:
-        """Remove what an earlier gateway left: unfinished uploads at once, folders of stopped commands after a
-        week."""
+        """Remove the unfinished uploads that an earlier gateway left."""
         for folder in self._root.iterdir():
-            old = folder.name.startswith(COMMAND) and time.time() - folder.stat().st_mtime > _COMMAND_DAYS_MAX * 86400
-            if folder.is_dir() and (old or folder.name.startswith(_INCOMING)):
+            if folder.is_dir() and folder.name.startswith(_INCOMING):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def outputs(self, owner: str, job_id: str) -> Outputs:

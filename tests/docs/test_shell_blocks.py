@@ -26,14 +26,7 @@ FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<lines>.*?)^ *```$"
 SHELL = {"sh", "bash", "console", "shell", "zsh"}
 MARKER = re.compile(r"^ *<!-- not run: \S.* -->$")
 # A curl that fails where the gateway answers with an error, and commands that find the gateway.
-# Domains are built in few steps: no page says how good they are.
 CURL = '#!/bin/sh\nexec {curl} --fail-with-body --show-error --max-time 500 "$@"\n'
-COMMAND_AT = """#!/bin/sh
-case "$1 $2" in
-  "domain build") set -- "$@" --steps 10 ;;
-esac
-exec {command} "$@"
-"""
 CLIENT = '#!/bin/sh\nPRIVACY_GATEWAY_URL={url} exec {python} -m privacy_gateway_client.cli.main "$@"\n'
 
 
@@ -76,7 +69,7 @@ def reader(real_gateway: Gateway, tmp_path_factory: pytest.TempPathFactory) -> d
     curl = subprocess.run(["which", "curl"], check=True, capture_output=True, text=True).stdout.strip()
     for command, script in (
         ("curl", CURL.format(curl=curl)),
-        ("privacy-gateway", COMMAND_AT.format(command=COMMAND)),
+        ("privacy-gateway", f'#!/bin/sh\nexec {COMMAND} "$@"\n'),
         ("privacy-gateway-client", CLIENT.format(url=real_gateway.url, python=sys.executable)),
     ):
         (commands / command).write_text(script)

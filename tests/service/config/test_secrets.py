@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 import typer
+from service.cli.synthesize import KEY_VARIABLE, gateway_client
 
 from service.cli.keys import show_key
-from service.cli.synthesize import KEY_VARIABLE, gateway_client
 from service.config.settings import Settings
 from service.gateway import Gateway
 
