@@ -80,21 +80,24 @@ def spend_a_week(client: Gateway, documents: int, epsilon: float) -> None:
 def watch(client: Gateway, own: Account) -> None:
     """Who spent, when it ends, what is proven, and whether the ledger is sealed."""
     print("\nSpending of the last 28 days, by route (sums are made every few seconds):")
-    for row in client.budget.spending(own.account, by="route").rows:
-        print(f"  {row.route or 'not recorded':<16} epsilon {row.total.epsilon:.6g}, releases {row.total.releases}")
+    for row in client.budget.spending(own.account, by="route")["rows"]:
+        total = row["total"]
+        print(f"  {row['route'] or 'not recorded':<16} epsilon {total['epsilon']:.6g}, releases {total['releases']}")
 
     forecast = client.budget.forecast(own.account)
-    if ends := forecast.exhausted_ms:
-        print(f"Forecast, an estimate: the budget ends {day(ends.middle)} ({day(ends.earliest)} to {day(ends.latest)})")
+    if ends := forecast["exhausted_ms"]:
+        earliest, middle, latest = (day(ends[case]) for case in ("earliest", "middle", "latest"))
+        print(f"Forecast, an estimate: the budget ends {middle} ({earliest} to {latest})")
     else:
-        print(f"No forecast: {forecast.reason}. It needs a day of spending.")
+        print(f"No forecast: {forecast['reason']}. It needs a day of spending.")
 
     print("What is proven of the account, and what is an estimate:")
-    for line in client.budget.bounds(own.account).lines:
-        if line.epsilon is not None:
-            print(f"  {line.name:<10} {line.label:<9} epsilon {line.epsilon:.6g}")
+    for line in client.budget.bounds(own.account)["lines"]:
+        if line["epsilon"] is not None:
+            print(f"  {line['name']:<10} {line['label']:<9} epsilon {line['epsilon']:.6g}")
     integrity = client.budget.integrity()
-    print(f"The journal has {integrity.journal.entries} entries; {integrity.open_holds.number} holds are open.")
+    entries, holds = integrity["journal"]["entries"], integrity["open_holds"]["number"]
+    print(f"The journal has {entries} entries; {holds} holds are open.")
 
 
 def store_alerts(client: Gateway, own: Account, share: float, webhook: str | None) -> None:

@@ -379,3 +379,9 @@ class Preset(Answer):
     created: int
     owned_by: str
     preset: dict[str, Any] | None = None
+
+
+class VaultEntry(Answer):
+    id: str
+    bytes: int
+    expires_ms: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from privacy_gateway_client import answers, report_answers
+from privacy_gateway_client import answers
 from privacy_gateway_client.cap import BudgetCap
 from privacy_gateway_client.core import Core
 from privacy_gateway_client.errors import Problem
@@ -137,7 +137,7 @@ class Admin(Space[Driver]):
     revoke_key = Method(administration.revoke_tenant_key)
     end_sessions = Method(administration.end_sessions)
     audit = Listing(administration.audit, Emits[answers.AuditEntry]())
-    fired_alerts = Listing(alerts.operator_fired, Emits[report_answers.Alert]())
+    fired_alerts = Listing(alerts.operator_fired, Emits[alerts.Alert]())
     alert_rules = Method(alerts.operator_rules)
     alert_rule = Method(alerts.operator_rule)
     put_alert_rule = Method(alerts.put_operator_rule)
@@ -150,7 +150,7 @@ class Admin(Space[Driver]):
 class Alerts(Space[Driver]):
     """Alerts of the tenant."""
 
-    fired = Listing(alerts.fired, Emits[report_answers.Alert]())
+    fired = Listing(alerts.fired, Emits[alerts.Alert]())
     rules = Method(alerts.rules)
     rule = Method(alerts.rule)
     put_rule = Method(alerts.put_rule)
@@ -174,7 +174,7 @@ class Presidio(Space[Driver]):
 class Vault(Space[Driver]):
     """Entries of the tenant in the vault."""
 
-    entries = Listing(presidio.vault, Emits[report_answers.VaultEntry]())
+    entries = Listing(presidio.vault, Emits[answers.VaultEntry]())
     delete = Method(presidio.delete_vault_entry)
     clear = Method(presidio.clear_vault)
 

@@ -1,24 +1,28 @@
-"""Reports on budgets: forecasts, spending, bounds, integrity, exports, events. None of them charges."""
+"""Reports on budgets: forecasts, spending, bounds, integrity, exports, events. None of them charges.
+
+A report is the JSON object that the gateway's OpenAPI document describes.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 from privacy_gateway_client.answers import BudgetChanged, ExportedEntry
 from privacy_gateway_client.core import Core
 from privacy_gateway_client.effects import Op, close_flow, emit, next_line
 from privacy_gateway_client.exchange import call_flow, get, parsed, parsed_json
-from privacy_gateway_client.operations.reading import EventReader, fetched
+from privacy_gateway_client.operations.reading import EventReader, fetched_json
 from privacy_gateway_client.problems import line_problem
-from privacy_gateway_client.report_answers import AllIntegrity, Bounds, Forecast, Integrity, Service, Spending
 
 
-def forecast(core: Core, account: str) -> Op[Forecast]:
+def forecast(core: Core, account: str) -> Op[dict[str, Any]]:
     """When the account runs out: an estimate, with a band."""
-    return (yield from fetched(core, Forecast, get(f"/budget/{account}/forecast")))
+    return (yield from fetched_json(core, get(f"/budget/{account}/forecast")))
 
 
-def bounds(core: Core, account: str) -> Op[Bounds]:
+def bounds(core: Core, account: str) -> Op[dict[str, Any]]:
     """What is proven of an account, and what is an estimate."""
-    return (yield from fetched(core, Bounds, get(f"/budget/{account}/bounds")))
+    return (yield from fetched_json(core, get(f"/budget/{account}/bounds")))
 
 
 def spending(
@@ -31,16 +35,16 @@ def spending(
     to_ms: int | None = None,
     cursor: str | None = None,
     limit: int | None = None,
-) -> Op[Spending]:
+) -> Op[dict[str, Any]]:
     """Who spent: by mechanism, route, key or subject, over time. One page."""
     times = {"from": from_ms, "to": to_ms}
     path = f"/budget/{account}/spending"
-    return (yield from fetched(core, Spending, get(path, by=by, bucket=bucket, cursor=cursor, limit=limit, **times)))
+    return (yield from fetched_json(core, get(path, by=by, bucket=bucket, cursor=cursor, limit=limit, **times)))
 
 
-def integrity(core: Core) -> Op[Integrity]:
+def integrity(core: Core) -> Op[dict[str, Any]]:
     """Seals, open holds, epsilon spent without output, and the last audit."""
-    return (yield from fetched(core, Integrity, get("/budget/integrity")))
+    return (yield from fetched_json(core, get("/budget/integrity")))
 
 
 def export_journal(
@@ -69,11 +73,11 @@ def budget_events(core: Core) -> Op[None]:
     yield from close_flow(flow)
 
 
-def all_integrity(core: Core, *, cursor: str | None = None, limit: int | None = None) -> Op[AllIntegrity]:
+def all_integrity(core: Core, *, cursor: str | None = None, limit: int | None = None) -> Op[dict[str, Any]]:
     """The integrity of every tenant, one page. With the admin key."""
-    return (yield from fetched(core, AllIntegrity, get("/admin/integrity", cursor=cursor, limit=limit)))
+    return (yield from fetched_json(core, get("/admin/integrity", cursor=cursor, limit=limit)))
 
 
-def service(core: Core) -> Op[Service]:
+def service(core: Core) -> Op[dict[str, Any]]:
     """Workers, queues, throughput, latency and errors since the gateway's start. With the admin key."""
-    return (yield from fetched(core, Service, get("/admin/service")))
+    return (yield from fetched_json(core, get("/admin/service")))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from privacy_gateway_client.answers import VaultEntry
 from privacy_gateway_client.core import Core
 from privacy_gateway_client.effects import Op
 from privacy_gateway_client.exchange import get, post
 from privacy_gateway_client.operations.catalogue import delete
 from privacy_gateway_client.operations.reading import fetched_json, pages
-from privacy_gateway_client.report_answers import VaultEntry
 
 
 def analyze(core: Core, /, text: str | Sequence[str], *, language: str = "en", **members: Any) -> Op[Any]:
