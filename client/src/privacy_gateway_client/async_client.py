@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
 import httpx
 from typing_extensions import Self, Unpack
 
-from privacy_gateway_client import effects
+from privacy_gateway_client.blocking_client import Source, built, lost_by, too_long, whole
 from privacy_gateway_client.connection import Settings, http_options
 from privacy_gateway_client.core import Core
-from privacy_gateway_client.drivers import Source, built, lost_by, too_long, whole
-from privacy_gateway_client.effects import Flow, Incoming, Op, Outcome, Outgoing
+from privacy_gateway_client.effects import Emit, Flow, Incoming, Op, Outcome, Outgoing
 from privacy_gateway_client.errors import ConnectionLost
 from privacy_gateway_client.spaces import Client
 
@@ -58,11 +57,11 @@ class AsyncDriver:
                     results.append(end.value)
                     return
                 answer = failure = None
-                if isinstance(effect, effects.Emit):
+                if isinstance(effect, Emit):
                     yield effect.value
                     continue
                 try:
-                    answer = await self._carry_out(effect)
+                    answer = await effect(self)
                 except Exception as error:
                     failure = error
                 if isinstance(answer, Flow):
@@ -72,35 +71,31 @@ class AsyncDriver:
             for flow in flows:  # also those that a caller's loop has left before their end
                 await flow.source.answer.aclose()
 
-    async def _carry_out(self, effect: effects.Effect) -> Any:
-        if isinstance(effect, effects.Send):
-            return await self._send(effect.request)
-        if isinstance(effect, effects.Open):
-            return await self._open(effect.request)
-        if isinstance(effect, effects.Piece):
-            return await _exchanged(anext(effect.flow.source.pieces(), None))
-        if isinstance(effect, effects.Line):
-            return await _exchanged(anext(effect.flow.source.lines(), None))
-        if isinstance(effect, effects.Close):
-            return await effect.flow.source.answer.aclose()
-        if isinstance(effect, effects.Sleep):
-            return await asyncio.sleep(effect.seconds)
-        if isinstance(effect, effects.Call):
-            return await asyncio.to_thread(effect.function)
-        if isinstance(effect, effects.Gather):
-            return await self._gather(effect)
-        raise TypeError("not an effect")
-
-    async def _send(self, request: Outgoing) -> Incoming:
+    async def send(self, request: Outgoing) -> Incoming:
         sent = _building(lambda: built(self._http, request, _async_body(request)))
         return whole(await _exchanged(self._http.send(sent)))
 
-    async def _open(self, request: Outgoing) -> Flow:
+    async def open(self, request: Outgoing) -> Flow:
         sent = _building(lambda: built(self._http, request, _async_body(request)))
         return _async_flow(await _exchanged(self._http.send(sent, stream=True)))
 
-    async def _gather(self, effect: effects.Gather) -> list[Outcome]:
-        free = asyncio.Semaphore(effect.concurrency)
+    async def piece(self, flow: Flow) -> Any:
+        return await _exchanged(anext(flow.source.pieces(), None))
+
+    async def line(self, flow: Flow) -> Any:
+        return await _exchanged(anext(flow.source.lines(), None))
+
+    async def close_flow(self, flow: Flow) -> None:
+        await flow.source.answer.aclose()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def call(self, function: Callable[[], T]) -> T:
+        return await asyncio.to_thread(function)
+
+    async def gather(self, operations: Sequence[Op[Any]], concurrency: int) -> list[Outcome]:
+        free = asyncio.Semaphore(concurrency)
         stopped = False
 
         async def one(operation: Op[Any]) -> Outcome:
@@ -115,7 +110,7 @@ class AsyncDriver:
                     stopped = True
                     return Outcome(error=error)
 
-        tasks = [asyncio.ensure_future(one(operation)) for operation in effect.operations]
+        tasks = [asyncio.ensure_future(one(operation)) for operation in operations]
         try:
             return list(await asyncio.gather(*tasks))
         except BaseException:

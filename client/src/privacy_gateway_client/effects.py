@@ -1,8 +1,8 @@
 """The logic of every call as generators that yield effects, so that one implementation serves both clients.
 
-An operation is a generator (`Op[T]`) that yields effects and returns a result. A driver (`drivers.py`) carries the
-effects out, blocking or on an event loop. The functions below make effects with typed results: an operation writes
-`answer = yield from send(request)`.
+An operation is a generator (`Op[T]`) that yields effects and returns a result. The driver of a client
+(`blocking_client.py`, `async_client.py`) carries the effects out, blocking or on an event loop. The functions below
+make effects with typed results: an operation writes `answer = yield from send(request)`.
 """
 
 from __future__ import annotations
@@ -59,52 +59,14 @@ class Flow:
 
 
 @dataclass(frozen=True)
-class Send:
-    request: Outgoing
-
-
-@dataclass(frozen=True)
-class Open:
-    request: Outgoing
-
-
-@dataclass(frozen=True)
-class Piece:
-    flow: Flow
-
-
-@dataclass(frozen=True)
-class Line:
-    flow: Flow
-
-
-@dataclass(frozen=True)
-class Close:
-    flow: Flow
-
-
-@dataclass(frozen=True)
-class Sleep:
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Call:
-    function: Callable[[], Any]
-
-
-@dataclass(frozen=True)
-class Gather:
-    operations: Sequence[Generator[Any, Any, Any]]
-    concurrency: int
-
-
-@dataclass(frozen=True)
 class Emit:
+    """A value for the loop of the caller."""
+
     value: Any
 
 
-Effect = Send | Open | Piece | Line | Close | Sleep | Call | Gather | Emit
+# what the driver does with itself, or gives to the caller's loop
+Effect = Callable[[Any], Any] | Emit
 Op = Generator[Effect, Any, T]
 
 
@@ -119,39 +81,39 @@ class Outcome:
 
 def send(request: Outgoing) -> Op[Incoming]:
     """Send and receive the whole answer. Raises ConnectionLost."""
-    answer: Incoming = yield Send(request)
+    answer: Incoming = yield lambda driver: driver.send(request)
     return answer
 
 
 def open_flow(request: Outgoing) -> Op[Flow]:
     """Send, and receive the head of the answer. Raises ConnectionLost."""
-    flow: Flow = yield Open(request)
+    flow: Flow = yield lambda driver: driver.open(request)
     return flow
 
 
 def next_piece(flow: Flow) -> Op[bytes | None]:
     """The next bytes of the body, None at its end. Raises ConnectionLost."""
-    piece: bytes | None = yield Piece(flow)
+    piece: bytes | None = yield lambda driver: driver.piece(flow)
     return piece
 
 
 def next_line(flow: Flow) -> Op[str | None]:
     """The next line of the body without its end, None at the end of the body. Raises ConnectionLost."""
-    line: str | None = yield Line(flow)
+    line: str | None = yield lambda driver: driver.line(flow)
     return line
 
 
 def close_flow(flow: Flow) -> Op[None]:
-    yield Close(flow)
+    yield lambda driver: driver.close_flow(flow)
 
 
 def sleep(seconds: float) -> Op[None]:
-    yield Sleep(seconds)
+    yield lambda driver: driver.sleep(seconds)
 
 
 def in_thread(function: Callable[[], T]) -> Op[T]:
     """Run a function that blocks; an event loop is not stopped by it."""
-    value: T = yield Call(function)
+    value: T = yield lambda driver: driver.call(function)
     return value
 
 
@@ -159,7 +121,7 @@ def gather(operations: Sequence[Op[Any]], *, concurrency: int) -> Op[list[Outcom
     """Run operations, at most `concurrency` at a time. After the first error no further one is started.
 
     The outcomes have the order of the operations. Nothing is raised for an operation that fails."""
-    outcomes: list[Outcome] = yield Gather(operations, concurrency)
+    outcomes: list[Outcome] = yield lambda driver: driver.gather(operations, concurrency)
     return outcomes
 
 

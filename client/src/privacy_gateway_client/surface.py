@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 from typing_extensions import Self
 
 from privacy_gateway_client.core import Core
-from privacy_gateway_client.drivers import BlockingDriver
 from privacy_gateway_client.effects import Op
 
 if TYPE_CHECKING:
     from privacy_gateway_client.async_client import AsyncDriver
+    from privacy_gateway_client.blocking_client import BlockingDriver
 
 P = ParamSpec("P")
 T = TypeVar("T")
