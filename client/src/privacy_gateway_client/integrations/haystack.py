@@ -14,6 +14,7 @@ from typing import Any
 
 from haystack import Document, component, default_from_dict, default_to_dict
 from haystack.utils import Secret
+from typing_extensions import Self
 
 from privacy_gateway_client.blocking_client import Gateway
 from privacy_gateway_client.cache import Cache, new_cache_key
@@ -65,8 +66,27 @@ class _Client:
         self._gateway = self._cache = None
 
 
+class _Component:
+    """What the components share. `_terms`: what the written form has beside the client."""
+
+    _client: _Client
+    _terms: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        written: dict[str, Any] = default_to_dict(self, **self._client.parameters, **self._terms)
+        return written
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        made: Self = default_from_dict(cls, data)
+        return made
+
+    def close(self) -> None:
+        self._client.close()
+
+
 @component
-class PrivateDocumentEmbedder:
+class PrivateDocumentEmbedder(_Component):
     """Embeds the content of documents with a guarantee. Each document costs `epsilon`; one without content nothing.
 
     The documents get the facts of the release in `meta`, as `privacy_guarantee`, `privacy_epsilon` and others.
@@ -87,18 +107,8 @@ class PrivateDocumentEmbedder:
         **options: Any,
     ) -> None:
         self._client = _Client(url, api_key, cache_file, cache_key_file)
+        self._terms = {"epsilon": epsilon, "endpoint": endpoint, **options}
         self._embedder = Embedder(epsilon, endpoint, options)
-
-    def to_dict(self) -> dict[str, Any]:
-        return _written(self, self._client, self._embedder)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> PrivateDocumentEmbedder:
-        made: PrivateDocumentEmbedder = default_from_dict(cls, data)
-        return made
-
-    def close(self) -> None:
-        self._client.close()
 
     @component.output_types(documents=list[Document], meta=dict[str, Any])
     def run(self, documents: list[Document]) -> dict[str, Any]:
@@ -112,7 +122,7 @@ class PrivateDocumentEmbedder:
 
 
 @component
-class PrivateTextEmbedder:
+class PrivateTextEmbedder(_Component):
     """Embeds a text, such as a query, with a guarantee. Each text costs `epsilon`.
 
     endpoint: `vector` protects the text as a whole, `sentdp` one sentence of it. For one sentence, `sentdp` returns
@@ -131,18 +141,8 @@ class PrivateTextEmbedder:
         **options: Any,
     ) -> None:
         self._client = _Client(url, api_key, cache_file, cache_key_file)
+        self._terms = {"epsilon": epsilon, "endpoint": endpoint, **options}
         self._embedder = Embedder(epsilon, endpoint, options)
-
-    def to_dict(self) -> dict[str, Any]:
-        return _written(self, self._client, self._embedder)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> PrivateTextEmbedder:
-        made: PrivateTextEmbedder = default_from_dict(cls, data)
-        return made
-
-    def close(self) -> None:
-        self._client.close()
 
     @component.output_types(embedding=list[float], meta=dict[str, Any])
     def run(self, text: str) -> dict[str, Any]:
@@ -152,7 +152,7 @@ class PrivateTextEmbedder:
 
 
 @component
-class DocumentSanitizer:
+class DocumentSanitizer(_Component):
     """Masks and fills the content of documents. No formal guarantee, except by the fills `dp` and `metric_dp`.
 
     A document is made anew, since the id of Haystack's documents is a hash of their content: it has the sanitised
@@ -172,21 +172,8 @@ class DocumentSanitizer:
         **options: Any,
     ) -> None:
         self._client = _Client(url, api_key, cache_file, cache_key_file)
-        self._keep, self._options = list(keep_meta), options
-
-    def to_dict(self) -> dict[str, Any]:
-        written: dict[str, Any] = default_to_dict(
-            self, **self._client.parameters, keep_meta=self._keep, **self._options
-        )
-        return written
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> DocumentSanitizer:
-        made: DocumentSanitizer = default_from_dict(cls, data)
-        return made
-
-    def close(self) -> None:
-        self._client.close()
+        self._terms = {"keep_meta": list(keep_meta), **options}
+        self._options = options
 
     @component.output_types(documents=list[Document], meta=dict[str, Any])
     def run(self, documents: list[Document]) -> dict[str, Any]:
@@ -196,16 +183,9 @@ class DocumentSanitizer:
         cleaned = sanitize(self._client.gateway, texts, self._options, releases.append)
         made = []
         for document, (text, facts) in zip(documents, cleaned, strict=True):
-            kept = {key: value for key, value in document.meta.items() if key in self._keep}
+            kept = {key: value for key, value in document.meta.items() if key in self._terms["keep_meta"]}
             made.append(Document(content=text, meta=kept | facts, score=document.score))
         return {"documents": made, "meta": _summary(releases)}
-
-
-def _written(embedder: Any, client: _Client, terms: Embedder) -> dict[str, Any]:
-    written: dict[str, Any] = default_to_dict(
-        embedder, **client.parameters, epsilon=terms.epsilon, endpoint=terms.endpoint, **terms.options
-    )
-    return written
 
 
 def _summary(releases: list[Release]) -> dict[str, Any]:
