@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from typing import Any
 
@@ -31,34 +32,15 @@ PRELOAD = ("torch",)  # of a fork server: every kind of job uses it
 _BEAT_S = 0.5  # interval at which progress is persisted and cancel requests of other gateways are noticed
 
 
-@dataclass(frozen=True)
-class Died:
-    """The process ended without a result."""
+class End(StrEnum):
+    """How an attempt ended that has neither a result nor a failure."""
 
-
-@dataclass(frozen=True)
-class Cancelled:
-    """The job was cancelled."""
-
-
-@dataclass(frozen=True)
-class Stopping:
-    """The gateway is stopping."""
-
-
-@dataclass(frozen=True)
-class Lost:
-    """Another attempt holds the job. This one may change nothing any more."""
-
-
-@dataclass(frozen=True)
-class Absent:
-    """The job's files are not in the store of this gateway. They may be in that of another gateway."""
-
-
-@dataclass(frozen=True)
-class TurnEnded:
-    """A job of another tenant has its turn. The next attempt continues from the checkpoint."""
+    DIED = "died"  # the process ended without a result
+    CANCELLED = "cancelled"
+    STOPPING = "stopping"  # the gateway is
+    LOST = "lost"  # another attempt holds the job; this one may change nothing any more
+    ABSENT = "absent"  # the files are not in the store of this gateway, but may be in that of another one
+    TURN_ENDED = "turnended"  # a job of another tenant has its turn; the next attempt continues from the checkpoint
 
 
 @dataclass(frozen=True)
@@ -103,7 +85,7 @@ def runner_limits(settings: Settings) -> RunnerLimits:
     )
 
 
-Outcome = Succeeded | Failed | Died | Cancelled | Stopping | Lost | Absent | TurnEnded
+Outcome = Succeeded | Failed | End
 
 
 class Attempt:
@@ -129,7 +111,7 @@ class Attempt:
         self._checkpoint = checkpoint
         self._inbox: asyncio.Queue[Any] = asyncio.Queue()
 
-    def interrupt(self, outcome: Cancelled | Stopping | Lost) -> None:
+    def interrupt(self, outcome: End) -> None:
         """End with this outcome, unless the process has ended before."""
         self._inbox.put_nowait(outcome)
 
@@ -154,7 +136,7 @@ class Attempt:
                 memory_bytes_max=limits.memory_bytes_max,
             ),
             on_message=self._inbox.put_nowait,
-            on_death=lambda: self._inbox.put_nowait(Died()),
+            on_death=lambda: self._inbox.put_nowait(End.DIED),
         )
         try:
             return await self._listen(process, files, limits)
@@ -211,18 +193,18 @@ class Attempt:
             if time.monotonic() > turn_ends_at and self._others_wait():
                 written = await asyncio.to_thread(files.checkpoint_time, job.job_id)
                 if time.time() - written <= 2 * _BEAT_S:
-                    return TurnEnded()
+                    return End.TURN_ENDED
             if await asyncio.to_thread(files.storage.is_low):
                 return Failed(JobFailed("The gateway has too little free disk space.", reason="storage-full"))
             try:
                 stored = await self._checkpoint()
                 if stored is Checkpoint.LOST:
-                    return Lost()
+                    return End.LOST
                 shown = metrics if stored is Checkpoint.STORED else None  # None changes nothing
                 now = await save(stage=stage, fraction=fraction, metrics=shown)
                 if charging and not (now.cancel_requested or now.status.ended):
                     if not await self._store.charge(job.owner, job.job_id, run=self.run):
-                        return Cancelled()
+                        return End.CANCELLED
                     process.send(Charged())
                     charging = owes = False
             except HoldNotOpen:
@@ -231,9 +213,9 @@ class Attempt:
                 continue  # the work goes on; its end is persisted when Redis answers
             self._on_update()
             if now.run != self.run and not now.status.ended:
-                return Lost()
+                return End.LOST
             if now.cancel_requested or now.status.ended:
-                return Cancelled()
+                return End.CANCELLED
 
 
 def _depends_on_noise(message: Any) -> bool:

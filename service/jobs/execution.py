@@ -16,7 +16,7 @@ from core.ledger.job_records import JobRecord, JobStatus
 from core.ledger.jobs import LEASE_MS, JobStore
 from gpu_workers.jobs.messages import Failed, Succeeded
 from service.files.stored import StoredFiles
-from service.jobs.attempt import Absent, Attempt, AttemptLimits, Cancelled, Died, Lost, Outcome, Stopping, TurnEnded
+from service.jobs.attempt import Attempt, AttemptLimits, End, Outcome
 from service.jobs.kind import JobKinds
 from service.jobs.outcome import SealedOutcome, StoredOutcome, seal_outcome, sealed_outcome, store_outcome
 from service.jobs.working import Checkpoint, WorkingFolders
@@ -41,7 +41,7 @@ async def traced_attempt(job: JobRecord, outcome: Awaitable[Outcome]) -> Outcome
         span.fail(error)
         raise
     else:
-        span.set("gateway.outcome", type(found).__name__.lower())
+        span.set("gateway.outcome", found if isinstance(found, End) else type(found).__name__.lower())
         if isinstance(found, Failed):
             span.fail(found.problem)
         return found
@@ -109,14 +109,14 @@ class JobExecution:
     async def attempt(self, job: JobRecord, attempt: Attempt) -> Outcome:
         """On return the process has ended, and so has the job unless the outcome says otherwise."""
         run = attempt.run
-        async with lease_kept(self._store, job, run, on_loss=lambda: attempt.interrupt(Lost())):
+        async with lease_kept(self._store, job, run, on_loss=lambda: attempt.interrupt(End.LOST)):
             outcome = await self._run(job, attempt)
-            paused = isinstance(outcome, Died | Stopping | TurnEnded)
+            paused = outcome in (End.DIED, End.STOPPING, End.TURN_ENDED)
             if paused and await self._working.last_checkpoint(job, run) is Checkpoint.LOST:
-                return Lost()
+                return End.LOST
             if isinstance(outcome, Succeeded):
                 outcome = await self._sealed(job, run, outcome)
-            if isinstance(outcome, SealedOutcome | Failed | Cancelled):
+            if isinstance(outcome, SealedOutcome | Failed) or outcome is End.CANCELLED:
                 return await self._finish(job, run, outcome)
             return outcome
 
@@ -135,16 +135,16 @@ class JobExecution:
             except StorageFull:
                 return Failed(JobFailed("The gateway has too little free disk space.", reason="storage-full"))
             except BlobMissing:
-                return Failed(JobFilesLost()) if self._alone else Absent()
+                return Failed(JobFilesLost()) if self._alone else End.ABSENT
             except StoreUnavailable:
                 if self._stopping.is_set():
-                    return Stopping()
+                    return End.STOPPING
                 ended = await self._ended_hold(job, attempt.run)
                 if ended is not None:
                     return ended
                 await self._pause()
 
-    async def _sealed(self, job: JobRecord, run: str, succeeded: Succeeded) -> SealedOutcome | Failed | Lost | Stopping:
+    async def _sealed(self, job: JobRecord, run: str, succeeded: Succeeded) -> SealedOutcome | Failed | End:
         """Store and seal what the process has made, however long Redis and the store take to answer."""
         made: StoredOutcome | None = None
         while True:
@@ -154,16 +154,16 @@ class JobExecution:
             try:
                 if made is None:
                     made = await self._stored_outcome(job, succeeded)
-                return await seal_outcome(self._store, self._working.blobs, job, run, made) or Lost()
+                return await seal_outcome(self._store, self._working.blobs, job, run, made) or End.LOST
             except JobFailed as problem:
                 return Failed(problem)
             except StorageFull:
                 return Failed(JobFailed("The gateway has too little free disk space.", reason="storage-full"))
             except BlobMissing:
-                return Lost()
+                return End.LOST
             except (StoreUnavailable, LedgerError):
                 if self._stopping.is_set():
-                    return Stopping()
+                    return End.STOPPING
                 await self._pause()
 
     async def _stored_outcome(self, job: JobRecord, succeeded: Succeeded) -> StoredOutcome:
@@ -178,20 +178,20 @@ class JobExecution:
             retention_s=self._retention_s,
         )
 
-    async def _ended_hold(self, job: JobRecord, run: str) -> Lost | Stopping | None:
+    async def _ended_hold(self, job: JobRecord, run: str) -> End | None:
         """Why `run` may not go on, as soon as Redis answers or the gateway stops. None: Redis says that it holds the
         job."""
         while True:
             try:
-                return None if await self._store.renew(job.owner, job.job_id, run=run) else Lost()
+                return None if await self._store.renew(job.owner, job.job_id, run=run) else End.LOST
             except UnknownJob:
-                return Lost()
+                return End.LOST
             except LedgerError:
                 if self._stopping.is_set():
-                    return Stopping()
+                    return End.STOPPING
                 await self._pause()
 
-    async def _finish(self, job: JobRecord, run: str, outcome: SealedOutcome | Failed | Cancelled) -> Outcome:
+    async def _finish(self, job: JobRecord, run: str, outcome: SealedOutcome | Failed | End) -> Outcome:
         """Persist the end, however long Redis takes to accept it."""
         ends: dict[str, Any] = {"status": JobStatus.CANCELLED}
         if isinstance(outcome, SealedOutcome):
@@ -203,18 +203,18 @@ class JobExecution:
                 finished = await self._store.finish(job.owner, job.job_id, run=run, **ends)
             except UnknownJob:
                 await self._working.forget(job.job_id)
-                return Cancelled()
+                return End.CANCELLED
             except LedgerError:
                 if self._stopping.is_set():
-                    return Stopping()  # another gateway, or the next start, resumes the job
+                    return End.STOPPING  # another gateway, or the next start, resumes the job
                 await self._pause()
                 continue
             for replaced in finished.replaced:
                 await self._stored.discard(job.owner, replaced)
             if not finished.is_ours and not finished.job.status.ended:
-                return Lost()
+                return End.LOST
             await self.ended(finished.job)
-            return Cancelled() if isinstance(outcome, SealedOutcome) else outcome
+            return End.CANCELLED if isinstance(outcome, SealedOutcome) else outcome
 
     async def ended(self, job: JobRecord) -> None:
         """Remove the files of a job that has ended."""

@@ -31,7 +31,7 @@ from core.ledger.stored_files import ARTIFACTS
 from gpu_workers.engine.shares import tenant_places
 from service import metrics
 from service.files.stored import StoredFiles
-from service.jobs.attempt import Absent, Attempt, Cancelled, Died, Lost, Outcome, RunnerLimits, Stopping, TurnEnded
+from service.jobs.attempt import Attempt, End, Outcome, RunnerLimits
 from service.jobs.blobs import JobBlobs, Manifest
 from service.jobs.execution import RETRY_S, JobExecution
 from service.jobs.files import Incoming, JobFiles
@@ -106,7 +106,7 @@ class JobRunner:
         self._stopping.set()
         self._notify()
         for attempt in self._attempts.values():
-            attempt.interrupt(Stopping())
+            attempt.interrupt(End.STOPPING)
         busy = [consumer for consumer in self._consumers if not consumer.done()]
         if busy:
             await asyncio.wait(busy, timeout=10.0)
@@ -183,7 +183,7 @@ class JobRunner:
         """Cancel a job: a queued one at once, a running one when its process has ended. Raises UnknownJob."""
         job = await self.store.cancel(owner, job_id)
         if job.status is JobStatus.RUNNING and job_id in self._attempts:
-            self._attempts[job_id].interrupt(Cancelled())
+            self._attempts[job_id].interrupt(End.CANCELLED)
         if job.status is JobStatus.CANCELLED and job_id not in self._attempts:
             self._forget(job_id)
             await self._working.remove(owner, job_id)
@@ -304,21 +304,21 @@ class JobRunner:
                 await self._execution.ended(taken)
                 return False
             outcome = await self._attempted(taken, run)
-            if isinstance(outcome, Died) and not self._stopping.is_set():
+            if outcome is End.DIED and not self._stopping.is_set():
                 log.warning("job-process-died", extra={"fields": {"job_id": job.job_id, "attempt": taken.attempts}})
                 run = secrets.token_hex(16)
                 continue
-            if isinstance(outcome, Lost):
+            if outcome is End.LOST:
                 log.warning("job-lost", extra={"fields": {"job_id": job.job_id, "attempt": taken.attempts}})
                 await self._working.forget(job.job_id)
                 return False
-            if isinstance(outcome, Absent):
+            if outcome is End.ABSENT:
                 log.error("job-files-absent", extra={"fields": {"job_id": job.job_id}})
                 self._sweep.leave(job.job_id)
-            if isinstance(outcome, Stopping | TurnEnded | Absent | Died):
+            if outcome in (End.STOPPING, End.TURN_ENDED, End.ABSENT, End.DIED):
                 await self._put_back(job, run)
                 self._notify()
-                return isinstance(outcome, TurnEnded)
+                return outcome is End.TURN_ENDED
             return False
         await self._put_back(job, run)  # it may have been taken by a call whose reply was lost
         return False
@@ -339,7 +339,7 @@ class JobRunner:
         )
         try:
             if self._stopping.is_set():
-                attempt.interrupt(Stopping())
+                attempt.interrupt(End.STOPPING)
             return await self._execution.attempt(job, attempt)
         finally:
             del self._attempts[job.job_id]

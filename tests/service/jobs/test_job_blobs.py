@@ -24,7 +24,7 @@ from service.config.settings import Settings
 from service.files.copies import LocalCopies
 from service.files.orphans import Orphans
 from service.files.stored import StoredFiles
-from service.jobs.attempt import Attempt, AttemptLimits, Lost, Outcome, RunnerLimits, Stopping
+from service.jobs.attempt import Attempt, AttemptLimits, End, Outcome, RunnerLimits
 from service.jobs.blobs import JobBlobs
 from service.jobs.execution import JobExecution
 from service.jobs.files import JobFiles
@@ -220,7 +220,7 @@ def test_a_gateway_that_stops_seals_nothing_unless_redis_says_that_it_holds_the_
         asked, job, "first", on_update=dict, others_wait=bool, checkpoint=lambda: working.checkpoint(job, "")
     )
 
-    assert go(execution.attempt(job, attempt)) == (Stopping() if redis == "is-gone" else Lost())
+    assert go(execution.attempt(job, attempt)) == (End.STOPPING if redis == "is-gone" else End.LOST)
 
     assert stored(tmp_path) == before
     assert go(store.get("acme", job.job_id)).outcome is None
