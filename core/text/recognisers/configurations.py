@@ -7,16 +7,12 @@ Forms: lines such as `enable secret 5 ...` and `snmp-server community ... RO`, `
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]
 
 from core.text.recogniser import Hit
-from core.text.recognisers.regions import around, matches_in
+from core.text.recognisers.credential_commands import Form, found
 from core.text.recognisers.secret_values import placeholder
-
-SCORE = 0.88
-AROUND_CHARS = 400
 
 _VALUE = r"\"?(?P<value>[^\s\"';]{3,200})"
 _HASH_KIND = r"(?:[ ]\d{1,2}(?=[ ]))?[ ]"
@@ -25,17 +21,8 @@ _QUOTED_OR_BARE = (
 )
 
 
-class _Form(NamedTuple):
-    """`literals`: in lower case; every match of `pattern` lies near one. `mixed`: only values with a digit or a symbol
-    count, because words may follow. The group `value` is the secret."""
-
-    literals: tuple[str, ...]
-    pattern: regex.Pattern[str]
-    mixed: bool = False
-
-
 _FORMS = (
-    _Form(
+    Form(
         ("snmp-server", "-server", "key-string", "isakmp", "shared-key", "wpa-psk"),
         regex.compile(
             r"(?<![\w-])(?:snmp-server[ ](?:community|host[ ][\w.:]{1,60}(?:[ ]version[ ]\w{1,3})?)"
@@ -44,7 +31,7 @@ _FORMS = (
             regex.IGNORECASE,
         ),
     ),
-    _Form(
+    Form(
         ("secret", "password"),
         regex.compile(
             r"(?<![\w-])(?:enable|(?:username|user|neighbor)[ ][\w.@:-]{1,60}(?:[ ]privilege[ ]\d{1,2})?)"
@@ -53,7 +40,7 @@ _FORMS = (
         ),
         mixed=True,
     ),
-    _Form(
+    Form(
         ("jdbc:oracle", "sqlplus", "sqlldr", "expdp", "impdp", "rman"),
         regex.compile(
             r"(?<!\w)(?:jdbc:oracle:\w{1,8}:|(?:sqlplus|sqlldr|expdp|impdp|rman[ ]target)[ ](?:-\w{1,3}[ ]){0,3})"
@@ -61,17 +48,17 @@ _FORMS = (
             regex.IGNORECASE,
         ),
     ),
-    _Form(("-k ", "-iv ", "-s "), regex.compile(r"(?<!\S)-(?:K|iv|S)[ ](?P<value>[0-9A-Fa-f]{16,128})(?!\w)")),
+    Form(("-k ", "-iv ", "-s "), regex.compile(r"(?<!\S)-(?:K|iv|S)[ ](?P<value>[0-9A-Fa-f]{16,128})(?!\w)")),
 )
 _PASSWORDS = (
-    _Form(
+    Form(
         ("pass",),
         regex.compile(
             r"(?<!\S)--?(?:(?:src|dest|new)?(?:store|key)|trust-?store|key-?store|db|smtp|proxy|ks-?|p12|admin|user)"
             rf"-?pass(?:wd)?(?:[ ]{{1,2}}|[=:])(?:pass:)?{_QUOTED_OR_BARE}",
         ),
     ),
-    _Form(
+    Form(
         ("wifi:",),
         regex.compile(
             r"(?<!\w)WIFI:(?:[A-OQ-Z]\w{0,2}:(?:\\.|[^;\\\n]){0,64};){0,6}?P:(?P<value>(?:\\.|[^;\\\n]){3,64}+)(?=;)",
@@ -79,24 +66,13 @@ _PASSWORDS = (
         ),
     ),
 )
-_MIXED = regex.compile(r"[\d!@#$%^&*+=?~]")
 
 
 def device_secrets(text: str, low: str) -> Iterator[Hit]:
     """Yield keys of devices, databases and ciphers. `low`: the text in lower case, of equal length."""
-    return _found(_FORMS, text, low)
+    return found(_FORMS, text, low, refused=placeholder)
 
 
 def flag_passwords(text: str, low: str) -> Iterator[Hit]:
     """Yield passwords of flags and of wireless networks. `low`: the text in lower case, of equal length."""
-    return _found(_PASSWORDS, text, low)
-
-
-def _found(forms: tuple[_Form, ...], text: str, low: str) -> Iterator[Hit]:
-    for form in forms:
-        for match in matches_in(
-            form.pattern, text, around(low, form.literals, before=AROUND_CHARS, after=AROUND_CHARS)
-        ):
-            value = match.group("value")
-            if not placeholder(value) and (not form.mixed or _MIXED.search(value)):
-                yield Hit(match.start("value"), match.end("value"), SCORE)
+    return found(_PASSWORDS, text, low, refused=placeholder)

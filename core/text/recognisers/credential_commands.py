@@ -7,7 +7,7 @@ Forms: `IDENTIFIED BY 'x'`, `~/.pgpass`, `htpasswd -b FILE USER x`, `lftp -u USE
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]
@@ -28,9 +28,10 @@ _WORD = r"[@NLbru]?(?:\"(?P<value>[^\s\"]{3,120})\"|'(?P<value>[^\s']{3,120})')"
 _OTHER = r"(?:\"[^\"\n]{0,120}\"|'[^'\n]{0,120}'|[\w.:@$\[\]>-]{1,80})"
 
 
-class _Form(NamedTuple):
+class Form(NamedTuple):
     """`literals`: in lower case; every match of `pattern` lies near one. `mixed`: only values with a digit or a symbol
-    count. `random`: only values that look random count. The group `value` is the password or the key."""
+    count, because words may follow. `random`: only values that look random count. The group `value` is the password
+    or the key."""
 
     literals: tuple[str, ...]
     pattern: regex.Pattern[str]
@@ -39,7 +40,7 @@ class _Form(NamedTuple):
 
 
 _PASSWORDS = (
-    _Form(
+    Form(
         ("identified",),
         regex.compile(
             r"(?<!\w)IDENTIFIED[ ]{1,2}(?:WITH[ ]['\"`]?\w{1,40}['\"`]?[ ]{1,2})?(?:BY"
@@ -48,7 +49,7 @@ _PASSWORDS = (
             regex.IGNORECASE,
         ),
     ),
-    _Form(
+    Form(
         ("identified",),
         regex.compile(
             r"(?<!\w)(?:USER|ROLE|TO)[ ]{1,2}\S{1,60}[ ]{1,2}IDENTIFIED[ ]{1,2}BY[ ]{1,2}"
@@ -56,14 +57,14 @@ _PASSWORDS = (
             regex.IGNORECASE,
         ),
     ),
-    _Form(
+    Form(
         (":*:", ":5432:", ":5433:", ":6432:", ":5431:"),
         regex.compile(
             r"(?m)^[ \t]{0,8}[\w.*/-]{1,80}:(?:\d{1,5}|\*):[\w.*-]{1,60}:[\w.*@-]{1,60}:(?P<value>(?:[^\s:\\]"
             r"|\\.){3,100})$"
         ),
     ),
-    _Form(
+    Form(
         ("htpasswd",),
         regex.compile(
             r"(?<!\w)htpasswd[ ](?:-[A-Za-z]{1,6}(?:[ ]\d{1,2})?[ ]){0,3}?"
@@ -72,7 +73,7 @@ _PASSWORDS = (
             rf"[ ][\w./~-]{{1,120}}[ ])[\w.@-]{{1,60}}[ ]{_ARG}"
         ),
     ),
-    _Form(
+    Form(
         ("lftp", "smbclient", "rpcclient", "smbmap", "mount", "credential"),
         regex.compile(
             r"(?<!\w)(?:lftp[^\n|;]{0,80}?[ ]-u[ ]\"?[\w.@-]{1,60},|(?:smbclient|rpcclient)[^\n"
@@ -80,7 +81,7 @@ _PASSWORDS = (
             r"[\w.@\\/-]{1,60}%|mount[^\n|;]{0,120}?[ ,](?:password|pass)=)(?P<value>[^\s\"',]{3,80})"
         ),
     ),
-    _Form(
+    Form(
         ("/user:", "/u:", "/p:"),
         regex.compile(
             r"(?<!\w)(?:net[ ]use[ ][^\n]{1,120}?[ ]/user:[^\s/]{1,60}[ ](?!/)"
@@ -90,7 +91,7 @@ _PASSWORDS = (
             regex.IGNORECASE,
         ),
     ),
-    _Form(
+    Form(
         ("net user", "useradd", "adduser"),
         regex.compile(
             r"(?<!\w)(?:net[ ]user[ ][\w.@-]{1,60}[ ]|user(?:add|mod)[ ][^\n|;]{0,80}?-p[ ])"
@@ -99,7 +100,7 @@ _PASSWORDS = (
         ),
         mixed=True,
     ),
-    _Form(
+    Form(
         ("auth",),
         regex.compile(
             r"(?m)^(?:[\w.:\[\]()-]{1,40}>[ ])?(?:AUTH"
@@ -107,11 +108,11 @@ _PASSWORDS = (
         ),
         mixed=True,
     ),
-    _Form(
+    Form(
         ("requirepass", "masterauth", "primaryauth"),
         regex.compile(rf"(?<!\w)(?:requirepass|masterauth|primaryauth)[ ]{{1,4}}{_ARG}", regex.IGNORECASE),
     ),
-    _Form(
+    Form(
         ("chpasswd", "--stdin", "sudo -s", "passwd"),
         regex.compile(
             r"(?<!\w)(?:echo(?:[ ]-\w{1,2})?|printf)[ ]['\"]?(?:[\w.-]{1,40}:)?(?P<value>[^\s\"':|$][^\s\"'"
@@ -121,37 +122,37 @@ _PASSWORDS = (
             r"|\w{1,20}[ ][^\n|]{0,60}?--?password-?stdin)"
         ),
     ),
-    _Form(
+    Form(
         ("auth-user-pass",),
         regex.compile(r"auth-user-pass[ ]<\((?:printf|echo[ ]-e)[ ]['\"][\w.@%-]{1,60}\\n(?P<value>[^\s\\'\"]{3,80})"),
     ),
-    _Form(
+    Form(
         ("securestring",),
         regex.compile(
             rf"(?<!\w)ConvertTo-SecureString(?:[ ]-(?:String|AsPlainText|Force)){{0,3}}[ ]{_TEXT}", regex.IGNORECASE
         ),
     ),
-    _Form(
+    Form(
         ("pass:", "passphrase"),
         regex.compile(
             r"(?<!\S)(?:-pass(?:in|out)?[ ]['\"]?pass:(?P<value>[^\s\"'$]{3,80})"
             r"|--passphrase[ =]['\"](?P<value>[^\n\"'$]{3,80}))"
         ),
     ),
-    _Form(
+    Form(
         ("ssh-keygen", "rclone", "snmp"),
         regex.compile(
             rf"(?<!\w)(?:ssh-keygen[^\n|;]{{0,120}}?[ ]-[NP][ ]|rclone[ ]obscure[ ]|snmp\w{{1,10}}[ ][^\n"
             rf"|;]{{0,120}}?[ ]-[AX][ ]){_ARG}"
         ),
     ),
-    _Form(
+    Form(
         ("login ", "password "),
         regex.compile(
             r"(?<!\w)machine[ ][\w.:-]{1,80}\s{1,8}login[ ][\w.@+-]{1,80}\s{1,8}password[ ](?P<value>\S{3,100})"
         ),
     ),
-    _Form(
+    Form(
         ("credential", "basicauth", "basic_auth", "passwordauth", "usernamepass", "login(", "authenticate(", "auth=("),
         regex.compile(
             r"(?:(?<!\w)(?:\w{0,20}Credentials?|HTTP(?:Basic|Digest)Auth|BasicAuth|basic_?auth|set_?basic_?auth"
@@ -160,7 +161,7 @@ _PASSWORDS = (
             regex.IGNORECASE,
         ),
     ),
-    _Form(
+    Form(
         ("pdo(", "mysqli", "getconnection", "mysql_connect"),
         regex.compile(
             r"(?<!\w)(?:PDO|mysqli(?:_connect)?|mysql_connect|getConnection)\("
@@ -168,7 +169,7 @@ _PASSWORDS = (
             regex.IGNORECASE,
         ),
     ),
-    _Form(
+    Form(
         ("md5", "sha1", "sha2", "sha5", "crypt", "hash", "password("),
         regex.compile(
             r"(?<!\w)(?:(?:pass(?:word|wd)?|pwd)\w{0,10}[\"'`\]]?\s?=>?\s?[\w.\\:]{0,20}?"
@@ -177,7 +178,7 @@ _PASSWORDS = (
             regex.IGNORECASE,
         ),
     ),
-    _Form(
+    Form(
         ("forkey", "key:", "key ="),
         regex.compile(
             r"(?<!\w)\w{1,20}\(\s{0,4}\"(?P<value>[^\"\n]{4,200})\",\s{0,4}(?:forKey|key|name)\s?[:=]\s?"
@@ -187,7 +188,7 @@ _PASSWORDS = (
     ),
 )
 _SECRETS = (
-    _Form(
+    Form(
         ("forkey", "key:", "key ="),
         regex.compile(
             r"(?<!\w)\w{1,20}\(\s{0,4}\"(?P<value>[^\"\n]{8,2000})\",\s{0,4}(?:forKey|key|name)\s?[:=]\s?"
@@ -196,7 +197,7 @@ _SECRETS = (
         ),
         random=True,
     ),
-    _Form(
+    Form(
         ("jwt", "hmac", "jsonwebtoken", "cookieparser", "cipher"),
         regex.compile(
             r"(?<!\w)(?:(?:jwt|jsonwebtoken|JWT)\.(?:sign|verify|encode|decode)\((?:[^\n\"']"
@@ -206,7 +207,7 @@ _SECRETS = (
         ),
         random=True,
     ),
-    _Form(
+    Form(
         ('"auth"', "'auth'", "auth:"),
         regex.compile(r"(?<![\w.-])[\"']?auth[\"']?[ ]?:[ ]?[\"'](?P<value>[A-Za-z0-9+/]{16,400}={0,2})[\"']"),
         random=True,
@@ -217,22 +218,27 @@ _MIXED = regex.compile(r"[\d!@#$%^&*+=?~]")
 
 def command_passwords(text: str, low: str) -> Iterator[Hit]:
     """Yield passwords of commands, statements and calls. `low`: the text in lower case, of equal length."""
-    return _found(_PASSWORDS, text, low)
+    return found(_PASSWORDS, text, low, refused=_other_than_a_value)
 
 
 def call_secrets(text: str, low: str) -> Iterator[Hit]:
     """Yield keys and tokens that a call or a file holds. `low`: the text in lower case, of equal length."""
-    return _found(_SECRETS, text, low)
+    return found(_SECRETS, text, low, refused=_other_than_a_value)
 
 
-def _found(forms: tuple[_Form, ...], text: str, low: str) -> Iterator[Hit]:
+def found(forms: tuple[Form, ...], text: str, low: str, *, refused: Callable[[str], bool]) -> Iterator[Hit]:
+    """The values of these forms, without those that are `refused`."""
     for form in forms:
         for match in matches_in(
             form.pattern, text, around(low, form.literals, before=AROUND_CHARS, after=AROUND_CHARS)
         ):
             value = match.group("value")
-            if placeholder(value) or "://" in value or value.startswith(("$", "{")) or reference(value):
+            if refused(value):
                 continue
             if (form.mixed and not _MIXED.search(value)) or (form.random and not random_looking(value)):
                 continue
             yield Hit(match.start("value"), match.end("value"), SCORE)
+
+
+def _other_than_a_value(value: str) -> bool:
+    return placeholder(value) or "://" in value or value.startswith(("$", "{")) or reference(value)
