@@ -24,7 +24,7 @@ from core.alert_errors import UnknownAlertRule
 from core.errors import InvalidInput, LedgerNotTrusted, TenantLimitReached
 from core.ledger import names
 from core.ledger.client import LedgerClient
-from core.ledger.keys import MasterKey
+from core.ledger.keys import MasterKey, Purpose
 from core.ledger.series import SERIES
 from core.ledger.spending_totals import SPENDING
 
@@ -167,7 +167,7 @@ class AlertStore:
     async def put_rule(self, owner: str, rule: str, content: Mapping[str, Any]) -> bool:
         """Store a rule. Returns whether it is new. Raises TenantLimitReached."""
         bound = f"rule/{names.check_owner(owner)}/{names.check_rule(rule)}"
-        sealed = b64encode(self._master_key.seal_alert(orjson.dumps(content), bound_to=bound)).decode()
+        sealed = b64encode(self._master_key.wrap(Purpose.ALERT, orjson.dumps(content), bound_to=bound)).decode()
         found = await self._run("put", owner, rule=rule, sealed=sealed, rules_max=self._limits.rules_max)
         if found["outcome"] == "too-many":
             raise TenantLimitReached(limit="alert_rules_per_tenant_max")
@@ -190,7 +190,10 @@ class AlertStore:
         if sealed is None:
             raise UnknownAlertRule
         bound = f"rule/{owner}/{rule}"
-        content: dict[str, Any] = orjson.loads(self._master_key.open_alert(b64decode(sealed), bound_to=bound))
+        plain = self._master_key.unwrap(Purpose.ALERT, b64decode(sealed), bound_to=bound)
+        if plain is None:
+            raise LedgerNotTrusted("A stored rule of alerts is not authentic under this master key.")
+        content: dict[str, Any] = orjson.loads(plain)
         return content
 
     async def rule_names(self, owner: str) -> list[str]:
@@ -311,9 +314,8 @@ class AlertStore:
         )
 
     def _delivery(self, owner: str, event_id: str, attempt: int, sealed: str) -> Delivery:
-        try:
-            plain = self._master_key.open_alert(b64decode(sealed), bound_to=f"delivery/{owner}/{event_id}")
-        except LedgerNotTrusted:
+        plain = self._master_key.unwrap(Purpose.ALERT, b64decode(sealed), bound_to=f"delivery/{owner}/{event_id}")
+        if plain is None:
             return Delivery(owner, "", event_id, b"", attempt)  # it has no rule, so it is dropped
         rule, _, body = plain.partition(b"\n")
         return Delivery(owner, rule.decode(), event_id, body, attempt)
@@ -333,7 +335,7 @@ class AlertStore:
         rows = []
         for one in deliveries:
             plain = rule.encode() + b"\n" + one.body
-            sealed = self._master_key.seal_alert(plain, bound_to=f"delivery/{owner}/{one.event_id}")
+            sealed = self._master_key.wrap(Purpose.ALERT, plain, bound_to=f"delivery/{owner}/{one.event_id}")
             rows.append([one.event_id, b64encode(sealed).decode()])
         found = await self._run(
             "change",

@@ -19,10 +19,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.poly1305 import Poly1305
 
-from core.blob_errors import BlobCorrupt
-from core.errors import LedgerNotTrusted, LedgerUnavailable, RecogniserBroken
+from core.errors import LedgerUnavailable, RecogniserBroken
 from core.files.secret_file import read_secret, write_secret
-from core.job_errors import JobFilesLost
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
@@ -84,7 +82,6 @@ class MasterKey:
             ).derive(secret)
             for purpose in Purpose
         }
-        self._cipher = AESGCM(self._keys[Purpose.RESPONSE])
 
     @classmethod
     def from_hex(cls, text: str) -> Self:
@@ -155,68 +152,37 @@ class MasterKey:
         """Return the job id for an Idempotency-Key `key` on `route`: 32 hex digits that nobody can guess."""
         return self.mac(Purpose.JOB_CLAIM, b"id", owner.encode(), route.encode(), key.encode())[:32]
 
-    def wrap(self, job_key: bytes, *, job_id: str) -> bytes:
-        """Encrypt the key of a job's files, for storage next to them."""
-        return self._wrapped(Purpose.JOB, job_key, job_id)
+    def wrap(self, purpose: Purpose, plain: bytes, *, bound_to: str) -> bytes:
+        """Encrypt with AES-256-GCM under a random nonce, bound to a place or an owner."""
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        return nonce + AESGCM(self._keys[purpose]).encrypt(nonce, plain, bound_to.encode())
 
-    def unwrap(self, wrapped: bytes, *, job_id: str) -> bytes:
-        """Decrypt what `wrap` returned. Raises JobFilesLost if it is not authentic under this master key."""
+    def unwrap(self, purpose: Purpose, wrapped: bytes, *, bound_to: str) -> bytes | None:
+        """Decrypt what `wrap` returned. None: it is not authentic under this master key."""
+        cipher = AESGCM(self._keys[purpose])
         try:
-            return self._unwrapped(Purpose.JOB, wrapped, job_id)
+            return cipher.decrypt(wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], bound_to.encode())
         except (InvalidTag, ValueError):
-            raise JobFilesLost from None
+            return None
 
     def wrap_recognisers_key(self, key: bytes, *, tenant: str) -> bytes:
         """Encrypt the key of a tenant's recognisers, for storage next to them."""
-        return self._wrapped(Purpose.RECOGNISERS, key, tenant)
+        return self.wrap(Purpose.RECOGNISERS, key, bound_to=tenant)
 
     def unwrap_recognisers_key(self, wrapped: bytes, *, tenant: str) -> bytes:
-        """Decrypt what `wrap_recognisers_key` returned. Raises RecogniserBroken if it is not authentic under this
-        master key."""
-        try:
-            return self._unwrapped(Purpose.RECOGNISERS, wrapped, tenant)
-        except (InvalidTag, ValueError):
-            raise RecogniserBroken from None
-
-    def wrap_files_key(self, key: bytes, *, bound_to: str) -> bytes:
-        """Encrypt the key of files in the blob store, for storage in Redis."""
-        return self._wrapped(Purpose.FILES, key, bound_to)
-
-    def unwrap_files_key(self, wrapped: bytes, *, bound_to: str) -> bytes:
-        """Decrypt what `wrap_files_key` returned. Raises BlobCorrupt if it is not authentic under this master key."""
-        try:
-            return self._unwrapped(Purpose.FILES, wrapped, bound_to)
-        except (InvalidTag, ValueError):
-            raise BlobCorrupt from None
-
-    def seal_alert(self, plain: bytes, *, bound_to: str) -> bytes:
-        """Encrypt a rule or a delivery of alerts, bound to its key in Redis."""
-        return self._wrapped(Purpose.ALERT, plain, bound_to)
-
-    def open_alert(self, sealed: bytes, *, bound_to: str) -> bytes:
-        """Decrypt what `seal_alert` returned. Raises LedgerNotTrusted if it is not authentic under this master key."""
-        try:
-            return self._unwrapped(Purpose.ALERT, sealed, bound_to)
-        except (InvalidTag, ValueError):
-            raise LedgerNotTrusted("A stored rule of alerts is not authentic under this master key.") from None
-
-    def _wrapped(self, purpose: Purpose, key: bytes, bound_to: str) -> bytes:
-        nonce = secrets.token_bytes(NONCE_BYTES)
-        return nonce + AESGCM(self._keys[purpose]).encrypt(nonce, key, bound_to.encode())
-
-    def _unwrapped(self, purpose: Purpose, wrapped: bytes, bound_to: str) -> bytes:
-        cipher = AESGCM(self._keys[purpose])
-        return cipher.decrypt(wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], bound_to.encode())
+        """Decrypt what `wrap_recognisers_key` returned. Raises RecogniserBroken."""
+        key = self.unwrap(Purpose.RECOGNISERS, wrapped, bound_to=tenant)
+        if key is None:
+            raise RecogniserBroken
+        return key
 
     def encrypt(self, plain: bytes, *, tenant: str, release_id: str) -> bytes:
-        """Encrypt with AES-256-GCM under a random nonce, bound to the tenant and the release."""
-        nonce = secrets.token_bytes(NONCE_BYTES)
-        return nonce + self._cipher.encrypt(nonce, plain, f"{tenant}/{release_id}".encode())
+        """Encrypt the answer of a release."""
+        return self.wrap(Purpose.RESPONSE, plain, bound_to=f"{tenant}/{release_id}")
 
     def decrypt(self, ciphertext: bytes, *, tenant: str, release_id: str) -> bytes:
         """Return the bytes that `encrypt` received. Raises LedgerUnavailable if they are not authentic."""
-        nonce, body = ciphertext[:NONCE_BYTES], ciphertext[NONCE_BYTES:]
-        try:
-            return self._cipher.decrypt(nonce, body, f"{tenant}/{release_id}".encode())
-        except (InvalidTag, ValueError):
-            raise LedgerUnavailable("A stored response is not authentic under this master key.") from None
+        plain = self.unwrap(Purpose.RESPONSE, ciphertext, bound_to=f"{tenant}/{release_id}")
+        if plain is None:
+            raise LedgerUnavailable("A stored response is not authentic under this master key.")
+        return plain

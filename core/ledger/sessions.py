@@ -16,12 +16,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
 from core.ledger import names
 from core.ledger.client import LedgerClient
-from core.ledger.keys import NONCE_BYTES, MasterKey, Purpose
+from core.ledger.keys import MasterKey, Purpose
 from core.ledger.keystore import KeyRole
 from core.ledger.names import KEY_ID_LENGTH
 
@@ -70,7 +67,6 @@ class SessionStore:
         """`clock`: seconds since 1970."""
         self._client = client
         self._master_key = master_key
-        self._cipher = AESGCM(master_key.derive(Purpose.SESSION))
         self._lifetime_ms = int(lifetime_s * 1000)
         self._each_max = each_max
         self._clock = clock
@@ -99,8 +95,7 @@ class SessionStore:
             "opened_ms": now_ms,
             "ends_ms": now_ms + self._lifetime_ms,
         }
-        nonce = secrets.token_bytes(NONCE_BYTES)
-        sealed = nonce + self._cipher.encrypt(nonce, json.dumps(content).encode(), name.encode())
+        sealed = self._master_key.wrap(Purpose.SESSION, json.dumps(content).encode(), bound_to=name)
         await self._client.call("SET", names.session_key(name), sealed, "PX", self._lifetime_ms)
         session = self._session(content, token, name)
         await self._end_oldest(session)
@@ -114,9 +109,8 @@ class SessionStore:
         sealed = await self._client.call("GET", names.session_key(name))
         if sealed is None:
             return None
-        try:
-            plain = self._cipher.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], name.encode())
-        except (InvalidTag, ValueError):
+        plain = self._master_key.unwrap(Purpose.SESSION, sealed, bound_to=name)
+        if plain is None:
             return None
         found = self._session(json.loads(plain), token, name)
         return None if self.has_ended(found) or await self._was_ended(found) else found

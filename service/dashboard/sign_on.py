@@ -10,7 +10,6 @@ The libraries of the flow are imported when it is first used: most gateways have
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import secrets
 import time
@@ -19,11 +18,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import httpx
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from core.browser_errors import SignOnFailed
-from core.ledger.keys import NONCE_BYTES, MasterKey, Purpose
+from core.ledger.keys import MasterKey, Purpose
 from service.config.sign_on import Grant, SignOnSettings
 
 if TYPE_CHECKING:
@@ -52,7 +49,7 @@ class SignOn:
         self, settings: SignOnSettings, master_key: MasterKey, *, clock: Callable[[], float] = time.time
     ) -> None:
         self._settings = settings
-        self._cipher = AESGCM(master_key.derive(Purpose.SIGN_ON))
+        self._master_key = master_key
         self._clock = clock
         self._metadata: dict[str, Any] | None = None
         self._keys: KeySet | None = None
@@ -80,8 +77,7 @@ class SignOn:
                 nonce=carried["nonce"],
                 code_verifier=carried["verifier"],
             )
-        nonce = secrets.token_bytes(NONCE_BYTES)
-        sealed = nonce + self._cipher.encrypt(nonce, json.dumps(carried).encode(), None)
+        sealed = self._master_key.wrap(Purpose.SIGN_ON, json.dumps(carried).encode(), bound_to="")
         return address, base64.urlsafe_b64encode(sealed).decode()
 
     async def finish(self, *, redirect_uri: str, carried: str, state: str, code: str) -> tuple[Person, str]:
@@ -127,9 +123,12 @@ class SignOn:
     def _opened(self, carried: str) -> dict[str, Any]:
         try:
             sealed = base64.urlsafe_b64decode(carried.encode("ascii"))
-            found: dict[str, Any] = json.loads(self._cipher.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], None))
-        except (UnicodeEncodeError, binascii.Error, ValueError, InvalidTag):
-            raise SignOnFailed(reason="another-request") from None
+        except ValueError:  # also of characters that Base64 does not have
+            sealed = b""
+        plain = self._master_key.unwrap(Purpose.SIGN_ON, sealed, bound_to="")
+        if plain is None:
+            raise SignOnFailed(reason="another-request")
+        found: dict[str, Any] = json.loads(plain)
         if found["ends"] <= self._clock():
             raise SignOnFailed(reason="too-late")
         return found

@@ -24,7 +24,7 @@ from core.files.disk import full_disk
 from core.files.encrypted_file import EncryptedFileWriter, new_key, read_encrypted
 from core.files.file_version import FileVersion, file_digest
 from core.job_errors import JobFilesLost
-from core.ledger.keys import MasterKey
+from core.ledger.keys import MasterKey, Purpose
 from core.ledger.stored_files import NamedEntry, StoredEntry, StoredFileIndex, StoredPart
 from service.files.blobs import fetch_blob, owner_prefix, put_blob_file
 from service.files.copies import LocalCopies
@@ -54,7 +54,7 @@ class StoredFiles:
         parts = {
             suffix: await self._upload(owner, key, f"{area}/{suffix}", path) for suffix, path in sorted(files.items())
         }
-        wrapped = self._master_key.wrap_files_key(key, bound_to=_bound(owner, area, name)).hex()
+        wrapped = self._master_key.wrap(Purpose.FILES, key, bound_to=_bound(owner, area, name)).hex()
         return NamedEntry(area, name, StoredEntry(parts, wrapped, ends_ms))
 
     async def put(self, owner: str, area: str, name: str, files: Mapping[str, Path]) -> None:
@@ -81,9 +81,10 @@ class StoredFiles:
             async with self._fetching.setdefault(path, asyncio.Lock()):
                 try:
                     if not await asyncio.to_thread(self.copies.use, path, part.digest):
-                        key = self._master_key.unwrap_files_key(
-                            bytes.fromhex(entry.key), bound_to=_bound(owner, area, name)
-                        )
+                        bound = _bound(owner, area, name)
+                        key = self._master_key.unwrap(Purpose.FILES, bytes.fromhex(entry.key), bound_to=bound)
+                        if key is None:
+                            raise BlobCorrupt
                         with self.copies.coming(owner, part.size) as token:
                             await asyncio.to_thread(self.copies.ensure_space, token)
                             await self._fetch(owner, key, f"{area}/{suffix}", part, path)

@@ -64,7 +64,7 @@ class Incoming:
             with full_disk():
                 self._folder.mkdir(mode=0o700)
                 write_owner(self._folder, owner)
-                write_secret(self._folder / KEY, master_key.wrap(self._key, job_id=job_id))
+                write_secret(self._folder / KEY, master_key.wrap(Purpose.JOB, self._key, bound_to=job_id))
                 self._writer = EncryptedFileWriter(self._folder / INPUT, self._key, INPUT)
         except BaseException:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -147,9 +147,11 @@ class JobFiles:
         """Raises JobFilesLost."""
         folder = self._root / job_id
         try:
-            key = self._master_key.unwrap((folder / KEY).read_bytes(), job_id=job_id)
+            key = self._master_key.unwrap(Purpose.JOB, (folder / KEY).read_bytes(), bound_to=job_id)
         except OSError:
-            raise JobFilesLost from None
+            key = None
+        if key is None:
+            raise JobFilesLost
         return OpenJob(folder, key, orjson.loads(decrypt(folder / SPEC, key, SPEC)))
 
     def ids(self) -> set[str]:
