@@ -59,9 +59,9 @@ def plan(client: Gateway, own: Account, documents: int, epsilon: float) -> None:
     )
     print(f"  {'enough for the year' if fits >= count else f'enough for {fits // documents} weeks'}.")
     print(f"What else the account would admit at epsilon {epsilon:g}, and which of its bounds refuses first:")
-    for row in client.budget.headroom(own.account, epsilon=epsilon).requests:
-        if row.preset is None:
-            print(f"  {row.mechanism:<20} {row.fits:>6}   {row.binding.arm}")
+    for row in client.budget.headroom(own.account, epsilon=epsilon)["requests"]:
+        if row["preset"] is None:
+            print(f"  {row['mechanism']:<20} {row['fits']:>6}   {row['binding']['arm']}")
 
 
 def spend_a_week(client: Gateway, documents: int, epsilon: float) -> None:

@@ -116,8 +116,8 @@ def test_vectors_come_in_parts_whose_answers_are_stored(gateway: InProcessGatewa
 def test_texts_are_embedded_and_openai_presets_work(client: Gateway) -> None:
     assert client.embed_texts(["a short text", "another"], epsilon=3).vectors.shape == (2, 384)
     preset = client.models.presets()[0]
-    assert client.models.preset(preset.id) == preset
-    assert len(client.openai_embeddings(preset.id, [DOCUMENT])["data"]) == 1
+    assert client.models.preset(preset["id"]) == preset
+    assert len(client.openai_embeddings(preset["id"], [DOCUMENT])["data"]) == 1
 
 
 def test_text_is_sanitised_and_restored(client: Gateway) -> None:
@@ -166,22 +166,23 @@ def test_the_budget_says_how_many_requests_fit(client: Gateway, tenant: Tenant) 
     assert client.budget.remaining("sentence_codes", epsilon=3) == 330
     estimate = client.budget.estimate({"documents": [{"text": "One."}], "epsilon": 3})
     assert estimate.fits == 330
-    headroom = client.budget.headroom(f"{tenant.name}/sentence", epsilon=3)
-    assert not extras(headroom) | extras(estimate) | extras(client.budget.series(step=60))
+    assert not extras(estimate)
+    assert client.budget.headroom(f"{tenant.name}/sentence", epsilon=3)["account"] == f"{tenant.name}/sentence"
+    assert client.budget.series(step=60)["step_s"] == 60
     with pytest.raises(LookupError):
         client.budget.remaining("no_such", epsilon=3)
 
 
 def test_the_catalogue(client: Gateway, gateway: InProcessGateway) -> None:
-    assert "embed" in [row["role"] for row in client.models.list().models]
-    assert "general" in [domain.name for domain in client.domains.list()]
-    assert "EMAIL_ADDRESS" in [entity.name for entity in client.entities().entities]
+    assert "embed" in [row["role"] for row in client.models.list()["models"]]
+    assert "general" in [domain["name"] for domain in client.domains.list()]
+    assert "EMAIL_ADDRESS" in [entity["name"] for entity in client.entities()["entities"]]
     assert isinstance(client.policies(), list)
     assert client.health.live()
     client.recognisers.put("tickets", {"entity": "TICKET", "patterns": ["T[0-9]{5}"]})
     assert client.recognisers.get("tickets").patterns == ["T[0-9]{5}"]
     assert [one.name for one in client.recognisers.list(limit=1)] == ["tickets"]
-    assert client.recognisers.try_out({"entity": "PROJECT", "deny": ["Orion"]}, "Orion is late").total == 1
+    assert client.recognisers.try_out({"entity": "PROJECT", "deny": ["Orion"]}, "Orion is late")["total"] == 1
     client.recognisers.delete("tickets")
     with pytest.raises(NotFound):
         client.recognisers.get("tickets")

@@ -64,7 +64,7 @@ class Recorder(httpx.BaseTransport):
 def extras(value: Any) -> set[str]:
     """The members of answers that no model names; the mechanisms' own facts and free tables left out."""
     if isinstance(value, Answer):
-        own = set() if type(value).__name__ in ("Privacy", "Domain") else set(value.model_extra or {})
+        own = set() if type(value).__name__ == "Privacy" else set(value.model_extra or {})
         return own | {name for field in type(value).model_fields for name in extras(getattr(value, field))}
     if isinstance(value, dict):
         value = list(value.values())

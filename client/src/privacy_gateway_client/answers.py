@@ -70,40 +70,6 @@ class Account(Answer):
     plan: dict[str, Any] | None = None
 
 
-class Fit(Answer):
-    account: str
-    arm: str | None = None
-    order: float | None = None
-    fits: int | None = None
-
-
-class HeadroomRow(Answer):
-    """How many more requests of one kind fit, each with one document. `preset` is None for a mechanism."""
-
-    preset: str | None = None
-    endpoint: str
-    mechanism: str
-    epsilon: float
-    unit: str
-    fits: int
-    binding: Fit
-    accounts: list[Fit]
-    new_subject: dict[str, int] | None = None
-
-
-class Unpriced(Answer):
-    preset: str | None = None
-    endpoint: str
-    code: str
-
-
-class Headroom(Answer):
-    account: str
-    epsilon: float | None = None
-    requests: list[HeadroomRow]
-    unpriced: list[Unpriced] = Field(default_factory=list)
-
-
 class EstimateLine(Answer):
     account: str
     unit: str
@@ -161,28 +127,6 @@ class BudgetChanged(Answer):
     """`last_entry`: the number of the last journal entry."""
 
     last_entry: int
-
-
-class SeriesPoint(Answer):
-    at_ms: int
-    committed: Cost
-    reserved: Cost
-    releases: int
-
-
-class OneSeries(Answer):
-    unit: str
-    mechanism: str
-    subject_class: str
-    points: list[SeriesPoint]
-
-
-class Series(Answer):
-    from_ms: int
-    to_ms: int
-    step_s: int
-    as_of_ms: int
-    series: list[OneSeries]
 
 
 class Span(Answer):
@@ -297,13 +241,6 @@ class Recogniser(Answer):
     updated_ms: int
 
 
-class DraftFinds(Answer):
-    entity: str
-    threshold: float
-    finds: list[dict[str, Any]]
-    total: int
-
-
 class ApiKey(Answer):
     """An API key of a tenant. `key` is shown once, by the answer that made it."""
 
@@ -340,45 +277,6 @@ class AuditEntry(Answer):
     previous: str
     mac: str
     body: str
-
-
-class Domain(Answer):
-    """A domain pack. Further members: what its card says."""
-
-    name: str
-    scope: str
-    usable: bool
-    encoder: str | None = None
-    encoder_fingerprint: str | None = None
-    dimension: int | None = None
-
-
-class Models(Answer):
-    models: list[dict[str, Any]]
-    finetune: list[str]
-    fine_tuned: list[dict[str, Any]]
-    projections: dict[str, Any]
-
-
-class Entity(Answer):
-    name: str
-    threshold: float
-    default: bool
-    languages: list[str]
-    recognisers: list[str]
-
-
-class Entities(Answer):
-    entities: list[Entity]
-    profiles: dict[str, list[str]]
-
-
-class Preset(Answer):
-    id: str
-    object: str
-    created: int
-    owned_by: str
-    preset: dict[str, Any] | None = None
 
 
 class VaultEntry(Answer):

@@ -133,4 +133,4 @@ class GatewayRecognizer(RemoteRecognizer):
 @lru_cache(maxsize=16)
 def _types(gateway: Gateway) -> frozenset[str]:
     """The types that the gateway can fill."""
-    return frozenset(entity.name for entity in gateway.entities().entities)
+    return frozenset(entity["name"] for entity in gateway.entities()["entities"])

@@ -1,15 +1,15 @@
-"""Budget queries; none of them charges."""
+"""Budget queries; none of them charges. A report is the JSON object that the gateway's OpenAPI document describes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from privacy_gateway_client.answers import Account, Estimate, Headroom, HeadroomRow, JournalEntry, Series
+from privacy_gateway_client.answers import Account, Estimate, JournalEntry
 from privacy_gateway_client.core import Core
 from privacy_gateway_client.effects import Op
 from privacy_gateway_client.exchange import get, post
-from privacy_gateway_client.operations.reading import fetched, pages
+from privacy_gateway_client.operations.reading import fetched, fetched_json, pages
 
 
 def accounts(core: Core, *, limit: int | None = None) -> Op[None]:
@@ -22,9 +22,9 @@ def account(core: Core, account: str) -> Op[Account]:
     return (yield from fetched(core, Account, get(f"/budget/{account}")))
 
 
-def headroom(core: Core, account: str, *, epsilon: float | None = None) -> Op[Headroom]:
+def headroom(core: Core, account: str, *, epsilon: float | None = None) -> Op[dict[str, Any]]:
     """How many more requests of each preset and mechanism an account admits. `epsilon`: of one document."""
-    return (yield from fetched(core, Headroom, get(f"/budget/{account}/headroom", epsilon=epsilon)))
+    return (yield from fetched_json(core, get(f"/budget/{account}/headroom", epsilon=epsilon)))
 
 
 def remaining(core: Core, mechanism: str, *, epsilon: float, account: str | None = None) -> Op[int]:
@@ -35,18 +35,18 @@ def remaining(core: Core, mechanism: str, *, epsilon: float, account: str | None
     """
     if account is not None:
         found = yield from headroom(core, account, epsilon=epsilon)
-        return _fits(found.requests, mechanism)
+        return _fits(found["requests"], mechanism)
     tenant = yield from core.tenant_name()
     for unit in ("sentence", "token", "vector", "record"):
         found = yield from headroom(core, f"{tenant}/{unit}", epsilon=epsilon)
-        rows = [row for row in found.requests if row.preset is None and row.mechanism == mechanism]
+        rows = [row for row in found["requests"] if row["preset"] is None and row["mechanism"] == mechanism]
         if rows:
             return _fits(rows, mechanism)
     raise LookupError(mechanism)
 
 
-def _fits(rows: list[HeadroomRow], mechanism: str) -> int:
-    found = [row.fits for row in rows if row.preset is None and row.mechanism == mechanism]
+def _fits(rows: list[dict[str, Any]], mechanism: str) -> int:
+    found = [row["fits"] for row in rows if row["preset"] is None and row["mechanism"] == mechanism]
     if not found:
         raise LookupError(mechanism)
     return min(found)
@@ -92,12 +92,10 @@ def series(
     unit: str | None = None,
     mechanism: str | None = None,
     subject_class: str | None = None,
-) -> Op[Series]:
+) -> Op[dict[str, Any]]:
     """What was committed and reserved over time. `step`: 60, 600, 3600, 21600 or 86400 seconds."""
     params = {"from": from_ms, "to": to_ms, "class": subject_class}
-    return (
-        yield from fetched(core, Series, get("/budget/series", step=step, unit=unit, mechanism=mechanism, **params))
-    )
+    return (yield from fetched_json(core, get("/budget/series", step=step, unit=unit, mechanism=mechanism, **params)))
 
 
 def estimate(core: Core, request: Mapping[str, Any]) -> Op[Estimate]:

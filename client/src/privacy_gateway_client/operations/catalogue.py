@@ -6,17 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from privacy_gateway_client.answers import Domain, Entities, Models, Preset
 from privacy_gateway_client.core import Core
 from privacy_gateway_client.effects import Incoming, Op, Outgoing
 from privacy_gateway_client.errors import ConnectionLost, NotFound, Problem
 from privacy_gateway_client.exchange import call, get, given, parsed_json, post
-from privacy_gateway_client.operations.reading import fetched, fetched_json, rows
+from privacy_gateway_client.operations.reading import fetched_json
 
 
-def models(core: Core) -> Op[Models]:
+def models(core: Core) -> Op[dict[str, Any]]:
     """The models that run, and the tenant's fine-tuned ones."""
-    return (yield from fetched(core, Models, get("/models")))
+    return (yield from fetched_json(core, get("/models")))
 
 
 def delete_fine_tuned(core: Core, name: str) -> Op[None]:
@@ -24,18 +23,18 @@ def delete_fine_tuned(core: Core, name: str) -> Op[None]:
     yield from delete(core, f"/models/fine-tuned/{name}")
 
 
-def presets(core: Core) -> Op[list[Preset]]:
+def presets(core: Core) -> Op[list[dict[str, Any]]]:
     """The presets and language models of `/v1`."""
-    return (yield from rows(core, "/v1/models", "data", Preset))
+    return list((yield from fetched_json(core, get("/v1/models")))["data"])
 
 
-def preset(core: Core, model: str) -> Op[Preset]:
-    return (yield from fetched(core, Preset, get(f"/v1/models/{model}")))
+def preset(core: Core, model: str) -> Op[dict[str, Any]]:
+    return (yield from fetched_json(core, get(f"/v1/models/{model}")))
 
 
-def domains(core: Core) -> Op[list[Domain]]:
+def domains(core: Core) -> Op[list[dict[str, Any]]]:
     """The domain packs that the tenant may name."""
-    return (yield from rows(core, "/domains", "domains", Domain))
+    return list((yield from fetched_json(core, get("/domains")))["domains"])
 
 
 def delete_domain(core: Core, name: str) -> Op[None]:
@@ -43,9 +42,9 @@ def delete_domain(core: Core, name: str) -> Op[None]:
     yield from delete(core, f"/domains/{name}")
 
 
-def entities(core: Core) -> Op[Entities]:
+def entities(core: Core) -> Op[dict[str, Any]]:
     """What the technique `entity` recognises, and its profiles."""
-    return (yield from fetched(core, Entities, get("/entities")))
+    return (yield from fetched_json(core, get("/entities")))
 
 
 def policies(core: Core) -> Op[list[dict[str, Any]]]:

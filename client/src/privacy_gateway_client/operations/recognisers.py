@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from privacy_gateway_client.answers import DraftFinds, Recogniser
+from privacy_gateway_client.answers import Recogniser
 from privacy_gateway_client.core import Core
 from privacy_gateway_client.effects import Op
 from privacy_gateway_client.exchange import get, given, post, put
 from privacy_gateway_client.operations.catalogue import delete
-from privacy_gateway_client.operations.reading import fetched, pages
+from privacy_gateway_client.operations.reading import fetched, fetched_json, pages
 
 PATH = "/sanitize/recognisers"
 
@@ -36,7 +36,7 @@ def delete_recogniser(core: Core, name: str) -> Op[None]:
 
 def try_recogniser(
     core: Core, recogniser: Mapping[str, Any], text: str, *, threshold: float | None = None
-) -> Op[DraftFinds]:
+) -> Op[dict[str, Any]]:
     """What a recogniser finds in a text, without storing either."""
     members = given({"recogniser": recogniser, "text": text, "threshold": threshold})
-    return (yield from fetched(core, DraftFinds, post(f"{PATH}/test", members)))
+    return (yield from fetched_json(core, post(f"{PATH}/test", members)))
