@@ -140,10 +140,10 @@ def test_rules_are_stored_and_what_fired_is_listed(client: Gateway, operator: Ga
     assert alert.facts["share"] == 0.1
     client.alerts.delete_rule("near")
 
-    own = operator.admin.put_alert_rule("unsealed", {"when": {"kind": "integrity"}, "tenants": ["reported"]})
+    own = operator.admin.alerts.put_rule("unsealed", {"when": {"kind": "integrity"}, "tenants": ["reported"]})
     assert own.tenants == ["reported"]
-    assert operator.admin.alert_rule("unsealed") in operator.admin.alert_rules()
-    operator.admin.delete_alert_rule("unsealed")
+    assert operator.admin.alerts.rule("unsealed") in operator.admin.alerts.rules()
+    operator.admin.alerts.delete_rule("unsealed")
     assert not extras(stored) | extras(listed) | extras(alert) | extras(own)
 
 

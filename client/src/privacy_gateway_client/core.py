@@ -29,13 +29,17 @@ _FREE = "fill.mode"
 
 @dataclass
 class Core:
-    """`gateway`: its address. `tenant`: the name in the cache; asked from the gateway if None and a cache is used."""
+    """`gateway`: its address. `tenant`: the name in the cache; asked from the gateway if None and a cache is used.
+
+    alerts: the path of the alerts, the tenant's or the operator's.
+    """
 
     gateway: str
     retry: Retry
     limits: Limits
     cache: Cache | None = None
     tenant: str | None = None
+    alerts: str = "/alerts"
     prices: dict[bytes, dict[str, int]] = field(default_factory=dict)
 
     @classmethod

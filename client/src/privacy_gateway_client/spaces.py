@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from privacy_gateway_client import answers
@@ -124,6 +125,17 @@ class Health(Space[Driver]):
     metrics = Method(catalogue.metrics)
 
 
+class Alerts(Space[Driver]):
+    """Alerts of the tenant, or with the admin key of the operator."""
+
+    fired = Listing(alerts.fired, Emits[alerts.Alert]())
+    rules = Method(alerts.rules)
+    rule = Method(alerts.rule)
+    put_rule = Method(alerts.put_rule)
+    delete_rule = Method(alerts.delete_rule)
+    send_sample = Method(alerts.send_sample)
+
+
 class Admin(Space[Driver]):
     """Administration, with the admin key."""
 
@@ -137,25 +149,12 @@ class Admin(Space[Driver]):
     revoke_key = Method(administration.revoke_tenant_key)
     end_sessions = Method(administration.end_sessions)
     audit = Listing(administration.audit, Emits[answers.AuditEntry]())
-    fired_alerts = Listing(alerts.operator_fired, Emits[alerts.Alert]())
-    alert_rules = Method(alerts.operator_rules)
-    alert_rule = Method(alerts.operator_rule)
-    put_alert_rule = Method(alerts.put_operator_rule)
-    delete_alert_rule = Method(alerts.delete_operator_rule)
-    send_alert_sample = Method(alerts.send_operator_sample)
     integrity = Method(budget_reports.all_integrity)
     service = Method(budget_reports.service)
 
-
-class Alerts(Space[Driver]):
-    """Alerts of the tenant."""
-
-    fired = Listing(alerts.fired, Emits[alerts.Alert]())
-    rules = Method(alerts.rules)
-    rule = Method(alerts.rule)
-    put_rule = Method(alerts.put_rule)
-    delete_rule = Method(alerts.delete_rule)
-    send_sample = Method(alerts.send_sample)
+    def __init__(self, core: Core, driver: Driver) -> None:
+        super().__init__(core, driver)
+        self.alerts = Alerts(replace(core, alerts="/admin/alerts"), driver)
 
 
 class Presidio(Space[Driver]):

@@ -14,8 +14,6 @@ from privacy_gateway_client.exchange import get, post, put
 from privacy_gateway_client.operations.catalogue import delete
 from privacy_gateway_client.operations.reading import fetched, fetched_json, pages, rows
 
-OWN, OPERATOR = "/alerts", "/admin/alerts"
-
 
 class Delivery(Answer):
     """`result`: `delivered`, or why it was not."""
@@ -57,57 +55,28 @@ class Alert(Answer):
 
 def fired(core: Core, *, status: str | None = None, limit: int | None = None) -> Op[None]:
     """The alerts that fired, newest first."""
-    yield from pages(core, OWN, "alerts", Alert, status=status, limit=limit)
+    yield from pages(core, core.alerts, "alerts", Alert, status=status, limit=limit)
 
 
 def rules(core: Core) -> Op[list[AlertRule]]:
-    """The rules of the tenant's alerts. The API key needs the role `admin`, as for the calls below."""
-    return (yield from rows(core, f"{OWN}/rules", "rules", AlertRule))
+    """The rules. The API key needs the role `admin`, as for the calls below."""
+    return (yield from rows(core, f"{core.alerts}/rules", "rules", AlertRule))
 
 
 def rule(core: Core, name: str) -> Op[AlertRule]:
     """One rule, and its last delivery."""
-    return (yield from fetched(core, AlertRule, get(f"{OWN}/rules/{name}")))
+    return (yield from fetched(core, AlertRule, get(f"{core.alerts}/rules/{name}")))
 
 
 def put_rule(core: Core, name: str, rule: Mapping[str, Any]) -> Op[AlertRule]:
     """Store a rule. The answer shows the secret of a new webhook once."""
-    return (yield from fetched(core, AlertRule, put(f"{OWN}/rules/{name}", rule, repeatable=False)))
+    return (yield from fetched(core, AlertRule, put(f"{core.alerts}/rules/{name}", rule, repeatable=False)))
 
 
 def delete_rule(core: Core, name: str) -> Op[None]:
-    yield from delete(core, f"{OWN}/rules/{name}")
+    yield from delete(core, f"{core.alerts}/rules/{name}")
 
 
 def send_sample(core: Core, name: str) -> Op[dict[str, str]]:
     """Send a sample to the receivers of a rule: the result of each channel."""
-    return (yield from fetched_json(core, post(f"{OWN}/rules/{name}/test", repeatable=False)))
-
-
-def operator_fired(core: Core, *, status: str | None = None, limit: int | None = None) -> Op[None]:
-    """The alerts of the operator's rules that fired, newest first."""
-    yield from pages(core, OPERATOR, "alerts", Alert, status=status, limit=limit)
-
-
-def operator_rules(core: Core) -> Op[list[AlertRule]]:
-    """The operator's rules."""
-    return (yield from rows(core, f"{OPERATOR}/rules", "rules", AlertRule))
-
-
-def operator_rule(core: Core, name: str) -> Op[AlertRule]:
-    """One rule of the operator, and its last delivery."""
-    return (yield from fetched(core, AlertRule, get(f"{OPERATOR}/rules/{name}")))
-
-
-def put_operator_rule(core: Core, name: str, rule: Mapping[str, Any]) -> Op[AlertRule]:
-    """Store a rule of the operator. The answer shows the secret of a new webhook once."""
-    return (yield from fetched(core, AlertRule, put(f"{OPERATOR}/rules/{name}", rule, repeatable=False)))
-
-
-def delete_operator_rule(core: Core, name: str) -> Op[None]:
-    yield from delete(core, f"{OPERATOR}/rules/{name}")
-
-
-def send_operator_sample(core: Core, name: str) -> Op[dict[str, str]]:
-    """Send a sample to the receivers of a rule of the operator: the result of each channel."""
-    return (yield from fetched_json(core, post(f"{OPERATOR}/rules/{name}/test", repeatable=False)))
+    return (yield from fetched_json(core, post(f"{core.alerts}/rules/{name}/test", repeatable=False)))
