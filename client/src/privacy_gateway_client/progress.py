@@ -1,4 +1,4 @@
-"""Progress bars of jobs and of the command: `rich` or `tqdm` where one is installed, else none."""
+"""Progress bars of jobs and of the command, by `rich` where it is installed, else none."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def bar() -> Progress:
 
 
 class Meter:
-    """A bar of `total` steps; silent where neither library is installed."""
+    """A bar of `total` steps; silent without `rich`."""
 
     def __init__(self, total: int) -> None:
         self._total = total
-        made: tuple[Callable[..., None], Callable[..., None]] = _rich(total) or _tqdm(total) or (_nothing, _nothing)
+        made: tuple[Callable[..., None], Callable[..., None]] = _rich(total) or (_nothing, _nothing)
         self._show, self._close = made
 
     def show(self, done: int, text: str = "") -> None:
@@ -58,17 +58,3 @@ def _rich(total: int) -> Any:
     task = bars.add_task("", total=total)
     bars.start()
     return lambda done, text: bars.update(task, completed=done, description=text), bars.stop
-
-
-def _tqdm(total: int) -> Any:
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        return None
-    meter = tqdm(total=total, leave=False)
-
-    def show(done: int, text: str) -> None:
-        meter.set_description(text, refresh=False)
-        meter.update(done - meter.n)
-
-    return show, meter.close

@@ -120,7 +120,7 @@ def events(core: Core, job: Job | str) -> Op[None]:
 def wait(core: Core, job: Job | str, *, progress: bool | Progress = False) -> Op[Job]:
     """Wait for the end of a job, over lost connections and restarts of the gateway. Raises JobFailed, JobCancelled.
 
-    progress: show a bar (`rich` or `tqdm` where installed), or a function that takes each state of the job.
+    progress: show a bar (by `rich`, where it is installed), or a function that takes each state of the job.
     """
     from privacy_gateway_client.progress import bar
 
