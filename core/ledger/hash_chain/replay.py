@@ -138,11 +138,6 @@ class JournalReplay:
             self._fault(entry, "has an unknown type")
 
     @property
-    def open_releases(self) -> int:
-        """How many releases are open."""
-        return len(self._open)
-
-    @property
     def open_digests(self) -> dict[str, str]:
         """The open releases that hold amounts of subjects' accounts, with the digests of those amounts."""
         return {release: digest for release, (_, digest, _) in self._open.items() if digest}
