@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import orjson
 from pydantic import AliasChoices, BaseModel, Field, SecretStr, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -22,10 +23,9 @@ from service.config.precision import check_devices, check_int8
 from service.config.recognisers import RecogniserSettings
 from service.config.redis_urls import checked_url
 from service.config.sign_on import SignOnSettings
-from service.config.sign_on import parsed as parsed_sign_on
 from service.config.storage import StorageSettings
 from service.config.tracing import TracingSettings
-from service.config.upstreams import UpstreamSettings, check_no_overlap, parsed
+from service.config.upstreams import UpstreamSettings, check_no_overlap
 
 MIB = 1024 * 1024
 MODEL_NAME = r"^[a-z0-9][a-z0-9._-]{0,63}$"
@@ -300,15 +300,19 @@ class Settings(
         check = credentials.admin_key if info.field_name in ("admin_key", "admin_key_previous") else credentials.token
         return SecretStr(check(value.get_secret_value()))
 
-    @field_validator("upstreams", mode="before")
+    @field_validator("upstreams", "sign_on", mode="before")
     @classmethod
-    def _read_upstreams(cls, value: Any) -> Any:
-        return parsed(value)
-
-    @field_validator("sign_on", mode="before")
-    @classmethod
-    def _read_sign_on(cls, value: Any) -> Any:
-        return parsed_sign_on(value)
+    def _read_json(cls, value: Any, info: ValidationInfo) -> Any:
+        """Read a setting from its JSON. Raises ValueError without any part of it."""
+        if not isinstance(value, str):
+            return value
+        if info.field_name == "sign_on" and not value.strip():
+            return None
+        try:
+            return orjson.loads(value)
+        except orjson.JSONDecodeError as error:
+            name = str(info.field_name).upper()
+            raise ValueError(f"{name} is no JSON: line {error.lineno}, column {error.colno}") from None
 
     @field_validator("redis_url")
     @classmethod
@@ -355,33 +359,17 @@ class Settings(
         )
 
     @model_validator(mode="after")
-    def _check_precision(self) -> Settings:
+    def _check(self) -> Settings:
         check_devices(self.devices)
         if self.encoder_precision == INT8:
             check_int8(self.encoder_path, self.devices)
-        return self
-
-    @model_validator(mode="after")
-    def _check_infill(self) -> Settings:
         if self.infill_source not in (INFILL_BUNDLED, INFILL_OFF) and not (
             is_url(self.infill) or Path(self.infill).is_dir()
         ):
             raise ValueError("INFILL is `bundled`, `off`, a folder that exists, ORG/NAME@COMMIT, or a URL")
-        return self
-
-    @model_validator(mode="after")
-    def _check_upstreams(self) -> Settings:
         check_no_overlap(self.upstreams)
-        return self
-
-    @model_validator(mode="after")
-    def _check_serves(self) -> Settings:
         if "jobs" not in self.serves and self.redis_url is None:
             raise ValueError("SERVES without jobs needs REDIS_URL: another gateway of that Redis runs the jobs")
-        return self
-
-    @model_validator(mode="after")
-    def _check_times(self) -> Settings:
         if self.hold_ttl_s <= self.request_timeout_s:
             raise ValueError("a hold must outlive the work: HOLD_TTL_S above REQUEST_TIMEOUT_S")
         if self.tombstone_retention_s <= self.response_retention_s:

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import urlsplit
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
+from pydantic import Field, PrivateAttr, SecretStr, model_validator
 
 from core.ledger.keystore import KeyRole
-from service.config.upstreams import is_loopback, key_of
+from service.config.upstreams import Strict, is_loopback, key_of
 
 _Tenant = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, hide_input_in_errors=True)
-
-
-class Grant(_Strict):
+class Grant(Strict):
     """What people with a value of the claim may do: as a key of a tenant with these roles, or as the operator."""
 
     tenant: _Tenant | None = None
-    roles: list[Annotated[KeyRole, Field(strict=False)]] = [KeyRole.READ]
+    roles: list[Annotated[KeyRole, Field(strict=False)]] = Field([KeyRole.READ])
     operator: bool = False
 
     @model_validator(mode="after")
@@ -35,7 +31,7 @@ class Grant(_Strict):
         return self
 
 
-class SignOnSettings(_Strict):
+class SignOnSettings(Strict):
     """`issuer`: as the provider states it. `claim`: the member of the ID token whose values `grants` maps. The first
     grant whose value a person has applies."""
 
@@ -69,13 +65,3 @@ class SignOnSettings(_Strict):
             raise ValueError("issuer has https://, or is on this machine")
         self._key = key_of(env=self.key_env, file=self.key_file)
         return self
-
-
-def parsed(value: Any) -> Any:
-    """The setting from its JSON. Raises ValueError without any part of it."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return orjson.loads(value) if value.strip() else None
-    except orjson.JSONDecodeError as error:
-        raise ValueError(f"SIGN_ON is no JSON: line {error.lineno}, column {error.colno}") from None

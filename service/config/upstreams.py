@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-import orjson
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, field_validator, model_validator
 
 from core import credentials
@@ -55,7 +54,7 @@ _Tenant = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
 _Seconds = Annotated[float, Field(gt=0, le=86_400)]
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
     model_config = ConfigDict(
         strict=True,
         extra="forbid",
@@ -66,14 +65,14 @@ class _Strict(BaseModel):
     )
 
 
-class UpstreamModel(_Strict):
+class UpstreamModel(Strict):
     """A model: its name for the gateway's clients, and its name at the upstream (by default the same)."""
 
     name: ModelName
     upstream_model: str | None = Field(None, pattern=r"^[!-~]{1,256}$")
 
 
-class UpstreamSettings(_Strict):
+class UpstreamSettings(Strict):
     """One member of the setting.
 
     `base_url`: as the SDK of this kind takes it (`https://api.openai.com/v1`, `https://api.anthropic.com`).
@@ -148,17 +147,6 @@ class UpstreamSettings(_Strict):
         if self.ca_file is not None and not Path(self.ca_file).is_file():
             raise ValueError("ca_file is no file")
         return self
-
-
-def parsed(value: Any) -> Any:
-    """The setting from its JSON. Raises ValueError without any part of it."""
-    if not isinstance(value, str):
-        return value
-    try:
-        found = orjson.loads(value)
-    except orjson.JSONDecodeError as error:
-        raise ValueError(f"UPSTREAMS is no JSON: line {error.lineno}, column {error.colno}") from None
-    return found
 
 
 def check_no_overlap(upstreams: Mapping[str, UpstreamSettings]) -> None:
