@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
@@ -160,11 +161,18 @@ def export(
     output: Annotated[
         Path | None, typer.Option(help="Write to this file.  [default: standard output]", dir_okay=False)
     ] = None,
+    actions: Annotated[
+        bool, typer.Option("--actions", help="Write the log of administrative actions instead.")
+    ] = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Write journals and seals as JSON lines, for auditors. Exits 1 if a sealed entry was changed."""
+    """Write journals and seals as JSON lines, for auditors. Exits 1 if a sealed entry was changed.
+
+    With --actions also if an entry of that log was changed, inserted or removed.
+    """
     with destination(output) as file:
-        ok = with_parts(data_dir, lambda parts: _write(parts, tenant, file), trusted=False)
+        write = partial(_write_actions, file=file) if actions else partial(_write, tenant=tenant, file=file)
+        ok = with_parts(data_dir, write, trusted=False)
     raise typer.Exit(0 if ok else 1)
 
 
@@ -179,6 +187,32 @@ async def _write(parts: LedgerParts, tenant: str | None, file: BinaryIO) -> bool
     ):
         file.write(orjson.dumps(line) + b"\n")
     return bool(line["ok"])  # the last line is the summary
+
+
+async def _write_actions(parts: LedgerParts, file: BinaryIO) -> bool:
+    """Write the log, and check its hash chain up to the entry that the last seal covers."""
+    from dataclasses import asdict
+
+    import orjson
+
+    from core.errors import LedgerNotTrusted
+    from core.ledger.hash_chain.admin_log import LogCheck
+    from core.ledger.hash_chain.chain import SealChain
+
+    faults, sealed = [], None
+    try:
+        last = (await SealChain(parts.client, parts.master_key).head()).seal
+        sealed = None if last is None else last.admin
+    except LedgerNotTrusted as error:
+        faults.append(str(error))
+    check = LogCheck(sealed)
+    async for entry in parts.keys.log.entries():
+        check.add(entry)
+        file.write(orjson.dumps(asdict(entry)) + b"\n")
+    check.end()
+    for fault in [*faults, *check.faults]:
+        typer.echo(f"error: {fault}", err=True)
+    return not faults and not check.faults
 
 
 @ledger_app.command("accept-restore")

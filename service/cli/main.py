@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from service.cli.audit import audit_app
 from service.cli.common import AsJson, DataDir, load_settings, print_json, with_parts
 from service.cli.keys import BY_CLI, KeyFile, key_app, show_key
 from service.cli.ledger import ledger_app
@@ -56,7 +55,6 @@ app.add_typer(tenant_app, name="tenant")
 app.add_typer(key_app, name="key")
 app.add_typer(budget_app, name="budget")
 app.add_typer(ledger_app, name="ledger")
-app.add_typer(audit_app, name="audit")
 app.add_typer(model_app, name="model")
 
 

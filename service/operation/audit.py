@@ -21,6 +21,6 @@ async def audit(
     cursor: Annotated[int, Query(ge=0, lt=2**53, description="`next_cursor` of the page before")] = 0,
     limit: Annotated[int, Query(ge=1)] = 100,
 ) -> dict[str, Any]:
-    """`genuine` is false for an entry that the gateway did not write. `audit verify` checks the whole chain."""
+    """`genuine` is false for an entry that the gateway did not write. `ledger export --actions` checks the chain."""
     page = await log.page(after=cursor, limit=min(limit, _PAGE_MAX))
     return {"entries": [asdict(entry) for entry in page.entries], "next_cursor": page.next_cursor}

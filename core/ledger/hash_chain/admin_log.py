@@ -142,12 +142,10 @@ class LogCheck:
     def __init__(self, sealed: SealId | None = None) -> None:
         """`sealed`: the end of the log that the last seal of the ledger covers."""
         self.faults: list[str] = []
-        self.entries = 0
         self._last = SealId()
         self._sealed = sealed if sealed is not None and sealed.n else None
 
     def add(self, entry: AdminEntry) -> None:
-        self.entries += 1
         if not entry.genuine:
             self.faults.append(f"entry {entry.n} was not written by the gateway")
         elif entry.n != self._last.n + 1 or entry.previous != self._last.mac:

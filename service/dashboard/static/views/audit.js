@@ -32,6 +32,6 @@ function shown(entries) {
       ],
       entries,
     ),
-    el("p", { class: "hint" }, "Each entry is checked by itself. The command ", el("code", {}, "privacy-gateway audit verify"), " checks that none is missing."),
+    el("p", { class: "hint" }, "Each entry is checked by itself. The command ", el("code", {}, "privacy-gateway ledger export --actions"), " checks that none is missing."),
   ];
 }
