@@ -13,6 +13,7 @@ import io
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,14 +22,14 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from core.files.encrypted_file import decrypt, encrypt
-from core.job_errors import BadCorpus, JobFilesLost
+from core.job_errors import BadCorpus
 from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.pack_facts import DomainPackInfo
 from gpu_workers.domains.embedded_documents import Embedded, mean_by_document
 from gpu_workers.domains.spec import DomainSpec, check_memory
 from gpu_workers.jobs import corpus
-from gpu_workers.jobs.card import cell, left_out
+from gpu_workers.jobs.card import card, cell
+from gpu_workers.jobs.checkpoint import EncryptedCheckpoint, kept_part
 from gpu_workers.jobs.messages import Charge, JobOrder, ReportProgress
 from gpu_workers.jobs.targets import publish
 
@@ -170,11 +171,12 @@ def _embedded(order: JobOrder, found: corpus.Survey, source: _Source, report: Re
     rest = corpus.chosen_lines(order.received(), found)
     for index in range(shards):
         rows = tuple(islice(rest, _SHARD_ROWS))
-        label = f"shard-{index:06d}"
-        shard = _kept_shard(order, label)
-        if shard is None:
-            shard = _encoded(rows, source, dimension, chars_max=spec.document_chars_max)
-            encrypt(order.folder / label, order.key, label, shard.as_bytes())
+        shard = kept_part(
+            EncryptedCheckpoint(order, f"shard-{index:06d}"),
+            partial(_encoded, rows, source, dimension, chars_max=spec.document_chars_max),
+            packed=_Shard.as_bytes,
+            unpacked=_Shard.of_bytes,
+        )
         if len(shard.lengths):
             rows_added, dimension = shard.vectors.shape
             check_memory(sentences=sentences + rows_added, dimension=dimension, bytes_max=order.memory_bytes_max)
@@ -215,18 +217,6 @@ def _encoded(rows: tuple[tuple[int, bytes], ...], source: _Source, dimension: in
     else:
         vectors = np.concatenate(matrices) if source.encoder is None else source.encoder.encode(texts)
     return _Shard(vectors.astype(np.float16), np.array(lengths, dtype=np.int64), labels, len(rows) - len(lengths))
-
-
-def _kept_shard(order: JobOrder, label: str) -> _Shard | None:
-    """Return a finished shard of an earlier attempt, or None if there is none. Raises JobFilesLost if it was
-    modified."""
-    path = order.folder / label
-    if not path.exists():
-        return None
-    try:
-        return _Shard.of_bytes(decrypt(path, order.key, label))
-    except (ValueError, KeyError):
-        raise JobFilesLost from None
 
 
 def without_near_duplicates(documents: Embedded, cosine: float) -> tuple[Embedded, int]:
@@ -279,30 +269,22 @@ def _saved(pack: DomainPack, path: Path) -> None:
 
 def domain_card(info: DomainPackInfo, result: Mapping[str, Any]) -> str:
     """The card of a pack that a domain job built. `result` is the job's result."""
-    return "\n".join(
-        [
-            f"# Domain pack `{info.name}`",
-            "",
-            "Computed from public documents by a domain job. The file holds vectors and weights, no text.",
-            "",
-            "| | |",
-            "| --- | --- |",
-            f"| source, as the caller declared it | {cell(info.source)} |",
-            f"| licence, as the caller declared it | {cell(info.licence)} |",
-            f"| encoder | {cell(info.encoder)} (`{info.encoder_fingerprint}`) |",
-            f"| dimension | {info.dimension} |",
-            f"| documents used | {result['documents']} of {result['rows']} rows |",
-            f"| documents with a label | {result['labelled_documents']} |",
-            f"| sentences | {result['sentences']} |",
-            f"| candidates | {info.candidates} |",
-            f"| steps of each training, at most | {result['steps']} |",
-            "",
-            "## What was left out",
-            "",
-            *left_out(result),
-            "",
-            "The guarantee of a release does not depend on this file, but its utility does: the corpus must be public",
-            "and similar to the documents that will be released.",
-            "",
-        ]
+    return card(
+        f"Domain pack `{info.name}`",
+        ["Computed from public documents by a domain job. The file holds vectors and weights, no text."],
+        {
+            "source, as the caller declared it": cell(info.source),
+            "licence, as the caller declared it": cell(info.licence),
+            "encoder": f"{cell(info.encoder)} (`{info.encoder_fingerprint}`)",
+            "dimension": info.dimension,
+            "documents used": f"{result['documents']} of {result['rows']} rows",
+            "documents with a label": result["labelled_documents"],
+            "sentences": result["sentences"],
+            "candidates": info.candidates,
+            "steps of each training, at most": result["steps"],
+        },
+        result,
+        "The guarantee of a release does not depend on this file, but its utility does: the corpus must be public",
+        "and similar to the documents that will be released.",
+        "",
     )

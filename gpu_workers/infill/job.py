@@ -21,13 +21,12 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from core.files.encrypted_file import decrypt, encrypt
-from core.job_errors import BadCorpus, JobFilesLost
+from core.job_errors import BadCorpus
 from core.text.policy import GUARANTEE
 from gpu_workers.infill.spec import InfillSpec
 from gpu_workers.jobs import corpus
-from gpu_workers.jobs.card import cell, left_out
-from gpu_workers.jobs.checkpoint import EncryptedCheckpoint
+from gpu_workers.jobs.card import card, cell
+from gpu_workers.jobs.checkpoint import EncryptedCheckpoint, kept_part
 from gpu_workers.jobs.messages import Charge, JobOrder, ReportProgress
 from gpu_workers.jobs.targets import publish
 
@@ -124,13 +123,9 @@ def _filled(
     parts = []
     for index in range(shards):
         progress(index / shards)
-        label = f"filled-{number}-{index:06d}"
         texts = list(islice(documents, _SHARD_DOCUMENTS))
-        shard = _kept(order, label)
-        if shard is None:
-            shard = fill(texts)
-            encrypt(order.folder / label, order.key, label, orjson.dumps(shard))
-        parts.append(shard)
+        checkpoint = EncryptedCheckpoint(order, f"filled-{number}-{index:06d}")
+        parts.append(kept_part(checkpoint, partial(fill, texts), packed=orjson.dumps, unpacked=_unpacked))
     return sum(parts[1:], parts[0])
 
 
@@ -140,18 +135,10 @@ def _documents(order: JobOrder, found: corpus.Survey) -> Iterator[str]:
         yield content if form == "text" else " ".join(content)
 
 
-def _kept(order: JobOrder, label: str) -> Filled | None:
-    """Return a finished shard of an earlier attempt, or None if there is none. Raises JobFilesLost if it was
-    modified."""
-    path = order.folder / label
-    if not path.exists():
-        return None
-    try:
-        from gpu_workers.infill.obfuscate import Filled
+def _unpacked(shard: bytes) -> Filled:
+    from gpu_workers.infill.obfuscate import Filled
 
-        return Filled(**orjson.loads(decrypt(path, order.key, label)))
-    except (ValueError, TypeError):
-        raise JobFilesLost from None
+    return Filled(**orjson.loads(shard))
 
 
 def _saved(path: Path, info: AdapterInfo, net: InfillNet) -> None:
@@ -187,28 +174,22 @@ def _result(spec: InfillSpec, found: corpus.Survey, filled: Filled, *, pieces: i
 
 def infill_card(info: AdapterInfo, result: Mapping[str, Any]) -> str:
     """The card of a fine-tuned language model."""
-    return "\n".join(
+    return card(
+        f"Language model `{result['model']}`",
         [
-            f"# Language model `{result['model']}`",
-            "",
             "The gateway's masked language model, fine-tuned on documents whose masked places it had filled itself.",
             "The file holds weights, no text. **Guarantee: none.** The model was trained on all text that no mask",
             "covered, and anyone who has the file may learn this text. Protect the file like the documents.",
-            "",
-            "| | |",
-            "| --- | --- |",
-            f"| documents used | {result['documents']} of {result['rows']} rows |",
-            f"| word pieces | {result['pieces']} |",
-            f"| masked places | {result['places']} |",
-            f"| masks | {', '.join(result['techniques'])} |",
-            f"| fill | {result['fill']} |",
-            f"| rounds | {info.rounds} of {info.steps} steps |",
-            f"| encoder | `{info.encoder_fingerprint}` |",
-            f"| licence of the initial model | {cell(info.licence)} |",
-            "",
-            "## What was left out",
-            "",
-            *left_out(result),
-            "",
-        ]
+        ],
+        {
+            "documents used": f"{result['documents']} of {result['rows']} rows",
+            "word pieces": result["pieces"],
+            "masked places": result["places"],
+            "masks": ", ".join(result["techniques"]),
+            "fill": result["fill"],
+            "rounds": f"{info.rounds} of {info.steps} steps",
+            "encoder": f"`{info.encoder_fingerprint}`",
+            "licence of the initial model": cell(info.licence),
+        },
+        result,
     )

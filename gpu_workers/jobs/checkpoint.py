@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from core.files.encrypted_file import decrypt, encrypt
 from core.files.secret_file import sync_folder
+from core.job_errors import JobFilesLost
 from gpu_workers.jobs.messages import JobOrder
+
+Part = TypeVar("Part")
 
 
 @dataclass(frozen=True)
@@ -25,3 +30,22 @@ class EncryptedCheckpoint:
         """Write the state. On return, the state and its directory entry are on disk."""
         encrypt(self.order.folder / self.label, self.order.key, self.label, state)
         sync_folder(self.order.folder)
+
+
+def kept_part(
+    checkpoint: EncryptedCheckpoint,
+    make: Callable[[], Part],
+    *,
+    packed: Callable[[Part], bytes],
+    unpacked: Callable[[bytes], Part],
+) -> Part:
+    """A part of the work: that of an earlier attempt, or else a new one, which is kept. Raises JobFilesLost."""
+    state = checkpoint.read()
+    if state is None:
+        part = make()
+        checkpoint.write(packed(part))
+        return part
+    try:
+        return unpacked(state)
+    except (ValueError, KeyError, TypeError):
+        raise JobFilesLost from None
