@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from datetime import date
 from typing import Any, ClassVar
@@ -18,9 +17,9 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_tests.integration_tests import EmbeddingsIntegrationTests
 from langchain_tests.unit_tests import EmbeddingsUnitTests
 from pydantic import BaseModel, ConfigDict, Field
-from suite_kit import LETTER, REVIEWS, URL, new_tenant, shown, spent
+from suite_kit import LETTER, REVIEWS, shown, spent
 
-from privacy_gateway_client import AsyncGateway, BudgetExhausted, ConnectionLost, Gateway, Release, Retry
+from privacy_gateway_client import BudgetExhausted, ConnectionLost, Gateway, Release, Retry
 from privacy_gateway_client.integrations.langchain import DocumentSanitizer, PrivateEmbeddings, Reversible
 
 
@@ -54,12 +53,6 @@ class TestTexts(Params, EmbeddingsIntegrationTests):
     @pytest.fixture(autouse=True)
     def _texts(self, _params: None) -> None:
         type(self).made = {**self.made, "endpoint": "vector"}
-
-
-class TestAsyncClient(Params, EmbeddingsIntegrationTests):
-    @pytest.fixture(autouse=True)
-    def _async(self, _params: None) -> None:
-        type(self).made = {**self.made, "async_gateway": AsyncGateway(URL, new_tenant())}
 
 
 class EchoModel(GenericFakeChatModel):
@@ -142,14 +135,9 @@ def test_a_fill_with_a_price_is_charged_and_shown_in_the_metadata(gateway: Gatew
     assert spent(gateway, "token") > 0
 
 
-def test_documents_are_sanitised_by_the_asynchronous_client(gateway: Gateway) -> None:
-    async def made() -> list[str]:
-        async with AsyncGateway(URL, new_tenant()) as client:
-            first = await DocumentSanitizer(gateway).atransform_documents([Document(LETTER)])
-            second = await DocumentSanitizer(gateway, async_gateway=client).atransform_documents([Document(LETTER)])
-        return [one.page_content for one in (*first, *second)]
-
-    assert not shown(" ".join(asyncio.run(made())))
+async def test_documents_are_sanitised_asynchronously(gateway: Gateway) -> None:
+    [made] = await DocumentSanitizer(gateway).atransform_documents([Document(LETTER)])
+    assert not shown(made.page_content)
 
 
 def test_a_model_sees_no_name_and_its_answer_has_them(gateway: Gateway) -> None:
@@ -175,9 +163,7 @@ def test_a_chain_of_prompt_model_and_parser(gateway: Gateway) -> None:
 
 async def test_a_chain_awaits(gateway: Gateway) -> None:
     model = EchoModel(seen=[])
-    async with AsyncGateway(URL, new_tenant()) as client:
-        for reversible in (Reversible(gateway, model), Reversible(gateway, model, async_gateway=client)):
-            assert (await reversible.ainvoke(LETTER)).content == LETTER
+    assert (await Reversible(gateway, model).ainvoke(LETTER)).content == LETTER
     assert not shown(str(model.seen))
 
 

@@ -11,9 +11,9 @@ from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.llms import MockLLM
 from llama_index.core.schema import NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
-from suite_kit import LETTER, REVIEWS, URL, new_tenant, shown, spent
+from suite_kit import LETTER, REVIEWS, shown, spent
 
-from privacy_gateway_client import AsyncGateway, BudgetExhausted, Gateway, Release
+from privacy_gateway_client import BudgetExhausted, Gateway, Release
 from privacy_gateway_client.integrations.llama_index import NodeSanitizer, PrivateEmbedding
 
 ASKED = "The room was clean. The breakfast was good. The staff smiled. We slept well."
@@ -36,15 +36,11 @@ def test_an_index_finds_the_review_of_a_topic(gateway: Gateway) -> None:
 
 
 async def test_every_method_awaits(gateway: Gateway) -> None:
-    async with AsyncGateway(URL, new_tenant()) as client:
-        for embedding in (
-            PrivateEmbedding(gateway, epsilon=3, endpoint="vector"),
-            PrivateEmbedding(gateway, epsilon=3, endpoint="vector", async_gateway=client),
-        ):
-            vectors = await embedding.aget_text_embedding_batch(REVIEWS)
-            vectors.append(await embedding.aget_text_embedding(REVIEWS[0]))
-            vectors.append(await embedding.aget_query_embedding(ASKED))
-            assert {len(vector) for vector in vectors} == {384}
+    embedding = PrivateEmbedding(gateway, epsilon=3, endpoint="vector")
+    vectors = await embedding.aget_text_embedding_batch(REVIEWS)
+    vectors.append(await embedding.aget_text_embedding(REVIEWS[0]))
+    vectors.append(await embedding.aget_query_embedding(ASKED))
+    assert {len(vector) for vector in vectors} == {384}
     assert spent(gateway) == 15
 
 
@@ -107,10 +103,8 @@ def test_nodes_leave_without_names(gateway: Gateway) -> None:
 
 
 async def test_nodes_are_sanitised_asynchronously(gateway: Gateway) -> None:
-    async with AsyncGateway(URL, new_tenant()) as client:
-        for sanitizer in (NodeSanitizer(gateway), NodeSanitizer(gateway, async_gateway=client)):
-            [made] = await sanitizer.apostprocess_nodes([letter()])
-            assert not shown(made.node.text)
+    [made] = await NodeSanitizer(gateway).apostprocess_nodes([letter()])
+    assert not shown(made.node.text)
 
 
 def test_the_model_of_a_query_engine_sees_no_name(gateway: Gateway) -> None:

@@ -5,12 +5,11 @@ Errors of the client pass through. What was paid before an error is reported as 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from privacy_gateway_client.async_client import AsyncGateway
 from privacy_gateway_client.blocking_client import Gateway
 from privacy_gateway_client.errors import GatewayError
 from privacy_gateway_client.results import Embeddings, Release, Sanitized
@@ -45,15 +44,6 @@ class Embedder:
             report(result)
         return result
 
-    async def embed_async(self, gateway: AsyncGateway, texts: Sequence[str]) -> Embeddings:
-        call: Callable[..., Awaitable[Embeddings]] = (
-            gateway.embed_documents if self.endpoint == "sentdp" else gateway.embed_texts
-        )
-        with reporting(self.on_release) as report:
-            result = await call(texts, epsilon=self.epsilon, **self.options)
-            report(result)
-        return result
-
 
 class Cleaned(NamedTuple):
     """A sanitised text and the facts of its release; a blank text is not sent and has none."""
@@ -69,19 +59,6 @@ def sanitize(
     with reporting(on_release) as report:
         result = gateway.sanitize([text for text in texts if text.strip()], **options)
         report(result)
-    return _cleaned(texts, result)
-
-
-async def sanitize_async(
-    gateway: AsyncGateway, texts: Sequence[str], options: Mapping[str, Any], on_release: OnRelease | None = None
-) -> list[Cleaned]:
-    with reporting(on_release) as report:
-        result = await gateway.sanitize([text for text in texts if text.strip()], **options)
-        report(result)
-    return _cleaned(texts, result)
-
-
-def _cleaned(texts: Sequence[str], result: Sanitized) -> list[Cleaned]:
     sent = map(Cleaned, result.texts, facts_of(result))
     return [next(sent) if text.strip() else Cleaned(text, {}) for text in texts]
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,17 +14,8 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import run_in_executor
 
-from privacy_gateway_client.async_client import AsyncGateway
 from privacy_gateway_client.blocking_client import Gateway
-from privacy_gateway_client.integrations.calls import (
-    Cleaned,
-    Embedder,
-    Endpoint,
-    OnRelease,
-    lists_of,
-    sanitize,
-    sanitize_async,
-)
+from privacy_gateway_client.integrations.calls import Embedder, Endpoint, OnRelease, lists_of, sanitize
 from privacy_gateway_client.integrations.langchain_texts import replaced, texts_of
 from privacy_gateway_client.results import Sanitized
 
@@ -35,7 +26,6 @@ class PrivateEmbeddings(Embeddings):
     endpoint: `sentdp` protects one sentence of each text, `vector` each text as a whole.
     queries: embeds the queries instead, for example other `PrivateEmbeddings`, or a public model with the vectors of
         the gateway's encoder, which costs nothing and protects nothing.
-    async_gateway: for the asynchronous methods; without it, they use `gateway` in a thread.
     on_release: is called with each `Release`, which has the guarantee and the account's balance.
     options: further arguments of `Gateway.embed_documents` or `Gateway.embed_texts`.
     """
@@ -47,11 +37,10 @@ class PrivateEmbeddings(Embeddings):
         epsilon: float,
         endpoint: Endpoint = "sentdp",
         queries: Embeddings | None = None,
-        async_gateway: AsyncGateway | None = None,
         on_release: OnRelease | None = None,
         **options: Any,
     ) -> None:
-        self._gateway, self._async_gateway, self._queries = gateway, async_gateway, queries
+        self._gateway, self._queries = gateway, queries
         self._embedder = Embedder(epsilon, endpoint, options, on_release)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
@@ -62,18 +51,6 @@ class PrivateEmbeddings(Embeddings):
             vector: list[float] = self._queries.embed_query(text)
             return vector
         return self.embed_documents([text])[0]
-
-    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
-        if self._async_gateway is None:
-            vectors: list[list[float]] = await run_in_executor(None, self.embed_documents, texts)
-            return vectors
-        return lists_of(await self._embedder.embed_async(self._async_gateway, texts))
-
-    async def aembed_query(self, text: str) -> list[float]:
-        if self._queries is not None:
-            vector: list[float] = await self._queries.aembed_query(text)
-            return vector
-        return (await self.aembed_documents([text]))[0]
 
 
 class DocumentSanitizer(BaseDocumentTransformer):
@@ -89,25 +66,15 @@ class DocumentSanitizer(BaseDocumentTransformer):
         gateway: Gateway,
         *,
         keep_metadata: Collection[str] = (),
-        async_gateway: AsyncGateway | None = None,
         on_release: OnRelease | None = None,
         **options: Any,
     ) -> None:
-        self._gateway, self._async_gateway = gateway, async_gateway
-        self._keep, self._options, self._on_release = frozenset(keep_metadata), options, on_release
+        self._gateway, self._keep = gateway, frozenset(keep_metadata)
+        self._options, self._on_release = options, on_release
 
     def transform_documents(self, documents: Sequence[Document], **_: Any) -> Sequence[Document]:
         texts = [document.page_content for document in documents]
-        return self._made(documents, sanitize(self._gateway, texts, self._options, self._on_release))
-
-    async def atransform_documents(self, documents: Sequence[Document], **_: Any) -> Sequence[Document]:
-        if self._async_gateway is None:
-            made: Sequence[Document] = await run_in_executor(None, self.transform_documents, documents)
-            return made
-        texts = [document.page_content for document in documents]
-        return self._made(documents, await sanitize_async(self._async_gateway, texts, self._options, self._on_release))
-
-    def _made(self, documents: Sequence[Document], cleaned: list[Cleaned]) -> list[Document]:
+        cleaned = sanitize(self._gateway, texts, self._options, self._on_release)
         return [
             Document(
                 id=document.id,
@@ -131,15 +98,8 @@ class Reversible(Runnable[Any, Any]):
     options: `mask`, `fill`, `policy` of `Gateway.sanitize`. The default fill is `surrogate`.
     """
 
-    def __init__(
-        self,
-        gateway: Gateway,
-        runnable: Runnable[Any, Any],
-        *,
-        async_gateway: AsyncGateway | None = None,
-        **options: Any,
-    ) -> None:
-        self._gateway, self._async_gateway, self._runnable = gateway, async_gateway, runnable
+    def __init__(self, gateway: Gateway, runnable: Runnable[Any, Any], **options: Any) -> None:
+        self._gateway, self._runnable = gateway, runnable
         self._options = {"fill": {"mode": "surrogate"}, **options, "reversible": True}
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
@@ -157,18 +117,13 @@ class Reversible(Runnable[Any, Any]):
         texts = texts_of(input, strict=True)
         if not texts:
             return await self._runnable.ainvoke(input, config, **kwargs)
-        masked: Sanitized = await self._awaited("sanitize", texts, **self._options)
+        masked = await run_in_executor(None, partial(self._gateway.sanitize, texts, **self._options))
         output = await self._runnable.ainvoke(replaced(input, masked.texts, strict=True), config, **kwargs)
         found = texts_of(output, strict=False)
         if not found:
             return output
-        return replaced(output, await self._awaited("restore", found, _token(masked)), strict=False)
-
-    async def _awaited(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        if self._async_gateway is not None:
-            return await getattr(self._async_gateway, name)(*args, **kwargs)
-        call: Callable[[], Any] = partial(getattr(self._gateway, name), *args, **kwargs)
-        return await run_in_executor(None, call)
+        restored = await run_in_executor(None, partial(self._gateway.restore, found, _token(masked)))
+        return replaced(output, restored, strict=False)
 
 
 def _token(masked: Sanitized) -> str:

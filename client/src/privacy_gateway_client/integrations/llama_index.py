@@ -14,17 +14,8 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 from pydantic import PrivateAttr
 
-from privacy_gateway_client.async_client import AsyncGateway
 from privacy_gateway_client.blocking_client import Gateway
-from privacy_gateway_client.integrations.calls import (
-    Cleaned,
-    Embedder,
-    Endpoint,
-    OnRelease,
-    lists_of,
-    sanitize,
-    sanitize_async,
-)
+from privacy_gateway_client.integrations.calls import Embedder, Endpoint, OnRelease, lists_of, sanitize
 
 _BATCH = 256  # texts of one call; LlamaIndex's own default is 10
 
@@ -36,7 +27,6 @@ class PrivateEmbedding(BaseEmbedding):
     endpoint: `sentdp` protects one sentence of each text, `vector` each text as a whole.
     queries: embeds the queries instead, for example another `PrivateEmbedding`, or a public model with the vectors of
         the gateway's encoder, which costs nothing and protects nothing.
-    async_gateway: for the asynchronous methods; without it, they use `gateway` in a thread.
     on_release: is called with each `Release`, which has the guarantee and the account's balance.
     options: further arguments of `Gateway.embed_documents` or `Gateway.embed_texts`.
     """
@@ -45,7 +35,6 @@ class PrivateEmbedding(BaseEmbedding):
     endpoint: str
     options: dict[str, Any]
     _gateway: Gateway = PrivateAttr()
-    _async_gateway: AsyncGateway | None = PrivateAttr()
     _queries: BaseEmbedding | None = PrivateAttr()
     _embedder: Embedder = PrivateAttr()
 
@@ -56,7 +45,6 @@ class PrivateEmbedding(BaseEmbedding):
         epsilon: float,
         endpoint: Endpoint = "sentdp",
         queries: BaseEmbedding | None = None,
-        async_gateway: AsyncGateway | None = None,
         on_release: OnRelease | None = None,
         embed_batch_size: int = _BATCH,
         **options: Any,
@@ -68,7 +56,7 @@ class PrivateEmbedding(BaseEmbedding):
             endpoint=endpoint,
             options=options,
         )
-        self._gateway, self._async_gateway, self._queries = gateway, async_gateway, queries
+        self._gateway, self._queries = gateway, queries
         self._embedder = Embedder(epsilon, endpoint, options, on_release)
 
     @classmethod
@@ -88,18 +76,13 @@ class PrivateEmbedding(BaseEmbedding):
         return self._get_text_embedding(query)
 
     async def _aget_text_embeddings(self, texts: list[str]) -> list[list[float]]:
-        if self._async_gateway is None:
-            return await asyncio.to_thread(self._get_text_embeddings, texts)
-        return lists_of(await self._embedder.embed_async(self._async_gateway, texts))
+        return await asyncio.to_thread(self._get_text_embeddings, texts)
 
     async def _aget_text_embedding(self, text: str) -> list[float]:
-        return (await self._aget_text_embeddings([text]))[0]
+        return await asyncio.to_thread(self._get_text_embedding, text)
 
     async def _aget_query_embedding(self, query: str) -> list[float]:
-        if self._queries is not None:
-            vector: list[float] = await self._queries.aget_query_embedding(query)
-            return vector
-        return await self._aget_text_embedding(query)
+        return await asyncio.to_thread(self._get_query_embedding, query)
 
 
 class NodeSanitizer(BaseNodePostprocessor):
@@ -113,7 +96,6 @@ class NodeSanitizer(BaseNodePostprocessor):
     keep_metadata: list[str]
     options: dict[str, Any]
     _gateway: Gateway = PrivateAttr()
-    _async_gateway: AsyncGateway | None = PrivateAttr()
     _on_release: OnRelease | None = PrivateAttr()
 
     def __init__(
@@ -121,12 +103,11 @@ class NodeSanitizer(BaseNodePostprocessor):
         gateway: Gateway,
         *,
         keep_metadata: Collection[str] = (),
-        async_gateway: AsyncGateway | None = None,
         on_release: OnRelease | None = None,
         **options: Any,
     ) -> None:
         super().__init__(keep_metadata=list(keep_metadata), options=options)
-        self._gateway, self._async_gateway, self._on_release = gateway, async_gateway, on_release
+        self._gateway, self._on_release = gateway, on_release
 
     @classmethod
     def class_name(cls) -> str:
@@ -137,17 +118,8 @@ class NodeSanitizer(BaseNodePostprocessor):
         nodes: list[NodeWithScore],
         query_bundle: QueryBundle | None = None,  # noqa: ARG002 - of LlamaIndex's interface
     ) -> list[NodeWithScore]:
-        return self._made(nodes, sanitize(self._gateway, _texts(nodes), self.options, self._on_release))
-
-    async def _apostprocess_nodes(
-        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
-    ) -> list[NodeWithScore]:
-        if self._async_gateway is None:
-            return await asyncio.to_thread(self._postprocess_nodes, nodes, query_bundle)
-        cleaned = await sanitize_async(self._async_gateway, _texts(nodes), self.options, self._on_release)
-        return self._made(nodes, cleaned)
-
-    def _made(self, nodes: list[NodeWithScore], cleaned: list[Cleaned]) -> list[NodeWithScore]:
+        texts = [scored.node.get_content(metadata_mode=MetadataMode.NONE) for scored in nodes]
+        cleaned = sanitize(self._gateway, texts, self.options, self._on_release)
         made = []
         for scored, (text, facts) in zip(nodes, cleaned, strict=True):
             kept = {key: value for key, value in scored.node.metadata.items() if key in self.keep_metadata}
@@ -161,6 +133,7 @@ class NodeSanitizer(BaseNodePostprocessor):
             made.append(NodeWithScore(node=node, score=scored.score))
         return made
 
-
-def _texts(nodes: list[NodeWithScore]) -> list[str]:
-    return [scored.node.get_content(metadata_mode=MetadataMode.NONE) for scored in nodes]
+    async def _apostprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        return await asyncio.to_thread(self._postprocess_nodes, nodes, query_bundle)
