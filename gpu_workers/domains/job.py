@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,9 @@ from gpu_workers.jobs.checkpoint import EncryptedCheckpoint, kept_part
 from gpu_workers.jobs.messages import Charge, JobOrder, ReportProgress
 from gpu_workers.jobs.targets import publish
 
+if TYPE_CHECKING:
+    from gpu_workers.models.encoder import Encoder
+
 FloatArray = npt.NDArray[np.float32]
 
 # With fewer, the mechanisms have too few candidates to choose from. docs/operating/jobs.md has the measurement.
@@ -45,13 +48,6 @@ NEAR_DUPLICATE_COSINE = 0.98
 COPY_COSINE = 0.9999
 _BLOCK_ROWS = 1024
 OWN_ENCODER = "caller"
-
-
-class _Encoder(Protocol):
-    name: str
-    packs_of: str
-
-    def encode(self, sentences: list[str]) -> FloatArray: ...
 
 
 @dataclass(frozen=True)
@@ -82,7 +78,7 @@ class _Shard:
 class _Source:
     """The source of the vectors: the gateway's encoder, or the caller's own (`encoder` None)."""
 
-    encoder: _Encoder | None
+    encoder: Encoder | None
     dimension: int | None
 
     def facts(self, dimension: int) -> tuple[str, str]:

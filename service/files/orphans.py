@@ -15,11 +15,11 @@ import logging
 import random
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Protocol
 
 from core.blob_errors import BlobMissing, StoreUnavailable
 from core.errors import LedgerError, UnknownJob
 from core.ledger.job_records import JobRecord, JobStatus
+from core.ledger.jobs import JobStore
 from core.ledger.names import SHARED_OWNER
 from core.ledger.stored_files import AREAS
 from service.files.blobs import birth_s
@@ -32,18 +32,10 @@ JOBS = "jobs"
 log = logging.getLogger("privacy_gateway.files")
 
 
-class JobReader(Protocol):
-    async def get(self, owner: str, job_id: str) -> JobRecord:
-        """Raises UnknownJob."""
-
-    async def unfinished(self, owner: str) -> list[JobRecord]:
-        """The owner's jobs that have not ended."""
-
-
 class Orphans:
     """Collects the orphans of one store. Every gateway may do so at any time."""
 
-    def __init__(self, files: StoredFiles, jobs: JobReader) -> None:
+    def __init__(self, files: StoredFiles, jobs: JobStore) -> None:
         self._files = files
         self._store = files.store
         self._jobs = jobs

@@ -12,9 +12,8 @@ import logging
 import secrets
 import threading
 from collections import deque
-from collections.abc import Sequence
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from core import spans
 from core.spans import Span, SpanRef
@@ -23,6 +22,7 @@ from service.config.tracing import TracingSettings
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.trace.export import SpanExporter
 
 log = logging.getLogger("privacy_gateway.tracing")
 
@@ -35,18 +35,10 @@ SPANS_PER_REQUEST_MAX = 128
 _SCOPE = "privacy-gateway"
 
 
-class Exporter(Protocol):
-    """As OpenTelemetry's `SpanExporter`."""
-
-    def export(self, spans: Sequence[ReadableSpan]) -> Any: ...
-
-    def shutdown(self) -> None: ...
-
-
 class SpanExport:
     """The `Sink` of `core.spans`. `stop` sends what is left, for a few seconds at most."""
 
-    def __init__(self, settings: TracingSettings, exporter: Exporter | None = None) -> None:
+    def __init__(self, settings: TracingSettings, exporter: SpanExporter | None = None) -> None:
         """`exporter`: by default that of the settings. Raises ValueError where the extra `otel` is not installed."""
         self._exporter = exporter or _exporter(settings)
         self._readable = _Conversion(settings.traces_service_name)
@@ -146,7 +138,7 @@ def _context(ref: SpanRef) -> Any:
     return SpanContext(ref.trace_id, ref.span_id, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
 
 
-def _exporter(settings: TracingSettings) -> Exporter:
+def _exporter(settings: TracingSettings) -> SpanExporter:
     try:
         import requests
         from opentelemetry.exporter.otlp.proto.http import Compression

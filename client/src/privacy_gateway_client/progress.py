@@ -3,58 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from privacy_gateway_client.answers import Job
 
-
-class Progress(Protocol):
-    """Takes each state of a job. A method `close`, if there is one, is called at the end."""
-
-    def __call__(self, state: Job, /) -> None: ...
-
-
-def no_progress() -> Progress:
-    return _nothing
+# Takes each state of a job. A method `close`, if there is one, is called at the end.
+Progress: TypeAlias = Callable[[Job], None]
 
 
 def bar() -> Progress:
     """A bar on standard error."""
-    meter = Meter(100)
+    draw, close = meter(100)
 
     def show(state: Job) -> None:
-        meter.show(round(100 * state.progress), state.stage or state.status)
+        draw(round(100 * state.progress), state.stage or state.status)
 
-    show.close = meter.close  # type: ignore[attr-defined]
+    show.close = close  # type: ignore[attr-defined]
     return show
 
 
-class Meter:
-    """A bar of `total` steps; silent without `rich`."""
-
-    def __init__(self, total: int) -> None:
-        self._total = total
-        made: tuple[Callable[..., None], Callable[..., None]] = _rich(total) or (_nothing, _nothing)
-        self._show, self._close = made
-
-    def show(self, done: int, text: str = "") -> None:
-        self._show(done, text)
-
-    def close(self) -> None:
-        self._close()
-
-
-def _nothing(*_: Any) -> None:
-    pass
-
-
-def _rich(total: int) -> Any:
+def meter(total: int) -> tuple[Callable[[int, str], None], Callable[[], None]]:
+    """How a bar of `total` steps is drawn and closed; silent without `rich`."""
     try:
         from rich.console import Console
         from rich.progress import Progress as Bars
     except ImportError:
-        return None
+        return silent, silent
     bars = Bars(console=Console(stderr=True), transient=True)
     task = bars.add_task("", total=total)
     bars.start()
     return lambda done, text: bars.update(task, completed=done, description=text), bars.stop
+
+
+def silent(*_: Any) -> None:
+    pass

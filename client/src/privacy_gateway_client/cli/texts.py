@@ -18,7 +18,7 @@ from typing import Any
 from privacy_gateway_client.blocking_client import Gateway
 from privacy_gateway_client.cli.inputs import UsageError, digest, documents
 from privacy_gateway_client.exchange import given
-from privacy_gateway_client.progress import Meter
+from privacy_gateway_client.progress import meter
 from privacy_gateway_client.results import Embeddings
 from privacy_gateway_client.tensors import Tensor, written
 
@@ -150,7 +150,7 @@ def _made(parts: Parts, count: int, make: Callable[[int], bytes]) -> list[int]:
     """Make the parts that are missing, some at a time. After an error no further part begins."""
     parts.open()
     starts = list(range(0, count, _PART))
-    meter = Meter(count)
+    draw, close = meter(count)
     stopped = threading.Event()
 
     def one(start: int) -> None:
@@ -168,9 +168,9 @@ def _made(parts: Parts, count: int, make: Callable[[int], bytes]) -> list[int]:
             try:
                 for start, each in zip(starts, waiting, strict=True):
                     each.result()
-                    meter.show(min(start + _PART, count), "documents")
+                    draw(min(start + _PART, count), "documents")
             finally:
                 stopped.set()
     finally:
-        meter.close()
+        close()
     return starts

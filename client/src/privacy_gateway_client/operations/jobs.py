@@ -31,7 +31,7 @@ from privacy_gateway_client.operations.catalogue import delete
 from privacy_gateway_client.operations.reading import EventReader, fetched, pages
 from privacy_gateway_client.options import DomainOptions, FinetuneOptions, InfillOptions, SynthesisOptions
 from privacy_gateway_client.problems import line_problem
-from privacy_gateway_client.progress import Progress, no_progress
+from privacy_gateway_client.progress import Progress, silent
 
 Rows = Union[Iterable[Mapping[str, Any]], str, "PathLike[str]"]
 
@@ -124,7 +124,7 @@ def wait(core: Core, job: Job | str, *, progress: bool | Progress = False) -> Op
     """
     from privacy_gateway_client.progress import bar
 
-    shown = bar() if progress is True else progress or no_progress()
+    shown = bar() if progress is True else progress or silent
 
     def show(state: Job) -> Op[None]:
         shown(state)
