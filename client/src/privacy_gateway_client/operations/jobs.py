@@ -31,7 +31,7 @@ from privacy_gateway_client.operations.catalogue import delete
 from privacy_gateway_client.operations.reading import EventReader, fetched, pages
 from privacy_gateway_client.options import DomainOptions, FinetuneOptions, InfillOptions, SynthesisOptions
 from privacy_gateway_client.problems import line_problem
-from privacy_gateway_client.progress import Progress, silent
+from privacy_gateway_client.progress import Progress, bar, silent
 
 Rows = Union[Iterable[Mapping[str, Any]], str, "PathLike[str]"]
 
@@ -122,8 +122,6 @@ def wait(core: Core, job: Job | str, *, progress: bool | Progress = False) -> Op
 
     progress: show a bar (by `rich`, where it is installed), or a function that takes each state of the job.
     """
-    from privacy_gateway_client.progress import bar
-
     shown = bar() if progress is True else progress or silent
 
     def show(state: Job) -> Op[None]:
