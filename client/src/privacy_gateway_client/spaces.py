@@ -26,8 +26,7 @@ from privacy_gateway_client.operations import (
 from privacy_gateway_client.surface import Driver, Emits, Listing, Method, Space
 
 Sanitised: TypeAlias = answers.SanitizedRow | Problem
-SyntheticRow: TypeAlias = dict[str, Any]
-EventData: TypeAlias = dict[str, Any]
+Json: TypeAlias = dict[str, Any]
 
 
 class Budget(Space[Driver]):
@@ -37,7 +36,7 @@ class Budget(Space[Driver]):
     account = Method(budget.account)
     headroom = Method(budget.headroom)
     remaining = Method(budget.remaining)
-    journal = Listing(budget.journal, Emits[answers.JournalEntry]())
+    journal = Listing(budget.journal, Emits[Json]())
     subjects = Listing(budget.subjects, Emits[answers.Account]())
     series = Method(budget.series)
     estimate = Method(budget.estimate)
@@ -45,8 +44,8 @@ class Budget(Space[Driver]):
     bounds = Method(budget_reports.bounds)
     spending = Method(budget_reports.spending)
     integrity = Method(budget_reports.integrity)
-    export_journal = Listing(budget_reports.export_journal, Emits[answers.ExportedEntry]())
-    events = Listing(budget_reports.budget_events, Emits[answers.BudgetChanged]())
+    export_journal = Listing(budget_reports.export_journal, Emits[Json]())
+    events = Listing(budget_reports.budget_events, Emits[Json]())
 
 
 class Jobs(Space[Driver]):
@@ -61,7 +60,7 @@ class Jobs(Space[Driver]):
     delete_artifact = Method(jobs.delete_artifact)
     card = Method(jobs.card)
     report = Method(jobs.report)
-    sample = Listing(jobs.sample, Emits[SyntheticRow]())
+    sample = Listing(jobs.sample, Emits[Json]())
     sample_csv = Method(jobs.sample_csv)
 
 
@@ -114,7 +113,7 @@ class LanguageModels(Space[Driver]):
     chat_completions = Method(language_models.chat_completions)
     responses = Method(language_models.responses)
     messages = Method(language_models.messages)
-    stream = Listing(language_models.stream, Emits[EventData]())
+    stream = Listing(language_models.stream, Emits[Json]())
 
 
 class Health(Space[Driver]):
@@ -148,7 +147,7 @@ class Admin(Space[Driver]):
     rotate_key = Method(administration.rotate_tenant_key)
     revoke_key = Method(administration.revoke_tenant_key)
     end_sessions = Method(administration.end_sessions)
-    audit = Listing(administration.audit, Emits[answers.AuditEntry]())
+    audit = Listing(administration.audit, Emits[Json]())
     integrity = Method(budget_reports.all_integrity)
     service = Method(budget_reports.service)
 
@@ -173,7 +172,7 @@ class Presidio(Space[Driver]):
 class Vault(Space[Driver]):
     """Entries of the tenant in the vault."""
 
-    entries = Listing(presidio.vault, Emits[answers.VaultEntry]())
+    entries = Listing(presidio.vault, Emits[Json]())
     delete = Method(presidio.delete_vault_entry)
     clear = Method(presidio.clear_vault)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from privacy_gateway_client.answers import Account, Estimate, JournalEntry
+from privacy_gateway_client.answers import Account, Estimate
 from privacy_gateway_client.core import Core
 from privacy_gateway_client.effects import Op
 from privacy_gateway_client.exchange import get, post
@@ -75,7 +75,7 @@ def journal(
         "route": route,
     }
     filters |= {"key_id": key_id, "subject": subject, "order": order}
-    yield from pages(core, f"/budget/{account}/journal", "entries", JournalEntry, limit=limit, **filters)
+    yield from pages(core, f"/budget/{account}/journal", "entries", None, limit=limit, **filters)
 
 
 def subjects(core: Core, account: str, *, near: float | None = None, limit: int | None = None) -> Op[None]:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from privacy_gateway_client.answers import BudgetChanged, ExportedEntry
 from privacy_gateway_client.core import Core
 from privacy_gateway_client.effects import Op, close_flow, emit, next_line
-from privacy_gateway_client.exchange import call_flow, get, parsed, parsed_json
+from privacy_gateway_client.exchange import call_flow, get, parsed_json
 from privacy_gateway_client.operations.reading import EventReader, fetched_json
 from privacy_gateway_client.problems import line_problem
 
@@ -55,7 +54,7 @@ def export_journal(
     flow = yield from call_flow(core.retry, get(f"/budget/{account}/journal/export", **params))
     while (line := (yield from next_line(flow))) is not None:
         if line:
-            yield from emit(parsed(ExportedEntry, line))
+            yield from emit(parsed_json(line))
     yield from close_flow(flow)
 
 
@@ -69,7 +68,7 @@ def budget_events(core: Core) -> Op[None]:
         if event is not None and event.name == "problem":
             raise line_problem(parsed_json(event.data))
         if event is not None:
-            yield from emit(parsed(BudgetChanged, event.data))
+            yield from emit(parsed_json(event.data))
     yield from close_flow(flow)
 
 

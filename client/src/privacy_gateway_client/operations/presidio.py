@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from privacy_gateway_client.answers import VaultEntry
 from privacy_gateway_client.core import Core
 from privacy_gateway_client.effects import Op
 from privacy_gateway_client.exchange import get, post
@@ -56,7 +55,7 @@ def guardrail(core: Core, request: Mapping[str, Any]) -> Op[Any]:
 
 def vault(core: Core, *, limit: int | None = None) -> Op[None]:
     """The entries of the vault of the tenant."""
-    yield from pages(core, "/vault", "data", VaultEntry, limit=limit)
+    yield from pages(core, "/vault", "data", None, limit=limit)
 
 
 def delete_vault_entry(core: Core, entry_id: str) -> Op[None]:

@@ -64,13 +64,13 @@ def rows(core: Core, path: str, member: str, model: type[Model]) -> Op[list[Mode
     return [validated_answer(model, row) for row in members[member]]
 
 
-def pages(core: Core, path: str, member: str, model: type[Model], **params: Any) -> Op[None]:
-    """Emit the rows of every page, as they are asked for."""
+def pages(core: Core, path: str, member: str, model: type[Model] | None, **params: Any) -> Op[None]:
+    """Emit the rows of every page, as they are asked for; as JSON objects if there is no model."""
     cursor: Any = None
     while True:
         members = yield from fetched_json(core, get(path, cursor=cursor, **params))
         for row in members[member]:
-            yield from emit(validated_answer(model, row))
+            yield from emit(row if model is None else validated_answer(model, row))
         cursor = members.get("next_cursor")
         if cursor is None:
             return
