@@ -117,7 +117,7 @@ def store_alerts(client: Gateway, own: Account, share: float, webhook: str | Non
             raise
         print("  no rule is stored, because this key does not have the role `admin`")
     for alert in client.alerts.fired():
-        print(f"  {alert.status} since {day(alert.fired_ms)}: {alert.rule} {alert.facts}")
+        print(f"  {alert['status']} since {day(alert['fired_ms'])}: {alert['rule']} {alert['facts']}")
 
 
 def day(moment_ms: int | None) -> str:

@@ -140,15 +140,6 @@ class StreamSummary(Answer):
     usage: dict[str, int] | None = None
 
 
-class RestoredRow(Answer):
-    index: int
-    text: str = Field(repr=False)
-
-
-class Restored(Answer):
-    data: list[RestoredRow]
-
-
 class EmbeddingRow(Answer):
     """What an answer says about a document or text, beside its vector."""
 

@@ -127,7 +127,7 @@ class Health(Space[Driver]):
 class Alerts(Space[Driver]):
     """Alerts of the tenant, or with the admin key of the operator."""
 
-    fired = Listing(alerts.fired, Emits[alerts.Alert]())
+    fired = Listing(alerts.fired, Emits[Json]())
     rules = Method(alerts.rules)
     rule = Method(alerts.rule)
     put_rule = Method(alerts.put_rule)

@@ -2,24 +2,7 @@
 
 from __future__ import annotations
 
-from privacy_gateway_client.errors import (
-    BudgetCapReached,
-    BudgetExhausted,
-    ConnectionLost,
-    Forbidden,
-    GatewayError,
-    InvalidRequest,
-    JobFailed,
-    NotStarted,
-    PlanMismatch,
-    Rejected,
-    ReleaseGone,
-    StreamInterrupted,
-    TooLarge,
-    TooManyRequests,
-    Unauthorized,
-    WorkFailed,
-)
+from privacy_gateway_client import errors
 
 DONE = 0
 FAILED = 1  # another error
@@ -31,24 +14,16 @@ LOST = 6  # a part was charged and its answer is lost; --name with another name 
 JOB = 7  # the job failed or was cancelled
 STOPPED = 130  # interrupted; the same command continues
 
-_CODES: tuple[tuple[type[GatewayError], int], ...] = (
-    (BudgetExhausted, BUDGET),
-    (PlanMismatch, BUDGET),
-    (BudgetCapReached, BUDGET),
-    (Unauthorized, KEY),
-    (Forbidden, KEY),
-    (InvalidRequest, USAGE),
-    (Rejected, USAGE),
-    (TooLarge, USAGE),
-    (ReleaseGone, LOST),
-    (WorkFailed, LOST),
-    (ConnectionLost, UNREACHABLE),
-    (NotStarted, UNREACHABLE),
-    (TooManyRequests, UNREACHABLE),
-    (StreamInterrupted, UNREACHABLE),
-    (JobFailed, JOB),
-)
+# the first one whose classes an error has
+_CODES: dict[int, tuple[type[errors.GatewayError], ...]] = {
+    BUDGET: (errors.BudgetExhausted, errors.PlanMismatch, errors.BudgetCapReached),
+    KEY: (errors.Unauthorized, errors.Forbidden),
+    USAGE: (errors.InvalidRequest, errors.Rejected, errors.TooLarge),
+    LOST: (errors.ReleaseGone, errors.WorkFailed),
+    UNREACHABLE: (errors.ConnectionLost, errors.NotStarted, errors.TooManyRequests, errors.StreamInterrupted),
+    JOB: (errors.JobFailed,),
+}
 
 
-def code_of(error: GatewayError) -> int:
-    return next((code for kind, code in _CODES if isinstance(error, kind)), FAILED)
+def code_of(error: errors.GatewayError) -> int:
+    return next((code for code, kinds in _CODES.items() if isinstance(error, kinds)), FAILED)

@@ -39,23 +39,9 @@ class AlertRule(Answer):
     tenants: list[str] | None = None
 
 
-class Alert(Answer):
-    """An alert that fired. `target`: an account, a job or `ledger`. `facts`: numbers and fixed words."""
-
-    id: str
-    rule: str
-    kind: str
-    tenant: str | None = None
-    target: str
-    status: str
-    fired_ms: int
-    over_ms: int | None = None
-    facts: dict[str, Any]
-
-
 def fired(core: Core, *, status: str | None = None, limit: int | None = None) -> Op[None]:
     """The alerts that fired, newest first."""
-    yield from pages(core, core.alerts, "alerts", Alert, status=status, limit=limit)
+    yield from pages(core, core.alerts, "alerts", None, status=status, limit=limit)
 
 
 def rules(core: Core) -> Op[list[AlertRule]]:
