@@ -33,25 +33,6 @@ class Privacy(Answer):
     note: str | None = None
 
 
-class Accountant(Answer):
-    name: str
-    kind: str
-    epsilon: float | None = None
-    delta: float | None = None
-    order: float | None = None
-    note: str | None = None
-
-
-class Arm(Answer):
-    name: str
-    order: float | None = None
-    spent: float
-    limit: float
-    spent_delta: float | None = None
-    limit_delta: float | None = None
-    open: bool
-
-
 class Account(Answer):
     """An account of the tenant, or of one of its subjects."""
 
@@ -65,8 +46,8 @@ class Account(Answer):
     committed: Cost
     reserved: Cost
     remaining: Cost
-    accountants: list[Accountant] = Field(default_factory=list)
-    arms: list[Arm] | None = None
+    accountants: list[dict[str, Any]] = Field(default_factory=list)
+    arms: list[dict[str, Any]] | None = None
     plan: dict[str, Any] | None = None
 
 

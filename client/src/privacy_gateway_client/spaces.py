@@ -19,7 +19,6 @@ from privacy_gateway_client.operations import (
     jobs,
     language_models,
     presidio,
-    recognisers,
     sanitizing,
     vectors,
 )
@@ -84,11 +83,11 @@ class Domains(Space[Driver]):
 class Recognisers(Space[Driver]):
     """The tenant's own recognisers."""
 
-    list = Listing(recognisers.list_recognisers, Emits[answers.Recogniser]())
-    get = Method(recognisers.get_recogniser)
-    put = Method(recognisers.put_recogniser)
-    delete = Method(recognisers.delete_recogniser)
-    try_out = Method(recognisers.try_recogniser)
+    list = Listing(catalogue.list_recognisers, Emits[answers.Recogniser]())
+    get = Method(catalogue.get_recogniser)
+    put = Method(catalogue.put_recogniser)
+    delete = Method(catalogue.delete_recogniser)
+    try_out = Method(catalogue.try_recogniser)
 
 
 class Accounting(Space[Driver]):

@@ -1,4 +1,4 @@
-"""What a gateway offers: models, domains, entities, policies, presets, calculations, health."""
+"""What a gateway offers: models, domains, entities, recognisers, policies, presets, calculations, health."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from privacy_gateway_client.answers import Recogniser
 from privacy_gateway_client.core import Core
 from privacy_gateway_client.effects import Incoming, Op, Outgoing
 from privacy_gateway_client.errors import ConnectionLost, NotFound, Problem
-from privacy_gateway_client.exchange import call, get, given, parsed_json, post
-from privacy_gateway_client.operations.reading import fetched_json
+from privacy_gateway_client.exchange import call, get, given, parsed_json, post, put
+from privacy_gateway_client.operations.reading import fetched, fetched_json, pages
+
+RECOGNISERS = "/sanitize/recognisers"
 
 
 def models(core: Core) -> Op[dict[str, Any]]:
@@ -50,6 +53,33 @@ def entities(core: Core) -> Op[dict[str, Any]]:
 def policies(core: Core) -> Op[list[dict[str, Any]]]:
     """The operator's policies that the tenant may name, or must use."""
     return list((yield from fetched_json(core, get("/policies")))["policies"])
+
+
+def list_recognisers(core: Core, *, limit: int | None = None) -> Op[None]:
+    """Every recogniser; patterns and terms as their numbers."""
+    yield from pages(core, RECOGNISERS, "recognisers", Recogniser, limit=limit)
+
+
+def get_recogniser(core: Core, name: str) -> Op[Recogniser]:
+    """One recogniser with its patterns and terms."""
+    return (yield from fetched(core, Recogniser, get(f"{RECOGNISERS}/{name}")))
+
+
+def put_recogniser(core: Core, name: str, recogniser: Mapping[str, Any]) -> Op[Recogniser]:
+    """Create or replace a recogniser."""
+    return (yield from fetched(core, Recogniser, put(f"{RECOGNISERS}/{name}", recogniser)))
+
+
+def delete_recogniser(core: Core, name: str) -> Op[None]:
+    yield from delete(core, f"{RECOGNISERS}/{name}")
+
+
+def try_recogniser(
+    core: Core, recogniser: Mapping[str, Any], text: str, *, threshold: float | None = None
+) -> Op[dict[str, Any]]:
+    """What a recogniser finds in a text, without storing either."""
+    members = given({"recogniser": recogniser, "text": text, "threshold": threshold})
+    return (yield from fetched_json(core, post(f"{RECOGNISERS}/test", members)))
 
 
 def compare(core: Core, mechanism: Mapping[str, Any], *, delta: float, steps: int = 1) -> Op[dict[str, Any]]:
