@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from core.accounting.events import Unit
 from core.errors import UnknownTenant
@@ -12,9 +12,6 @@ from core.ledger import names, wire
 from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.chain import RawEntry
 from core.ledger.records import AccountState, JournalEntry
-
-if TYPE_CHECKING:
-    from core.ledger.archive.reader import LedgerArchive
 
 # Small, so that a sealing round blocks the event loop for only a few milliseconds at a time.
 ENTRY_BATCH = 100
@@ -94,8 +91,15 @@ async def raw_entries(
         start = f"({batch[-1][0].decode()}"
 
 
+class EntryArchive(Protocol):
+    """The archived entries of a ledger."""
+
+    def entries(self, stream: str, *, after: int, last: int) -> AsyncIterator[Sequence[RawEntry]]:
+        """Yield the archived entries of a tenant, or the seals of CHAIN, after `after` up to `last`, in batches."""
+
+
 async def entries_of(
-    client: LedgerClient, archive: LedgerArchive | None, stream: str, *, after: int, last: int | None, count: int
+    client: LedgerClient, archive: EntryArchive | None, stream: str, *, after: int, last: int | None, count: int
 ) -> AsyncIterator[Sequence[RawEntry]]:
     """Yield the entries of a tenant, or the seals of CHAIN, after `after` up to `last` (None: to the end), in batches.
 

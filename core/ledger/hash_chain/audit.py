@@ -11,12 +11,11 @@ import msgpack
 
 from core.errors import InvalidInput, UnknownTenant
 from core.ledger import names, wire
-from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
 from core.ledger.counters import Vector, plus
 from core.ledger.hash_chain.chain import RawEntry, Seal
 from core.ledger.hash_chain.epoch import EpochFile
-from core.ledger.hash_chain.history_source import HistorySource
+from core.ledger.hash_chain.history_source import HistoryArchive, HistorySource
 from core.ledger.hash_chain.replay import JournalReplay, Key, TenantAudit, key_of
 from core.ledger.hash_chain.verify_history import Entries, History, SegmentEnd
 from core.ledger.keys import MasterKey
@@ -100,7 +99,7 @@ class LedgerAudit:
 
 
 async def audit_ledger(
-    client: LedgerClient, master_key: MasterKey, epoch_file: Path, *, archive: LedgerArchive | None = None
+    client: LedgerClient, master_key: MasterKey, epoch_file: Path, *, archive: HistoryArchive | None = None
 ) -> LedgerAudit:
     """Check every seal, every entry and every account. Memory is linear in the number of accounts.
 

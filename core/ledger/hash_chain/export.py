@@ -9,10 +9,10 @@ from typing import Any
 from core.amounts import FEMTO, NANO
 from core.errors import UnknownTenant
 from core.ledger import names
-from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.chain import RawEntry, Seal
 from core.ledger.hash_chain.epoch import EpochFile
+from core.ledger.hash_chain.history_source import HistoryArchive
 from core.ledger.hash_chain.verify_history import Entries, History, SegmentEnd
 from core.ledger.keys import MasterKey
 from core.ledger.pages import entry_number, readable_entry
@@ -27,7 +27,7 @@ async def export_ledger(
     epoch_file: Path,
     *,
     tenant: str | None = None,
-    archive: LedgerArchive | None = None,
+    archive: HistoryArchive | None = None,
 ) -> AsyncIterator[dict[str, Any]]:
     """Yield one object for each line, the summary last, for one `tenant` or for all. Memory is linear in the tenants.
 

@@ -7,24 +7,30 @@ reported as a fault, in a fixed sentence.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from core.blob_errors import BlobCorrupt, BlobMissing
 from core.errors import LedgerNotTrusted
 from core.ledger import names
-from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
-from core.ledger.hash_chain.chain import CHAIN_BATCH, RawEntry
-from core.ledger.pages import ENTRY_BATCH, entries_of
+from core.ledger.hash_chain.chain import CHAIN_BATCH, RawEntry, Seal, SealId
+from core.ledger.pages import ENTRY_BATCH, EntryArchive, entries_of
 
 Batch = Sequence[RawEntry] | str  # a text is a fault
 Call = Callable[..., Awaitable[Any]]  # one Redis command
 
 
+class HistoryArchive(EntryArchive, Protocol):
+    """What an audit needs of the archive."""
+
+    async def continues(self, known: SealId, next_: Seal, call: Call) -> bool:
+        """Whether the archived chain leads from the seal `known` to `next_`."""
+
+
 class HistorySource:
     """Reads one ledger. A text among the results is a fault. Raises StoreUnavailable, LedgerUnavailable."""
 
-    def __init__(self, client: LedgerClient, archive: LedgerArchive | None) -> None:
+    def __init__(self, client: LedgerClient, archive: EntryArchive | None) -> None:
         self._client = client
         self._archive = archive
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from core.errors import LedgerNotTrusted
 from core.ledger import names
-from core.ledger.archive.reader import LedgerArchive
 from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.chain import (
     JournalDigest,
@@ -19,7 +18,7 @@ from core.ledger.hash_chain.chain import (
     seal_entry,
 )
 from core.ledger.hash_chain.epoch import EpochFile, verify_epoch
-from core.ledger.hash_chain.history_source import HistorySource
+from core.ledger.hash_chain.history_source import HistoryArchive, HistorySource
 from core.ledger.keys import MasterKey
 from core.ledger.pages import entry_number
 
@@ -52,7 +51,7 @@ class History:
     master_key: MasterKey
     epoch_file: EpochFile
     only: str | None = None
-    archive: LedgerArchive | None = None
+    archive: HistoryArchive | None = None
     seals: int = 0
     chain_faults: list[str] = field(default_factory=list)
     tenant_faults: dict[str, list[str]] = field(default_factory=dict)
