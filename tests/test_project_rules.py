@@ -83,7 +83,6 @@ FOLDERS = {
         "processes",
         "releases",
         "domains",
-        "synthesis",
         "tenants",
     },  # a front end of its own
     "gpu_workers.packs": set(),
@@ -229,7 +228,7 @@ def test_imports_point_one_way(layer: str, forbidden: tuple[str, ...]) -> None:
 def test_the_client_and_the_gateway_import_nothing_of_each_other() -> None:
     """The client is a distribution of its own, with few dependencies."""
     allowed = {*sys.stdlib_module_names, "privacy_gateway_client", "httpx", "pydantic", "typing_extensions"}
-    optional = {"numpy", "cryptography", "rich", "tqdm"}
+    optional = {"numpy", "cryptography", "rich"}
     for name, path in modules(CLIENT).items():
         library = INTEGRATIONS.get(path.stem, set()) if path.parent.name == "integrations" else set()
         assert {imported.split(".")[0] for imported in imports(path)} <= allowed | optional | library, name

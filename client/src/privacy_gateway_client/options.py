@@ -1,6 +1,6 @@
 """The keyword arguments of the calls: the members of the requests that a caller may leave out.
 
-A test compares them with the OpenAPI document. The gateway checks their values, so no model of a request is here.
+A test compares them with the OpenAPI document. The gateway checks their values; the client has no model of a request.
 """
 
 from __future__ import annotations
