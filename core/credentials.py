@@ -48,11 +48,3 @@ def admin_key(text: str) -> str:
 def new_admin_key() -> str:
     """Return a new admin key of 128 random bits."""
     return _MADE_PREFIX + secrets.token_hex(_MADE_HEX // 2)
-
-
-def api_key(text: str) -> str:
-    """Return a tenant's API key. Raises ValueError for anything else."""
-    key = token(text)
-    if not API_KEY.fullmatch(key):
-        raise ValueError("this is not a complete API key of a tenant (pgw_..., 53 characters)")
-    return key

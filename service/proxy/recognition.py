@@ -15,9 +15,6 @@ from core.byte_cache import ByteCache
 from gpu_workers.handlers.sanitize_tasks import DocumentTask
 from service.sanitize.reversible import Read
 
-_ENTRY_BYTES = 400
-_REGION_BYTES = 150
-
 
 class Finds:
     """Used on the event loop only, without locks."""

@@ -61,7 +61,6 @@ _SHORT_YEAR = r"['’]?\d{2}"
 _ORDINAL = r"(?:st|nd|rd|th|er|re|ère|ème|e|de|º|ª|°|\.)?"
 _OF = r"(?:[ ]?of(?:[ ]the)?[ ]|[ ]de[ ]|[ ]di[ ]|[ ]|-|/|\.|,[ ]|[ ]?)"
 _BEFORE_YEAR = r"(?:[ ]del?[ ]|[ ]do[ ]ano[ ]de[ ]|,[ ]?|[ ]|-|/|\.[ ]?|)"
-_GAP = r"[ \u00a0\u202f]"
 _ERA = r"(?:[ ](?:r\.|roku|r(?=[ ,;)]|$)))?"
 
 _DAY_MONTH_YEAR = rf"{_D}{_ORDINAL}{_OF}{_ANY_MONTH}{_BEFORE_YEAR}(?:{_YEAR}|{_SHORT_YEAR})(?!\d){_ERA}"

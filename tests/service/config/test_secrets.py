@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import typer
-from service.cli.synthesize import KEY_VARIABLE, gateway_client
 
 from service.cli.keys import show_key
 from service.config.settings import Settings
@@ -79,30 +78,6 @@ def test_every_gateway_has_a_name_of_its_own(tmp_path: Path) -> None:
     assert not (tmp_path / "jobs" / "gateway.id").exists()
 
 
-@pytest.mark.parametrize(
-    ("content", "mode"), [("", 0o600), (f"{KEY[:-1]}\n", 0o600), ("Bearer x", 0o600), (f"{KEY}\n", 0o644)]
-)
-def test_a_command_refuses_a_key_file_that_cannot_be_one(tmp_path: Path, content: str, mode: int) -> None:
-    path = tmp_path / "tenant.key"
-    path.write_text(content)
-    path.chmod(mode)
-
-    with pytest.raises(ValueError, match=r"tenant\.key") as caught, gateway_client("http://127.0.0.1:1", path):
-        pass
-
-    assert KEY[:-1] not in str(caught.value)
-
-
-@pytest.mark.parametrize("given", ["", KEY[:-1]])
-def test_a_command_refuses_a_variable_that_cannot_be_a_key(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
-    monkeypatch.setenv(KEY_VARIABLE, given)
-
-    with pytest.raises(ValueError, match="key") as caught, gateway_client("http://127.0.0.1:1", None):
-        pass
-
-    assert KEY[:-1] not in str(caught.value)
-
-
 def test_a_key_file_is_written_whole_and_a_key_that_cannot_be_written_is_not_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -116,14 +91,3 @@ def test_a_key_file_is_written_whole_and_a_key_that_cannot_be_written_is_not_sho
     assert path.stat().st_mode & 0o777 == 0o600
     assert "key create" in said.err
     assert KEY not in said.out + said.err
-
-
-def test_a_command_sends_the_whole_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "tenant.key"
-    path.write_text(f"{KEY}\n")
-    path.chmod(0o600)
-    monkeypatch.setenv(KEY_VARIABLE, f"{KEY}\n")
-
-    for key_file in (path, None):
-        with gateway_client("http://127.0.0.1:1", key_file) as client:
-            assert client.headers["authorization"] == f"Bearer {KEY}"
