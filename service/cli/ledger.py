@@ -199,7 +199,8 @@ async def _write_actions(parts: LedgerParts, file: BinaryIO) -> bool:
     from core.ledger.hash_chain.admin_log import LogCheck
     from core.ledger.hash_chain.chain import SealChain
 
-    faults, sealed = [], None
+    faults: list[str] = []
+    sealed = None
     try:
         last = (await SealChain(parts.client, parts.master_key).head()).seal
         sealed = None if last is None else last.admin
