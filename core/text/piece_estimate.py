@@ -43,4 +43,5 @@ def _thirds(text: str) -> npt.NDArray[np.uint8]:
     for back in range(1, _FIRST_CHARS + 1):
         further[back:] &= word[:-back]
     whole = (begins | (kinds == _OTHER)).view(np.uint8)
-    return _FURTHER_CHARS * whole + further.view(np.uint8)
+    thirds: npt.NDArray[np.uint8] = _FURTHER_CHARS * whole + further.view(np.uint8)
+    return thirds

@@ -120,7 +120,7 @@ def _filled(
     """Return the chosen documents with their masked places filled. Every finished shard is stored encrypted."""
     documents = _documents(order, found)
     shards = -(-len(found.chosen) // _SHARD_DOCUMENTS)
-    parts = []
+    parts: list[Filled] = []
     for index in range(shards):
         progress(index / shards)
         texts = list(islice(documents, _SHARD_DOCUMENTS))

@@ -189,9 +189,13 @@ def error_block(error: errors.GatewayError) -> dict[str, Any]:
     elif isinstance(error, job_errors.JobFailed):
         facts = {"reason": error.reason, "line": error.line, "count": error.count}
         members = {name: value for name, value in facts.items() if value is not None}
-    elif isinstance(error, errors.InfillFailed):
-        members = {"reason": error.reason}
-    elif isinstance(error, upstream_errors.UpstreamFailed | browser_errors.SignOnFailed | blob_errors.StoreUnavailable):
+    elif isinstance(
+        error,
+        errors.InfillFailed
+        | upstream_errors.UpstreamFailed
+        | browser_errors.SignOnFailed
+        | blob_errors.StoreUnavailable,
+    ):
         members = {"reason": error.reason}
     elif isinstance(error, errors.RoleMissing):
         members = {"role": error.role}

@@ -109,6 +109,10 @@ class SanitizedRow(Answer):
     release_id: str | None = None
 
 
+class RestoredRow(Answer):
+    text: str
+
+
 class StreamSummary(Answer):
     documents: int
     released: int

@@ -13,13 +13,13 @@ from privacy_gateway_client.answers import Account, ApiKey, NewTenantAnswer
 from privacy_gateway_client.core import Core
 from privacy_gateway_client.effects import Op, Outgoing
 from privacy_gateway_client.exchange import call, get, given, post, put
-from privacy_gateway_client.operations.reading import fetched, fetched_json, pages, rows
+from privacy_gateway_client.operations.reading import fetched, listed, pages, rows
 from privacy_gateway_client.options import KeyOptions, TenantOptions
 
 
 def list_keys(core: Core) -> Op[list[ApiKey]]:
     """The keys of the tenant. The API key needs the role `admin`, as for the calls below."""
-    return (yield from rows(core, "/keys", "keys", ApiKey))
+    return (yield from rows(core, get("/keys"), "keys", ApiKey))
 
 
 def create_key(core: Core, **options: Unpack[KeyOptions]) -> Op[ApiKey]:
@@ -39,7 +39,7 @@ def revoke_key(core: Core, key_id: str) -> Op[ApiKey]:
 
 def tenants(core: Core) -> Op[list[dict[str, Any]]]:
     """Every tenant. With the admin key, as for the calls below."""
-    return list((yield from fetched_json(core, get("/admin/tenants")))["tenants"])
+    return (yield from listed(core, get("/admin/tenants"), "tenants"))
 
 
 def create_tenant(core: Core, name: str, *, epsilon: float, **options: Unpack[TenantOptions]) -> Op[NewTenantAnswer]:
@@ -61,7 +61,7 @@ def set_limit(core: Core, tenant: str, unit: str, *, epsilon: float) -> Op[Accou
 
 def tenant_keys(core: Core, tenant: str) -> Op[list[ApiKey]]:
     """The keys of a tenant."""
-    return (yield from rows(core, f"/admin/tenants/{tenant}/keys", "keys", ApiKey))
+    return (yield from rows(core, get(f"/admin/tenants/{tenant}/keys"), "keys", ApiKey))
 
 
 def create_tenant_key(core: Core, tenant: str, **options: Unpack[KeyOptions]) -> Op[ApiKey]:

@@ -46,7 +46,7 @@ def fired(core: Core, *, status: str | None = None, limit: int | None = None) ->
 
 def rules(core: Core) -> Op[list[AlertRule]]:
     """The rules. The API key needs the role `admin`, as for the calls below."""
-    return (yield from rows(core, f"{core.alerts}/rules", "rules", AlertRule))
+    return (yield from rows(core, get(f"{core.alerts}/rules"), "rules", AlertRule))
 
 
 def rule(core: Core, name: str) -> Op[AlertRule]:

@@ -46,7 +46,7 @@ def remaining(core: Core, mechanism: str, *, epsilon: float, account: str | None
 
 
 def _fits(rows: list[dict[str, Any]], mechanism: str) -> int:
-    found = [row["fits"] for row in rows if row["preset"] is None and row["mechanism"] == mechanism]
+    found: list[int] = [row["fits"] for row in rows if row["preset"] is None and row["mechanism"] == mechanism]
     if not found:
         raise LookupError(mechanism)
     return min(found)

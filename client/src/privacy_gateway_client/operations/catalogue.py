@@ -11,7 +11,7 @@ from privacy_gateway_client.core import Core
 from privacy_gateway_client.effects import Incoming, Op, Outgoing
 from privacy_gateway_client.errors import ConnectionLost, NotFound, Problem
 from privacy_gateway_client.exchange import call, get, given, parsed_json, post, put
-from privacy_gateway_client.operations.reading import fetched, fetched_json, pages
+from privacy_gateway_client.operations.reading import fetched, fetched_json, listed, pages
 
 RECOGNISERS = "/sanitize/recognisers"
 
@@ -28,7 +28,7 @@ def delete_fine_tuned(core: Core, name: str) -> Op[None]:
 
 def presets(core: Core) -> Op[list[dict[str, Any]]]:
     """The presets and language models of `/v1`."""
-    return list((yield from fetched_json(core, get("/v1/models")))["data"])
+    return (yield from listed(core, get("/v1/models"), "data"))
 
 
 def preset(core: Core, model: str) -> Op[dict[str, Any]]:
@@ -37,7 +37,7 @@ def preset(core: Core, model: str) -> Op[dict[str, Any]]:
 
 def domains(core: Core) -> Op[list[dict[str, Any]]]:
     """The domain packs that the tenant may name."""
-    return list((yield from fetched_json(core, get("/domains")))["domains"])
+    return (yield from listed(core, get("/domains"), "domains"))
 
 
 def delete_domain(core: Core, name: str) -> Op[None]:
@@ -52,7 +52,7 @@ def entities(core: Core) -> Op[dict[str, Any]]:
 
 def policies(core: Core) -> Op[list[dict[str, Any]]]:
     """The operator's policies that the tenant may name, or must use."""
-    return list((yield from fetched_json(core, get("/policies")))["policies"])
+    return (yield from listed(core, get("/policies"), "policies"))
 
 
 def list_recognisers(core: Core, *, limit: int | None = None) -> Op[None]:
@@ -105,7 +105,7 @@ def calibrate(
 
 def live(core: Core) -> Op[bool]:
     """Whether the gateway's process answers."""
-    return bool((yield from fetched_json(core, get("/livez")))["status"] == "alive")
+    return (yield from fetched_json(core, get("/livez"))).get("status") == "alive"
 
 
 def ready(core: Core) -> Op[dict[str, Any]]:

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from privacy_gateway_client.core import Core
 from privacy_gateway_client.effects import Op, Outgoing, emit
+from privacy_gateway_client.errors import AnswerInvalid
 from privacy_gateway_client.exchange import call, get, parsed, parsed_json, validated_answer
 
 
@@ -58,10 +59,14 @@ def fetched_json(core: Core, request: Outgoing) -> Op[dict[str, Any]]:
     return members
 
 
-def rows(core: Core, path: str, member: str, model: type[Model]) -> Op[list[Model]]:
-    """The rows of a list that comes as a whole."""
-    members = yield from fetched_json(core, get(path))
-    return [validated_answer(model, row) for row in members[member]]
+def listed(core: Core, request: Outgoing, member: str) -> Op[list[dict[str, Any]]]:
+    """The rows of a list that comes as a whole. Raises as `call`, and AnswerInvalid."""
+    return _rows_of((yield from fetched_json(core, request)), member)
+
+
+def rows(core: Core, request: Outgoing, member: str, model: type[Model]) -> Op[list[Model]]:
+    """As `listed`, each row as its model."""
+    return [validated_answer(model, row) for row in (yield from listed(core, request, member))]
 
 
 def pages(core: Core, path: str, member: str, model: type[Model] | None, **params: Any) -> Op[None]:
@@ -69,8 +74,15 @@ def pages(core: Core, path: str, member: str, model: type[Model] | None, **param
     cursor: Any = None
     while True:
         members = yield from fetched_json(core, get(path, cursor=cursor, **params))
-        for row in members[member]:
+        for row in _rows_of(members, member):
             yield from emit(row if model is None else validated_answer(model, row))
         cursor = members.get("next_cursor")
         if cursor is None:
             return
+
+
+def _rows_of(members: object, member: str) -> list[dict[str, Any]]:
+    found = members.get(member) if isinstance(members, dict) else None
+    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
+        raise AnswerInvalid("the answer does not have the expected list", (member,))
+    return found

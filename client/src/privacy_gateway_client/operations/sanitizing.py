@@ -7,7 +7,7 @@ from typing import Any
 
 from typing_extensions import Unpack
 
-from privacy_gateway_client.answers import SanitizedRow, StreamSummary
+from privacy_gateway_client.answers import RestoredRow, SanitizedRow, StreamSummary
 from privacy_gateway_client.core import Core
 from privacy_gateway_client.effects import Op, Outgoing, close_flow, emit, next_line
 from privacy_gateway_client.errors import (
@@ -30,7 +30,7 @@ from privacy_gateway_client.operations.paid import (
     members_of,
     part_answer,
 )
-from privacy_gateway_client.operations.reading import fetched_json
+from privacy_gateway_client.operations.reading import rows
 from privacy_gateway_client.options import SanitizeOptions, StreamOptions
 from privacy_gateway_client.problems import line_problem
 from privacy_gateway_client.results import Sanitized
@@ -84,7 +84,7 @@ def sanitize(
 def restore(core: Core, texts: Iterable[str], restore_token: str) -> Op[list[str]]:
     """Put the originals back for the surrogates in any texts. Costs nothing."""
     request = post("/restore", {"texts": list(texts), "restore_token": restore_token})
-    return [row["text"] for row in (yield from fetched_json(core, request))["data"]]
+    return [row.text for row in (yield from rows(core, request, "data", RestoredRow))]
 
 
 def sanitize_stream(core: Core, documents: Iterable[Text], **options: Unpack[StreamOptions]) -> Op[None]:
