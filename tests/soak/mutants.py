@@ -45,14 +45,15 @@ TESTS = (
     "filters",
     "schema",
     "machine",
+    "limit_changes",
 )
 TESTS_OF = {
     "accounts": ("mutants", "series", "seals"),
     "fold": ("series",),
     "rank": ("ranks",),
     "alert": ("alerts",),
-    "seal": ("places", "seals", "epoch", "duty_lease", "archive/test_archiver", "archive/test_archive_crashes"),
-    "trim": ("archive/test_archiver", "archive/test_archive_crashes"),
+    "seal": ("places", "seals", "epoch", "duty_lease", "archive/test_archiver", "archive/test_archive_machine"),
+    "trim": ("archive/test_archiver", "archive/test_archive_machine"),
     "lease": ("duty_lease",),
     "presence": ("schema",),
     "share": ("shared_limit",),

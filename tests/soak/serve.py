@@ -1,4 +1,4 @@
-"""Serves a real gateway whose engine answers after a random moment, without a model: it starts in a few seconds.
+"""Serves a real gateway, with the worker processes and the kind of job of the soak.
 
 `python tests/soak/serve.py serve --port PORT --data-dir DIR`
 """
@@ -6,28 +6,16 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
-import random
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from toys.toy_engine import ToyEngine
+from soak.job_kind import SoakKind
+from soak.worker import soak_engine
 
-from gpu_workers.engine.protocol import Role, Task
 from service.config.settings import Settings
+from service.registry import JOB_KINDS
 from service.serve import run
 
-WORK_S_MAX = 0.05
-
-
-class WaitingEngine(ToyEngine):
-    """A kill meets requests before, during and after their work."""
-
-    async def run(self, role: Role, tasks: Sequence[Task], **options: Any) -> list[Any]:
-        found = await super().run(role, tasks, **options)
-        await asyncio.sleep(random.uniform(0, WORK_S_MAX))
-        return found
+JOB_KINDS.append(lambda parts: SoakKind(parts.settings))
 
 
 def main() -> None:
@@ -36,7 +24,7 @@ def main() -> None:
     arguments.add_argument("--port", type=int)
     arguments.add_argument("--data-dir", type=Path)
     given = arguments.parse_args()
-    run(Settings(port=given.port, data_dir=given.data_dir), engine=WaitingEngine())
+    run(Settings(port=given.port, data_dir=given.data_dir), engine=soak_engine())
 
 
 if __name__ == "__main__":

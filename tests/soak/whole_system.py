@@ -1,15 +1,17 @@
-"""Kill gateways, workers, Redis and the object store under requests and jobs, and count.
+"""Kill gateways, workers and Redis under requests and jobs, again and again, and count.
 
     PYTHONPATH=.:tests:tests/kits python -m soak.whole_system --gateways 2 --kills 100 --seed 1
 
-As `soak.several_gateways`, with worker processes, an S3 server on disk, and tenants that submit jobs through any
-gateway, repeat the submissions, watch them and cancel some. Each cycle ends a gateway, a worker of one, Redis or the
-object store with SIGKILL, or stops a gateway for longer than the lease of the duties (`pause`) or of its jobs
-(`freeze`). What was killed starts again while the next cycles go on; the object store stays away for seconds.
+Two or more gateways serve one ledger and one blob store. Clients change between them, with idempotency keys, replays
+and budgets that run out. Tenants submit jobs through any gateway, repeat the submissions, watch them and cancel some.
+Each cycle ends a gateway, a worker of one or Redis with SIGKILL, or stops a gateway for longer than the lease of the
+duties (`pause`) or of its jobs (`freeze`). What was killed starts again while the next cycles go on.
 
-What is checked of requests is that of `soak.kill_cycles`. Of jobs: each accepted one ends once, for a reason that its
-request, a cancellation or the number of attempts explains; it is charged once before it draws noise, or not at all;
-the noise of one draw is visible; its artifact is what it made; a key finds its job again. See `soak.job_audit`.
+What is checked of requests: nothing is overspent or under-counted, a settled key never changes its answer, and in the
+end the ledger has exactly what was delivered and what was spent without an output. Of jobs: each accepted one ends
+once, for a reason that its request, a cancellation or the number of attempts explains; it is charged once before it
+draws noise, or not at all; the noise of one draw is visible; its artifact is what it made; a key finds its job again.
+See `soak.job_audit`. Ends with a table and a line of JSON; exit code 1 after any fault.
 """
 
 from __future__ import annotations
@@ -20,63 +22,67 @@ import itertools
 import os
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from gateway_kit import Gateway, children
+from gateway_kit import Gateway, children, command_line
 from redis_kit import EmbeddedServer
-from s3_on_disk import S3OnDisk
 from soak.job_audit import JobAudit
-from soak.job_clients import ACCEPTED, JobBook, JobClient, JobTenant, keep_submitting, new_job
-from soak.kill_cycles import BACK_S_MAX, TERMS, printed
-from soak.load import OPEN
-from soak.several_gateways import PAUSES, TESTS, SeveralGateways, paths, settings
+from soak.job_clients import JobBook, JobClient, JobTenant, keep_submitting
+from soak.ledger_load import BACK_S_MAX, Load, printed
+from soak.load import OPEN, Client
 
+from core.ledger import names
+from core.ledger.client import LedgerClient, connect
 from core.ledger.jobs import LEASE_MS
 from service.jobs.sweep import GRACE_S, SWEEP_S
 
-SERVE = Path(__file__).with_name("serve_jobs.py")
+TESTS = Path(__file__).parents[1]
+SERVE = Path(__file__).with_name("serve.py")
 JOB_CLIENTS = 6
-OUTAGE_S_MAX = 8.0  # of the object store
 JOBS_END_S_MAX = 300.0
-TERMS["jobs"] = ({"epsilon": 1_000_000}, {"epsilon": 0.5})
-TERMS["few-jobs"] = ({"epsilon": 10}, {"epsilon": 0.5})
+LEASE_S = 3
+PAUSES = {"pause", "freeze"}
+WORKER = "gpu_workers.engine.local.worker embed"
+SETTINGS = {
+    "PYTHONPATH": os.pathsep.join(map(str, (TESTS.parent, TESTS, TESTS / "kits"))),
+    "PRIVACY_GATEWAY_MASTER_KEY": "5a" * 32,
+    "PRIVACY_GATEWAY_EXPIRE_INTERVAL_S": "1",
+    "PRIVACY_GATEWAY_RESPONSE_RETENTION_S": "86400",
+    "PRIVACY_GATEWAY_STORED_BYTES_PER_TENANT_MAX": str(1 << 40),
+    "PRIVACY_GATEWAY_UNCHARGED_HOLDS_PER_HOUR_MAX": "3600000",
+    "PRIVACY_GATEWAY_DUTIES_LEASE_S": str(LEASE_S),
+    "PRIVACY_GATEWAY_REQUESTS_IN_FLIGHT_PER_TENANT_MAX": "128",
+    "PRIVACY_GATEWAY_SEAL_INTERVAL_S": "0.5",
+    "PRIVACY_GATEWAY_SERIES_INTERVAL_S": "1",
+    "PRIVACY_GATEWAY_JOBS_RUNNING_MAX": "2",
+    "PRIVACY_GATEWAY_JOB_ATTEMPTS_MAX": "5",
+    "PRIVACY_GATEWAY_JOB_TURN_S": "3",
+}
 
 
-def job_settings(store: S3OnDisk) -> dict[str, str]:
-    return {
-        **store.environment(store.bucket()),
-        "PRIVACY_GATEWAY_STORE_TIMEOUT_S": "10",
-        "PRIVACY_GATEWAY_EPOCH_STORE_INTERVAL_S": "2",
-        "PRIVACY_GATEWAY_JOBS_RUNNING_MAX": "2",
-        "PRIVACY_GATEWAY_JOB_ATTEMPTS_MAX": "5",
-        "PRIVACY_GATEWAY_JOB_TURN_S": "3",
-    }
+class WholeSystem(Load):
+    """The gateways with their workers, Redis, and the load."""
 
+    kills = ("gateway", "worker", "redis", "freeze", "gateway", "worker", "redis", "pause")
 
-class WholeSystem(SeveralGateways):
-    """The gateways with their workers, Redis, the object store, and the load."""
-
-    kills = ("gateway", "store", "worker", "redis", "freeze", "gateway", "store", "worker", "redis", "pause")
-
-    def __init__(self, server: EmbeddedServer, gateways: list[Gateway], store: S3OnDisk, *, seed: int) -> None:
-        self.store = store
-        self._returning: dict[str, threading.Thread] = {}  # what starts again, by its kind
-        super().__init__(server, gateways, seed=seed)
+    def __init__(self, server: EmbeddedServer, gateways: list[Gateway], *, clients: int, seed: int) -> None:
+        super().__init__(server, gateways, clients=clients, seed=seed)
+        self._starting: list[threading.Thread] = []
+        self._freezing: list[threading.Thread] = []
         self.jobs = JobBook(self.book)
         self.jobs.tenants += [self._job_tenant("jobs"), self._job_tenant("jobs"), self._job_tenant("few-jobs")]
-        self.job_audit = JobAudit(self.jobs, self.redis_url, gateways[0].data_dir.parent / "draws")
+        self._draws = gateways[0].data_dir.parent / "draws"
 
     def _job_tenant(self, kind: str) -> JobTenant:
         account = self._open(kind)
+        self.everyone.append(account)  # its limits are checked as those of the others
         return JobTenant(account.tenant, account.key)
 
     def _clients(self, stop: threading.Event) -> list[threading.Thread]:
@@ -86,68 +92,133 @@ class WholeSystem(SeveralGateways):
         ]
         return super()._clients(stop) + own
 
-    def _end(self, kind: str) -> None:
-        if kind == "store":
-            self._restarted(kind, self.store.kill, self._start_store)
-        elif kind == "worker":
-            self._kill_worker()
-        elif kind == "freeze":
-            chosen = self.rng.choice([one for one in self.gateways if one.process.poll() is None]).process
-            self._restarted(kind, lambda: chosen.send_signal(signal.SIGSTOP), lambda: self._thaw(chosen))
-        else:
-            super()._end(kind)
+    def run(self, cycles: int, seconds: float) -> None:
+        stop = threading.Event()
+        clients = self._clients(stop)
+        for client in clients:
+            client.start()
+        deadline = time.monotonic() + seconds
+        try:
+            for number in range(cycles):
+                if time.monotonic() > deadline:
+                    break
+                self._cycle(self.kills[number % len(self.kills)])
+        finally:
+            stop.set()
+            for thread in [*self._starting, *self._freezing, *clients]:
+                thread.join()
+        self._settle_open_keys()
+        self.check(final=True)
+        self.audit()
+
+    def _cycle(self, kind: str) -> None:
+        self._starting = [thread for thread in self._starting if thread.is_alive()]
+        time.sleep(self.rng.uniform(0.1, 1.0))
+        {
+            "gateway": self._kill_gateway,
+            "worker": self._kill_worker,
+            "redis": self._kill_redis,
+            "pause": self._pause,
+            "freeze": self._freeze,
+        }[kind]()
         self.counts[f"cycles {kind}"] += 1
+        if kind not in PAUSES:
+            self.counts["kills"] += 1
+        self.check()
+        if self.counts["kills"] % 20 == 0:
+            self.audit()
+        self._replace_exhausted()
+        self.counts["cycles"] += 1
+        print(f"cycle {self.counts['cycles']} {kind}, faults {self.book.faults}", flush=True)
 
-    def _restarted(self, kind: str, kill: Callable[[], Any], start: Callable[[], None]) -> None:
-        """Kill now, and start in the background. What is still starting is waited for."""
-        if kind in self._returning:
-            self._returning[kind].join()
+    def _running(self) -> list[Gateway]:
+        return [one for one in self.gateways if one.process.poll() is None]
+
+    def _kill_redis(self) -> None:
+        """It is back when a budget can be read."""
         killed = time.monotonic()
-        kill()
+        self.server.kill()
+        self._start_redis(killed)
+        client = Client(self.ports, self.book)
+        while not client.look(self.accounts[0]):
+            if time.monotonic() - killed > BACK_S_MAX:
+                self.book.fault(f"no redis after {BACK_S_MAX:.0f} s")
+                return
+            time.sleep(0.02)
+        self.recoveries["redis"].append(time.monotonic() - killed)
 
-        def back() -> None:
-            start()
-            self.recoveries[kind].append(time.monotonic() - killed)
-            print(f"{kind} is back after {self.recoveries[kind][-1]:.1f} s", flush=True)
+    def _start_redis(self, killed: float) -> None:
+        """Reading a long append-only file takes its time. SIGKILL may leave part of the bytes of a write."""
+        self.server.spawn()
+        while True:
+            try:
+                self.server.wait_ready()
+                return
+            except AssertionError:
+                if self.server.mended():
+                    self.counts["torn files"] += 1
+                    self.server.spawn()
+                elif time.monotonic() - killed > BACK_S_MAX:
+                    raise
 
-        self._returning[kind] = threading.Thread(target=back)
-        self._returning[kind].start()
+    def _kill_gateway(self) -> None:
+        """At least one gateway goes on serving."""
+        for thread in self._starting[: max(0, len(self._starting) - len(self.gateways) + 2)]:
+            thread.join()
+        gateway = self.rng.choice(self._running())
+        orphans = children(gateway.process.pid)
+        killed = time.monotonic()
+        gateway.process.kill()
+        gateway.process.wait()
 
-    def _thaw(self, process: subprocess.Popen[bytes]) -> None:
-        """By then another gateway has taken its jobs, whose processes have gone on."""
-        time.sleep(LEASE_MS / 1000 + GRACE_S + 3 * SWEEP_S)
-        process.send_signal(signal.SIGCONT)
+        def start() -> None:
+            while True:
+                try:
+                    gateway.start()
+                    break
+                except AssertionError as error:  # Redis died during its start, which a supervisor repeats
+                    if time.monotonic() - killed > BACK_S_MAX:
+                        self.book.fault(f"a gateway does not start again: {str(error)[-500:]}")
+                        break
+                    self.counts["starts refused"] += 1
+            self.recoveries["gateway"].append(time.monotonic() - killed)
+            for pid, line in orphans.items():
+                if line and command_line(pid) == line:
+                    self.book.fault(f"a killed gateway has left a process: {line}")
 
-    def _start_store(self) -> None:
-        """It is back once a job is accepted, whose input is in the store."""
-        time.sleep(random.uniform(0, OUTAGE_S_MAX))
-        self.store.start()
-        client = JobClient(self.ports, self.book, self.jobs, random.Random())
-        ask = new_job(self.jobs.tenants[0], random.Random())
-        with self.jobs.lock:
-            self.jobs.asks.append(ask)
-        self._until(lambda: client.submit(ask) == 202 or ask.state not in (OPEN, ACCEPTED), "no job is accepted")
+        thread = threading.Thread(target=start)
+        thread.start()
+        self._starting.append(thread)
+
+    def _pause(self) -> None:
+        """Stop a gateway for longer than the lease of the duties: now and then the one that seals."""
+        process = self.rng.choice(self._running()).process
+        os.kill(process.pid, signal.SIGSTOP)
+        time.sleep(LEASE_S * 1.5)
+        os.kill(process.pid, signal.SIGCONT)
+
+    def _freeze(self) -> None:
+        """Stop a gateway for longer than the lease of its jobs, whose processes go on. Another gateway takes them."""
+        for thread in self._freezing:
+            thread.join()
+        process = self.rng.choice(self._running()).process
+        process.send_signal(signal.SIGSTOP)
+
+        def thaw() -> None:
+            time.sleep(LEASE_MS / 1000 + GRACE_S + 3 * SWEEP_S)
+            process.send_signal(signal.SIGCONT)
+
+        self._freezing = [threading.Thread(target=thaw)]
+        self._freezing[0].start()
 
     def _kill_worker(self) -> None:
         """Of a gateway that runs. It starts another one."""
         running = [
-            pid
-            for gateway in self.gateways
-            if gateway.process.poll() is None
-            for pid, line in children(gateway.process.pid).items()
-            if "gpu_workers.engine.local.worker embed" in line
+            pid for gateway in self._running() for pid, line in children(gateway.process.pid).items() if WORKER in line
         ]
         if running:
             with suppress(ProcessLookupError):
                 os.kill(self.rng.choice(running), signal.SIGKILL)
-
-    def _until(self, done: Callable[[], bool], fault: str) -> None:
-        began = time.monotonic()
-        while not done():
-            if time.monotonic() - began > BACK_S_MAX:
-                self.book.fault(f"{fault} after {BACK_S_MAX:.0f} s")
-                return
-            time.sleep(0.1)
 
     def _replace_exhausted(self) -> None:
         super()._replace_exhausted()
@@ -158,13 +229,15 @@ class WholeSystem(SeveralGateways):
 
     def check(self, *, final: bool = False) -> None:
         super().check(final=final)
-        audit = self.job_audit.check_all if final else self.job_audit.check_spent
-        asyncio.run(audit())
+        if final:
+            asyncio.run(self._audit_jobs())
 
-    def _worker_is_back(self) -> None:
-        super()._worker_is_back()
-        for thread in self._returning.values():
-            thread.join()
+    async def _audit_jobs(self) -> None:
+        client = LedgerClient(connect(url=self.server.url))
+        try:
+            await JobAudit(self.jobs, client, self._draws).check()
+        finally:
+            await client.close()
 
     def _settle_open_keys(self) -> None:
         """Also every submission, and until every accepted job has ended."""
@@ -195,29 +268,8 @@ class WholeSystem(SeveralGateways):
             "job_answers": {k: n for k, n in self.jobs.counts.items() if not k.startswith("ends ")},
             "job_seconds": {"median": round(ended[len(ended) // 2], 1), "max": round(ended[-1], 1)} if ended else {},
             "jobs_cancelled_by_clients": sum(ask.cancelled for ask in asks),
-            "job_audit": dict(self.job_audit.counts),
         }
         return {**super().report(seconds), **found}
-
-
-def started(
-    directory: Path, count: int, *, hold_ttl_s: int, parts: list[Any]
-) -> tuple[EmbeddedServer, list[Gateway], S3OnDisk]:
-    """Redis, gateways and the store. Each is added to `parts` when it runs."""
-    redis_folder = directory / "redis"
-    redis_folder.mkdir()
-    server = EmbeddedServer(redis_folder)
-    server.start()
-    parts.append(server)
-    store = S3OnDisk(directory / "store")
-    parts.append(store)
-    environment = settings(server.url, hold_ttl_s=hold_ttl_s) | job_settings(store) | paths(TESTS.parent)
-    gateways: list[Gateway] = []
-    for number in range(count):
-        gateway = Gateway(directory / f"gateway-{number}", environment, command=(sys.executable, str(SERVE)))
-        gateways.append(gateway)
-        parts.append(gateway)
-    return server, gateways, store
 
 
 def main() -> int:
@@ -230,33 +282,43 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="a new folder for the data and the logs, which stay")
     given = parser.parse_args()
-    WholeSystem.clients = given.clients
     order = [kind not in PAUSES for kind in WholeSystem.kills]
     cycles = next(
         n for n in itertools.count(given.kills) if sum(order[i % len(order)] for i in range(n)) == given.kills
     )
     with tempfile.TemporaryDirectory(prefix="soak-") as temporary:
         directory = given.keep or Path(temporary)
-        directory.mkdir(exist_ok=True)
+        (directory / "redis").mkdir(parents=True)
         began = time.monotonic()
-        parts: list[Any] = []
+        server = EmbeddedServer(directory / "redis")
+        server.start()
+        environment = SETTINGS | {
+            "REDIS_URL": server.url,
+            "PRIVACY_GATEWAY_STORE_URL": f"file://{directory}/store",
+            # what a killed process held is spent while the run goes on
+            "PRIVACY_GATEWAY_REQUEST_TIMEOUT_S": str(given.hold_ttl_s - 1),
+            "PRIVACY_GATEWAY_HOLD_TTL_S": str(given.hold_ttl_s),
+        }
+        gateways: list[Gateway] = []
         try:
-            soak = WholeSystem(
-                *started(directory, given.gateways, hold_ttl_s=given.hold_ttl_s, parts=parts), seed=given.seed
-            )
+            for number in range(given.gateways):
+                folder = directory / f"gateway-{number}"
+                gateways.append(Gateway(folder, environment, command=(sys.executable, str(SERVE))))
+            soak = WholeSystem(server, gateways, clients=given.clients, seed=given.seed)
             soak.run(cycles, given.seconds)
             soak.check_journal()
-            takeovers = soak.takeovers()
+            holders = int(server.admin().get(names.FENCE_KEY) or 0)
         finally:
-            for part in reversed(parts):
-                part.stop() if isinstance(part, (Gateway, EmbeddedServer)) else part.kill()
+            for gateway in gateways:
+                gateway.stop()
+            server.stop()
         report = {
             "gateways": given.gateways,
             "clients": given.clients,
             "seed": given.seed,
             "kills": soak.counts["kills"],
             **soak.report(time.monotonic() - began),
-            "holders_of_duties": takeovers,
+            "holders_of_duties": holders,
             "starts_refused": soak.counts["starts refused"],
             "torn_files_mended": soak.counts["torn files"],
         }

@@ -1,6 +1,4 @@
-"""The contract of blob stores, on every implementation: a local folder, memory, and S3 by two real servers.
-
-`s3-on-disk` is the server that the soak kills; it has to keep what an object store keeps."""
+"""The contract of blob stores, on every implementation: a local folder, memory, and S3 by a real server."""
 
 from __future__ import annotations
 
@@ -11,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from s3_kit import S3Server, s3_server
-from s3_on_disk import S3OnDisk
 
 from core.blob_errors import BlobExists, BlobMissing, StoreUnavailable
 from core.blobs.opening import open_store
@@ -26,24 +23,14 @@ def s3(processes: None) -> Iterator[S3Server]:
         yield server
 
 
-@pytest.fixture(scope="module")
-def s3_on_disk(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3OnDisk]:
-    server = S3OnDisk(tmp_path_factory.mktemp("s3") / "objects")
-    yield server
-    server.kill()
-
-
-SERVERS = [pytest.param(name, marks=pytest.mark.system) for name in ("s3", "s3-on-disk")]
-
-
-@pytest.fixture(params=["local", "memory", *SERVERS])
+@pytest.fixture(params=["local", "memory", pytest.param("s3", marks=pytest.mark.system)])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], BlobStore]:
     """Opens the store; on the same blobs each time, but for memory."""
     if request.param == "local":
         return lambda: open_store(tmp_path / "store")
     if request.param == "memory":
         return lambda: open_store("memory://")
-    server = request.getfixturevalue(request.param.replace("-", "_"))
+    server = request.getfixturevalue("s3")
     url = server.bucket()
     return lambda: open_store(url, server.options())
 

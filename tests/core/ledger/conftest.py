@@ -1,7 +1,7 @@
-"""Two real redis-servers. Each test runs on both, on the second as a slow test, and ends with an audit of its ledger.
+"""A real redis-server: the bundled one, with the users of deploy/users.acl. Each test ends with an audit of its ledger.
 
-`embedded-socket` is the bundled server as the gateway embeds it. `debian-tcp` is an installed one by the files in
-deploy/: the ledger is its user `gateway`, over TCP with a password, so each test also shows that the rights suffice.
+The ledger is the user `gateway`, so that each test also shows that the rights of this user suffice. Tests that need an
+installed Redis by the files in deploy/ ask for `DeployedServer` by an indirect parameter.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from ledger_audit_kit import audit
-from ledger_kit import MASTER_KEY
-from redis_kit import DeployedServer, EmbeddedServer, RedisProcess, installed_server
+from ledger_kit import MASTER_KEY, FaultyRedis
+from redis_kit import DeployedServer, GuardedServer, RedisProcess, installed_server
 
 from core.ledger.client import LedgerClient, connect
 from core.ledger.ledger import Ledger
@@ -21,11 +21,6 @@ from core.ledger.ledger import Ledger
 # Waits of the tests that name no timeout: a process that stops for some seconds is no outage.
 assert connect.__kwdefaults__ is not None
 connect.__kwdefaults__["timeout_s"] = 60.0
-
-SERVERS = [
-    pytest.param(EmbeddedServer, id="embedded-socket"),
-    pytest.param(DeployedServer, id="debian-tcp", marks=pytest.mark.slow("installation")),
-]
 
 
 @pytest.fixture(scope="module")
@@ -40,11 +35,12 @@ def go(runner: asyncio.Runner) -> Callable[[Coroutine[Any, Any, Any]], Any]:
     return runner.run
 
 
-@pytest.fixture(scope="module", params=SERVERS)
+@pytest.fixture(scope="module")
 def server(request, tmp_path_factory) -> Iterator[RedisProcess]:
-    if request.param is DeployedServer and installed_server() is None:
+    kind = getattr(request, "param", GuardedServer)
+    if kind is DeployedServer and installed_server() is None:
         pytest.skip("no redis-server of version 7 or later is installed")
-    server = request.param(tmp_path_factory.mktemp("ledger"))
+    server = kind(tmp_path_factory.mktemp("ledger"))
     server.start()
     yield server
     server.stop()
@@ -74,3 +70,13 @@ def ledger(go, client) -> Iterator[Ledger]:
     yield ledger
     report = go(audit(ledger))
     assert report.ok, report
+
+
+@pytest.fixture
+def faulty(go, server, ledger, tmp_path) -> Iterator[FaultyRedis]:
+    """The server behind a connection that fails as the test plans."""
+    redis = FaultyRedis(server.url, tmp_path / "faulty.sock")
+    go(redis.__aenter__())
+    yield redis
+    go(redis.client.close())
+    go(redis.__aexit__())

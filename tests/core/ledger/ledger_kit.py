@@ -14,6 +14,7 @@ import pytest
 from core.accounting.events import ACCOUNT_ADJACENCY, Guarantee, PrivacyEvent, Unit
 from core.amounts import NANO, cost_nano, limit_nano
 from core.errors import BudgetExhausted
+from core.ledger.client import LedgerClient, connect
 from core.ledger.keys import MasterKey
 from core.ledger.ledger import TenantCaps
 from core.ledger.records import Charge, Limit
@@ -104,12 +105,13 @@ class Proxy:
     def connected(self) -> None:
         """A client has connected."""
 
-    def request(self, data: bytes) -> None:
-        """`data` goes to the Redis."""
+    async def request(self, data: bytes, client: asyncio.StreamWriter) -> bytes | None:
+        """What the Redis gets in place of `data`; None ends the connection."""
+        return data
 
-    async def reply(self, data: bytes) -> bool:
-        """Whether `data` may go to the client; else the connection ends."""
-        return True
+    async def reply(self, data: bytes) -> bytes | None:
+        """What the client gets in place of `data`; None ends the connection."""
+        return data
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_unix_server(self._serve, path=str(self._socket))
@@ -118,41 +120,113 @@ class Proxy:
     async def __aexit__(self, *_: object) -> None:
         self._server.close()
 
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if self._upstream.scheme == "unix":
+            return await asyncio.open_unix_connection(self._upstream.path)
+        return await asyncio.open_connection(self._upstream.hostname, self._upstream.port)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connected()
-        if self._upstream.scheme == "unix":
-            up_reader, up_writer = await asyncio.open_unix_connection(self._upstream.path)
-        else:
-            up_reader, up_writer = await asyncio.open_connection(self._upstream.hostname, self._upstream.port)
+        up_reader, up_writer = await self._connect()
 
         async def requests() -> None:
-            while data := await reader.read(65536):
-                self.request(data)
-                up_writer.write(data)
+            while (data := await reader.read(65536)) and (passed := await self.request(data, writer)) is not None:
+                up_writer.write(passed)
             up_writer.close()
 
         async def replies() -> None:
-            while data := await up_reader.read(65536):
-                if not await self.reply(data):
-                    break
-                writer.write(data)
+            while (data := await up_reader.read(65536)) and (passed := await self.reply(data)) is not None:
+                writer.write(passed)
             writer.close()
 
         with contextlib.suppress(ConnectionError):
             await asyncio.gather(requests(), replies())
 
 
-class ReplyDropper(Proxy):
-    """Can lose the reply of the next command after it was applied."""
+LOST_REQUEST, LOST_REPLY, LATE = "lost request", "lost reply", "late"
+# Redis answers so, and does nothing
+ERRORS = (
+    "LOADING Redis is loading the dataset in memory",
+    "OOM command not allowed when used memory > 'maxmemory'.",
+    "READONLY You can't write against a read only replica.",
+    "NOREPLICAS Not enough good replicas to write.",
+    "BUSY Redis is busy running a script.",
+    "MISCONF Redis is configured to save RDB snapshots, but it is currently unable to persist on disk.",
+    "NOAUTH Authentication required.",
+    "NOPERM this user has no permissions to run the 'evalsha' command",
+    "UNKNOWN something that no version has said yet",
+)
+
+
+class Gate(Proxy):
+    """Counts what passes, and holds the replies back while it is not `open`. `answered`: Redis has replied."""
 
     def __init__(self, upstream: str, socket: Path) -> None:
         super().__init__(upstream, socket)
-        self.drops_left = 0
-        self.dropped = 0
+        self.connections = 0
+        self.requests = b""
+        self.answered, self.open = asyncio.Event(), asyncio.Event()
+        self.open.set()
 
-    async def reply(self, data: bytes) -> bool:
-        if self.drops_left and not data.startswith(b"-NOSCRIPT"):
-            self.drops_left -= 1
-            self.dropped += 1
-            return False
-        return True
+    def connected(self) -> None:
+        self.connections += 1
+
+    async def request(self, data: bytes, client: asyncio.StreamWriter) -> bytes:
+        self.requests += data
+        return data
+
+    async def reply(self, data: bytes) -> bytes:
+        self.answered.set()
+        await self.open.wait()
+        return data
+
+
+class FaultyRedis(Proxy):
+    """A Redis whose next scripts meet the faults in `plan`, one each. Later scripts run.
+
+    A connection ends before Redis has the script (LOST_REQUEST), or before the client has the reply (LOST_REPLY). If a
+    script is LATE, it reaches Redis by `deliver`, after the connection has ended. An error replaces the script.
+    """
+
+    def __init__(self, upstream: str, socket: Path) -> None:
+        super().__init__(upstream, socket)
+        self.client = LedgerClient(connect(url=self.url))
+        self.plan: list[str] = []
+        self.only = b""  # a part of the scripts that meet faults
+        self.met = 0
+        self._late: list[bytes] = []
+        self._drops_reply = False
+
+    async def request(self, data: bytes, client: asyncio.StreamWriter) -> bytes | None:
+        if not self.plan or self._drops_reply or b"\r\nEVAL" not in data or self.only not in data:
+            return data
+        fault = self.plan.pop(0)
+        if fault == LOST_REPLY:
+            self._drops_reply = True
+            return data
+        self.met += 1
+        if fault in ERRORS:
+            client.write(f"-{fault}\r\n".encode())
+            return b""
+        if fault == LATE:
+            self._late.append(data)
+        return None
+
+    async def reply(self, data: bytes) -> bytes | None:
+        if not self._drops_reply or data.startswith(b"-NOSCRIPT"):
+            return data
+        self._drops_reply = False
+        self.met += 1
+        return None
+
+    async def deliver(self) -> None:
+        """Send what is late to the Redis, and wait for the answers."""
+        for data in self._late:
+            reader, writer = await self._connect()
+            if self._upstream.username:
+                writer.write(f"AUTH {self._upstream.username} {self._upstream.password}\r\n".encode())
+                await reader.read(65536)
+            writer.write(data)
+            await reader.read(65536)
+            writer.close()
+        self._late.clear()

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from ledger_kit import MASTER_KEY, ReplyDropper
+from ledger_kit import LOST_REPLY, MASTER_KEY
 from redis_kit import plain
 
 from core.alert_errors import UnknownAlertRule
 from core.errors import InvalidInput, LedgerUnavailable, TenantLimitReached
 from core.ledger.alerts import Alert, AlertLimits, AlertStore, NewDelivery, RuleState, new_alert_id
-from core.ledger.client import LedgerClient, connect
 from core.ledger.names import SHARED_OWNER
 
 SECRET = "https://hooks.example/canary-4711"
@@ -210,25 +209,13 @@ def test_a_deleted_rule_ends_its_alerts_and_fires_no_more(go, ruled) -> None:
     assert fire(go, ruled, fired())[1] == 0
 
 
-def test_a_lost_reply_changes_nothing(go, ruled, server, tmp_path, clock) -> None:
-    async def run() -> None:
-        async with ReplyDropper(server.url, tmp_path / "proxy.sock") as proxy:
-            client = LedgerClient(connect(url=proxy.url))
-            store = AlertStore(client, MASTER_KEY, clock=clock)
-            await store.version()
-            alert = fired()
-            after = RuleState.of({alert.target: alert}, {})
-            delivery = NewDelivery(f"{alert.alert_id}.fired", b"{}")
-            proxy.drops_left = 1
-            written = await store.change(
-                ME, "acme", "near", "acme", RuleState(), after, alerts=[alert], deliveries=[delivery]
-            )
-            assert (written, proxy.dropped) == (0, 1)
-            assert len(await store.take(ME, "acme", limit=5, claim_ms=1000)) == 1
-            assert len((await store.page("acme", None, cursor=None, limit=5)).alerts) == 1
-            await client.close()
-
-    go(run())
+def test_a_lost_reply_changes_nothing(go, ruled, faulty, clock) -> None:
+    store = AlertStore(faulty.client, MASTER_KEY, clock=clock)
+    faulty.plan = [LOST_REPLY]
+    assert fire(go, store, fired())[1] == 0
+    assert faulty.met == 1
+    assert len(go(store.take(ME, "acme", limit=5, claim_ms=1000))) == 1
+    assert len(go(store.page("acme", None, cursor=None, limit=5)).alerts) == 1
 
 
 def test_redis_alone_reads_no_address_and_moves_none(go, ruled, server) -> None:

@@ -6,15 +6,13 @@ Each of these tests ends with an audit of its ledger, which finds no change of a
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
-from ledger_kit import charge, check_headroom, claim, event, limits, promised
+from ledger_kit import charge, claim, event, limits
 
 from core.accounting.events import Unit
 from core.amounts import FEMTO, NANO, cost_nano
 from core.errors import BudgetExhausted, InvalidInput, UnknownAccount, UnknownTenant
-from core.ledger.current_limit import lowered_limits
 from core.ledger.records import Charge, Limit, Plan, Reserved, plan_signature
 
 DELTA = FEMTO // 10**6
@@ -22,42 +20,6 @@ DELTA = FEMTO // 10**6
 
 def set_limit(go, ledger, epsilon, account="acme/sentence"):
     return go(ledger.set_current_limit("acme", account, round(epsilon * NANO)))
-
-
-@pytest.mark.parametrize(
-    ("what", "epsilon", "delta_femto", "basic_delta_femto", "arm"),
-    [
-        (event("pure", 0.3), 4, 0, None, "basic"),
-        (event("pure", 0.1), 4, DELTA, None, "renyi"),
-        (event("pure", 0.1), 4, DELTA, DELTA // 3, "renyi"),
-        (event("pure", 5.4e-5), 0.01, DELTA, None, "squares"),
-        (event("gaussian", 0, noise=20.0), 2, DELTA, None, "gaussian"),
-        (event("approximate", 1, delta_femto=DELTA // 100), 4, DELTA, None, "basic"),
-        (event("metric", 0.7, unit=Unit.VECTOR), 4, DELTA, None, "basic"),
-    ],
-    ids=lambda value: getattr(value, "kind", str(value)),
-)
-def test_the_headroom_of_a_current_limit_is_exact_and_grows_when_it_is_raised(
-    go, ledger, what, epsilon, delta_femto, basic_delta_femto, arm
-) -> None:
-    account = f"acme/{what.unit.value}"
-    guarantee = 3 * epsilon
-    go(ledger.open_tenant("acme", limits=limits(guarantee, delta_femto, basic_delta_femto=basic_delta_femto)))
-    whole = promised(go, ledger, account, what).headroom.binding.releases
-    units = {unit.value for unit in what.debited_units}
-    for unit in units:
-        set_limit(go, ledger, epsilon, f"acme/{unit}")
-    first = check_headroom(go, ledger, account, what).headroom.binding
-    assert first.arm == arm
-    assert 0 < first.releases < whole
-    for unit in units:
-        set_limit(go, ledger, 2 * epsilon, f"acme/{unit}")
-    second = check_headroom(go, ledger, account, what).headroom.binding.releases
-    for unit in units:
-        assert set_limit(go, ledger, guarantee, f"acme/{unit}").current is None
-    third = check_headroom(go, ledger, account, what).headroom.binding.releases
-    assert first.releases + second + third == whole, "raising a limit neither loses nor adds a release"
-    assert second > 0 < third
 
 
 def test_what_is_left_refers_to_the_current_limit(go, ledger) -> None:
@@ -70,22 +32,6 @@ def test_what_is_left_refers_to_the_current_limit(go, ledger) -> None:
         go(ledger.reserve("acme", [charge(0.001)]))
     assert (refused.value.account, refused.value.remaining.epsilon_nano) == ("acme/sentence", 0)
     assert go(ledger.account("acme", "acme/sentence")).used_share == 1.0
-
-
-def test_a_limit_below_what_was_spent_refuses_everything_and_loses_nothing(go, ledger) -> None:
-    go(ledger.open_tenant("acme", limits=limits(9, DELTA)))
-    held = go(ledger.reserve("acme", [charge(3)]))
-    set_limit(go, ledger, 1)
-    with pytest.raises(BudgetExhausted):
-        go(ledger.reserve("acme", [charge(0.001)]))
-    assert go(ledger.estimate("acme", [charge(0.001)])).times == 0
-    go(ledger.commit("acme", held.release_id))
-    state = go(ledger.account("acme", "acme/sentence"))
-    assert (state.committed.epsilon_nano, state.remaining.epsilon_nano) == (3 * NANO, 0)
-    assert state.within_limit
-    set_limit(go, ledger, 0)
-    set_limit(go, ledger, 9)
-    go(ledger.reserve("acme", [charge(1)]))
 
 
 def test_a_current_limit_of_the_quota_binds_every_subject(go, ledger) -> None:
@@ -123,13 +69,6 @@ def test_limits_that_change_beside_releases_admit_no_more_than_the_largest(go, l
     assert 1 <= go(race()) <= 5
 
 
-def test_an_account_with_other_orders_is_refused(go, ledger) -> None:
-    go(ledger.open_tenant("acme", limits=limits(9, DELTA)))
-    state = go(ledger.account("acme", "acme/sentence"))
-    with pytest.raises(InvalidInput):
-        lowered_limits(replace(state, orders=("2", *state.orders[1:])), NANO)
-
-
 def test_what_cannot_be_set_is_refused(go, ledger) -> None:
     what = event("pure", 0.5)
     planned = Limit(cost_nano(1.5), DELTA, plan=Plan(plan_signature(what), 7))
@@ -143,13 +82,3 @@ def test_what_cannot_be_set_is_refused(go, ledger) -> None:
         go(ledger.set_current_limit("other", "other/sentence", NANO))
     assert go(ledger.account("acme", "acme/sentence")).current is None
     go(ledger.reserve("acme", [Charge(event("pure", 10, unit=Unit.RECORD))]))
-
-
-def test_a_release_with_a_delta_where_basic_composition_has_none_can_be_shown(go, ledger) -> None:
-    go(ledger.open_tenant("acme", limits=limits(3, DELTA, basic_delta_femto=0)))
-    what = event("gaussian", 0.6, delta_femto=DELTA // 8, noise=9.0)
-    go(ledger.commit("acme", go(ledger.reserve("acme", [Charge(what)])).release_id))
-    for epsilon in (3, 2):
-        state = set_limit(go, ledger, epsilon)
-        assert [arm.name for arm in state.arm_states() if not arm.is_open] == ["basic", "squares"]
-        assert 0 < state.committed_share == state.used_share < 1

@@ -91,28 +91,22 @@ def test_the_data_survives_an_orderly_restart(go, tmp_path, which):
     assert (tmp_path / "redis" / "redis.log").stat().st_size > 0
 
 
-def test_a_long_data_path_gets_a_short_private_socket(go, tmp_path):
-    data_dir = tmp_path / ("long" * 30)
-    socket = socket_path(data_dir)
-    assert socket == socket_path(data_dir / ".." / data_dir.name)
-    assert len(str(socket)) < 100
+def test_any_data_path_gets_a_short_private_socket(go, tmp_path):
+    for name in ("long" * 30, 'a "b" c'):
+        data_dir = tmp_path / name
+        socket = socket_path(data_dir)
+        assert socket == socket_path(data_dir / ".." / data_dir.name)
+        assert len(str(socket)) < 100
 
-    async def scenario():
-        async with attached(data_dir) as used:
-            assert used == socket
-            assert await one_release(used) == Amount(NANO)
-            assert stat.S_IMODE(socket.parent.stat().st_mode) == 0o700
+        async def scenario(data_dir=data_dir, socket=socket):
+            async with attached(data_dir) as used:
+                assert used == socket
+                assert await one_release(used) == Amount(NANO)
+                assert stat.S_IMODE(socket.parent.stat().st_mode) == 0o700
 
-    go(scenario())
-    socket.parent.rmdir()
-
-
-def test_a_data_path_may_have_spaces_and_quotes(go, tmp_path):
-    async def scenario():
-        async with attached(tmp_path / 'a "b" c') as socket:
-            assert await one_release(socket) == Amount(NANO)
-
-    go(scenario())
+        go(scenario())
+        if not socket.is_relative_to(data_dir):
+            socket.parent.rmdir()
 
 
 def test_a_second_owner_is_refused(go, tmp_path):

@@ -2,86 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 
 import pytest
-from division_kit import division_of
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from ledger_audit_kit import audit
-from ledger_kit import limits
+from ledger_kit import event, limits
 
-from core.accounting.divisions import Division, divisions
-from core.accounting.events import ACCOUNT_ADJACENCY, Adjacency, Guarantee, PrivacyEvent, Unit
-from core.accounting.filters import Sums, admits, cost_of
+from core.accounting.divisions import divisions
+from core.accounting.events import Unit
+from core.accounting.filters import Sums
 from core.accounting.loss_cumulants import moments_of
 from core.amounts import FEMTO, NANO
 from core.errors import BudgetExhausted, InvalidInput, PlanMismatch
 from core.ledger.records import Charge, Limit, Plan, plan_signature
 
-_names = itertools.count()
 MICRO_DELTA = FEMTO // 10**6
-
-
-def event(kind: str, epsilon: float = 0, *, noise: float | None = None, delta_femto: int = 0) -> PrivacyEvent:
-    return PrivacyEvent(
-        mechanism=f"test-{kind}",
-        kind=kind,
-        unit=Unit.SENTENCE,
-        adjacency=ACCOUNT_ADJACENCY[Unit.SENTENCE],
-        guarantee=Guarantee.APPROX_DP if noise or delta_femto else Guarantee.PURE_DP,
-        epsilon_nano=round(epsilon * NANO),
-        delta_femto=delta_femto,
-        noise_multiplier=noise,
-    )
-
-
-EVENTS = st.one_of(
-    st.builds(
-        event,
-        st.sampled_from(["pure", "exponential", "laplace", "permute_and_flip", "two_geometric"]),
-        st.floats(0.01, 4),
-    ),
-    st.builds(lambda noise: event("gaussian", noise=noise), st.floats(0.5, 20)),
-    st.builds(
-        lambda epsilon, delta: event("approximate", epsilon, delta_femto=delta), st.floats(0.01, 1), st.integers(1, 10)
-    ),
-)
-
-
-@settings(max_examples=40, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    epsilon=st.floats(0.1, 20),
-    deltas=st.sampled_from([(0, 0), (MICRO_DELTA, None), (MICRO_DELTA, 30), (FEMTO // 10, 5)]),
-    steps=st.lists(st.tuples(EVENTS, st.sampled_from(["commit", "cancel", "expire", "hold"])), max_size=25),
-)
-def test_the_script_admits_what_the_filter_admits(go, ledger, epsilon, deltas, steps):
-    epsilon_nano, (delta, basic_delta) = round(epsilon * NANO), deltas
-    tenant = f"filter-{next(_names)}"
-    terms = Limit(epsilon_nano, delta, basic_delta)
-    go(ledger.open_tenant(tenant, limits=dict.fromkeys(Unit, terms)))
-    offered = divisions(epsilon_nano, delta, basic_delta_femto=basic_delta)
-    arms = offered[Division.PURE]
-    spent = Sums.zero(arms.orders)
-    for wanted, end in steps:
-        total = spent + Sums.of(cost_of(wanted), arms.orders)
-        if spent.count == 0:
-            arms = offered[division_of(offered, total)]
-        if not admits(arms, total):
-            with pytest.raises(BudgetExhausted):
-                go(ledger.reserve(tenant, [Charge(wanted)]))
-            continue
-        hold = go(ledger.reserve(tenant, [Charge(wanted)]))
-        if end != "cancel":
-            spent = total
-        if end == "commit":
-            go(ledger.commit(tenant, hold.release_id))
-        elif end != "hold":
-            go(getattr(ledger, end)(tenant, hold.release_id, reason="test"))
-        state = go(ledger.account(tenant, f"{tenant}/sentence"))
-        assert state.total == spent
-        assert state.within_limit
 
 
 def admitted(go, ledger, wanted, most):
@@ -114,7 +49,7 @@ def test_an_arm_that_cannot_price_a_release_is_closed_until_it_is_cancelled(go, 
     go(ledger.open_tenant("acme", limits=limits(1, MICRO_DELTA)))
     for _ in range(19):
         go(ledger.reserve("acme", [Charge(event("pure", 0.05))]))
-    noisy = go(ledger.reserve("acme", [Charge(event("gaussian", noise=50.0))]))  # no epsilon of its own: Renyi only
+    noisy = go(ledger.reserve("acme", [Charge(event("gaussian", 0, noise=50.0))]))  # no epsilon of its own: Renyi only
     with pytest.raises(BudgetExhausted):
         go(ledger.reserve("acme", [Charge(event("approximate", 0.01, delta_femto=1))]))
     go(ledger.cancel("acme", noisy.release_id, reason="test"))
@@ -124,7 +59,7 @@ def test_an_arm_that_cannot_price_a_release_is_closed_until_it_is_cancelled(go, 
 def test_a_release_without_any_open_arm_is_refused(go, ledger):
     go(ledger.open_tenant("acme", limits=limits(1)))  # delta 0: basic composition only
     with pytest.raises(BudgetExhausted):
-        go(ledger.reserve("acme", [Charge(event("gaussian", noise=1e6))]))
+        go(ledger.reserve("acme", [Charge(event("gaussian", 0, noise=1e6))]))
     assert go(ledger.account("acme", "acme/sentence")).reserved.epsilon_nano == 0
 
 
@@ -217,7 +152,7 @@ def test_the_history_sums_what_was_spent_and_nothing_that_was_refunded(go, ledge
     ("wanted", "limit"),
     [
         (event("pure", 0.5), Limit(100 * NANO, MICRO_DELTA)),
-        (event("gaussian", noise=20.0), Limit(100 * NANO, MICRO_DELTA)),
+        (event("gaussian", 0, noise=20.0), Limit(100 * NANO, MICRO_DELTA)),
         (event("laplace", 0.5), Limit(NANO, MICRO_DELTA, plan=Plan(plan_signature(event("laplace", 0.5)), 100))),
     ],
 )
@@ -251,7 +186,7 @@ def test_a_million_releases_in_one_charge_are_exact_and_too_many_are_refused(go,
     go(ledger.reserve("acme", [Charge(wanted, times=10**6)]))
     held = go(ledger.account("acme", "acme/token")).held_vector
     assert held[:2] == (10**6, 10**6 * (NANO + 1))
-    noise = event("gaussian", noise=1e6)
+    noise = event("gaussian", 0, noise=1e6)
     for too_many in ([Charge(wanted, times=4 * 10**6)], [Charge(noise, times=2**52)] * 2):
         with pytest.raises(InvalidInput):
             go(ledger.reserve("acme", too_many))
@@ -270,7 +205,7 @@ def test_the_first_release_decides_how_delta_is_divided(go, ledger):
     with pytest.raises(BudgetExhausted):
         go(ledger.reserve("fresh", [Charge(event("approximate", 1e-9, delta_femto=1))]))
 
-    refunded = go(ledger.reserve("again", [Charge(event("gaussian", noise=100.0))]))
+    refunded = go(ledger.reserve("again", [Charge(event("gaussian", 0, noise=100.0))]))
     go(ledger.cancel("again", refunded.release_id, reason="test"))
     for _ in range(2):  # nothing was shown, so the next one is the first
         go(ledger.reserve("again", [Charge(half)]))
@@ -298,24 +233,15 @@ def test_a_small_first_release_with_a_delta_of_its_own_keeps_all_of_delta(go, le
 def test_a_gaussian_release_that_takes_the_whole_limit_is_admitted_once(go, ledger):
     """No share of delta of the Gaussian arm covers it; its own (epsilon, delta) is the limit."""
     noise = 4.2247  # (1, 1e-6)-DP
-    known = PrivacyEvent(
-        mechanism="test-gaussian",
-        kind="gaussian",
-        unit=Unit.SENTENCE,
-        adjacency=ACCOUNT_ADJACENCY[Unit.SENTENCE],
-        guarantee=Guarantee.APPROX_DP,
-        epsilon_nano=NANO,
-        delta_femto=MICRO_DELTA,
-        noise_multiplier=noise,
-    )
+    known = event("gaussian", 1, noise=noise, delta_femto=MICRO_DELTA)
     go(ledger.open_tenant("acme", limits=limits(1, MICRO_DELTA)))
     go(ledger.reserve("acme", [Charge(known)]))
     with pytest.raises(BudgetExhausted):
-        go(ledger.reserve("acme", [Charge(event("gaussian", noise=1000.0))]))
+        go(ledger.reserve("acme", [Charge(event("gaussian", 0, noise=1000.0))]))
 
 
 def test_a_subject_divides_delta_for_itself(go, ledger):
-    noisy, whole = event("gaussian", noise=20.0), event("approximate", 1, delta_femto=MICRO_DELTA)
+    noisy, whole = event("gaussian", 0, noise=20.0), event("approximate", 1, delta_femto=MICRO_DELTA)
     go(ledger.open_tenant("clinic", limits=limits(100, FEMTO // 10), subject_limits=limits(1, MICRO_DELTA)))
     for person, wanted in (("p1", noisy), ("p2", event("pure", 0.5)), ("p3", noisy)):
         go(ledger.reserve("clinic", [Charge(wanted, person)]))
@@ -331,14 +257,11 @@ def test_a_subject_divides_delta_for_itself(go, ledger):
     go(ledger.reserve("other", [Charge(whole, "p1")]))
 
 
-def vector_event(epsilon: float) -> PrivacyEvent:
-    return PrivacyEvent("laplace", "metric", Unit.VECTOR, Adjacency.METRIC, Guarantee.METRIC_DP, round(epsilon * NANO))
-
-
 def test_a_metric_account_adds_up_whatever_the_other_limits_are(go, ledger):
     """The Renyi and square arms grow with the square of the distance: they are no bound beyond distance 1."""
+    metric = event("metric", 0.05, unit=Unit.VECTOR)
     go(ledger.open_tenant("acme", limits=limits(10, MICRO_DELTA, sentence=10_000, token=10_000)))
-    assert admitted(go, ledger, vector_event(0.05), 2000) == 200
-    plan = Plan(plan_signature(vector_event(0.05)), 1000)
+    assert admitted(go, ledger, metric, 2000) == 200
+    plan = Plan(plan_signature(metric), 1000)
     with pytest.raises(InvalidInput):
         go(ledger.open_tenant("planned", limits=limits(10) | {Unit.VECTOR: Limit(NANO, MICRO_DELTA, plan=plan)}))

@@ -141,16 +141,6 @@ def test_a_claim_answers_without_the_record_of_its_release(go, clinic, admin, en
             go(late)
 
 
-def test_an_open_hold_counts_against_a_subject_without_an_account(go, clinic):
-    first = go(clinic.reserve("clinic", people(1, 2)))
-    with pytest.raises(BudgetExhausted) as denied:
-        go(clinic.reserve("clinic", people(1, 1)))
-    assert denied.value.account.startswith("clinic/sentence/")
-    assert go(audit(clinic)).ok
-    go(clinic.cancel("clinic", first.release_id, reason="client-gone"))
-    go(clinic.reserve("clinic", people(1, 2)))
-
-
 def test_the_account_of_a_subject_disappears_with_the_last_hold_only(go, clinic):
     first, second = (go(clinic.reserve("clinic", people(1, 1))) for _ in range(2))
     go(clinic.cancel("clinic", first.release_id, reason="client-gone"))
@@ -329,12 +319,3 @@ def test_stored_responses_are_limited(go, clinic, client, admin):
     small = release(generated("under"), size=900)
     assert go(admin.call("EXISTS", f"{{clinic}}:response:{small}")) == 1
     release(mine[3])
-
-
-def test_a_late_commit_of_a_refunded_hold_is_refused(go, clinic):
-    hold = go(clinic.reserve("clinic", people(1), claim=generated()))
-    first = go(clinic.cancel("clinic", hold.release_id, reason="client-gone"))
-    assert go(clinic.cancel("clinic", hold.release_id, reason="client-gone")) == first
-    with pytest.raises(HoldNotOpen):
-        go(clinic.commit("clinic", hold.release_id, response=b"x"))
-    assert isinstance(go(clinic.reserve("clinic", people(1), claim=generated())), Reserved)

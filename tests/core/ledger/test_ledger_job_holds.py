@@ -5,13 +5,12 @@ from __future__ import annotations
 import secrets
 
 import pytest
-from ledger_kit import MASTER_KEY, ReplyDropper, charge, limits
+from ledger_kit import LOST_REPLY, MASTER_KEY, charge, limits
 
 from core.accounting.events import Unit
 from core.amounts import Amount
 from core.errors import BudgetExhausted, HoldNotOpen, JobQuotaExceeded
 from core.job_errors import JobAttemptsExhausted
-from core.ledger.client import LedgerClient, connect
 from core.ledger.job_records import JobHold, JobRecord, JobStatus
 from core.ledger.jobs import JobStore
 from core.ledger.ledger import Ledger
@@ -132,33 +131,23 @@ def test_a_hold_that_was_spent_elsewhere_is_never_reported_as_a_refund(go, ledge
     assert costs(done) == budget(go, ledger) == (COST, NOTHING)
 
 
-def test_lost_replies_charge_once_and_refund_once(go, server, ledger, client, tmp_path):
+def test_lost_replies_charge_once_and_refund_once(go, ledger, faulty):
     go(ledger.open_tenant("acme", limits=limits(4)))
-    holds = [held(go, ledger), held(go, ledger)]
+    store = JobStore(faulty.client, gateway="this")
 
-    async def lives() -> list[JobRecord]:
-        ended = []
-        async with ReplyDropper(server.url, tmp_path / "proxy.sock") as proxy:
-            through = LedgerClient(connect(url=proxy.url))
-            store = JobStore(through, gateway="this")
+    def lossy(call):
+        faulty.plan = [LOST_REPLY]
+        return go(call)
 
-            async def lossy(call):
-                proxy.drops_left = 1
-                return await call
-
-            try:
-                for hold, charges in zip(holds, (True, False), strict=True):
-                    job_id = secrets.token_hex(16)
-                    terms = {"kind": "synthesis", "label": "law", "claim": "c", "open_max": 1, "state": "s", "size": 0}
-                    await lossy(store.create("acme", job_id, hold=hold, **terms))
-                    await lossy(store.take("acme", job_id, run=RUN, attempts_max=1, exhausted=EXHAUSTED))
-                    if charges:
-                        assert await lossy(store.charge("acme", job_id, run=RUN)) is True
-                    ended.append((await lossy(store.finish("acme", job_id, run=RUN, status=JobStatus.FAILED))).job)
-                assert proxy.dropped >= 7
-            finally:
-                await through.close()
-        return ended
-
-    assert [costs(job) for job in go(lives())] == [(COST, NOTHING), (NOTHING, NOTHING)]
+    for charges in (True, False):
+        job_id, hold = secrets.token_hex(16), held(go, ledger)
+        terms = {"kind": "synthesis", "label": "law", "claim": "c", "open_max": 1, "state": "s", "size": 0}
+        assert lossy(store.create("acme", job_id, hold=hold, **terms))[1]
+        taken = lossy(store.take("acme", job_id, run=RUN, attempts_max=1, exhausted=EXHAUSTED))
+        assert (taken.status, taken.attempts) == (JobStatus.RUNNING, 1)
+        if charges:
+            assert lossy(store.charge("acme", job_id, run=RUN)) is True
+        done = lossy(store.finish("acme", job_id, run=RUN, status=JobStatus.FAILED)).job
+        assert (done.status, costs(done)) == (JobStatus.FAILED, (COST if charges else NOTHING, NOTHING))
+    assert faulty.met == 7
     assert budget(go, ledger) == (COST, NOTHING)

@@ -7,19 +7,17 @@ import math
 import secrets
 
 import pytest
-from ledger_kit import MASTER_KEY, ReplyDropper, limits
+from ledger_kit import MASTER_KEY, limits
 
 from core.errors import (
     IdempotencyConflict,
     InvalidInput,
     JobQuotaExceeded,
-    LedgerUnavailable,
     StorageFull,
     TenantLimitReached,
     UnknownJob,
 )
 from core.job_errors import JobAttemptsExhausted, JobFailed
-from core.ledger.client import LedgerClient, connect
 from core.ledger.job_records import JobRecord, JobStatus
 from core.ledger.jobs import LEASE_MS, JobStore
 from core.ledger.ledger import Ledger, TenantCaps
@@ -336,45 +334,3 @@ def test_records_of_ended_jobs_expire_and_leave_the_list(go, client):
     assert [job.job_id for job in go(store.page("acme", cursor=None, limit=10)).jobs] == [new.job_id]
     members = go(client.call("ZRANGEBYLEX", "{acme}:jobs", "-", "+"))
     assert len(members) == 1, "and Redis forgets them"
-
-
-def test_a_lost_reply_changes_nothing_twice(go, server, client, tmp_path):
-    async def life() -> JobRecord:
-        async with ReplyDropper(server.url, tmp_path / "proxy.sock") as proxy:
-            through = LedgerClient(connect(url=proxy.url))
-            store = JobStore(through, gateway="this")
-            job_id = secrets.token_hex(16)
-
-            async def lossy(call):
-                proxy.drops_left = 1
-                return await call
-
-            try:
-                exhausted = JobAttemptsExhausted()
-                _, created = await lossy(
-                    store.create("acme", job_id, kind="domain", label="law", claim="c", open_max=1, state="s", size=0)
-                )
-                assert created
-                taken = await lossy(store.take("acme", job_id, run=RUN, attempts_max=1, exhausted=exhausted))
-                assert (taken.status, taken.attempts) == (JobStatus.RUNNING, 1)
-                done = (await lossy(store.finish("acme", job_id, run=RUN, status=JobStatus.SUCCEEDED, result={}))).job
-                assert proxy.dropped >= 3
-                return done
-            finally:
-                await through.close()
-
-    assert go(life()).status is JobStatus.SUCCEEDED
-
-
-def test_without_redis_nothing_is_answered(go, tmp_path):
-    client = LedgerClient(connect(socket_path=tmp_path / "nobody.sock", timeout_s=0.5))
-    store = JobStore(client, gateway="this")
-    for call in (
-        lambda: store.get("acme", "0" * 32),
-        lambda: store.create("acme", "0" * 32, kind="domain", label="law", claim="c", open_max=1, state="s", size=0),
-        lambda: store.cancel("acme", "0" * 32),
-        lambda: store.unfinished_of_all(),
-    ):
-        with pytest.raises(LedgerUnavailable):
-            go(call())
-    go(client.close())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 
 import pytest
@@ -10,10 +9,6 @@ from ledger_kit import charge, limits
 
 from core.accounting.events import Unit
 from core.ledger import wire
-from core.ledger.hash_chain.sealer import Sealer
-from core.ledger.journal_fold import JournalFold
-from core.ledger.parts import in_parts
-from core.ledger.spending_totals import SPENDING
 
 SUBJECTS = 200  # each with two rows
 
@@ -102,63 +97,3 @@ def test_a_filter_that_finds_nothing_ends(go, clinic):
     pages = paged(go, clinic, "clinic/token", key_id="a" * 16, rows_max=1)
     assert sum(pages, ()) == ()
     assert len(pages) > 1
-
-
-@pytest.mark.parametrize("work", ["seal", "fold"])
-def test_a_round_leaves_the_event_loop_between_entries(work, go, clinic, client, parsing, tmp_path, monkeypatch):
-    monkeypatch.setattr("core.ledger.parts._PART_S", 0.0)
-    sealer = Sealer(client, clinic._master_key, tmp_path / "epoch")
-    go(sealer.check())
-    released(go, clinic, range(SUBJECTS))
-    parsing.clear()
-    turns = []
-
-    async def request():
-        while True:
-            turns.append(len(parsing))
-            await asyncio.sleep(0)
-
-    async def round_():
-        other = asyncio.create_task(request())
-        await (sealer.seal() if work == "seal" else JournalFold(client, SPENDING).fold("clinic"))
-        other.cancel()
-
-    go(round_())
-    assert [(seq, rows) for seq, _, rows in parsing] == [(seq, 0) for seq in (1, 2, 3, 4)]
-    assert {1, 2, 3} <= set(turns)
-
-
-def test_of_many_rounds_one_goes_on_in_each_turn_of_the_event_loop(monkeypatch):
-    monkeypatch.setattr("core.ledger.parts._PART_S", 0.0)
-    done = []
-
-    async def round_(tenant):
-        async for entry in in_parts(range(5)):
-            done.append((tenant, entry))
-
-    async def main():
-        rounds = [asyncio.ensure_future(round_(tenant)) for tenant in range(4)]
-        while not all(one.done() for one in rounds):
-            before = len(done)
-            await asyncio.sleep(0)
-            assert len(done) <= before + 1
-
-    asyncio.run(main())
-    assert sorted(done) == [(tenant, entry) for tenant in range(4) for entry in range(5)]
-
-
-def test_short_rounds_share_a_turn_of_the_event_loop(monkeypatch):
-    monkeypatch.setattr("core.ledger.parts._PART_S", 3600.0)
-    done = []
-
-    async def round_(tenant):
-        async for entry in in_parts(range(2)):
-            done.append((tenant, entry))
-
-    async def main():
-        rounds = [asyncio.ensure_future(round_(tenant)) for tenant in range(4)]
-        await asyncio.sleep(0)
-        assert len(done) == 8
-        await asyncio.gather(*rounds)
-
-    asyncio.run(main())

@@ -143,22 +143,6 @@ def test_the_keys_of_a_tenant_are_limited_and_old_records_do_not_count(go, timed
         go(timed.revoke("acme", ended, by="cli"))
 
 
-def test_the_last_use_is_written_about_once_a_minute(go, timed, clock):
-    key = new_key(go, timed)
-
-    async def use() -> int | None:
-        await timed.authenticate(key)
-        for task in list(timed._recording.values()):
-            await task
-        return (await timed.list("acme"))[0].last_used_ms
-
-    first = go(use())
-    clock.now += 59
-    assert go(use()) == first == int((clock.now - 59) * 1000)
-    clock.now += 1
-    assert go(use()) == int(clock.now * 1000)
-
-
 @pytest.mark.parametrize(
     "terms", [{"roles": []}, {"expires_s": 0}, {"expires_s": 1e12}, {"label": "x" * 65}, {"label": "a\nb"}]
 )

@@ -1,16 +1,30 @@
-"""Random histories against a model: the counters never leave what the model says, nor the limit."""
+"""Random histories with lost, late and refused commands against a model: the counters never leave what the model says.
+
+Whatever is lost, a release is held once, ends once, and counts until it is refunded.
+"""
 
 from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
-from ledger_kit import MASTER_KEY, charge, claim, limits
+from ledger_kit import ERRORS, LATE, LOST_REPLY, LOST_REQUEST, MASTER_KEY, charge, claim, limits
+from redis_kit import DeployedServer
 
+from core.accounting.events import Unit
 from core.amounts import NANO, Amount, cost_nano
-from core.errors import BudgetExhausted, HoldNotOpen, IdempotencyConflict, LedgerError, ReleaseGone, ReleaseInFlight
+from core.errors import (
+    BudgetExhausted,
+    HoldNotOpen,
+    IdempotencyConflict,
+    LedgerError,
+    LedgerUnavailable,
+    ReleaseGone,
+    ReleaseInFlight,
+)
 from core.ledger.activity import TenantActivity
 from core.ledger.hash_chain.audit import audit_tenant
 from core.ledger.ledger import Ledger
@@ -20,15 +34,29 @@ SUBJECT_LIMIT, QUOTA = 3, 5
 COSTS = st.sampled_from([0.1, 0.7, 1, 1.5, 3])
 SUBJECTS = st.sampled_from(["p1", "p2", "p3"])
 ENDS = {"commit": "committed", "cancel": "cancelled", "expire": "spent"}
+# The client sends a script twice at most. After one lost connection it gets the answer, after two or an error it fails.
+FAULTS = st.one_of(
+    st.just(()),
+    st.sampled_from([(LOST_REQUEST,), (LOST_REPLY,), (LATE,)]),
+    st.sampled_from([(LOST_REPLY, LOST_REPLY), (LOST_REPLY, LATE), (LATE, LOST_REQUEST), (LATE, LATE)]),
+    st.sampled_from([(error,) for error in ERRORS]),
+)
 _names = itertools.count()
 
 
-def machine(go, client):
-    def attempt(coroutine):
+def fail(faults):
+    return len(faults) > 1 or (bool(faults) and faults[0] in ERRORS)
+
+
+def machine(go, client, redis):
+    def attempt(coroutine, faults):
+        redis.plan[:] = faults
         try:
             return go(coroutine)
         except LedgerError as error:
             return error
+        finally:
+            redis.plan.clear()
 
     class LedgerMachine(RuleBasedStateMachine):
         releases = Bundle("releases")
@@ -36,13 +64,18 @@ def machine(go, client):
         def __init__(self):
             super().__init__()
             self.now = 1_000_000
-            self.ledger = Ledger(client, MASTER_KEY, hold_ttl_ms=100, clock=lambda: self.now)
+            self.ledger = Ledger(redis.client, MASTER_KEY, hold_ttl_ms=100, clock=lambda: self.now)
+            self.reader = Ledger(client, MASTER_KEY, clock=lambda: self.now)
             self.activity = TenantActivity(client)
             self.tenant = f"machine-{next(_names)}"
-            go(self.ledger.open_tenant(self.tenant, limits=limits(QUOTA), subject_limits=limits(SUBJECT_LIMIT)))
+            go(self.reader.open_tenant(self.tenant, limits=limits(QUOTA), subject_limits=limits(SUBJECT_LIMIT)))
+            go(self.ledger.estimate(self.tenant, [charge(0.1, subject="p1")]))  # learns the orders of the accounts
             self.model = {}  # release id -> [state, subject, cost, key, deadline]
             self.answers = {}  # release id -> what ended it
-            self.keys = {}  # key -> (fingerprinted cost and subject, release id, or the denial)
+            self.keys = {}  # key -> (cost and subject, release id, or the denial)
+            self.lost = []  # holds that no caller knows of, and that Redis may have or get: as in `model`
+            self.late_ends = set()  # (release id, how) that Redis may have or get
+            self.seen = 1  # the last entry of the journal that the model has
 
         def used(self, subject=None):
             return sum(
@@ -66,15 +99,54 @@ def machine(go, client):
                 return BudgetExhausted
             return None
 
-        @rule(target=releases, epsilon=COSTS, subject=SUBJECTS, key=st.sampled_from([None, "a", "b", "c"]))
-        def reserve(self, epsilon, subject, key):
+        def news(self):
+            """What the journal has that the model did not have. The model has it from now on."""
+            found = []
+            for entry in go(self.reader.journal(self.tenant, limit=1000)).entries:
+                if entry.seq <= self.seen:
+                    continue
+                self.seen = entry.seq
+                if entry.transition == "reserve":
+                    if entry.release_id not in self.model:
+                        [cost] = [one.amount.epsilon_nano for one in entry.amounts if one.unit is Unit.SENTENCE]
+                        hold = next(hold for hold in self.lost if hold[2] == cost)
+                        self.lost.remove(hold)
+                        self.model[entry.release_id] = hold
+                        if hold[3]:
+                            self.keys[hold[3]] = ((cost / NANO, hold[1]), entry.release_id)
+                elif entry.transition in ENDS:
+                    release = self.model[entry.release_id]
+                    assert release[0] == "held"
+                    release[0] = ENDS[entry.transition]
+                else:
+                    continue  # the account of a new subject
+                found.append((entry.transition, entry.release_id))
+            return found
+
+        @rule(
+            target=releases, epsilon=COSTS, subject=SUBJECTS, key=st.sampled_from([None, "a", "b", "c"]), faults=FAULTS
+        )
+        def reserve(self, epsilon, subject, key, faults):
             request, cost = (epsilon, subject), cost_nano(epsilon)
+            hold = ["held", subject, cost, key, self.now + 100]
             expected = self.expected_outcome(request, key, cost)
+            if expected is not None and len(faults) > 1:
+                faults = faults[:1]  # whether a denial is remembered shows nowhere
             mine = claim(key, repr(request).encode(), self.tenant) if key else None
             before = self.keys.get(key)
-            got = attempt(self.ledger.reserve(self.tenant, [charge(epsilon, subject=subject)], claim=mine))
+            got = attempt(self.ledger.reserve(self.tenant, [charge(epsilon, subject=subject)], claim=mine), faults)
+            if isinstance(got, LedgerUnavailable):
+                assert fail(faults)
+                if faults[0] not in ERRORS:
+                    self.lost.append(hold)
+                found = self.news()
+                assert [transition for transition, _ in found] == ["reserve"] * (LOST_REPLY in faults)
+                return found[0][1] if found else None
+            if LATE in faults and isinstance(got, BudgetExhausted) and not key:
+                self.lost.append(hold)  # it may fit when it arrives
             if isinstance(got, Exception):
                 assert type(got) is expected
+                assert self.news() == []
                 if isinstance(got, BudgetExhausted) and key:
                     if before is not None and isinstance(before[1], BudgetExhausted):
                         assert vars(before[1]) == vars(got)
@@ -82,40 +154,58 @@ def machine(go, client):
                 return None
             if expected is Replay:
                 assert got == Replay(before[1], before[1].encode())
+                assert self.news() == []
                 return None
             assert expected is None
-            self.model[got.release_id] = ["held", subject, cost, key, self.now + 100]
+            self.model[got.release_id] = hold
+            assert self.news() == [("reserve", got.release_id)]
             if key:
                 self.keys[key] = (request, got.release_id)
             return got.release_id
 
-        @rule(release=releases, how=st.sampled_from(sorted(ENDS)))
-        def end(self, release, how):
+        @rule(release=releases, how=st.sampled_from(sorted(ENDS)), faults=FAULTS)
+        def end(self, release, how, faults):
             if release is None:
                 return
             options = {"response": release.encode()} if how == "commit" else {"reason": "test"}
             state = self.model[release][0]
-            answer = attempt(getattr(self.ledger, how)(self.tenant, release, **options))
+            answer = attempt(getattr(self.ledger, how)(self.tenant, release, **options), faults)
+            if isinstance(answer, LedgerUnavailable):
+                assert fail(faults)
+                if LATE in faults:
+                    self.late_ends.add((how, release))
+                assert self.news() == [(how, release)] * (LOST_REPLY in faults and state == "held")
+                return
             if isinstance(answer, HoldNotOpen):
                 assert state not in ("held", ENDS[how])
                 assert answer.state == state
+                assert self.news() == []
                 return
             assert state in ("held", ENDS[how])
+            assert self.news() == [(how, release)] * (state == "held")
             assert self.answers.setdefault(release, answer) == answer or state == "spent"
-            self.model[release][0] = ENDS[how]
+
+        @rule()
+        def what_is_late_arrives(self):
+            go(redis.deliver())
+            found = self.news()
+            assert {end for end in found if end[0] != "reserve"} <= self.late_ends
+            self.lost.clear()
+            self.late_ends.clear()
 
         @rule(passed_ms=st.integers(0, 150))
         def sweep(self, passed_ms):
             self.now += passed_ms
-            overdue = [r for r in self.model.values() if r[0] == "held" and r[4] <= self.now]
+            overdue = {name for name, one in self.model.items() if one[0] == "held" and one[4] <= self.now}
             position = go(self.activity.positions())[self.tenant]
-            assert go(self.ledger.expire_overdue({self.tenant: position})) == len(overdue)
-            for release in overdue:
-                release[0] = "spent"
+            assert go(self.reader.expire_overdue({self.tenant: position})) == len(overdue)
+            assert {release for _, release in self.news()} == overdue
 
         @invariant()
         def counters_are_the_model(self):
-            for state in go(self.ledger.accounts(self.tenant)):
+            assert self.used() <= QUOTA * NANO
+            assert all(self.used(subject) <= SUBJECT_LIMIT * NANO for subject in ("p1", "p2", "p3"))
+            for state in go(self.reader.accounts(self.tenant)):
                 assert min(state.remaining.epsilon_nano, state.committed.epsilon_nano) >= 0
                 if state.unit.value == "sentence" and state.subject_hash is None:
                     held = sum(cost for state, _, cost, *_ in self.model.values() if state == "held")
@@ -123,19 +213,35 @@ def machine(go, client):
                     assert state.committed == Amount(self.used() - held)
 
         def teardown(self):
-            assert go(audit_tenant(self.ledger._client, self.tenant)).ok
+            go(redis.deliver())
+            assert go(audit_tenant(client, self.tenant)).ok
 
     return LedgerMachine
 
 
-def test_random_histories(go, ledger, client):
-    run_state_machine_as_test(
-        machine(go, client),
-        settings=settings(
-            max_examples=60,
-            stateful_step_count=30,
-            deadline=None,
-            database=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+@pytest.fixture
+def run_machine(go, ledger, client, faulty):
+    def run(examples):
+        run_state_machine_as_test(
+            machine(go, client, faulty),
+            settings=settings(
+                max_examples=examples,
+                stateful_step_count=30,
+                deadline=None,
+                database=None,
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
+        assert faulty.met > 0
+
+    return run
+
+
+def test_random_histories(run_machine):
+    run_machine(40)
+
+
+@pytest.mark.slow("crash")
+@pytest.mark.parametrize("server", [DeployedServer], indirect=True)
+def test_many_random_histories_on_a_deployment(run_machine):
+    run_machine(400)

@@ -8,9 +8,9 @@ from dataclasses import replace
 import orjson
 import pytest
 from ledger_audit_kit import audit
-from ledger_kit import MASTER_KEY, RAW_TERMS, charge, claim, limits
+from ledger_kit import MASTER_KEY, RAW_TERMS, charge, claim, event, limits
 
-from core.accounting.events import ACCOUNT_ADJACENCY, Guarantee, PrivacyEvent, Unit
+from core.accounting.events import Guarantee, Unit
 from core.accounting.filters import Arms, Sums, admits, cost_of
 from core.amounts import FEMTO, NANO, Amount
 from core.errors import BudgetExhausted, LedgerUnavailable
@@ -50,24 +50,16 @@ def closed(arms: Arms, arm: str) -> Arms:
 )
 def test_each_arm_admits_what_no_other_arm_does(go, ledger, arm, kind, limit, delta_femto, epsilon, count):
     go(ledger.open_tenant("acme", limits=limits(limit, delta_femto)))
-    event = PrivacyEvent(
-        mechanism="test",
-        kind=kind,
-        unit=Unit.SENTENCE,
-        adjacency=ACCOUNT_ADJACENCY[Unit.SENTENCE],
-        guarantee=Guarantee.PURE_DP,
-        epsilon_nano=round(epsilon * NANO),
-        noise_multiplier=20.0 if kind == "gaussian" else None,
-    )
-    go(ledger.reserve("acme", [Charge(event)]))  # the first one decides how delta is divided
+    what = event(kind, epsilon, noise=20.0 if kind == "gaussian" else None)
+    go(ledger.reserve("acme", [Charge(what)]))  # the first one decides how delta is divided
     if count > 1:
-        go(ledger.reserve("acme", [Charge(event)] * (count - 1)))
+        go(ledger.reserve("acme", [Charge(what)] * (count - 1)))
     with pytest.raises(BudgetExhausted):
-        go(ledger.reserve("acme", [Charge(event)]))
+        go(ledger.reserve("acme", [Charge(what)]))
     state = go(ledger.account("acme", "acme/sentence"))
     assert state.total.count == count
     assert not admits(closed(state.arms, arm), state.total), "another arm admits it as well"
-    assert not admits(state.arms, state.total + Sums.of(cost_of(event), state.orders))
+    assert not admits(state.arms, state.total + Sums.of(cost_of(what), state.orders))
 
 
 def test_a_release_debits_an_account_once(go, acme, client):
@@ -127,10 +119,10 @@ def test_the_history_has_one_epsilon_only_while_all_releases_share_it(go, acme):
 def test_a_history_with_an_unknown_loss_has_no_moments(go, ledger, unknown_at):
     go(ledger.open_tenant("acme", limits=limits(5, 10, basic_delta_femto=10)))
     for number in range(3):
-        event = charge(0.5).event
+        what = charge(0.5).event
         if number == unknown_at:
-            event = replace(event, kind="approximate", guarantee=Guarantee.APPROX_DP, delta_femto=1)
-        hold = go(ledger.reserve("acme", [Charge(event)]))
+            what = replace(what, kind="approximate", guarantee=Guarantee.APPROX_DP, delta_femto=1)
+        hold = go(ledger.reserve("acme", [Charge(what)]))
         go(ledger.commit("acme", hold.release_id))
         history = go(ledger.account("acme", "acme/sentence")).history
         assert (history.moments is None) == (number >= unknown_at)

@@ -72,16 +72,3 @@ def test_pages_by_time_and_in_reverse(go, ledger, client, sealer) -> None:
     assert numbers(go, ledger, wanted=JournalFilter(from_ms=START_MS + 5 * DAY_MS + 1)) == []
     commits = JournalFilter(transition="commit", from_ms=START_MS + 4 * DAY_MS)
     assert numbers(go, ledger, wanted=commits, limit=1) == [11, 13]
-
-
-def test_a_subjects_entries_in_both_orders(go, ledger) -> None:
-    go(ledger.open_tenant("acme", limits=limits(1000), subject_limits=limits(10)))
-    for number in range(5):
-        account = release(go, ledger, subject="one" if number % 2 == 0 else "two")
-    subject = account.rpartition("/")[2]
-    own = numbers(go, ledger, account)
-    assert numbers(go, ledger, account, newest_first=True) == own[::-1]
-    quota = numbers(go, ledger, subject=subject)
-    assert set(quota) < set(own), "those that spend on the quota, too"
-    assert len(quota) == 3
-    assert numbers(go, ledger, subject=subject, newest_first=True) == quota[::-1]

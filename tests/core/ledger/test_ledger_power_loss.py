@@ -6,12 +6,9 @@ SIGKILL alone shows nothing about fsync: what the server wrote is in the page ca
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import shutil
-import signal
 import subprocess
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,8 +27,6 @@ pytestmark = pytest.mark.slow("crash")
 
 CLIENTS = 16
 ROUNDS = 6
-# begun and never finished: what a power cut may leave behind the last fsync
-TORN = b"*1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nSET\r\n$9\r\nreadin"
 
 
 @dataclass
@@ -76,23 +71,13 @@ class Machine:
         self._notes = redis.folder / "synced-sizes"
         self._preload = {"LD_PRELOAD": str(shim), "SYNCED_SIZES": str(self._notes)}
 
-    def start(self, *options: str) -> None:
-        self.redis.start(*options, **self._preload)
+    def start(self) -> None:
+        self.redis.start(**self._preload)
         with self.redis.admin() as admin:
             admin.set("readiness", "written and synced")
 
     def syncs(self) -> int:
         return self._notes.read_bytes().count(b"\n") if self._notes.exists() else 0
-
-    def freeze(self) -> None:
-        """Stop the server where it is; returns when no thread of it runs."""
-        os.kill(self.redis.pid, signal.SIGSTOP)
-        tasks = Path(f"/proc/{self.redis.pid}/task")
-        while any((task / "stat").read_text().rpartition(")")[2].split()[0] != "T" for task in tasks.iterdir()):
-            time.sleep(0.001)
-
-    def go_on(self) -> None:
-        os.kill(self.redis.pid, signal.SIGCONT)
 
     def lose_power(self) -> int:
         """SIGKILL, then cut every file of the append-only log to its last synced length; returns the bytes lost."""
@@ -110,14 +95,6 @@ class Machine:
             with path.open("r+b") as file:
                 file.truncate(kept)
         return lost
-
-    def log_file(self) -> Path:
-        """The file that is being appended to: the only one of 6.2, the newest increment of 7.0."""
-        return next(path for path in self._files() if not path.name.endswith((".manifest", ".base.rdb", ".base.aof")))
-
-    def checked_file(self) -> Path:
-        """What `redis-check-aof` is given: the manifest of 7.0, or the file of 6.2."""
-        return next((path for path in self._files() if path.suffix == ".manifest"), self.log_file())
 
     def _files(self) -> list[Path]:
         """`ledger.aof` of the embedded server, `appendonlydir/` of 7.0."""
@@ -192,84 +169,3 @@ def test_no_acknowledged_transition_is_lost_with_the_power(go, machine):
         assert state.committed.epsilon_nano >= len(acknowledged.committed) * NANO
         assert (state.committed.epsilon_nano + state.reserved.epsilon_nano) >= len(acknowledged.held) * NANO
     print(f"0 of {len(acknowledged.held)} acknowledged holds lost")
-
-
-def test_an_fsync_a_second_loses_acknowledged_holds(go, machine):
-    """The control: the simulation bites, and the setting that the gateway refuses is the one that loses holds."""
-    acknowledged = Acknowledged()
-    since_sync = [0, 0]  # how many syncs there were, and how many holds were acknowledged by then
-
-    def unsynced() -> bool:
-        syncs = machine.syncs()
-        if syncs != since_sync[0]:
-            since_sync[:] = [syncs, len(acknowledged.held)]
-        return len(acknowledged.held) - since_sync[1] >= 60
-
-    def enough() -> bool:
-        if not unsynced():
-            return False
-        machine.freeze()  # otherwise it might sync before it is killed
-        if unsynced():
-            return True
-        machine.go_on()
-        return False
-
-    async def outage():
-        machine.start("--appendfsync", "everysec")
-        client = LedgerClient(connect(url=machine.redis.url))
-        ledger = Ledger(client, MASTER_KEY)
-        with pytest.raises(LedgerUnavailable, match="appendfsync"):
-            await ledger.check()
-        await ledger.open_tenant("acme", limits=limits(1_000_000))
-        syncs = machine.syncs()
-        while machine.syncs() < syncs + 2:  # the tenant is on the disk before the load begins
-            acknowledged.held.append((await ledger.reserve("acme", [charge(1)])).release_id)
-            await asyncio.sleep(0.1)
-        await serve_until(ledger, acknowledged, enough, machine.lose_power)
-        await client.close()
-
-    async def afterwards():
-        # the cut may be in the middle of a write: fdatasync ran beside it
-        machine.start("--aof-load-truncated", "yes")
-        client = LedgerClient(connect(url=machine.redis.url))
-        held, _ = await survivors(Ledger(client, MASTER_KEY))
-        await client.close()
-        return held
-
-    go(outage())
-    lost = set(acknowledged.held) - go(afterwards())
-    print(f"{len(lost)} of {len(acknowledged.held)} acknowledged holds lost")
-    assert len(lost) >= 30
-
-
-def test_a_torn_end_waits_for_the_operator_and_costs_nothing_acknowledged(go, machine):
-    """A power loss may leave part of the bytes after the last fsync. The ledger had acknowledged none of them."""
-    checker = shutil.which("redis-check-aof")
-    if checker is None:
-        pytest.skip("redis-check-aof is not installed")
-    acknowledged = Acknowledged()
-
-    async def scenario(kill=None):
-        client = LedgerClient(connect(url=machine.redis.url))
-        ledger = Ledger(client, MASTER_KEY)
-        if kill:
-            await ledger.open_tenant("acme", limits=limits(1_000_000))
-            await serve_until(ledger, acknowledged, lambda: len(acknowledged.committed) >= 50, kill)
-            await client.close()
-            return None
-        found = await survivors(ledger), await audit(ledger)
-        await client.close()
-        return found
-
-    machine.start()
-    go(scenario(machine.lose_power))
-    with machine.log_file().open("ab") as file:
-        file.write(TORN)
-    assert machine.redis.refuses_to_start()
-    mended = subprocess.run([checker, "--fix", str(machine.checked_file())], input=b"y\n", capture_output=True)
-    assert mended.returncode == 0, mended
-    machine.start()
-    (held, committed), report = go(scenario())
-    assert report.ok, report
-    assert held >= set(acknowledged.held)
-    assert committed >= set(acknowledged.committed)

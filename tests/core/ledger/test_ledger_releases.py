@@ -8,19 +8,16 @@ import time
 import msgpack
 import pytest
 from ledger_audit_kit import audit
-from ledger_kit import MASTER_KEY, ReplyDropper, charge, claim, limits
+from ledger_kit import MASTER_KEY, charge, claim, limits
 
 from core.amounts import NANO, Amount
 from core.errors import (
-    BudgetExhausted,
     HoldNotOpen,
-    IdempotencyConflict,
     LedgerUnavailable,
     ReleaseGone,
     ReleaseInFlight,
     UnknownAccount,
 )
-from core.ledger.client import LedgerClient, connect
 from core.ledger.ledger import Ledger
 from core.ledger.records import Replay, Reserved
 from core.ledger.wire import account_terms
@@ -40,55 +37,29 @@ def reserved(go, ledger):
     return go(ledger.account("acme", "acme/sentence")).reserved
 
 
-def test_a_committed_key_replays_its_bytes_for_nothing(go, acme, admin):
-    first = go(acme.reserve("acme", [charge(1)], claim=claim()))
-    with pytest.raises(ReleaseInFlight):
-        go(acme.reserve("acme", [charge(1)], claim=claim()))
-    body = b"the private answer \x00\xff"
-    go(acme.commit("acme", first.release_id, response=body))
-    assert go(acme.reserve("acme", [charge(1)], claim=claim())) == Replay(first.release_id, body)
-    assert committed(go, acme) == Amount(NANO)
-    with pytest.raises(IdempotencyConflict):
-        go(acme.reserve("acme", [charge(1)], claim=claim(body=b"{ }")))
-    assert body not in go(admin.call("GET", f"{{acme}}:response:{first.release_id}"))
-    # the key is scoped to the tenant
-    go(acme.open_tenant("other", limits=limits(5)))
-    assert isinstance(go(acme.reserve("other", [charge(1)], claim=claim(tenant="other"))), Reserved)
-
-
-def test_a_denied_key_stays_denied_with_the_same_numbers(go, acme):
-    big = go(acme.reserve("acme", [charge(4)]))
-    with pytest.raises(BudgetExhausted) as first:
-        go(acme.reserve("acme", [charge(2)], claim=claim()))
-    go(acme.cancel("acme", big.release_id, reason="queue-full"))
-    with pytest.raises(BudgetExhausted) as again:
-        go(acme.reserve("acme", [charge(2)], claim=claim()))
-    assert vars(again.value) == vars(first.value)
-    assert again.value.remaining == Amount(NANO)
-    with pytest.raises(IdempotencyConflict):
-        go(acme.reserve("acme", [charge(2)], claim=claim(body=b"other")))
-    assert isinstance(go(acme.reserve("acme", [charge(2)], claim=claim("key-2"))), Reserved)
-
-
-def test_a_cancelled_key_can_be_claimed_again(go, acme, admin):
+def test_a_key_belongs_to_a_tenant_and_to_the_last_claim_of_it(go, acme, admin):
     first = go(acme.reserve("acme", [charge(1)], claim=claim()))
     go(acme.cancel("acme", first.release_id, reason="client-gone"))
-    assert (committed(go, acme), reserved(go, acme)) == (Amount(0), Amount(0))
     second = go(acme.reserve("acme", [charge(1)], claim=claim()))
     assert second.release_id != first.release_id
     assert go(admin.call("PTTL", f"{{acme}}:claim:{claim().scope}")) == -1
     with pytest.raises(HoldNotOpen):
         go(acme.commit("acme", first.release_id))
-    go(acme.commit("acme", second.release_id, response=b"x"))
-    assert go(acme.reserve("acme", [charge(1)], claim=claim())) == Replay(second.release_id, b"x")
+    go(acme.commit("acme", second.release_id, response=b"private \x00\xff"))
+    assert go(acme.reserve("acme", [charge(1)], claim=claim())) == Replay(second.release_id, b"private \x00\xff")
+    go(acme.open_tenant("other", limits=limits(5)))
+    assert isinstance(go(acme.reserve("other", [charge(1)], claim=claim(tenant="other"))), Reserved)
 
 
-def test_a_spent_key_cannot_be_used(go, acme):
-    first = go(acme.reserve("acme", [charge(1)], claim=claim()))
-    go(acme.expire("acme", first.release_id, reason="worker-died"))
-    assert (committed(go, acme), reserved(go, acme)) == (Amount(NANO), Amount(0))
-    with pytest.raises(ReleaseGone):
-        go(acme.reserve("acme", [charge(1)], claim=claim()))
+def test_a_hold_has_a_deadline_of_its_own(go, client, acme):
+    now = [1_000_000]
+    timed = Ledger(client, MASTER_KEY, hold_ttl_ms=500, clock=lambda: now[0])
+    go(timed.reserve("acme", [charge(1)]))
+    slow = go(timed.reserve("acme", [charge(1)], hold_ttl_ms=5_000))
+    now[0] += 501
+    assert go(timed.expire_overdue()) == 1
+    go(timed.commit("acme", slow.release_id))
+    assert (committed(go, acme), reserved(go, acme)) == (Amount(2 * NANO), Amount(0))
 
 
 def test_without_a_stored_response_a_committed_key_cannot_be_used(go, acme, admin):
@@ -117,49 +88,12 @@ def test_retention_ends_before_the_tombstone(go, client, acme):
         Ledger(client, MASTER_KEY, response_retention_ms=2, tombstone_ttl_ms=2)
 
 
-@pytest.mark.parametrize("ending", ["commit", "cancel", "expire"])
-def test_an_end_is_absorbing_and_repeats_its_answer(go, acme, ending):
-    def end(how, release_id):
-        if how == "commit":
-            return go(acme.commit("acme", release_id, response=b"x"))
-        return go(getattr(acme, how)("acme", release_id, reason="test"))
-
-    hold = go(acme.reserve("acme", [charge(1)], claim=claim()))
-    first = end(ending, hold.release_id)
-    go(acme.reserve("acme", [charge(1)]))  # other traffic does not change the answer
-    assert end(ending, hold.release_id) == first
-    for other in {"commit", "cancel", "expire"} - {ending}:
-        with pytest.raises(HoldNotOpen) as refused:
-            end(other, hold.release_id)
-        assert refused.value.state == first.state
-    assert committed(go, acme) == Amount(0 if ending == "cancel" else NANO)
-    assert reserved(go, acme) == Amount(NANO)
-
-
 def test_an_unknown_release_cannot_end(go, acme):
     with pytest.raises(HoldNotOpen):
         go(acme.commit("acme", "0" * 32))
     for wrong in ("", "x", "0" * 31, "G" * 32):
         with pytest.raises(ValueError, match="hex"):
             go(acme.commit("acme", wrong))
-
-
-def test_overdue_holds_are_spent_and_a_late_commit_is_refused(go, client, acme):
-    now = [1_000_000]
-    timed = Ledger(client, MASTER_KEY, hold_ttl_ms=500, clock=lambda: now[0])
-    late = go(timed.reserve("acme", [charge(1)], claim=claim()))
-    slow = go(timed.reserve("acme", [charge(1)], hold_ttl_ms=5_000))
-    assert go(timed.expire_overdue()) == 0
-    now[0] += 501
-    assert go(timed.expire_overdue()) == 1
-    assert go(timed.expire_overdue()) == 0
-    with pytest.raises(HoldNotOpen) as refused:
-        go(timed.commit("acme", late.release_id, response=b"late"))
-    assert refused.value.state == "spent"
-    with pytest.raises(ReleaseGone):
-        go(timed.reserve("acme", [charge(1)], claim=claim()))
-    go(timed.commit("acme", slow.release_id))
-    assert (committed(go, acme), reserved(go, acme)) == (Amount(2 * NANO), Amount(0))
 
 
 def test_concurrent_claims_of_one_key_hold_once(go, acme):
@@ -188,34 +122,6 @@ def test_a_race_of_commit_and_expire_has_one_winner(go, acme):
         assert sum(isinstance(result, HoldNotOpen) for result in results) == 2
 
 
-def test_a_lost_reply_changes_nothing_twice(go, acme, server, tmp_path):
-    async def scenario():
-        async with ReplyDropper(server.url, tmp_path / "proxy") as proxy:
-            client = LedgerClient(connect(url=proxy.url))
-            ledger = Ledger(client, MASTER_KEY)
-            await ledger.account("acme", "acme/sentence")
-            for number in range(3):
-                proxy.drops_left = 1
-                hold = await ledger.reserve("acme", [charge(1)], claim=claim(f"k{number}"))
-                proxy.drops_left = 1
-                if number == 2:
-                    await ledger.cancel("acme", hold.release_id, reason="queue-full")
-                else:
-                    await ledger.commit("acme", hold.release_id, response=b"once")
-            proxy.drops_left = 2  # the second attempt's reply is lost as well
-            with pytest.raises(LedgerUnavailable):
-                await ledger.reserve("acme", [charge(1)], claim=claim("lost"))
-            dropped = proxy.dropped
-            await client.close()
-            return dropped
-
-    assert go(scenario()) == 8
-    assert committed(go, acme) == Amount(2 * NANO)
-    assert reserved(go, acme) == Amount(NANO)  # the lost one: held once, spent at its deadline
-    with pytest.raises(ReleaseInFlight):
-        go(acme.reserve("acme", [charge(1)], claim=claim("lost")))
-
-
 def test_opening_is_replay_safe(go, ledger, client, admin):
     args = {"operation": "a" * 32, "mode": "tenant", "accounts": account_terms(limits(5)), "subject_accounts": []}
     for _ in range(2):
@@ -224,13 +130,6 @@ def test_opening_is_replay_safe(go, ledger, client, admin):
     found, _ = go(client.run("open", key="{acme}:tenant", args={**args, "operation": "b" * 32}))
     assert found == {"outcome": "tenant-exists"}
     go(admin.call("SADD", "tenants", "acme"))
-
-
-def test_scripts_that_the_server_forgot_are_loaded_again(go, acme, admin):
-    go(acme.reserve("acme", [charge(1)]))
-    go(admin.call("SCRIPT", "FLUSH"))
-    go(acme.reserve("acme", [charge(1)]))
-    assert reserved(go, acme) == Amount(2 * NANO)
 
 
 def test_the_journal_tells_every_transition_in_pages(go, acme):

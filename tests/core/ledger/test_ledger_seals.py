@@ -3,74 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
-from pathlib import Path
 
 import msgpack
 import orjson
 import pytest
-from ledger_kit import MASTER_KEY, ReplyDropper, charge, limits
+from book_kit import Book
+from ledger_kit import LOST_REPLY, MASTER_KEY, charge, limits
 
 from core.errors import LedgerNotTrusted, LedgerUnavailable
 from core.ledger import pages
 from core.ledger.client import LedgerClient, connect
-from core.ledger.hash_chain.audit import audit_ledger
 from core.ledger.hash_chain.chain import SealChain
 from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.keys import MasterKey
 from core.ledger.ledger import Ledger
-
-
-@dataclass
-class Book:
-    """A ledger whose data a test may tamper with, and copies of it."""
-
-    client: LedgerClient
-    admin: LedgerClient
-    epoch_file: Path
-    copies: dict[str, dict[bytes, bytes]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.ledger = Ledger(self.client, MASTER_KEY)
-        self.sealer = self.fresh_sealer()
-
-    def fresh_sealer(self) -> Sealer:
-        """As another gateway, or this one after a restart, would have it."""
-        return Sealer(self.client, MASTER_KEY, self.epoch_file)
-
-    async def release(self, tenant: str = "acme", subject: str | None = None) -> None:
-        hold = await self.ledger.reserve(tenant, [charge(1, subject=subject)])
-        await self.ledger.commit(tenant, hold.release_id)
-
-    async def copy(self, name: str, pattern: str = "*") -> None:
-        keys = await self.admin.call("KEYS", pattern)
-        self.copies[name] = {key: await self.admin.call("DUMP", key) for key in keys}
-
-    async def restore(self, name: str, pattern: str = "*") -> None:
-        for key in await self.admin.call("KEYS", pattern):
-            await self.admin.call("DEL", key)
-        for key, value in self.copies[name].items():
-            await self.admin.call("RESTORE", key, 0, value)
-
-    async def rewrite(self, stream: str, change) -> None:
-        """Replace a stream by what `change` makes of each (id, fields); None leaves an entry out."""
-        entries = await self.admin.call("XRANGE", stream, "-", "+")
-        await self.admin.call("DEL", stream)
-        for entry_id, fields in entries:
-            changed = change(entry_id, dict(fields))
-            if changed is not None:
-                await self.admin.call("XADD", stream, entry_id, *(part for pair in changed.items() for part in pair))
-
-    async def faults(self) -> str:
-        """Everything that the audit says, "" when it agrees."""
-        report = await audit_ledger(self.client, MASTER_KEY, self.epoch_file)
-        faults = [*report.faults]
-        for tenant in report.tenants:
-            faults += [f"{tenant.tenant}: {fault}" for fault in tenant.faults]
-            faults += [f"{tenant.tenant}: gap {gap}" for gap in tenant.gaps]
-            faults += [f"{difference.account}: {difference.counter} differs" for difference in tenant.differences]
-        assert report.ok == (not faults)
-        return "\n".join(faults)
 
 
 @pytest.fixture
@@ -312,29 +258,14 @@ def test_each_kind_of_tampering_is_found_where_the_adr_says(go, book, tamper, at
             go(book.fresh_sealer().check())
 
 
-@pytest.mark.parametrize(
-    "tamper",
-    [
-        edit_own_account,
-        roll_back_tenant,
-        roll_back_all,
-        delete_last_seal,
-        delete_chain,
-        delete_everything,
-        unlist_tenant,
-    ],
-)
+@pytest.mark.parametrize("tamper", [edit_own_account, roll_back_all, delete_everything, unlist_tenant])
 def test_a_running_gateway_that_finds_tampering_answers_nothing_more(go, book, tamper, server):
     go(tamper(book))
-    if tamper in (edit_own_account, roll_back_and_repeat):
+    if tamper is edit_own_account:
         go(book.release())  # an idle tenant is looked at when it writes again, or at the next start
     with pytest.raises(LedgerNotTrusted):
         go(book.sealer.seal())
-    for work in (
-        lambda: book.ledger.reserve("clinic", [charge(1, subject="patient-1")]),
-        lambda: book.ledger.ping_write(),
-        lambda: book.ledger.tenants(),
-    ):
+    for work in (book.ledger.ping_write, book.ledger.tenants, book.release):
         with pytest.raises(LedgerUnavailable) as refused:
             go(work())
         assert "acme" not in refused.value.detail, "every tenant reads this"
@@ -378,24 +309,12 @@ def test_gateways_seal_in_turns_under_load(go, book, tmp_path):
         go(sealer.seal())
 
 
-def test_a_seal_whose_reply_is_lost_is_written_once(go, book, server, tmp_path):
-    async def scenario():
-        async with ReplyDropper(server.url, tmp_path / "proxy.sock") as proxy:
-            client = LedgerClient(connect(url=proxy.url))
-            sealer = Sealer(client, MASTER_KEY, book.epoch_file)
-            await sealer.check()
-            real = client.run
-
-            async def lose(name, **arguments):
-                proxy.drops_left = 1 if "body" in arguments["args"] else 0
-                return await real(name, **arguments)
-
-            client.run = lose
-            number = await sealer.seal(always=True)
-            await client.close()
-            return number, proxy.dropped
-
-    assert go(scenario()) == (4, 1)
+def test_a_seal_whose_reply_is_lost_is_written_once(go, book, faulty):
+    sealer = Sealer(faulty.client, MASTER_KEY, book.epoch_file)
+    go(sealer.check())
+    faulty.only, faulty.plan = b"body", [LOST_REPLY]
+    assert go(sealer.seal(always=True)) == 4
+    assert faulty.met == 1
     assert go(book.admin.call("XLEN", "{seals}:chain")) == 4
     assert go(book.faults()) == ""
 

@@ -9,7 +9,7 @@ import random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ledger_kit import MASTER_KEY, ReplyDropper, charge, limits
+from ledger_kit import LATE, LOST_REPLY, LOST_REQUEST, MASTER_KEY, charge, limits
 
 from core.accounting.events import Unit
 from core.errors import InvalidInput, LedgerUnavailable, UnknownTenant
@@ -186,63 +186,29 @@ def test_folding_again_or_from_two_sides_counts_once(go, ledger, client, admin, 
     go(other_client.close())
 
 
-class Stopped(Exception):
-    pass
+def test_a_fold_whose_reply_is_lost_counts_once(go, ledger, client, admin, faulty):
+    history = History(go, client, admin)
+    for _ in range(3):
+        history.release(1)
+    faulty.plan = [LOST_REPLY]
+    go(LedgerSeries(faulty.client).fold(history.tenant))
+    assert faulty.met == 1
+    assert history.stored()
+    assert_equals_the_journal(history)
 
 
-class StoppingClient(LedgerClient):
-    """Holds back a fold that is complete in memory, as a process does that stops before its last write."""
-
-    kept = None
-
-    async def run(self, name, **call):
-        if name == "fold":
-            self.kept = call
-            raise Stopped
-        return await super().run(name, **call)
-
-
-def test_a_fold_that_stops_before_its_write_counts_nothing_even_when_it_arrives_late(go, ledger, client, admin, server):
+def test_a_fold_that_stops_before_its_write_counts_nothing_even_when_it_arrives_late(go, ledger, client, admin, faulty):
     history = History(go, client, admin)
     history.release(1)
-    stopping = StoppingClient(connect(url=server.url))
-    with pytest.raises(Stopped):
-        go(LedgerSeries(stopping).fold(history.tenant))
+    faulty.plan = [LATE, LOST_REQUEST]
+    with pytest.raises(LedgerUnavailable):
+        go(LedgerSeries(faulty.client).fold(history.tenant))
     assert history.stored() == {}
     history.release(2, wait_ms=60_000)
     assert go(history.series.fold(history.tenant)) == len(history.entries())
     stored = history.stored()
-    late, _ = go(client.run("fold", **stopping.kept))
-    assert late == {"outcome": "moved"}
+    go(faulty.deliver())
     assert history.stored() == stored
-    assert_equals_the_journal(history)
-    go(stopping.close())
-
-
-def test_a_fold_whose_reply_is_lost_counts_once(go, ledger, client, admin, server, tmp_path):
-    history = History(go, client, admin)
-    for _ in range(3):
-        history.release(1)
-
-    async def fold_through_a_bad_line():
-        async with ReplyDropper(server.url, tmp_path / "proxy") as proxy:
-            bad = LedgerClient(connect(url=proxy.url))
-            run = bad.run
-
-            async def run_and_lose_the_reply(name, **call):
-                await run(
-                    name, key="{nobody}:tenant", args={"expected": 1, "position": "folded"}
-                )  # the server knows the script now
-                proxy.drops_left = 1
-                return await run(name, **call)
-
-            bad.run = run_and_lose_the_reply
-            await LedgerSeries(bad).fold(history.tenant)
-            await bad.close()
-            return proxy.dropped
-
-    assert go(fold_through_a_bad_line()) == 1
-    assert history.stored()
     assert_equals_the_journal(history)
 
 
@@ -319,44 +285,6 @@ def test_old_points_go_and_what_is_kept_stays_right(go, ledger, client, admin):
             history.read(step_s=step, from_ms=start - 1, to_ms=start + step * 10_000)
 
 
-def test_the_cost_of_a_read_is_its_points_not_the_journal(go, ledger, client, admin):
-    history = History(go, client, admin, subjects=False)
-
-    def cost_of_a_read():
-        go(history.series.fold(history.tenant))
-        members = 0
-        call = client.call
-
-        async def counted(*command):
-            nonlocal members
-            answer = await call(*command)
-            members += len(answer) if isinstance(answer, list | dict | tuple) else 1
-            return answer
-
-        before = calls(go, admin)
-        client.call = counted
-        page = history.read(step_s=3600, from_ms=START_MS - 3_600_000, to_ms=START_MS + 3_600_000)
-        client.call = call
-        after = calls(go, admin)
-        commands = {name: count - before.get(name, 0) for name, count in after.items() if count != before.get(name, 0)}
-        commands.pop("info", None)
-        assert len(page.series) == 2
-        return commands, members
-
-    history.release(1)
-    small = cost_of_a_read()
-    for _ in range(400):
-        history.release(0.001)
-    assert cost_of_a_read() == small
-    assert "xrange" not in small[0]
-    assert small[1] < 20  # what is read: two members, two totals, the tenant's record, the time
-
-
-def calls(go, admin):
-    found = go(admin.call("INFO", "commandstats"))
-    return {name.removeprefix("cmdstat_"): stats["calls"] for name, stats in found.items()}
-
-
 def test_limits_and_filters_of_a_read(go, ledger, client, admin):
     history = History(go, client, admin)
     history.now += 10 * DAY_MS
@@ -404,22 +332,17 @@ def pages(go, ledger, tenant, limit, between=lambda: None):
         between()
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 7, 200])
-def test_pages_of_accounts_are_complete_and_begin_with_the_tenants_own(go, ledger, limit):
+def test_pages_of_accounts_are_complete_and_begin_with_the_tenants_own(go, ledger):
+    go(ledger.open_tenant("acme", limits=limits(5)))
     go(ledger.open_tenant("clinic", limits=limits(1000), subject_limits=limits(5)))
     go(ledger.reserve("clinic", [charge(1, subject=f"p{number}") for number in range(9)]))
-    found = pages(go, ledger, "clinic", limit)
-    assert [state.account for state in found[:4]] == [f"clinic/{unit}" for unit in Unit]
-    assert all(state.subject_hash for state in found[4:])
-    assert len({(state.unit, state.subject_hash) for state in found}) == len(found) == 4 + 9 * 2
-    assert list(go(ledger.accounts("clinic"))) == found
-
-
-@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5])
-def test_pages_of_a_tenant_without_subjects(go, ledger, limit):
-    go(ledger.open_tenant("acme", limits=limits(5)))
-    found = pages(go, ledger, "acme", limit)
-    assert [state.account for state in found] == [f"acme/{unit}" for unit in Unit]
+    for limit in (1, 2, 3, 4, 5, 7, 200):
+        assert [state.account for state in pages(go, ledger, "acme", limit)] == [f"acme/{unit}" for unit in Unit]
+        found = pages(go, ledger, "clinic", limit)
+        assert [state.account for state in found[:4]] == [f"clinic/{unit}" for unit in Unit]
+        assert all(state.subject_hash for state in found[4:])
+        assert len({(state.unit, state.subject_hash) for state in found}) == len(found) == 4 + 9 * 2
+        assert list(go(ledger.accounts("clinic"))) == found
 
 
 def test_pages_neither_lose_nor_double_an_account_while_subjects_come(go, ledger):

@@ -106,21 +106,6 @@ def test_constant_activity_takes_a_fraction_of_the_memory_and_old_texts_go(minut
     assert minutes.used_bytes < 30_000
 
 
-def test_points_of_an_earlier_version_are_packed_by_the_next_fold(minutes: Minutes) -> None:
-    minutes.fold(*range(100))
-    key = f"{{{minutes.tenant}}}:series:60:{SERIES}"
-    for minute in range(100, 1440):  # as that version stored them
-        bucket = START_S + minute * 60
-        minutes.values[bucket] = Totals(minute, 0, 0, 0, minute)
-        minutes.go(minutes.admin.call("ZADD", key, bucket, f"{bucket} {minute} 0 0 0 {minute}"))
-    before = minutes.used_bytes
-    minutes.now_s = START_S + 1439 * 60
-    minutes.assert_read(START_S, minutes.now_s + 60)
-    minutes.fold(1440)
-    minutes.assert_read(START_S, minutes.now_s + 60)
-    assert minutes.used_bytes < before / 2
-
-
 def test_days_are_kept_without_limit(minutes: Minutes) -> None:
     for day in range(700):
         minutes.fold(day * 1440, step_s=DAY_S)

@@ -31,7 +31,7 @@ def released(go, ledger, key, route, epsilon=1, *, how="commit", subject=None, t
     return hold
 
 
-def test_every_transition_of_a_release_names_its_route(go, acme, client) -> None:
+def test_every_transition_of_a_release_and_of_a_job_names_its_key_and_route(go, acme, client) -> None:
     for how in ("commit", "expire", "cancel"):
         released(go, acme, FIRST, "embed/sentdp", how=how)
     released(go, acme, None, None)
@@ -41,11 +41,14 @@ def test_every_transition_of_a_release_names_its_route(go, acme, client) -> None
     go(store.create("acme", "c" * 32, hold=JobHold(hold.release_id, Amount(2 * NANO)), **terms))
     go(store.cancel("acme", "c" * 32))
     entries = go(acme.journal("acme")).entries
-    jobs = ["jobs/synthesis"] * 2
-    assert [entry.route for entry in entries] == [None, *["embed/sentdp"] * 6, None, None, *jobs]
+    named = [(FIRST, "embed/sentdp")] * 6 + [(None, None)] * 2 + [(SECOND, "jobs/synthesis")] * 2
+    assert [(entry.key_id, entry.route) for entry in entries] == [(None, None), *named]
+    assert go(acme.journal("acme", key_id=FIRST)).entries == entries[1:7]
     for wrong in ("/embed/sentdp", "Some Text", "x" * 65):
         with pytest.raises(ValueError, match="route"):
             go(acme.reserve("acme", [charge(1)], route=wrong))
+    with pytest.raises(ValueError, match="hex"):
+        go(acme.reserve("acme", [charge(1)], key_id="not a key"))
 
 
 def test_spending_is_summed_by_key_and_route_in_hours_and_days(go, acme, client) -> None:

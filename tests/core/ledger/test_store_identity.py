@@ -95,22 +95,6 @@ def test_a_store_of_another_ledger_is_refused(go, client: LedgerClient, tmp_path
     go(check_store(client, shared, alone=alone))
 
 
-def test_a_store_of_an_earlier_version_belongs_to_the_first_ledger_that_starts(
-    go, client: LedgerClient, tmp_path: Path
-) -> None:
-    shared = store(tmp_path, "shared")
-    for alone in (False, True):
-        go(shared.put(ID_KEY, b"0" * 32))
-        go(client.call("SET", names.STORE_ID_KEY, "0" * 32))
-        go(check_store(client, shared, alone=alone))
-        assert (tmp_path / "shared" / OWNER_KEY).read_text() == OWN
-        (tmp_path / "shared" / OWNER_KEY).unlink()
-    go(check_store(client, shared, alone=False))
-    go(client.call("SET", names.LEDGER_ID_KEY, OTHER))  # it used the same store before
-    with pytest.raises(LedgerUnavailable, match="belongs to another ledger"):
-        go(check_store(client, shared, alone=False))
-
-
 def test_of_two_new_ledgers_that_start_at_once_one_gets_the_store(
     go, client: LedgerClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -181,17 +181,6 @@ def test_a_changed_rule_ends_what_no_longer_holds(rounds: Rounds) -> None:
     assert (rounds.listed("open"), rounds.listed("over")) == ([], ["acme/record"])
 
 
-def test_a_rule_is_looked_at_only_after_a_change(rounds: Rounds) -> None:
-    rounds.rule(kind="budget_used", share=0.5, accounts=None)
-    rounds.rule(name="lost", kind="spent_without_output", hours=1, epsilon=0)
-    assert rounds.round() == 2
-    assert rounds.round() == 0
-    rounds.spend(1)
-    assert rounds.round() == 2
-    rounds.clock.now_ms += HOUR_MS
-    assert rounds.round() == 1
-
-
 def test_a_current_limit_that_is_lowered_or_raised_fires_and_ends_without_a_release(rounds: Rounds) -> None:
     rounds.rule(kind="budget_used", share=0.5, accounts=None)
     rounds.spend(20)
@@ -227,21 +216,6 @@ def test_an_exhausted_account_stays_an_alert_of_a_forecast(rounds: Rounds) -> No
     rounds.spend(100)
     rounds.round()
     assert rounds.facts()["exhausted"] is True
-
-
-def test_forecasts_are_spread_over_rounds(rounds: Rounds) -> None:
-    rounds.sources.forecasts_max = 2
-    try:
-        for name in ("a", "b", "c"):
-            rounds.tenant(name)
-            rounds.rule(name, kind="forecast", days=1)
-            rounds.spend(100, name)
-        rounds.round()
-        assert sum(bool(rounds.listed(owner=name)) for name in ("a", "b", "c")) == 2
-        rounds.round()
-        assert all(rounds.listed(owner=name) for name in ("a", "b", "c"))
-    finally:
-        rounds.sources.forecasts_max = 100
 
 
 def test_epsilon_that_is_spent_without_an_output(rounds: Rounds) -> None:
@@ -381,19 +355,6 @@ def test_a_rule_that_cannot_be_evaluated_leaves_the_others(rounds: Rounds, monke
     rounds.rule(name="a", kind="spent_without_output", hours=1, epsilon=0)
     rounds.rule(name="b", kind="budget_used", share=0.5)
     rounds.spend(60)
-    rounds.round()
-    assert rounds.listed() == ["acme/record"]
-
-
-def test_only_the_holder_of_the_lease_fires(rounds: Rounds) -> None:
-    rounds.rule(kind="budget_used", share=0.5)
-    rounds.spend(60)
-    rounds.go(rounds.store.release_lease("me"))
-    rounds.go(rounds.store.take_lease("another", ttl_ms=10**9))
-    rounds.round()
-    assert rounds.listed(None) == []
-    rounds.go(rounds.store.release_lease("another"))
-    rounds.go(rounds.store.take_lease("me", ttl_ms=10**9))
     rounds.round()
     assert rounds.listed() == ["acme/record"]
 

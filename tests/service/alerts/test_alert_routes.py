@@ -89,11 +89,6 @@ def test_a_wrong_rule_is_refused_without_an_echo(admin: httpx.Client) -> None:
         assert admin.get("/alerts/rules").json() == {"rules": []}
 
 
-@pytest.mark.parametrize("name", ["Near", "a.b", "x" * 64, "-a"])
-def test_a_rules_name_is_plain(admin: httpx.Client, name: str) -> None:
-    assert admin.put(f"/alerts/rules/{name}", json=NEAR).json()["code"] == "invalid-input"
-
-
 @pytest.mark.parametrize(
     "url",
     [

@@ -66,11 +66,3 @@ def test_a_quota_over_all_subjects_is_no_guarantee(gateway: Gateway) -> None:
     accounts = tenant.http.get("/budget").json()["accounts"]
     [own] = [one["account"] for one in accounts if one["unit"] == "sentence" and "subject_hash" in one]
     assert lines(tenant, own.partition("/")[2])["limit"]["epsilon"] == 10.0
-
-
-def test_bounds_of_another_tenant_are_not_found(gateway: Gateway, tenant: Tenant) -> None:
-    other = gateway.tenant()
-    path = f"/budget/{tenant.name}/sentence/bounds"
-    assert other.http.get(path).status_code == 404
-    assert other.http.get(path).json() == other.http.get("/budget/nobody/sentence/bounds").json()
-    assert gateway.anyone.get(path).status_code == 401

@@ -39,13 +39,7 @@ def test_a_refused_request_is_admitted_after_the_limit_was_raised(gateway: Gatew
 
     assert put(gateway, tenant, 20).json()["remaining"]["epsilon"] == 10
     assert tenant.embed(epsilon=10).status_code == 200
-    assert put(gateway, tenant, 5).json()["remaining"]["epsilon"] == 0
-    assert tenant.embed(epsilon=0.1).status_code == 403
-    whole = put(gateway, tenant, 40).json()
-    assert "current_limit" not in whole
-    assert whole["remaining"]["epsilon"] == 20
-    assert tenant.embed(epsilon=20).status_code == 200
-    assert tenant.embed(epsilon=0.1).status_code == 403
+    assert "current_limit" not in put(gateway, tenant, 40).json()
 
 
 def test_no_limit_is_above_the_guarantee(gateway: Gateway) -> None:
@@ -61,12 +55,6 @@ def test_no_limit_is_above_the_guarantee(gateway: Gateway) -> None:
         entry for entry in gateway.admin_log() if entry["action"] == "tenant.limit" and tenant.name in entry["target"]
     ] == []
     assert account(tenant)["remaining"]["epsilon"] == 5
-
-
-def test_a_plan_has_no_current_limit(gateway: Gateway) -> None:
-    tenant = gateway.tenant(epsilon=10, delta=1e-6, plans={"clipped_cosine": 0.5})
-    answer = put(gateway, tenant, 1)
-    assert (answer.status_code, answer.json()["code"]) == (422, "invalid-input")
 
 
 def test_only_the_operator_sets_a_limit_and_the_audit_log_has_it(gateway: Gateway) -> None:

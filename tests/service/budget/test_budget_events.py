@@ -7,7 +7,6 @@ import json
 from collections.abc import Sequence
 
 import httpx
-import pytest
 from gateway_kit import Gateway, Tenant
 
 from core.errors import LedgerUnavailable
@@ -27,32 +26,6 @@ class Numbers:
         if self.is_down:
             raise LedgerUnavailable("Redis cannot be reached.")
         return {tenant: self.of.get(tenant, 0) for tenant in tenants}
-
-
-def test_one_reader_serves_all_who_wait() -> None:
-    async def run() -> None:
-        numbers = Numbers()
-        watch = BudgetWatch(numbers.read, interval_s=0.01)
-        numbers.of = {"a": 3, "b": 5}
-        waiting = [
-            asyncio.create_task(watch.changed(tenant, numbers.of[tenant])) for tenant in "ab" for _ in range(100)
-        ]
-        while len(numbers.reads) < 3:
-            await asyncio.sleep(0.01)
-        assert not any(task.done() for task in waiting)
-        assert all(read == ["a", "b"] for read in numbers.reads)
-        numbers.of["b"] = 6
-        assert await asyncio.gather(*waiting[100:]) == [6] * 100
-        assert not any(task.done() for task in waiting[:100])
-        for task in waiting:
-            task.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
-        await asyncio.sleep(0.03)
-        read = len(numbers.reads)
-        await asyncio.sleep(0.05)
-        assert len(numbers.reads) == read  # nobody waits
-
-    asyncio.run(run())
 
 
 def test_waiting_goes_on_when_redis_is_back() -> None:
@@ -85,14 +58,12 @@ def test_a_release_is_an_event(real_gateway: Gateway, real_tenant: Tenant) -> No
     assert first < second <= entries[-1]["seq"]
 
 
-@pytest.mark.parametrize("text", [b"", b"-1", b"\xb2", b"9" * 5_000, b"1_0", b"x\xff"], ids=range(6))
-def test_an_event_id_that_is_no_number_is_none(real_gateway: Gateway, real_tenant: Tenant, text: bytes) -> None:
-    headers = {b"Authorization": f"Bearer {real_tenant.key}".encode(), b"Last-Event-ID": text}
-    with (
-        httpx.Client(base_url=real_gateway.url, timeout=300) as client,
-        client.stream("GET", "/budget/events", headers=headers) as stream,
-    ):
-        assert _next(stream.iter_lines()) >= 1
+def test_an_event_id_that_is_no_number_is_none(real_gateway: Gateway, real_tenant: Tenant) -> None:
+    with httpx.Client(base_url=real_gateway.url, timeout=300) as client:
+        for text in (b"", b"-1", b"\xb2", b"9" * 5_000, b"1_0", b"x\xff"):
+            headers = {b"Authorization": f"Bearer {real_tenant.key}".encode(), b"Last-Event-ID": text}
+            with client.stream("GET", "/budget/events", headers=headers) as stream:
+                assert _next(stream.iter_lines()) >= 1
 
 
 def test_a_stream_ends_with_its_key(real_gateway: Gateway, real_tenant: Tenant) -> None:

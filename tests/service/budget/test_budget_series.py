@@ -70,27 +70,15 @@ def test_series_show_what_was_released(folding: Gateway) -> None:
         assert sum(line[-1]["releases"] for line in points) == 2
 
 
-def test_series_of_subjects_and_filters(folding: Gateway) -> None:
+def test_series_of_subjects(folding: Gateway) -> None:
     tenant = folding.tenant(subject_epsilon=10)
     documents = [{"text": TEXT, "subject": subject} for subject in ("p1", "p2", "p1")]
     assert tenant.embed(documents, epsilon=1).status_code == 200
-
-    refused = series(tenant)
-    for _ in range(6000):  # two units, two classes: more than 3 once they are folded
-        refused = series(tenant)
-        if refused.status_code != 200:
-            break
-        time.sleep(0.05)
-    assert_problem(refused, "mechanism")
-    assert "4 series" in refused.json()["detail"]
-    assert "at most 3" in refused.json()["detail"]
-
     both = complete(tenant, unit="token")["series"]
     assert [one["subject_class"] for one in both] == ["subject", "tenant"]
     assert [one["points"][-1]["committed"]["epsilon"] for one in both] == [3.0, 3.0]
     [one] = complete(tenant, unit="token", class_="subject", mechanism=both[0]["mechanism"])["series"]
     assert one["points"] == both[0]["points"]
-    assert complete(tenant, mechanism="another")["series"] == []
     assert "p1" not in series(tenant, unit="token").text
 
 
@@ -104,17 +92,10 @@ def assert_problem(answer: httpx.Response, field: str | None = None) -> None:
 
 def test_queries_that_are_not_supported_are_refused(folding: Gateway) -> None:
     tenant = folding.tenant()
-    now_ms = int(time.time()) // 60 * 60_000 - 30_000  # within a minute, so that a day of minutes has a known number
-
     steps = series(tenant, step=61)
     assert_problem(steps, "step")
     assert "60, 600, 3600, 21600, 86400" in steps.json()["detail"]
-    points = series(tenant, step=60, from_=now_ms - 86_400_000, to=now_ms)
-    assert_problem(points, "step")
-    assert "1441 points" in points.json()["detail"]
-    assert "200" in points.json()["detail"]
-    assert_problem(series(tenant, step=60, from_=now_ms - 3 * 86_400_000, to=now_ms - 3 * 86_400_000 + 1), "step")
-    assert_problem(series(tenant, from_=now_ms + 3_600_000), "from")
+    assert_problem(series(tenant, from_=10**15), "from")
     for field, wrong in (
         ("from", "-1"),
         ("from", "1.0"),

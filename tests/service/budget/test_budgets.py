@@ -58,22 +58,6 @@ def test_noise_on_counts_costs_half_the_square(gateway: Gateway) -> None:
     assert 0.49 < lines["edgeworth"]["epsilon"] < 0.5
 
 
-def test_a_delta_buys_more_small_releases_and_the_account_shows_by_which_rule(gateway: Gateway) -> None:
-    tenant = gateway.tenant(epsilon=1, delta=1e-6)
-    assert tenant.embed([{"text": "A. B."}] * 40, epsilon=0.02, mechanism="deep_candidate").status_code == 200
-    assert tenant.embed([{"text": "A. B."}] * 40, epsilon=0.02, mechanism="deep_candidate").status_code == 200
-
-    account = tenant.account()
-    assert account["kind"] == "filter"
-    assert account["committed"]["epsilon"] == 1.6, "the plain sum, which is past the limit that still holds"
-    arms = {(arm["name"], arm["order"]): arm for arm in account["arms"]}
-    assert not arms["basic", None]["open"]
-    assert any(arm["open"] for (name, _), arm in arms.items() if name == "renyi")
-    assert 0 < account["remaining"]["epsilon"] < 1
-    refused = tenant.embed(epsilon=account["remaining"]["epsilon"] + 0.5)
-    assert refused.json()["remaining"] == account["remaining"]
-
-
 def test_the_accountants_tell_what_was_spent_and_how_sure_they_are(gateway: Gateway) -> None:
     tenant = gateway.tenant(epsilon=100)
     assert {line["epsilon"] for line in tenant.account()["accountants"]} == {0.0}
@@ -127,21 +111,3 @@ def test_the_command_opens_plans_and_shows_them(tmp_path: Path) -> None:
     assert "two plans for one unit" in run(
         "tenant", "create", "x", "--epsilon", "10", "--plan", "clipped_cosine=1", "--plan", "deep_candidate=1"
     ).stderr  # fmt: skip
-
-
-def test_the_journal_names_the_key_of_each_release(gateway: Gateway) -> None:
-    tenant = gateway.tenant(epsilon=50)
-    other = gateway.admin.post(f"/admin/tenants/{tenant.name}/keys").json()["key"]
-    assert tenant.embed(epsilon=1).status_code == 200
-    body = {"documents": [{"text": DOCUMENT}], "epsilon": 2}
-    assert gateway.client(other).post("/embed/sentdp", json=body).status_code == 200
-    path = f"/budget/{tenant.name}/sentence/journal"
-    ids = [key.split("_")[1] for key in (tenant.key, other)]
-    entries = tenant.http.get(path).json()["entries"]
-    assert [entry["key_id"] for entry in entries if entry["release_id"]] == [ids[0], ids[0], ids[1], ids[1]]
-    listed = tenant.http.get(path, params={"key_id": ids[1]}).json()["entries"]
-    assert [(entry["transition"], entry["amount"]["epsilon"]) for entry in listed] == [
-        ("reserve", 2.0),
-        ("commit", 2.0),
-    ]
-    assert tenant.http.get(path, params={"key_id": "nothing"}).status_code == 422

@@ -2,77 +2,23 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
-import pytest
 from gateway_kit import Tenant
 from inprocess_kit import Gateway
 
-from core.ledger.journal_pages import JournalEntries
-from service.budget import endpoints, journal, spending
-from service.releases import budget_blocks
 
-READS = 6
-
-
-@pytest.mark.parametrize(
-    ("module", "name", "path"),
-    [
-        (JournalEntries, "_parsed", "/sentence/journal"),
-        (journal, "_page_text", "/sentence/journal"),
-        (journal, "_written_rows", "/sentence/journal/export"),
-        (endpoints, "series_block", "series"),
-        (spending, "_series_row", "/sentence/spending"),
-        (budget_blocks, "block_with_history", ""),
-    ],
-)
-def test_one_is_made_at_a_time_and_not_on_the_loop(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, module: Any, name: str, path: str
-) -> None:
-    tenants = [gateway.tenant() for _ in range(2)]
-    for tenant in tenants:
-        assert tenant.embed().status_code == 200
-        if path.endswith("spending"):
-            _wait_for_rows(tenant)
-    made: Callable[..., Any] = getattr(module, name)
-    working = threading.Lock()
-    seen: list[tuple[bool, str]] = []
-
-    def slow(*arguments: Any, **named: Any) -> Any:
-        alone = working.acquire(blocking=False)
-        time.sleep(0.02)
-        seen.append((alone, threading.current_thread().name))
-        if alone:
-            working.release()
-        return made(*arguments, **named)
-
-    monkeypatch.setattr(module, name, slow)
-
-    def read(tenant: Tenant) -> int:
-        query = path if path in ("", "series") else f"{tenant.name}{path}"
-        return gateway.client(tenant.key).get(f"/budget/{query}".rstrip("/")).status_code
-
-    with ThreadPoolExecutor(READS) as pool:
-        statuses = list(pool.map(read, tenants * (READS // 2)))
-
-    loop = gateway.on_loop(_thread_name())
-    assert statuses == [200] * READS
-    assert seen
-    assert all(alone for alone, _ in seen)
-    assert loop not in {thread for _, thread in seen}
-
-
-def _wait_for_rows(tenant: Tenant) -> None:
-    """Until the journal is folded."""
-    deadline = time.monotonic() + 120
-    while not tenant.http.get(f"/budget/{tenant.name}/sentence/spending").json()["rows"]:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
-async def _thread_name() -> str:
-    return threading.current_thread().name
+def test_each_long_read_waits_for_its_turn(gateway: Gateway, tenant: Tenant) -> None:
+    assert tenant.embed().status_code == 200
+    turns, account = gateway.service.ledger_reads, f"/budget/{tenant.name}/sentence"
+    paths = ["/budget", "/budget/series", *(account + end for end in ("/journal", "/journal/export", "/spending"))]
+    for path in paths:
+        gateway.on_loop(turns.wait("another"))
+        with ThreadPoolExecutor(1) as client:
+            read = client.submit(gateway.client(tenant.key).get, path)
+            while turns.unfinished_of(tenant.name) == 0:
+                assert not read.done(), path
+                time.sleep(0.01)
+            gateway.loop.call_soon_threadsafe(turns.end, "another")
+            assert read.result().status_code == 200

@@ -29,7 +29,7 @@ from service.jobs.blobs import JobBlobs
 from service.jobs.execution import JobExecution
 from service.jobs.files import JobFiles
 from service.jobs.kind import JobKinds, Outputs
-from service.jobs.outcome import StoredOutcome, seal_outcome, sealed_outcome, store_outcome
+from service.jobs.outcome import seal_outcome, store_outcome
 from service.jobs.runner import JobRunner
 from service.jobs.storage import Storage
 from service.jobs.working import WorkingFolders
@@ -137,47 +137,6 @@ def stored_files(parts: LedgerParts, blobs: JobBlobs, tmp_path: Path) -> StoredF
 
 def taken(go: Go, store: JobStore, job: JobRecord, run: str) -> JobRecord:
     return go(store.take("acme", job.job_id, run=run, attempts_max=1, exhausted=JobAttemptsExhausted()))
-
-
-def test_only_the_attempt_that_holds_the_job_seals_an_outcome(
-    go: Go, parts: LedgerParts, blobs: JobBlobs, tmp_path: Path
-) -> None:
-    """The first attempt is replaced after it has stored its outcome: the metrics of the second one are visible."""
-    store = JobStore(parts.client, gateway="this")
-    files = stored_files(parts, blobs, tmp_path)
-    job = created(go, store)
-    taken(go, store, job, "first")
-
-    def made(attempt: str) -> StoredOutcome:
-        outputs, terms = made_by(attempt, tmp_path), {"installed": None, "retention_s": 3600}
-        return go(store_outcome(blobs, files, job, outputs, {"made": attempt}, **terms))
-
-    first = made("first")
-    go(store.put_back("acme", job.job_id, run="first"))
-    second_take = taken(go, store, job, "second")
-    assert go(sealed_outcome(blobs, second_take)) is None, "what has no name is not published"
-    second = made("second")
-    assert go(seal_outcome(store, blobs, job, "first", first)) is None
-    for _ in range(2):
-        assert go(seal_outcome(store, blobs, job, "second", second)) == second.outcome
-    assert go(seal_outcome(store, blobs, job, "first", first)) is None
-    assert go(seal_outcome(store, blobs, job, "second", first)) == second.outcome
-
-    third = taken(go, store, job, "third")
-    assert go(sealed_outcome(blobs, third)) == second.outcome
-    (named,) = second.outcome.files
-    go(files.index.put("acme", named))
-    found = go(files.find("acme", ARTIFACTS, job.job_id))
-    assert Path(found.path).read_text() == "the noise of second"
-
-    assert {first.name, second.name} <= stored(tmp_path)
-    outcome = next((tmp_path / "store").rglob(second.name))
-    outcome.write_bytes(outcome.read_bytes().replace(b'"second"', b'"forged"'))
-    with pytest.raises(JobFilesLost):
-        go(sealed_outcome(blobs, third))
-    go(blobs.remove("acme", job.job_id))
-    assert stored(tmp_path) == set()
-    go(store.finish("acme", job.job_id, run="third", status=JobStatus.CANCELLED))
 
 
 class Made(Attempt):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus_kit import job, rows, submit, until
+from corpus_kit import embedding_rows, job, json_lines, rows, submit, until, upload
 from gateway_kit import LEAN, Tenant
 from inprocess_kit import Gateway
 
@@ -72,12 +72,6 @@ def test_three_tenants_start_in_turns() -> None:
     assert order_of(queue, running=1) == ["a1", "b1", "c1", "a2", "b2", "a3", "a4"]
 
 
-def test_of_several_running_jobs_each_tenant_has_its_part() -> None:
-    queue = waiting("a1", "a2", "a3", "b1", "c1")
-
-    assert order_of(queue, running=3)[:3] == ["a1", "b1", "c1"]
-
-
 def test_a_tenant_that_always_comes_back_does_not_overtake_one_that_waits() -> None:
     async def run() -> list[str]:
         queue = waiting("b1", "b2", "b3")
@@ -118,24 +112,6 @@ def submitted(tenant: Tenant, count: int = 2, **fields: Any) -> str:
     assert created.status_code == 202, created.text
     found: str = created.json()["job_id"]
     return found
-
-
-@pytest.mark.slow("training")
-def test_jobs_of_three_tenants_start_in_turns(limited: Gateway) -> None:
-    first, second, third = (limited.tenant() for _ in range(3))
-    jobs = [(first, submitted(first, 3000))]  # it runs while the others arrive
-    until(first.http, jobs[0][1], "running")
-    jobs += [(first, submitted(first)) for _ in range(3)]
-    jobs += [(second, submitted(second)) for _ in range(2)]
-    jobs += [(third, submitted(third))]
-    first.http.post(f"/jobs/{jobs[0][1]}/cancel")
-
-    ended = [until(tenant.http, job_id) for tenant, job_id in jobs]
-
-    starts = sorted(range(len(jobs)), key=lambda number: ended[number]["started_ms"])
-    assert [jobs[number][0].name for number in starts] == [
-        each.name for each in (first, second, third, first, second, first, first)
-    ]
 
 
 @pytest.mark.slow("process")
@@ -261,6 +237,25 @@ def test_a_tenant_keeps_so_many_fine_tuned_models(gateway: Gateway, tenant: Tena
     body = {"name": "one-more", "documents": rows(20)}
 
     assert over(tenant.http.post("/jobs/infill", json=body), "infill_models_per_tenant_max")
+
+
+@pytest.mark.usefixtures("processes")
+def test_a_body_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    """JSON is held in memory, and lines are not."""
+    settings = {"PRIVACY_GATEWAY_JOB_JSON_BYTES_MAX": "200000", "PRIVACY_GATEWAY_JOB_STREAM_BYTES_MAX": "400000"}
+    gateway = Gateway(tmp_path / "data", LEAN | settings)
+    try:
+        tenant = gateway.tenant()
+        content = json_lines(embedding_rows(110))
+        assert 200_000 < len(content) < 400_000
+        assert submit(tenant.http, rows(600)).status_code == 413
+        created = upload(tenant.http, content)
+        assert created.status_code == 202, created.text
+        assert upload(tenant.http, (b'{"text": "' + b"x" * 900 + b'"}\n' for _ in range(1000))).status_code == 413
+        tenant.http.post(f"/jobs/{created.json()['job_id']}/cancel")
+        until(tenant.http, created.json()["job_id"])
+    finally:
+        gateway.stop()
 
 
 def test_a_domain_that_needs_too_much_memory_is_refused_before_it_is_built(limited: Gateway) -> None:

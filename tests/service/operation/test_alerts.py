@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from alert_kit import until
 from gateway_kit import LEAN
 from inprocess_kit import Gateway
 
@@ -43,15 +43,6 @@ def shares(gateway: Gateway) -> dict[str, float]:
         for line in lines
         if line.startswith('gateway_budget_used_share{tenant="metrics-')
     }
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 300
-    while time.monotonic() < deadline:
-        if condition():
-            return
-        time.sleep(0.05)
-    raise AssertionError("it does not come")
 
 
 def test_the_fullest_budgets_are_measured_and_no_others(measured: Gateway) -> None:

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
+from alert_kit import until
+from corpus_kit import rows, submit
 from gateway_kit import LEAN
 from inprocess_kit import Gateway
 from redis_kit import plain
 
 from core.ledger.embedded import socket_path
 from service import metrics
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_releases_stop_while_a_setting_is_wrong_and_resume(tmp_path: Path) -> None:
@@ -34,6 +27,8 @@ def test_releases_stop_while_a_setting_is_wrong_and_resume(tmp_path: Path) -> No
         refused = tenant.embed()
         assert (refused.status_code, refused.json()["code"]) == (503, "ledger-unavailable")
         assert tenant.http.get("/readyz").status_code == 503
+        assert submit(tenant.http, rows(2)).status_code == 503
+        assert not [path for path in (gateway.data_dir / "jobs").iterdir() if path.is_dir()], "no job is made"
         until(lambda: metrics.LEDGER_DURABLE._value.get() == 0)  # another gateway of this process sets it, too
 
         redis.config_set("appendfsync", "always")

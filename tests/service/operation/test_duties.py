@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from redis_kit import EmbeddedServer
+from redis_kit import GuardedServer
 
 from core.accounting.events import ACCOUNT_ADJACENCY, Guarantee, PrivacyEvent, Unit
 from core.amounts import NANO, Amount
@@ -68,17 +68,17 @@ async def until(holds: Callable[[], object]) -> None:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[EmbeddedServer]:
+def server(tmp_path: Path) -> Iterator[GuardedServer]:
     folder = tmp_path / "redis"
     folder.mkdir()
-    server = EmbeddedServer(folder)
+    server = GuardedServer(folder)
     server.start()
     yield server
     server.stop()
 
 
 @asynccontextmanager
-async def two(server: EmbeddedServer, folder: Path, *, lease_s: float) -> AsyncIterator[tuple[Peer, Peer]]:
+async def two(server: GuardedServer, folder: Path, *, lease_s: float) -> AsyncIterator[tuple[Peer, Peer]]:
     peers = []
     for name in ("one", "two"):
         settings = Settings(
@@ -122,7 +122,7 @@ async def rows(peer: Peer, tenant: str) -> tuple[object, ...]:
     return (await peer.series.read(tenant, SeriesQuery())).series
 
 
-def test_the_other_gateway_takes_over_after_a_death_and_after_a_stop(server: EmbeddedServer, tmp_path: Path) -> None:
+def test_the_other_gateway_takes_over_after_a_death_and_after_a_stop(server: GuardedServer, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with two(server, tmp_path, lease_s=600) as (first, second):
             assert (first.duties.lease.is_held, second.duties.lease.is_held) == (True, False)
@@ -144,7 +144,7 @@ def test_the_other_gateway_takes_over_after_a_death_and_after_a_stop(server: Emb
     asyncio.run(scenario())
 
 
-def test_an_orderly_stop_gives_the_lease_away_at_once(server: EmbeddedServer, tmp_path: Path) -> None:
+def test_an_orderly_stop_gives_the_lease_away_at_once(server: GuardedServer, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with two(server, tmp_path, lease_s=600) as (first, second):
             await first.die()

@@ -76,12 +76,6 @@ def test_a_dashboard_has_only_members_of_grafanas_schema(dashboard: dict[str, An
     assert lost_members(dashboard, parsed) == []
 
 
-def test_a_misspelt_member_is_found(dashboard: dict[str, Any]) -> None:
-    dashboard["panels"][0]["titel"] = dashboard["panels"][0]["gridPos"]["height"] = 1
-    parsed = json.loads(JSONEncoder().encode(Dashboard.from_json(dashboard)))
-    assert sorted(lost_members(dashboard, parsed)) == [".panels.0.gridPos.height", ".panels.0.titel"]
-
-
 def test_queries_use_metrics_and_labels_that_the_gateway_has(dashboard: dict[str, Any]) -> None:
     assert gpu_workers.engine.metrics
     exported = series()
@@ -92,14 +86,6 @@ def test_queries_use_metrics_and_labels_that_the_gateway_has(dashboard: dict[str
         used = {label for group in re.findall(r"by \(([^)]*)\)", query) for label in group.split(", ")}
         used |= set(re.findall(r"([a-z_]+)=~?\"", query))
         assert used <= set().union(*(exported[name] for name in names)), query
-
-
-def test_legends_name_labels_that_a_query_keeps(dashboard: dict[str, Any]) -> None:
-    for panel in dashboard["panels"]:
-        for target in panel["targets"]:
-            shown = set(re.findall(r"{{([a-z]+)}}", target["legendFormat"]))
-            kept = {label for group in re.findall(r"by \(([^)]*)\)", target["expr"]) for label in group.split(", ")}
-            assert not kept or shown <= kept, target
 
 
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")

@@ -1,10 +1,9 @@
-"""A process that ends is started again, and one that never becomes ready is given up."""
+"""A process that ends before it is ready is started again, a limited number of times."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 from pathlib import Path
 
@@ -38,30 +37,6 @@ def child(folder: Path, said: list[str], *, ready: bool) -> Child:
 def pids(folder: Path) -> list[int]:
     file = folder / "pids"
     return [int(line) for line in file.read_text().splitlines()] if file.exists() else []
-
-
-async def until_started(folder: Path, times: int) -> None:
-    async with asyncio.timeout(300):
-        while len(pids(folder)) < times:
-            await asyncio.sleep(0.02)
-
-
-@pytest.mark.usefixtures("processes")
-def test_a_process_that_ends_is_started_again_until_it_is_stopped(tmp_path: Path) -> None:
-    async def main() -> None:
-        said: list[str] = []
-        own = child(tmp_path, said, ready=True)
-        own.start()
-        await asyncio.wait_for(own.ready.wait(), 300)
-        os.kill(pids(tmp_path)[0], signal.SIGKILL)
-        await until_started(tmp_path, 2)
-        assert said == ["a process has ended with status -9 and is started again"]
-        await own.stop(grace_s=60)
-
-    asyncio.run(main())
-    assert len(pids(tmp_path)) == 2
-    with pytest.raises(ProcessLookupError):
-        os.kill(pids(tmp_path)[1], 0)
 
 
 @pytest.mark.usefixtures("processes")

@@ -63,20 +63,3 @@ def test_no_byte_of_a_text_stays_anywhere(real_gateway: Gateway, real_tenant: Te
         assert marker not in str(answer.headers)
     for name, content in _everything_written(real_gateway).items():
         assert marker.encode() not in content, Path(name).name
-
-
-def test_a_subject_reaches_redis_only_as_a_mac(real_gateway: Gateway, marker: str) -> None:
-    tenant = real_gateway.tenant(subject_epsilon=10)
-
-    assert tenant.embed([{"text": DOCUMENT}], subject=marker).status_code == 200
-
-    for name, content in _everything_written(real_gateway).items():
-        assert marker.encode() not in content, Path(name).name
-
-
-def test_an_api_key_is_not_stored(real_gateway: Gateway, real_tenant: Tenant) -> None:
-    assert real_tenant.embed().status_code == 200
-    secret = real_tenant.key.rpartition("_")[2]
-
-    for name, content in _everything_written(real_gateway).items():
-        assert secret.encode() not in content, Path(name).name

@@ -38,35 +38,6 @@ def test_a_killed_worker_costs_its_request_and_the_next_one_works(real_gateway: 
     assert real_tenant.committed() == 151.0
 
 
-@pytest.mark.slow("crash")
-def test_a_lost_release_is_not_drawn_again_under_its_key(real_gateway: Gateway, real_tenant: Tenant) -> None:
-    headers = {"Idempotency-Key": "lost"}
-    real_gateway.wait_ready()  # another test may have killed the worker
-    worker = real_gateway.pid_of(WORKER)
-    before = cpu_ticks(worker)
-    with ThreadPoolExecutor(1) as client:
-        pending = client.submit(real_tenant.embed, MANY, headers=headers)
-        until_at_work(worker, before)
-        in_flight = real_tenant.embed(MANY, headers=headers)
-        real_gateway.kill(WORKER)
-        assert pending.result().status_code == 502
-
-    assert in_flight.status_code == 409
-    again = real_tenant.embed(MANY, headers=headers)
-    assert again.status_code == 410
-    assert real_tenant.committed() == 150.0
-
-
-@pytest.mark.slow("crash")
-def test_a_killed_sanitiser_worker_leaves_embeddings_alone(real_gateway: Gateway, real_tenant: Tenant) -> None:
-    real_gateway.kill("gpu_workers.engine.local.worker sanitize")
-
-    assert real_tenant.embed().status_code == 200
-    answer = real_tenant.http.post("/sanitize", json={"documents": [{"text": "Mail jo@example.org now."}]})
-    assert answer.status_code == 200
-    assert "jo@example.org" not in answer.text
-
-
 def test_a_killed_redis_is_back_by_itself_and_covers_every_answer(real_gateway: Gateway, real_tenant: Tenant) -> None:
     delivered, refused = 0, []
     stop = threading.Event()
@@ -98,28 +69,6 @@ def test_a_killed_redis_is_back_by_itself_and_covers_every_answer(real_gateway: 
     account = real_tenant.account()
     assert account["committed"]["epsilon"] + account["reserved"]["epsilon"] >= delivered
     assert real_tenant.embed(epsilon=1).status_code == 200
-
-
-@pytest.mark.slow("crash")
-def test_while_redis_is_down_nothing_comes_out(real_gateway: Gateway, real_tenant: Tenant) -> None:
-    delivered = 0
-    for _ in range(20):  # until a request has met the outage, for Redis is back within a second
-        real_gateway.kill("redis-server")
-
-        answers = [
-            real_tenant.embed(),
-            real_tenant.http.post("/sanitize", json={"documents": [{"text": "hello"}]}),
-            real_tenant.http.get("/budget"),
-        ]
-
-        assert all(answer.status_code in (200, 503) for answer in answers)
-        # `/readyz` may repeat an answer of the moment before
-        until(lambda: real_tenant.http.get("/budget").status_code == 200, "Redis is not back")
-        if answers[0].status_code == 503:
-            break
-        delivered += 1
-    assert answers[0].status_code == 503
-    assert real_tenant.committed() == delivered
 
 
 @pytest.mark.slow("crash")

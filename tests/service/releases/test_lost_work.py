@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gateway_kit import DOCUMENT, LEAN, Tenant
+from gateway_kit import LEAN, Tenant
 from inprocess_kit import Gateway
 
 from gpu_workers.engine.protocol import Role, RoleStatus
@@ -14,24 +14,6 @@ from gpu_workers.engine.protocol import Role, RoleStatus
 def transitions(tenant: Tenant, unit: str) -> list[str]:
     entries = tenant.http.get(f"/budget/{tenant.name}/{unit}/journal").json()["entries"]
     return [entry["transition"] for entry in entries]
-
-
-def test_a_worker_that_dies_costs_what_it_held_and_the_next_request_works(gateway: Gateway, tenant: Tenant) -> None:
-    headers = {"Idempotency-Key": "lost"}
-    gateway.kill_worker_at_work(Role.EMBED)
-    lost = tenant.embed([{"text": DOCUMENT}] * 3, headers=headers)
-
-    assert lost.status_code == 502
-    assert lost.headers["content-type"] == "application/problem+json"
-    assert (lost.json()["code"], lost.json()["charged"]) == ("worker-died", True)
-    assert lost.headers["x-should-retry"] == "false"
-    assert tenant.committed() == 3.0
-    assert tenant.account()["reserved"]["epsilon"] == 0.0
-    assert transitions(tenant, "sentence") == ["open", "reserve", "expire"]
-
-    assert tenant.embed([{"text": DOCUMENT}] * 3, headers=headers).status_code == 410, "it is not drawn again"
-    assert tenant.embed().status_code == 200
-    assert tenant.committed() == 4.0
 
 
 def test_a_dead_sanitiser_is_charged_where_a_fill_has_a_price(gateway: Gateway, tenant: Tenant) -> None:

@@ -56,24 +56,6 @@ def encoded(draft, ledger=LEDGER):
     return draft.encode(ledger=ledger, key=KEY, records={name: {"tenant": {}} for name in draft.tenants})
 
 
-def test_an_object_has_its_seals_and_their_entries(go, shelf):
-    ledger = go(shelf.archive.store()).ledger
-    draft = draft_of(go, shelf)
-    found = decode(encoded(draft, ledger), ledger=ledger, first=draft.first, last=draft.last, key=KEY)
-    assert [seal.id.n for seal in found.checked_seals(MASTER_KEY)] == list(range(draft.first, draft.last + 1))
-    part = found.tenants["acme"]
-    assert part.record == {"tenant": {}}
-    numbers = [int(raw[0].partition(b"-")[0]) for batch in part.batches(part.first, part.last) for raw in batch]
-    assert numbers == list(range(part.first, part.last + 1))
-    assert [int(raw[0].partition(b"-")[0]) for raw in part.newest(1, part.last - 1, 3)] == [
-        part.last - number for number in (1, 2, 3)
-    ]
-    assert part.seal_of(part.last) == draft.last
-    assert part.seal_of(part.last + 1) is None
-    assert part.first_at(0) == part.first
-    assert part.first_at(2**50) is None
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -166,3 +148,22 @@ def test_an_audit_without_the_archive_finds_that_entries_are_missing(go, shelf):
     report = go(audit_ledger(shelf.client, MASTER_KEY, shelf.epoch_file))
     assert not report.ok
     assert "seals are missing" in report.faults[0]
+
+
+def test_an_object_that_is_lost_after_the_removal_of_a_part_keeps_the_rest(go, client, admin, tmp_path):
+    shelf = Shelf(client, tmp_path / "another", trim_client=admin)
+    go(admin.call("FLUSHALL"))
+    go(shelf.start())
+    go(shelf.open())
+    go(shelf.history(10, each=1))
+    go(shelf.round(keep_entries=1_000))
+    folded = go(client.call("HGET", names.tenant_key("acme"), "folded"))
+    go(client.call("HSET", names.tenant_key("acme"), "folded", 2))
+    assert not go(shelf.round(keep_entries=1)).complete
+    assert go(shelf.first()) == 3
+    go(client.call("HSET", names.tenant_key("acme"), "folded", folded))
+    shelf.objects()[0].unlink()
+    with pytest.raises(BlobMissing):
+        go(shelf.round(keep_entries=1))
+    assert go(shelf.first()) == 3
+    assert not client.is_stopped

@@ -78,31 +78,30 @@ def archive_of(slow: LedgerClient, shelf: Shelf) -> LedgerArchive:
     return LedgerArchive(slow, MASTER_KEY, shelf.blobs)
 
 
-@pytest.mark.slow("process")
-def test_an_audit_beside_an_archiver_finds_no_fault(go, interrupted):
-    async def audit(slow, shelf):
-        found = await audit_ledger(slow, MASTER_KEY, shelf.epoch_file, archive=archive_of(slow, shelf))
-        assert found.ok, found
-
-    assert go(interrupted(audit)) > 10
+async def audits(slow, shelf):
+    found = await audit_ledger(slow, MASTER_KEY, shelf.epoch_file, archive=archive_of(slow, shelf))
+    assert found.ok, found
 
 
-@pytest.mark.slow("process")
-def test_an_export_beside_an_archiver_has_every_entry_and_no_fault(go, interrupted):
-    async def export(slow, shelf):
-        lines = [
-            line async for line in export_ledger(slow, MASTER_KEY, shelf.epoch_file, archive=archive_of(slow, shelf))
-        ]
-        assert lines[-1]["ok"], lines[-1]["faults"]
-        numbers = [line["seq"] for line in lines if line["type"] == "entry" and line["tenant"] == "acme"]
-        assert numbers == list(range(1, len(numbers) + 1))
-        assert len(numbers) >= 21
-
-    assert go(interrupted(export)) > 10
+async def exports(slow, shelf):
+    found = export_ledger(slow, MASTER_KEY, shelf.epoch_file, archive=archive_of(slow, shelf))
+    lines = [line async for line in found]
+    assert lines[-1]["ok"], lines[-1]["faults"]
+    numbers = [line["seq"] for line in lines if line["type"] == "entry" and line["tenant"] == "acme"]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert len(numbers) >= 21
 
 
-def test_a_start_beside_an_archiver_trusts_the_ledger(go, interrupted):
-    async def start(slow, shelf):
-        await Sealer(slow, MASTER_KEY, shelf.epoch_file, continues=archive_of(slow, shelf).continues).check()
+async def starts(slow, shelf):
+    await Sealer(slow, MASTER_KEY, shelf.epoch_file, continues=archive_of(slow, shelf).continues).check()
 
-    assert go(interrupted(start)) > 5
+
+SLOW = pytest.mark.slow("process")
+
+
+@pytest.mark.parametrize(
+    ("reader", "commands"),
+    [pytest.param(audits, 10, marks=SLOW), pytest.param(exports, 10, marks=SLOW), (starts, 5)],
+)
+def test_a_reader_beside_an_archiver_finds_every_entry_and_no_fault(go, interrupted, reader, commands):
+    assert go(interrupted(reader)) > commands

@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from archive_kit import KEEP_SEALS, Shelf, Stop, another, audited
+from archive_kit import KEEP_SEALS, Shelf, another, audited
 from ledger_kit import MASTER_KEY
 
 from core.errors import LedgerNotTrusted, LedgerUnavailable
 from core.ledger import names
 from core.ledger.activity import TenantActivity
 from core.ledger.client import LedgerClient, connect
-from core.ledger.hash_chain import sealer
-from core.ledger.hash_chain.chain import seal_entry
 from core.ledger.hash_chain.export import export_ledger
 from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.journal_pages import JournalFilter
@@ -108,28 +106,6 @@ def test_two_archivers_at_once_lose_nothing(go, shelf):
         assert go(shelf.numbers()) == list(range(1, go(shelf.sealer.current_head()).tenants["acme"].last + 1))
 
 
-def test_an_archiver_that_was_overtaken_gives_up_and_continues(go, shelf):
-    """Another one completes and removes what it is reading: at each of its steps."""
-    other = another(go, shelf)
-    for step in ("written", "read-back", "replaced", "indexed", "trimmed", "chain-trimmed"):
-        go(shelf.history(8))
-        reached = []
-
-        def stop(now, step=step, reached=reached):
-            reached.append(now)
-            if now == step:
-                raise Stop
-
-        paused = shelf.archiver(stop, keep_entries=1)
-        with pytest.raises(Stop):
-            go(paused.run_once())
-        assert step in reached
-        go(other.round(keep_entries=1))
-        go(shelf.archiver(keep_entries=1).run_once())
-        assert not shelf.client.is_stopped
-        assert audited(go, shelf) == ""
-
-
 def test_what_the_series_and_the_ranks_do_not_contain_stays(go, shelf):
     go(shelf.open("clinic", subjects=True))
     for _ in range(10):
@@ -175,14 +151,6 @@ def test_an_idle_tenant_keeps_no_old_seal(go, shelf):
     go(shelf.start())
     go(shelf.history(1, tenant="idle"))
     assert audited(go, shelf) == ""
-
-
-def test_without_news_nothing_is_sealed_for_idle_tenants(go, shelf):
-    go(shelf.open("idle"))
-    go(shelf.history(5))
-    last = go(shelf.sealer.current_head()).id.n
-    assert go(shelf.sealer.seal()) is None
-    assert go(shelf.sealer.current_head()).id.n == last
 
 
 def test_an_old_epoch_file_is_found_in_the_archive(go, shelf):
@@ -243,25 +211,6 @@ def test_missing_entries_stop_the_client_if_no_seal_has_followed(go, shelf, admi
         go(shelf.sealer.seal())
     assert shelf.client.is_stopped
     go(admin.call("FLUSHALL"))
-
-
-def test_idle_tenants_are_repeated_a_few_in_each_seal(go, shelf, monkeypatch):
-    """No seal grows with the number of idle tenants, and none that one of them needs is removed."""
-    monkeypatch.setattr(sealer, "_REPEATS_MAX", 2)
-    idle = [f"idle-{number}" for number in range(7)]
-    for tenant in idle:
-        go(shelf.open(tenant))
-    shelf.sealer = Sealer(shelf.client, MASTER_KEY, shelf.epoch_file, continues=shelf.archive.continues, repeat_after=8)
-    go(shelf.start())
-    go(shelf.history(30, each=1))
-    seals = [seal_entry(raw, MASTER_KEY) for raw in go(shelf.client.call("XRANGE", names.SEAL_CHAIN_KEY, "-", "+"))]
-    assert {sum(not segment.is_new for segment in seal.segments) for seal in seals} == {0, 1, 2}
-    go(shelf.round(keep_entries=1))
-    first = first_seal(go, shelf)
-    assert first > 8
-    assert all(one.n >= first for one in go(shelf.sealer.current_head()).tenants.values())
-    go(shelf.start())
-    assert audited(go, shelf) == ""
 
 
 @pytest.mark.parametrize("change", ["route", "missing"])
