@@ -192,7 +192,7 @@ def test_the_catalogue(client: Gateway, gateway: InProcessGateway) -> None:
 
 
 def test_administration(gateway: InProcessGateway) -> None:
-    with client_of(gateway, (gateway.data_dir / "admin.key").read_text().strip()) as admin:
+    with client_of(gateway, gateway.admin_key) as admin:
         made = admin.admin.create_tenant("clinic-of-the-client", epsilon=10, sentence={"epsilon": 5})
         assert made.key not in repr(made)
         assert "clinic-of-the-client" in [tenant["name"] for tenant in admin.admin.tenants()]

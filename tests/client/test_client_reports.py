@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
 import httpx
 import pytest
+from alert_kit import until
 from client_kit import Recorder, client_of, extras
 from gateway_kit import Tenant
 from history_kit import DAY_MS, HOUR_MS, Past, tenant_with_history
 from inprocess_kit import Gateway as InProcessGateway
+from inprocess_kit import module_gateway
 
 from privacy_gateway_client import Gateway, Problem, Retry, Unauthorized
 
@@ -21,13 +22,7 @@ HISTORY = [Past(number * DAY_MS + HOUR_MS, 2.0) for number in range(1, 15)]
 HOOK = "https://hooks.example/alerts"
 
 
-def until(found: Callable[[], Any], within_s: float = 300.0) -> Any:
-    """What `found` returns once it is true."""
-    deadline = time.monotonic() + within_s
-    while not (value := found()):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    return value
+gateway = module_gateway(SERIES_INTERVAL_S="0.2", ALERT_INTERVAL_S="0.2")
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +39,7 @@ def client(gateway: InProcessGateway, seeded: Tenant) -> Iterator[Gateway]:
 
 @pytest.fixture
 def operator(gateway: InProcessGateway) -> Iterator[Gateway]:
-    with client_of(gateway, (gateway.data_dir / "admin.key").read_text().strip()) as running:
+    with client_of(gateway, gateway.admin_key) as running:
         yield running
 
 

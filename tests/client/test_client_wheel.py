@@ -36,12 +36,6 @@ def test_the_source_is_valid_for_the_oldest_python() -> None:
         ast.parse(path.read_text(), feature_version=(3, 10))
 
 
-def test_the_first_example_has_six_lines_at_most_and_stands_in_the_guide() -> None:
-    example = re.findall(r"```python\n(.*?)```", (ROOT / "client/README.md").read_text(), re.DOTALL)[0]
-    assert len(example.strip().splitlines()) <= 6
-    assert example in (ROOT / "docs/guide/python-client.md").read_text()
-
-
 def test_every_integration_has_an_extra_and_its_tested_version_in_the_guide() -> None:
     extras = tomllib.loads((ROOT / "client/pyproject.toml").read_text())["project"]["optional-dependencies"]
     guide = (ROOT / "docs/guide/integrations.md").read_text()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from html import escape
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,27 +11,11 @@ pytest.importorskip("docx")
 pytest.importorskip("pypdf")
 
 from docx import Document
-from pypdf import PdfReader
 
-
-def pdf_text(path: str) -> str:
-    """The pages of a PDF. Raises ValueError for a page without text, which may be a scan."""
-    pages = [page.extract_text() for page in PdfReader(path).pages]
-    if not all(page.strip() for page in pages):
-        raise ValueError("a page has no text")
-    return "\n\n".join(pages)
-
-
-def docx_html(path: str) -> str:
-    """The paragraphs and tables of a Word document in order, as HTML, so that headers of columns are context."""
-    parts = []
-    for block in Document(path).iter_inner_content():
-        if hasattr(block, "rows"):
-            rows = ([escape(cell.text) for cell in row.cells] for row in block.rows)
-            parts.append("<table>" + "".join(f"<tr><td>{'</td><td>'.join(row)}</td></tr>" for row in rows) + "</table>")
-        else:
-            parts.append(f"<p>{escape(block.text)}</p>")
-    return "\n".join(parts)
+PAGE = (Path(__file__).parents[2] / "docs/guide/documents.md").read_text()
+RECIPE: dict[str, Any] = {}
+exec(PAGE.split("```python\n")[1].split("```")[0], RECIPE)
+pdf_text, docx_html = RECIPE["pdf_text"], RECIPE["docx_html"]
 
 
 def pdf(text: str) -> bytes:

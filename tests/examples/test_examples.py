@@ -6,12 +6,12 @@ import json
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from alert_kit import until
 from gateway_kit import Gateway, Tenant, clean_environment
 from history_kit import DAY_MS, HOUR_MS, Past, tenant_with_history
 from model_kit import ModelServer, last_text
@@ -81,13 +81,6 @@ def numbers(printed: str, name: str) -> list[float]:
     found = re.search(rf"^ *{re.escape(name)} (.*)$", printed, re.MULTILINE)
     assert found is not None, printed
     return [float(each) for each in re.findall(r"-?\d+\.\d+", found[1])]
-
-
-def until(holds: Callable[[], bool], within_s: float = 300.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
 
 
 def test_a_mailbox_is_searched(served: Gateway) -> None:
@@ -206,9 +199,3 @@ def test_an_example_without_a_key_names_the_variable(served: Gateway) -> None:
     missing = start(served, "", "year_of_budget.py")
     assert missing.returncode == 1
     assert "PRIVACY_GATEWAY_API_KEY" in missing.stderr
-
-
-def test_the_data_are_small() -> None:
-    files = list((EXAMPLES / "data").iterdir())
-    assert sum(path.stat().st_size for path in files) < 100_000
-    assert all(json.loads(path.read_text()) for path in files if path.suffix == ".json")

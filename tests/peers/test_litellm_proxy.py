@@ -14,7 +14,7 @@ import httpx
 import litellm_kit
 import openai
 import pytest
-from gateway_kit import Gateway, Tenant, free_port
+from gateway_kit import Gateway, free_port
 from litellm_kit import LiteLLM
 from model_kit import ModelServer, last_text, left_in
 
@@ -71,33 +71,21 @@ def presidio(name: str, address: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def tenants(served: Gateway) -> tuple[Tenant, Tenant]:
-    return served.tenant(), served.tenant()
+def proxy(served: Gateway, model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiteLLM]:
+    def reached(name: str, kind: str, address: str) -> dict[str, Any]:
+        return {"model_name": name, "litellm_params": {"model": kind, "api_base": address, "api_key": "none"}}
 
-
-@pytest.fixture(scope="module")
-def proxy(
-    served: Gateway,
-    tenants: tuple[Tenant, Tenant],
-    model: ModelServer,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[LiteLLM]:
-    def reached(name: str, kind: str, address: str, key: str = "none") -> dict[str, Any]:
-        return {"model_name": name, "litellm_params": {"model": kind, "api_base": address, "api_key": key}}
-
-    first, second = tenants
+    key = served.tenant().key
     config = {
         "model_list": [
             reached("stub", "openai/stub-gpt", f"{model.origin}/v1"),
             reached("claude", "anthropic/stub-claude", model.origin),
-            reached("through", "openai/stub-gpt", f"{served.url}/v1", first.key),
         ],
         "guardrails": [
-            guardrail("first", served.url, first.key),
-            guardrail("second", served.url, second.key),
-            guardrail("down", f"http://127.0.0.1:{free_port()}", first.key),
+            guardrail("first", served.url, key),
+            guardrail("down", f"http://127.0.0.1:{free_port()}", key),
             guardrail("wrong-key", served.url, "pgw_wrong"),
-            presidio("as-presidio", served.url.replace("://", f"://key:{second.key}@")),
+            presidio("as-presidio", served.url.replace("://", f"://key:{key}@")),
         ],
     }
     running = LiteLLM(tmp_path_factory.mktemp("litellm"), config)
@@ -159,43 +147,34 @@ def test_messages_and_responses_leave_masked_and_come_back(
     gpt: openai.OpenAI, proxy: LiteLLM, model: ModelServer
 ) -> None:
     guarded: Any = {"guardrails": ["first"]}
-    answer = gpt.responses.create(model="stub", input=TEXT, instructions="Answer Maria Keller.", extra_body=guarded)
+    call = {"to": "Maria Keller", "city": "Lisbon"}
+    items: Any = [
+        {"type": "function_call", "call_id": "t1", "name": "mail", "arguments": json.dumps(call)},
+        {"type": "function_call_output", "call_id": "t1", "output": "Maria Keller has it."},
+        {"role": "user", "content": TEXT},
+    ]
+    answer = gpt.responses.create(model="stub", input=items, instructions="Answer Maria Keller.", extra_body=guarded)
     assert answer.output_text == TEXT
+    turns: Any = [
+        {"role": "user", "content": "Mail her. She lives in Lisbon."},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "mail", "input": call}]},
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "t1", "content": "Maria Keller has it."},
+                {"type": "text", "text": TEXT},
+            ],
+        },
+    ]
     with anthropic.Anthropic(base_url=proxy.url, api_key=litellm_kit.KEY, max_retries=0, timeout=300) as claude:
         message = claude.messages.create(
             model="claude",
             max_tokens=100,
             system="You work for Maria Keller.",
-            messages=[{"role": "user", "content": TEXT}],
+            messages=turns,
             extra_body=guarded,
         )
     assert message.content[0].text == TEXT  # type: ignore[union-attr]
-    unseen(model)
-
-
-def test_tool_calls_of_messages_and_responses_leave_masked(
-    gpt: openai.OpenAI, proxy: LiteLLM, model: ModelServer
-) -> None:
-    guarded: Any = {"guardrails": ["first"]}
-    call = {"to": "Maria Keller", "city": "Lisbon"}
-    items: Any = [
-        {"role": "user", "content": "Mail her. She lives in Lisbon."},
-        {"type": "function_call", "call_id": "t1", "name": "mail", "arguments": json.dumps(call)},
-        {"type": "function_call_output", "call_id": "t1", "output": "Maria Keller has it."},
-        {"role": "user", "content": "Thank you."},
-    ]
-    assert gpt.responses.create(model="stub", input=items, extra_body=guarded).output_text == "Thank you."
-    messages: Any = [
-        {"role": "user", "content": "Mail her. She lives in Lisbon."},
-        {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "mail", "input": call}]},
-        {
-            "role": "user",
-            "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "Maria Keller has it."}],
-        },
-    ]
-    with anthropic.Anthropic(base_url=proxy.url, api_key=litellm_kit.KEY, max_retries=0, timeout=300) as claude:
-        claude.messages.create(model="claude", max_tokens=100, messages=messages, extra_body=guarded)
-    assert len(model.bodies) == 2
     unseen(model)
 
 
@@ -209,15 +188,6 @@ def test_streams_of_other_endpoints_leave_masked_and_stay_masked(
     assert said
     assert not left_in(said, ORIGINALS)
     unseen(model)
-
-
-def test_two_tenants_are_apart(gpt: openai.OpenAI, model: ModelServer) -> None:
-    for guard in ("first", "second"):
-        assert chat(gpt, guard).choices[0].message.content == TEXT
-    first, second = (body["messages"][0]["content"] for body in model.bodies)
-    assert first != second
-    model.reply = lambda _: first
-    assert chat(gpt, "second", "Who is it?").choices[0].message.content == first
 
 
 def test_nothing_leaves_without_the_gateway(gpt: openai.OpenAI, model: ModelServer) -> None:
@@ -234,27 +204,6 @@ def test_the_gateway_is_presidio_for_the_proxy(gpt: openai.OpenAI, model: ModelS
     chat(gpt, "as-presidio")
     sent = model.bodies[0]["messages"][0]["content"]
     assert "<PERSON" in sent
-    unseen(model)
-
-
-def test_what_the_gateway_refuses_is_refused_by_the_proxy(gpt: openai.OpenAI, model: ModelServer) -> None:
-    picture = {"type": "image_url", "image_url": {"url": "https://example.org/zq.png"}}
-    with pytest.raises(openai.APIStatusError) as refused:
-        chat(gpt, messages=[{"role": "user", "content": [{"type": "text", "text": TEXT}, picture]}])
-    assert refused.value.status_code == 400
-    assert "images" in str(refused.value)
-    assert not model.bodies
-
-
-def test_the_proxy_reaches_models_through_the_gateway(gpt: openai.OpenAI, model: ModelServer) -> None:
-    asked: Any = {"model": "through", "messages": [{"role": "user", "content": TEXT}]}
-    assert gpt.chat.completions.create(**asked).choices[0].message.content == TEXT
-    deltas = [
-        chunk.choices[0].delta.content or ""
-        for chunk in gpt.chat.completions.create(stream=True, **asked)
-        if chunk.choices
-    ]
-    assert "".join(deltas) == TEXT
     unseen(model)
 
 

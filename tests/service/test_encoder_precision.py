@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -82,16 +83,10 @@ def test_all_workers_of_a_gateway_compute_in_one_space() -> None:
     assert precision_of_workers("int8", None, ["cpu"]) == "int8"
 
 
-@pytest.mark.slow("process")
-@pytest.mark.parametrize(
-    ("name", "value", "said"),
-    [
+def test_settings_that_do_not_fit_int8_are_refused(tmp_path: Path) -> None:
+    for name, value, said in (
         ("ENCODER_PATH", "/encoder", "remove ENCODER_PATH"),
         ("DEVICES", '["cuda:0"]', "must be `auto` or `cpu`"),
         ("DEVICES", '["cpu", "cuda:0"]', "must be of one kind"),
-    ],
-)
-def test_settings_that_do_not_fit_int8_are_refused(
-    name: str, value: str, said: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    assert said in refused_settings(tmp_path_factory.mktemp("refused"), INT8 | {f"PRIVACY_GATEWAY_{name}": value})
+    ):
+        assert said in refused_settings(tmp_path, INT8 | {f"PRIVACY_GATEWAY_{name}": value})

@@ -11,7 +11,7 @@ import pytest
 from command_kit import refused_settings
 from corpus_kit import until
 from gateway_kit import LEAN
-from inprocess_kit import Gateway
+from inprocess_kit import Gateway, opened_gateway
 from redis_kit import EmbeddedServer
 from synthesis_kit import shop_request, shop_rows
 
@@ -35,13 +35,11 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         server = EmbeddedServer(folder / "redis")
         server.start()
         ended.callback(server.stop)
-        settings = LEAN | {"REDIS_URL": server.url, "PRIVACY_GATEWAY_MASTER_KEY": "7" * 64}
-        settings["PRIVACY_GATEWAY_STORE_URL"] = f"file://{folder}/store"
-        gateways = []
-        for name, serves in (("sanitising", '["sanitize"]'), ("working", '["jobs"]')):
-            gateways.append(Gateway(folder / name, settings | {"PRIVACY_GATEWAY_SERVES": serves}))
-            ended.callback(gateways[-1].stop)
-        yield Pair(*gateways)
+        base, shared = LEAN | {"REDIS_URL": server.url}, {"MASTER_KEY": "7" * 64, "STORE_URL": f"file://{folder}/store"}
+        yield Pair(
+            ended.enter_context(opened_gateway(folder / "one", base, **shared, SERVES='["sanitize"]')),
+            ended.enter_context(opened_gateway(folder / "two", base, **shared, SERVES='["jobs"]')),
+        )
 
 
 def test_a_gateway_answers_what_it_serves(pair: Pair) -> None:
@@ -52,20 +50,17 @@ def test_a_gateway_answers_what_it_serves(pair: Pair) -> None:
     assert pair.sanitising.anyone.get("/readyz").status_code == pair.working.anyone.get("/readyz").status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
+def test_what_another_gateway_serves_is_refused_and_costs_nothing(pair: Pair) -> None:
+    tenant = pair.sanitising.tenant()
+    for path, body in (
         ("/embed/sentdp", {**DOCUMENTS, "epsilon": 1.0}),
         ("/embed/vector", {"vectors": [[0.5, 0.5]], "mechanism": "privemb", "epsilon": 1.0}),
         ("/embed/vector", {"texts": ["one"], "mechanism": "privemb", "epsilon": 1.0}),
         ("/v1/embeddings", {"model": "minilm-sentdp-eps10", "input": "one"}),
-    ],
-)
-def test_what_another_gateway_serves_is_refused_and_costs_nothing(pair: Pair, path: str, body: dict) -> None:
-    tenant = pair.sanitising.tenant()
-    refused = tenant.http.post(path, json=body)
-    assert refused.status_code == 503, refused.text
-    assert "no worker for the request" in refused.text
+    ):
+        refused = tenant.http.post(path, json=body)
+        assert refused.status_code == 503, refused.text
+        assert "no worker for the request" in refused.text
     assert tenant.account("sentence")["committed"]["epsilon"] == tenant.account("vector")["committed"]["epsilon"] == 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date
 from typing import Any, ClassVar
 
 import pytest
@@ -13,7 +12,6 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda
-from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_tests.integration_tests import EmbeddingsIntegrationTests
 from langchain_tests.unit_tests import EmbeddingsUnitTests
 from pydantic import BaseModel, ConfigDict, Field
@@ -30,7 +28,7 @@ class Params:
 
     @pytest.fixture(autouse=True)
     def _params(self, gateway: Gateway) -> None:
-        type(self).made = {"gateway": gateway, "epsilon": 3.0}
+        type(self).made = {"gateway": gateway, "epsilon": 3.0, "endpoint": "vector"}
 
     @property
     def embeddings_class(self) -> type[PrivateEmbeddings]:
@@ -47,12 +45,6 @@ class TestUnit(Params, EmbeddingsUnitTests):
 
 class TestIntegration(Params, EmbeddingsIntegrationTests):
     pass
-
-
-class TestTexts(Params, EmbeddingsIntegrationTests):
-    @pytest.fixture(autouse=True)
-    def _texts(self, _params: None) -> None:
-        type(self).made = {**self.made, "endpoint": "vector"}
 
 
 class EchoModel(GenericFakeChatModel):
@@ -108,13 +100,6 @@ def test_releases_before_an_error_are_reported(poor_gateway: Gateway) -> None:
     assert spent(poor_gateway) == pytest.approx(paid * 0.015)
 
 
-def test_a_vector_store_finds_the_review_of_a_topic(gateway: Gateway) -> None:
-    store = InMemoryVectorStore(PrivateEmbeddings(gateway, epsilon=25))
-    store.add_texts(REVIEWS)
-    found = store.similarity_search("The room was clean. The breakfast was good. The staff smiled. We slept well.", k=1)
-    assert found[0].page_content == REVIEWS[0]
-
-
 def test_documents_leave_without_names_and_with_the_facts_of_their_release(gateway: Gateway) -> None:
     metadata = {"author": "Maria Keller", "page": 3}
     documents = [Document(LETTER, metadata=metadata, id="a"), Document("Nothing to hide.")]
@@ -133,11 +118,6 @@ def test_a_fill_with_a_price_is_charged_and_shown_in_the_metadata(gateway: Gatew
     assert made.metadata["privacy_guarantee"] == "metric-dp"
     assert made.metadata["privacy_epsilon"] == 2
     assert spent(gateway, "token") > 0
-
-
-async def test_documents_are_sanitised_asynchronously(gateway: Gateway) -> None:
-    [made] = await DocumentSanitizer(gateway).atransform_documents([Document(LETTER)])
-    assert not shown(made.page_content)
 
 
 def test_a_model_sees_no_name_and_its_answer_has_them(gateway: Gateway) -> None:
@@ -161,8 +141,11 @@ def test_a_chain_of_prompt_model_and_parser(gateway: Gateway) -> None:
     assert not shown(str(model.seen))
 
 
-async def test_a_chain_awaits(gateway: Gateway) -> None:
+async def test_everything_awaits(gateway: Gateway) -> None:
     model = EchoModel(seen=[])
+    assert len(await PrivateEmbeddings(gateway, epsilon=3).aembed_query("clean hotel")) == 384
+    [made] = await DocumentSanitizer(gateway).atransform_documents([Document(LETTER)])
+    assert not shown(made.page_content)
     assert (await Reversible(gateway, model).ainvoke(LETTER)).content == LETTER
     assert not shown(str(model.seen))
 
@@ -180,30 +163,6 @@ def test_a_conversation_with_tools_leaves_masked(gateway: Gateway) -> None:
     assert [message.type for message in model.seen] == ["human", "ai", "tool"]
     assert model.seen[0].name is None
     assert model.seen[1].tool_calls[0]["name"] == "find"
-
-
-def test_pairs_of_roles_and_texts_are_messages(gateway: Gateway) -> None:
-    model = EchoModel(seen=[])
-    Reversible(gateway, model).invoke([("system", "Be short."), {"role": "user", "content": LETTER}])
-    assert [message.type for message in model.seen] == ["system", "human"]
-    assert not shown(str(model.seen))
-
-
-def test_structured_output_is_restored(gateway: Gateway) -> None:
-    class Person(BaseModel):
-        name: str
-        born: date
-
-    class Family(BaseModel):
-        people: list[Person]
-        named: tuple[str, int]
-
-    def read(text: str) -> Family:
-        name = text.removeprefix("I am ")
-        return Family(people=[Person(name=name, born=date(1984, 5, 3))], named=(name, 1))
-
-    answer = Reversible(gateway, RunnableLambda(read)).invoke("I am Maria Keller")
-    assert answer == Family(people=[Person(name="Maria Keller", born=date(1984, 5, 3))], named=("Maria Keller", 1))
 
 
 def test_structured_output_with_aliases_and_limits_is_restored(gateway: Gateway) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.embeddings import MockEmbedding
-from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.llms import MockLLM
 from llama_index.core.schema import NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
 from suite_kit import LETTER, REVIEWS, shown, spent
@@ -44,27 +43,11 @@ async def test_every_method_awaits(gateway: Gateway) -> None:
     assert spent(gateway) == 15
 
 
-def test_single_texts_and_batches_have_one_dimension(gateway: Gateway) -> None:
-    embedding = PrivateEmbedding(gateway, epsilon=3)
-    vectors = embedding.get_text_embedding_batch(REVIEWS)
-    vectors += [embedding.get_text_embedding(REVIEWS[0]), embedding.get_query_embedding(ASKED)]
-    assert {len(vector) for vector in vectors} == {384}
-    assert all(type(number) is float for number in vectors[0])
-
-
 def test_queries_of_another_model_cost_nothing(gateway: Gateway) -> None:
     embedding = PrivateEmbedding(gateway, epsilon=3, queries=MockEmbedding(embed_dim=2))
     assert embedding.get_query_embedding(ASKED) == [0.5, 0.5]
     assert asyncio.run(embedding.aget_query_embedding(ASKED)) == [0.5, 0.5]
     assert spent(gateway) == 0
-
-
-def test_an_ingestion_pipeline_embeds_and_its_own_cache_saves_the_second_charge(gateway: Gateway) -> None:
-    pipeline = IngestionPipeline(transformations=[PrivateEmbedding(gateway, epsilon=2)])
-    given = nodes()
-    first = pipeline.run(nodes=given)
-    assert pipeline.run(nodes=given)[0].embedding == first[0].embedding
-    assert spent(gateway) == 2 * len(REVIEWS)
 
 
 def test_the_written_form_has_the_parameters_and_no_key(gateway: Gateway) -> None:

@@ -13,7 +13,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import SkipTestWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import check_estimator
@@ -57,9 +57,9 @@ def test_the_checks_of_estimators_pass() -> None:
         check_estimator(PrivateEmbeddings(connected, 1.0), on_skip=None)
 
 
-@pytest.mark.parametrize("name", CHECKS)
-def test_the_checks_that_need_no_table_pass(name: str) -> None:
-    getattr(estimator_checks, f"check_{name}")("PrivateEmbeddings", PrivateEmbeddings(connected, 1.0))
+def test_the_checks_that_need_no_table_pass() -> None:
+    for name in CHECKS:
+        getattr(estimator_checks, f"check_{name}")("PrivateEmbeddings", PrivateEmbeddings(connected, 1.0))
 
 
 def test_texts_become_vectors_and_are_charged(gateway: Gateway) -> None:
@@ -100,8 +100,6 @@ def test_a_search_without_a_cache_charges_as_the_documentation_says(gateway: Gat
     search = GridSearchCV(pipeline(gateway), {"logisticregression__C": [0.1, 1]}, cv=2, error_score="raise")
     search.fit(TEXTS, LABELS)
     assert spent(gateway) == 4 * len(TEXTS) * (2 * 2 + 1)
-    cross_val_score(pipeline(gateway, 1), TEXTS, LABELS, cv=3, error_score="raise")
-    assert spent(gateway) == 4 * len(TEXTS) * 5 + len(TEXTS) * 3
 
 
 def test_a_search_with_a_cache_buys_each_text_once_at_each_epsilon(caching_gateway: Gateway) -> None:

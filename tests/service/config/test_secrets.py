@@ -14,60 +14,52 @@ from service.gateway import Gateway
 KEY = "pgw_0123456789abcdef_0123456789abcdef0123456789abcdef"
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("PRIVACY_GATEWAY_MASTER_KEY", ""),
-        ("PRIVACY_GATEWAY_INFILL_API_KEY", ""),
-        ("PRIVACY_GATEWAY_INFILL_API_KEY", " \n"),
-        ("PRIVACY_GATEWAY_INFILL_API_KEY", "canary canary"),
-        ("REDIS_URL", ""),
-        ("REDIS_URL", "redis://:@canary:6379/0"),
-        ("REDIS_URL", "redis://gateway:@canary:6379/0"),
-        ("REDIS_URL", "redis://gateway@canary:6379/0"),
-        ("REDIS_URL", "redis://gateway:canary/tail@host:6379/0"),
-        ("REDIS_URL", "redis://gateway:canary#tail@host:6379/0"),
-        ("REDIS_URL", "redis://gateway:[canary]@host:6379/0"),
-        ("REDIS_URL", "redis://gateway:canary\u2100@host:6379/0"),
-        ("PRIVACY_GATEWAY_REDIS_URL", "unix://gateway@/canary.sock?password="),
-    ],
-)
-def test_a_variable_without_its_secret_is_an_error(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
-    monkeypatch.setenv(name, value)
-
-    with pytest.raises(ValueError, match=r"master_key|infill_api_key|REDIS_URL") as caught:
-        Settings()
-
-    assert "canary" not in str(caught.value)
+INCOMPLETE = [
+    ("PRIVACY_GATEWAY_MASTER_KEY", ""),
+    ("PRIVACY_GATEWAY_INFILL_API_KEY", ""),
+    ("PRIVACY_GATEWAY_INFILL_API_KEY", " \n"),
+    ("PRIVACY_GATEWAY_INFILL_API_KEY", "canary canary"),
+    ("REDIS_URL", ""),
+    ("REDIS_URL", "redis://:@canary:6379/0"),
+    ("REDIS_URL", "redis://gateway:@canary:6379/0"),
+    ("REDIS_URL", "redis://gateway@canary:6379/0"),
+    ("REDIS_URL", "redis://gateway:canary/tail@host:6379/0"),
+    ("REDIS_URL", "redis://gateway:canary#tail@host:6379/0"),
+    ("REDIS_URL", "redis://gateway:[canary]@host:6379/0"),
+    ("REDIS_URL", "redis://gateway:canary\u2100@host:6379/0"),
+    ("PRIVACY_GATEWAY_REDIS_URL", "unix://gateway@/canary.sock?password="),
+]
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
+def test_a_variable_without_its_secret_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in INCOMPLETE:
+        with monkeypatch.context() as patched:
+            patched.setenv(name, value)
+            with pytest.raises(ValueError, match=r"master_key|infill_api_key|REDIS_URL") as caught:
+                Settings()
+        assert "canary" not in str(caught.value)
+
+
+def test_a_url_with_a_password_or_with_no_user_at_all_is_taken() -> None:
+    for url in (
         "redis://redis:6379/0",
         "rediss://gateway:pass@redis:6379/0",
         "redis://:pass@redis",
         "unix:///run/redis.sock",
         "unix://gateway@/run/redis.sock?password=pass",
-    ],
-)
-def test_a_url_with_a_password_or_with_no_user_at_all_is_taken(url: str) -> None:
-    assert Settings(redis_url=url).redis_url == url
+    ):
+        assert Settings(redis_url=url).redis_url == url
 
 
-@pytest.mark.parametrize(
-    "content", [b"", bytes(32), b"k" * 31, b"k" * 33], ids=["empty", "zeros", "31 bytes", "33 bytes"]
-)
-def test_a_master_key_that_is_not_whole_is_refused_and_stays(tmp_path: Path, content: bytes) -> None:
+def test_a_master_key_that_is_not_whole_is_refused_and_stays(tmp_path: Path) -> None:
     path = tmp_path / "master.key"
-    path.write_bytes(content)
-    path.chmod(0o600)
-
-    with pytest.raises(ValueError, match="backup") as caught:
-        Gateway(Settings(data_dir=tmp_path))
-
-    assert str(path) in str(caught.value)
-    assert path.read_bytes() == content
+    path.touch(mode=0o600)
+    for content in (b"", bytes(32), b"k" * 31, b"k" * 33):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="backup") as caught:
+            Gateway(Settings(data_dir=tmp_path))
+        assert str(path) in str(caught.value)
+        assert path.read_bytes() == content
 
 
 def test_every_gateway_has_a_name_of_its_own(tmp_path: Path) -> None:

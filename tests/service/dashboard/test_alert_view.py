@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from alert_kit import Receiver, is_genuine, until
-from browser_kit import Browser, Page, expect, needs_chromium, sign_in, tab_to, until_shown
+from browser_kit import Browser, Page, agree, expect, needs_chromium, sign_in, until_shown
 from gateway_kit import LEAN, Gateway, Tenant
 from view_kit import accessible, escaped, poisoned, watched
 
@@ -38,14 +38,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 
 def administrator(served: Gateway, **fields: Any) -> Tenant:
     """A tenant whose key may change rules."""
-    opened = served.tenant(**fields)
-    roles = {"roles": ["read", "release", "admin"]}
-    key = served.admin.post(f"/admin/tenants/{opened.name}/keys", json=roles).json()["key"]
-    return Tenant(opened.name, key, served.client(key))
-
-
-def admin_key(served: Gateway) -> str:
-    return (served.data_dir / "admin.key").read_text().strip()
+    return served.with_key(served.tenant(**fields), "read", "release", "admin")
 
 
 @pytest.fixture(scope="module")
@@ -64,10 +57,6 @@ def alarmed(served: Gateway, receiver: Receiver) -> Tenant:
     until(lambda: tenant.http.get("/alerts/rules/half-spent").json()["last_delivery"])
     until(lambda: served.admin.get("/admin/alerts").json()["alerts"])
     return tenant
-
-
-def agree(page: Page, action: str) -> None:
-    page.get_by_role("dialog").get_by_role("button", name=action, exact=True).click()
 
 
 def rule_row(page: Page, name: str) -> Any:
@@ -188,7 +177,7 @@ def test_a_rule_is_replaced_and_deleted_when_it_was_asked_for_twice(served: Gate
     logged = [
         (entry["action"], entry["by"]) for entry in served.admin_log() if entry["target"] == f"{tenant.name}/watch"
     ]
-    by_key = f"key:{tenant.key.split('_')[1]}"
+    by_key = f"key:{tenant.key_id}"
     assert logged == [("alert.put", by_key), ("alert.delete", by_key)]
 
 
@@ -212,44 +201,6 @@ def test_a_wrong_rule_is_explained_and_stays_in_the_form(served: Gateway, browse
         assert tenant.http.get("/alerts/rules").json() == {"rules": []}
 
 
-def test_a_rule_is_stored_and_deleted_by_keyboard(served: Gateway, browser: Browser) -> None:
-    tenant = administrator(served)
-    with watched(browser, served.url) as (page, _):
-        sign_in(page, tenant.key, VIEW)
-        tab_to(page, page.get_by_label("Name"))
-        page.keyboard.type("typed")
-        tab_to(page, page.get_by_label("Fires on"))
-        page.keyboard.type("Integrity")
-        expect(page.get_by_label("Age of the last seal")).to_be_visible()
-        tab_to(page, page.get_by_label("Age of the last seal"))
-        page.keyboard.press("Control+A")
-        page.keyboard.type("120")
-        page.keyboard.press("Enter")
-        expect(page.locator("#said")).to_be_focused()
-        assert tenant.http.get("/alerts/rules/typed").json()["when"]["seal_age_s"] == 120
-        tab_to(page, page.get_by_role("button", name="Delete typed"))
-        page.keyboard.press("Enter")
-        expect(page.get_by_role("dialog").get_by_role("button", name="Cancel")).to_be_focused()
-        page.keyboard.press("Shift+Tab")
-        page.keyboard.press("Enter")
-        expect(page.get_by_text("No rule yet.")).to_be_visible()
-
-
-def test_an_alert_is_seen_to_fire_and_to_be_over(served: Gateway, browser: Browser) -> None:
-    tenant = administrator(served, epsilon=10)
-    body = {"when": {"kind": "budget_used", "share": 0.5, "accounts": [f"{tenant.name}/sentence"]}}
-    assert tenant.http.put("/alerts/rules/near", json=body).status_code == 201
-    with watched(browser, served.url) as (page, _):
-        sign_in(page, tenant.key, VIEW)
-        expect(rule_row(page, "near")).to_contain_text("has not fired")
-        assert tenant.embed(epsilon=6).status_code == 200
-        expect(rule_row(page, "near")).to_contain_text("firing")
-        expect(page.get_by_role("table", name="Alerts, newest first")).to_contain_text("open")
-        body["when"]["share"] = 0.9
-        assert tenant.http.put("/alerts/rules/near", json=body).status_code == 200
-        expect(rule_row(page, "near")).to_contain_text("over since")
-
-
 def test_a_reader_sees_no_rules_and_no_other_tenant(served: Gateway, alarmed: Tenant, browser: Browser) -> None:
     with watched(browser, served.url) as (page, _):
         sign_in(page, served.tenant().key, VIEW)
@@ -261,7 +212,7 @@ def test_a_reader_sees_no_rules_and_no_other_tenant(served: Gateway, alarmed: Te
 
 def test_the_operator_has_rules_about_tenants(served: Gateway, alarmed: Tenant, browser: Browser) -> None:
     with watched(browser, served.url) as (page, _):
-        sign_in(page, admin_key(served), VIEW)
+        sign_in(page, served.admin_key, VIEW)
         alerts = page.get_by_role("table", name="Alerts, newest first")
         expect(alerts.get_by_role("row").filter(has_text=f"{alarmed.name}/sentence")).to_contain_text("any-tenant")
         expect(rule_row(page, "any-tenant")).to_contain_text("firing, 2 alerts")
@@ -285,7 +236,7 @@ def test_the_operator_has_rules_about_tenants(served: Gateway, alarmed: Tenant, 
 def test_no_string_of_an_alert_becomes_markup(served: Gateway, alarmed: Tenant, browser: Browser, who: str) -> None:
     with watched(browser, served.url) as (page, _):
         poisoned(page)
-        sign_in(page, alarmed.key if who == "tenant" else admin_key(served), VIEW)
+        sign_in(page, alarmed.key if who == "tenant" else served.admin_key, VIEW)
         page.get_by_role("button", name="Change ").first.click()
         escaped(page)
 
@@ -294,5 +245,5 @@ def test_the_view_is_accessible(served: Gateway, alarmed: Tenant, browser: Brows
     def change(page: Page) -> None:
         page.get_by_role("button", name="Change ").first.click()
 
-    for key in (alarmed.key, admin_key(served)):
+    for key in (alarmed.key, served.admin_key):
         accessible(browser, served.url, key, ("alerts",), change)

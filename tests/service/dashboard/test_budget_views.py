@@ -7,23 +7,23 @@ import io
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
-from axe_playwright_python.sync_playwright import Axe
+from alert_kit import until
 from browser_kit import needs_chromium, open_page, sign_in, until_shown
 from gateway_kit import DOCUMENT, LEAN, Gateway, Tenant
 from history_kit import DAY_MS, HOUR_MS, Past, tenant_with_history
 from playwright.sync_api import Browser, Page, expect
+from view_kit import accessible, visit
 
-pytestmark = needs_chromium
+pytestmark = [needs_chromium, pytest.mark.slow("browser")]
 
 SETTINGS = LEAN | {"PRIVACY_GATEWAY_SERIES_INTERVAL_S": "0.2"}
 PRESET = "minilm-sentdp-eps10"
-VIEWS = ("headroom", "forecast", "spending", "subjects", "bounds", "integrity", "journal")
+VIEWS = ("headroom", "forecast", "spending", "bounds", "integrity", "journal")
 _ROWS = """caption => {
   const found = [...document.querySelectorAll("table")].find((each) => each.caption.textContent.includes(caption));
   const value = (cell) => [...cell.querySelectorAll("[data-value]")].map((each) => each.dataset.value).join("|");
@@ -33,7 +33,7 @@ _ROWS = """caption => {
 
 
 @pytest.fixture(scope="module")
-def served(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     running = Gateway(tmp_path_factory.mktemp("views") / "data", SETTINGS)
     yield running
     running.stop()
@@ -74,13 +74,6 @@ def get(tenant: Tenant, path: str, **query: Any) -> dict[str, Any]:
     return answer.json()
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def until_counted(tenant: Tenant, account: str, releases: int) -> None:
     """Until the sums over time hold so many releases."""
 
@@ -89,15 +82,6 @@ def until_counted(tenant: Tenant, account: str, releases: int) -> None:
         return sum(row["total"]["releases"] for row in rows) == releases
 
     until(counted)
-
-
-def visit(page: Page, tenant: Tenant, path: str) -> None:
-    """Open a view with a session that was opened without the page to sign in."""
-    url = str(tenant.http.base_url)
-    answer = httpx.post(f"{url}/dashboard/session", headers={"Authorization": f"Bearer {tenant.key}"}, timeout=300)
-    page.context.add_cookies([{"name": "pgw_session", "value": answer.cookies["pgw_session"], "url": url}])
-    page.goto(path)
-    until_shown(page)
 
 
 def rows_of(page: Page, caption: str) -> list[dict[str, str]]:
@@ -146,7 +130,7 @@ def test_the_first_screen_says_how_many_documents_fit(
 
 def test_headroom_shows_every_row_and_what_has_no_price(served: Gateway, browser: Browser, owner: Tenant) -> None:
     with open_page(browser, served.url) as page:
-        visit(page, owner, "/dashboard/headroom?epsilon=3")
+        visit(page, owner.key, "/dashboard/headroom?epsilon=3")
         page.get_by_label("Account", exact=True).select_option("acme/token")
         expect(page.get_by_role("table", name="acme/token")).to_be_visible()
         answer = get(owner, "/budget/acme/token/headroom", epsilon=3)
@@ -171,22 +155,11 @@ def test_headroom_shows_every_row_and_what_has_no_price(served: Gateway, browser
         expect(page.get_by_label("Epsilon of a document")).to_have_value("3")
 
 
-def test_headroom_follows_a_release(served: Gateway, browser: Browser) -> None:
-    tenant = served.tenant(epsilon=5)
-    with open_page(browser, served.url) as page:
-        visit(page, tenant, "/dashboard")
-        expect(page.locator(".card.answer .value").first).to_have_text("0")  # the preset costs 10
-        row = page.locator("tr", has_text="/embed/sentdpsentence_codes")
-        expect(row.locator("td").nth(4)).to_have_text("5")
-        assert tenant.embed(epsilon=2).status_code == 200
-        expect(row.locator("td").nth(4)).to_have_text("3")
-
-
 def test_the_forecast_has_the_figures_of_the_api(served: Gateway, browser: Browser, owner: Tenant) -> None:
     answer = get(owner, "/budget/acme/sentence/forecast")
     assert answer["reason"] is None
     with open_page(browser, served.url) as page:
-        visit(page, owner, "/dashboard/forecast")
+        visit(page, owner.key, "/dashboard/forecast")
         expect(page.locator(".chart canvas")).to_be_visible()
         line = [(each["low"], each["middle"], each["high"]) for each in answer["line"]]
         assert numbers(rows_of(page, "Forecast of"), "Low (5 %)", "Middle", "High (95 %)") == line
@@ -206,7 +179,7 @@ def test_the_forecast_says_that_there_is_too_little_history(served: Gateway, bro
     tenant = served.tenant()
     assert tenant.embed().status_code == 200
     with open_page(browser, served.url) as page:
-        visit(page, tenant, "/dashboard/forecast")
+        visit(page, tenant.key, "/dashboard/forecast")
         expect(page.locator(".notice")).to_contain_text("too little history")
 
 
@@ -214,7 +187,7 @@ def test_the_forecast_says_that_there_is_too_little_history(served: Gateway, bro
 def test_spending_has_the_figures_of_the_api(served: Gateway, browser: Browser, owner: Tenant, by: str) -> None:
     answer = get(owner, "/budget/acme/sentence/spending", by=by)
     with open_page(browser, served.url) as page:
-        visit(page, owner, f"/dashboard/spending?by={by}")
+        visit(page, owner.key, f"/dashboard/spending?by={by}")
         expect(page.locator(".chart canvas")).to_be_visible()
         expected = [
             (
@@ -239,7 +212,7 @@ def test_spending_has_the_figures_of_the_api(served: Gateway, browser: Browser, 
 
 def test_spending_sorts_filters_and_keeps_both_in_the_address(served: Gateway, browser: Browser, owner: Tenant) -> None:
     with open_page(browser, served.url) as page:
-        visit(page, owner, "/dashboard/spending")
+        visit(page, owner.key, "/dashboard/spending")
         table = page.get_by_role("table", name="Epsilon of acme/sentence by mechanism")
         table.get_by_role("button", name="Mechanism").click()
         assert [row["Mechanism"] for row in rows_of(page, "by mechanism")] == ["clipped_cosine", "sentence_codes"]
@@ -256,7 +229,7 @@ def test_spending_sorts_filters_and_keeps_both_in_the_address(served: Gateway, b
 def test_spending_by_subject_leads_to_its_journal(served: Gateway, browser: Browser, clinic: Tenant) -> None:
     answer = get(clinic, "/budget/clinic/sentence/spending", by="subject")
     with open_page(browser, served.url) as page:
-        visit(page, clinic, "/dashboard/spending?by=subject")
+        visit(page, clinic.key, "/dashboard/spending?by=subject")
         shown = rows_of(page, "by subject")
         assert numbers(shown, "In all") == [(row["total"]["epsilon"],) for row in answer["rows"]]
         page.locator("tbody a").first.click()
@@ -266,7 +239,7 @@ def test_spending_by_subject_leads_to_its_journal(served: Gateway, browser: Brow
 
 def test_the_subjects_near_their_limit(served: Gateway, browser: Browser, clinic: Tenant) -> None:
     with open_page(browser, served.url) as page:
-        visit(page, clinic, "/dashboard/subjects")
+        visit(page, clinic.key, "/dashboard/subjects")
         everyone = get(clinic, "/budget/clinic/sentence/subjects")["subjects"]
         assert numbers(rows_of(page, "Subjects of"), "Epsilon left", "Limit", "Reserved") == [
             (each["remaining"]["epsilon"], each["limit"]["epsilon"], each["reserved"]["epsilon"]) for each in everyone
@@ -314,7 +287,7 @@ def test_bounds_say_what_is_proven(served: Gateway, browser: Browser) -> None:
     for epsilon in (0.5, 0.5, 1.0):  # the Edgeworth figure of these is not defined
         assert tenant.embed(epsilon=epsilon).status_code == 200
     with open_page(browser, served.url) as page:
-        visit(page, tenant, "/dashboard/bounds")
+        visit(page, tenant.key, "/dashboard/bounds")
         shown = shown_bounds(page)
         assert shown == bounds_of(tenant)
         assert [line[:2] for line in shown] == [
@@ -332,7 +305,7 @@ def test_bounds_of_a_plan_have_a_certificate(served: Gateway, browser: Browser) 
     tenant = served.tenant(epsilon=2, delta=1e-6, plans={"clipped_cosine": 0.5})
     assert tenant.embed(epsilon=0.5, mechanism="clipped_cosine").status_code == 200
     with open_page(browser, served.url) as page:
-        visit(page, tenant, "/dashboard/bounds")
+        visit(page, tenant.key, "/dashboard/bounds")
         assert shown_bounds(page) == bounds_of(tenant)
         [certificate] = [line for line in shown_bounds(page) if line[0] == "Certificate"]
         assert certificate[1] == "Proven"
@@ -345,7 +318,7 @@ def test_integrity_has_the_figures_of_the_api(served: Gateway, browser: Browser,
     until(lambda: get(owner, "/budget/integrity")["journal"]["unsealed"] == 0)
     with open_page(browser, served.url) as page:
         with page.expect_response("**/budget/integrity") as read:  # other tenants' entries make further seals
-            visit(page, owner, "/dashboard/integrity")
+            visit(page, owner.key, "/dashboard/integrity")
         answer = read.value.json()
         shown = cards(page)
         journal = answer["journal"]
@@ -388,7 +361,7 @@ def as_shown(entries: list[dict[str, Any]]) -> list[tuple[int, str, float, float
 
 def test_the_journal_is_read_in_pages_the_newest_first(served: Gateway, browser: Browser, owner: Tenant) -> None:
     with open_page(browser, served.url) as page:
-        visit(page, owner, "/dashboard/journal")
+        visit(page, owner.key, "/dashboard/journal")
         entries = journal_of(owner, "acme/sentence", order="newest")
         assert len(entries) > 50
         assert shown_entries(page) == as_shown(entries[:50])
@@ -402,25 +375,10 @@ def test_the_journal_is_read_in_pages_the_newest_first(served: Gateway, browser:
         assert rows_of(page, "Journal of")[0]["In the hash chain"] == f"{newest['seal']}|{newest['sha256']}"
 
 
-def test_the_journal_is_filtered_by_an_address_and_exported(served: Gateway, browser: Browser, owner: Tenant) -> None:
-    keys = {each["key_id"] for each in journal_of(owner, "acme/sentence") if each["key_id"]}
-    other = next(key for key in keys if key not in owner.key)
+def test_the_journal_is_exported_as_it_is_filtered(served: Gateway, browser: Browser, owner: Tenant) -> None:
     with open_page(browser, served.url) as page:
-        visit(page, owner, "/dashboard/journal")
-        page.get_by_label("Order").select_option("oldest")
-        page.get_by_label("Step").select_option("commit")
-        page.get_by_label("API key").fill(other)
-        page.get_by_label("Mechanism").fill("sentence_codes")
-        page.get_by_role("button", name="Show").click()
-        query = {"order": "oldest", "transition": "commit", "key_id": other, "mechanism": "sentence_codes"}
-        entries = journal_of(owner, "acme/sentence", **query)
-        assert entries
-        expect(page.locator("tbody tr")).to_have_count(len(entries))
-        assert shown_entries(page) == as_shown(entries)
-        page.goto(page.url)  # a link that was kept
-        until_shown(page)
-        assert shown_entries(page) == as_shown(entries)
-
+        visit(page, owner.key, "/dashboard/journal?transition=commit&order=oldest")
+        entries = journal_of(owner, "acme/sentence", order="oldest", transition="commit")
         lines = [json.loads(line) for line in downloaded(page, "JSON lines").splitlines()]
         cells = list(csv.DictReader(io.StringIO(downloaded(page, "CSV"))))
         for exported in (lines, cells):
@@ -434,23 +392,8 @@ def downloaded(page: Page, name: str) -> str:
     return Path(download.value.path()).read_text()
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("view", VIEWS)
-def test_a_view_is_accessible_and_fits_a_phone(
-    served: Gateway, browser: Browser, owner: Tenant, clinic: Tenant, view: str, dark: bool
+def test_the_views_are_accessible_and_fit_a_phone(
+    served: Gateway, browser: Browser, owner: Tenant, clinic: Tenant
 ) -> None:
-    tenant = clinic if view == "subjects" else owner
-    with open_page(browser, served.url, dark=dark, width=390) as page:
-        asked: list[str] = []
-        page.on("request", lambda request: asked.append(request.url))
-        visit(page, tenant, f"/dashboard/{view}")
-        for width in (390, 1280):
-            page.set_viewport_size({"width": width, "height": 844})
-            assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
-        found = Axe().run(page)
-        assert found.violations_count == 0, found.generate_report()
-        clipped = page.locator(".scroll").evaluate_all(
-            "all => all.filter((each) => each.scrollWidth > each.clientWidth)"
-        )
-        assert not clipped, "a table is cut off"
-        assert all(url.startswith(served.url) for url in asked), "no request leaves the gateway"
+    accessible(browser, served.url, owner.key, VIEWS, lambda _: None)
+    accessible(browser, served.url, clinic.key, ("subjects",), lambda _: None)

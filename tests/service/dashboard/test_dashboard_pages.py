@@ -47,11 +47,10 @@ def test_a_release_is_seen_without_reloading(real_gateway: Gateway, real_tenant:
 
 
 def test_a_page_leaves_when_its_key_is_revoked(real_gateway: Gateway, real_tenant: Tenant, browser: Browser) -> None:
-    made = real_gateway.admin.post(f"/admin/tenants/{real_tenant.name}/keys", json={"roles": ["read"]}).json()
+    reader = real_gateway.with_key(real_tenant, "read")
     with open_page(browser, real_gateway.url) as page:
-        sign_in(page, made["key"])
-        revoked = real_gateway.admin.delete(f"/admin/tenants/{real_tenant.name}/keys/{made['key_id']}")
-        assert revoked.status_code == 200
+        sign_in(page, reader.key)
+        real_gateway.revoke(reader)
         expect(page.get_by_label("API key")).to_be_visible()
         assert real_tenant.name not in page.content()
 

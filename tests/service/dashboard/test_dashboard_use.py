@@ -13,7 +13,7 @@ from alert_kit import until
 from browser_kit import Browser, Page, expect, needs_chromium, sign_in, tab_to, until_shown
 from gateway_kit import Gateway, Tenant
 from history_kit import DAY_MS, HOUR_MS, Past, tenant_with_history
-from view_kit import CANARY, escaped, poisoned, visit, watched
+from view_kit import escaped, poisoned, visit, watched
 
 pytestmark = [needs_chromium, pytest.mark.slow("browser")]
 
@@ -156,15 +156,13 @@ def test_the_dashboard_is_used_by_keyboard_alone(real_gateway: Gateway, real_ten
 
 
 def test_every_page_ends_with_its_key(real_gateway: Gateway, real_tenant: Tenant, browser: Browser) -> None:
-    roles = {"roles": ["read", "release", "jobs", "admin"]}
-    made = real_gateway.admin.post(f"/admin/tenants/{real_tenant.name}/keys", json=roles).json()
+    everybody = real_gateway.with_key(real_tenant, "read", "release", "jobs", "admin")
     with contextlib.ExitStack() as opened:
         pages = {view: opened.enter_context(watched(browser, real_gateway.url))[0] for view in LIVE}
         for view, page in pages.items():
-            visit(page, made["key"], f"/dashboard/{view}")
+            visit(page, everybody.key, f"/dashboard/{view}")
             assert page.locator("#view").get_attribute("data-view") == view
-        revoked = real_gateway.admin.delete(f"/admin/tenants/{real_tenant.name}/keys/{made['key_id']}")
-        assert revoked.status_code == 200
+        real_gateway.revoke(everybody)
         for view, page in pages.items():
             expect(page.locator("form#sign-in")).to_be_visible()
             assert real_tenant.name not in page.content()
@@ -187,20 +185,6 @@ def test_no_chosen_name_becomes_markup(
                 page.get_by_label("By", exact=True).select_option(by)
                 expect(page.get_by_role("table", name=f"by {'API key' if by == 'key' else by}").first).to_be_visible()
                 escaped(page)
-
-
-def test_a_subject_is_shown_by_its_hash_alone(real_gateway: Gateway, browser: Browser) -> None:
-    """A subject is the only text without a form that the budget views could show; labels of keys have one."""
-    tenant = real_gateway.tenant(subject_epsilon=50)
-    made = real_gateway.admin.post(f"/admin/tenants/{tenant.name}/keys", json={"label": CANARY[:64]})
-    assert made.status_code == 422
-    assert tenant.embed([{"text": "One. Two.", "subject": CANARY}], epsilon=1).status_code == 200
-    [subject] = until(lambda: tenant.http.get(f"/budget/{tenant.name}/sentence/subjects").json()["subjects"])
-    with watched(browser, real_gateway.url) as (page, _):
-        for view in VIEWS:
-            visit(page, tenant.key, f"/dashboard/{view}?account={subject['account']}")
-            assert "onerror" not in page.content()
-            assert page.locator("main img, main script").count() == 0
 
 
 def test_more_pages_than_a_browser_has_connections(

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from alert_kit import until
-from browser_kit import Browser, Page, expect, needs_chromium, sign_in, until_shown
+from browser_kit import Browser, agree, expect, needs_chromium, sign_in, until_shown
 from command_kit import run_command
 from gateway_kit import LEAN, Gateway, Tenant, free_port
 from history_kit import HOUR_MS, Past, tenant_with_history
@@ -28,10 +28,6 @@ class WithAdminPort(Gateway):
     @property
     def admin_url(self) -> str:
         return f"http://127.0.0.1:{self.environment['PRIVACY_GATEWAY_ADMIN_PORT']}"
-
-    @property
-    def admin_key(self) -> str:
-        return (self.data_dir / "admin.key").read_text().strip()
 
     @property
     def admin(self) -> httpx.Client:
@@ -57,10 +53,6 @@ def tenant(served: WithAdminPort) -> Tenant:
     assert opened.embed(epsilon=4.0).status_code == 200
     assert opened.embed(epsilon=-1).status_code == 422
     return opened
-
-
-def agree(page: Page, action: str) -> None:
-    page.get_by_role("dialog").get_by_role("button", name=action, exact=True).click()
 
 
 def actions(served: WithAdminPort) -> list[tuple[str, str, str]]:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from browser_kit import Browser, Page, expect, needs_chromium, sign_in, until_shown
+from browser_kit import Browser, Page, agree, expect, needs_chromium, sign_in, until_shown
 from corpus_kit import rows, submit, until
 from gateway_kit import LEAN, Gateway, Tenant
 from synthesis_kit import SHOP, shop_request, shop_rows
@@ -53,15 +53,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     running.stop()
 
 
-def key_of(served: Gateway, tenant: str, *roles: str) -> dict[str, Any]:
-    made = served.admin.post(f"/admin/tenants/{tenant}/keys", json={"roles": list(roles)})
-    assert made.status_code == 201, made.text
-    return made.json()
-
-
 def with_every_role(served: Gateway, tenant: Tenant) -> Tenant:
-    key = key_of(served, tenant.name, "read", "release", "jobs", "admin")["key"]
-    return Tenant(tenant.name, key, served.client(key))
+    return served.with_key(tenant, "read", "release", "jobs", "admin")
 
 
 @pytest.fixture(scope="module")
@@ -79,11 +72,6 @@ def owner(served: Gateway) -> Owner:
     synthesis = tenant.http.post("/jobs/synthesis", json=body)
     assert synthesis.status_code == 202, synthesis.text
     return Owner(tenant.name, tenant.key, tenant.http, synthesis.json()["job_id"])
-
-
-def agree(page: Page, action: str) -> None:
-    """Answer the question of a dialog with yes."""
-    page.get_by_role("dialog").get_by_role("button", name=action, exact=True).click()
 
 
 @pytest.fixture(scope="module")
@@ -358,30 +346,8 @@ def test_a_key_is_created_rotated_and_revoked(served: Gateway, browser: Browser)
         assert rotated not in page.content()
 
 
-def test_a_harmful_label_is_refused(served: Gateway, browser: Browser) -> None:
-    owner = with_every_role(served, served.tenant())
-    with watched(browser, served.url) as (page, _):
-        sign_in(page, owner.key, "/dashboard/keys")
-        page.get_by_label("Label").fill(CANARIES[0])
-        page.get_by_role("button", name="Create", exact=True).click()
-        agree(page, "Create the key")
-        expect(page.get_by_role("alert")).to_contain_text("label")
-        assert page.locator("main img").count() == 0
-
-
-@pytest.mark.parametrize("view", ["jobs", "try", "what-if"])
-def test_a_page_leaves_when_its_key_ends(served: Gateway, owner: Owner, browser: Browser, view: str) -> None:
-    made = key_of(served, owner.name, "read", "release", "jobs")
-    with watched(browser, served.url) as (page, _):
-        sign_in(page, made["key"], f"/dashboard/{view}")
-        revoked = served.admin.delete(f"/admin/tenants/{owner.name}/keys/{made['key_id']}")
-        assert revoked.status_code == 200
-        expect(page.get_by_label("API key")).to_be_visible()
-        assert owner.name not in page.content()
-
-
 def test_a_key_opens_the_views_of_its_roles_alone(served: Gateway, owner: Owner, browser: Browser) -> None:
-    key = key_of(served, owner.name, "read")["key"]
+    key = served.with_key(owner, "read").key
     with watched(browser, served.url) as (page, _):
         sign_in(page, key, "/dashboard/what-if")
         links = page.locator("nav a").all_inner_texts()
@@ -409,9 +375,8 @@ def test_a_tenant_sees_nothing_of_another(served: Gateway, ended: Owner, browser
 
 
 def test_the_operator_sees_shared_jobs(served: Gateway, ended: Owner, browser: Browser) -> None:
-    admin = (served.data_dir / "admin.key").read_text().strip()
     with watched(browser, served.url) as (page, _):
-        sign_in(page, admin, f"/dashboard/jobs?job={ended.job}")
+        sign_in(page, served.admin_key, f"/dashboard/jobs?job={ended.job}")
         assert set(page.locator("nav a").all_inner_texts()) >= {"Service", "Tenants", "Audit log", "Jobs"}
         expect(page.get_by_text("No job that all tenants share.")).to_be_visible()
         assert "shop" not in page.locator("main").inner_text()

@@ -8,8 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from gateway_kit import LEAN
-from inprocess_kit import Gateway
+from inprocess_kit import Gateway, opened_gateway
 
 from core.blobs.local import LocalBlobs
 from core.errors import StorageFull
@@ -135,8 +134,7 @@ def test_copies_that_no_entry_names_are_removed_once_they_are_idle(gateway: Gate
 
 
 def test_a_pack_that_does_not_fit_is_a_507_and_costs_nothing(tmp_path: Path) -> None:
-    gateway = Gateway(tmp_path / "data", LEAN | {"PRIVACY_GATEWAY_STORE_CACHE_BYTES_MAX": "1000"})
-    try:
+    with opened_gateway(tmp_path, STORE_CACHE_BYTES_MAX="1000") as gateway:
         tenant = gateway.tenant()
         pack = {PACK: pack_paths()["general"]}
         gateway.on_loop(gateway.service.files.put(tenant.name, DOMAINS, "own", pack))
@@ -147,5 +145,3 @@ def test_a_pack_that_does_not_fit_is_a_507_and_costs_nothing(tmp_path: Path) -> 
         assert not listed["usable"]
         assert tenant.account()["reserved"]["epsilon"] == tenant.committed() == 0.0
         assert tenant.embed().status_code == 200, "an installed pack needs no copy"
-    finally:
-        gateway.stop()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from corpus_kit import embedding_rows, json_lines, upload
 from gateway_kit import LEAN
-from inprocess_kit import Gateway
+from inprocess_kit import opened_gateway
 from s3_kit import S3Server, s3_server
 from synthesis_kit import shop_request, shop_rows
 
@@ -25,10 +25,8 @@ def server(processes: None) -> Iterator[S3Server]:
 
 
 def test_nothing_is_charged_for_what_needs_a_store_that_is_away(server: S3Server, tmp_path: Path) -> None:
-    settings = LEAN | server.environment(server.bucket())
-    settings |= {"PRIVACY_GATEWAY_STORE_TIMEOUT_S": "60", "PRIVACY_GATEWAY_STORE_RETRIES_MAX": "0"}
-    gateway = Gateway(tmp_path / "data", settings)
-    try:
+    stored = LEAN | server.environment(server.bucket())
+    with opened_gateway(tmp_path, stored, STORE_TIMEOUT_S="60", STORE_RETRIES_MAX="0") as gateway:
         tenant = gateway.tenant(record=RECORD)
         general = pack_paths()["general"]
         gateway.on_loop(gateway.service.files.put(tenant.name, DOMAINS, "own", {".safetensors": general}))
@@ -51,5 +49,3 @@ def test_nothing_is_charged_for_what_needs_a_store_that_is_away(server: S3Server
         assert tenant.http.get("/jobs").json()["jobs"] == []
         assert tenant.embed().status_code == 200, "an installed pack needs no store"
         assert not [path for path in (tmp_path / "data/jobs").iterdir() if path.is_dir()]
-    finally:
-        gateway.stop()

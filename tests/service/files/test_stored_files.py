@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import time
 from pathlib import Path
@@ -129,21 +128,6 @@ def test_the_quota_counts_what_every_gateway_has_stored(
         gateway.on_loop(first.put(SHARED_OWNER, DOMAINS, name, {PACK: source}))
     for name in ("one", "two", "three", "four"):
         gateway.on_loop(first.remove(SHARED_OWNER, DOMAINS, name))
-
-
-def test_local_copies_are_bounded_and_fetched_again(gateway: Gateway, owner: str, source: Path, tmp_path: Path) -> None:
-    files = opened(gateway, tmp_path / "first", cache=35_000, store=tmp_path / "store")
-    copies = []
-    for name in ("one", "two", "three"):
-        gateway.on_loop(files.put(owner, DOMAINS, name, {PACK: source}))
-    for name in ("one", "two"):
-        copies.append(Path(gateway.on_loop(files.find(owner, DOMAINS, name)).path))
-        os.utime(copies[-1], (time.time() - 10_000 + len(copies), copies[-1].stat().st_mtime))
-    copies.append(Path(gateway.on_loop(files.find(owner, DOMAINS, "three")).path))
-    assert [copy.exists() for copy in copies] == [False, True, True]
-    os.utime(copies[-1], (time.time() - 5000, copies[-1].stat().st_mtime))
-    assert gateway.on_loop(files.find(owner, DOMAINS, "one")) is not None
-    assert [copy.exists() for copy in copies] == [True, False, True]
 
 
 def test_what_has_expired_is_gone_and_counts_no_more(

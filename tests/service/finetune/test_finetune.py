@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus_kit import files_holding, until, until_deleted
+from corpus_kit import until
 from finetune_http_kit import (
     NOTHING,
     RECORD,
@@ -22,7 +20,6 @@ from finetune_http_kit import (
     terms,
     tiny_encoder,
     transitions,
-    until_reported,
 )
 from finetune_kit import LABELS, labelled
 from gateway_kit import Gateway, Tenant
@@ -99,26 +96,6 @@ def test_every_hyperparameter_is_in_the_api_page(owner: Tenant) -> None:
     members = body["content"]["application/json"]["schema"]["properties"]
     for hyperparameter in dataclasses.fields(Hyperparameters):
         assert members[hyperparameter.name].get("default") == hyperparameter.default
-
-
-@pytest.mark.slow("crash")
-def test_killed_in_training_it_goes_on_and_is_charged_once(real_gateway: Gateway, owner: Tenant, tiny: Path) -> None:
-    private = labelled(200)
-    private[5]["text"] = PLANTED
-    created = stream(owner, [*private, *labelled(10, split="public")], rows=200, batch=50, steps=200, model="tiny")
-    assert created.status_code == 202, created.text
-    job_id = created.json()["job_id"]
-    cost = created.json()["reserved"]
-    before = until_reported(owner, job_id, 10)
-    assert costs(before) == costs(owner.account("record"), "committed") == (cost, NOTHING)
-    os.kill(real_gateway.pid_of("gpu_workers.jobs"), signal.SIGKILL)
-    done = until(owner.http, job_id)
-    assert (done["status"], done["attempts"]) == ("succeeded", 2), done
-    assert (done["metrics"]["step"], done["result"]["steps"]) == (200, 200)
-    assert costs(done) == costs(owner.account("record"), "committed") == (cost, NOTHING)
-    assert transitions(owner) == ["open", "reserve", "commit"]
-    until_deleted(real_gateway.data_dir / "jobs" / job_id)
-    assert not files_holding(real_gateway, [PLANTED.encode()])
 
 
 @pytest.mark.slow("training")
@@ -203,21 +180,3 @@ def test_a_bad_row_of_a_stream_fails_the_job_and_comes_back(real_gateway: Gatewa
         assert costs(failed) == (NOTHING, NOTHING)
         assert owner.http.get(f"/jobs/{failed['job_id']}/card").json()["code"] == "job-not-succeeded"
     assert costs(owner.account("record"), "committed") == (NOTHING, NOTHING)
-
-
-@pytest.mark.slow("training")
-def test_cancelled_before_its_first_step_it_comes_back_after_it_is_spent(
-    real_gateway: Gateway, owner: Tenant, tiny: Path
-) -> None:
-    running = submit(owner, steps=4_000, model="tiny").json()
-    queued = submit(owner).json()
-    until_reported(owner, running["job_id"], 1)
-    owner.http.post(f"/jobs/{queued['job_id']}/cancel")
-    owner.http.post(f"/jobs/{running['job_id']}/cancel")
-    spent, free = until(owner.http, running["job_id"]), until(owner.http, queued["job_id"])
-    assert (spent["status"], free["status"]) == ("cancelled", "cancelled")
-    assert costs(spent) == costs(owner.account("record"), "committed") == (running["reserved"], NOTHING)
-    assert costs(free) == (NOTHING, NOTHING)
-    assert "metrics" not in free
-    for job in (spent, free):
-        until_deleted(real_gateway.data_dir / "jobs" / job["job_id"])

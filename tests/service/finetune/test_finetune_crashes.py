@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 import tiny_models
-from corpus_kit import until, until_deleted
+from corpus_kit import PLANTED, files_holding, until, until_deleted
 from finetune_http_kit import NOTHING, RECORD, costs, stream, transitions, until_reported
 from finetune_kit import labelled
 from gateway_kit import LEAN, Gateway, has_loaded, until_idle
@@ -33,7 +33,9 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 
 def test_it_outlives_redis_and_gateway_and_is_charged_once(gateway: Gateway) -> None:
     owner = gateway.tenant(record=RECORD)
-    created = stream(owner, labelled(200), rows=200, batch=50, steps=STEPS, model="tiny")
+    private = labelled(200)
+    private[5]["text"] = PLANTED
+    created = stream(owner, private, rows=200, batch=50, steps=STEPS, model="tiny")
     assert created.status_code == 202, created.text
     job_id, cost = created.json()["job_id"], created.json()["reserved"]
     folder = gateway.data_dir / "jobs" / job_id
@@ -62,3 +64,4 @@ def test_it_outlives_redis_and_gateway_and_is_charged_once(gateway: Gateway) -> 
     assert costs(done) == costs(owner.account("record"), "committed") == (cost, NOTHING)
     assert transitions(owner) == ["open", "reserve", "commit"]
     until_deleted(folder)
+    assert not files_holding(gateway, [PLANTED.encode()])

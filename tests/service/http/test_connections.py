@@ -1,4 +1,5 @@
-"""Limits of connections: a real server and real sockets, with an application of a few lines."""
+"""Requests as bytes on a socket: limits of connections and heads, and what is not HTTP. A real server, and an
+application of a few lines."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import contextlib
 import json
 import socket
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
@@ -19,16 +21,22 @@ from starlette.types import Receive, Scope, Send
 from service.http.connections import ConnectionLimits, LimitedProtocol
 
 HANG_S = 120.0  # a guard: nothing below takes as long
-BIG = 64 * 1024 * 1024
+BIG = 16 * 1024 * 1024
+HEAD = b"POST /size HTTP/1.1\r\nHost: g\r\n"
+LONG = 20_000  # more than a head may have
 
 
 class App:
-    """Answers at once and reads no body. `/big`: more than the buffers of a connection hold. `/wait`: reads on."""
+    """Answers at once and reads no body. `/big`: more than the buffers of a connection hold. `/wait`: reads on.
+    `/size`: reads the body, and answers its size."""
 
     def __init__(self) -> None:
         self.stream_ended = threading.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == "/size":
+            await self._size(receive, send)
+            return
         size = BIG if scope["path"] == "/big" else 2
         headers = [(b"content-length", str(size).encode())] if scope["path"] != "/stream" else []
         await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -38,6 +46,14 @@ class App:
             await self._endless(receive, send)
         else:
             await send({"type": "http.response.body", "body": b"." * size})
+
+    async def _size(self, receive: Receive, send: Send) -> None:
+        size, more = 0, True
+        while more and (message := await receive())["type"] == "http.request":
+            size += len(message["body"])
+            more = message["more_body"]
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"8")]})
+        await send({"type": "http.response.body", "body": b"%8d" % size})
 
     async def _endless(self, receive: Receive, send: Send) -> None:
         gone = asyncio.create_task(self._until_gone(receive))
@@ -71,7 +87,7 @@ class Running:
         self._thread = threading.Thread(target=self.server.run, daemon=True)
         self._thread.start()
         while not self.server.started:
-            pass
+            time.sleep(0.002)
         self.address = self.server.servers[0].sockets[0].getsockname()
 
     def connect(self) -> socket.socket:
@@ -106,11 +122,12 @@ def status_and_code(answer: bytes) -> tuple[int, str]:
     return int(head.split()[1]), json.loads(body)["code"]
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHo", b"\r\n\r\n"], ids=["nothing", "half a head", "blanks"])
-def test_a_head_that_does_not_end_closes_the_connection(sent: bytes) -> None:
-    with running() as server, server.connect() as client:
-        client.sendall(sent)
-        assert until_closed(client) == b""
+def test_a_head_that_does_not_end_closes_the_connection() -> None:
+    with running() as server:
+        for sent in (b"", b"GET / HTTP/1.1\r\nHo", b"\r\n\r\n"):
+            with server.connect() as client:
+                client.sendall(sent)
+                assert until_closed(client) == b""
 
 
 def test_a_slow_head_gets_no_more_time_by_further_bytes() -> None:
@@ -129,61 +146,63 @@ def test_a_slow_head_gets_no_more_time_by_further_bytes() -> None:
         assert closed
 
 
-@pytest.mark.parametrize("rest", [b"", b"GET / HTTP/1.1\r\n"], ids=["idle", "half of the next head"])
-def test_a_connection_that_waits_for_its_next_request_is_closed(rest: bytes) -> None:
-    with running(request_head_s=2.0) as server, server.connect() as client:
-        client.sendall(b"GET / HTTP/1.1\r\nHost: g\r\n\r\n")
-        first = client.recv(1 << 16)
-        client.sendall(rest)
-        assert first.startswith(b"HTTP/1.1 200")
-        assert not until_closed(client).startswith(b"HTTP")
+def test_a_connection_that_waits_for_its_next_request_or_the_rest_of_a_body_is_closed() -> None:
+    with running(request_head_s=1.0) as server:
+        for rest in (b"", b"GET / HTTP/1.1\r\n"):
+            with server.connect() as client:
+                client.sendall(b"GET / HTTP/1.1\r\nHost: g\r\n\r\n")
+                assert client.recv(1 << 16).startswith(b"HTTP/1.1 200")
+                client.sendall(rest)
+                assert not until_closed(client).startswith(b"HTTP")
+        with server.connect() as client:
+            client.sendall(b"POST / HTTP/1.1\r\nHost: g\r\nContent-Length: 268435456\r\n\r\nx")
+            assert until_closed(client).startswith(b"HTTP/1.1 200")
 
 
-def test_a_body_that_the_answer_did_not_wait_for_is_not_waited_for_either() -> None:
-    with running(request_head_s=2.0) as server, server.connect() as client:
-        client.sendall(b"POST / HTTP/1.1\r\nHost: g\r\nContent-Length: 268435456\r\n\r\nx")
-        assert until_closed(client).startswith(b"HTTP/1.1 200")
+BAD_HEADS = {
+    "a long header": (b"GET / HTTP/1.1\r\nHost: g\r\nX: " + b"x" * LONG, 431, "headers-too-large"),
+    "many headers": (b"GET / HTTP/1.1\r\nHost: g\r\n" + b"a: b\r\n" * 300 + b"\r\n", 431, "headers-too-large"),
+    "a long name": (HEAD + b"A" * LONG, 431, "headers-too-large"),
+    "a long path": (b"GET /" + b"a" * LONG, 431, "headers-too-large"),
+    "not HTTP": (b"\x16\x03\x01\x02\x00\x01\r\n\r\n", 400, "malformed"),
+    "a length that is no number": (HEAD + b"Content-Length: x\r\n\r\n", 400, "malformed"),
+    "a length beyond 64 bits": (HEAD + b"Content-Length: 99999999999999999999999999\r\n\r\n", 400, "malformed"),
+    "two lengths": (HEAD + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n", 400, "malformed"),
+    "a length and chunks": (HEAD + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400, "malformed"),
+}
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [
-        b"GET / HTTP/1.1\r\nHost: g\r\nX: " + b"x" * 20_000,
-        b"GET / HTTP/1.1\r\nHost: g\r\n" + b"a: b\r\n" * 300 + b"\r\n",
-    ],
-    ids=["a long header", "many headers"],
-)
-def test_a_head_above_its_limits_gets_431(sent: bytes) -> None:
-    with running(request_head_s=HANG_S) as server, server.connect() as client:
-        client.sendall(sent)
-        assert status_and_code(until_closed(client)) == (431, "headers-too-large")
+def test_a_head_that_cannot_be_taken_gets_a_problem_document_and_ends_the_connection() -> None:
+    with running(request_head_s=HANG_S) as server:
+        for case, (sent, *expected) in BAD_HEADS.items():
+            with server.connect() as client:
+                client.sendall(sent)
+                assert status_and_code(until_closed(client)) == tuple(expected), case
 
 
-@pytest.mark.parametrize("endless", [b"1;a=", b"0\r\na: "], ids=["a chunk extension", "a trailer"])
-def test_what_a_body_has_beside_its_bytes_is_limited(endless: bytes) -> None:
-    with running() as server, server.connect() as client:
-        client.sendall(b"POST /wait HTTP/1.1\r\nHost: g\r\nTransfer-Encoding: chunked\r\n\r\n" + endless)
-        sent = 0
-        with contextlib.suppress(ConnectionError):
-            while sent < BIG:
-                client.sendall(b"x" * 65536)
-                sent += 65536
-        assert sent < BIG
-
-
-def test_what_is_not_http_gets_a_problem_document() -> None:
-    with running(request_head_s=HANG_S) as server, server.connect() as client:
-        client.sendall(b"\x16\x03\x01\x02\x00\x01\r\n\r\n")
-        assert status_and_code(until_closed(client)) == (400, "malformed")
+def test_what_a_body_has_beside_its_bytes_is_limited() -> None:
+    with running() as server:
+        for endless in (b"1;a=", b"0\r\na: "):  # an extension of a chunk, a trailer
+            with server.connect() as client:
+                client.sendall(b"POST /wait HTTP/1.1\r\nHost: g\r\nTransfer-Encoding: chunked\r\n\r\n" + endless)
+                sent = 0
+                with contextlib.suppress(ConnectionError):
+                    while sent < BIG:
+                        client.sendall(b"x" * 65536)
+                        sent += 65536
+                assert sent < BIG
 
 
 def test_pipelined_requests_are_answered_in_order_and_limited() -> None:
-    request = b"GET / HTTP/1.1\r\nHost: g\r\n\r\n"
+    sizes = [*range(12), 3_000_000]
     with running(request_head_s=2.0) as server, server.connect() as client:
-        client.sendall(request * 5)
-        assert until_closed(client).count(b"HTTP/1.1 200") == 5
+        client.sendall(b"".join(HEAD + b"Content-Length: %d\r\n\r\n" % size + b"x" * size for size in sizes))
+        client.sendall(b"GET / HTTP/1.1\r\nHost: g\r\nConnection: close\r\n\r\n")
+        *answers, last = until_closed(client).split(b"HTTP/1.1 200")[1:]
+        assert [int(answer[-8:]) for answer in answers] == sizes
+        assert last.endswith(b"..")
     with running() as server, server.connect() as client:
-        client.sendall(request * 5000)
+        client.sendall(b"GET / HTTP/1.1\r\nHost: g\r\n\r\n" * 5000)
         assert until_closed(client).count(b"HTTP/1.1 200") < 100
 
 
@@ -192,12 +211,12 @@ def test_open_connections_are_limited_and_free_again(limit: str) -> None:
     with running(**{limit: 2}, request_head_s=HANG_S) as server:
         first, second = server.connect(), server.connect()
         while server.open.total() < 2:
-            pass
+            time.sleep(0.002)
         with server.connect() as third:
             assert status_and_code(until_closed(third)) == (503, "too-many-connections")
         first.close()
         while server.open.total() > 1:
-            pass
+            time.sleep(0.002)
         with server.connect() as fourth:
             fourth.sendall(b"GET / HTTP/1.1\r\nHost: g\r\nConnection: close\r\n\r\n")
             assert until_closed(fourth).startswith(b"HTTP/1.1 200")
@@ -217,7 +236,7 @@ def test_an_answer_that_is_not_read_does_not_keep_its_connection(path: bytes) ->
         for _ in range(int(HANG_S * 100)):
             if not server.open and server.server.server_state.total_requests:
                 break
-            threading.Event().wait(0.01)
+            time.sleep(0.01)
         assert not server.open
 
 
@@ -229,5 +248,5 @@ def test_a_large_answer_may_take_longer_than_the_pause() -> None:
             received += len(data)
             if received > pauses * BIG // 50:
                 pauses += 1
-                threading.Event().wait(0.06)
+                time.sleep(0.06)
         assert received > BIG

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterator
 from typing import Any
 
 import orjson
 import pytest
 from exchange_kit import HANG_S, Exchange
-from gateway_kit import LEAN, Tenant
-from inprocess_kit import Gateway
+from gateway_kit import Tenant
+from inprocess_kit import Gateway, module_gateway
 
 from core.ledger.job_records import JobRecord
 
@@ -19,15 +18,7 @@ PLACES = 2
 LINE = orjson.dumps({"text": "Mail jane@example.com."}) + b"\n"
 
 
-@pytest.fixture(scope="module")
-def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    settings = {
-        "PRIVACY_GATEWAY_REQUESTS_IN_FLIGHT_PER_TENANT_MAX": str(PLACES),
-        "PRIVACY_GATEWAY_STREAM_KEY_CHECK_S": "0.05",
-    }
-    running = Gateway(tmp_path_factory.mktemp("narrow") / "data", LEAN | settings)
-    yield running
-    running.stop()
+narrow = module_gateway(REQUESTS_IN_FLIGHT_PER_TENANT_MAX=str(PLACES), STREAM_KEY_CHECK_S="0.05")
 
 
 def read(gateway: Gateway, key: str, *, reads: bool = True) -> Exchange:
@@ -48,9 +39,8 @@ async def occupied(gateway: Gateway, tenant: Tenant) -> list[Exchange]:
 
 async def waits(gateway: Gateway, exchange: Exchange) -> None:
     """Return once other requests that began later are complete, and this one has not been answered."""
-    admin_key = (gateway.data_dir / "admin.key").read_text().strip()
     for _ in range(3):
-        await Exchange(gateway, admin_key, "GET", "/admin/tenants").ended()
+        await Exchange(gateway, gateway.admin_key, "GET", "/admin/tenants").ended()
         await Exchange(gateway, "", "GET", "/livez").ended()
     assert not exchange.messages
 
@@ -72,7 +62,6 @@ def test_a_request_waits_until_an_answer_has_been_read(narrow: Gateway) -> None:
         assert [each.status for each in waiting] == [200, 200, 200]
         second.read.set()
         await second.ended()
-        assert not narrow.service.in_flight._places._tenants
 
     narrow.on_loop(ask())
 
@@ -138,13 +127,13 @@ def test_a_body_that_came_while_its_request_waited_is_read(narrow: Gateway) -> N
 
 def test_a_request_whose_key_ends_while_it_waits_is_refused(narrow: Gateway) -> None:
     tenant = narrow.tenant()
-    made = narrow.admin.post(f"/admin/tenants/{tenant.name}/keys").json()
+    second = narrow.with_key(tenant)
 
     async def ask() -> int:
         held = await occupied(narrow, tenant)
-        waiting = read(narrow, made["key"])
+        waiting = read(narrow, second.key)
         await waits(narrow, waiting)
-        await narrow.service.keys.revoke(tenant.name, made["key_id"], by="operator")
+        await narrow.service.keys.revoke(tenant.name, second.key_id, by="operator")
         await waiting.ended()
         for each in held:
             each.read.set()

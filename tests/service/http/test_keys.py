@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
-import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute, iter_route_contexts
-from gateway_kit import LEAN, Tenant
-from inprocess_kit import Gateway
+from inprocess_kit import Gateway, module_gateway
 
 from core.ledger.keystore import KeyRole
 from service.app import create_app
@@ -31,18 +29,7 @@ DESCRIPTION = {"/openapi.json", "/docs"} | {
 }
 
 
-@pytest.fixture(scope="module")
-def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    settings = {"PRIVACY_GATEWAY_ADMIN_KEY_PREVIOUS": "p" * 40, "PRIVACY_GATEWAY_KEYS_PER_TENANT_MAX": "6"}
-    running = Gateway(tmp_path_factory.mktemp("keyed") / "data", LEAN | settings)
-    yield running
-    running.stop()
-
-
-def with_roles(gateway: Gateway, tenant: Tenant, *roles: str) -> httpx.Client:
-    made = gateway.admin.post(f"/admin/tenants/{tenant.name}/keys", json={"roles": list(roles)})
-    assert made.status_code == 201, made.text
-    return gateway.client(made.json()["key"])
+keyed = module_gateway(ADMIN_KEY_PREVIOUS="p" * 40, KEYS_PER_TENANT_MAX="6")
 
 
 def routes(app: FastAPI) -> Iterator[tuple[str, str, list[Needs]]]:
@@ -83,10 +70,10 @@ CALLS: dict[str, tuple[str, str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("role", CALLS)
-def test_a_key_does_what_its_role_says_and_nothing_else(keyed: Gateway, role: str) -> None:
-    client = with_roles(keyed, keyed.tenant(), role)
-    for needed, (method, path, body) in CALLS.items():
+def test_a_key_does_what_its_role_says_and_nothing_else(keyed: Gateway) -> None:
+    tenant = keyed.tenant()
+    clients = {role: keyed.with_key(tenant, role).http for role in CALLS}
+    for (role, client), (needed, (method, path, body)) in itertools.product(clients.items(), CALLS.items()):
         answer = client.request(method, path, json=body)
         if needed == role:
             assert answer.status_code == 200, answer.text
@@ -96,7 +83,7 @@ def test_a_key_does_what_its_role_says_and_nothing_else(keyed: Gateway, role: st
 
 
 def test_the_role_is_checked_before_the_body_is_read(keyed: Gateway) -> None:
-    answer = with_roles(keyed, keyed.tenant(), "read").post("/embed/sentdp", content=b"not json")
+    answer = keyed.with_key(keyed.tenant(), "read").http.post("/embed/sentdp", content=b"not json")
     assert (answer.status_code, answer.json()["code"]) == (403, "role-missing")
 
 
@@ -111,7 +98,7 @@ def test_a_key_without_stated_roles_does_what_it_always_could(keyed: Gateway) ->
 
 def test_a_tenant_manages_its_own_keys_and_no_others(keyed: Gateway) -> None:
     tenant, other = keyed.tenant(), keyed.tenant()
-    own = with_roles(keyed, tenant, "admin")
+    own = keyed.with_key(tenant, "admin").http
     made = own.post("/keys", json={"roles": ["read"], "label": "dashboard", "expires_s": 3600})
     assert made.status_code == 201, made.text
     key_id = made.json()["key_id"]
@@ -138,18 +125,16 @@ def test_a_tenant_manages_its_own_keys_and_no_others(keyed: Gateway) -> None:
 
 
 def test_keys_above_the_limit_are_refused(keyed: Gateway) -> None:
-    own = with_roles(keyed, keyed.tenant(), "admin")
+    own = keyed.with_key(keyed.tenant(), "admin").http
     answers = [own.post("/keys") for _ in range(5)]
     assert [answer.status_code for answer in answers] == [201, 201, 201, 201, 429]
     assert (answers[4].json()["code"], answers[4].json()["limit"]) == ("tenant-limit", "keys_per_tenant_max")
 
 
-@pytest.mark.parametrize(
-    "body", [{"roles": []}, {"roles": ["owner"]}, {"expires_s": 0}, {"label": "a\nb"}, {"overlap_s": 1}]
-)
-def test_invalid_terms_are_refused(keyed: Gateway, body: dict[str, Any]) -> None:
-    answer = keyed.admin.post(f"/admin/tenants/{keyed.tenant().name}/keys", json=body)
-    assert (answer.status_code, answer.json()["code"]) == (422, "invalid-input")
+def test_invalid_terms_are_refused(keyed: Gateway) -> None:
+    for body in ({"roles": []}, {"roles": ["owner"]}, {"expires_s": 0}, {"label": "a\nb"}, {"overlap_s": 1}):
+        answer = keyed.admin.post(f"/admin/tenants/{keyed.tenant().name}/keys", json=body)
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid-input")
 
 
 def test_the_previous_admin_key_works_beside_the_new_one(keyed: Gateway) -> None:

@@ -10,27 +10,12 @@ from urllib.parse import quote
 import pytest
 from gateway_kit import Tenant
 from inprocess_kit import Gateway
+from tiers import cells
 
 CANARY = "zq-malformed-6631"
 # Digits for `str.isdigit` but not for `int`, digits of other scripts, and what breaks lengths, paths and encodings.
-TEXTS = (
-    "x",
-    "²",
-    "١",
-    "-1",
-    "1e5",
-    "9" * 5000,
-    "0x1",
-    "NaN",
-    "\0",
-    "..",
-    "%",
-    "a:b",
-    "{x}",
-    "é" * 40,
-    "\ud7ff",
-    CANARY,
-)
+FEW = ("²", "9" * 5000, "\0", "{x}", CANARY)
+TEXTS = (*FEW, "x", "١", "-1", "1e5", "0x1", "NaN", "..", "%", "a:b", "é" * 40, "\ud7ff")
 METHODS = ("get", "post", "delete")
 
 
@@ -59,12 +44,15 @@ def _operations(document: dict[str, Any]) -> Iterator[tuple[str, str, list[dict[
                 yield method, path, operations[method].get("parameters", [])
 
 
-def test_every_parameter_takes_any_text(gateway: Gateway, tenant: Tenant, document: dict[str, Any]) -> None:
+@pytest.mark.parametrize("texts", cells([[*FEW], [*TEXTS[len(FEW) :]]], kind="fuzzing"), ids=["few", "others"])
+def test_every_parameter_takes_any_text(
+    gateway: Gateway, tenant: Tenant, document: dict[str, Any], texts: list[str]
+) -> None:
     tried = 0
     for method, path, parameters in _operations(document):
         client = gateway.admin if path.startswith("/admin/") else tenant.http
         for parameter in parameters:
-            for text in TEXTS:
+            for text in texts:
                 target, query, headers = path, {}, {}
                 if parameter["in"] == "path":
                     target = target.replace(f"{{{parameter['name']}}}", quote(text, safe=""))
@@ -95,16 +83,13 @@ def test_headers_that_every_route_reads(gateway: Gateway, tenant: Tenant) -> Non
         assert basic.status_code == 401
 
 
-@pytest.mark.parametrize("text", ["x", "²", "0" * 31, "A" * 32, "0" * 33, "0" * 32])
-def test_cancelling_a_job_that_cannot_exist(tenant: Tenant, text: str) -> None:
-    answer = tenant.http.post(f"/jobs/{text}/cancel")
-
-    assert answer.status_code == 404
-    assert answer.json()["code"] == "unknown-job"
+def test_cancelling_a_job_that_cannot_exist(tenant: Tenant) -> None:
+    for text in ("x", "²", "0" * 31, "A" * 32, "0" * 33, "0" * 32):
+        answer = tenant.http.post(f"/jobs/{text}/cancel")
+        assert (answer.status_code, answer.json()["code"]) == (404, "unknown-job")
 
 
-@pytest.mark.parametrize("text", ["²", "١", "-1", "9" * 5000, "", "+1", "1_0"])
-def test_an_event_id_that_is_no_number_is_no_event_id(gateway: Gateway, tenant: Tenant, text: str) -> None:
+def test_an_event_id_that_is_no_number_is_no_event_id(gateway: Gateway, tenant: Tenant) -> None:
     store = gateway.service.jobs.store
     job_id = uuid.uuid4().hex
     gateway.on_loop(
@@ -112,19 +97,17 @@ def test_an_event_id_that_is_no_number_is_no_event_id(gateway: Gateway, tenant: 
     )
     gateway.on_loop(store.cancel(tenant.name, job_id))
 
-    answer = tenant.http.get(f"/jobs/{job_id}/events", headers={b"Last-Event-ID": _header(text)})
+    for text in ("²", "١", "-1", "9" * 5000, "", "+1", "1_0"):
+        answer = tenant.http.get(f"/jobs/{job_id}/events", headers={b"Last-Event-ID": _header(text)})
+        assert answer.status_code == 200
+        assert "event: cancelled" in answer.text
 
-    assert answer.status_code == 200
-    assert "event: cancelled" in answer.text
 
-
-@pytest.mark.parametrize("length", ["²", "9" * 5000, "-1", "x"])
-def test_a_length_that_is_no_number_is_counted_instead(tenant: Tenant, length: str) -> None:
-    headers = {b"Content-Length": _header(length), b"Content-Type": b"application/json"}
-
-    answer = tenant.http.post("/embed/sentdp", content=b"{}", headers=headers)
-
-    assert answer.status_code in (413, 422)
+def test_a_length_that_is_no_number_is_counted_instead(tenant: Tenant) -> None:
+    for length in ("²", "9" * 5000, "-1", "x"):
+        headers = {b"Content-Length": _header(length), b"Content-Type": b"application/json"}
+        answer = tenant.http.post("/embed/sentdp", content=b"{}", headers=headers)
+        assert answer.status_code in (413, 422)
 
 
 def test_no_path_is_repeated_by_a_redirect(tenant: Tenant) -> None:

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from gateway_kit import LEAN
-from inprocess_kit import Gateway
+from inprocess_kit import Gateway, module_gateway, opened_gateway
 from redis_kit import EmbeddedServer
 from starlette.exceptions import HTTPException
 
 from service.http.rate_limit import RateLimit
 
-
-@pytest.fixture(scope="module")
-def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    settings = LEAN | {"PRIVACY_GATEWAY_RATE_LIMIT_PER_MINUTE": "3"}
-    running = Gateway(tmp_path_factory.mktemp("limited") / "data", settings)
-    yield running
-    running.stop()
+limited = module_gateway(RATE_LIMIT_PER_MINUTE="3")
 
 
 def test_a_request_above_the_rate_is_refused_and_costs_nothing(limited: Gateway) -> None:
@@ -65,22 +58,17 @@ def test_gateways_on_one_ledger_share_the_rate(tmp_path: Path) -> None:
     folder.mkdir()
     server = EmbeddedServer(folder)
     server.start()
-    settings = LEAN | {
-        "REDIS_URL": server.url,
-        "PRIVACY_GATEWAY_MASTER_KEY": "33" * 32,
-        "PRIVACY_GATEWAY_RATE_LIMIT_PER_MINUTE": "6",
-        "PRIVACY_GATEWAY_STORE_URL": f"file://{tmp_path}/store",
-    }
-    gateways = []
+    base = LEAN | {"REDIS_URL": server.url}
+    own = {"MASTER_KEY": "33" * 32, "RATE_LIMIT_PER_MINUTE": "6", "STORE_URL": f"file://{tmp_path}/store"}
     try:
-        for name in ("one", "two"):
-            gateways.append(Gateway(tmp_path / name, settings))
-        tenant = gateways[0].tenant()
-        callers = [tenant, gateways[1].reconnected(tenant)]
-        statuses = [callers[number % 2].http.get("/budget").status_code for number in range(20)]
+        with (
+            opened_gateway(tmp_path / "one", base, **own) as one,
+            opened_gateway(tmp_path / "two", base, **own) as two,
+        ):
+            tenant = one.tenant()
+            callers = [tenant, two.reconnected(tenant)]
+            statuses = [callers[number % 2].http.get("/budget").status_code for number in range(20)]
     finally:
-        for gateway in gateways:
-            gateway.stop()
         server.stop()
     # the limit, what is refilled meanwhile, and the credit of the second gateway
     assert 6 <= statuses.count(200) < 20

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from gateway_kit import LEAN
-from inprocess_kit import Gateway
+from inprocess_kit import Gateway, module_gateway
 
 from service.http.middleware import JsonLines
 
 HSTS = "max-age=31536000; includeSubDomains"
 
 
-@pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    settings = {"PRIVACY_GATEWAY_HSTS_MAX_AGE_S": "31536000", "PRIVACY_GATEWAY_BODY_BYTES_MAX": "1024"}
-    running = Gateway(tmp_path_factory.mktemp("secured") / "data", LEAN | settings)
-    yield running
-    running.stop()
+secured = module_gateway(HSTS_MAX_AGE_S="31536000", BODY_BYTES_MAX="1024")
 
 
 ANSWERS: dict[str, tuple[int, str, str, dict[str, Any]]] = {
@@ -37,14 +30,14 @@ ANSWERS: dict[str, tuple[int, str, str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("case", ANSWERS)
-def test_every_answer_has_them(secured: Gateway, case: str) -> None:
-    status, method, path, fields = ANSWERS[case]
-    answer = secured.tenant().http.request(method, path, **fields)
-    assert answer.status_code == status
-    assert answer.headers["cache-control"] == "no-store"
-    assert answer.headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
-    assert_fixed(answer)
+def test_every_answer_has_them(secured: Gateway) -> None:
+    tenant = secured.tenant()
+    for case, (status, method, path, fields) in ANSWERS.items():
+        answer = tenant.http.request(method, path, **fields)
+        assert answer.status_code == status, case
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
+        assert_fixed(answer)
 
 
 def assert_fixed(answer: Any) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import gc
 import json
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,12 +13,11 @@ import numpy as np
 import orjson
 import pytest
 from corpus_kit import rows
-from gateway_kit import DOCUMENT, LEAN, Tenant
-from inprocess_kit import Gateway
+from exchange_kit import Exchange
+from gateway_kit import DOCUMENT, Tenant
+from inprocess_kit import Gateway, module_gateway
 from safetensors.numpy import save
-from starlette.types import Message
 
-HANG_S = 60.0
 VECTORS = {"Content-Type": "application/vnd.safetensors"}
 LINES = {"Content-Type": "application/x-ndjson"}
 
@@ -31,57 +29,32 @@ class IdleUpload:
         self, gateway: Gateway, tenant: Tenant, path: str, headers: Mapping[str, str], first: bytes = b"x"
     ) -> None:
         self._gateway = gateway
-        self._gone = asyncio.Event()
-        self.waits = asyncio.Event()  # the gateway has the first bytes and waits for more
-        self.sent: list[Message] = []
-        target, _, query = path.partition("?")
-        all_headers = {"Authorization": f"Bearer {tenant.key}"} | dict(headers)
-        self._scope = {
-            "type": "http",
-            "asgi": {"version": "3.0"},
-            "http_version": "1.1",
-            "method": "POST",
-            "scheme": "http",
-            "path": target,
-            "raw_path": target.encode(),
-            "query_string": query.encode(),
-            "root_path": "",
-            "headers": [(name.lower().encode(), value.encode()) for name, value in all_headers.items()],
-            "client": ("127.0.0.1", 1),
-            "server": ("gateway", 80),
-        }
-        self._messages: list[Message] = [{"type": "http.request", "body": first, "more_body": True}]
-        self._task: Future[None] = asyncio.run_coroutine_threadsafe(
-            gateway.app(self._scope, self._receive, self._send), gateway.loop
-        )
-        gateway.on_loop(self._until_waiting())
+        own = {"authorization": f"Bearer {tenant.key}"} | {name.lower(): value for name, value in headers.items()}
 
-    async def _receive(self) -> Message:
-        if self._messages:
-            return self._messages.pop()
-        self.waits.set()
-        await self._gone.wait()
-        return {"type": "http.disconnect"}
+        async def begun() -> Exchange:
+            """The gateway has the first bytes and waits for more, or has answered without them."""
+            exchange = Exchange(gateway, "", "POST", path, instead=own)
+            exchange.body.put_nowait(first)
+            while not exchange.waits.is_set() and not exchange.task.done():
+                await asyncio.sleep(0.001)
+            return exchange
 
-    async def _send(self, message: Message) -> None:
-        self.sent.append(message)
-        if not message.get("more_body", False) and message["type"] == "http.response.body":
-            self.waits.set()
-
-    async def _until_waiting(self) -> None:
-        await asyncio.wait_for(self.waits.wait(), HANG_S)
+        self.exchange: Exchange = gateway.on_loop(begun())
 
     @property
     def status(self) -> int | None:
-        return self.sent[0]["status"] if self.sent else None
+        return self.exchange.status if self.exchange.messages else None
 
     @property
     def code(self) -> str:
-        return json.loads(b"".join(message.get("body", b"") for message in self.sent))["code"]
+        return json.loads(b"".join(message.get("body", b"") for message in self.exchange.messages))["code"]
 
     def leave(self) -> None:
-        self._gateway.loop.call_soon_threadsafe(self._gone.set)
-        self._task.result(HANG_S)
+        async def left() -> None:
+            self.exchange.leave()
+            await self.exchange.ended()
+
+        self._gateway.on_loop(left())
 
 
 @contextmanager
@@ -155,23 +128,11 @@ def test_an_upload_under_the_key_of_a_job_counts_too(gateway: Gateway, tenant: T
     assert statuses == [None] * most + [429]
 
 
-@pytest.fixture(scope="module")
-def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """A gateway with little memory for one tenant."""
-    settings = {"VECTORS_MEMORY_PER_TENANT_BYTES_MAX": "20000", "BODIES_MEMORY_PER_TENANT_BYTES_MAX": "20000"}
-    running = Gateway(
-        tmp_path_factory.mktemp("narrow") / "data",
-        LEAN | {f"PRIVACY_GATEWAY_{name}": of for name, of in settings.items()},
-    )
-    yield running
-    running.stop()
+LITTLE = "20000"
+narrow = module_gateway(VECTORS_MEMORY_PER_TENANT_BYTES_MAX=LITTLE, BODIES_MEMORY_PER_TENANT_BYTES_MAX=LITTLE)
 
 
-@pytest.fixture(scope="module")
-def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    running = Gateway(tmp_path_factory.mktemp("impatient") / "data", LEAN | {"PRIVACY_GATEWAY_BODY_IDLE_S": "0.2"})
-    yield running
-    running.stop()
+impatient = module_gateway(BODY_IDLE_S="0.2")
 
 
 def test_a_tenant_has_a_share_of_the_memory_of_vectors(narrow: Gateway) -> None:
@@ -224,29 +185,16 @@ def test_a_stream_that_is_larger_than_its_tenants_memory_waits_for_its_own_lines
     assert (summary["released"], summary["complete"]) == (20, True)
 
 
-@pytest.mark.parametrize(
-    ("path", "headers"),
-    [
+def test_a_body_that_stops_gets_408_and_leaves_nothing(impatient: Gateway) -> None:
+    tenant = impatient.tenant()
+    for path, headers in (
         ("/embed/sentdp", {"Content-Type": "application/json"}),
         ("/embed/vector/safetensors", VECTORS),
         ("/jobs/domain?name=held", LINES),
         ("/jobs/domain", {"Content-Type": "application/json"}),
         ("/embed/sentdp", {"Content-Type": "application/json", "Content-Length": "100000000"}),
-    ],
-    ids=["json", "file", "job lines", "job json", "above the limit of a body"],
-)
-def test_a_body_that_stops_gets_408_and_leaves_nothing(
-    impatient: Gateway, path: str, headers: Mapping[str, str]
-) -> None:
-    tenant = impatient.tenant()
-    upload = IdleUpload(impatient, tenant, path, headers)
-    impatient.on_loop(_until_answered(upload))
-
-    assert (upload.status, upload.code) == (408, "request-timeout")
-    upload.leave()
-    assert not list(Path(impatient.data_dir / "jobs").glob(".incoming-*"))
-
-
-async def _until_answered(upload: IdleUpload) -> None:
-    while not upload.sent or upload.sent[-1].get("more_body", False) or len(upload.sent) < 2:
-        await asyncio.sleep(0.01)
+    ):
+        upload = IdleUpload(impatient, tenant, path, headers)
+        impatient.on_loop(upload.exchange.ended())
+        assert (upload.status, upload.code) == (408, "request-timeout"), path
+        assert not list(Path(impatient.data_dir / "jobs").glob(".incoming-*"))

@@ -121,11 +121,11 @@ def test_a_hash_without_a_salt_differs_for_each_find() -> None:
     assert first != second
 
 
-@pytest.mark.parametrize("sealed", ["", "zq", "AAAA", "Zq" * 40, "é" * 8])
-def test_what_was_not_encrypted_is_refused_without_a_word_of_it(sealed: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
-        operators.decrypted(KEY, sealed)
-    assert "zq" not in str(refused.value).casefold()
+def test_what_was_not_encrypted_is_refused_without_a_word_of_it() -> None:
+    for sealed in ("", "zq", "AAAA", "Zq" * 40, "é" * 8):
+        with pytest.raises(InvalidInput) as refused:
+            operators.decrypted(KEY, sealed)
+        assert "zq" not in str(refused.value).casefold()
 
 
 def test_places_beyond_the_text_and_too_long_answers_are_refused() -> None:

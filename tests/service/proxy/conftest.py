@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from inprocess_kit import Gateway
+from inprocess_kit import Gateway, opened_gateway
 from model_kit import ModelServer, last_text
 from proxy_kit import POLICIES
 
@@ -28,16 +27,6 @@ def llm(stub: ModelServer) -> ModelServer:
 
 @pytest.fixture(scope="session")
 def proxying(stub: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    folder: Path = tmp_path_factory.mktemp("proxying")
-    (folder / "policies.toml").write_text(POLICIES)
-    gateway = Gateway(
-        folder / "data",
-        {
-            "PRIVACY_GATEWAY_UPSTREAMS": stub.setting,
-            "PRIVACY_GATEWAY_POLICIES_FILE": str(folder / "policies.toml"),
-            "PRIVACY_GATEWAY_VAULT_ENTRIES_MAX": "12",
-            "PRIVACY_GATEWAY_VAULT_ENTRY_BYTES_MAX": "4096",
-        },
-    )
-    yield gateway
-    gateway.stop()
+    settings = {"UPSTREAMS": stub.setting, "VAULT_ENTRIES_MAX": "6", "VAULT_ENTRY_BYTES_MAX": "4096"}
+    with opened_gateway(tmp_path_factory.mktemp("proxying"), {}, policies=POLICIES, **settings) as gateway:
+        yield gateway

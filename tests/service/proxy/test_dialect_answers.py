@@ -1,4 +1,4 @@
-"""Whole answers and errors of the three dialects, restored in place."""
+"""Whole answers and errors of the three dialects, restored in place, and every string that the SDKs declare."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from anthropic.types import Message
-from openai.types.chat import ChatCompletion
-from openai.types.responses import Response
+from anthropic.types import Message, RawMessageStreamEvent
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.responses import Response, ResponseStreamEvent
 from restorer_kit import WORDS, WordRestorers
 from sdk_samples_kit import CANARY, Samples
 
@@ -17,6 +17,7 @@ from service.proxy.dialects.restoring import Positions
 
 CHAT, RESPONSES, MESSAGES = DIALECTS["/v1/chat/completions"], DIALECTS["/v1/responses"], DIALECTS["/v1/messages"]
 ANSWERS = [(CHAT, ChatCompletion), (RESPONSES, Response), (MESSAGES, Message)]
+EVENTS = [(CHAT, ChatCompletionChunk), (RESPONSES, ResponseStreamEvent), (MESSAGES, RawMessageStreamEvent)]
 UNRESTORED = """
     id model system_fingerprint bytes data name call_id caller_id file_id file_ids container container_id key keys
     version size mode param categories namespace created_by fingerprint encrypted_content encrypted_index
@@ -27,32 +28,57 @@ UNRESTORED = """
     ModerationOutputError.code PendingSafetyCheck.code AcknowledgedSafetyCheck.code ImageGenerationCallError.code
     ComputerCallOutputAcknowledgedSafetyCheck.code ImageGenerationCallError.type ImageGenerationCall.result
     ContainerNetworkPolicyDomainSecret.domain ContainerNetworkPolicyDomainSecret.value"""
+UNRESTORED_EVENTS = """
+    item_id ResponseAudioDeltaEvent.delta ResponseErrorEvent.code partial_image_b64 background output_format quality
+    ChoiceDeltaAudio.data ResponseImageGenCallPartialImageEvent.size SignatureDelta.signature"""
 MEDIA = """
     ResponseInputImage ResponseInputFile ResponseInputImageContent ResponseInputFileContent OutputImage
     ResponseComputerToolCallOutputScreenshot ImageGenerationInputImageMask ToolImageGenerationInputImageMask
     InlineSkillSource"""
 
 
-class Restoring(WordRestorers):
-    """Restores every canary."""
+class Canaries:
+    """Restores every canary, and holds nothing back."""
 
-    def whole(self, text: str) -> str:
+    def text(self) -> Canaries:
+        return self
+
+    json = text
+
+    def feed(self, text: str) -> str:
         return CANARY.sub("restored", text)
 
-    whole_json = whole
+    whole = whole_json = feed
+
+    def end(self) -> str:
+        return ""
+
+
+def unrestored(samples: Samples, written: Any, allowed: str) -> set[str]:
+    """The members of which a string is still in what was written, without media and those that are allowed."""
+    left = {member for member in samples.left_in(json.dumps(written)) if member.split(".")[0] not in MEDIA.split()}
+    names = set(allowed.split())
+    return {member for member in left if member not in names and member.split(".")[1] not in names}
 
 
 @pytest.mark.parametrize(("dialect", "kind"), ANSWERS)
 def test_every_string_of_an_answer_is_restored_but_identifiers_and_media(dialect: Any, kind: type) -> None:
-    samples, left = Samples(), set()
-    for answer in samples.bodies(kind):
-        dialect.restore(answer, Restoring())
-        left |= samples.left_in(json.dumps(answer))
+    samples = Samples()
+    answers = samples.bodies(kind)
+    for answer in answers:
+        dialect.restore(answer, Canaries())
 
-    allowed = set(UNRESTORED.split())
     assert len(samples.members) > 20
-    rest = {member for member in left if member.split(".")[0] not in MEDIA.split()}
-    assert not {member for member in rest if member not in allowed and member.split(".")[1] not in allowed}
+    assert not unrestored(samples, answers, UNRESTORED)
+
+
+@pytest.mark.parametrize(("dialect", "kind"), EVENTS)
+def test_every_string_of_an_event_is_restored_but_identifiers_and_media(dialect: Any, kind: Any) -> None:
+    samples = Samples()
+    written = [dialect.stream(Canaries()).event(event.get("type"), event) for event in samples.bodies(kind)]
+
+    assert len(samples.members) > 20
+    assert not unrestored(samples, written, UNRESTORED + UNRESTORED_EVENTS)
 
 
 def chat(message: dict[str, Any], logprobs: Any = None) -> dict[str, Any]:

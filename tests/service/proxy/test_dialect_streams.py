@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import defaultdict
 from collections.abc import Iterator
@@ -73,9 +74,8 @@ def gathered(chunks: list[Any]) -> dict[tuple[Any, ...], str]:
     return texts
 
 
-@pytest.mark.parametrize("name", ["content", "refusal", "reasoning_content"])
-def test_chat_texts_at_every_split(name: str) -> None:
-    for pieces in splits(PROSE):
+def test_chat_texts_at_every_split() -> None:
+    for name, pieces in itertools.product(("content", "refusal", "reasoning_content"), splits(PROSE)):
         chunks = [chunk({"role": "assistant", "content": ""})]
         chunks += [chunk({name: piece}) for piece in pieces]
         left = run(CHAT, [*chunks, chunk({}, finish="stop"), "[DONE]"])
@@ -320,28 +320,21 @@ def block_text(events: list[Any], index: int, member: str) -> str:
     return "".join(part.get(member, "") for part in parts)
 
 
-@pytest.mark.parametrize(
-    ("kind", "member", "text", "structured"),
-    [
+def test_messages_texts_at_every_split() -> None:
+    for kind, member, text, structured in (
         ("text_delta", "text", PROSE, False),
         ("text_delta", "text", PROSE, True),
         ("text_delta", "text", ARGUMENTS, True),
         ("thinking_delta", "thinking", PROSE, False),
         ("input_json_delta", "partial_json", ARGUMENTS, False),
-    ],
-)
-def test_messages_texts_at_every_split(kind: str, member: str, text: str, structured: bool) -> None:
-    expected = WHOLE.whole_json(text) if text is ARGUMENTS else WHOLE.whole(text)
-    for pieces in splits(text):
-        events = [
-            block(0, "text", text="", citations=None),
-            *(delta(0, kind, member, piece) for piece in pieces),
-            stop(0),
-        ]
-        left = run(MESSAGES, events, structured=structured, end=False)
-
-        assert block_text(left, 0, member) == expected
-        assert left[-1] == stop(0)
+    ):
+        expected = WHOLE.whole_json(text) if text is ARGUMENTS else WHOLE.whole(text)
+        for pieces in splits(text):
+            deltas = [delta(0, kind, member, piece) for piece in pieces]
+            events = [block(0, "text", text="", citations=None), *deltas, stop(0)]
+            left = run(MESSAGES, events, structured=structured, end=False)
+            assert block_text(left, 0, member) == expected
+            assert left[-1] == stop(0)
 
 
 def test_messages_blocks_take_turns_and_thinking_ends_before_its_signature() -> None:
@@ -410,13 +403,3 @@ def test_unknown_events_pass_and_errors_are_restored(dialect: Any) -> None:
 
     error = {"type": "error", "message": "no Anna", "code": None, "param": None, "error": {"message": "no Anna"}}
     assert run(dialect, [error]) == [json.loads(json.dumps(error).replace("Anna", "Maria"))]
-
-
-def test_streams_do_not_share_what_they_hold_back() -> None:
-    streams = [CHAT.stream(WordRestorers()) for _ in range(2)]
-    first = [data for stream in streams for _, data in stream.event(None, chunk({"content": "An"}))]
-    second = streams[0].event(None, chunk({"content": "na!"}))
-
-    assert [data["choices"][0]["delta"]["content"] for data in first] == ["", ""]
-    assert second[0][1]["choices"][0]["delta"]["content"] == "Maria!"
-    assert streams[1].end()[0][1]["choices"][0]["delta"]["content"] == "An"

@@ -1,9 +1,12 @@
-"""Language models behind the gateway, by the unmodified SDKs of OpenAI and Anthropic."""
+"""Language models behind a whole gateway, by the unmodified SDKs of OpenAI and Anthropic, an agent, and 64 tenants."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,11 @@ import httpx
 import openai
 import pytest
 from gateway_kit import Gateway, Tenant
+from model_formats_kit import Call, Said
 from model_kit import ModelServer, last_text, left_in
+from pydantic_ai import Agent
+from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+from pydantic_ai.providers.openai import OpenAIProvider
 
 TEXT = "Please write to Maria Keller in Lisbon, maria.keller@example.org, about card 4111 1111 1111 1111."
 ORIGINALS = ("Maria", "Keller", "maria.keller", "Lisbon", "1111 1111")
@@ -31,13 +38,6 @@ proxy = { block = ["SECRET"], definitions = "pass", media = "pass", identifiers 
 
 [policies.guessed]
 fill = { mode = "top1" }
-
-[policies.priced]
-fill = { mode = "dp", epsilon = 4.0 }
-
-[policies.kept]
-fill = { mode = "surrogate" }
-proxy = { vault = true }
 """
 
 
@@ -51,6 +51,7 @@ def served(processes: None, model: ModelServer, tmp_path_factory: pytest.TempPat
         "PRIVACY_GATEWAY_POLICIES_FILE": str(policies),
         "PRIVACY_GATEWAY_PROXY_CHARS_MAX": "60000",
         "PRIVACY_GATEWAY_PROXY_TEXTS_MAX": "1000",
+        "PRIVACY_GATEWAY_UPSTREAM_CALLS_MAX": "256",
     }
     gateway = Gateway(data_dir, settings)
     yield gateway
@@ -94,11 +95,6 @@ def chat(client: openai.OpenAI, text: str = TEXT, **fields: Any) -> Any:
 
 def test_a_chat_completion_comes_back_with_its_names(gpt: openai.OpenAI, model: ModelServer) -> None:
     assert chat(gpt).choices[0].message.content == TEXT
-    unseen(model)
-    assert model.bodies[0]["model"] == "stub-gpt"
-
-
-def test_a_streamed_chat_completion_comes_back_with_its_names(gpt: openai.OpenAI, model: ModelServer) -> None:
     deltas = [chunk.choices[0].delta.content or "" for chunk in chat(gpt, stream=True) if chunk.choices]
     assert "".join(deltas) == TEXT
     assert len(deltas) > 3
@@ -132,21 +128,6 @@ def test_a_message_comes_back_with_its_names(claude: anthropic.Anthropic, model:
     unseen(model)
 
 
-def test_names_in_tools_and_their_results_do_not_leave(gpt: openai.OpenAI, model: ModelServer) -> None:
-    call = {"name": "mail", "arguments": json.dumps({"to": "Maria Keller", "city": "Lisbon"})}
-    messages: Any = [
-        {"role": "user", "content": "Who lives in Lisbon? Mail her.", "name": "Maria"},
-        {"role": "assistant", "tool_calls": [{"id": "t1", "type": "function", "function": call}]},
-        {"role": "tool", "tool_call_id": "t1", "content": "Maria Keller was told."},
-    ]
-    tool: Any = {"type": "function", "function": {"name": "mail", "description": "Mails people such as Maria Keller."}}
-    answer = gpt.chat.completions.create(model="stub-gpt", messages=messages, tools=[tool], user="maria.keller")
-    assert answer.choices[0].message.content == "Maria Keller was told."
-    unseen(model)
-    sent = json.loads(model.bodies[0]["messages"][1]["tool_calls"][0]["function"]["arguments"])
-    assert list(sent) == ["to", "city"]
-
-
 def test_the_models_that_a_tenant_may_call_are_listed(gpt: openai.OpenAI) -> None:
     assert {"stub-gpt", "stub-claude", "minilm-sentdp-eps10"} <= {model.id for model in gpt.models.list()}
     assert gpt.models.retrieve("stub-gpt").owned_by == "stub"
@@ -171,11 +152,6 @@ def test_an_error_of_the_model_is_passed_on_with_names(gpt: openai.OpenAI, model
         chat(gpt)
     assert "Maria Keller" in str(error.value)
     unseen(model)
-
-
-def test_the_key_of_the_client_does_not_leave(gpt: openai.OpenAI, asking: Tenant, model: ModelServer) -> None:
-    chat(gpt)
-    assert asking.key not in json.dumps(model.headers)
 
 
 def test_a_conversation_has_the_same_surrogates_in_every_request(gpt: openai.OpenAI, model: ModelServer) -> None:
@@ -226,59 +202,41 @@ def test_a_policy_numbers_blocks_and_passes(asking: Tenant, model: ModelServer) 
 
 
 def test_what_cannot_be_restored_is_refused_before_it_leaves(asking: Tenant, model: ModelServer) -> None:
-    def refused(path: str, body: dict[str, Any], **headers: str) -> Any:
-        answer = asking.http.post(path, json=body, headers=headers)
-        assert answer.status_code in (400, 413)
-        return answer.json()["error"]
-
     asked = {"model": "stub-gpt", "messages": [{"role": "user", "content": TEXT}]}
-    refused("/v1/chat/completions", asked, **{"Privacy-Policy": "guessed"})
-    refused("/v1/chat/completions", asked, **{"Privacy-Policy": "zq-nobody"})
-    recalled = {"model": "stub-gpt", "input": TEXT, "previous_response_id": "r0"}
-    assert refused("/v1/responses", recalled)["param"] == "previous_response_id"
-    refused("/v1/chat/completions", asked | {"messages": [{"role": "user", "content": {"zq": TEXT}}]})
+    for policy in ("guessed", "zq-nobody"):
+        answer = asking.http.post("/v1/chat/completions", json=asked, headers={"Privacy-Policy": policy})
+        assert answer.status_code == 400
     assert not model.bodies
 
 
-@pytest.mark.parametrize(
-    "result",
-    [
-        json.dumps({"customer": "Jörg Müller", "note": "Contact:\nMaria Keller\tLisbon"}),
-        "Result: " + json.dumps({"customer": "Jörg Müller"}),
-        json.dumps({"Jörg Müller": 1}),
-    ],
-)
-def test_names_in_json_within_a_text_do_not_leave(gpt: openai.OpenAI, model: ModelServer, result: str) -> None:
+def test_names_in_json_within_a_text_do_not_leave(gpt: openai.OpenAI, model: ModelServer) -> None:
     call: Any = {"id": "t1", "type": "function", "function": {"name": "find", "arguments": '{"who": "J\\u00f6rg'}}
+    results = [
+        json.dumps({"customer": "Jörg Müller", "note": "Contact:\nMaria Keller\tLisbon"}),
+        json.dumps({"Jörg Müller": 1}),
+        "Result: " + json.dumps({"customer": "Jörg Müller"}),
+    ]
     messages: Any = [
         {"role": "user", "content": "Who is Jörg Müller? And Maria Keller of Lisbon?"},
         {"role": "assistant", "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "t1", "content": result},
+        *({"role": "tool", "tool_call_id": "t1", "content": result} for result in results),
     ]
     gpt.chat.completions.create(model="stub-gpt", messages=messages)
     sent = model.bodies[0]["messages"]
     seen = json.dumps(sent).encode().decode("unicode_escape") + json.dumps(sent)
-    shown = [sent[1]["tool_calls"][0]["function"]["arguments"], sent[2]["content"]]
+    shown = [sent[1]["tool_calls"][0]["function"]["arguments"], *(each["content"] for each in sent[2:])]
     for original in ("Müller", "Jörg", "M\\u00fcller", "J\\u00f6rg", "Maria", "Keller", "Lisbon"):
         assert not left_in(seen, [original])
         assert not any(left_in(text, [original]) for text in shown)
-    if result.startswith("{"):
-        json.loads(sent[2]["content"])
+    assert all(isinstance(json.loads(each["content"]), dict) for each in sent[2:4])
 
 
-@pytest.mark.parametrize(
-    ("messages", "what"),
-    [([TEXT * 900], "characters"), (["Maria Keller"] * 1_001, "texts")],
-    ids=["characters", "texts"],
-)
-def test_more_text_than_the_limits_is_refused(
-    asking: Tenant, model: ModelServer, messages: list[str], what: str
-) -> None:
-    body = {"model": "stub-gpt", "messages": [{"role": "user", "content": text} for text in messages]}
-    refused = asking.http.post("/v1/chat/completions", json=body)
-    assert refused.status_code == 400, refused.text
-    assert refused.json()["error"]["code"] == "invalid-input"
-    assert what in refused.json()["error"]["message"]
+def test_more_text_than_the_limits_is_refused(asking: Tenant, model: ModelServer) -> None:
+    for texts, what in (([TEXT * 900], "characters"), (["Maria Keller"] * 1_001, "texts")):
+        body = {"model": "stub-gpt", "messages": [{"role": "user", "content": text} for text in texts]}
+        refused = asking.http.post("/v1/chat/completions", json=body)
+        assert refused.status_code == 400, refused.text
+        assert what in refused.json()["error"]["message"]
     assert not model.bodies
 
 
@@ -291,33 +249,97 @@ def test_the_front_end_loads_no_lists_of_names(served: Gateway, gpt: openai.Open
     assert resident_kib(served.process.pid) - before < 24_000  # the lists of one language take 40,000
 
 
+QUESTION = "Where does Maria Keller live? Look it up, please."
+FOUND = {"person": "Maria Keller", "town": "Lisbon", "note": 'Called "Maria".\nLives in Lisbon.'}
+TENANTS = 64
+
+
+def answering(body: dict[str, Any]) -> Said:
+    """Call the tool with the name in the question, and answer with what the tool said."""
+    tool = result_of(body)
+    if tool is None:
+        asked = last_text(body).removeprefix("Where does ").split(" live?")[0]
+        return Said("", (Call("find_person", json.dumps({"person": asked})),))
+    return Said(f"{tool['person']} lives in {tool['town']}.")
+
+
+def result_of(body: dict[str, Any]) -> Any:
+    """The result of the tool in the last message, if there is one."""
+    last = body.get("messages", body.get("input"))[-1]
+    if last.get("role") == "tool":
+        return json.loads(last["content"])
+    if last.get("type") == "function_call_output":
+        return json.loads(last["output"])
+    return None
+
+
+@pytest.mark.parametrize("kind", [OpenAIChatModel, OpenAIResponsesModel])
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_fill_with_a_price_is_charged_and_not_restored(
-    gpt: openai.OpenAI, asking: Tenant, model: ModelServer, stream: bool
+def test_an_agent_calls_a_tool(
+    served: Gateway, asking: Tenant, model: ModelServer, kind: type[Any], stream: bool
 ) -> None:
-    headers = {"Privacy-Policy": "priced"}
-    asked: Any = {"model": "stub-gpt", "messages": [{"role": "user", "content": TEXT}], "extra_headers": headers}
-    raw = gpt.chat.completions.with_raw_response.create(**asked, stream=stream)
-    assert raw.headers["privacy-guarantee"] == "pure-dp; unit=token"
-    answer = raw.parse()
-    said = (
-        "".join(chunk.choices[0].delta.content or "" for chunk in answer)
-        if stream
-        else answer.choices[0].message.content
-    )
-    assert said == model.bodies[0]["messages"][0]["content"]
-    assert asking.committed("token") == 4.0
+    asked: list[str] = []
+    model.reply = answering
+
+    async def run() -> str:
+        async with openai.AsyncOpenAI(base_url=f"{served.url}/v1", api_key=asking.key, max_retries=0) as client:
+            agent = Agent(kind("stub-gpt", provider=OpenAIProvider(openai_client=client)), system_prompt="Be brief.")
+
+            @agent.tool_plain
+            def find_person(person: str) -> dict[str, str]:
+                """Return where a person such as Maria Keller lives."""
+                asked.append(person)
+                return FOUND
+
+            if not stream:
+                return (await agent.run(QUESTION)).output
+            async with agent.run_stream(QUESTION) as answer:
+                return str(await answer.get_output())
+
+    assert asyncio.run(run()) == "Maria Keller lives in Lisbon."
+    assert asked == ["Maria Keller"]
+    assert len(model.bodies) == 2
     unseen(model)
 
 
-@pytest.mark.parametrize("stream", [False, True])
-def test_a_response_that_the_model_keeps_is_continued(gpt: openai.OpenAI, model: ModelServer, stream: bool) -> None:
-    asked: Any = {"model": "stub-gpt", "stream": stream, "extra_headers": {"Privacy-Policy": "kept"}}
-    first = gpt.responses.create(input="I am Maria Keller of Lisbon.", **asked)
-    identifier = list(first)[-1].response.id if stream else first.id
-    masked = model.bodies[0]["input"]
-    model.reply = lambda _: f"You said: {masked}"
-    second = gpt.responses.create(input="What did I say?", previous_response_id=identifier, **asked)
-    text = list(second)[-1].response.output_text if stream else second.output_text
-    assert text == "You said: I am Maria Keller of Lisbon."
+@pytest.mark.slow("process")
+def test_conversations_of_many_tenants_at_once_do_not_cross(served: Gateway, model: ModelServer) -> None:
+    """All tenants talk of the same person, each with another address. A model that answers with the surrogates of all
+    of them tells no tenant the address of another."""
+    tenants = [served.tenant() for _ in range(TENANTS)]
+    texts = [f"Call Maria Keller in Lisbon, maria.keller{number}@example.org, please." for number in range(TENANTS)]
+    model.bodies.clear()
+    model.reply = last_text
+
+    async def all_at_once() -> list[str]:
+        async with AsyncExitStack() as stack:
+            running = []
+            for number, tenant in enumerate(tenants):
+                headers = {"Authorization": f"Bearer {tenant.key}"}
+                client = httpx.AsyncClient(base_url=served.url, headers=headers, timeout=300)
+                await stack.enter_async_context(client)
+                messages = [{"role": "user", "content": QUESTION}, {"role": "user", "content": texts[number]}]
+                body = {"model": "stub-gpt", "messages": messages, "stream": number % 2 == 0}
+                running.append(client.post("/v1/chat/completions", json=body))
+            return [text_of(answer) for answer in await asyncio.gather(*running)]
+
+    assert asyncio.run(all_at_once()) == texts
+    assert len(model.bodies) == TENANTS
     unseen(model)
+    said = {sent["messages"][-1]["content"] for sent in model.bodies}
+    assert len(said) == TENANTS
+
+    everything = "\n".join(sorted(said))
+    model.reply = lambda _: everything
+    for own, answer in zip(texts, asyncio.run(all_at_once()), strict=True):
+        assert re.findall(r"maria\.keller\d+@example\.org", answer) == [own.split(", ")[1]]
+        assert answer.split("\n").count(own) == 1
+
+
+def text_of(answer: httpx.Response) -> str:
+    assert answer.status_code == 200, answer.text
+    if answer.headers["content-type"].startswith("application/json"):
+        return str(answer.json()["choices"][0]["message"]["content"])
+    lines = (line.removeprefix("data: ") for line in answer.text.split("\n") if line.startswith("data: {"))
+    deltas = (choice["delta"] for line in lines for choice in json.loads(line)["choices"])
+    return "".join(delta.get("content") or "" for delta in deltas)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from random import Random
+from collections.abc import Sequence
 from typing import Any
 
 import httpx
 import pytest
+from audits.interference_models import DIALECTS, json_pair
+from audits.interference_requests import word_pair
+from audits.neighbours import Texts
 from gateway_kit import Tenant
 from inprocess_kit import Gateway
 from model_kit import ModelServer
@@ -16,38 +18,12 @@ from tiers import cells
 
 from core.mechanisms.words.exponential import ExponentialWords
 from core.text.fill_left_to_right import Scored
-from core.text.tokens import tokenize
 from gpu_workers.handlers import filler
 
 DRAWN = "maria"  # which is also among the originals
 ROUNDS = 8
 WHOLE = ("priced-texts", "priced-words")
-
-WORDS = ["maria", "Maria", "Keller", "don\u2019t", "x-1", "12:30", "3.14", "\u5317\u4eac", "e\u0301te\u0301", "_", "0"]
-MARKS = [
-    " ",
-    "  ",
-    "\n",
-    "\t",
-    ", ",
-    " \U0001f642 ",
-    " \u200b",
-    "\u00ad ",
-    "! ",
-    " -",
-    " +",
-    " \\ ",
-    ' "',
-    " <b> ",
-    " &amp; ",
-]
-ADDRESSES = [
-    "maria@example.org",
-    "KELLER@mail.com",
-    "m\u00adaria@exam\u200bple.org",
-    "\u00adx@exam\u00adple.com",
-]
-NUMBERS = ["0", "-0", "5", "-12", "1.50", "1234567890123456789", "1e5", "2E9"]
+ADDRESSES = ("maria@example.org", "KELLER@mail.com", "m\u00adaria@exam\u200bple.org", "\u00adx@exam\u00adple.com")
 
 
 @pytest.fixture
@@ -62,112 +38,16 @@ def same_draws(monkeypatch: pytest.MonkeyPatch, llm: ModelServer) -> None:
     monkeypatch.setattr(ExponentialWords, "release", lambda self, words, epsilons: [DRAWN] * len(words))
 
 
-class Originals:
-    """The private content of a request, drawn at random: other contents of the same form come from other seeds."""
-
-    def __init__(self, form: int, private: int, policy: str) -> None:
-        self.form, self.private = Random(form), Random(private)
-        self._policy = policy
-
-    def text(self, count: int) -> str:
-        """A text of so many words where all of it is protected, else one with so many addresses."""
-        if self._policy in WHOLE:
-            text = "".join(self.private.choice(MARKS) + self.private.choice(WORDS) for _ in range(count))
-            text += (
-                self.private.choice(["", *MARKS])
-                if count
-                else self.private.choice(["\U0001f642", "\u2026", "\u200b", "-"])
-            )
-            return text if len(tokenize(text)) == count else self.text(count)
-        return "".join(f"ask {self.private.choice(ADDRESSES)}, " for _ in range(count)) + "don\u2019t"
-
-    def blank(self) -> str:
-        return self.private.choice(["", " ", "\n\t", "\u3000"]) if self._policy in WHOLE else " "
-
-    def number(self) -> str:
-        return self.private.choice(NUMBERS) if self._policy in WHOLE else "-1.50"
-
-    def spelled(self, text: str) -> str:
-        """A string of JSON in one of its spellings."""
-        letters = (
-            self.private.choice(
-                [json.dumps(letter)[1:-1], json.dumps(letter, ensure_ascii=False)[1:-1], _units(letter)]
-            )
-            for letter in text
-        )
-        return '"' + "".join(letters) + '"'
-
-    def space(self) -> str:
-        return self.private.choice(["", "", " ", "\n  ", "\t"])
-
-    def document(self, depth: int = 2) -> str:
-        """The source of a JSON document."""
-        members = []
-        for number in range(self.form.randint(1, 3)):
-            value = self.value(depth)
-            members.append(
-                f"{self.space()}{self.spelled(f'key{number}')}{self.space()}:{self.space()}{value}{self.space()}"
-            )
-        return "{" + ",".join(members) + "}"
-
-    def value(self, depth: int) -> str:
-        kind = self.form.randrange(7 if depth else 5)
-        if kind == 0:
-            return self.number()
-        if kind == 1:
-            return self.spelled(self.blank())
-        if kind == 2:
-            return self.form.choice(["true", "false", "null"])
-        if kind < 5:
-            return self.spelled(self.text(self.form.randrange(4)))
-        if kind == 5:
-            return self.document(depth - 1)
-        count = self.form.randrange(3)
-        return "[" + ",".join(self.space() + self.value(depth - 1) for _ in range(count)) + self.space() + "]"
-
-    def message(self) -> str:
-        """A text, or a document that reads as one."""
-        kind = self.form.randrange(4)
-        if kind == 0:
-            return self.blank()
-        return self.space() + self.document() if kind == 1 else "Hm: " + self.text(self.form.randrange(4))
+def addresses(texts: Texts) -> list[str]:
+    """Two texts of which the addresses differ, and nothing else."""
+    return ["".join(f"ask {texts.random.choice(ADDRESSES)}, " for _ in range(2)) + "don\u2019t" for _ in range(2)]
 
 
-def _units(letter: str) -> str:
-    return "".join(f"\\u{unit:04x}" for unit in memoryview(letter.encode("utf-16-le")).cast("H"))
-
-
-def chat(own: Originals) -> dict[str, Any]:
-    call = {"id": "t1", "type": "function", "function": {"name": "mail", "arguments": own.document()}}
-    messages: list[Any] = [
-        {"role": "user", "content": "Mail " + own.text(2), "name": "u " + own.text(1)},
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "t1", "content": own.document()},
-        {"role": "user", "content": [{"type": "text", "text": own.message()}, {"type": "text", "text": own.message()}]},
-    ]
-    return {"model": "stub-gpt", "messages": messages}
-
-
-def responses(own: Originals) -> dict[str, Any]:
-    call = {"type": "function_call", "call_id": "c1", "name": "mail", "arguments": own.document()}
-    result = {"type": "function_call_output", "call_id": "c1", "output": own.document()}
-    turns = [{"role": "user", "content": own.message()}, call, result]
-    return {"model": "stub-gpt", "input": turns, "instructions": "Hm " + own.text(1)}
-
-
-def anthropic(own: Originals) -> dict[str, Any]:
-    call = {"type": "tool_use", "id": "t1", "name": "mail", "input": json.loads(own.document())}
-    result = {"type": "tool_result", "tool_use_id": "t1", "content": own.message()}
-    turns: list[Any] = [
-        {"role": "user", "content": "Mail " + own.text(2)},
-        {"role": "assistant", "content": [{"type": "text", "text": own.message()}, call]},
-        {"role": "user", "content": [result]},
-    ]
-    return {"model": "stub-claude", "max_tokens": 9, "messages": turns}
-
-
-Requests = Callable[[Originals], dict[str, Any]]
-PATHS: dict[str, Requests] = {"/v1/chat/completions": chat, "/v1/responses": responses, "/v1/messages": anthropic}
+def documents(texts: Texts, policy: str) -> Sequence[str]:
+    """Two JSON documents of one form, written in any way."""
+    if policy in WHOLE:
+        return json_pair(texts)
+    return [texts.escaped(json.dumps({"note": each, "n": -1.5}, ensure_ascii=False)) for each in addresses(texts)]
 
 
 def shown(answer: httpx.Response) -> tuple[Any, ...]:
@@ -180,15 +60,23 @@ def shown(answer: httpx.Response) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("policy", cells(["priced", "priced-places", *WHOLE]))
-@pytest.mark.parametrize("path", cells(PATHS))
-def test_neighbours_with_the_same_draws_leave_alike(tenant: Tenant, llm: ModelServer, path: str, policy: str) -> None:
-    for form in range(ROUNDS):
+@pytest.mark.parametrize("dialect", cells(DIALECTS))
+def test_neighbours_with_the_same_draws_leave_alike(
+    tenant: Tenant, llm: ModelServer, dialect: str, policy: str
+) -> None:
+    """By the neighbours of the audit of priced requests, which has more of them."""
+    texts = Texts(f"{dialect} {policy}", [DRAWN])
+    path, request = DIALECTS[dialect]
+    for _ in range(ROUNDS):
+        text = word_pair(texts) if policy in WHOLE else addresses(texts)
+        arguments, result = documents(texts, policy), documents(texts, policy)
         seen = []
-        for private in (form, ROUNDS + form):
+        for side in (0, 1):
             llm.bodies.clear()
             before = tenant.committed("token")
-            body = PATHS[path](Originals(form, private, policy))
-            answer = tenant.http.post(path, json=body, headers={"Privacy-Policy": policy})
+            body = texts.body(request(text[side], arguments[side], result[side]))
+            headers = {"Privacy-Policy": policy, "Content-Type": "application/json"}
+            answer = tenant.http.post(path, content=body, headers=headers)
             assert answer.status_code == 200, answer.text
             seen.append((llm.seen, shown(answer), round(tenant.committed("token") - before, 6)))
         assert seen[0] == seen[1]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from gateway_kit import Tenant
-from inprocess_kit import Gateway
+from inprocess_kit import Gateway, opened_gateway
 from model_kit import ModelServer, left_in
 from proxy_kit import POLICIES
 
@@ -157,25 +158,16 @@ def respond(tenant: Tenant, policy: str, **fields: Any) -> httpx.Response:
 
 
 def test_a_conversation_that_the_upstream_keeps_costs_its_new_texts(
-    stub: ModelServer, llm: ModelServer, tmp_path_factory: pytest.TempPathFactory
+    stub: ModelServer, llm: ModelServer, tmp_path: Path
 ) -> None:
     """At an upstream of one tenant."""
-    folder = tmp_path_factory.mktemp("alone")
-    (folder / "policies.toml").write_text(POLICIES)
     upstreams = {name: given | {"tenants": ["alone"]} for name, given in json.loads(stub.setting).items()}
-    settings = {
-        "PRIVACY_GATEWAY_UPSTREAMS": json.dumps(upstreams),
-        "PRIVACY_GATEWAY_POLICIES_FILE": str(folder / "policies.toml"),
-    }
-    gateway = Gateway(folder / "data", settings)
-    try:
+    with opened_gateway(tmp_path, {}, policies=POLICIES, UPSTREAMS=json.dumps(upstreams)) as gateway:
         tenant = gateway.tenant("alone")
         for number, fields in enumerate(({}, {"previous_response_id": "r1"}, {"conversation": "c1"}), 1):
             answer = respond(tenant, "priced", **fields)
             assert answer.status_code == 200, answer.text
             assert tenant.committed("token") == number * EPSILON
-    finally:
-        gateway.stop()
 
 
 def test_a_tenant_continues_its_own_answers_alone_where_several_share_the_model(
@@ -207,7 +199,7 @@ def test_a_later_turn_does_not_show_whether_the_text_of_a_priced_turn_is_the_sam
 ) -> None:
     """Its surrogates would, if their key were made of that text."""
     second = []
-    for _ in range(6):
+    for _ in range(3):
         first = respond(tenant, "priced-kept")
         assert first.status_code == 200, first.text
         continued = {"input": "Jonas Weber lives in Porto.", "previous_response_id": first.json()["id"]}
@@ -227,18 +219,9 @@ def test_a_subject_pays_for_its_requests(proxying: Gateway, llm: ModelServer) ->
     assert "subject-ada" not in llm.seen
 
 
-def test_with_reuse_a_conversation_pays_for_each_text_once(
-    stub: ModelServer, llm: ModelServer, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    folder = tmp_path_factory.mktemp("reusing")
-    (folder / "policies.toml").write_text(POLICIES)
-    settings = {
-        "PRIVACY_GATEWAY_UPSTREAMS": stub.setting,
-        "PRIVACY_GATEWAY_POLICIES_FILE": str(folder / "policies.toml"),
-        "PRIVACY_GATEWAY_REUSE_RETENTION_S": "3600",
-    }
-    gateway = Gateway(folder / "data", settings)
-    try:
+def test_with_reuse_a_conversation_pays_for_each_text_once(stub: ModelServer, llm: ModelServer, tmp_path: Path) -> None:
+    settings = {"UPSTREAMS": stub.setting, "REUSE_RETENTION_S": "3600"}
+    with opened_gateway(tmp_path, {}, policies=POLICIES, **settings) as gateway:
         tenant = gateway.tenant()
         turns = [TEXT, "Jonas Weber lives in Porto.", "Who lives in Porto?"]
         for count in range(1, len(turns) + 1):
@@ -254,5 +237,3 @@ def test_with_reuse_a_conversation_pays_for_each_text_once(
         ask(gateway.tenant(), *turns)
         ask(tenant, *turns, headers={"Idempotency-Key": "k"})
         assert tenant.committed("token") == 2 * len(turns) * EPSILON
-    finally:
-        gateway.stop()

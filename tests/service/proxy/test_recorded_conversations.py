@@ -13,7 +13,7 @@ from benchmarks.conversations.measure import Bench, bench
 from benchmarks.conversations.recorded import recorded
 from core.text.reversible.mapping import Pair
 
-EVERY = 86  # of 300: four
+EVERY = 107  # of 300: three
 RESTORED_MIN = 0.995
 
 
@@ -44,18 +44,18 @@ def test_the_figures_find_originals_and_wrong_answers(running: Bench) -> None:
     assert [(type_, value) for _, type_, value in figures.missed] == [("LOCATION", "Kassel")]
 
 
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("The log says: failed\\nMaria Keller was told.\\tJonas Weber was not.", ["Maria", "Keller", "Jonas", "Weber"]),
-        ("name=Maria%20Keller&city=Lisbon and name=J%C3%B6rg+M%C3%BCller", ["Keller", "Lisbon", "Jörg", "Müller"]),
-        ("<td>J&ouml;rg&nbsp;M&uuml;ller</td><td>Maria&#32;Keller</td>", ["Jörg", "Müller", "Maria", "Keller"]),
-        ("Please write to Ｍａｒｉａ Ｋｅｌｌｅｒ and to 𝐉𝐨𝐧𝐚𝐬 𝐖𝐞𝐛𝐞𝐫.", ["Maria", "Keller", "Jonas", "Weber"]),
-        ("My card is ４１１１ １１１１ １１１１ １１１１.", ["1111 1111"]),
-        ("Ask Grace Hill, then open /people/grace-hill and grace_hill.pdf.", ["Grace", "Hill", "grace", "hill"]),
-    ],
-)
-def test_names_in_other_writings_do_not_leave_and_come_back(running: Bench, text: str, names: list[str]) -> None:
-    answer, seen = running.asked(text)
-    assert answer == text
-    assert not left_in(seen, names)
+WRITINGS = [
+    ("The log says: failed\\nMaria Keller was told.\\tJonas Weber was not.", ["Maria", "Keller", "Jonas", "Weber"]),
+    ("name=Maria%20Keller&city=Lisbon and name=J%C3%B6rg+M%C3%BCller", ["Keller", "Lisbon", "Jörg", "Müller"]),
+    ("<td>J&ouml;rg&nbsp;M&uuml;ller</td><td>Maria&#32;Keller</td>", ["Jörg", "Müller", "Maria", "Keller"]),
+    ("Please write to Ｍａｒｉａ Ｋｅｌｌｅｒ and to 𝐉𝐨𝐧𝐚𝐬 𝐖𝐞𝐛𝐞𝐫.", ["Maria", "Keller", "Jonas", "Weber"]),
+    ("My card is ４１１１ １１１１ １１１１ １１１１.", ["1111 1111"]),
+    ("Ask Grace Hill, then open /people/grace-hill and grace_hill.pdf.", ["Grace", "Hill", "grace", "hill"]),
+]
+
+
+def test_names_in_other_writings_do_not_leave_and_come_back(running: Bench) -> None:
+    for text, names in WRITINGS:
+        answer, seen = running.asked(text)
+        assert answer == text
+        assert not left_in(seen, names)

@@ -129,20 +129,6 @@ def test_a_policy_with_a_price_charges_and_can_be_estimated(tenant: Tenant) -> N
     assert tenant.committed("vector") == 2.5
 
 
-@pytest.mark.parametrize(
-    ("mask", "text"),
-    [
-        ({"thresholds": {"PHONE_NUMBER": 0.2}}, "Ref [PHONE_NUMBER]."),
-        ({"thresholds": {"PHONE_NUMBER": 0.9}}, "Ref 4423 71094."),
-        ({}, "Ref 4423 71094."),
-    ],
-)
-def test_a_threshold_decides_what_is_masked(tenant: Tenant, mask: dict[str, Any], text: str) -> None:
-    answer = sanitize(tenant, documents=[{"text": "Ref 4423 71094."}], mask={"entities": ["PHONE_NUMBER"]} | mask)
-
-    assert answer.json()["data"][0]["text"] == text
-
-
 def test_a_bad_threshold_or_language_is_refused_without_echo(tenant: Tenant) -> None:
     for mask in [
         {"thresholds": {"zworykin": 0.5}},
@@ -244,6 +230,7 @@ def test_a_file_that_no_request_could_use_is_refused(tmp_path: Path) -> None:
         '[policies.x.mask]\nentities = ["PERSON"]\n[policies.x.proxy]\nblock = ["SECRET"]',
         '[policies.x.mask]\ntechniques = ["vocabulary"]\n[policies.x.proxy]\nblock = ["SECRET"]',
         '[policies.x.fill]\nmode = "metric_dp"',
+        '[policies.x.mask]\nunknown_language = "refuse"\n[policies.x.fill]\nmode = "metric_dp"\nepsilon = 2.5',
         '[policies.x.mask]\nallow_list = "clinical"\n[allow_lists]\nclinical = ["a"]',
         '[policies.x]\ntenants = ["b"]\n[policies.x.mask]\nallow_list = "klinik"\n[allow_lists]\nklinik = ["a"]',
         '[allow_lists]\nno-such = ["a"]',

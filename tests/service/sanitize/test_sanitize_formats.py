@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from gateway_kit import Tenant
-from inprocess_kit import Gateway
+from inprocess_kit import Gateway, module_gateway
 from model_kit import left_in
 
 from core.text.formats.registry import FORMATS
@@ -31,15 +29,8 @@ EXPECTED = {
 }
 
 
-@pytest.fixture(scope="module")
-def enforcing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """A gateway with an enforced policy for the tenant `bound`."""
-    data: Path = tmp_path_factory.mktemp("formats")
-    policies = data / "policies.toml"
-    policies.write_text('[policies.strict]\ndefault_for = ["bound"]\nenforced = true\n')
-    gateway = Gateway(data, {"PRIVACY_GATEWAY_POLICIES_FILE": str(policies)})
-    yield gateway
-    gateway.stop()
+ENFORCED = '[policies.strict]\ndefault_for = ["bound"]\nenforced = true\n'
+enforcing = module_gateway({}, policies=ENFORCED)
 
 
 def ask(tenant: Tenant, *documents: dict[str, Any], **fields: Any) -> httpx.Response:
@@ -53,7 +44,7 @@ def refused(answer: httpx.Response, *, field: str, code: str = "invalid-input") 
     assert "acme" not in answer.text
 
 
-@pytest.mark.parametrize("fill", ["marker", "class_marker", "surrogate"])
+@pytest.mark.parametrize("fill", ["class_marker", "surrogate"])
 def test_names_and_patterns_are_masked_in_every_format(tenant: Tenant, fill: str) -> None:
     documents = [{"id": name, "text": text, "format": name} for name, text in DOCUMENTS.items()]
     rows = ask(tenant, *documents, fill={"mode": fill}, return_spans=True).json()["data"]
@@ -87,14 +78,8 @@ def test_a_find_is_explained_by_its_place_in_the_document_as_sent(tenant: Tenant
         assert mime[find["original_start"] : find["original_end"]].strip() == coded
 
 
-def test_worker_processes_sanitise_formats(real_tenant: Tenant) -> None:
-    documents = [{"text": text, "format": name} for name, text in DOCUMENTS.items()]
-    rows = ask(real_tenant, *documents).json()["data"]
-    assert not any(value in row["text"] for row in rows for value in (MAIL, "Maria", "Keller"))
-
-
 def test_a_large_document_runs_in_windows_and_keeps_its_surrogates(tenant: Tenant) -> None:
-    table = [{"mail": MAIL, "n": number, "other": f"person{number}@acme-corp.com"} for number in range(1500)]
+    table = [{"mail": MAIL, "n": number, "other": f"person{number}@acme-corp.com"} for number in range(700)]
     answer = ask(
         tenant,
         {"text": json.dumps(table), "format": "json"},
@@ -102,9 +87,9 @@ def test_a_large_document_runs_in_windows_and_keeps_its_surrogates(tenant: Tenan
         mask={"entities": ["EMAIL_ADDRESS"]},
     )
     rows = json.loads(answer.json()["data"][0]["text"])
-    assert [row["n"] for row in rows] == list(range(1500))
+    assert [row["n"] for row in rows] == list(range(700))
     assert len({row["mail"] for row in rows}) == 1
-    assert len({row["other"] for row in rows}) > 1400
+    assert len({row["other"] for row in rows}) > 650
     assert "acme" not in answer.text
 
 
@@ -162,27 +147,17 @@ def test_a_document_or_option_that_cannot_be_used_is_named_and_not_repeated(tena
         refused(ask(tenant, {"text": "A text."}, document), field=field)
 
 
-@pytest.mark.parametrize("fill", [{"mode": "metric_dp", "epsilon": 5.0}, {"mode": "dp", "epsilon": 5.0}])
-def test_fills_of_plain_text_are_refused_and_not_charged(tenant: Tenant, fill: dict[str, Any]) -> None:
-    before = tenant.committed("token")
-    answer = ask(tenant, {"text": DOCUMENTS["json"], "format": "json"}, fill=fill)
-    assert answer.status_code in (422, 503)  # 503: no model is loaded
-    assert tenant.committed("token") == before
+def test_fills_of_plain_text_are_refused_and_not_charged(tenant: Tenant) -> None:
+    for mode in ("metric_dp", "dp"):
+        answer = ask(tenant, {"text": DOCUMENTS["json"], "format": "json"}, fill={"mode": mode, "epsilon": 5.0})
+        assert answer.status_code == 422
+        assert tenant.committed("token") == 0.0
 
 
-@pytest.mark.parametrize(
-    "document",
-    [
-        {"text": json.dumps(["a"] * 200_001), "format": "json"},
-        {"text": "[" * 101 + "]" * 101, "format": "json"},
-        {
-            "text": "Content-Type: multipart/mixed; boundary=b\n\n" + "--b\n\nacme\n" * 100 + "--b--\n",
-            "format": "email",
-        },
-    ],
-)
-def test_a_document_beyond_the_limits_is_refused(tenant: Tenant, document: dict[str, Any]) -> None:
-    refused(ask(tenant, document), field="documents.0.text")
+def test_a_document_beyond_the_limits_is_refused(tenant: Tenant) -> None:
+    parts = "Content-Type: multipart/mixed; boundary=b\n\n" + "--b\n\nacme\n" * 100 + "--b--\n"
+    for name, text in (("json", json.dumps(["a"] * 200_001)), ("json", "[" * 101 + "]" * 101), ("email", parts)):
+        refused(ask(tenant, {"text": text, "format": name}), field="documents.0.text")
 
 
 def test_an_enforced_policy_admits_formats_and_no_option_that_keeps_values(enforcing: Gateway) -> None:
@@ -207,17 +182,3 @@ def test_a_stream_takes_formats_and_a_bad_document_is_the_problem_of_its_line(te
     assert second["problem"]["code"] == "invalid-input"
     assert third["text"] == "[EMAIL_ADDRESS]"
     assert summary["summary"]["released"] == 2
-
-
-@pytest.mark.parametrize("name", ["telefon", "telefono", "telefon_komorkowy", "phoneNumber"])
-def test_a_field_named_after_a_phone_labels_its_value(tenant: Tenant, name: str) -> None:
-    rows = ask(
-        tenant,
-        {"format": "json", "text": f'{{"{name}": "501234567"}}'},
-        {"format": "csv", "text": f"nr,{name}\n7,501234567\n"},
-        {"format": "json", "text": '{"version": "1.2.3.4"}'},
-    ).json()["data"]
-
-    assert rows[0]["text"] == f'{{"{name}": "[PHONE_NUMBER]"}}'
-    assert rows[1]["text"].endswith("\n7,[PHONE_NUMBER]\n")
-    assert rows[2]["text"] == '{"version": "1.2.3.4"}'

@@ -117,16 +117,6 @@ def test_a_document_is_charged_to_its_subject(gateway: Gateway) -> None:
     assert sanitize(tenant).json()["code"] == "subject-required"
 
 
-def test_what_the_budget_does_not_hold_is_refused_before_anything_is_drawn(gateway: Gateway) -> None:
-    tenant = gateway.tenant(epsilon=4.9)
-
-    answer = sanitize(tenant)
-
-    assert answer.status_code == 403
-    assert "data" not in answer.json()
-    assert tenant.committed("vector") == tenant.committed("token") == 0.0
-
-
 def test_an_epsilon_that_is_missing_wrong_or_idle_is_refused(tenant: Tenant) -> None:
     for fill in [
         {"mode": "metric_dp"},

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from gateway_kit import Tenant
-from inprocess_kit import Gateway
+from inprocess_kit import Gateway, module_gateway
 
 from service.releases.pipeline import ReleasePipeline
 from service.sanitize import service, stream
@@ -21,15 +19,7 @@ SMALL, MANY, TOO_MANY = "one, two", "q, " * 1_500, "q, " * 2_001
 HEADERS = {"Content-Type": "application/x-ndjson"}
 
 
-@pytest.fixture(scope="module")
-def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    settings = {"PLACES_PER_DOCUMENT_MAX": "2000", "PLACES_PER_REQUEST_MAX": "4000"}
-    running = Gateway(
-        tmp_path_factory.mktemp("places") / "data",
-        {f"PRIVACY_GATEWAY_{name}": value for name, value in settings.items()},
-    )
-    yield running
-    running.stop()
+limited = module_gateway(PLACES_PER_DOCUMENT_MAX="2000", PLACES_PER_REQUEST_MAX="4000")
 
 
 def post(tenant: Tenant, *texts: str) -> httpx.Response:
@@ -129,11 +119,3 @@ def test_spans_are_those_of_the_text(limited: Gateway) -> None:
     assert len(row["spans"]) > 1_024
     assert all({"start", "end", "type", "technique"} <= span.keys() for span in row["spans"])
     assert {row["text"][span["start"] : span["end"]] for span in row["spans"]} == {"[MASK]"}
-
-
-def test_defaults_are_above_what_prose_of_a_megabyte_has(tmp_path: Path) -> None:
-    from service.config.settings import Settings
-
-    settings = Settings(data_dir=tmp_path)
-    assert settings.places_per_document_max >= 100_000
-    assert settings.places_per_request_max >= settings.places_per_document_max

@@ -28,26 +28,21 @@ def refused(documents: list[dict[str, Any]], settings: Settings) -> InvalidInput
     return raised.value
 
 
-@pytest.mark.parametrize(
-    "document",
-    [
+def test_nothing_is_segmented_if_a_document_is_empty_or_too_long(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segmented: list[str] = []
+    monkeypatch.setattr(service, "sentences", lambda text: segmented.append(text) or [text])
+    settings = settings.model_copy(update={"document_chars_max": 50})
+    for document in (
         {"text": ""},
         {"text": " \n"},
         {"sentences": []},
         {"sentences": ["One.", ""]},
         {"embeddings": []},
         {"text": "x" * 99},
-    ],
-)
-def test_nothing_is_segmented_if_a_document_is_empty_or_too_long(
-    document: dict[str, Any], settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    segmented: list[str] = []
-    monkeypatch.setattr(service, "sentences", lambda text: segmented.append(text) or [text])
-
-    error = refused([{"text": "A document."}, document], settings.model_copy(update={"document_chars_max": 50}))
-
-    assert error.field == "documents.1"
+    ):
+        assert refused([{"text": "A document."}, document], settings).field == "documents.1"
     assert segmented == []
 
 

@@ -44,25 +44,6 @@ def test_it_is_charged_as_a_sentence_level_release_is(tenant: Tenant) -> None:
     assert tenant.committed("sentence") == 4.0, "both count on one account"
 
 
-def test_the_same_key_is_the_same_answer(tenant: Tenant) -> None:
-    headers = {"Idempotency-Key": "once"}
-    first = tenant.embed(mechanism=MECHANISM, headers=headers)
-
-    assert first.status_code == 200, first.text
-    assert tenant.embed(mechanism=MECHANISM, headers=headers).content == first.content
-    assert tenant.committed() == 1.0
-
-
-def test_two_distant_documents_get_different_vectors_at_a_large_epsilon(tenant: Tenant) -> None:
-    sport = "The team won the game. The goalie made great saves. Fans cheered in the stadium. Hockey is fun. " * 3
-    space = "The rocket reached orbit. The satellite maps the moon. Nasa plans a launch. The probe left earth. " * 3
-    rows = tenant.embed([{"text": sport}, {"text": space}, {"text": sport}], epsilon=200, mechanism=MECHANISM).json()
-    first, second, third = (np.asarray(row["embedding"]) for row in rows["data"])
-
-    assert not np.allclose(first, second)
-    assert np.array_equal(first, third)
-
-
 def test_an_estimate_names_what_it_prices_and_charges_nothing(gateway: Gateway) -> None:
     tenant = gateway.tenant(epsilon=3)
     body = {"documents": [{"text": DOCUMENT}, {"text": DOCUMENT}], "epsilon": 1.0, "mechanism": MECHANISM}

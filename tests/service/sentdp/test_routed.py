@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from gateway_kit import DOCUMENT, LEAN, Tenant
-from inprocess_kit import Gateway
+from gateway_kit import DOCUMENT, Tenant
+from inprocess_kit import Gateway, opened_gateway
 from pack_kit import make_pack, make_routes, parameters_row
 
 from core.errors import InvalidInput
@@ -26,7 +26,6 @@ from service.sentdp.service import event_of
 
 PACKS = ("law", "sport", "general")
 SENTENCES = ["The court heard the case.", "The judge agreed.", "An appeal followed.", "It was denied."]
-SMALL = LEAN | {"PRIVACY_GATEWAY_REUSE_RETENTION_S": "3600"}
 
 
 def encoder_fingerprint() -> str:
@@ -52,23 +51,26 @@ def install(folder: Path, packs: tuple[str, ...] = PACKS[:2]) -> None:
     replace(routes, info=replace(routes.info, encoder_fingerprint=encoder_fingerprint())).save(folder / ROUTES)
 
 
+def install_useless(folder: Path, name: str) -> None:
+    """A pack of another encoder, malformed packs and names."""
+    other = small_pack(name, 1)
+    replace(other, info=replace(other.info, encoder_fingerprint="0" * 64)).save(folder / f"{name}.safetensors")
+    small_pack("auto", 0).save(folder / "auto.safetensors")
+    small_pack("upper", 0).save(folder / "Upper.safetensors")
+    (folder / "broken.safetensors").write_bytes(b"zanzibar")
+
+
 @pytest.fixture(scope="module")
 def routed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     folder = tmp_path_factory.mktemp("routed")
     install(folder / "packs")
+    install_useless(folder / "packs", "alien")
     (folder / "presets.toml").write_text(
         '[presets.auto]\nendpoint = "sentdp"\nmechanism = "sentence_codes"\nepsilon = 8\ndomain = "auto"\n'
     )
-    running = Gateway(
-        folder / "data",
-        SMALL
-        | {
-            "PRIVACY_GATEWAY_DOMAIN_PACKS_DIR": str(folder / "packs"),
-            "PRIVACY_GATEWAY_PRESETS_FILE": str(folder / "presets.toml"),
-        },
-    )
-    yield running
-    running.stop()
+    settings = {"DOMAIN_PACKS_DIR": str(folder / "packs"), "PRESETS_FILE": str(folder / "presets.toml")}
+    with opened_gateway(folder, **settings, REUSE_RETENTION_S="3600") as gateway:
+        yield gateway
 
 
 @pytest.fixture
@@ -110,10 +112,10 @@ def test_the_price_is_that_of_a_pure_release_at_the_whole_epsilon(caller: Tenant
     assert caller.committed() == 0.0
 
 
-@pytest.mark.parametrize(("noise", "status"), [("counts", 403), ("responses", 200)])
-def test_a_plan_for_responses_alone_admits_it(routed: Gateway, noise: str, status: int) -> None:
-    planned = routed.tenant(epsilon=20, plans={f"sentence_codes:{noise}": 1.0})
-    assert planned.embed(epsilon=1.0, domain="auto").status_code == status
+def test_a_plan_for_responses_alone_admits_it(routed: Gateway) -> None:
+    for noise, status in (("counts", 403), ("responses", 200)):
+        planned = routed.tenant(epsilon=20, plans={f"sentence_codes:{noise}": 1.0})
+        assert planned.embed(epsilon=1.0, domain="auto").status_code == status
 
 
 def test_windows_of_words_cost_the_token_account_alone(caller: Tenant) -> None:
@@ -140,12 +142,10 @@ def test_an_openai_client_names_it_by_a_preset(caller: Tenant) -> None:
     assert body["privacy"]["routing"] == {"epsilon": 1.0}
 
 
-@pytest.mark.parametrize("mechanism", ["clipped_cosine", "deep_candidate", "document_selection"])
-def test_other_mechanisms_are_refused(caller: Tenant, mechanism: str) -> None:
-    refused = caller.embed(domain="auto", mechanism=mechanism)
-    assert refused.status_code == 422
-    assert refused.json()["errors"][0]["field"] == "mechanism"
-    assert refused.headers["content-type"] == "application/problem+json"
+def test_other_mechanisms_are_refused(caller: Tenant) -> None:
+    for mechanism in ("clipped_cosine", "deep_candidate", "document_selection"):
+        refused = caller.embed(domain="auto", mechanism=mechanism)
+        assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "mechanism")
     assert caller.committed() == 0.0
 
 
@@ -176,19 +176,14 @@ def test_it_is_listed_beside_the_packs(routed: Gateway, caller: Tenant) -> None:
     assert set(next(model for model in models if model["role"] == "embed")["domains"]) == set(rows)
 
 
-def test_nobody_makes_a_domain_of_this_name(routed: Gateway, caller: Tenant) -> None:
-    job = {"name": "auto", "documents": [{"sentences": SENTENCES}] * 40}
+def test_nobody_makes_a_domain_of_this_name_or_that_of_the_routes(routed: Gateway, caller: Tenant) -> None:
     for client in (caller.http, routed.admin):
-        assert client.post("/jobs/domain", json=job).json()["errors"][0]["field"] == "name"
+        for name in ("auto", "routes"):
+            job = {"name": name, "documents": [{"sentences": SENTENCES}] * 40}
+            assert client.post("/jobs/domain", json=job).json()["errors"][0]["field"] == "name"
         lines = {"content": b'{"text": "A."}\n', "headers": {"content-type": "application/x-ndjson"}}
         assert client.post("/jobs/domain?name=auto", **lines).json()["errors"][0]["field"] == "name"
         assert client.delete("/domains/auto").status_code == 404
-
-
-def test_nobody_makes_a_domain_of_the_name_of_the_routes(routed: Gateway, caller: Tenant) -> None:
-    job = {"name": "routes", "documents": [{"sentences": SENTENCES}] * 40}
-    for client in (caller.http, routed.admin):
-        assert client.post("/jobs/domain", json=job).json()["errors"][0]["field"] == "name"
 
 
 def test_it_needs_every_pack_of_the_routes_for_one_encoder(tmp_path: Path) -> None:
@@ -221,31 +216,22 @@ async def _with_packs_changed(tmp_path: Path) -> None:
         assert {row["name"] for row in rows} == loaded
 
 
-def test_installed_files_that_cannot_be_used_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A pack of another encoder, malformed packs and names: the gateway serves the other domains."""
-    packs = tmp_path / "packs"
-    install(packs)
-    other = small_pack("sport", 1)
-    replace(other, info=replace(other.info, encoder_fingerprint="0" * 64)).save(packs / "sport.safetensors")
-    small_pack("auto", 0).save(packs / "auto.safetensors")
-    small_pack("upper", 0).save(packs / "Upper.safetensors")
-    (packs / "broken.safetensors").write_bytes(b"zanzibar")
-    gateway = Gateway(tmp_path / "data", SMALL | {"PRIVACY_GATEWAY_DOMAIN_PACKS_DIR": str(packs)})
-    try:
-        tenant = gateway.tenant()
-        names = {row["name"] for row in good(tenant.http.get("/domains"))["domains"]}
-        assert names >= {"general", "law"}
-        assert not names & {"auto", "sport", "broken", "Upper"}
-        assert {tenant.embed(domain=name).status_code for name in ("general", "law")} == {200}
-        spent = tenant.committed()
-        for name in ("auto", "sport", "broken", "Upper"):
-            refused = tenant.embed(domain=name)
-            assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "domain")
-            assert refused.headers["content-type"] == "application/problem+json"
-        assert tenant.committed() == spent
-        gateway.service.domains.warn_of_unloaded()
-    finally:
-        gateway.stop()
+def test_installed_files_that_cannot_be_used_are_left_out_of_a_gateway(caller: Tenant) -> None:
+    names = {row["name"] for row in good(caller.http.get("/domains"))["domains"]}
+    assert not names & {"alien", "broken", "Upper"}
+    for name in ("alien", "broken", "Upper"):
+        refused = caller.embed(domain=name)
+        assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "domain")
+        assert refused.headers["content-type"] == "application/problem+json"
+    assert caller.committed() == 0.0
+
+
+def test_the_gateway_warns_of_installed_files_that_it_leaves_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    install(tmp_path)
+    install_useless(tmp_path, "sport")
+    Domains(None, tmp_path, loaded=lambda: {"general", "law"}).warn_of_unloaded()
     warned = [record.getMessage() for record in caplog.records if record.name == "privacy_gateway.domains"]
     for name in ("'auto'", "'sport'", "'broken'", "'Upper'", "routes"):
         assert sum(name in message for message in warned) == 1, name

@@ -200,17 +200,3 @@ def test_an_estimate_tells_the_price_and_charges_nothing(gateway: Gateway) -> No
     refused = tenant.http.post("/budget/estimate", json=body | {"epsilon": 2.0}).json()
     assert refused["allowed"] is False
     assert tenant.committed() == 0.0
-
-
-def test_the_journal_tells_each_step(tenant: Tenant) -> None:
-    tenant.embed(epsilon=1)
-    page = tenant.http.get(f"/budget/{tenant.name}/sentence/journal").json()
-
-    assert [entry["transition"] for entry in page["entries"]] == ["open", "reserve", "commit"]
-    assert page["entries"][2]["amount"]["epsilon"] == 1.0
-    assert page["entries"][1]["mechanism"] == "sentence_codes"
-    first = tenant.http.get(f"/budget/{tenant.name}/sentence/journal", params={"limit": 1}).json()
-    rest = tenant.http.get(
-        f"/budget/{tenant.name}/sentence/journal", params={"cursor": first["next_cursor"], "limit": 10}
-    ).json()
-    assert first["entries"] + rest["entries"] == page["entries"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from gateway_kit import Tenant
 from inprocess_kit import Gateway
 
@@ -54,22 +53,13 @@ def test_a_call_promises_what_holds_for_each_of_its_documents(tenant: Tenant) ->
     assert "sentences that the gateway finds" in mixed["adjacency"]
 
 
-def test_a_whole_document_covers_every_unit_of_it_and_shows_no_number(tenant: Tenant) -> None:
-    answer = tenant.embed([{"text": TWO}, {"text": THREE}], mechanism="document_selection").json()
-
-    assert answer["privacy"]["units"] == ["document", "sentence", "token"]
-    assert answer["privacy"]["public"] == []
-    assert not any("sentences" in row for row in answer["data"])
-
-
-@pytest.mark.parametrize("form", ["texts", "vectors"])
-def test_a_vector_covers_a_token_where_it_stands_for_a_text(tenant: Tenant, form: str) -> None:
-    body = {"texts": [TWO, THREE]} if form == "texts" else {"vectors": [[1.0, 0.0]]}
-    answer = tenant.http.post("/embed/vector", json=body | {"epsilon": 2.0})
-
-    assert answer.status_code == 200, answer.text
-    assert answer.json()["privacy"]["units"] == (["vector", "sentence", "token"] if form == "texts" else ["vector"])
-    assert answer.json()["privacy"]["public"] == [f"number of {form}"]
+def test_a_vector_covers_a_token_where_it_stands_for_a_text(tenant: Tenant) -> None:
+    forms = {"texts": ([TWO, THREE], ["vector", "sentence", "token"]), "vectors": ([[1.0, 0.0]], ["vector"])}
+    for form, (content, units) in forms.items():
+        answer = tenant.http.post("/embed/vector", json={form: content, "epsilon": 2.0})
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["privacy"]["units"] == units
+        assert answer.json()["privacy"]["public"] == [f"number of {form}"]
 
 
 def test_an_openai_client_reads_the_same_promise(tenant: Tenant) -> None:
@@ -146,11 +136,3 @@ def test_a_plan_of_sentences_admits_no_windows(gateway: Gateway) -> None:
 
     refused = tenant.embed(epsilon=0.5, segmentation="words")
     assert (refused.status_code, refused.json()["code"]) == (403, "plan-mismatch")
-
-
-def test_a_whole_document_by_windows_is_charged_as_any_whole_document(tenant: Tenant) -> None:
-    facts = privacy(tenant, {"text": TWO}, mechanism="document_selection", segmentation="words")
-
-    assert facts["units"] == ["document", "sentence", "token"]
-    assert facts["mechanism"] == "document_selection"
-    assert tenant.committed("sentence") == tenant.committed("token") == 1.0

@@ -15,12 +15,12 @@ from typing import Any
 import httpx
 import pytest
 from corpus_kit import files_holding, json_lines, until, until_deleted
+from finetune_http_kit import NOTHING, costs, transitions
 from gateway_kit import Gateway, Tenant
 from synthesis_kit import SHOP, shop_request, shop_rows
 
 from gpu_workers.synthesis.artifact import load_source
 
-NOTHING = {"epsilon": 0.0, "delta": 0.0}
 COST = {"epsilon": 1.0, "delta": 1e-5}
 RECORD = {"epsilon": 3.0, "delta": 1e-4, "basic_delta": 1e-4}
 
@@ -42,15 +42,6 @@ def stream(tenant: Tenant, rows: list[dict[str, Any]], **fields: Any) -> httpx.R
     }
     types = {"Content-Type": "application/x-ndjson"}
     return tenant.http.post("/jobs/synthesis", params=query, content=json_lines(rows), headers=types)
-
-
-def costs(block: dict[str, Any], spent: str = "spent") -> tuple[Any, Any]:
-    return block[spent], block["reserved"]
-
-
-def transitions(tenant: Tenant) -> list[str]:
-    journal = tenant.http.get(f"/budget/{tenant.name}/record/journal").json()
-    return [entry["transition"] for entry in journal["entries"]]
 
 
 def until_sealed(gateway: Gateway, job_id: str, within_s: float = 300.0) -> Path:
@@ -154,17 +145,11 @@ def refused_bodies() -> Iterator[tuple[str, dict[str, Any], str]]:
     yield "no method", {"method": None}, "method"
     yield "no such method", {"method": "walrus"}, "method"
     yield "no bounds", schema(columns=[{"name": "age", "kind": "numeric"}]), "schema.columns.0.minimum"
-    yield "no categories", schema(columns=[{"name": "a", "kind": "categorical"}]), "schema.columns.0.categories"
-    yield "one class", schema(label={**SHOP["label"], "categories": ["yes"]}), "schema.label.categories"
     yield "too many columns", schema(columns=[{**spent, "name": f"c{i}"} for i in range(1_025)]), "schema.columns"
     yield "no rows", {"rows": []}, "rows"
     yield "one row", {"rows": [row]}, "rows"
     yield "outside its bounds", {"rows": [row, {**row, "age": 101}]}, "outside-bounds"
     yield "another category", {"rows": [row, {**row, "colour": "walrus"}]}, "unknown-category"
-    yield "no number", {"rows": [row, {**row, "age": "walrus"}]}, "not-a-number"
-    yield "no whole number", {"rows": [row, {**row, "age": 1.5}]}, "not-whole"
-    yield "nothing", {"rows": [row, {**row, "age": None}]}, "not-a-number"
-    yield "a further column", {"rows": [row, {**row, "walrus": 1}]}, "wrong-columns"
     yield "no epsilon", {"epsilon": 0}, "epsilon"
     yield (
         "too small an epsilon",

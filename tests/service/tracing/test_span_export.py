@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
+from alert_kit import until
 from collector_kit import Collector, attributes
 from gateway_kit import free_port
 from prometheus_client import REGISTRY
@@ -27,13 +27,6 @@ def collector() -> Iterator[Collector]:
 
 def counted(outcome: str) -> float:
     return REGISTRY.get_sample_value("gateway_trace_spans_total", {"outcome": outcome}) or 0.0
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def make_spans(count: int, name: str = "request") -> None:

@@ -8,13 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from collector_kit import Collector, attributes
-from gateway_kit import DOCUMENT, LEAN, Tenant
-from inprocess_kit import Gateway
+from gateway_kit import DOCUMENT, Tenant
+from inprocess_kit import Gateway, opened_gateway
 
 from service.app import create_admin_app, create_app
+from service.tracing import export
 
 EMBED = "POST /embed/sentdp"
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -29,14 +31,11 @@ def collector() -> Iterator[Collector]:
 
 @contextmanager
 def running(folder: Path, collector: Collector, **settings: Any) -> Iterator[Gateway]:
-    traces = {"ENDPOINT": collector.endpoint, "INTERVAL_S": "0.1"} | settings
-    gateway = Gateway(
-        folder / "data", LEAN | {f"PRIVACY_GATEWAY_TRACES_{name}": value for name, value in traces.items()}
-    )
-    try:
+    with (
+        mock.patch.object(export, "INTERVAL_S", 0.05),
+        opened_gateway(folder, TRACES_ENDPOINT=collector.endpoint, **settings) as gateway,
+    ):
         yield gateway
-    finally:
-        gateway.stop()
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +128,7 @@ def test_probes_and_what_runs_between_requests_have_no_spans(
 
 
 def test_settings_add_tenants_and_accept_the_traces_of_callers(collector: Collector, tmp_path: Path) -> None:
-    with running(tmp_path, collector, TENANTS="true", ACCEPT_INCOMING="true") as gateway:
+    with running(tmp_path, collector, TRACES_TENANTS="true", TRACES_ACCEPT_INCOMING="true") as gateway:
         tenant = gateway.tenant(epsilon=3)
         collector.spans.clear()
         assert tenant.embed(epsilon=1, headers={"traceparent": f"00-{'1' * 32}-{SPAN}-00"}).status_code == 200

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from core.errors import CalculationTimeout, QueueFull
-from core.mechanisms.vectors import codebook, projection
-from core.mechanisms.vectors.codebook import CodebookMechanism, codebook_codes, spherical_codebook
-from core.mechanisms.vectors.mechanism import vector_mechanism
+from core.mechanisms.vectors.codebook import codebook_codes, spherical_codebook
 from core.mechanisms.vectors.projection import build_projection
 from core.mechanisms.vectors.spec import vector_spec
-from gpu_workers.engine.arrays import ArrayPool, BlockArray
-from gpu_workers.handlers.tasks import VectorTask
-from gpu_workers.handlers.vector_release import VectorReleaser
+from gpu_workers.engine.arrays import ArrayPool
 from service.accounting.calculations import Calculations
 from service.preparation import Preparation
 from service.vectors.constructions import KEPT_MAX, Constructions
@@ -164,38 +159,3 @@ def test_a_process_of_the_calculations_gives_what_the_worker_would_compute(pool:
         assert codes.read().tobytes() == codebook_codes(*reversed(codes.shape)).tobytes()
 
     asyncio.run(main())
-
-
-@pytest.mark.parametrize("spec", [SPEC, CODEBOOK], ids=["projection", "codebook"])
-def test_the_worker_computes_no_matrix_that_a_task_brings(spec: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def matrices() -> Any:
-        calculations = Recorded()
-        calculations.go.set()
-        return await constructions(calculations).matrices(spec, tenant="acme")
-
-    given = asyncio.run(matrices())
-    rows = np.random.default_rng(0).normal(size=(3, spec.dimension)).astype(np.float32)
-    own = vector_mechanism(spec, projection.spec_projection(spec, tenant="acme"))
-
-    def refuse(*_: object) -> None:
-        raise AssertionError("computed in the worker")
-
-    monkeypatch.setattr(projection, "build_projection", refuse)
-    monkeypatch.setattr(codebook, "codebook_codes", refuse)
-    projection.projection.cache_clear()
-    codebook.spherical_codebook.cache_clear()
-    arrays = ArrayPool(bytes_max=1 << 24)
-    released = BlockArray(arrays.block(4 * 3 * spec.output_dimension), "float32", (3, spec.output_dimension))
-    vectors = BlockArray(arrays.block(rows.nbytes), "float32", rows.shape)
-    vectors.write_rows(rows, 0)
-    task = VectorTask(spec, "acme", released, vectors=vectors, projection=given.projection, codebook=given.codebook)
-    worker = VectorReleaser(SimpleNamespace(packs_of="another encoder's"))  # type: ignore[arg-type]
-    assert worker.prepare([task])() == [3]
-    made = worker._mechanism(task)
-    if isinstance(made, CodebookMechanism) and isinstance(own, CodebookMechanism):
-        assert np.array_equal(np.sort(made.subsets(rows)), np.sort(own.subsets(rows)))
-    else:
-        assert made.projection is not None
-        assert own.projection is not None
-        assert made.projection.matrix.tobytes() == own.projection.matrix.tobytes()
-    assert len(task.blocks) == 3

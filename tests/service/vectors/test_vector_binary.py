@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import struct
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,6 @@ import orjson
 import pytest
 from gateway_kit import Gateway as RealGateway
 from gateway_kit import Tenant
-from hold_kit import until_held
 from inprocess_kit import Gateway
 from safetensors import safe_open
 from safetensors.numpy import save
@@ -196,26 +192,6 @@ def test_another_media_type_and_no_key(gateway: Gateway, tenant: Tenant) -> None
     answer = tenant.http.post("/embed/vector/safetensors", content=file_of(), headers={"Content-Type": "text/plain"})
     assert answer.status_code == 415
     assert gateway.anyone.post("/embed/vector/safetensors", content=file_of(), headers=TYPE).status_code == 401
-
-
-@pytest.mark.slow("crash")
-def test_a_killed_worker_costs_what_it_held(real_gateway: RealGateway, real_tenant: Tenant) -> None:
-    """Stopped, the worker holds the work; killed, it has lost it: charged, and the same key says so."""
-    headers = {"Idempotency-Key": "lost"}
-    worker = real_gateway.pid_of("gpu_workers.engine.local.worker embed")
-    os.kill(worker, signal.SIGSTOP)
-    with ThreadPoolExecutor(1) as client:
-        pending = client.submit(post, real_tenant, file_of(), headers)
-        until_held(real_tenant, "vector")
-        os.kill(worker, signal.SIGKILL)
-        answer = pending.result()
-
-    assert answer.status_code == 502, answer.text
-    assert answer.json()["charged"] is True
-    assert real_tenant.committed("vector") == 128.0
-    assert post(real_tenant, file_of(), headers).status_code == 410
-    assert post(real_tenant, file_of()).status_code == 200
-    assert real_tenant.committed("vector") == 256.0
 
 
 def test_an_answer_above_the_limit_is_not_kept(gateway: Gateway) -> None:

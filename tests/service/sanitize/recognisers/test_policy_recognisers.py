@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from gateway_kit import LEAN, Tenant
-from inprocess_kit import Gateway
+from gateway_kit import Tenant
+from inprocess_kit import Gateway, module_gateway
 
 from service.config.settings import Settings
 from service.infill.job_kind import InfillFields, InfillKind
@@ -38,21 +37,9 @@ allow = ["PX-0000"]
 [policies.plain]
 tenants = ["office"]
 """
-LIMITS = {
-    "RECOGNISERS_PER_TENANT_MAX": "2",
-    "RECOGNISERS_PER_REQUEST_MAX": "1",
-    "RECOGNISERS_LOADED_MAX": "1",
-}
 
 
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    folder = tmp_path_factory.mktemp("policy-recognisers")
-    (folder / "policies.toml").write_text(POLICIES)
-    settings = LEAN | {f"PRIVACY_GATEWAY_{name}": value for name, value in LIMITS.items()}
-    running = Gateway(folder / "data", settings | {"PRIVACY_GATEWAY_POLICIES_FILE": str(folder / "policies.toml")})
-    yield running
-    running.stop()
+own = module_gateway(policies=POLICIES, RECOGNISERS_PER_TENANT_MAX="2", RECOGNISERS_PER_REQUEST_MAX="1")
 
 
 @pytest.fixture(scope="module")
@@ -140,25 +127,20 @@ def test_a_corpus_is_masked_by_own_recognisers_and_by_those_of_the_policy(own: G
     office.http.delete(f"{PATH}/codes")
 
 
-@pytest.mark.parametrize(
-    ("recogniser", "what"),
-    [
+def test_a_policy_whose_recogniser_cannot_be_used_prevents_the_start(tmp_path: Path) -> None:
+    file = tmp_path / "policies.toml"
+    for recogniser, what in (
         ("entity = 'CODE'\npatterns = ['zworykin(']", "recognisers.own.patterns.0"),
         ("deny = ['zworykin']", "recognisers.own.entity"),
         ("entity = 'CODE'\nzworykin = 1", "recognisers.own"),
         ("entity = 'CODE'\ndeny = ['x1']\n[policies.p.mask]\nrecognisers = ['own']", "in the table `recognisers`"),
         ("entity = 'CODE'\ndeny = ['x1']\n[policies.p.mask]\ntechniques = ['all']", "technique `entity`"),
         ("entity = 'CODE'\ndeny = ['x1']\n[policies.p.mask]\nthresholds = { OTHER = 0.5 }", "thresholds"),
-    ],
-)
-def test_a_policy_whose_recogniser_cannot_be_used_prevents_the_start(
-    tmp_path: Path, recogniser: str, what: str
-) -> None:
-    file = tmp_path / "policies.toml"
-    file.write_text(f"[policies.p.recognisers.own]\n{recogniser}\n")
-    with pytest.raises(PoliciesRefused) as refused:
-        load_policies(Settings(policies_file=file), lists=["general"])
-    assert what in str(refused.value)
+    ):
+        file.write_text(f"[policies.p.recognisers.own]\n{recogniser}\n")
+        with pytest.raises(PoliciesRefused) as refused:
+            load_policies(Settings(policies_file=file), lists=["general"])
+        assert what in str(refused.value)
 
 
 def test_the_limits_of_recognisers(own: Gateway) -> None:
@@ -176,8 +158,7 @@ def test_the_limits_of_recognisers(own: Gateway) -> None:
     assert refused.status_code == 422
     assert "at most 100000" in refused.text
     assert sanitize(tenant, mask={"recognisers": ["a", "b"]}).status_code == 422
-    for _ in range(2):  # the worker keeps one of them
-        assert masked(tenant, mask={"recognisers": ["a"]}).startswith("[PROJECT_CODE], Blue Falcon")
-        assert masked(tenant, mask={"recognisers": ["b"]}).startswith("PX-1234, [CODE]")
+    assert masked(tenant, mask={"recognisers": ["a"]}).startswith("[PROJECT_CODE], Blue Falcon")
+    assert masked(tenant, mask={"recognisers": ["b"]}).startswith("PX-1234, [CODE]")
     draft = {"recogniser": CODES, "text": "x" * 100_001}
     assert tenant.http.post(f"{PATH}/test", json=draft).status_code == 422
