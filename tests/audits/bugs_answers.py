@@ -27,7 +27,7 @@ from engine_kit import TOY_FACTS
 from finetune_kit import checkpoint, labelled
 from gateway_kit import Tenant
 from inprocess_kit import Gateway
-from job_order_kit import synthesis_order, training_order
+from job_kit import synthesis_order, training_order
 from synthesis_kit import shop_rows
 
 from core.amounts import Amount

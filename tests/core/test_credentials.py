@@ -9,9 +9,9 @@ from core import credentials
 KEY = "pgw_0123456789abcdef_0123456789abcdef0123456789abcdef"
 
 
-@pytest.mark.parametrize(("presented", "expected"), [("", ""), ("", KEY), (KEY, ""), (KEY, KEY[:-1]), ("é", "e")])
-def test_nothing_else_is_the_same(presented: str, expected: str) -> None:
-    assert not credentials.same_credential(presented, expected)
+def test_nothing_else_is_the_same() -> None:
+    for presented, expected in [("", ""), ("", KEY), (KEY, ""), (KEY, KEY[:-1]), ("é", "e")]:
+        assert not credentials.same_credential(presented, expected)
 
 
 def test_the_same_is_the_same() -> None:
@@ -28,9 +28,9 @@ def test_what_is_made_can_be_used() -> None:
     assert credentials.token("sk-1") == "sk-1"
 
 
-@pytest.mark.parametrize("bad", ["", " \n", "two words", "line\nbreak", "ümlaut", "\0" * 60])
-def test_no_credential_at_all(bad: str) -> None:
-    for check in (credentials.token, credentials.admin_key):
-        with pytest.raises(ValueError, match="secret") as caught:
-            check(bad)
-        assert not bad.strip() or bad not in str(caught.value)
+def test_no_credential_at_all() -> None:
+    for bad in ["", " \n", "two words", "line\nbreak", "ümlaut", "\0" * 60]:
+        for check in (credentials.token, credentials.admin_key):
+            with pytest.raises(ValueError, match="secret") as caught:
+                check(bad)
+            assert not bad.strip() or bad not in str(caught.value)

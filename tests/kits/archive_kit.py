@@ -38,10 +38,11 @@ class Shelf:
     client: LedgerClient
     folder: Path
     trim_client: LedgerClient | None = None
+    blobs: LocalBlobs = None  # type: ignore[assignment]  # by default a store in the folder
     folds: list[JournalFold] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.blobs = LocalBlobs(self.folder / "store")
+        self.blobs = self.blobs or LocalBlobs(self.folder / "store")
         self.epoch_file = self.folder / "epoch"
         self.archive = LedgerArchive(self.client, MASTER_KEY, self.blobs)
         self.ledger = Ledger(self.client, MASTER_KEY, archive=self.archive)

@@ -73,3 +73,8 @@ def tab_to(page: Page, wanted: Locator, *, most: int = 100) -> None:
             return
         page.keyboard.press("Tab")
     raise AssertionError(f"{wanted} cannot be reached by the keyboard")
+
+
+def agree(page: Page, action: str) -> None:
+    """Answer the question of a dialog."""
+    page.get_by_role("dialog").get_by_role("button", name=action, exact=True).click()

@@ -85,14 +85,6 @@ def until_deleted(folder: Path, within_s: float = 300.0) -> None:
     assert not folder.exists()
 
 
-def until_no_folders(jobs: Path, within_s: float = 300.0) -> None:
-    """No job has files."""
-    deadline = time.monotonic() + within_s
-    while any(path.is_dir() for path in jobs.iterdir()) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert [path.name for path in jobs.iterdir() if path.is_dir()] == []
-
-
 def files_holding(gateway: Gateway, needles: Sequence[bytes]) -> list[str]:
     """Files of the data directory, and the log, that hold one of these."""
     found = []

@@ -6,9 +6,11 @@ The handler's work is controlled by files, so that it may run in this process or
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 import os
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,13 +22,15 @@ from inline_engine import InlineEngine
 from core.errors import DeadlineBeforeStart, InvalidInput, QueueFull, WorkerDied
 from core.files.file_version import FileVersion
 from gpu_workers.engine.arrays import BlockArray
-from gpu_workers.engine.handler import Draw, UnfitDevice
+from gpu_workers.engine.handler import Draw, Handler, UnfitDevice
 from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.local.worker_pool import WorkerPoolOptions
 from gpu_workers.engine.protocol import Engine, Joined, Pieces, Role, Task
 from gpu_workers.engine.task_queue import QueueLimits
 from gpu_workers.facts import EmbedderFacts, EncoderFacts
 from gpu_workers.handlers.needed_files import absent
+from gpu_workers.handlers.options import WorkerOptions
+from gpu_workers.handlers.registry import make_handler
 
 KITS = Path(__file__).parent
 HELD_S_MAX = 240.0
@@ -147,6 +151,16 @@ class UnfitHandler(ToyHandler):
 class BrokenHandler(ToyHandler):
     def warm_up(self) -> EmbedderFacts:
         raise ValueError("/a/path/of/the/operator")
+
+
+def embedder_in(dtype: str) -> Handler:
+    """An embed worker whose numbers have this type, for a process of its own: the choice stays."""
+    import torch
+
+    from gpu_workers.models import encoder
+
+    encoder.fastest_dtype = lambda _: getattr(torch, dtype)
+    return make_handler(Role.EMBED, WorkerOptions(device="cpu", threads=1, encoder_precision="float"))
 
 
 def _wait_for(path: Path) -> None:
@@ -292,3 +306,45 @@ async def bench(engine: Engine, folder: Path) -> AsyncIterator[Bench]:
     finally:
         (folder / END).touch()
         await engine.stop()
+
+
+Check = Callable[..., Awaitable[None]]
+GIVEN = ("tmp_path", "monkeypatch")
+
+
+def on_bench(engine_of: Callable[..., Engine], **fixed: Any) -> Callable[[Check], Callable[..., None]]:
+    """Make an async function of a bench `on` a test, which runs it on the started engine that `engine_of` returns.
+
+    The function may request fixtures and parameters beside `on`. `engine_of` gets those that it names.
+    """
+    chosen = inspect.signature(engine_of).parameters
+
+    def decorate(check: Check) -> Callable[..., None]:
+        requested = [name for name in inspect.signature(check).parameters if name != "on"]
+
+        @functools.wraps(check)
+        def test(**given: Any) -> None:
+            find_kits(given["monkeypatch"])
+
+            async def main() -> None:
+                engine = engine_of(**{name: given[name] for name in chosen if name in given}, **fixed)
+                async with bench(engine, given["tmp_path"]) as on:
+                    await check(on, **{name: given[name] for name in requested})
+
+            asyncio.run(main())
+
+        names = dict.fromkeys([*(name for name in chosen if name == "kind"), *GIVEN, *requested])
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        test.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore[attr-defined]
+        return test
+
+    return decorate
+
+
+def on_engine(*, kinds: Sequence[Any] = KINDS, **limits: Any) -> Callable[[Check], Callable[..., None]]:
+    """The same, on each kind of engine. It holds 16 tasks and batches of 100 tokens, or what `limits` say."""
+
+    def decorate(check: Check) -> Callable[..., None]:
+        return pytest.mark.parametrize("kind", kinds)(on_bench(toy_engine, **limits)(check))
+
+    return decorate

@@ -15,8 +15,8 @@ LEFT = b"the client has left"
 class Exchange:
     """One request over ASGI whose body and answer stay open.
 
-    `began` is set by the first part of the answer. Unless it `reads`, that part is taken once `read` is set. `leave`
-    ends the connection.
+    `waits` is set once the gateway waits for more of the body than was sent, and `began` by the first part of the
+    answer. Unless it `reads`, that part is taken once `read` is set. `leave` ends the connection.
     """
 
     def __init__(
@@ -31,6 +31,7 @@ class Exchange:
         instead: Mapping[str, str] | None = None,
     ) -> None:
         """`size`: the length of the body that the head announces. `instead`: the headers in place of the key."""
+        self.waits = asyncio.Event()
         self.began = asyncio.Event()
         self.messages: list[Message] = []
         self.body: asyncio.Queue[bytes | None] = asyncio.Queue()  # None: the end
@@ -38,14 +39,19 @@ class Exchange:
         self.read = asyncio.Event()
         given = {"authorization": f"Bearer {key}"} if instead is None else instead
         headers = [(name.encode(), value.encode()) for name, value in given.items()]
-        headers.append((b"content-type", media_type.encode()))
+        if media_type:
+            headers.append((b"content-type", media_type.encode()))
         if size is not None:
             headers.append((b"content-length", str(size).encode()))
-        scope = {"type": "http", "method": method, "path": path, "headers": headers, "query_string": b"", "state": {}}
-        scope |= {"raw_path": path.encode(), "http_version": "1.1", "scheme": "http", "client": ("192.0.2.1", 1)}
+        path, _, query = path.partition("?")
+        scope = {"type": "http", "method": method, "path": path, "headers": headers, "state": {}}
+        scope |= {"raw_path": path.encode(), "query_string": query.encode(), "http_version": "1.1", "scheme": "http"}
+        scope |= {"client": ("192.0.2.1", 1)}
         self.task = asyncio.create_task(gateway.app(scope, self._receive, self._send))
 
     async def _receive(self) -> Message:
+        if self.body.empty():
+            self.waits.set()
         part = await self.body.get()
         if part == LEFT:
             return {"type": "http.disconnect"}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 import tiny_models
 import torch
 from transformers import AutoModel
@@ -13,6 +16,7 @@ from transformers import AutoModel
 from gpu_workers.finetune.base import Base, load_base
 from gpu_workers.finetune.batches import Batch, Rows
 from gpu_workers.finetune.classifier import Classifier
+from gpu_workers.finetune.gradients import PrivateGradient
 from gpu_workers.finetune.methods import Method, Trained, prepare
 
 CPU = torch.device("cpu")
@@ -90,3 +94,28 @@ class Memory:
     def write(self, state: bytes) -> None:
         self.state = state
         self.writes.append(len(state))
+
+
+class Killed(Exception):
+    """Stands for the death of the process."""
+
+
+class StepsTaken:
+    """Counts the private steps that are made, and ends the process, so to speak, before the step `die_at`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        self.die_at: int | None = None
+        inner = PrivateGradient.step
+
+        def step(gradient: PrivateGradient, batches: Iterable[Batch]) -> Any:
+            if self.count == self.die_at:
+                raise Killed
+            self.count += 1
+            self.on_step()
+            return inner(gradient, batches)
+
+        monkeypatch.setattr(PrivateGradient, "step", step)
+
+    def on_step(self) -> None:
+        """What happens at each of them."""

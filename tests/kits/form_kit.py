@@ -1,4 +1,4 @@
-"""Generated documents of every format, and what each format's own parser reads in them."""
+"""Generated documents of every format but logs, and what each format's own parser reads in them."""
 
 from __future__ import annotations
 
@@ -160,25 +160,6 @@ class Writer:
             )
         return Document("markdown", "\n\n".join(blocks) + "\n")
 
-    def log(self) -> Document:
-        def line() -> str:
-            stamp = self.random.choice(
-                ["2024-05-03T12:00:00.123Z ", "[2024-05-03 12:00:00] ", "May  3 12:00:00 host ", ""]
-            )
-            level = self.random.choice(["INFO ", "[ERROR] ", "warn: ", ""])
-            rest = self.random.choice(
-                [
-                    self.text(),
-                    f'user={self.random.choice(["jane.roe@acme-corp.com", "bob"])} msg="{self.plain()}" code=5',
-                    json.dumps({"a": self.text(), "n": 4111111111111111, "list": [1, None]}),
-                    "request [4111 1111",
-                    "1111 1111] ended",
-                ]
-            )
-            return stamp + level + rest
-
-        return Document("log", "".join(line() + "\n" for _ in range(self.random.randint(1, 6))))
-
     def email(self) -> Document:
         name = self.random.choice(["Jane Roe", '"Roe, Jane"', Header("Jörg Roe", "utf-8").encode(), ""])
         lines = [
@@ -214,7 +195,7 @@ def changed(before: str, after: str) -> str:
 
 def leaves(format_name: str, text: str) -> tuple[Any, list[str]]:
     """The structure that the format's parser sees, and the values in it."""
-    return _LEAVES[format_name](text)
+    return LEAVES[format_name](text)
 
 
 def _json_leaves(text: str) -> tuple[Any, list[str]]:
@@ -309,14 +290,6 @@ def _markdown_leaves(text: str) -> tuple[Any, list[str]]:
     return shape(MarkdownIt().enable("table").parse(text.removeprefix("\ufeff"))), values
 
 
-def _log_leaves(text: str) -> tuple[Any, list[str]]:
-    lines = text.splitlines()
-    keys = [(re.findall(r"[\w-]+=", line) if "=" in line and "msg=" in line else []) for line in lines]
-    stamps = [re.match(r"\[?2024-05-03[T ][\d:.]+Z?\]?|May  3 12:00:00|", line).group() for line in lines]  # type: ignore[union-attr]
-    payloads = [_json_leaves(line[line.index("{") :])[0] if '{"a"' in line else None for line in lines]
-    return [keys, stamps, payloads], lines
-
-
 def _email_leaves(text: str) -> tuple[Any, list[str]]:
     values: list[str] = []
     shape: list[Any] = []
@@ -332,12 +305,11 @@ def _email_leaves(text: str) -> tuple[Any, list[str]]:
     return shape, values
 
 
-_LEAVES: dict[str, Callable[[str], tuple[Any, list[str]]]] = {
+LEAVES: dict[str, Callable[[str], tuple[Any, list[str]]]] = {
     "json": _json_leaves,
     "csv": _csv_leaves,
     "html": _html_leaves,
     "markdown": _markdown_leaves,
-    "log": _log_leaves,
     "email": _email_leaves,
 }
 

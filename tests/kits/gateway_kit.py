@@ -187,6 +187,10 @@ class Tenant:
     def committed(self, unit: str = "sentence") -> float:
         return self.account(unit)["committed"]["epsilon"]
 
+    @property
+    def key_id(self) -> str:
+        return self.key.split("_")[1]
+
 
 class Tenants(ABC):
     """Clients and tenants of a gateway with this data directory, however it runs."""
@@ -210,8 +214,12 @@ class Tenants(ABC):
         return self.client(None)
 
     @property
+    def admin_key(self) -> str:
+        return (self.data_dir / "admin.key").read_text().strip()
+
+    @property
     def admin(self) -> httpx.Client:
-        return self.client((self.data_dir / "admin.key").read_text().strip())
+        return self.client(self.admin_key)
 
     def admin_log(self, *, limit: int = 1000) -> list[dict[str, Any]]:
         """The whole log of administrative actions, oldest first, read in pages of at most `limit` entries."""
@@ -230,6 +238,19 @@ class Tenants(ABC):
         assert answer.status_code == 201, answer.text
         key = answer.json()["key"]
         return Tenant(name, key, self.client(key))
+
+    def with_key(self, tenant: Tenant, *roles: str) -> Tenant:
+        """The tenant by a new key with these roles, by default the usual ones."""
+        body = {"roles": list(roles)} if roles else None
+        answer = self.admin.post(f"/admin/tenants/{tenant.name}/keys", json=body)
+        assert answer.status_code == 201, answer.text
+        key = answer.json()["key"]
+        return Tenant(tenant.name, key, self.client(key))
+
+    def revoke(self, tenant: Tenant) -> None:
+        """Revoke the key of the tenant."""
+        answer = self.admin.delete(f"/admin/tenants/{tenant.name}/keys/{tenant.key_id}")
+        assert answer.status_code == 200, answer.text
 
     def reconnected(self, tenant: Tenant) -> Tenant:
         """The tenant, with a client for this gateway as it runs now."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from gpu_workers.jobs.messages import Charge, JobOrder, ReportProgress
@@ -36,11 +35,6 @@ def modest(_order: JobOrder, _report: ReportProgress, _charge: Charge) -> dict[s
     import torch
 
     return {"sum": float((torch.ones(512, 512) @ torch.ones(512, 512)).sum())}
-
-
-def endless(_order: JobOrder, _report: ReportProgress, _charge: Charge) -> dict[str, Any]:
-    while True:
-        time.sleep(1)
 
 
 def other_fault(_order: JobOrder, _report: ReportProgress, _charge: Charge) -> dict[str, Any]:

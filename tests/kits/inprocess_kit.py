@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -17,16 +18,19 @@ from typing import Any
 from unittest import mock
 
 import httpx
-from gateway_kit import DEFAULTS, Tenants, clean_environment
+import pytest
+from gateway_kit import DEFAULTS, LEAN, Tenants, clean_environment
 from inline_engine import InlineEngine
 
 from gpu_workers.engine.handler import Draw
 from gpu_workers.engine.protocol import Role
 from gpu_workers.facts import WorkerFacts
+from gpu_workers.handlers import entity_tagger
 from gpu_workers.handlers.needed_files import absent
 from gpu_workers.handlers.options import WorkerOptions
 from gpu_workers.handlers.registry import make_handler
-from gpu_workers.models.sources import INFILL_OFF, TAGGER_OFF
+from gpu_workers.models.integer import encoder as integer_encoder
+from gpu_workers.models.sources import INFILL_OFF
 from service.app import create_app
 from service.config.settings import Settings
 from service.config.worker_options import handler_factories, queue_limits
@@ -40,12 +44,11 @@ class _LoadedOnce:
 
     def __init__(self, role: Role, options: WorkerOptions) -> None:
         self._role, self._options = role, options
-        self._lock = threading.Lock()
         self._facts: WorkerFacts | None = None
         self.dies = False
 
     def warm_up(self) -> WorkerFacts:
-        with self._lock:
+        with _models_loaded_once():
             if self._facts is None:
                 self._handler = make_handler(self._role, self._options)
                 self._facts = self._handler.warm_up()
@@ -59,6 +62,22 @@ class _LoadedOnce:
         return draw
 
 
+_loading = threading.Lock()
+_tagger = cache(entity_tagger.embedded_tagger)
+_encoder = cache(integer_encoder.IntegerEncoder)
+
+
+@contextmanager
+def _models_loaded_once() -> Iterator[None]:
+    """The bundled tagger and encoder are those of every handler of this process, whatever else differs."""
+    with (
+        _loading,
+        mock.patch.object(entity_tagger, "embedded_tagger", _tagger),
+        mock.patch.object(integer_encoder, "IntegerEncoder", _encoder),
+    ):
+        yield
+
+
 def _die() -> Sequence[Any]:
     raise SystemExit  # for the inline engine the death of a worker, after the work has started
 
@@ -69,10 +88,22 @@ def _handler(role: Role, options: WorkerOptions) -> _LoadedOnce:
 
 
 def _factory(role: Role, options: WorkerOptions) -> Callable[[], _LoadedOnce]:
+    used = _used(role, options)
+    return lambda: _handler(role, used)
+
+
+def _used(role: Role, options: WorkerOptions) -> WorkerOptions:
+    """The options without those that the handler of this role does not use: where only they differ, it is shared."""
+    usual = WorkerOptions()
     options = replace(options, measured_dir=None)  # each gateway has its own, and none decides what is loaded
-    if role is Role.EMBED:  # it uses none of these, and must not be loaded again because they differ
-        options = replace(options, allow_lists_dir=None, tagger=TAGGER_OFF, infill=INFILL_OFF)
-    return lambda: _handler(role, options)
+    if role is Role.EMBED:
+        own = ("device", "threads", "encoder_path", "encoder_precision", "domain_packs_dir", "packs_loaded_max")
+        return replace(usual, **{name: getattr(options, name) for name in own})
+    others = ("encoder_path", "encoder_precision", "domain_packs_dir", "packs_loaded_max")
+    if role is Role.SANITIZE:
+        options = replace(options, infill=INFILL_OFF)
+        others += ("fill_slots_max", "infill_models_loaded_max")
+    return replace(options, **{name: getattr(usual, name) for name in others})
 
 
 def inline_engine(settings: Settings) -> InlineEngine:
@@ -158,3 +189,30 @@ class Gateway(Tenants):
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
         self.loop.close()
+
+
+@contextmanager
+def opened_gateway(
+    folder: Path, base: Mapping[str, str] = LEAN, *, policies: str = "", **settings: str
+) -> Iterator[Gateway]:
+    """A gateway until the end of the block. `settings`: without their prefix. `policies`: what their file says."""
+    environment = dict(base) | {f"PRIVACY_GATEWAY_{name}": value for name, value in settings.items()}
+    if policies:
+        (folder / "policies.toml").write_text(policies)
+        environment["PRIVACY_GATEWAY_POLICIES_FILE"] = str(folder / "policies.toml")
+    gateway = Gateway(folder / "data", environment)
+    try:
+        yield gateway
+    finally:
+        gateway.stop()
+
+
+def module_gateway(base: Mapping[str, str] = LEAN, **settings: str) -> Any:
+    """A fixture for the tests of a module: what `opened_gateway` opens."""
+
+    @pytest.fixture(scope="module")
+    def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+        with opened_gateway(tmp_path_factory.mktemp("gateway"), base, **settings) as running:
+            yield running
+
+    return gateway

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -25,6 +26,7 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 REDIS_PASSWORD = "gatewaysecret"
 REDIS_ARCHIVER_PASSWORD = "archiversecret"
 REDIS_ADMIN_PASSWORD = "operatorsecret"
+PASSWORDS = {"gateway": REDIS_PASSWORD, "archiver": REDIS_ARCHIVER_PASSWORD, "admin": REDIS_ADMIN_PASSWORD}
 START_S_MAX = 300.0
 
 
@@ -73,16 +75,16 @@ class RedisProcess(ABC):
         assert self._process is not None
         return self._process.pid
 
-    def spawn(self, *options: str, wrapper: tuple[str, ...] = (), **environment: str) -> None:
-        """Run the server with more options; `wrapper` is a command that runs it. Does not wait for it."""
+    def spawn(self, *options: str, **environment: str) -> None:
+        """Run the server with more options. Does not wait for it."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*wrapper, *self.command(), *options], stdout=log, stderr=log, env=self.environment() | environment
+                [*self.command(), *options], stdout=log, stderr=log, env=self.environment() | environment
             )
 
-    def start(self, *options: str, wrapper: tuple[str, ...] = (), **environment: str) -> None:
+    def start(self, *options: str, **environment: str) -> None:
         """As `spawn`, until the server answers and has read its data."""
-        self.spawn(*options, wrapper=wrapper, **environment)
+        self.spawn(*options, **environment)
         self.wait_ready()
 
     def wait_ready(self) -> None:
@@ -96,12 +98,6 @@ class RedisProcess(ABC):
             except redis.ConnectionError:  # LOADING is one, too
                 time.sleep(0.02)
         raise AssertionError(self.log.read_text())
-
-    def refuses_to_start(self) -> bool:
-        """Whether the server ends by itself, with an error, instead of serving."""
-        self.spawn()
-        assert self._process is not None
-        return self._process.wait(START_S_MAX) != 0
 
     def admin(self) -> redis.Redis:
         """An operator's connection."""
@@ -151,6 +147,25 @@ class EmbeddedServer(RedisProcess):
         command = [str(checker), "--fix", str(self.folder / "ledger.aof")]
         subprocess.run(command, input=b"y\n", stdout=subprocess.DEVNULL, check=True)
         return True
+
+
+class GuardedServer(EmbeddedServer):
+    """The bundled server with the users of `deploy/users.acl`.
+
+    The ledger is its user `gateway`, so that every test over `url` also shows that these rights suffice.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        users = (DEPLOY / "users.acl").read_text()
+        for name, password in PASSWORDS.items():
+            digest = hashlib.sha256(password.encode()).hexdigest()
+            users = users.replace(f"{name.upper()}_PASSWORD_SHA256", digest)
+        (folder / "users.acl").write_text(users)
+        self._conf.write_text(f'{self._conf.read_text()}aclfile "{folder / "users.acl"}"\n')
+        self.url, self.archiver_url, self.admin_url = (
+            f"unix://{name}:{password}@{self.socket}" for name, password in PASSWORDS.items()
+        )
 
 
 class DeployedServer(RedisProcess):

@@ -120,6 +120,28 @@ def checkpoint(folder: Path, family: str, auto_class: Any, *, teach: bool = Fals
     return folder
 
 
+def adapter(path: Path, of: str, **changes: Any) -> Any:
+    """The file of a random adapter of the bundled encoder, and the network as its training sees it."""
+    from gpu_workers.models.adapter_file import AdapterInfo, save_adapter
+    from gpu_workers.models.encoder import weights_fingerprint
+    from gpu_workers.models.encoder_model import bundled_path
+    from gpu_workers.models.nets import InfillNet, TaggerNet, backbone
+    from gpu_workers.models.trainable_adapter import adapter_parameters, attach
+
+    torch.manual_seed(11)
+    bert = backbone()
+    attach(bert, 2)
+    labels = ("O", "PERSON", "LOCATION", "ORGANIZATION") if of == "tagger" else ()
+    net = TaggerNet(bert, len(labels)) if labels else InfillNet(bert)
+    parameters = {**adapter_parameters(bert), **net.own_parameters()}
+    with torch.no_grad():
+        for tensor in parameters.values():
+            tensor.copy_((torch.randn(tensor.shape) * 0.05).half())
+    facts = {"kind": of, "encoder_fingerprint": weights_fingerprint(bundled_path()), "labels": labels, **changes}
+    save_adapter(path, AdapterInfo(rank=2, steps=0, source="none", licence="none", **facts), parameters)
+    return net.eval()
+
+
 def sentence_encoder(folder: Path, family: str) -> Path:
     """A random encoder of sentences, in the form of sentence-transformers: mean pooling, 40 tokens, dimension 32."""
     from sentence_transformers import SentenceTransformer

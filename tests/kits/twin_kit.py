@@ -199,12 +199,6 @@ class Twins:
         found.parts["vault, listed"] = public(tenant.http.get("/vault").content)
         return found
 
-    def in_vault(self, side: int, tenant: Tenant, answer_id: str, upstream: str = "stub") -> bytes | None:
-        """The content of a vault's entry."""
-        gateway = self.gateways[side]
-        found = gateway.on_loop(gateway.service.vault.get(tenant.name, f"response\0{upstream}\0{answer_id}"))
-        return found if found is None else bytes(found)
-
     def _answer(self, name: str, answer: httpx.Response) -> dict[str, Any]:
         headers = {key: "" if key in PUBLIC else value for key, value in answer.headers.items()}
         return {

@@ -21,10 +21,11 @@ def test_a_mean_weighs_its_parts_and_keeps_the_rows_of_new_labels() -> None:
     assert tensors["case"].tolist() == [2, 2, 2]
 
 
-@pytest.mark.parametrize(
-    ("parts", "weights"),
-    [([], []), ([part(1, "O")], [0]), ([part(1, "O", "LOCATION"), part(1, "O", "PERSON", "LOCATION")], [1, 1])],
-)
-def test_other_labels_and_weights_are_refused(parts: list, weights: list) -> None:
-    with pytest.raises(ValueError, match=r"mean|labels"):
-        mean(parts, weights)
+def test_other_labels_and_weights_are_refused() -> None:
+    for parts, weights in [
+        ([], []),
+        ([part(1, "O")], [0]),
+        ([part(1, "O", "LOCATION"), part(1, "O", "PERSON", "LOCATION")], [1, 1]),
+    ]:
+        with pytest.raises(ValueError, match=r"mean|labels"):
+            mean(parts, weights)

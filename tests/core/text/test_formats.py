@@ -6,20 +6,19 @@ import csv
 import email
 import email.policy
 import io
+import itertools
 import json
 from base64 import b64encode
-from contextlib import suppress
 from typing import Any
 
 import pytest
-from form_kit import Writer, round_trip_fault
-from tiers import cells
+from form_kit import LEAVES, Writer, round_trip_fault
 
 from core.errors import InvalidInput
 from core.text.formats.builder import FormatLimits
 from core.text.formats.options import Action, CsvOptions, EmailOptions, FormatOptions, HtmlOptions, JsonOptions
 from core.text.formats.paths import Matcher, parse_path
-from core.text.formats.registry import FORMATS, parse
+from core.text.formats.registry import parse
 from core.text.lists import AllowLists
 from core.text.policy import FILLS, MaskPolicy, Sanitised
 from core.text.sanitize import fill_masks, inspect
@@ -54,38 +53,21 @@ def rules(*rows: tuple[str, Action]) -> FormatOptions:
     return FormatOptions(json=JsonOptions(rules=rows))
 
 
-def test_generated_documents_parse_as_before_and_show_no_planted_value() -> None:
+def test_generated_documents_parse_as_before_show_no_planted_value_and_have_its_spans() -> None:
     for fill in list(FILLS):
-        for format_name in list(FORMATS):
+        for format_name in LEAVES:
             writer = Writer(seed=3)
             for _ in range(12):
                 document = writer.document(format_name)
                 options = RequestOptions.model_validate(document.options).resolved()
-                output = out(format_name, document.text, options, fill=fill)
-                assert round_trip_fault(document, output, marked=fill != "surrogate") is None, document.text
-
-
-@pytest.mark.parametrize("format_name", [name for name in FORMATS if name != "email"])
-def test_without_a_find_a_document_stays_as_it_is(format_name: str) -> None:
-    writer = Writer(seed=4)
-    for _ in range(40):
-        document = writer.document(format_name)
-        options = RequestOptions.model_validate(document.options).resolved()
-        assert out(format_name, document.text, options, policy=NOTHING) == document.text
-
-
-def test_spans_are_the_filled_places_of_the_output() -> None:
-    for fill in list(FILLS):
-        for format_name in list(FORMATS):
-            writer = Writer(seed=5)
-            for _ in range(20):
-                document = writer.document(format_name)
-                options = RequestOptions.model_validate(document.options).resolved()
                 result = sanitised(format_name, document.text, options, fill=fill)
+                assert round_trip_fault(document, result.text, marked=fill != "surrogate") is None, document.text
                 places = [result.text[span.start : span.end] for span in result.spans]
                 assert all(places)
-                if fill == "class_marker" and format_name in ("json", "csv", "log"):
+                if fill == "class_marker" and format_name in ("json", "csv"):
                     assert all(place == f"[{span.type}]" for place, span in zip(places, result.spans, strict=True))
+                if format_name != "email":  # without a find it stays as it is
+                    assert out(format_name, document.text, options, policy=NOTHING) == document.text
 
 
 class TestJson:
@@ -112,14 +94,6 @@ class TestJson:
     def test_an_escaped_value_is_found(self) -> None:
         assert out("json", r'["jane.roe\u0040acme-corp.com x"]') == '["[EMAIL_ADDRESS] x"]'
         assert out("json", '["4111 11\u200b11 1111 1111"]') == '["[CREDIT_CARD]"]'
-
-    def test_the_key_is_the_context_of_its_value_alone(self) -> None:
-        policy = MaskPolicy(entities=("US_PASSPORT",))
-        source = '{"usPassport_no": "912803456", "amount": "912803457"}'
-        assert json.loads(out("json", source, policy=policy)) == {
-            "usPassport_no": "[US_PASSPORT]",
-            "amount": "912803457",
-        }
 
     def test_finds_do_not_cross_values(self) -> None:
         source = '["4111 1111", "1111 1111", 41111111, 11111111]'
@@ -219,18 +193,15 @@ class TestCsv:
             out("csv", "a,b\nc,d,e\n", column(3))
         assert refused.value.field == "format_options.csv.columns"
 
-    def test_the_header_is_context_and_is_kept_where_the_option_says_so(self) -> None:
-        policy = MaskPolicy(entities=("US_PASSPORT", "EMAIL_ADDRESS"))
-        source = "us passport,amount\n912803456,912803457\n"
-        assert out("csv", source, policy=policy) == "us passport,amount\n[US_PASSPORT],912803457\n"
-        assert MAIL not in out("csv", f"{MAIL},a\nb,c\n", policy=policy)
+    def test_the_header_is_kept_where_the_option_says_so(self) -> None:
+        assert MAIL not in out("csv", f"{MAIL},a\nb,c\n")
         kept = FormatOptions(csv=CsvOptions(header="yes"))
-        assert out("csv", f"{MAIL},a\nb,{MAIL}\n", kept, policy=policy) == f"{MAIL},a\nb,[EMAIL_ADDRESS]\n"
+        assert out("csv", f"{MAIL},a\nb,{MAIL}\n", kept) == f"{MAIL},a\nb,[EMAIL_ADDRESS]\n"
 
-    @pytest.mark.parametrize("source", ['a,"b', 'a,"b"c', '"a""'])
-    def test_open_quotes_are_refused(self, source: str) -> None:
-        with pytest.raises(InvalidInput, match="not valid CSV, at line 1"):
-            out("csv", source, FormatOptions(csv=CsvOptions(delimiter="comma")))
+    def test_open_quotes_are_refused(self) -> None:
+        for source in ['a,"b', 'a,"b"c', '"a""']:
+            with pytest.raises(InvalidInput, match="not valid CSV, at line 1"):
+                out("csv", source, FormatOptions(csv=CsvOptions(delimiter="comma")))
 
 
 class TestLog:
@@ -267,45 +238,9 @@ class TestHtml:
             "<textarea>[EMAIL_ADDRESS]</textarea><![CDATA[ [EMAIL_ADDRESS] ]]> 1 < 2 </p >"
         )
 
-    def test_values_in_broken_markup_are_found(self) -> None:
-        for source in [
-            *(
-                f"<p title='{MAIL}",
-                f'<a href="x>{MAIL}',
-                f"<!-- {MAIL}",
-                f"<script>{MAIL}",
-                f"<p {MAIL}",
-                f"</ {MAIL}>",
-            ),
-            *(
-                f"<{MAIL}>",
-                f"Jane <{MAIL}>",
-                f"<b>jane.roe@</b><i>acme-corp.com {MAIL}",
-                f"<?php {MAIL} ?>",
-                f"<![CDATA[{MAIL}",
-            ),
-            *(
-                f"<p a={MAIL}/>",
-                f"<p a='b'c='{MAIL}'>",
-                f"<title>{MAIL}",
-                f"<style>/* {MAIL} */",
-                f"<{MAIL}",
-                f"<x y={MAIL}",
-            ),
-            *(f"<!doctype {MAIL}>", f"<p\x00 a={MAIL}>", f"<plaintext><b>{MAIL}", f"&#0;{MAIL}", f"<p><<{MAIL}>>"),
-        ]:
-            for fill in FILLS:
-                assert MAIL not in out("html", source, fill=fill)
-
     def test_a_number_split_by_tags_is_found_and_tags_stay(self) -> None:
         assert out("html", "<b>4111</b> 1111 <i>1111 1111</i>") == (
             "<b>[CREDIT_CARD]</b> [CREDIT_CARD] <i>[CREDIT_CARD]</i>"
-        )
-
-    def test_the_header_of_a_table_is_context(self) -> None:
-        source = "<table><tr><th>Us passport<th>Sum</tr><tr><td>912803456<td>912803457</tr></table>"
-        assert out("html", source, policy=MaskPolicy(entities=("US_PASSPORT",))) == source.replace(
-            "912803456", "[US_PASSPORT]"
         )
 
     def test_scripts_and_comments_are_dropped_or_refused(self) -> None:
@@ -333,18 +268,6 @@ class TestMarkdown:
             f"| a | b |\n|---|---|\n| {marker} | \\| {marker} |\n\n```sh\nmail {marker}\n```\n"
             f"<p title='{marker}'>{marker}</p>\n"
         )
-
-    def test_the_header_of_a_table_is_context(self) -> None:
-        source = "| us passport | sum |\n| --- | --- |\n| 912803456 | 912803457 |\n"
-        assert out("markdown", source, policy=MaskPolicy(entities=("US_PASSPORT",))) == source.replace(
-            "912803456", "[US_PASSPORT]"
-        )
-
-    @pytest.mark.parametrize(
-        "source", [f"`{MAIL}", f"```\n{MAIL}", f"[a]({MAIL}", f"<{MAIL}", f"<b {MAIL}", f"\\<{MAIL}\\>"]
-    )
-    def test_values_in_broken_markup_are_found(self, source: str) -> None:
-        assert MAIL not in out("markdown", source)
 
 
 class TestEmail:
@@ -390,11 +313,11 @@ class TestEmail:
         assert "AAAA" in passed
         assert MAIL not in dropped + passed
 
-    @pytest.mark.parametrize("attachments", ["refuse", "drop"])
-    def test_a_message_that_is_no_text_itself_is_refused(self, attachments: str) -> None:
-        with pytest.raises(InvalidInput, match="The e-mail itself") as refused:
-            out("email", "Content-Type: application/pdf\n\nAAAA", FormatOptions(email=EmailOptions(attachments)))
-        assert "attachments" not in refused.value.detail
+    def test_a_message_that_is_no_text_itself_is_refused(self) -> None:
+        for attachments in ["refuse", "drop"]:
+            with pytest.raises(InvalidInput, match="The e-mail itself") as refused:
+                out("email", "Content-Type: application/pdf\n\nAAAA", FormatOptions(email=EmailOptions(attachments)))
+            assert "attachments" not in refused.value.detail
 
     def test_what_cannot_be_read_is_refused(self) -> None:
         for source in [
@@ -415,13 +338,26 @@ class TestEmail:
         assert out("email", source) == source.replace(MAIL, "[EMAIL_ADDRESS]")
 
 
-PARTS = ["<", "[](", "{", "</a ", "<!--", "&#", "`", "*_", "| ", '"', "\\", "=?", "--b\n", "a=", "@a", "<p a=' "]
+def test_values_in_broken_markup_are_found() -> None:
+    for format_name, starts in {
+        "html": [
+            *("<p title='", '<a href="x>', "<!-- ", "<script>", "<p ", "</ ", "<", "Jane <", "<?php ", "<![CDATA["),
+            *("<b>jane.roe@</b><i>acme-corp.com ", "<p a=", "<p a='b'c='", "<title>", "<style>/* ", "<x y="),
+            *("<!doctype ", "<p\x00 a=", "<plaintext><b>", "&#0;", "<p><<"),
+        ],
+        "markdown": ["`", "```\n", "[a](", "<", "<b ", "\\<"],
+    }.items():
+        for start, fill in itertools.product(starts, FILLS):
+            for end in ("", ">", "/>", "\\>"):
+                assert MAIL not in out(format_name, f"{start}{MAIL}{end}", fill=fill)
 
 
-@pytest.mark.parametrize("part", cells(PARTS, fast=3))
-def test_hostile_repetition_is_read_or_refused_in_linear_time(part: str) -> None:
-    """Quadratic reading would exceed the time limit of the test."""
-    for format_name in FORMATS:
-        head = "Content-Type: multipart/mixed; boundary=b\nTo: " if format_name == "email" else ""
-        with suppress(InvalidInput):
-            parse(format_name, head + part * (150_000 // len(part)), FormatOptions(), FormatLimits())
+def test_the_key_or_the_header_of_a_table_is_the_context_of_its_values_alone() -> None:
+    for format_name, source in [
+        ("json", '{"usPassport_no": "912803456", "amount": "912803457"}'),
+        ("html", "<table><tr><th>Us passport<th>Sum</tr><tr><td>912803456<td>912803457</tr></table>"),
+        ("markdown", "| us passport | sum |\n| --- | --- |\n| 912803456 | 912803457 |\n"),
+        ("csv", "us passport,amount\n912803456,912803457\n"),
+    ]:
+        masked = out(format_name, source, policy=MaskPolicy(entities=("US_PASSPORT", "EMAIL_ADDRESS")))
+        assert masked == source.replace("912803456", "[US_PASSPORT]")

@@ -6,6 +6,7 @@ import signal
 import tracemalloc
 from base64 import b64encode
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from tiers import cells
@@ -13,7 +14,7 @@ from tiers import cells
 from core.errors import InvalidInput
 from core.text.formats.builder import FormatLimits
 from core.text.formats.options import Action, FormatOptions, JsonOptions
-from core.text.formats.registry import parse
+from core.text.formats.registry import FORMATS, parse
 
 SIZE = 300_000
 BYTES_PER_CHARACTER_MAX = 200
@@ -66,19 +67,16 @@ def test_keys_of_toml_are_bounded_before_they_are_parsed() -> None:
         assert refused.value.field == "text"
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
+def test_ordinary_toml_is_within_the_bounds() -> None:
+    for content in [
         'a.b."c.d".e = "x. y. z."',
         'text = "' + "One. " * 5_000 + '"',
         'text = """' + "a.b.c\n" * 5_000 + '"""',
         "text = '''" + "a.b.c = 1 [" * 5_000 + "'''",
         "# " + "a.b" * 5_000 + "\na = 1",
         "\n".join(f"key{n} = 'Maria'" for n in range(5_000)),
-    ],
-)
-def test_ordinary_toml_is_within_the_bounds(content: str) -> None:
-    assert "+++" not in read("markdown", toml(content))
+    ]:
+        assert "+++" not in read("markdown", toml(content))
 
 
 @pytest.mark.parametrize(
@@ -140,15 +138,15 @@ def test_expensive_emails_are_refused() -> None:
             read("email", text)
 
 
-@pytest.mark.parametrize(
-    ("form", "text"),
-    [
-        ("csv", ",".join("column " * 8 + chr(65 + n) for n in range(26)) + "\n" + (25 * "," + "\n") * (SIZE // 26)),
-        ("json", '{"' + "k" * 64 + '":[' + '"",' * (SIZE // 3) + '""]}'),
-        ("html", "<table><tr><th>" + "a" * 64 + "<tr>" + "<td><tr>" * (SIZE // 4)),
-        ("markdown", "|" + "a" * 64 + "|\n|-|\n" + "||\n" * (SIZE // 3)),
-    ],
-)
+LABELLED = [
+    ("json", '{"' + "k" * 64 + '":[' + '"",' * (SIZE // 3) + '""]}'),
+    ("csv", ",".join("column " * 8 + chr(65 + n) for n in range(26)) + "\n" + (25 * "," + "\n") * (SIZE // 26)),
+    ("html", "<table><tr><th>" + "a" * 64 + "<tr>" + "<td><tr>" * (SIZE // 4)),
+    ("markdown", "|" + "a" * 64 + "|\n|-|\n" + "||\n" * (SIZE // 3)),
+]
+
+
+@pytest.mark.parametrize(("form", "text"), cells(LABELLED, fast=2))
 def test_labels_of_empty_values_count(form: str, text: str) -> None:
     with pytest.raises(InvalidInput, match="with their labels"):
         read(form, text)
@@ -165,3 +163,24 @@ def test_rules_of_json_take_no_memory_for_each_path() -> None:
     for level in range(13):
         nested = f'{{"a":{nested},"b":{nested}}}' if level < 12 else nested
     read("json", nested, FormatOptions(json=JsonOptions(rules=paths)))
+
+
+DOCUMENTS = [
+    (form, "Content-Type: multipart/mixed; boundary=b\nTo: " if form == "email" else "", "") for form in FORMATS
+]
+FRONT_MATTER = [
+    ("markdown", f"{mark}\n{head}", f"{end}\n{mark}\n")
+    for mark, head, end in (("---", "", ""), ("---", 'a: "', '"'), ("+++", "a = ", ""), ("+++", 'a = "', '"'))
+]
+PARTS = [
+    *((part, DOCUMENTS) for part in ("<", "[](", "{", "</a ", "<!--", "&#", "`", "*_", "| ", '"', "\\", "=?", "--b\n")),
+    *((part, DOCUMENTS) for part in ("a=", "@a", "<p a=' ")),
+    *((part, FRONT_MATTER) for part in ("[", "{", "a: ", "- ", "? ", '"', "' ", "a.", "&a ", "\\\n", "=", '"""', "# ")),
+]
+
+
+@pytest.mark.parametrize(("part", "frames"), cells([("&a ", FRONT_MATTER), *PARTS], fast=3))
+def test_a_part_that_is_repeated_is_read_or_refused(part: str, frames: list[tuple[str, str, str]]) -> None:
+    for form, head, end in frames:
+        with suppress(InvalidInput):
+            parse(form, head + part * (SIZE // 2 // len(part)) + end, FormatOptions(), FormatLimits())

@@ -48,15 +48,6 @@ IN_CONTEXT = {
         "pl": "Klucz API to {}.",
         "pt": "A chave da API é {}.",
     },
-    "PASSWORD": {
-        "de": "Das Kennwort lautet {}.",
-        "es": "La contraseña es {}.",
-        "fr": "Le mot de passe est {}.",
-        "it": "La password è {}.",
-        "nl": "Het wachtwoord is {}.",
-        "pl": "Hasło to {}.",
-        "pt": "A senha é {}.",
-    },
     "USERNAME": {
         "de": "Benutzername: {}",
         "es": "Nombre de usuario: {}",
@@ -87,7 +78,6 @@ IN_CONTEXT = {
 }
 VALUES_IN_CONTEXT = {
     "SECRET": "9fK2mQx7Lw4Tz8Rb1Vc6",
-    "PASSWORD": "Tulp&Roos77",
     "USERNAME": "kweber81",
     "DATE_OF_BIRTH": "07.11.1962",
     "AGE": "96",
@@ -114,13 +104,13 @@ def test_every_entity_that_is_offered_in_another_language_is_found_there():
             assert [found.text[mask.start : mask.end] for mask in found.masks] == [value], (entity, around)
 
 
-@pytest.mark.parametrize("entity", IN_CONTEXT)
-def test_words_of_every_language_show_what_a_value_is(entity):
-    assert IN_CONTEXT[entity].keys() == AROUND.keys()
-    value = VALUES_IN_CONTEXT[entity]
-    for around in IN_CONTEXT[entity].values():
-        found = inspect(around.format(value), MaskPolicy(entities=(entity,)), AllowLists())
-        assert [found.text[mask.start : mask.end].startswith(value) for mask in found.masks] == [True], around
+def test_words_of_every_language_show_what_a_value_is():
+    for entity in IN_CONTEXT:
+        assert IN_CONTEXT[entity].keys() == AROUND.keys()
+        value = VALUES_IN_CONTEXT[entity]
+        for around in IN_CONTEXT[entity].values():
+            found = inspect(around.format(value), MaskPolicy(entities=(entity,)), AllowLists())
+            assert [found.text[mask.start : mask.end].startswith(value) for mask in found.masks] == [True], around
 
 
 def test_a_profile_is_a_set_of_entities_and_joins_those_that_are_named():
@@ -140,29 +130,26 @@ def test_every_default_entity_is_in_a_profile_beside_the_default_one():
     assert set(PROFILES["default"]) - named == {"ORGANIZATION"}
 
 
-@pytest.mark.parametrize(("profile", "techniques"), [("nosuch", ("entity",)), ("pci", ("vocabulary",))])
-def test_a_profile_that_cannot_apply_is_refused_without_echo(profile, techniques):
-    with pytest.raises(InvalidInput) as caught:
-        entities_of(profile, (), techniques=techniques)
-    assert caught.value.field == "mask.profile"
-    assert "nosuch" not in str(caught.value.detail)
+def test_a_profile_that_cannot_apply_is_refused_without_echo():
+    for profile, techniques in [("nosuch", ("entity",)), ("pci", ("vocabulary",))]:
+        with pytest.raises(InvalidInput) as caught:
+            entities_of(profile, (), techniques=techniques)
+        assert caught.value.field == "mask.profile"
+        assert "nosuch" not in str(caught.value.detail)
 
 
-@pytest.mark.parametrize(
-    ("language", "techniques", "allow_list", "field"),
-    [
+def test_what_a_language_lacks_is_refused():
+    for language, techniques, allow_list, field in [
         ("xx", ("entity",), "general", "mask.language"),
         ("EN", ("entity",), "general", "mask.language"),
         ("unknown", ("entity",), "general", "mask.language"),
         ("", ("entity",), "general", "mask.language"),
         ("fr", ("entity", "vocabulary"), "general", "mask.techniques"),
         ("pl", ("allow_list",), "general", "mask.allow_list"),
-    ],
-)
-def test_what_a_language_lacks_is_refused(language, techniques, allow_list, field):
-    with pytest.raises(InvalidInput) as caught:
-        check_language(language, techniques=techniques, allow_list=allow_list)
-    assert caught.value.field == field
+    ]:
+        with pytest.raises(InvalidInput) as caught:
+            check_language(language, techniques=techniques, allow_list=allow_list)
+        assert caught.value.field == field
 
 
 def test_english_lists_apply_to_every_document_whose_language_is_not_named():

@@ -9,7 +9,6 @@ from tiers import cells
 
 from core.errors import InvalidInput, RecogniserFailed
 from core.text import mask_entity, recogniser
-from core.text.lists import AllowLists
 from core.text.policy import ENTITIES, MaskPolicy
 from core.text.recogniser import Pattern, Recogniser, pattern_scan
 from core.text.sanitize import sanitize
@@ -74,20 +73,17 @@ def test_planted_values_are_removed():
                 assert result.text.endswith(rest[1])
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_ordinary_text_is_left_alone():
+    for text in [
         "From 1998-2004 (call it 1982-1984, or so) (2/25/2007, it rained on 2015-12-22 and 12/22/2015 at 10:45.",
         "It cost $1234567.89, or 10.000.000 in all, 3.14159265 each, 100 000 000 people.",
         "This film is great.It was long... and/or not. Mr.T came; e.g. this, i.e. that, the U.S.A. too.",
         "Chapter 12, verse 3; version 2.10.3 has 12,345,678 users.",
         "@handle wrote a@b and x @ y",
-    ],
-)
-def test_ordinary_text_is_left_alone(text):
-    result = run(text)
-    assert result.text == text
-    assert list(result.spans) == []
+    ]:
+        result = run(text)
+        assert result.text == text
+        assert list(result.spans) == []
 
 
 def test_context_lets_a_weak_number_pass_and_its_copy_too():
@@ -183,14 +179,6 @@ def test_skipping_by_digit_count_changes_nothing():
             for text in texts:
                 if sum(map(str.isdecimal, text)) < each.digits_min:
                     assert not list(each.scan(text)), entity
-
-
-@pytest.mark.parametrize(
-    "unit", cells(["a1:", "a@", "1 ", "a", "1", "4-", "@", "(", "www.", "a.", "4111 ", "DE12 ", "[at] ", "٤"], fast=3)
-)
-def test_a_hostile_text_does_not_stall(unit):
-    text = (unit * 20_000)[:20_000]
-    mask_entity.find(text, (), MaskPolicy(), AllowLists())
 
 
 @pytest.mark.parametrize("sentences", cells([2_100, 21_000]))

@@ -18,8 +18,14 @@ NAMES = MaskPolicy(entities=("PERSON", "LOCATION"))
 RIGHT = Tagged(TEXT, TYPES, FOUND)
 
 
-def run(policy: MaskPolicy = NAMES, tagged: Tagged | None = RIGHT) -> str:
-    return sanitize(TEXT, policy, "class_marker", recognised=Recognised(None, tagged)).text
+def run(policy: MaskPolicy = NAMES, tagged: Tagged | None = RIGHT, text: str = TEXT) -> str:
+    return sanitize(text, policy, "class_marker", recognised=Recognised(None, tagged)).text
+
+
+def shown(text: str, kind: str, *places: tuple[int, int], beside: tuple[str, ...] = ()) -> str:
+    """The text with what a tagger found of a type, and with the finds of patterns of the types `beside`."""
+    found = tuple((*place, kind, 0.9) for place in places)
+    return run(MaskPolicy(entities=(kind, *beside)), Tagged(text, frozenset({kind, *beside}), found), text)
 
 
 def test_finds_of_requested_types_over_their_threshold_are_masked():
@@ -47,11 +53,8 @@ def test_a_text_that_was_not_rightly_read_is_never_released():
 
 def test_a_pattern_keeps_its_place_and_the_rest_of_a_name_around_it_is_masked():
     text = "Call 4111 1111 1111 1111 or jo@example.org Lisbon . . now"
-    everything = MaskPolicy(entities=("CREDIT_CARD", "EMAIL_ADDRESS", "LOCATION"))
-    found = ((0, 53, "LOCATION", 0.9),)
-    result = sanitize(text, everything, "class_marker", recognised=Recognised(None, Tagged(text, TYPES, found)))
-
-    assert result.text == "[LOCATION] [CREDIT_CARD] [LOCATION] [EMAIL_ADDRESS] [LOCATION] . . now"
+    masked = shown(text, "LOCATION", (0, 53), beside=("CREDIT_CARD", "EMAIL_ADDRESS"))
+    assert masked == "[LOCATION] [CREDIT_CARD] [LOCATION] [EMAIL_ADDRESS] [LOCATION] . . now"
 
 
 def test_what_a_pattern_covers_whole_is_the_patterns_alone():
@@ -78,68 +81,46 @@ def test_the_numbers_of_an_address_are_masked_with_it():
         ("14 Hill Rd 300\u20ac", "14 Hill Rd", "[LOCATION] 300\u20ac"),
     ]:
         start = text.index(place)
-        tagged = Tagged(text, TYPES, ((start, start + len(place), "LOCATION", 0.9),))
-        policy = MaskPolicy(entities=("LOCATION",))
-        assert sanitize(text, policy, "class_marker", recognised=Recognised(None, tagged)).text == masked
+        assert shown(text, "LOCATION", (start, start + len(place))) == masked
 
 
-@pytest.mark.parametrize("end", [20, 22, 26])
-def test_a_credential_that_a_tagger_and_a_pattern_find_is_masked_once(end):
-    text = "the passphrase is Xk9$mQ2! until noon"
-    tagged = Tagged(text, frozenset({"PASSWORD"}), ((18, end, "PASSWORD", 0.9),))
-    masked = sanitize(text, MaskPolicy(entities=("PASSWORD",)), "class_marker", recognised=Recognised(None, tagged))
-    assert masked.text == "the passphrase is [PASSWORD] until noon"
+def test_a_credential_that_a_tagger_and_a_pattern_find_is_masked_once():
+    for end in [20, 22, 26]:
+        masked = shown("the passphrase is Xk9$mQ2! until noon", "PASSWORD", (18, end))
+        assert masked == "the passphrase is [PASSWORD] until noon"
 
 
 def test_a_credential_of_a_tagger_is_masked_where_no_pattern_finds_one():
     text = "try Xk9$mQ2! or gr\u00fcn"
-    tagged = Tagged(text, frozenset({"PASSWORD"}), ((4, 12, "PASSWORD", 0.9),))
-    policy = MaskPolicy(entities=("PASSWORD",))
-    assert sanitize(text, policy, "class_marker").text == text
-    masked = sanitize(text, policy, "class_marker", recognised=Recognised(None, tagged)).text
-    assert masked == "try [PASSWORD] or gr\u00fcn"
+    assert shown(text, "PASSWORD") == text
+    assert shown(text, "PASSWORD", (4, 12)) == "try [PASSWORD] or gr\u00fcn"
 
 
-@pytest.mark.parametrize("mark", [",", "<", ";", "|", " - ", "*,"])
-def test_what_separates_a_name_and_a_value_stays(mark):
-    text = f"Anna Berg{mark}anna@example.org"
-    tagged = Tagged(text, TYPES, ((0, len(f"Anna Berg{mark}anna"), "PERSON", 0.9),))
-    policy = MaskPolicy(entities=("PERSON", "EMAIL_ADDRESS"))
-    masked = sanitize(text, policy, "class_marker", recognised=Recognised(None, tagged)).text
-    assert masked == f"[PERSON]{mark}[EMAIL_ADDRESS]"
+def test_what_separates_a_name_and_a_value_stays():
+    for mark in [",", "<", ";", "|", " - ", "*,"]:
+        text = f"Anna Berg{mark}anna@example.org"
+        masked = shown(text, "PERSON", (0, len(f"Anna Berg{mark}anna")), beside=("EMAIL_ADDRESS",))
+        assert masked == f"[PERSON]{mark}[EMAIL_ADDRESS]"
 
 
-@pytest.mark.parametrize(
-    ("kind", "value", "masked"),
-    [
+def test_a_credential_of_the_tagger_is_no_placeholder_shared_account_or_short_number():
+    for kind, value, masked in [
         ("PASSWORD", "4711", True),
         ("PASSWORD", "137", False),
         ("PASSWORD", "<your-password>", False),
         ("SECRET", "None", False),
         ("USERNAME", "root", False),
         ("USERNAME", "kweber81", True),
-    ],
-)
-def test_a_credential_of_the_tagger_is_no_placeholder_shared_account_or_short_number(kind, value, masked):
-    text = f"it said {value} again"
-    tagged = Tagged(text, frozenset({kind}), ((8, 8 + len(value), kind, 0.9),))
-    policy = MaskPolicy(entities=(kind,))
-    shown = sanitize(text, policy, "class_marker", recognised=Recognised(None, tagged)).text
-    assert shown == (f"it said [{kind}] again" if masked else text)
+    ]:
+        text = f"it said {value} again"
+        assert shown(text, kind, (8, 8 + len(value))) == (f"it said [{kind}] again" if masked else text)
 
 
 def test_a_part_of_an_address_is_no_password():
     text = "by jane.roe@acme-corp.com or jane:roe@acme-corp.com"
-    tagged = Tagged(text, frozenset({"PASSWORD"}), ((8, 11, "PASSWORD", 0.9), (34, 37, "PASSWORD", 0.9)))
-    policy = MaskPolicy(entities=("PASSWORD",))
-    shown = sanitize(text, policy, "class_marker", recognised=Recognised(None, tagged)).text
-    assert shown == "by jane.roe@acme-corp.com or jane:[PASSWORD]@acme-corp.com"
+    assert shown(text, "PASSWORD", (8, 11), (34, 37)) == text.replace("jane:roe", "jane:[PASSWORD]")
 
 
 def test_a_credential_has_the_type_of_the_pattern_that_finds_it():
     text = "use AKIAQ7XJ2MZ4KT6WPLND, or hunter2"
-    types = frozenset({"PASSWORD", "SECRET"})
-    tagged = Tagged(text, types, ((4, 24, "PASSWORD", 0.99), (29, 36, "PASSWORD", 0.99)))
-    policy = MaskPolicy(entities=("PASSWORD", "SECRET"))
-    shown = sanitize(text, policy, "class_marker", recognised=Recognised(None, tagged)).text
-    assert shown == "use [SECRET], or [PASSWORD]"
+    assert shown(text, "PASSWORD", (4, 24), (29, 36), beside=("SECRET",)) == "use [SECRET], or [PASSWORD]"

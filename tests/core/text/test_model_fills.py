@@ -6,12 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from audit_kit import RUNS, epsilon_bound
 
 from core.amounts import NANO
 from core.errors import TaskFailed
 from core.mechanisms.words.fill_pricing import DOCUMENT, SLOT
-from core.text import fill_dp
 from core.text.fill_dp import dp_draws, slots_of
 from core.text.fill_left_to_right import FillStrategy, Scored, fill_left_to_right
 from core.text.fill_top_k import top_1, top_k
@@ -150,18 +148,15 @@ def test_a_region_is_one_slot_whatever_stands_in_it_and_its_span_does_not_tell()
         assert (span.type, span.technique) == ("WORD", "vocabulary+entity")
 
 
-@pytest.mark.parametrize(
-    ("text", "slots"),
-    [
+def test_masks_that_share_a_word_are_one_slot_so_that_counted_words_are_enough() -> None:
+    for text, slots in [
         ("from 192.168.1.1,10.0.0.7 to 8.8.8.8, 9.9.9.9", ["192.168.1.1,10.0.0.7", "8.8.8.8", "9.9.9.9"]),
         ("jo@example.org-ann@example.org", ["jo@example.org-ann@example.org"]),
-    ],
-)
-def test_masks_that_share_a_word_are_one_slot_so_that_counted_words_are_enough(text: str, slots: list[str]) -> None:
-    policy = MaskPolicy()
-    found = slots_of(inspect_words(text, policy, LISTS), policy)
-    assert [text[mask.start : mask.end] for mask in found.masks] == slots
-    assert len(found.masks) <= count_tokens(text, stop=100)
+    ]:
+        policy = MaskPolicy()
+        found = slots_of(inspect_words(text, policy, LISTS), policy)
+        assert [text[mask.start : mask.end] for mask in found.masks] == slots
+        assert len(found.masks) <= count_tokens(text, stop=100)
 
 
 def test_with_all_every_word_is_a_slot_and_nothing_else_is_left() -> None:
@@ -180,11 +175,11 @@ def test_a_document_shares_its_epsilon_and_one_too_small_to_share_draws_uniforml
     assert all(100 < words.count(word) < 300 for word in WORDS)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_model_without_finite_numbers_fails(bad: float) -> None:
-    way = dp_draws(slots("wife", ALL), NANO, Candidates(WORDS), scope=SLOT)
-    with pytest.raises(ValueError, match="finite"):
-        way.choose(0, np.array([0, 1, bad, 2, 3], dtype=np.float32))
+def test_a_model_without_finite_numbers_fails() -> None:
+    for bad in [np.nan, np.inf]:
+        way = dp_draws(slots("wife", ALL), NANO, Candidates(WORDS), scope=SLOT)
+        with pytest.raises(ValueError, match="finite"):
+            way.choose(0, np.array([0, 1, bad, 2, 3], dtype=np.float32))
 
 
 def test_a_document_that_fails_chooses_nothing_more_and_the_others_go_on() -> None:
@@ -211,54 +206,3 @@ def test_a_document_that_fails_chooses_nothing_more_and_the_others_go_on() -> No
     assert isinstance(last, Sanitised)
     assert (first.text, last.text) == ("wife wife wife", "quartz quartz")
     assert chosen == [("a", 0), ("b", 0), ("c", 0), ("a", 1), ("c", 1), ("a", 2)]
-
-
-def audit(event: tuple[str, ...], one: str, other: str, *, epsilon: float, runs: int) -> float:
-    """A lower bound on the epsilon of the whole fill of a text of two words, from the event that these come out."""
-
-    def hits(text: str) -> int:
-        found = [slots(text, ALL)] * (runs // 50)
-        way = dp_draws(found[0], round(epsilon * NANO), Candidates(WORDS), scope=SLOT)
-        return sum(
-            tuple(each.text.split()) == event
-            for _ in range(50)
-            for each in fill_left_to_right(found, [way] * len(found), Recorder())
-        )
-
-    return epsilon_bound(hits(one), hits(other), runs)
-
-
-EVENT, ONE, OTHER = ("wife", "quartz"), "wife quartz", "wife the"
-
-
-@pytest.mark.slow("statistics")
-def test_an_audit_of_the_whole_fill_stays_under_its_claim() -> None:
-    assert 1.2 < audit(EVENT, ONE, OTHER, epsilon=2.0, runs=RUNS // 10) <= 2.0
-
-
-@pytest.mark.slow("planted bug")
-def test_the_audit_finds_half_the_price() -> None:
-    assert audit(EVENT, ONE, OTHER, epsilon=4.0, runs=RUNS // 20) > 2.0
-
-
-@pytest.mark.slow("planted bug")
-def test_the_audit_finds_a_slot_that_reads_the_original_to_its_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The planted bug: the first slot's own token is taken from both slots, so that one word moves two draws."""
-
-    def leaky(found: Inspected, epsilon_nano: int, candidates: Candidates, *, scope: str) -> Scored:
-        own = dp_draws(found, epsilon_nano, candidates, scope=scope)
-        last = found.text.split()[-1]
-
-        def choose(place: int, row: FloatArray) -> str:
-            return own.choose(1, row) if place == 0 and last == "quartz" else own.choose(place, row)
-
-        return Scored(choose)
-
-    monkeypatch.setattr(fill_dp, "dp_draws", leaky)
-
-    def hits(text: str) -> int:
-        found = [slots(text, ALL)] * (RUNS // 20)
-        way = fill_dp.dp_draws(found[0], 2 * NANO, Candidates(WORDS), scope=SLOT)
-        return sum(each.text == "quartz quartz" for each in fill_left_to_right(found, [way] * len(found), Recorder()))
-
-    assert epsilon_bound(hits("wife quartz"), hits("wife the"), RUNS // 20) > 2.0

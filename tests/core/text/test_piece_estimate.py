@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from core.text.piece_estimate import cumulative_pieces, estimated_pieces
+from core.text.piece_estimate import estimated_pieces
 
 
 def test_words_count_once_and_other_characters_each() -> None:
@@ -23,11 +21,3 @@ def test_words_count_once_and_other_characters_each() -> None:
         ("word" * 3 + "." + "word", 5),
     ]:
         assert estimated_pieces(text) == pieces
-
-
-def test_the_cumulative_numbers_are_those_of_each_beginning() -> None:
-    text = "The parcel, sent in 2024-03, was `recognised`: 漢字 ok."
-    numbers = cumulative_pieces(text)
-    assert len(numbers) == len(text) + 1
-    assert all(estimated_pieces(text[:n]) == pytest.approx(numbers[n], abs=1) for n in range(len(text) + 1))
-    assert all(step >= 0 for step in numbers[1:] - numbers[:-1])

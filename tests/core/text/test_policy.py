@@ -47,11 +47,11 @@ def test_names_are_default_where_a_tagger_finds_them_and_refused_where_none_does
         MaskPolicy(entities=("PERSON",)).completed([])
 
 
-@pytest.mark.parametrize("fill", ["", SECRET])
-def test_an_unknown_fill_is_refused(fill):
-    with pytest.raises(InvalidInput) as caught:
-        SanitizeTask("text", MaskPolicy(), fill)
-    assert SECRET not in str(caught.value)
+def test_an_unknown_fill_is_refused():
+    for fill in ["", SECRET]:
+        with pytest.raises(InvalidInput) as caught:
+            SanitizeTask("text", MaskPolicy(), fill)
+        assert SECRET not in str(caught.value)
 
 
 def test_a_text_over_the_limit_is_refused(monkeypatch):

@@ -26,16 +26,20 @@ def test_repeated_and_odd_segments_are_kept():
     assert "".join(sentences("Yes. Yes. ?!")).replace(" ", "") == "Yes.Yes.?!"
 
 
-@pytest.mark.parametrize("text", ["", "   ", "\n\n\t \u00a0"])
-def test_space_alone_holds_no_sentence(text):
-    assert sentences(text) == []
+def test_space_alone_holds_no_sentence():
+    for text in ["", "   ", "\n\n\t \u00a0"]:
+        assert sentences(text) == []
 
 
-@pytest.mark.parametrize(
-    "text", ["Он пришёл. 它很好。終わり。", "a\u0301 b! 🎉 ok?", "no stop at all", "x" * 5000, "e.g. this, i.e. that."]
-)
-def test_no_character_but_space_is_lost(text):
-    assert "".join("".join(sentences(text)).split()) == "".join(text.split())
+def test_no_character_but_space_is_lost():
+    for text in [
+        "Он пришёл. 它很好。終わり。",
+        "a\u0301 b! 🎉 ok?",
+        "no stop at all",
+        "x" * 5000,
+        "e.g. this, i.e. that.",
+    ]:
+        assert "".join("".join(sentences(text)).split()) == "".join(text.split())
 
 
 @given(st.lists(CHARACTERS, max_size=60).map("".join))
@@ -85,21 +89,15 @@ def test_a_long_sentence_is_divided_at_a_space():
     assert all(len(sentence) <= PART_CHARS_MAX for sentence in found)
 
 
-def test_one_token_can_change_how_many_sentences_there_are():
-    """Why a release of raw text by sentences promises nothing for a token."""
-    assert len(sentences("I saw Dr. Smith at noon. He was kind.")) == 2
-    assert len(sentences("I saw him. Smith at noon. He was kind.")) == 3
-
-
 def test_windows_are_of_equal_size_to_within_one_word():
     assert windows("a b c d e f g", 3) == ["a b", "c d", "e f g"]
     assert windows("a b c", 3) == ["a b c"]
     assert windows(" a\n\tb\u00a0c ", 1) == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize("text", ["", "   ", "\n\n\t \u00a0"])
-def test_space_alone_holds_no_window(text):
-    assert windows(text, 4) == []
+def test_space_alone_holds_no_window():
+    for text in ["", "   ", "\n\n\t \u00a0"]:
+        assert windows(text, 4) == []
 
 
 WORD = st.text(min_size=1, max_size=6).filter(lambda word: len(word.split()) == 1 and word.split()[0] == word)

@@ -14,13 +14,12 @@ from core.text import mask_entity, mask_tagged
 from core.text import windows as windows_module
 from core.text.lists import AllowLists
 from core.text.mask_tagged import Tagged
-from core.text.masks import beside
 from core.text.piece_estimate import estimated_pieces
 from core.text.policy import ENTITIES, Mask, MaskPolicy
 from core.text.recognised import Recognised, WindowFinds, join
 from core.text.recogniser import Hit, Hits, Recogniser
 from core.text.sanitize import inspect
-from core.text.windows import CONTEXT_CHARS, Window, extents, near_core, windows
+from core.text.windows import CONTEXT_CHARS, Window, near_core, windows
 
 SIZE, OVERLAP = 1_000, 200
 LISTS = AllowLists()
@@ -80,30 +79,28 @@ def planted_text(rng: random.Random) -> str:
     return rng.choice((" ", "\n", ", ", "")).join(parts)
 
 
-@pytest.mark.parametrize("text", ["", "x", "word " * 800, "x" * 3_749, "a," * 625, "漢" * 1_250])
-def test_a_short_text_is_one_window(text: str) -> None:
-    assert windows(text) == [Window(0, len(text), 0, len(text))]
+def test_a_short_text_is_one_window() -> None:
+    for text in ["", "x", "word " * 800, "x" * 3_749, "a," * 625, "漢" * 1_250]:
+        assert windows(text) == [Window(0, len(text), 0, len(text))]
 
 
-@pytest.mark.parametrize("unit", ["a,", "漢字 ", "::,", "\u0301", "1 "])
-def test_windows_of_dense_text_are_smaller(unit: str) -> None:
-    text = (unit * 100_000)[:100_000]
-    cut = windows(text)
-    assert all(estimated_pieces(text[window.core_start : window.core_end]) <= 1_251 for window in cut)
-    assert len(cut) <= estimated_pieces(text) / 800 + 1
+def test_windows_of_dense_text_are_smaller() -> None:
+    for unit in ["a,", "漢字 ", "::,", "\u0301", "1 "]:
+        text = (unit * 100_000)[:100_000]
+        cut = windows(text)
+        assert all(estimated_pieces(text[window.core_start : window.core_end]) <= 1_251 for window in cut)
+        assert len(cut) <= estimated_pieces(text) / 800 + 1
 
 
-@pytest.mark.parametrize(
-    "text", ["word " * 9_000, "x" * 50_000, "x" * 15_500 + " " + "y" * 40_000, "a," * 20_000, "漢" * 20_000]
-)
-def test_cores_cover_a_text_and_windows_have_a_margin(text: str) -> None:
-    cut = windows(text)
-    assert [cut[0].core_start, cut[-1].core_end] == [0, len(text)]
-    for window, following in pairwise(cut):
-        assert window.core_end == following.core_start
-        assert following.start == max(0, following.core_start - 1_000)
-        assert window.end == min(len(text), window.core_end + 1_000)
-    assert all(0 < window.core_end - window.core_start <= 16_000 for window in cut)
+def test_cores_cover_a_text_and_windows_have_a_margin() -> None:
+    for text in ["word " * 9_000, "x" * 50_000, "x" * 15_500 + " " + "y" * 40_000, "a," * 20_000, "漢" * 20_000]:
+        cut = windows(text)
+        assert [cut[0].core_start, cut[-1].core_end] == [0, len(text)]
+        for window, following in pairwise(cut):
+            assert window.core_end == following.core_start
+            assert following.start == max(0, following.core_start - 1_000)
+            assert window.end == min(len(text), window.core_end + 1_000)
+        assert all(0 < window.core_end - window.core_start <= 16_000 for window in cut)
 
 
 def test_a_core_ends_after_white_space_where_it_can() -> None:
@@ -226,63 +223,6 @@ def test_a_recogniser_that_fails_in_one_window_fails_the_text(monkeypatch: pytes
         masks("word " * 600 + "poison", MaskPolicy(entities=("URL",)))
 
 
-def test_a_find_outside_the_core_belongs_to_another_window() -> None:
-    text = "word " * 60
-    cut = [Window(0, 150, 0, 120), Window(100, 200, 120, 180), Window(160, 300, 180, 300)]
-    extent = extents(text, cut)[1]
-    assert extent.place(19, 20) is None
-    assert extent.place(80, 81) is None
-    assert extent.place(15, 21) == (115, 121)
-    assert extent.place(79, 90) == (179, 190)
-
-
-def place_directly(text: str, window: Window, start: int, end: int) -> tuple[int, int] | None:
-    """What `Extent.place` returns, from its description."""
-
-    def separates(at: int) -> bool:
-        return text[at].isalnum() or text[at].isspace()
-
-    start, end = start + window.start, end + window.start
-    if end <= window.core_start or start >= window.core_end:
-        return None
-    if window.end < len(text) and not any(map(separates, range(end, window.end))):
-        end = next((at for at in range(window.end, len(text)) if text[at].isspace()), len(text))
-    if window.start > 0 and not any(map(separates, range(window.start, start))):
-        start = next((at for at in range(window.start, 0, -1) if text[at - 1].isspace()), 0)
-    return start, end
-
-
-def test_finds_extend_as_described(monkeypatch: pytest.MonkeyPatch) -> None:
-    for seed in range(300):
-        rng = random.Random(seed)
-        monkeypatch.setattr(windows_module, "WINDOW_CHARS", rng.randrange(2, 12))
-        monkeypatch.setattr(windows_module, "WINDOW_PIECES", rng.randrange(2, 12))
-        monkeypatch.setattr(windows_module, "OVERLAP_CHARS", rng.randrange(6))
-        text = "".join(rng.choices("a1.:\u00e9\u6f22 \x1c\u3000", (9, 3, 9, 3, 1, 1, rng.randrange(4), 0.2, 0.2), k=40))
-        for extent in extents(text, windows(text)):
-            window = extent.window
-            size = window.end - window.start
-            for start in range(size):
-                for end in range(start + 1, size + 1):
-                    assert extent.place(start, end) == place_directly(text, window, start, end)
-
-
-def test_the_characters_that_are_read_to_place_finds_are_linear_in_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = [0]
-
-    def counted(character: str) -> bool:
-        read[0] += 1
-        return character.isalnum() or character.isspace()
-
-    monkeypatch.setattr(windows_module, "_separates", counted)
-    text = "::," * 30_000
-    finds = [(extent, at) for extent in extents(text, windows(text)) for at in range(0, 1_250, 3)]
-    made = read[0]
-    assert made <= 6 * len(text), "a window of 1,250 pieces has 2,000 characters more"
-    assert {extent.place(at, at + 2) is None for extent, at in finds} == {True, False}
-    assert read[0] == made
-
-
 def test_a_hit_without_a_letter_or_digit_is_dropped() -> None:
     policy = MaskPolicy(entities=("IP_ADDRESS",))
     assert masks("::,::, std::vector :: and", policy) == []
@@ -290,27 +230,11 @@ def test_a_hit_without_a_letter_or_digit_is_dropped() -> None:
     assert sum(len(hits.passed) + len(hits.weak) for hits in mask_entity.search("::," * 1_000, policy)) == 0
 
 
-def test_finds_that_extend_to_the_same_place_are_one() -> None:
-    """Each window has a long find that reaches its edges."""
-    text = "::,1" * 40_000
-    hits = Hits([Hit(0, 18_000, 1.0)], [Hit(0, 18_000, 0.1)])
-    policy = MaskPolicy(entities=("MAC_ADDRESS",))
-    found = mask_entity.join(text, policy, [(hits,)] * len(windows(text)))
-    assert len(found) < 2 * len(windows(text))
-
-
-def test_names_that_cover_many_other_finds_are_divided_once() -> None:
-    text = "ab " * 1_000
-    patterns = [Mask(at, at + 1, "URL", "entity") for at in range(0, len(text), 3)]
-    names = [Mask(start, len(text), "PERSON", "entity") for start in range(500)]
-    assert len(beside(text, names, patterns)) == len(patterns)
-
-
-@pytest.mark.parametrize("text", ["word " * 4_000, "x" * 20_000, "x" * 4_700 + " " + "y" * 9_000, "漢字 " * 4_000])
-def test_a_tagger_reads_the_core_and_its_context_and_cuts_nothing_without_white_space(text: str) -> None:
-    for window in windows(text):
-        own = text[window.start : window.end]
-        start, end = near_core(window, own)
-        core = window.core_start - window.start, window.core_end - window.start
-        assert start == 0 or (start <= core[0] - CONTEXT_CHARS and own[start - 1].isspace())
-        assert end == len(own) or (end >= core[1] + CONTEXT_CHARS and own[end].isspace())
+def test_a_tagger_reads_the_core_and_its_context_and_cuts_nothing_without_white_space() -> None:
+    for text in ["word " * 4_000, "x" * 20_000, "x" * 4_700 + " " + "y" * 9_000, "漢字 " * 4_000]:
+        for window in windows(text):
+            own = text[window.start : window.end]
+            start, end = near_core(window, own)
+            core = window.core_start - window.start, window.core_end - window.start
+            assert start == 0 or (start <= core[0] - CONTEXT_CHARS and own[start - 1].isspace())
+            assert end == len(own) or (end >= core[1] + CONTEXT_CHARS and own[end].isspace())

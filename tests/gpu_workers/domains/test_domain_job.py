@@ -60,11 +60,11 @@ def test_a_row_that_cannot_be_used_is_reported_by_its_line() -> None:
         assert SECRET not in repr(found.value.__dict__)
 
 
-@pytest.mark.parametrize("label", ["null", '""', '"' + "ä" * 200 + '"'])
-def test_a_label_is_optional_and_belongs_to_domains_alone(label: str) -> None:
-    row = f'{{"text": "ok", "label": {label}}}'.encode()
-    assert corpus.parse(row, 1, chars_max=10, labelled=True).label == (orjson.loads(label) or "")
-    assert corpus.parse(b'{"text": "ok", "label": 3}', 1, chars_max=10) == ("text", "ok", "")
+def test_a_label_is_optional_and_belongs_to_domains_alone() -> None:
+    for label in ["null", '""', '"' + "ä" * 200 + '"']:
+        row = f'{{"text": "ok", "label": {label}}}'.encode()
+        assert corpus.parse(row, 1, chars_max=10, labelled=True).label == (orjson.loads(label) or "")
+        assert corpus.parse(b'{"text": "ok", "label": 3}', 1, chars_max=10) == ("text", "ok", "")
 
 
 def test_a_line_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,9 +95,8 @@ def test_repeated_rows_are_counted_once_chosen() -> None:
     assert (found.rows, found.repeated, len(found.chosen)) == (150, 100, 50)
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
+def test_embeddings_that_cannot_be_used() -> None:
+    for content, reason in [
         ([[1.0, 2.0], [1.0]], "ragged"),
         ([[1.0], [1.0]], "wrong-dimension"),
         ([[0.0, 0.0]], "not-finite"),
@@ -105,15 +104,13 @@ def test_repeated_rows_are_counted_once_chosen() -> None:
         ([["1", 2.0]], "wrong-row"),
         ([[True, 2.0]], "wrong-row"),
         ([1.0, 2.0], "wrong-row"),
-    ],
-)
-def test_embeddings_that_cannot_be_used(content: list, reason: str) -> None:
-    with pytest.raises(BadCorpus) as found:
-        corpus.vectors(content, 5, dimension=None)
-    assert (found.value.reason, found.value.line) == (reason, 5)
-    if reason == "ragged":
-        with pytest.raises(BadCorpus, match="same dimension"):
-            corpus.vectors([[1.0, 2.0, 3.0]], 5, dimension=2)
+    ]:
+        with pytest.raises(BadCorpus) as found:
+            corpus.vectors(content, 5, dimension=None)
+        assert (found.value.reason, found.value.line) == (reason, 5)
+        if reason == "ragged":
+            with pytest.raises(BadCorpus, match="same dimension"):
+                corpus.vectors([[1.0, 2.0, 3.0]], 5, dimension=2)
 
 
 def failure(job: JobOrder) -> BadCorpus:
@@ -123,13 +120,16 @@ def failure(job: JobOrder) -> BadCorpus:
     return found.value
 
 
-def test_a_pack_of_the_callers_own_vectors(tmp_path: Path) -> None:
+def test_a_pack_of_the_callers_own_vectors_is_the_same_each_time(tmp_path: Path) -> None:
     updates: list[tuple[str, float]] = []
-    made = [*embedding_rows(120), *embedding_rows(20, sentences=3, seed=2)]
+    made = [*embedding_rows(120, dimension=8), *embedding_rows(20, dimension=8, sentences=3, seed=2)]
     job = domain_order(tmp_path / "job", made)
     result = domain_job.run(job, lambda stage, fraction: updates.append((stage, fraction)), no_charge)
     pack = DomainPack.load(tmp_path / "job" / "law.safetensors")
-    assert (pack.info.dimension, pack.info.encoder) == (16, "caller")
+    other = domain_order(tmp_path / "other", made)
+    domain_job.run(other, quiet, no_charge)
+    assert np.array_equal(DomainPack.load(Path(other.spec.targets[0])).candidates, pack.candidates)
+    assert (pack.info.dimension, pack.info.encoder) == (8, "caller")
     assert result["documents"] == 120
     assert result["warnings"] == [{"code": "short-documents", "count": 20, "share": round(20 / 140, 4)}]
     fractions = [fraction for _, fraction in updates]
@@ -138,15 +138,22 @@ def test_a_pack_of_the_callers_own_vectors(tmp_path: Path) -> None:
     assert "20 of 140 rows" in (tmp_path / "job" / "law.md").read_text()
 
 
-def test_labels_are_counted_and_stay_out_of_every_file(tmp_path: Path) -> None:
+def test_labels_are_counted_and_stay_out_of_every_file_and_a_swapped_checkpoint_is_refused(tmp_path: Path) -> None:
     labels = [f"{SECRET}/{index % 2}" for index in range(100)] + [f"rare {SECRET} {index}" for index in range(30)]
     made = [row | {"label": label} for row, label in zip(embedding_rows(130), labels, strict=True)]
-    result = domain_job.run(domain_order(tmp_path / "job", made), quiet, no_charge)
+    job = domain_order(tmp_path / "job", made)
+    result = domain_job.run(job, quiet, no_charge)
     assert result["labelled_documents"] == 100
     assert "| documents with a label | 100 |" in (tmp_path / "job" / "law.md").read_text()
     assert SECRET not in str(result)
     for path in tmp_path.rglob("*"):
         assert path.is_dir() or SECRET.encode() not in path.read_bytes()
+
+    first, second = job.folder / "shard-000000", job.folder / "shard-000001"
+    for broken in (second.read_bytes(), first.read_bytes()[:-40]):
+        first.write_bytes(broken)
+        with pytest.raises(JobFilesLost):
+            domain_job.run(job, quiet, no_charge)
 
 
 def test_labels_that_tell_nothing_apart_are_not_used() -> None:
@@ -206,29 +213,6 @@ def test_a_second_attempt_goes_on_from_the_shards(tmp_path: Path, monkeypatch: p
     assert {path.name: path.stat().st_mtime_ns for path in job.folder.glob("shard-00000[01]")} == kept
 
 
-def test_a_swapped_checkpoint_is_refused(tmp_path: Path) -> None:
-    job = domain_order(tmp_path / "job", [row | {"label": str(i % 2)} for i, row in enumerate(embedding_rows(250))])
-    result = domain_job.run(job, quiet, no_charge)
-    assert result == domain_job.run(job, quiet, no_charge)
-    first, second = job.folder / "shard-000000", job.folder / "shard-000001"
-    one = first.read_bytes()
-    first.write_bytes(second.read_bytes())
-    with pytest.raises(JobFilesLost):
-        domain_job.run(job, quiet, no_charge)
-    first.write_bytes(one[:-40])
-    with pytest.raises(JobFilesLost):
-        domain_job.run(job, quiet, no_charge)
-
-
-def test_the_same_corpus_makes_the_same_pack(tmp_path: Path) -> None:
-    packs = []
-    for name in ("one", "two"):
-        job = domain_order(tmp_path / name, embedding_rows(130))
-        domain_job.run(job, quiet, no_charge)
-        packs.append(DomainPack.load(Path(job.spec.targets[0])))
-    assert np.array_equal(packs[0].candidates, packs[1].candidates)
-
-
 @pytest.mark.slow("training")
 def test_fewer_steps_make_another_pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(codes, "STEPS_MIN", 16)  # what a corpus of this size takes without the field
@@ -261,8 +245,7 @@ def test_a_large_corpus_is_read_in_little_memory() -> None:
 
 
 def test_a_corpus_that_needs_too_much_memory_is_refused_before_it_is_built(tmp_path: Path) -> None:
-    wide = [{"embeddings": [[1.0, number, *[0.0] * 8190]] * 8} for number in range(110)]
-    order = replace(domain_order(tmp_path / "job", wide), memory_bytes_max=4 << 30)
+    order = replace(domain_order(tmp_path / "job", embedding_rows(110)), memory_bytes_max=1 << 20)
 
     with pytest.raises(BadCorpus) as refused:
         domain_job.run(order, quiet, no_charge)

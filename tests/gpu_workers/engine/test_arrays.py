@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import pickle
 from multiprocessing import Pipe
@@ -10,8 +9,7 @@ from multiprocessing import Pipe
 import numpy as np
 import pytest
 
-from core.errors import QueueFull
-from gpu_workers.engine.arrays import ArrayPool, Block, BlockArray
+from gpu_workers.engine.arrays import Block, BlockArray
 from gpu_workers.engine.shared_memory import receive_blocks, send_blocks
 
 
@@ -37,13 +35,6 @@ def test_what_is_read_cannot_be_written() -> None:
         array[0, 0] = 1
 
 
-def test_an_array_may_lie_anywhere_in_its_block() -> None:
-    array = BlockArray(Block(3 + 16), "float64", (1, 2), offset=3)
-    array.write_rows(np.array([[1.5, -2.5]]), 0)
-    assert array.read().tolist() == [[1.5, -2.5]]
-    assert bytes(array.block.view(3)) == b"\0\0\0"
-
-
 def test_nothing_is_written_beyond_the_end_or_in_another_type() -> None:
     place = BlockArray(Block(16), "float32", (2, 2))
     for rows in (np.zeros((3, 2), np.float32), np.zeros((2, 3), np.float32), np.zeros((2, 2), np.float64)):
@@ -52,13 +43,3 @@ def test_nothing_is_written_beyond_the_end_or_in_another_type() -> None:
     with pytest.raises(ValueError, match="beyond the end"):
         place.block.write(b"x" * 9, 8)
     assert bytes(place.block.view(16)) == bytes(16)
-
-
-def test_a_pool_hands_out_no_more_than_it_has_and_gets_it_back() -> None:
-    pool = ArrayPool(bytes_max=100)
-    first = pool.block(60)
-    with pytest.raises(QueueFull):
-        pool.block(50)
-    del first
-    gc.collect()
-    assert pool.block(100).size == 100

@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_kit import Bench, Kind, ToyHandler, Work, bench, find_kits, toy_engine
+from engine_kit import Bench, ToyHandler, Work, on_bench, on_engine, toy_engine
 from gateway_kit import children
 
 from core.errors import InvalidInput, QueueFull, Started, WorkerCold, WorkerDied
-from core.files.file_version import FileVersion, file_digest
 from core.text.policy import MaskPolicy, SanitizeTask
 from gpu_workers.child_process import ChildProcess
 from gpu_workers.engine.arrays import BlockArray
@@ -32,12 +31,9 @@ from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.options import WorkerOptions
 from gpu_workers.handlers.registry import make_handler
 
-
-@pytest.fixture(autouse=True)
-def kits(processes: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    find_kits(monkeypatch)
-
-
+pytestmark = pytest.mark.usefixtures("processes")
+LOCAL = ("local",)
+SANITISE = WorkerPoolOptions(workers=[partial(make_handler, Role.SANITIZE, WorkerOptions())])
 Pids = Callable[[], list[int]]
 
 
@@ -53,70 +49,56 @@ def worker_pids() -> Pids:
 
 
 @pytest.mark.parametrize(("running", "behind"), [(100, 12), (2, 2)])
-def test_a_killed_worker_fails_what_it_has_begun_and_is_replaced(
-    running: int, behind: int, tmp_path: Path, worker_pids: Pids
+@on_engine(kinds=LOCAL)
+async def test_a_killed_worker_fails_what_it_has_begun_and_is_replaced(
+    on: Bench, running: int, behind: int, worker_pids: Pids
 ) -> None:
     """The batch that waits in its socket, a full one or one as large as the running one, is run by the next worker."""
-
-    async def main() -> None:
-        async with bench(toy_engine("local"), tmp_path) as on:
-            blocked = await on.submit(on.work("blocker", weight=running, held=True))
-            await on.has_started("blocker")
-            held = await on.submit(on.work("held", weight=behind))
-            while on.queued:
-                await asyncio.sleep(0.005)
-            waiting = await on.submit(on.work("waiting"))
-            (pid,) = worker_pids()
-            os.kill(pid, signal.SIGKILL)
-            with pytest.raises(WorkerDied):
-                await blocked
-            assert await held == ["HELD"]
-            assert await waiting == ["WAITING"]
-            assert worker_pids() != [pid]
-            assert on.started == ["blocker", "held", "waiting"]
-
-    asyncio.run(main())
+    blocked = await on.submit(on.work("blocker", weight=running, held=True))
+    await on.has_started("blocker")
+    held = await on.submit(on.work("held", weight=behind))
+    while on.queued:
+        await asyncio.sleep(0.005)
+    waiting = await on.submit(on.work("waiting"))
+    (pid,) = worker_pids()
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(WorkerDied):
+        await blocked
+    assert await held == ["HELD"]
+    assert await waiting == ["WAITING"]
+    assert worker_pids() != [pid]
+    assert on.started == ["blocker", "held", "waiting"]
 
 
-def test_a_killed_worker_fails_the_second_batch_once_it_has_begun(tmp_path: Path, worker_pids: Pids) -> None:
-    async def main() -> None:
-        async with bench(toy_engine("local"), tmp_path) as on:
-            first = await on.submit(on.work("first", weight=2, held=True))
-            await on.has_started("first")
-            second = await on.submit(on.work("second", weight=2, held=True))
-            while on.queued:
-                await asyncio.sleep(0.005)
-            on.let_go("first")
-            assert await first == ["FIRST"]
-            await on.has_started("second")
-            os.kill(worker_pids()[0], signal.SIGKILL)
-            with pytest.raises(WorkerDied):
-                await second
-            assert on.started == ["first", "second"]
-
-    asyncio.run(main())
+@on_engine(kinds=LOCAL)
+async def test_a_killed_worker_fails_the_second_batch_once_it_has_begun(on: Bench, worker_pids: Pids) -> None:
+    first = await on.submit(on.work("first", weight=2, held=True))
+    await on.has_started("first")
+    second = await on.submit(on.work("second", weight=2, held=True))
+    while on.queued:
+        await asyncio.sleep(0.005)
+    on.let_go("first")
+    assert await first == ["FIRST"]
+    await on.has_started("second")
+    os.kill(worker_pids()[0], signal.SIGKILL)
+    with pytest.raises(WorkerDied):
+        await second
+    assert on.started == ["first", "second"]
 
 
-def test_a_worker_gives_way_to_the_front_end(tmp_path: Path, worker_pids: Pids) -> None:
-    async def main() -> None:
-        async with bench(toy_engine("local"), tmp_path):
-            (pid,) = worker_pids()
-            own = os.getpriority(os.PRIO_PROCESS, 0)
-            assert os.getpriority(os.PRIO_PROCESS, pid) == min(19, own + 5)
-
-    asyncio.run(main())
+@on_engine(kinds=LOCAL)
+async def test_a_worker_gives_way_to_the_front_end(on: Bench, worker_pids: Pids) -> None:
+    (pid,) = worker_pids()
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    assert os.getpriority(os.PRIO_PROCESS, pid) == min(19, own + 5)
 
 
-def test_a_worker_that_hangs_on_a_batch_is_replaced(tmp_path: Path, worker_pids: Pids) -> None:
-    async def main() -> None:
-        options = WorkerPoolOptions(workers=[ToyHandler], batch_seconds_max=0.5)
-        async with bench(LocalEngine({Role.EMBED: options}), tmp_path) as on:
-            os.kill(worker_pids()[0], signal.SIGSTOP)
-            with pytest.raises(WorkerDied):
-                await on.run(on.work("stuck"))
-            assert await on.run_brief(on.work("next")) == ["NEXT"]
-
-    asyncio.run(main())
+@on_bench(lambda: LocalEngine({Role.EMBED: WorkerPoolOptions(workers=[ToyHandler], batch_seconds_max=0.5)}))
+async def test_a_worker_that_hangs_on_a_batch_is_replaced(on: Bench, worker_pids: Pids) -> None:
+    os.kill(worker_pids()[0], signal.SIGSTOP)
+    with pytest.raises(WorkerDied):
+        await on.run(on.work("stuck"))
+    assert await on.run_brief(on.work("next")) == ["NEXT"]
 
 
 @contextmanager
@@ -140,65 +122,59 @@ async def memory_returns(on: Bench) -> None:
             await asyncio.sleep(0.005)
 
 
-def test_a_dead_worker_keeps_no_memory_of_what_waited_to_be_written(tmp_path: Path, worker_pids: Pids) -> None:
-    async def main() -> None:
-        async with bench(toy_engine("local", array_bytes_max=4096), tmp_path) as on:
-            (pid,) = worker_pids()
-            os.kill(pid, signal.SIGSTOP)
-            long = Work("long", str(tmp_path), joined=["x" * 2**20])  # more than the socket holds
-            dying = await on.submit(Task(long, 10))
-            halves = [BlockArray(on.engine.arrays.block(2048), "<f4", (128, 4)) for _ in range(2)]
-            behind = await on.submit(on.work("behind", vectors=halves[0], released=halves[1]))
-            while on.queued:
-                await asyncio.sleep(0.005)
-            del halves
-            with no_collection():
-                os.kill(pid, signal.SIGKILL)
-                with pytest.raises(WorkerDied):
-                    await dying
-                assert await behind == ["BEHIND"]
-                del behind
-                await memory_returns(on)
-
-    asyncio.run(main())
+@on_engine(kinds=LOCAL, array_bytes_max=4096)
+async def test_a_dead_worker_keeps_no_memory_of_what_waited_to_be_written(
+    on: Bench, tmp_path: Path, worker_pids: Pids
+) -> None:
+    (pid,) = worker_pids()
+    os.kill(pid, signal.SIGSTOP)
+    long = Work("long", str(tmp_path), joined=["x" * 2**20])  # more than the socket holds
+    dying = await on.submit(Task(long, 10))
+    halves = [BlockArray(on.engine.arrays.block(2048), "<f4", (128, 4)) for _ in range(2)]
+    behind = await on.submit(on.work("behind", vectors=halves[0], released=halves[1]))
+    while on.queued:
+        await asyncio.sleep(0.005)
+    del halves
+    with no_collection():
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(WorkerDied):
+            await dying
+        assert await behind == ["BEHIND"]
+        del behind
+        await memory_returns(on)
 
 
 @pytest.mark.parametrize("ending", ["kill", "raise"])
-def test_work_that_fails_keeps_no_memory(ending: str, tmp_path: Path, worker_pids: Pids) -> None:
-    async def main() -> None:
-        async with bench(toy_engine("local", array_bytes_max=4096), tmp_path) as on:
+@on_engine(kinds=LOCAL, array_bytes_max=4096)
+async def test_work_that_fails_keeps_no_memory(on: Bench, ending: str, worker_pids: Pids) -> None:
 
-            def failing() -> Task:
-                array = BlockArray(on.engine.arrays.block(4096), "<f4", (256, 4))
-                if ending == "raise":
-                    return on.work("failing", fails="raise", vectors=array)
-                return on.work("failing", held=True, vectors=array)
+    def failing() -> Task:
+        array = BlockArray(on.engine.arrays.block(4096), "<f4", (256, 4))
+        if ending == "raise":
+            return on.work("failing", fails="raise", vectors=array)
+        return on.work("failing", held=True, vectors=array)
 
-            with no_collection():
-                call = await on.submit(failing())
-                if ending == "kill":
-                    await on.has_started("failing")
-                    os.kill(worker_pids()[0], signal.SIGKILL)
-                await asyncio.wait([call])
-                assert isinstance(call.exception(), Started)
-                del call
-                await memory_returns(on)
-
-    asyncio.run(main())
+    with no_collection():
+        call = await on.submit(failing())
+        if ending == "kill":
+            await on.has_started("failing")
+            os.kill(worker_pids()[0], signal.SIGKILL)
+        await asyncio.wait([call])
+        assert isinstance(call.exception(), Started)
+        del call
+        await memory_returns(on)
 
 
-def test_a_message_that_cannot_be_written_does_not_leave_the_worker_waiting(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with bench(toy_engine("local"), tmp_path) as on:
-            with pytest.raises(WorkerDied):
-                await on.run(Task(Work("unwritable", str(tmp_path), joined=[lambda: None]), 10))
-            assert await on.run(on.work("next")) == ["NEXT"]
-
-    asyncio.run(main())
+@on_engine(kinds=LOCAL)
+async def test_a_message_that_cannot_be_written_does_not_leave_the_worker_waiting(on: Bench, tmp_path: Path) -> None:
+    with pytest.raises(WorkerDied):
+        await on.run(Task(Work("unwritable", str(tmp_path), joined=[lambda: None]), 10))
+    assert await on.run(on.work("next")) == ["NEXT"]
 
 
-def test_a_worker_that_dies_while_no_file_can_be_opened_is_replaced_later(
-    tmp_path: Path, worker_pids: Pids, monkeypatch: pytest.MonkeyPatch
+@on_engine(kinds=LOCAL)
+async def test_a_worker_that_dies_while_no_file_can_be_opened_is_replaced_later(
+    on: Bench, worker_pids: Pids, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A true limit of open files would also hold for everything else in this process."""
     refused: list[OSError] = []
@@ -209,22 +185,19 @@ def test_a_worker_that_dies_while_no_file_can_be_opened_is_replaced_later(
             raise refused[0]
         return opened_by()
 
-    async def main() -> None:
-        async with bench(toy_engine("local"), tmp_path) as on:
-            (pid,) = worker_pids()
-            monkeypatch.setattr(socket, "socketpair", pair)
-            os.kill(pid, signal.SIGKILL)
-            while on.engine.status(Role.EMBED).ready:
-                await asyncio.sleep(0.005)
-            assert await on.run(on.work("next"), timeout_s=60) == ["NEXT"]
-            assert refused
-
     opened_by = socket.socketpair
-    asyncio.run(main())
+    (pid,) = worker_pids()
+    monkeypatch.setattr(socket, "socketpair", pair)
+    os.kill(pid, signal.SIGKILL)
+    while on.engine.status(Role.EMBED).ready:
+        await asyncio.sleep(0.005)
+    assert await on.run(on.work("next"), timeout_s=60) == ["NEXT"]
+    assert refused
 
 
-def test_a_worker_that_dies_while_no_thread_can_be_started_is_replaced_once(
-    tmp_path: Path, worker_pids: Pids, monkeypatch: pytest.MonkeyPatch
+@on_engine(kinds=LOCAL)
+async def test_a_worker_that_dies_while_no_thread_can_be_started_is_replaced_once(
+    on: Bench, worker_pids: Pids, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused: list[str] = []
 
@@ -235,20 +208,16 @@ def test_a_worker_that_dies_while_no_thread_can_be_started_is_replaced_once(
             raise RuntimeError("can't start new thread")
         started_by(thread)
 
-    async def main() -> None:
-        async with bench(toy_engine("local"), tmp_path) as on:
-            (pid,) = worker_pids()
-            monkeypatch.setattr(threading.Thread, "start", start)
-            os.kill(pid, signal.SIGKILL)
-            while on.engine.status(Role.EMBED).ready:
-                await asyncio.sleep(0.005)
-            assert await on.run(on.work("next"), timeout_s=60) == ["NEXT"]
-            assert refused
-            assert len(worker_pids()) == 1
-
     started: list[str] = []
     started_by = threading.Thread.start
-    asyncio.run(main())
+    (pid,) = worker_pids()
+    monkeypatch.setattr(threading.Thread, "start", start)
+    os.kill(pid, signal.SIGKILL)
+    while on.engine.status(Role.EMBED).ready:
+        await asyncio.sleep(0.005)
+    assert await on.run(on.work("next"), timeout_s=60) == ["NEXT"]
+    assert refused
+    assert len(worker_pids()) == 1
 
 
 def test_a_worker_that_has_died_for_hours_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,63 +227,27 @@ def test_a_worker_that_has_died_for_hours_is_started_again(monkeypatch: pytest.M
     assert launched == [1]
 
 
-@pytest.mark.parametrize("kind", ["local", "inline"])
-def test_a_task_whose_file_was_removed_since_it_was_queued_is_not_started(kind: Kind, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with bench(toy_engine(kind), tmp_path) as on:
-            pack = tmp_path / "pack"
-            pack.write_text("content")
-            busy = await on.busy()
-            lacking = await on.submit(on.work("lacking", pack=FileVersion(str(pack), file_digest(pack))))
-            beside = await on.submit(on.work("beside"))
-            pack.unlink()
-            on.let_go("blocker")
-            with pytest.raises(WorkerCold):  # it has not started, so nothing is charged
-                await lacking
-            assert await asyncio.gather(busy, beside) == [["BLOCKER"], ["BESIDE"]]
-            assert "lacking" not in on.started
-
-    asyncio.run(main())
-
-
-def test_two_workers_share_a_queue(tmp_path: Path) -> None:
-    async def main() -> None:
-        options = WorkerPoolOptions(workers=[ToyHandler, ToyHandler])
-        async with bench(LocalEngine({Role.EMBED: options}), tmp_path) as on:
-            calls = []
-            for name in ("first", "second"):  # each keeps a worker
-                calls.append(await on.submit(on.work(name, held=True)))
-                await on.has_started(name)
-            on.let_go("first", "second")
-            assert await asyncio.gather(*calls) == [["FIRST"], ["SECOND"]]
-
-    asyncio.run(main())
-
-
-def test_a_stop_charges_no_batch_that_its_worker_has_not_begun_with(
-    tmp_path: Path, worker_pids: Pids, monkeypatch: pytest.MonkeyPatch
+@on_engine(kinds=LOCAL)
+async def test_a_stop_charges_no_batch_that_its_worker_has_not_begun_with(
+    on: Bench, worker_pids: Pids, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def late(process: ChildProcess, *call: Any) -> None:
         time.sleep(0.2)  # the thread that reads waits for its turn
         passed_on(process, *call)
 
-    async def main() -> None:
-        async with bench(toy_engine("local"), tmp_path) as on:
-            running = await on.submit(on.work("running", weight=2, held=True))
-            await on.has_started("running")
-            behind = await on.submit(on.work("behind", weight=2))
-            while on.queued:
-                await asyncio.sleep(0.005)
-            os.kill(worker_pids()[0], signal.SIGSTOP)  # so that the stop ends it
-            monkeypatch.setattr(ChildProcess, "_call", late)
-            await on.engine.stop()
-            with pytest.raises(WorkerDied):
-                await running
-            with pytest.raises(WorkerCold):
-                await behind
-
     passed_on = ChildProcess._call
-    asyncio.run(main())
+    running = await on.submit(on.work("running", weight=2, held=True))
+    await on.has_started("running")
+    behind = await on.submit(on.work("behind", weight=2))
+    while on.queued:
+        await asyncio.sleep(0.005)
+    os.kill(worker_pids()[0], signal.SIGSTOP)  # so that the stop ends it
+    monkeypatch.setattr(ChildProcess, "_call", late)
+    await on.engine.stop()
+    with pytest.raises(WorkerDied):
+        await running
+    with pytest.raises(WorkerCold):
+        await behind
 
 
 def test_a_stopped_engine_leaves_no_process(tmp_path: Path, worker_pids: Pids) -> None:
@@ -333,17 +266,12 @@ def test_a_stopped_engine_leaves_no_process(tmp_path: Path, worker_pids: Pids) -
     asyncio.run(main())
 
 
-def test_a_worker_process_runs_the_handler_of_its_role(tmp_path: Path) -> None:
-    async def main() -> None:
-        options = WorkerPoolOptions(workers=[partial(make_handler, Role.SANITIZE, WorkerOptions())])
-        async with bench(LocalEngine({Role.SANITIZE: options}), tmp_path) as started:
-            on: Bench = started.of(Role.SANITIZE)
-            good = SanitizeTask(text="Write to jo@example.org now.", policy=MaskPolicy(), fill="class_marker")
-            policy = MaskPolicy(techniques=("allow_list",), allow_list="no-such-list")
-            bad = SanitizeTask(text="anything", policy=policy, fill="marker")
-            result, failed = await on.run(Task(good, 10), Task(bad, 10), isolate_failures=True)
-            assert result.text == "Write to [EMAIL_ADDRESS] now."
-            assert isinstance(failed, InvalidInput)
-            assert "no-such-list" not in str(failed)
-
-    asyncio.run(main())
+@on_bench(lambda: LocalEngine({Role.SANITIZE: SANITISE}))
+async def test_a_worker_process_runs_the_handler_of_its_role(on: Bench) -> None:
+    good = SanitizeTask(text="Write to jo@example.org now.", policy=MaskPolicy(), fill="class_marker")
+    policy = MaskPolicy(techniques=("allow_list",), allow_list="no-such-list")
+    bad = SanitizeTask(text="anything", policy=policy, fill="marker")
+    result, failed = await on.of(Role.SANITIZE).run(Task(good, 10), Task(bad, 10), isolate_failures=True)
+    assert result.text == "Write to [EMAIL_ADDRESS] now."
+    assert isinstance(failed, InvalidInput)
+    assert "no-such-list" not in str(failed)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
-from engine_kit import HELD_S_MAX, OtherArithmetic, ToyHandler, bench, find_kits
-from unequal_workers import embedder_in
+from engine_kit import HELD_S_MAX, Bench, OtherArithmetic, ToyHandler, embedder_in, on_bench
 
 from gpu_workers.engine.handler import HandlerFactory
 from gpu_workers.engine.local.engine import LocalEngine
@@ -18,12 +15,8 @@ from gpu_workers.engine.protocol import Engine, Role, Task
 from gpu_workers.engine.task_queue import QueueLimits
 from gpu_workers.handlers.tasks import EncodeTask
 
+pytestmark = pytest.mark.usefixtures("processes")
 SAID = "ready; another worker's last start failed: it computes other numbers than the first worker of its role"
-
-
-@pytest.fixture(autouse=True)
-def kits(processes: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    find_kits(monkeypatch)
 
 
 def engine_of(*workers: HandlerFactory) -> Engine:
@@ -37,42 +30,37 @@ async def until_said(engine: Engine, stage: str) -> None:
             await asyncio.sleep(0.01)
 
 
-def test_a_worker_that_computes_other_numbers_serves_nothing_and_readiness_says_so(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with bench(engine_of(ToyHandler, OtherArithmetic), tmp_path) as on:
-            facts = on.engine.status(Role.EMBED).facts
-            await until_said(on.engine, SAID)
-            answers = [
-                await asyncio.gather(*(on.run(on.work(f"w{i}-{weight}", weight=weight)) for i in range(6)))
-                for weight in (5, 60, 100)
-            ]
-            cases = {text.isupper() for group in answers for (text,) in group}
-            assert len(cases) == 1, "one worker of the two answers all"
-            assert on.engine.status(Role.EMBED).facts == facts
-
-    asyncio.run(main())
+@on_bench(lambda: engine_of(ToyHandler, OtherArithmetic))
+async def test_a_worker_that_computes_other_numbers_serves_nothing_and_readiness_says_so(on: Bench) -> None:
+    facts = on.engine.status(Role.EMBED).facts
+    await until_said(on.engine, SAID)
+    answers = [
+        await asyncio.gather(*(on.run(on.work(f"w{i}-{weight}", weight=weight)) for i in range(6)))
+        for weight in (5, 60, 100)
+    ]
+    cases = {text.isupper() for group in answers for (text,) in group}
+    assert len(cases) == 1, "one worker of the two answers all"
+    assert on.engine.status(Role.EMBED).facts == facts
 
 
-def test_workers_that_compute_alike_serve_side_by_side(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with bench(engine_of(ToyHandler, ToyHandler), tmp_path) as on:
-            calls = [await on.submit(on.work(name, weight=100, held=True)) for name in ("one", "two")]
-            await on.has_started("one")
-            await on.has_started("two")
-            on.let_go("one", "two")
-            assert await asyncio.gather(*calls) == [["ONE"], ["TWO"]]
-            assert on.engine.status(Role.EMBED).stage == "ready"
-
-    asyncio.run(main())
+@on_bench(lambda: engine_of(ToyHandler, ToyHandler))
+async def test_workers_that_compute_alike_serve_side_by_side(on: Bench) -> None:
+    calls = [await on.submit(on.work(name, weight=100, held=True)) for name in ("one", "two")]
+    await on.has_started("one")
+    await on.has_started("two")
+    on.let_go("one", "two")
+    assert await asyncio.gather(*calls) == [["ONE"], ["TWO"]]
+    assert on.engine.status(Role.EMBED).stage == "ready"
 
 
 @pytest.mark.slow("process")
-def test_a_document_has_one_vector_whatever_its_company(tmp_path: Path) -> None:
+@on_bench(lambda: engine_of(partial(embedder_in, "bfloat16"), partial(embedder_in, "float32")))
+async def test_a_document_has_one_vector_whatever_its_company(on: Bench) -> None:
     """Two embed workers, in bfloat16 and in float32."""
     document = EncodeTask(("The parcel left the warehouse on Monday.", "Nobody could say who had signed for it."))
     long = EncodeTask(("A sentence of another document, which keeps a worker for a while. " * 20,) * 4)
 
-    async def vectors(on: Any, company: int) -> bytes:
+    async def vectors(company: int) -> bytes:
         tasks = [Task(long, 100) for _ in range(company)]
         others = [asyncio.ensure_future(on.run(task, tenant=f"other-{i}")) for i, task in enumerate(tasks)]
         await asyncio.sleep(0)
@@ -80,10 +68,5 @@ def test_a_document_has_one_vector_whatever_its_company(tmp_path: Path) -> None:
         await asyncio.gather(*others)
         return bytes(encoded.vectors.tobytes())
 
-    async def main() -> None:
-        engine = engine_of(partial(embedder_in, "bfloat16"), partial(embedder_in, "float32"))
-        async with bench(engine, tmp_path) as on:
-            await until_said(engine, SAID)
-            assert len({await vectors(on, company) for company in (0, 1, 2, 3, 5)}) == 1
-
-    asyncio.run(main())
+    await until_said(on.engine, SAID)
+    assert len({await vectors(company) for company in (0, 1, 2, 3, 5)}) == 1

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from finetune_kit import CPU, LABELS, Memory, checkpoint, labels, texts, tiny
+from finetune_kit import CPU, LABELS, Killed, Memory, StepsTaken, checkpoint, labels, texts, tiny
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from tiers import cells
@@ -23,44 +23,12 @@ from gpu_workers.finetune.artifact import load_classifier, save_classifier
 from gpu_workers.finetune.batches import Rows
 from gpu_workers.finetune.card import classifier_card
 from gpu_workers.finetune.evaluation import measure, probabilities
-from gpu_workers.finetune.gradients import PrivateGradient
 from gpu_workers.finetune.methods import Method
 from gpu_workers.finetune.training import PrivateTraining, Progress
 from gpu_workers.finetune.tuning import FineTuned, Task, fine_tune
 
-ROWS, STEPS = 64, 23
+ROWS, STEPS = 64, 9
 PRIVATE, PUBLIC = Split(texts(ROWS), labels(ROWS)), Split(texts(32), labels(32))
-
-
-class Killed(Exception):
-    pass
-
-
-class StepsTaken:
-    """Counts the steps that are made, and ends the process, so to speak, after some."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.count = 0
-        self.die_at: int | None = None
-        inner = PrivateGradient.step
-
-        def step(gradient: PrivateGradient, batches: object) -> object:
-            if self.count == self.die_at:
-                raise Killed
-            self.count += 1
-            return inner(gradient, batches)  # type: ignore[arg-type]
-
-        monkeypatch.setattr(PrivateGradient, "step", step)
-
-
-@pytest.fixture
-def steps_taken(monkeypatch: pytest.MonkeyPatch) -> StepsTaken:
-    return StepsTaken(monkeypatch)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("checkpoints")
 
 
 @pytest.fixture(scope="module")
@@ -97,11 +65,21 @@ def test_every_tensor_moves_and_all_steps_are_made(
     folder: Path, plan: PrivacyPlan, method: Method, steps_taken: StepsTaken
 ) -> None:
     before = {name: tensor.detach().clone() for name, tensor in _untrained(folder, method).items()}
-    reports: list[Progress] = []
+    memory = Memory()
+    kept: list[int] = []
 
-    made = run(folder, plan, method=method, reports=reports)
+    class Ordered(list[Progress]):
+        def append(self, progress: Progress) -> None:
+            assert memory.state is not None
+            kept.append(int(torch.load(io.BytesIO(memory.state), weights_only=True)["step"]))
+            super().append(progress)
 
-    assert steps_taken.count == STEPS
+    reports = Ordered()
+
+    made = run(folder, plan, method=method, memory=memory, reports=reports)
+
+    assert steps_taken.count == len(memory.writes) == STEPS
+    assert kept == [progress.step for progress in reports], "no step is reported before it is kept"
     assert before.keys() == made.tensors.keys()
     assert any("lora" in name for name in before) is (method is Method.LORA)
     for name, tensor in made.tensors.items():
@@ -115,30 +93,9 @@ def _untrained(folder: Path, method: Method) -> dict[str, torch.Tensor]:
     return dict(tiny(checkpoint(folder, "bert"), method, stirred=False).trained.optimised)
 
 
-@pytest.mark.parametrize("method", cells(Method))
-def test_an_interrupted_training_goes_on_and_makes_as_many_steps(
-    folder: Path, plan: PrivacyPlan, method: Method, steps_taken: StepsTaken
-) -> None:
-    memory, reports = Memory(), list[Progress]()
-    steps_taken.die_at = 9
-    with pytest.raises(Killed):
-        run(folder, plan, method=method, memory=memory, reports=reports)
-    assert memory.state is not None
-    assert reports[-1].step == len(reports) * 2  # a checkpoint every second step: the ninth was not reported
-    kept, steps_taken.die_at = reports[-1].step, None
-    steps_taken.count = 0
-
-    made = run(folder, plan, method=method, memory=memory, reports=reports)
-
-    assert kept + steps_taken.count == STEPS
-    assert [progress.step for progress in reports] == sorted({progress.step for progress in reports})
-    assert reports[-1].step == STEPS
-    assert made.metrics is not None
-
-
 @pytest.fixture(scope="module")
-def allocated() -> PrivacyPlan:
-    return plan_training(epsilon=50.0, delta=1e-3, rows=ROWS, batch=8, steps=24, sampling=Sampling.RANDOM_ALLOCATION)
+def allocated(plan: PrivacyPlan) -> PrivacyPlan:
+    return replace(plan, batch=8, steps=24, sampling=Sampling.RANDOM_ALLOCATION)
 
 
 @pytest.fixture
@@ -181,50 +138,17 @@ def test_random_allocation_reads_each_row_once_an_epoch_through_a_crash(
     assert read_rows[:8] != read_rows[8:16] != read_rows[16:]
 
 
-def test_a_training_goes_on_from_a_checkpoint_that_names_no_sampling(
-    folder: Path, plan: PrivacyPlan, steps_taken: StepsTaken
+@pytest.fixture(scope="module")
+def finished(folder: Path, plan: PrivacyPlan) -> tuple[FineTuned, Memory]:
+    """A training, and its last checkpoint."""
+    memory = Memory()
+    return run(folder, plan, memory=memory), memory
+
+
+def test_a_checkpoint_of_another_plan_is_refused(
+    folder: Path, plan: PrivacyPlan, finished: tuple[FineTuned, Memory]
 ) -> None:
-    memory = Memory()
-    steps_taken.die_at = 9
-    with pytest.raises(Killed):
-        run(folder, plan, memory=memory)
-    assert memory.state is not None
-    state = torch.load(io.BytesIO(memory.state), weights_only=True)
-    del state["plan"]["sampling"]
-    buffer = io.BytesIO()
-    torch.save(state, buffer)
-    memory.state, steps_taken.die_at = buffer.getvalue(), None
-
-    assert run(folder, plan, memory=memory).metrics is not None
-
-
-def test_no_step_is_reported_before_it_is_kept(folder: Path, plan: PrivacyPlan) -> None:
-    memory = Memory()
-    seen: list[tuple[int, int]] = []
-
-    class Ordered(list[Progress]):
-        def append(self, progress: Progress) -> None:
-            assert memory.state is not None
-            held = _step_of(memory.state)
-            seen.append((progress.step, held))
-
-    run(folder, plan, memory=memory, reports=Ordered())
-
-    assert len(seen) == len(memory.writes) >= 12
-    assert all(reported == held for reported, held in seen)
-
-
-def _step_of(state: bytes) -> int:
-    return int(torch.load(io.BytesIO(state), weights_only=True)["step"])
-
-
-def test_progress_holds_no_private_number(folder: Path, plan: PrivacyPlan) -> None:
-    assert set(Progress.__dataclass_fields__) == {"step", "steps", "metrics"}
-
-
-def test_a_checkpoint_of_another_plan_is_refused(folder: Path, plan: PrivacyPlan) -> None:
-    memory = Memory()
-    run(folder, plan, memory=memory)
+    _, memory = finished
     for other in (
         replace(plan, noise_multiplier=plan.noise_multiplier / 2),
         replace(plan, steps=STEPS + 10),
@@ -234,11 +158,10 @@ def test_a_checkpoint_of_another_plan_is_refused(folder: Path, plan: PrivacyPlan
             run(folder, other, memory=memory)
 
 
-def test_a_finished_training_makes_no_step_more(folder: Path, plan: PrivacyPlan, steps_taken: StepsTaken) -> None:
-    memory = Memory()
-    first = run(folder, plan, memory=memory)
-    steps_taken.count = 0
-
+def test_a_finished_training_makes_no_step_more(
+    folder: Path, plan: PrivacyPlan, finished: tuple[FineTuned, Memory], steps_taken: StepsTaken
+) -> None:
+    first, memory = finished
     again = run(folder, plan, memory=memory)
 
     assert steps_taken.count == 0
@@ -297,11 +220,11 @@ def test_the_file_is_the_classifier(folder: Path, plan: PrivacyPlan, method: Met
     assert not torch.allclose(probabilities(model, rows), torch.tensor(0.5))
 
 
-def test_a_file_that_is_not_one_is_refused(folder: Path, plan: PrivacyPlan, tmp_path: Path) -> None:
+def test_a_file_that_is_not_one_is_refused(folder: Path, finished: tuple[FineTuned, Memory], tmp_path: Path) -> None:
     path, good = tmp_path / "classifier.safetensors", checkpoint(folder, "bert")
     with pytest.raises(ValueError, match="readable"):
         load_classifier(path, good)
-    made = run(folder, plan)
+    made, _ = finished
     save_classifier(path, made.info, made.tensors)
     with pytest.raises(ValueError, match="another encoder"):
         load_classifier(path, checkpoint(folder, "roberta"))
@@ -319,9 +242,10 @@ def test_a_file_that_is_not_one_is_refused(folder: Path, plan: PrivacyPlan, tmp_
         load_classifier(path, good)
 
 
-def test_the_card_shows_the_certificate_and_every_accountant(folder: Path, plan: PrivacyPlan) -> None:
-    made = run(folder, plan)
-
+def test_the_card_shows_the_certificate_and_every_accountant(
+    plan: PrivacyPlan, finished: tuple[FineTuned, Memory]
+) -> None:
+    made, _ = finished
     card = classifier_card(
         "mine",
         made.info,
@@ -339,10 +263,9 @@ def test_the_card_shows_the_certificate_and_every_accountant(folder: Path, plan:
     assert "Poisson sampled, 16 rows expected" in card
 
 
-def test_the_card_says_how_rows_were_allocated(folder: Path, allocated: PrivacyPlan) -> None:
-    made = run(folder, allocated)
-
-    card = classifier_card("mine", made.info, by_every_accountant(allocated), replace_one=60.0, metrics=None)
+def test_the_card_says_how_rows_were_allocated(allocated: PrivacyPlan, finished: tuple[FineTuned, Memory]) -> None:
+    info = replace(finished[0].info, sampling=allocated.sampling, batch=allocated.batch, steps=allocated.steps)
+    card = classifier_card("mine", info, by_every_accountant(allocated), replace_one=60.0, metrics=None)
 
     assert "| steps | 24, random allocation: each row in one of the 8 steps of each epoch |" in card
     assert "| pld (the certificate) | bound |" in card

@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
-import pytest
-from inline_engine import InlineEngine
+from pieces_kit import run_batches
 
 from core.mechanisms.vectors.spec import vector_spec
 from gpu_workers.engine.arrays import Block, BlockArray
 from gpu_workers.engine.protocol import Joined, Role, Task
 from gpu_workers.engine.task_queue import QueueLimits
 from gpu_workers.handlers.embedder import Embedder
-from gpu_workers.handlers.options import WorkerOptions
-from gpu_workers.handlers.registry import make_handler
 from gpu_workers.handlers.tasks import EmbedTask, EncodeTask, VectorTask
 
 LINES = tuple(
     f"Sentence number {n} is about {'the weather and ' * (n % 7)}{'trains' if n % 3 else 'ships'}." for n in range(60)
 )
 DOCUMENT = EmbedTask(LINES, None, "sentence_codes", "general", 10**9)
-
-
-@pytest.fixture(scope="module")
-def embedder() -> Embedder:
-    found = Embedder(WorkerOptions())
-    found.warm_up()
-    return found
 
 
 def run(embedder: Embedder, *tasks: Any) -> list[Any]:
@@ -68,12 +56,14 @@ def test_a_sentence_above_the_weight_is_a_piece_of_its_own() -> None:
     assert [task.payload.sentences for task in pieces.tasks] == [("short.",), ("long " * 1000,), ("short.",)]
 
 
-@pytest.mark.parametrize("length", [100_000, 1_000_000])
-def test_a_long_text_weighs_what_the_encoder_takes_of_it(length: int) -> None:
-    text = "漢" * length
-    texts = VectorTask(vector_spec(mechanism="privemb", dimension=4, epsilon=1), "t", arrays(1, 4)[1], texts=(text,))
-    for task in (replace(DOCUMENT, sentences=(text,)), EncodeTask((text,)), texts):
-        assert 256 < task.weight < 600 + length // 64
+def test_a_long_text_weighs_what_the_encoder_takes_of_it() -> None:
+    for length in [100_000, 1_000_000]:
+        text = "漢" * length
+        texts = VectorTask(
+            vector_spec(mechanism="privemb", dimension=4, epsilon=1), "t", arrays(1, 4)[1], texts=(text,)
+        )
+        for task in (replace(DOCUMENT, sentences=(text,)), EncodeTask((text,)), texts):
+            assert 256 < task.weight < 600 + length // 64
 
 
 def test_embeddings_of_the_caller_are_not_divided() -> None:
@@ -87,18 +77,18 @@ def arrays(rows: int, dimension: int) -> tuple[BlockArray, BlockArray]:
     return vectors, BlockArray(Block(rows * dimension * 4), "float32", (rows, dimension))
 
 
-@pytest.mark.parametrize("weight_max", [1, 7, 50, 10_000])
-def test_pieces_of_vectors_cover_every_row_once(weight_max: int) -> None:
-    vectors, released = arrays(101, 4)
-    spec = vector_spec(mechanism="codebook", dimension=4, epsilon=1)
-    pieces = VectorTask(spec, "tenant", released, vectors=vectors).pieces(weight_max)
-    for number, task in enumerate(pieces.tasks):
-        own = task.payload
-        own.released.write_rows(own.vectors.read().astype(np.float32), 0)
-        assert own.released.shape == own.vectors.shape
-        assert number == len(pieces.tasks) - 1 or task.weight <= max(weight_max, 16)
-    assert released.read().tolist() == vectors.read().tolist()
-    assert pieces.join([task.payload.released.shape[0] for task in pieces.tasks]) == Joined(101)
+def test_pieces_of_vectors_cover_every_row_once() -> None:
+    for weight_max in [1, 7, 50, 10_000]:
+        vectors, released = arrays(101, 4)
+        spec = vector_spec(mechanism="codebook", dimension=4, epsilon=1)
+        pieces = VectorTask(spec, "tenant", released, vectors=vectors).pieces(weight_max)
+        for number, task in enumerate(pieces.tasks):
+            own = task.payload
+            own.released.write_rows(own.vectors.read().astype(np.float32), 0)
+            assert own.released.shape == own.vectors.shape
+            assert number == len(pieces.tasks) - 1 or task.weight <= max(weight_max, 16)
+        assert released.read().tolist() == vectors.read().tolist()
+        assert pieces.join([task.payload.released.shape[0] for task in pieces.tasks]) == Joined(101)
 
 
 def test_pieces_of_texts_keep_their_order() -> None:
@@ -109,24 +99,12 @@ def test_pieces_of_texts_keep_their_order() -> None:
     assert all(len(task.payload.texts) == task.payload.released.shape[0] for task in pieces.tasks)
 
 
-def test_an_engine_releases_large_tasks_in_pieces() -> None:
-    async def main() -> None:
-        factory = partial(make_handler, Role.EMBED, WorkerOptions())
-        engine = InlineEngine({Role.EMBED: factory}, limits=QueueLimits(batch_tokens_max=200))
-        await engine.start()
-        vectors, released = arrays(400, 8)
-        spec = vector_spec(mechanism="codebook", dimension=8, epsilon=1)
-        release = VectorTask(spec, "tenant", released, vectors=vectors)
-        document, count = await engine.run(
-            Role.EMBED,
-            [Task(DOCUMENT, DOCUMENT.weight), Task(release, release.weight)],
-            tenant="tenant",
-            timeout_s=600,
-            client_disconnected=asyncio.Event(),
-        )
-        await engine.stop()
-        assert np.isfinite(document.vector).all()
-        assert count == 400
-        assert (np.abs(released.read()).sum(axis=1) > 0).all()
-
-    asyncio.run(main())
+def test_an_engine_releases_large_tasks_in_pieces(embedder: Embedder) -> None:
+    vectors, released = arrays(400, 8)
+    release = VectorTask(vector_spec(mechanism="codebook", dimension=8, epsilon=1), "tenant", released, vectors=vectors)
+    limits = QueueLimits(batch_tokens_max=200)
+    (((document, count),), batches) = run_batches(Role.EMBED, embedder, ("a", [DOCUMENT, release]), limits=limits)
+    assert len(batches) > 10
+    assert np.isfinite(document.vector).all()
+    assert count == 400
+    assert (np.abs(released.read()).sum(axis=1) > 0).all()

@@ -27,7 +27,7 @@ def sanitiser() -> Sanitiser:
 
 
 @pytest.mark.slow("installation")
-def test_the_bundled_tagger_needs_no_transformers_and_none_no_torch() -> None:
+def test_the_bundled_models_need_no_transformers_and_patterns_no_torch() -> None:
     """Every gateway's start would wait for them."""
     code = (
         "import sys; from gpu_workers.handlers.options import WorkerOptions; "
@@ -35,6 +35,7 @@ def test_the_bundled_tagger_needs_no_transformers_and_none_no_torch() -> None:
         "make_handler(Role.SANITIZE, WorkerOptions(tagger='off', infill='off')).warm_up(); "
         "assert 'torch' not in sys.modules; "
         "make_handler(Role.SANITIZE, WorkerOptions(tagger='bundled', infill='off')).warm_up(); "
+        "make_handler(Role.FILL, WorkerOptions(tagger='off', infill='bundled')).warm_up(); "
         "assert 'transformers' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -121,17 +122,3 @@ def test_a_worker_without_a_tagger_refuses_names_that_reach_it() -> None:
     assert isinstance(answer, RecogniserFailed)
     assert not isinstance(answer, InvalidInput)
     assert SECRET not in repr(vars(answer))
-
-
-def test_no_text_is_read_for_names_of_which_no_word_stays(
-    sanitiser: Sanitiser, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def read(_finder: NameFinder, texts: object, _between: object) -> list[object]:
-        raise AssertionError(texts)
-
-    monkeypatch.setattr(NameFinder, "begin", read)
-    whole = MaskPolicy(techniques=("all", "entity"), entities=("PERSON",))
-    task = SanitizeTask(f"Ask {SECRET}.", whole, "metric_dp", epsilon_nano=10**9)
-    assert isinstance(sanitiser.run([task])[0], Sanitised)
-    assert not SanitizeTask("Ask.", whole, "dp", epsilon_nano=10**9).needs_recognisers
-    assert SanitizeTask("Ask.", NAMES, "dp", epsilon_nano=10**9).needs_recognisers

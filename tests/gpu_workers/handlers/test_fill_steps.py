@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import pickle
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-from inline_engine import InlineEngine
+from pieces_kit import run_batches
 
 from core.amounts import NANO
 from core.errors import InvalidInput, TaskFailed
@@ -22,8 +21,7 @@ from core.text.lists import AllowLists
 from core.text.partly_filled import PartlyFilled
 from core.text.policy import DP, TOP_1, TOP_K, MaskPolicy, Sanitised
 from core.text.sanitize import Inspected, inspect
-from gpu_workers.engine.protocol import Role, Task
-from gpu_workers.facts import WorkerFacts
+from gpu_workers.engine.protocol import Role
 from gpu_workers.handlers import filler
 from gpu_workers.handlers.fill_tasks import FillTask
 from gpu_workers.handlers.sanitiser import Sanitiser
@@ -63,21 +61,6 @@ class Reader:
         return zlib.crc32(repr((blank.before, blank.after, blank.number)).encode())
 
 
-class Recording:
-    """The handler of the fill role. Keeps the payloads of each batch."""
-
-    def __init__(self, handler: Sanitiser) -> None:
-        self._handler = handler
-        self.batches: list[list[Any]] = []
-
-    def warm_up(self) -> WorkerFacts:
-        return self._handler.warm_up()
-
-    def prepare(self, tasks: Sequence[Any]) -> Callable[[], Sequence[Any]]:
-        self.batches.append(list(tasks))
-        return self._handler.prepare(tasks)
-
-
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> Reader:
     reader = Reader()
@@ -91,31 +74,7 @@ def sanitiser(model: Reader) -> Sanitiser:
 
 
 def run(sanitiser: Sanitiser, *groups: tuple[str, list[DocumentTask]]) -> tuple[list[Any], list[list[Any]]]:
-    """Submit each group for its tenant, in order. Return the results, errors included, and the batches."""
-    handler = Recording(sanitiser)
-
-    async def main() -> list[Any]:
-        engine = InlineEngine({Role.FILL: lambda: handler})
-        await engine.start()
-        try:
-            return await asyncio.gather(
-                *(
-                    engine.run(
-                        Role.FILL,
-                        [Task(task, task.weight, stepwise=task.stepwise) for task in tasks],
-                        tenant=tenant,
-                        timeout_s=600,
-                        client_disconnected=asyncio.Event(),
-                        isolate_failures=True,
-                    )
-                    for tenant, tasks in groups
-                ),
-                return_exceptions=True,
-            )
-        finally:
-            await engine.stop()
-
-    return asyncio.run(main()), handler.batches
+    return run_batches(Role.FILL, sanitiser, *groups)
 
 
 def blanks_of(model: Reader) -> list[Blank]:
@@ -123,27 +82,20 @@ def blanks_of(model: Reader) -> list[Blank]:
 
 
 def test_a_long_fill_in_steps_is_the_same_as_in_one_task(model: Reader, sanitiser: Sanitiser) -> None:
-    (whole,) = sanitiser.run([DocumentTask(LONG, RARE, TOP_1)])
+    task = DocumentTask(LONG, RARE, TOP_1, explain=10)
+    (whole,) = sanitiser.run([task])
     read = blanks_of(model)
     assert len(read) == PLACES
     assert {blank.number for blank in read} == {True, False}
-    ((answer,),), batches = run(sanitiser, ("a", [DocumentTask(LONG, RARE, TOP_1)]))
-
-    assert answer == whole
-    assert len(batches) == PLACES / 10
-    assert all(task.weight <= 512 for batch in batches[1:] for task in batch)
-    filled = blanks_of(model)[-PLACES:]
-    assert filled == read, "the model reads the same for each place"
-
-
-def test_a_long_fill_in_steps_is_explained_as_in_one_task(model: Reader, sanitiser: Sanitiser) -> None:
-    task = DocumentTask(LONG, RARE, TOP_1, explain=10)
-    (whole,) = sanitiser.run([task])
-    ((answer,),), _ = run(sanitiser, ("a", [task]))
+    ((answer,),), batches = run(sanitiser, ("a", [task]))
 
     assert answer == whole
     assert len(answer.origins) == len(answer.spans) == PLACES
     assert answer.language is not None
+    assert len(batches) == PLACES / 10
+    assert all(task.weight <= 512 for batch in batches[1:] for task in batch)
+    filled = blanks_of(model)[-PLACES:]
+    assert filled == read, "the model reads the same for each place"
 
 
 def test_a_part_shows_the_model_what_the_whole_document_does() -> None:
@@ -244,7 +196,7 @@ def test_a_document_with_too_many_places_is_refused_before_any_is_filled(model: 
     ((refused,),), batches = run(sanitiser, ("a", [DocumentTask("zqxv, " * 601, RARE, TOP_1)]))
     assert isinstance(refused, InvalidInput)
     assert len(batches) == 1
-    assert {blank.before for blank in blanks_of(model)} == {"The parcel was sent from the "}, "the warm-up only"
+    assert blanks_of(model) == []
 
 
 def test_top_k_does_not_use_words_of_the_list_in_any_step(sanitiser: Sanitiser) -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from audit_kit import RUNS, epsilon_bound
-from tiny_models import PLAIN, checkpoint
+from tiers import cells
+from tiny_models import checkpoint
 from transformers import AutoModelForMaskedLM
 
 from core.amounts import NANO
@@ -21,7 +19,7 @@ from core.text.infill_model import Blank
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from gpu_workers.engine.handler import run_batch
 from gpu_workers.handlers.sanitiser import Sanitiser
-from gpu_workers.models.infill import Question, embedded_infill, pretrained_infill
+from gpu_workers.models.infill import Question, pretrained_infill
 from gpu_workers.models.infill_sources import infill_model
 from gpu_workers.models.masked_infill import MaskedInfill
 
@@ -29,7 +27,7 @@ ALL = MaskPolicy(techniques=("all",))
 FEW = MaskPolicy(techniques=("vocabulary",), vocabulary_size=20_000)
 
 
-@pytest.fixture(scope="module", params=["bert", "roberta"])
+@pytest.fixture(scope="module", params=cells(["bert", "roberta"]))
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return checkpoint(tmp_path_factory.mktemp(request.param), request.param, AutoModelForMaskedLM)
 
@@ -65,18 +63,18 @@ def test_a_batch_of_every_mode_is_filled_in_one_go_and_in_order(sanitiser: Sanit
     assert five == six == seven == "the house"
 
 
-@pytest.mark.parametrize("mode", ["top1", "topk"])
-def test_a_masked_number_comes_back_as_a_number_and_a_word_never_does(sanitiser: Sanitiser, mode: str) -> None:
-    masked = "She sent {} to Zworykin in {}, and to {}, why?"
-    written = [masked.format(*numbers) for numbers in ((4711, "1,234.5", "Xylotron"), (7, "12:30", "Grubenhagen"))]
-    filled = texts(sanitiser.run([SanitizeTask(text, FEW, mode, k=3) for text in written] * 5))
-    if mode == "top1":
-        assert len(set(filled)) == 1, "what was masked does not matter"
-    for text in filled:
-        places = re.fullmatch(r"She sent (.+) to (.+) in (.+), and to (.+), why\?", text)
-        assert places, text
-        assert [place.isdecimal() for place in places.groups()] == [True, False, True, False]
-        assert [place.isalpha() for place in places.groups()] == [False, True, False, True]
+def test_a_masked_number_comes_back_as_a_number_and_a_word_never_does(sanitiser: Sanitiser) -> None:
+    for mode in ["top1", "topk"]:
+        masked = "She sent {} to Zworykin in {}, and to {}, why?"
+        written = [masked.format(*numbers) for numbers in ((4711, "1,234.5", "Xylotron"), (7, "12:30", "Grubenhagen"))]
+        filled = texts(sanitiser.run([SanitizeTask(text, FEW, mode, k=3) for text in written] * 5))
+        if mode == "top1":
+            assert len(set(filled)) == 1, "what was masked does not matter"
+        for text in filled:
+            places = re.fullmatch(r"She sent (.+) to (.+) in (.+), and to (.+), why\?", text)
+            assert places, text
+            assert [place.isdecimal() for place in places.groups()] == [True, False, True, False]
+            assert [place.isalpha() for place in places.groups()] == [False, True, False, True]
 
 
 def test_by_dp_and_without_numbers_in_the_vocabulary_a_word_stands_for_a_number(folder: Path) -> None:
@@ -88,15 +86,6 @@ def test_by_dp_and_without_numbers_in_the_vocabulary_a_word_stands_for_a_number(
     infill._model.numbers = {}
     wordless = MaskedInfill(infill._model)
     assert wordless.ranked([one], count=5) == wordless.ranked([other], count=5) == infill.ranked([other], count=5)
-
-
-def test_a_long_document_is_filled_everywhere(sanitiser: Sanitiser) -> None:
-    sentence = "The parcel that she sent to Zworykin went to our house, and nobody knows why. "
-    (filled,) = texts(sanitiser.run([SanitizeTask(sentence * 40, FEW, "top1")]))
-    before, after = sentence.split("Zworykin")
-    parts = filled.split(before)[1:]
-    assert len(parts) == 40
-    assert all(part.endswith(after) and part.removesuffix(after).isalpha() for part in parts)
 
 
 def test_too_many_places_are_refused_and_the_others_are_filled(sanitiser: Sanitiser) -> None:
@@ -128,13 +117,6 @@ def test_the_model_s_numbers_are_those_at_the_blank(folder: Path) -> None:
     assert np.allclose(row, [whole[names[word]] for word in infill.candidates.words], atol=1e-5)
     best = infill.ranked([blank], count=4)[0]
     assert best == [infill.candidates.words[place] for place in np.argsort(-row)[:4]]
-
-
-def test_companions_do_not_change_what_is_ranked_first(folder: Path) -> None:
-    infill = infill_model(str(folder), device="cpu")
-    blanks = [Blank(" ".join(PLAIN[:n]) + " ", (" " + " ".join(PLAIN[n:]),)) for n in range(1, 15)]
-    together = infill.ranked(blanks, count=1)
-    assert together == [infill.ranked([blank], count=1)[0] for blank in blanks]
 
 
 def test_facts_name_the_model_and_its_public_list(folder: Path, sanitiser: Sanitiser) -> None:
@@ -205,57 +187,3 @@ def test_a_document_whose_logits_fail_by_what_it_drew_is_not_drawn_again(
     assert isinstance(failed, TaskFailed)
     assert (first.text, last.text) == ("she went to", "the parcel"), "the others draw on"
     assert sorted(drawn) == ["house", "parcel", "she", "the", "to", "went"], "once a slot, and none after a failure"
-
-
-@pytest.mark.slow("installation")
-def test_the_bundled_model_fills_without_transformers() -> None:
-    code = (
-        "import sys; from gpu_workers.models.infill_sources import infill_model;"
-        "from core.text.infill_model import Blank;"
-        "model = infill_model('bundled', device='cpu');"
-        "words = model.ranked([Blank('The parcel was sent to the ', ('.',))], count=5)[0];"
-        "print(len(set(words) & set(model.candidates.words)), 'transformers' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["5", "False"]
-
-
-def test_the_packed_net_is_the_trained_one() -> None:
-    """On a processor the bundled net runs without transformers: the same numbers."""
-    packed = embedded_infill(dtype=torch.float32)
-    from gpu_workers.models.embedded import load_embedded
-    from gpu_workers.models.nets import InfillNet
-
-    _, net = load_embedded(
-        "infill", lambda bert, _: InfillNet(bert), None, device=torch.device("cpu"), dtype=torch.float32
-    )
-    ids = packed.ids(["The parcel was sent to the wrong house."])[0]
-    ids[4] = packed.mask
-    row = torch.tensor([[101, *ids.tolist(), 102]])
-    with torch.inference_mode():
-        expected = net(row, torch.ones_like(row), torch.tensor([5]))
-    assert np.allclose(packed.logits([Question(ids, np.array([4]))])[0], expected.numpy(), atol=1e-3)
-
-
-def audit(sanitiser: Sanitiser, one: str, other: str, *, epsilon: float, runs: int) -> float:
-    """A lower bound on the epsilon of the worker's fill of two texts of one word."""
-
-    def hits(text: str) -> int:
-        tasks = [SanitizeTask(text, ALL, "dp", round(epsilon * NANO))] * 500
-        return sum(filled == one for _ in range(runs // 500) for filled in texts(sanitiser.run(tasks)))
-
-    return epsilon_bound(hits(one), hits(other), runs)
-
-
-@pytest.mark.slow("statistics")
-def test_an_audit_of_the_worker_stays_under_the_claim_and_finds_half_the_price(tmp_path: Path) -> None:
-    path = checkpoint(tmp_path, "bert", AutoModelForMaskedLM)
-    audited = Sanitiser(infill=str(path), fill_slots_max=50)
-    infill = audited._filler._model
-    forward = infill._model._forward  # an untrained model likes all words alike: make it like one, the worst case
-    infill._model._forward = lambda ids, mask, places: 1_000 * forward(ids, mask, places)
-    (row,) = infill.logits([Blank("", ("",))])
-    one, other = (infill.candidates.words[place] for place in np.argsort(row)[:2])
-
-    assert 2.5 < audit(audited, one, other, epsilon=4.0, runs=RUNS // 20) <= 4.0
-    assert audit(audited, one, other, epsilon=8.0, runs=RUNS // 20) > 4.0

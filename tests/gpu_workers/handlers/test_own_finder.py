@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 from recogniser_kit import stored
 
-from core.errors import InvalidInput, RecogniserBroken
+from core.errors import RecogniserBroken
 from core.text.own_recognisers.definition import Definition
 from core.text.own_recognisers.stored import OwnReference, RecogniserFile
 from core.text.policy import METRIC_DP, MaskPolicy, Sanitised
-from core.text.recognised import WindowFinds
-from gpu_workers.engine.protocol import Pieces
 from gpu_workers.handlers.own_finder import DraftTask
 from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.handlers.sanitize_tasks import DocumentTask, WindowTask
@@ -63,20 +61,6 @@ def test_a_task_is_small_whatever_the_number_of_terms(sanitiser: Sanitiser, tmp_
     assert masked(sanitiser, "customer 99999, customer 100000", own) == "[PROJECT_CODE], customer 100000"
 
 
-def test_windows_of_a_long_document_give_what_the_whole_gives(sanitiser: Sanitiser, tmp_path: Path) -> None:
-    own = stored(tmp_path, CODES)
-    task = DocumentTask(TEXT * 2_000, policy(own))
-    pieces = task.pieces(2_000)
-    assert isinstance(pieces, Pieces)
-    assert len(pieces.tasks) > 2
-    finds = sanitiser.run([piece.payload for piece in pieces.tasks])
-    assert all(isinstance(each, WindowFinds) for each in finds)
-    last = pieces.join(finds)
-    (result,) = sanitiser.run([last.payload])
-    assert isinstance(result, Sanitised)
-    assert result.text == MASKED * 2_000 == masked(sanitiser, TEXT * 2_000, own)
-
-
 def test_priced_fills_and_other_documents_of_a_batch(sanitiser: Sanitiser, tmp_path: Path) -> None:
     own = stored(tmp_path, CODES)
     priced = DocumentTask(TEXT, policy(own), METRIC_DP, 10**9)
@@ -88,9 +72,3 @@ def test_priced_fills_and_other_documents_of_a_batch(sanitiser: Sanitiser, tmp_p
     assert isinstance(results[1], Sanitised)
     assert results[1].text == TEXT
     assert [(find.start, find.end) for find in results[2].finds] == [(0, 7), (11, 22)]
-
-
-def test_too_many_finds_are_refused(sanitiser: Sanitiser, tmp_path: Path) -> None:
-    own = stored(tmp_path, Definition("PROJECT_CODE", patterns=("a", "a|b", "a|c"), whole_words=False))
-    assert isinstance(masked(sanitiser, "a" * 11_000, own), InvalidInput)
-    assert isinstance(sanitiser.run([DraftTask("a" * 11_000, CODES.packed()[:-1], 0.4, 100)])[0], RecogniserBroken)

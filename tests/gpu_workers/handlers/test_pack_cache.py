@@ -4,35 +4,32 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
-from corpus_kit import embedding_rows
-from job_kit import domain_order, no_charge, quiet
+from pack_kit import make_pack
 
 from core.errors import TaskFailed
 from core.files.file_version import FileVersion, file_digest
 from core.mechanisms.sentences.domain_pack import InvalidPack
-from gpu_workers.domains import job as domain_job
 from gpu_workers.handlers.file_cache import FileCache
 from gpu_workers.handlers.pack_cache import PackCache
 
 
-def pack(folder: Path, *, seed: int) -> FileVersion:
-    job = domain_order(folder, embedding_rows(110, seed=seed))
-    domain_job.run(job, quiet, no_charge)
-    return FileVersion(job.spec.targets[0], "1")
+def pack(path: Path, candidates: int) -> FileVersion:
+    make_pack(np.eye(candidates, 8, dtype=np.float32)).save(path)
+    return FileVersion(str(path), "1")
 
 
-@pytest.mark.usefixtures("few_steps")
 def test_the_least_recently_used_goes_and_a_changed_file_is_read_anew(tmp_path: Path) -> None:
-    first, second = pack(tmp_path / "a", seed=1), pack(tmp_path / "b", seed=2)
+    first, second = pack(tmp_path / "a", 3), pack(tmp_path / "b", 4)
     cache = PackCache(torch.device("cpu"), packs_max=1)
     loaded = cache.mechanism(first, "clipped_cosine", None)
     assert cache.mechanism(first, "clipped_cosine", None) is loaded
     cache.mechanism(second, "clipped_cosine", None)
     assert cache.mechanism(first, "clipped_cosine", None) is not loaded
     with pytest.raises(InvalidPack, match="encoder"):
-        cache.mechanism(first, "deep_candidate", "0" * 64)
+        cache.mechanism(first, "deep_candidate", "1" * 64)
     Path(first.path).write_bytes(b"broken")
     assert cache.mechanism(first, "clipped_cosine", None)
     with pytest.raises(InvalidPack):

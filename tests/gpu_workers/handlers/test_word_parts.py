@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import pickle
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from inline_engine import InlineEngine
+from pieces_kit import run_batches
 
 from core.errors import TaskFailed
 from core.mechanisms.words.pricing import MECHANISMS
 from core.text import fill_surrogate
 from core.text.policy import METRIC_DP, MaskPolicy, Sanitised
 from core.text.surrogates.draw import Draw
-from gpu_workers.engine.protocol import Role, Task
-from gpu_workers.facts import WorkerFacts
+from gpu_workers.engine.protocol import Role
 from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.handlers.sanitize_tasks import DocumentTask
 from gpu_workers.handlers.word_tasks import SurrogateTask, WordTask
@@ -44,75 +42,30 @@ class Mirror:
         return [f"{word}-new" for word in words]
 
 
-class Recording:
-    """The handler of the sanitise role. Keeps the payloads of each batch."""
-
-    def __init__(self, mirror: Mirror) -> None:
-        self._handler = Sanitiser()
-        self._handler._words = dict.fromkeys(MECHANISMS, mirror)
-        self.batches: list[list[Any]] = []
-
-    def warm_up(self) -> WorkerFacts:
-        return Sanitiser().warm_up()
-
-    def prepare(self, tasks: Sequence[Any]) -> Callable[[], Sequence[Any]]:
-        self.batches.append(list(tasks))
-        return self._handler.prepare(tasks)
-
-
 def run(*groups: tuple[str, DocumentTask]) -> tuple[list[Any], list[list[Any]], Mirror]:
-    """Submit each task for its tenant, in order. Return the results, errors included, the batches and the draws."""
-    mirror = Mirror()
-    handler = Recording(mirror)
-
-    async def main() -> list[Any]:
-        engine = InlineEngine({Role.SANITIZE: lambda: handler})
-        await engine.start()
-        try:
-            return await asyncio.gather(
-                *(
-                    engine.run(
-                        Role.SANITIZE,
-                        [Task(task, task.weight, stepwise=task.stepwise)],
-                        tenant=tenant,
-                        timeout_s=600,
-                        client_disconnected=asyncio.Event(),
-                    )
-                    for tenant, task in groups
-                ),
-                return_exceptions=True,
-            )
-        finally:
-            await engine.stop()
-
-    return asyncio.run(main()), handler.batches, mirror
+    """The results, the batches and the draws."""
+    mirror, handler = Mirror(), Sanitiser()
+    handler._words = dict.fromkeys(MECHANISMS, mirror)
+    pairs = ((tenant, [task]) for tenant, task in groups)
+    return *run_batches(Role.SANITIZE, handler, *pairs, isolate=False), mirror
 
 
-@pytest.mark.parametrize("policy", [ALL, RARE])
-def test_each_word_is_drawn_once_and_put_in_its_place(policy: MaskPolicy) -> None:
-    document = DocumentTask(LONG, policy, METRIC_DP, 7)
-    whole, once = Sanitiser(), Mirror()
-    whole._words = dict.fromkeys(MECHANISMS, once)
-    (expected,) = whole.run([document])
-    ((answer,),), batches, mirror = run(("a", document))
+def test_each_word_is_drawn_once_and_put_in_its_place() -> None:
+    for policy in [ALL, RARE]:
+        document = DocumentTask(LONG, policy, METRIC_DP, 7)
+        whole, once = Sanitiser(), Mirror()
+        whole._words = dict.fromkeys(MECHANISMS, once)
+        (expected,) = whole.run([document])
+        ((answer,),), batches, mirror = run(("a", document))
 
-    assert answer == expected
-    assert mirror.epsilons == {7}
-    drawn = Counter(word for call in mirror.calls for word in call)
-    assert drawn == Counter(word for call in once.calls for word in call)
-    assert drawn["zqxx"] == 5_000
-    assert sum(isinstance(task, WordTask) for batch in batches for task in batch) >= 3
-    assert all(len(set(call)) <= 512 and len(call) <= 8 * 512 for call in mirror.calls)
-    assert "zqxv" not in repr(batches)
-
-
-@pytest.mark.parametrize("mechanism", list(MECHANISMS))
-def test_a_short_document_of_another_tenant_runs_between_the_parts(mechanism: str) -> None:
-    (_, (short,)), batches, _ = run(("a", DocumentTask(LONG, ALL, METRIC_DP, 7, mechanism)), ("b", SHORT))
-
-    assert isinstance(short, Sanitised)
-    place = next(number for number, batch in enumerate(batches) if SHORT in batch)
-    assert any(isinstance(task, WordTask) for batch in batches[place + 1 :] for task in batch)
+        assert answer == expected
+        assert mirror.epsilons == {7}
+        drawn = Counter(word for call in mirror.calls for word in call)
+        assert drawn == Counter(word for call in once.calls for word in call)
+        assert drawn["zqxx"] == 5_000
+        assert sum(isinstance(task, WordTask) for batch in batches for task in batch) >= 3
+        assert all(len(set(call)) <= 512 and len(call) <= 8 * 512 for call in mirror.calls)
+        assert "zqxv" not in repr(batches)
 
 
 def test_a_part_that_fails_fails_its_document_alone_and_says_nothing() -> None:

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 import torch
 from corpus_kit import PLANTED, embedding_rows, json_lines, rows
-from job_kit import no_charge
+from job_kit import no_charge, quiet, written_order
 from recogniser_kit import stored
 
 from core.errors import InfillBroken, InvalidInput
-from core.files.encrypted_file import EncryptedFileWriter, new_key
 from core.files.file_version import FileVersion, file_version
 from core.job_errors import BadCorpus, JobFilesLost
 from core.text.own_recognisers.definition import Definition
@@ -22,7 +21,7 @@ from gpu_workers.infill import job as infill_job
 from gpu_workers.infill.fine_tuning import shipped_net
 from gpu_workers.infill.obfuscate import Obfuscator
 from gpu_workers.infill.spec import InfillSpec
-from gpu_workers.jobs.messages import INPUT, JobOrder
+from gpu_workers.jobs.messages import JobOrder
 from gpu_workers.models.adapter_file import SHIPPED, load_adapter, save_adapter
 from gpu_workers.models.embedded import embedded_vocabulary
 from gpu_workers.models.encoder import weights_fingerprint
@@ -40,49 +39,39 @@ def documents() -> list[dict[str, Any]]:
     return [*made, made[1], {"text": " \n"}, {"sentences": [f"Write to {ADDRESS}."] * 4}]
 
 
-def order(folder: Path, content: bytes) -> JobOrder:
-    folder.mkdir()
-    key = new_key()
-    writer = EncryptedFileWriter(folder / INPUT, key, INPUT)
-    writer.write(content)
-    writer.close()
+def order(folder: Path, content: list[dict[str, Any]] | bytes) -> JobOrder:
     targets = (str(folder / "artifact.safetensors"), str(folder / "own" / "mine.safetensors"))
-    return JobOrder(
-        "infill", folder, key, InfillSpec("mine", targets, MaskPolicy(), "topk", 10, 1, STEPS, places_max=3)
+    return written_order(
+        "infill", folder, InfillSpec("mine", targets, MaskPolicy(), "topk", 10, 1, STEPS, places_max=3), content
     )
-
-
-def quiet(_stage: str, _fraction: float) -> None:
-    pass
 
 
 class Killed(BaseException):
     """Stands for the death of the process."""
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b"", "empty"),
-        (json_lines(rows(19)), "too-few-documents"),
-        (json_lines(rows(1) * 30), "too-few-documents"),
-        (json_lines([{"text": f"walrus {number}"} for number in range(30)]), "too-few-documents"),
-        (json_lines(embedding_rows(30)), "wrong-row"),
-        (json_lines(rows(30)) + b'{"text": "walrus"', "malformed-json"),
-    ],
-    ids=["empty", "few", "copies", "short", "vectors", "json"],
-)
-def test_a_corpus_that_cannot_be_used_is_reported_by_its_kind(tmp_path: Path, content: bytes, reason: str) -> None:
-    with pytest.raises(BadCorpus) as refused:
-        infill_job.run(order(tmp_path / "job", content), quiet, no_charge)
-    assert refused.value.reason == reason
-    assert "walrus" not in str(refused.value)
-    assert not (tmp_path / "job" / "artifact.safetensors").exists()
+def test_a_corpus_that_cannot_be_used_is_reported_by_its_kind(tmp_path: Path) -> None:
+    for number, (content, reason) in enumerate(
+        [
+            (b"", "empty"),
+            (rows(19), "too-few-documents"),
+            (rows(1) * 30, "too-few-documents"),
+            ([{"text": f"walrus {number}"} for number in range(30)], "too-few-documents"),
+            (embedding_rows(30), "wrong-row"),
+            (json_lines(rows(30)) + b'{"text": "walrus"', "malformed-json"),
+        ]
+    ):
+        folder = tmp_path / str(number)
+        with pytest.raises(BadCorpus) as refused:
+            infill_job.run(order(folder, content), quiet, no_charge)
+        assert refused.value.reason == reason
+        assert "walrus" not in str(refused.value)
+        assert not (folder / "artifact.safetensors").exists()
 
 
 @pytest.mark.slow("crash")
 def test_a_job_that_is_killed_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
-    job = order(tmp_path / "job", json_lines(documents()))
+    job = order(tmp_path / "job", documents())
 
     def until_late(stage: str, fraction: float) -> None:
         if stage == "fine-tuning" and (job.folder / "training-1").exists() and fraction > 0.9:

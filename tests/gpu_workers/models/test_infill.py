@@ -5,18 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny_models import PLAIN, checkpoint
+from tiers import cells
+from tiny_models import PLAIN, adapter, checkpoint
 from transformers import AutoModelForMaskedLM
 
-from gpu_workers.models.adapter_file import AdapterInfo, save_adapter
-from gpu_workers.models.encoder import weights_fingerprint
-from gpu_workers.models.encoder_model import bundled_path
 from gpu_workers.models.infill import MaskedLM, Question, embedded_infill, pretrained_infill
-from gpu_workers.models.nets import InfillNet, backbone
-from gpu_workers.models.trainable_adapter import adapter_parameters, attach
 
 
-@pytest.fixture(scope="module", params=["bert", "roberta"])
+@pytest.fixture(scope="module", params=cells(["bert", "roberta"]))
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return checkpoint(tmp_path_factory.mktemp(request.param), request.param, AutoModelForMaskedLM)
 
@@ -82,39 +78,14 @@ def test_words_read_as_they_are_spelt(model: MaskedLM) -> None:
     assert model.text(np.array([the], dtype=np.int64)).strip() == "the"
 
 
-def test_a_model_that_gives_no_number_fails(folder: Path) -> None:
-    broken = pretrained_infill(folder)
-    forward = broken._forward
-    broken._forward = lambda ids, mask, wanted: forward(ids, mask, wanted) * float("nan")
-
-    with pytest.raises(RuntimeError, match="not finite"):
-        broken.logits([question(broken, 5, [1])])
-
-
 def test_the_served_adapter_is_the_trained_one(tmp_path: Path) -> None:
-    torch.manual_seed(12)
-    bert = backbone()
-    attach(bert, 2)
-    net = InfillNet(bert)
-    parameters = {**adapter_parameters(bert), **net.own_parameters()}
-    with torch.no_grad():
-        for tensor in parameters.values():
-            tensor.copy_((torch.randn(tensor.shape) * 0.05).half())
-    info = AdapterInfo(
-        kind="infill",
-        encoder_fingerprint=weights_fingerprint(bundled_path()),
-        rank=2,
-        steps=0,
-        source="none",
-        licence="none",
-    )
-    save_adapter(tmp_path / "a.safetensors", info, parameters)
+    net = adapter(tmp_path / "a.safetensors", "infill")
     served = embedded_infill(tmp_path / "a.safetensors", dtype=torch.float32)
     ids = served.pieces(["The road to the coast was closed and nobody knew."])[0].ids.copy()
     ids[3] = served.mask
     with torch.inference_mode():
         row = torch.tensor([[101, *ids.tolist(), 102]])
-        expected = net.eval()(row, torch.ones_like(row), torch.tensor([4]))
+        expected = net(row, torch.ones_like(row), torch.tensor([4]))
 
     given = served.logits([Question(ids, np.array([3]))])[0]
     assert np.allclose(given, expected.numpy(), atol=1e-4)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,15 +13,12 @@ from tiers import cells
 
 from gpu_workers.models.encoder import Encoder
 from gpu_workers.models.encoder_model import bundled_weights
-from gpu_workers.models.integer import kernels
 from gpu_workers.models.integer.bert import IntegerBert, in_parts
 from gpu_workers.models.integer.encoder import IntegerEncoder
-from gpu_workers.models.integer.layers import STEPS, IntegerLinear, Steps, StepsFile, rounded, units
+from gpu_workers.models.integer.layers import STEPS, StepsFile
 from gpu_workers.models.integer.products import WAYS, exact_ways, fastest_way, plainly
-from gpu_workers.models.integer.tagger import IntegerTagger
 from gpu_workers.models.measured import Measured
 from gpu_workers.models.tensor_file import read_tensors, write_tensors
-from training.integer_rounding import copied, fitted
 
 SENTENCES = (
     "I",
@@ -59,12 +55,12 @@ def test_the_vectors_are_the_same_on_every_processor(encoder: IntegerEncoder) ->
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
 
 
-@pytest.mark.parametrize(("counts", "sizes", "most"), cells([((2,), 2, 12), ((1, 2, 3, 4), 6, 40)]))
+@pytest.mark.parametrize(("shortest", "counts", "sizes", "most"), cells([(5, (2,), 2, 12), (7, (1, 2, 3, 4), 6, 40)]))
 def test_a_vector_depends_on_its_sentence_alone(
-    encoder: IntegerEncoder, threads: None, counts: tuple[int, ...], sizes: int, most: int
+    encoder: IntegerEncoder, threads: None, shortest: int, counts: tuple[int, ...], sizes: int, most: int
 ) -> None:
     random = np.random.default_rng(7)
-    tokens = encoder.tokenise(SENTENCES)
+    tokens = encoder.tokenise(SENTENCES[:shortest])
     alone = [bits(encoder.encode_tokens([ids])) for ids in tokens]
     for count in counts:
         torch.set_num_threads(count)
@@ -75,21 +71,18 @@ def test_a_vector_depends_on_its_sentence_alone(
             assert [bits(vector) for vector in vectors] == [alone[i] for i in chosen]
 
 
-@pytest.mark.parametrize(
-    ("lengths", "threads", "totals"),
-    [
+def test_threads_share_the_sentences() -> None:
+    for lengths, threads, totals in [
         ([10], 4, [10]),
         ([400], 4, [400]),
         ([30, 30, 30], 2, [90]),  # too few tokens for two threads
         ([100, 30, 30, 30, 10], 2, [100, 100]),
         ([64] * 8, 3, [192, 192, 128]),
         ([500, 500], 8, [500, 500]),
-    ],
-)
-def test_threads_share_the_sentences(lengths: list[int], threads: int, totals: list[int]) -> None:
-    parts = in_parts(lengths, threads)
-    assert sorted(place for part in parts for place in part) == list(range(len(lengths)))
-    assert sorted((sum(lengths[place] for place in part) for part in parts), reverse=True) == totals
+    ]:
+        parts = in_parts(lengths, threads)
+        assert sorted(place for part in parts for place in part) == list(range(len(lengths)))
+        assert sorted((sum(lengths[place] for place in part) for part in parts), reverse=True) == totals
 
 
 @pytest.mark.slow("matrix")
@@ -111,54 +104,6 @@ def test_the_products_are_exact_at_their_bounds() -> None:
         for way in (*(WAYS[name] for name in exact_ways()), plainly):
             assert (way(weight)(rows).numpy() == expected).all()
             assert (way(weight)(rows[:1]).numpy() == expected[:1]).all()
-
-
-@pytest.mark.parametrize("positive", [False, True])
-def test_components_that_are_held_more_than_once_carry_their_weights(positive: bool) -> None:
-    random = np.random.default_rng(2)
-    weight = random.standard_normal((24, 40)).astype(np.float32)
-    weight[:, 3], weight[:, 7] = 30 * weight[:, 3], -9 * np.abs(weight[:, 7])
-    ones = np.ones(40, np.float32)
-    copies = copied(weight.astype(np.float64), 16)
-    assert set(copies) <= {3, 7}
-    sizes, shift = [], random.standard_normal(24).astype(np.float32)
-    rows = random.integers(-128, 128, (50, 40))
-    for chosen in (copies, copies[:0]):
-        own = weight.astype(np.float64)
-        up = np.packbits(np.modf(own / units(own, chosen)[:, None])[0] % 1 > 0.5, axis=1)
-        steps = Steps(ones, 5 * ones, chosen, shift, up)
-        linear = IntegerLinear.of(weight, np.zeros(24, np.float32), steps, positive=positive)
-        assert linear.weight.shape == (40 + len(chosen), 24)
-        assert np.abs(linear.weight.astype(int)).max() == 127
-        held = np.concatenate([rows, rows[:, chosen]], axis=1)
-        outputs = 2 * linear.unit * (held @ linear.weight.astype(np.int64) + linear.lacking) + linear.bias - shift
-        inputs = 2 * (rows + 128 * positive) + 5
-        error = linear.unit / 2 * np.abs(inputs).sum(axis=1, keepdims=True)
-        assert (np.abs(outputs - inputs @ own.T) <= error + 1e-3).all()
-        sizes.append(linear.unit)
-    assert sizes[0].mean() < sizes[1].mean() / 4
-
-
-@pytest.mark.parametrize("positive", [False, True])
-def test_a_fitted_layer_is_nearer_than_one_with_the_nearest_weights(positive: bool) -> None:
-    generator = torch.Generator().manual_seed(3)
-    mixed = torch.randn(600, 12, generator=generator) @ torch.randn(12, 48, generator=generator)
-    rows = torch.nn.functional.gelu(mixed) if positive else mixed + 3
-    weight, bias = torch.randn(32, 48, generator=generator), torch.randn(32, generator=generator)
-    rounding, error = fitted(weight, bias, rows, rows, 4, positive=positive)
-    expected = rows @ weight.T + bias
-    lacking = rounding(rows) - expected
-    assert 0 < error < 1e-3
-    assert lacking.square().mean() < 1e-3 * expected.square().mean()
-    steps = rounding.steps
-    scaled = weight.double().numpy() * steps.step.astype(np.float64)
-    unit = units(scaled, steps.copies)
-    nearest = torch.from_numpy(np.rint(scaled / unit[:, None]) * unit[:, None] / steps.step).float()
-    plain = rounding.rows(rows) @ nearest.T + bias - expected
-    assert lacking.var(dim=0).sum() < 0.8 * plain.var(dim=0).sum()
-    linear = IntegerLinear.of(weight.numpy(), bias.numpy(), steps, positive=positive)
-    own = linear.unit[:, None] * (rounded(scaled, steps.copies, steps.up)[0])
-    assert np.allclose(own / steps.step, rounding.weight, rtol=1e-5, atol=1e-6)
 
 
 def test_an_inexact_product_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,25 +149,13 @@ def test_the_check_is_kept_for_a_processor(encoder: IntegerEncoder, tmp_path: Pa
     assert encoder.facts().tokens_per_s == 123
 
 
-def test_the_tagger_uses_the_kernels_that_the_encoder_compiles(encoder: IntegerEncoder) -> None:
-    encoder.encode(SENTENCES)
-    IntegerTagger()(*torch.ones((3, 2, 9), dtype=torch.int64))
-    assert [len(kernel.signatures) for kernel in (kernels.attention, kernels.add_and_norm, kernels.gelu)] == [1, 1, 1]
-
-
-def test_steps_of_another_encoder_are_refused(tmp_path: Path) -> None:
+def test_malformed_steps_and_those_of_another_encoder_are_refused(tmp_path: Path) -> None:
     found, facts, arrays = read_tensors(STEPS)
-    write_tensors(tmp_path / "steps", found, facts | {"encoder_fingerprint": "0" * 64}, arrays)
-    with pytest.raises(ValueError, match="another encoder"):
-        IntegerEncoder(tmp_path / "steps")
-    write_tensors(tmp_path / "steps", "something/1", facts, arrays)
-    with pytest.raises(ValueError, match="not a file of the steps"):
-        IntegerEncoder(tmp_path / "steps")
-
-
-@pytest.mark.parametrize(
-    ("name", "change", "reason"),
-    [
+    files = [
+        ("something/1", facts, arrays, "not a file of the steps"),
+        (found, facts | {"encoder_fingerprint": "0" * 64}, arrays, "another encoder"),
+    ]
+    for name, change, reason in [
         ("output.copies", lambda copies: copies + 1_536, "another shape"),
         ("output.copies", lambda copies: copies - 1_536, "another shape"),
         ("output.up", lambda up: up[:, 1:], "another shape"),
@@ -242,18 +175,21 @@ def test_steps_of_another_encoder_are_refused(tmp_path: Path) -> None:
             lambda largest: largest * np.where(np.arange(1_152) < 768, 1e30, 1).astype(np.float32),
             "too large",
         ),
-    ],
-)
-def test_malformed_steps_are_refused(name: str, change: Any, reason: str, tmp_path: Path) -> None:
-    found, facts, arrays = read_tensors(STEPS)
-    write_tensors(tmp_path / "steps", found, facts, arrays | {f"0.{name}": change(arrays[f"0.{name}"])})
-    with pytest.raises(ValueError, match=reason):
-        IntegerEncoder(tmp_path / "steps")
+    ]:
+        changed = arrays | {f"0.{name}": change(arrays[f"0.{name}"])}
+        files.append((found, facts, changed, reason))
+    for lacking in ("0.output.up", "5.largest"):
+        files.append((found, facts, {name: arrays[name] for name in arrays if name != lacking}, "lacks a part"))
+    for kind, own_facts, own, reason in files:
+        write_tensors(tmp_path / "steps", kind, own_facts, own)
+        with pytest.raises(ValueError, match=reason):
+            IntegerEncoder(tmp_path / "steps")
 
 
-@pytest.mark.parametrize(
-    ("name", "factor"),
-    [
+def test_a_model_beyond_the_bounds_of_the_proof_is_refused() -> None:
+    weights, config = bundled_weights()
+    plain = {key: tensor.numpy() for key, tensor in weights.items()}
+    for name, factor in [
         ("embeddings.word_embeddings.weight", 1e4),
         ("embeddings.word_embeddings.weight", np.nan),
         ("embeddings.position_embeddings.weight", 1e12),
@@ -261,22 +197,10 @@ def test_malformed_steps_are_refused(name: str, change: Any, reason: str, tmp_pa
         ("encoder.layer.2.output.dense.weight", 1e12),
         ("encoder.layer.2.output.dense.bias", 1e12),
         ("encoder.layer.2.output.dense.bias", np.nan),
-    ],
-)
-def test_a_model_beyond_the_bounds_of_the_proof_is_refused(name: str, factor: float) -> None:
-    weights, config = bundled_weights()
-    own = {key: tensor.numpy() for key, tensor in weights.items()} | {name: weights[name].numpy() * factor}
-    with pytest.raises(ValueError, match="too large"):
-        IntegerBert(own, config, StepsFile.load())
-
-
-def test_steps_that_lack_an_array_are_refused(tmp_path: Path) -> None:
-    found, facts, arrays = read_tensors(STEPS)
-    for lacking in ("0.output.up", "5.largest"):
-        some = {name: array for name, array in arrays.items() if name != lacking}
-        write_tensors(tmp_path / "steps", found, facts, some)
-        with pytest.raises(ValueError, match="lacks a part"):
-            StepsFile.load(tmp_path / "steps")
+    ]:
+        own = plain | {name: plain[name] * factor}
+        with pytest.raises(ValueError, match="too large"):
+            IntegerBert(own, config, StepsFile.load())
 
 
 def test_a_model_of_another_shape_is_refused() -> None:

@@ -23,7 +23,7 @@ from gpu_workers.models.tensor_file import read_tensors, write_tensors
 
 TEXTS = (
     "Maria Keller flew from Lisbon to Norway.",
-    "Ask Paul Schmidt in Vienna. " + "It was wet. " * 60,
+    "Ask Paul Schmidt in Vienna. " + "It was wet. " * 15,
     "nobody was there",
 )
 # Fictitious texts of many kinds, which the steps were not made with.
@@ -41,8 +41,11 @@ KINDS = (
     "DB_USER=anna.k\nDB_PASSWORD='Xk9$mQ2!'\napi_key: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b",
 )
 Rows = list[tuple[torch.Tensor, torch.Tensor]]
-# SHA-256 of the logits of `rows`: the same on every processor. It changes with the steps and the rounding rules.
-LOGITS = "716d8a66c26e3694ce2ae8759097bf592aea085b9e8e5a67e85f41b3262771a1"
+# SHA-256 of the logits of the first `rows`: the same on every processor. They change with the steps and the rounding.
+LOGITS = [
+    (3, "e4fe92e3c075e5bc1837c17b6472ee1e9dbc55f807ea3c8c799b82d23b5246fe"),
+    (5, "716d8a66c26e3694ce2ae8759097bf592aea085b9e8e5a67e85f41b3262771a1"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +83,11 @@ def logits(net: IntegerTagger | PackedTagger, chosen: Rows) -> list[bytes]:
     return [found[row, : len(own)].numpy().tobytes() for row, (own, _) in enumerate(chosen)]
 
 
-def test_the_logits_are_the_same_on_every_processor(integers: IntegerTagger, rows: Rows) -> None:
-    assert hashlib.sha256(b"".join(logits(integers, rows))).hexdigest() == LOGITS
+@pytest.mark.parametrize(("count", "digest"), cells(LOGITS))
+def test_the_logits_are_the_same_on_every_processor(
+    integers: IntegerTagger, rows: Rows, count: int, digest: str
+) -> None:
+    assert hashlib.sha256(b"".join(logits(integers, rows[:count]))).hexdigest() == digest
 
 
 @pytest.mark.parametrize(("shortest", "counts", "sizes"), cells([(3, (2,), (4,)), (5, (1, 2, 3), (2, 5, 9))]))
@@ -135,15 +141,15 @@ def test_the_tagger_finds_what_it_finds_in_float32_with_any_number_of_threads(mo
     names = names_in(embedded_tagger(dtype=torch.float32))
     assert names[0]
     assert not names[2]
-    texts = [*TEXTS, " ".join(KINDS) * 3, ""]
-    found = embedded_tagger().tag(texts)
+    texts = [*TEXTS, " ".join(KINDS[:3]), ""]
+    found = []
     for threads in (1, 3):
         monkeypatch.setattr(tagger.torch, "get_num_threads", lambda threads=threads: threads)
         several = embedded_tagger()
         assert (several._pool is not None) == (threads > 1)
-        assert names_in(several) == names
-        places = [[(e.start, e.end, e.type) for e in own] for own in several.tag(texts)]
-        assert places == [[(e.start, e.end, e.type) for e in own] for own in found]
+        found.append([[(e.start, e.end, e.type) for e in own] for own in several.tag(texts)])
+        assert found[-1][:3] == names
+    assert found[0] == found[1]
 
 
 def test_a_processor_without_fast_products_of_integers_uses_floating_point(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,9 +71,8 @@ def test_one_word_is_requested_and_taken(server: ChatServer, infill: RemoteInfil
     assert turn["content"].endswith("Text:\nHe met [MASK] near [...].")
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
+def test_what_is_no_single_word_fails_the_fill(server: ChatServer, infill: RemoteInfill) -> None:
+    for said in [
         "",
         "two words",
         "well-known",
@@ -83,12 +82,10 @@ def test_one_word_is_requested_and_taken(server: ChatServer, infill: RemoteInfil
         "Predict the one word that stands at [MASK] in the text below",
         "He met parcel near [...].",
         "<script>",
-    ],
-)
-@pytest.mark.parametrize("count", [1, 5])
-def test_what_is_no_single_word_fails_the_fill(server: ChatServer, infill: RemoteInfill, said: str, count: int) -> None:
-    server.say(chat(said, tokens={"I": -0.1, "the": -0.2}))
-    assert failure(infill, count=count).reason == "no-word"
+    ]:
+        for count in [1, 5]:
+            server.say(chat(said, tokens={"I": -0.1, "the": -0.2}))
+            assert failure(infill, count=count).reason == "no-word"
 
 
 @pytest.mark.parametrize("said", ["1987", " 1987.\n", "**1987**"])
@@ -98,11 +95,11 @@ def test_a_number_is_requested_and_taken(server: ChatServer, infill: RemoteInfil
     assert "number" in json.loads(server.requests[0].body)["messages"][0]["content"].partition("Text:")[0]
 
 
-@pytest.mark.parametrize("said", ["parcel", "", "1 2", "R2D2", "-5", "²", "9" * 33])
-def test_what_is_no_number_fails_the_place_of_one(server: ChatServer, infill: RemoteInfill, said: str) -> None:
-    server.say(chat(said, tokens={"19": -0.1}))
-    with pytest.raises(InfillFailed):
-        infill.ranked([Blank("He met ", ("",), number=True)], count=5)
+def test_what_is_no_number_fails_the_place_of_one(server: ChatServer, infill: RemoteInfill) -> None:
+    for said in ["parcel", "", "1 2", "R2D2", "-5", "²", "9" * 33]:
+        server.say(chat(said, tokens={"19": -0.1}))
+        with pytest.raises(InfillFailed):
+            infill.ranked([Blank("He met ", ("",), number=True)], count=5)
 
 
 @pytest.mark.parametrize(
@@ -244,9 +241,7 @@ def test_endpoints_that_cannot_be_used() -> None:
         assert "word" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "url", ["https://models.example.org/v1", "http://localhost:8000/v1", "http://[::1]/v1", "http://10.0.0.7/v1"]
-)
-def test_endpoints_that_can(url: str) -> None:
-    assert Endpoint(url, MODEL).url == url
-    assert Endpoint("http://vllm:8000/v1", MODEL, plain_http=True).plain_http
+def test_endpoints_that_can() -> None:
+    for url in ["https://models.example.org/v1", "http://localhost:8000/v1", "http://[::1]/v1", "http://10.0.0.7/v1"]:
+        assert Endpoint(url, MODEL).url == url
+        assert Endpoint("http://vllm:8000/v1", MODEL, plain_http=True).plain_http

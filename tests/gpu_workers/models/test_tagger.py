@@ -7,21 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny_models import PEOPLE, PLAIN, TOWNS, checkpoint
+from tiers import cells
+from tiny_models import PEOPLE, PLAIN, TOWNS, adapter, checkpoint
 from transformers import AutoModelForTokenClassification
 
-from gpu_workers.models.adapter_file import AdapterInfo, save_adapter
 from gpu_workers.models.embedded import embedded_vocabulary
-from gpu_workers.models.encoder import weights_fingerprint
-from gpu_workers.models.encoder_model import bundled_path
-from gpu_workers.models.nets import TaggerNet, backbone
 from gpu_workers.models.tagger import EntityTagger, embedded_tagger, pretrained_tagger
-from gpu_workers.models.trainable_adapter import adapter_parameters, attach
-
-LABELS = ("O", "PERSON", "LOCATION", "ORGANIZATION")
 
 
-@pytest.fixture(scope="module", params=["bert", "roberta"])
+@pytest.fixture(scope="module", params=cells(["bert", "roberta"]))
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp(request.param)
     return checkpoint(path, request.param, AutoModelForTokenClassification, teach=True)
@@ -99,45 +93,33 @@ def test_special_tokens_in_a_text_are_text(tagger: EntityTagger) -> None:
     assert ("alice", "PERSON") in spans
 
 
-@pytest.mark.parametrize(
-    ("text", "labelled", "found"),
-    [
+def test_a_credential_keeps_its_marks_and_is_no_part_of_a_name() -> None:
+    labels = ("O", "PERSON", "PASSWORD", "SECRET")
+    for text, labelled, found in [
         ("log in as maria hunter2! now", {"maria": "PERSON", "hunter2!": "PASSWORD"}, ["maria", "hunter2!"]),
         ("say correct horse staple twice", {"correct horse staple": "PASSWORD"}, ["correct horse staple"]),
         ("key (a+b/c==)", {"a+b/c==": "SECRET"}, ["a+b/c=="]),
         ("one\ntwo", {"one\ntwo": "PASSWORD"}, ["one", "two"]),
         ("(anna berg), oslo", {"(anna berg),": "PERSON"}, ["anna berg"]),
         ("anna (berg), oslo", {"anna (berg": "PERSON"}, ["anna (berg)"]),
-    ],
-)
-def test_a_credential_keeps_its_marks_and_is_no_part_of_a_name(
-    text: str, labelled: dict[str, str], found: list[str]
-) -> None:
-    labels = ("O", "PERSON", "PASSWORD", "SECRET")
-    starts = embedded_vocabulary().tokenizer.encode(text, add_special_tokens=False).offsets
-    codes = [0] * (len(starts) + 2)
-    for part, label in labelled.items():
-        begin = text.index(part)
-        for number, (start, _) in enumerate(starts, 1):
-            if begin <= start < begin + len(part):
-                codes[number] = labels.index(label)
+    ]:
+        starts = embedded_vocabulary().tokenizer.encode(text, add_special_tokens=False).offsets
+        codes = [0] * (len(starts) + 2)
+        for part, label in labelled.items():
+            begin = text.index(part)
+            for number, (start, _) in enumerate(starts, 1):
+                if begin <= start < begin + len(part):
+                    codes[number] = labels.index(label)
 
-    def forward(_ids: torch.Tensor, _cases: torch.Tensor, _mask: torch.Tensor) -> torch.Tensor:
-        return 9.0 * torch.nn.functional.one_hot(torch.tensor([codes]), len(labels))
-
-    tagger = EntityTagger(
-        vocabulary=embedded_vocabulary(), labels=labels, forward=forward, device=torch.device("cpu"), name="given"
-    )
-    assert [text[entity.start : entity.end] for entity in tagger.tag([text])[0]] == found
-
-
-def test_a_model_that_gives_no_number_fails(folder: Path) -> None:
-    broken = pretrained_tagger(folder)
-    forward = broken._forward
-    broken._forward = lambda ids, cases, mask: forward(ids, cases, mask) * float("nan")
-
-    with pytest.raises(RuntimeError, match="not finite"):
-        broken.tag(["the parcel"])
+        logits = 9.0 * torch.nn.functional.one_hot(torch.tensor([codes]), len(labels))
+        tagger = EntityTagger(
+            vocabulary=embedded_vocabulary(),
+            labels=labels,
+            forward=lambda *_, logits=logits: logits,
+            device=torch.device("cpu"),
+            name="given",
+        )
+        assert [text[entity.start : entity.end] for entity in tagger.tag([text])[0]] == found
 
 
 def test_unsafe_or_nameless_checkpoints_are_refused(folder: Path, tmp_path: Path) -> None:
@@ -155,31 +137,8 @@ def test_unsafe_or_nameless_checkpoints_are_refused(folder: Path, tmp_path: Path
         pretrained_tagger(tmp_path)
 
 
-def adapter(path: Path, **changes: object) -> TaggerNet:
-    """A random adapter's file, and the network as its training sees it."""
-    torch.manual_seed(11)
-    bert = backbone()
-    attach(bert, 2)
-    net = TaggerNet(bert, len(LABELS))
-    parameters = {**adapter_parameters(bert), **net.own_parameters()}
-    with torch.no_grad():
-        for tensor in parameters.values():
-            tensor.copy_((torch.randn(tensor.shape) * 0.05).half())
-    facts = {
-        "kind": "tagger",
-        "encoder_fingerprint": weights_fingerprint(bundled_path()),
-        "rank": 2,
-        "steps": 0,
-        "source": "none",
-        "licence": "none",
-        "labels": LABELS,
-    }
-    save_adapter(path, AdapterInfo(**{**facts, **changes}), parameters)  # type: ignore[arg-type]
-    return net.eval()
-
-
 def test_the_served_adapter_is_the_trained_one(tmp_path: Path) -> None:
-    trained = adapter(tmp_path / "a.safetensors")
+    trained = adapter(tmp_path / "a.safetensors", "tagger")
     served = embedded_tagger(tmp_path / "a.safetensors", dtype=torch.float32)._forward
     ids = torch.randint(1_000, 20_000, (3, 17))
     cases = torch.randint(0, 8, (3, 17))
@@ -192,11 +151,11 @@ def test_the_served_adapter_is_the_trained_one(tmp_path: Path) -> None:
     assert expected.std() > 0.01
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [({"encoder_fingerprint": "0" * 64}, "another encoder"), ({"kind": "infill"}, "not a tagger")],
-)
-def test_an_adapter_of_something_else_is_refused(tmp_path: Path, changes: dict[str, object], message: str) -> None:
-    adapter(tmp_path / "a.safetensors", **changes)
-    with pytest.raises(ValueError, match=message):
-        embedded_tagger(tmp_path / "a.safetensors")
+def test_an_adapter_of_something_else_is_refused(tmp_path: Path) -> None:
+    for changes, message in [
+        ({"encoder_fingerprint": "0" * 64}, "another encoder"),
+        ({"kind": "infill"}, "not a tagger"),
+    ]:
+        adapter(tmp_path / "a.safetensors", "tagger", **changes)
+        with pytest.raises(ValueError, match=message):
+            embedded_tagger(tmp_path / "a.safetensors")

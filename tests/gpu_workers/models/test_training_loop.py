@@ -37,19 +37,3 @@ def test_a_stopped_training_goes_on_where_it_was(tmp_path: Path) -> None:
     for name, tensor in whole.parameters.items():
         assert torch.equal(tensor, cut.parameters[name])
         assert torch.equal(whole.average[name], cut.average[name])
-
-
-def test_the_average_is_lent_and_given_back(tmp_path: Path) -> None:
-    training = run(tmp_path / "c.pt", until=12)
-    before = training.parameters["weight"].detach().clone()
-    with training.averaged():
-        assert torch.equal(training.parameters["weight"], training.average["weight"])
-        assert not torch.equal(training.parameters["weight"], before)
-    assert torch.equal(training.parameters["weight"], before)
-
-
-def test_the_rate_rises_stays_and_falls() -> None:
-    schedule = Schedule(steps=400, rate=1.0, warmup=100)
-    assert schedule.factor(0) == 0.01
-    assert schedule.factor(150) == schedule.factor(290) == 1
-    assert 0 < schedule.factor(399) < 0.02

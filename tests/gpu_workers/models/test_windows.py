@@ -1,11 +1,10 @@
 """Windows over long documents, and the case of words."""
 
-import pytest
 from tokenizers import Tokenizer
 
 from gpu_workers.models.encoder_model import bundled_path
 from gpu_workers.models.pieces import Case, case_of, pieces_of
-from gpu_workers.models.windows import batches, windows
+from gpu_workers.models.windows import windows
 
 
 def test_every_piece_is_owned_once_and_in_order() -> None:
@@ -20,19 +19,6 @@ def test_every_piece_is_owned_once_and_in_order() -> None:
                 # context on both sides, but for the document's own ends
                 assert window.own_start - window.start >= overlap // 2 or window.start == 0
                 assert window.end - window.own_end >= overlap // 2 or window.end == length
-
-
-def test_an_overlap_as_wide_as_the_window_is_refused() -> None:
-    with pytest.raises(ValueError, match="overlap"):
-        windows(0, 20, size=10, overlap=10)
-
-
-def test_batches_hold_everything_once_within_the_budget() -> None:
-    lengths = [3, 50, 7, 7, 120, 1, 64]
-    groups = list(batches(lengths, 128))
-
-    assert sorted(item for group in groups for item in group) == list(range(len(lengths)))
-    assert all(len(group) * max(lengths[item] for item in group) <= 128 for group in groups)
 
 
 def test_case_of_a_word() -> None:

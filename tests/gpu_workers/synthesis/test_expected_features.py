@@ -39,28 +39,28 @@ def generator_of(schema: TableSchema) -> Generator:
     return generator
 
 
-@pytest.mark.parametrize("kind", ["low order", "gaussian"])
-def test_the_closed_form_is_what_many_rows_have(kind: str) -> None:
-    generator, frequencies = generator_of(SCHEMA), frequencies_of(kind)
-    expected = expected_features(SCHEMA, frequencies, generator.cells, torch.device("cpu"))(generator())
-    drawn = generator.sample(80_000)
-    angles = unit_vectors(SCHEMA, drawn.codes) / STEPS @ frequencies.T
-    for label in (0, 1):
-        mine = angles[drawn.labels == label]
-        means = np.stack([np.cos(mine), np.sin(mine)], axis=2).mean(axis=0)
-        assert np.abs(expected[label].detach().numpy() - means).max() < 7 / np.sqrt(
-            len(mine)
-        )  # by Hoeffding, for all of them: 1e-7
-    assert np.mean(drawn.labels) == pytest.approx(0.75, abs=0.02)
+def test_the_closed_form_is_what_many_rows_have() -> None:
+    for kind in ["low order", "gaussian"]:
+        generator, frequencies = generator_of(SCHEMA), frequencies_of(kind)
+        expected = expected_features(SCHEMA, frequencies, generator.cells, torch.device("cpu"))(generator())
+        drawn = generator.sample(80_000)
+        angles = unit_vectors(SCHEMA, drawn.codes) / STEPS @ frequencies.T
+        for label in (0, 1):
+            mine = angles[drawn.labels == label]
+            means = np.stack([np.cos(mine), np.sin(mine)], axis=2).mean(axis=0)
+            assert np.abs(expected[label].detach().numpy() - means).max() < 7 / np.sqrt(
+                len(mine)
+            )  # by Hoeffding, for all of them: 1e-7
+        assert np.mean(drawn.labels) == pytest.approx(0.75, abs=0.02)
 
 
-@pytest.mark.parametrize("bins", [1, 8, 64])
-def test_every_code_of_a_number_is_in_one_cell(bins: int) -> None:
-    height, age, colour, _ = all_cells(SCHEMA, bins)
-    covered = np.concatenate([np.arange(a, b + 1) for a, b in zip(height.first, height.last, strict=True)])
-    assert covered.tolist() == list(range(STEPS + 1))
-    assert len(height) == bins + 2
-    assert (height.last[0], height.first[-1]) == (0, STEPS)
-    assert len(age) == 21
-    assert np.array_equal(age.first, age.last)
-    assert len(colour) == len(cells_of(SCHEMA.columns[2], bins)) == 5
+def test_every_code_of_a_number_is_in_one_cell() -> None:
+    for bins in [1, 8, 64]:
+        height, age, colour, _ = all_cells(SCHEMA, bins)
+        covered = np.concatenate([np.arange(a, b + 1) for a, b in zip(height.first, height.last, strict=True)])
+        assert covered.tolist() == list(range(STEPS + 1))
+        assert len(height) == bins + 2
+        assert (height.last[0], height.first[-1]) == (0, STEPS)
+        assert len(age) == 21
+        assert np.array_equal(age.first, age.last)
+        assert len(colour) == len(cells_of(SCHEMA.columns[2], bins)) == 5

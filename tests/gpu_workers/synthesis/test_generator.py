@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 from synthesis_kit import toy_schema
+from tiers import cells
 
-from core.errors import InvalidInput
-from core.synthesis.encoding import STEPS, EncodedTable, decode_rows
+from core.synthesis.encoding import EncodedTable
 from core.synthesis.pearl_release import Design, PearlRelease, pearl_release
 from core.synthesis.pricing import record_budget
 from core.synthesis.schema import table_schema
@@ -26,7 +26,7 @@ def two_groups(rows: int) -> EncodedTable:
     return EncodedTable(toy_schema(), np.column_stack([numbers, colours]).astype(np.int16), yes.astype(np.int16))
 
 
-@pytest.fixture(scope="module", params=Design)
+@pytest.fixture(scope="module", params=cells(Design))
 def release(request: pytest.FixtureRequest) -> PearlRelease:
     budget = record_budget(2, 1e-5)
     return pearl_release(two_groups(5_000), frequencies=200, budget=budget, rows_are_public=True, design=request.param)
@@ -46,16 +46,6 @@ def test_sampled_rows_are_like_the_private_ones(generator: Generator) -> None:
     assert {0, 1} <= set(drawn.codes[~yes, 1].tolist())
     assert drawn.codes[yes, 0].mean() == pytest.approx(3_550, abs=300)
     assert drawn.codes[~yes, 0].mean() == pytest.approx(550, abs=300)
-
-
-def test_rows_are_those_of_the_schema(generator: Generator) -> None:
-    drawn = generator.sample(500)
-    assert drawn.codes[:, 0].min() >= 0
-    assert drawn.codes[:, 0].max() <= STEPS
-    row = decode_rows(drawn)[0]
-    assert 0 <= row["n0"] <= 10
-    assert row["colour"] in ("red", "green", "blue")
-    assert row["label"] in ("no", "yes")
 
 
 @pytest.mark.slow("statistics")
@@ -79,15 +69,6 @@ def test_a_wide_schema_of_many_classes_has_fewer_components() -> None:
     assert default_shape(toy_schema()) == GeneratorShape()
 
 
-def test_two_samples_differ(generator: Generator) -> None:
-    assert not np.array_equal(generator.sample(100).codes, generator.sample(100).codes)
-
-
-def test_no_rows_are_no_sample(generator: Generator) -> None:
-    with pytest.raises(InvalidInput):
-        generator.sample(0)
-
-
 def test_the_adversary_stays_within_its_bound() -> None:
     frequencies = torch.randn(500, 20, generator=torch.Generator().manual_seed(0)) * 0.5
     adversary = Adversary(frequencies, spread=0.5, log_sigma_max=0.1, rate=0.1)
@@ -99,17 +80,6 @@ def test_the_adversary_stays_within_its_bound() -> None:
     # omega with every deviation at e^0.1 of omega0's, self-normalised
     ratio = torch.exp((frequencies / 0.5).square().sum(dim=1) * (1 - np.exp(-0.2)) / 2)
     assert torch.allclose(weights, ratio / ratio.mean(), rtol=1e-3)
-
-
-def test_the_adversary_weighs_what_differs() -> None:
-    """Ascent on a gap that sits in the high frequencies of one dimension widens omega there."""
-    frequencies = torch.randn(500, 4, generator=torch.Generator().manual_seed(0)) * 0.5
-    adversary = Adversary(frequencies, spread=0.5, log_sigma_max=0.2, rate=0.1)
-    gaps = (frequencies[:, 0].abs() > frequencies[:, 0].abs().median()).float()
-    adversary.advance(gaps)
-    assert adversary.raw.grad is not None
-    assert adversary.raw.grad[0] > 2 * adversary.raw.grad[1:].abs().max()
-    assert adversary.raw[0] > 0
 
 
 def test_a_release_of_noise_alone_still_gives_rows() -> None:

@@ -10,6 +10,7 @@ from safetensors.numpy import load_file, save_file
 from synthesis_kit import table_of, toy_schema
 
 from core.errors import InvalidInput
+from core.synthesis.encoding import decode_rows
 from core.synthesis.marginals_release import marginals_release
 from core.synthesis.pricing import record_budget
 from gpu_workers.models.tensor_file import read_tensors
@@ -52,8 +53,9 @@ def test_rows_have_the_laws_that_were_learnt(path: Path, generator: Generator) -
             assert np.abs(found - law).max() < 6 * np.sqrt(0.25 / len(mine))
 
 
-def test_two_samples_differ(path: Path) -> None:
+def test_two_samples_differ_and_are_of_the_schema(path: Path) -> None:
     source = load_source(path)
+    assert {row["colour"] for row in decode_rows(source.sample(50))} <= {"red", "green", "blue"}
     assert not np.array_equal(source.sample(100).codes, source.sample(100).codes)
     with pytest.raises(InvalidInput):
         source.sample(0)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from job_order_kit import synthesis_order
+from job_kit import synthesis_order
 from synthesis_kit import SHOP, shop_rows
 
 from core.job_errors import BadCorpus, JobFilesLost

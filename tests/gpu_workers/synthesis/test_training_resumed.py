@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from synthesis_kit import table_of, toy_schema
+from tiers import cells
 
 from core.synthesis.pearl_release import Design, PearlRelease, pearl_release
 from core.synthesis.pricing import record_budget
@@ -31,7 +32,7 @@ class Kept:
         self.states.append(state)
 
 
-@pytest.fixture(params=Design)
+@pytest.fixture(params=cells(Design))
 def release(request: pytest.FixtureRequest) -> PearlRelease:
     table = table_of(toy_schema(), [(0, 0, 0), (4096, 1, 1), (2000, 2, 1)] * 50)
     budget = record_budget(1, 1e-5)

@@ -8,7 +8,7 @@ from scipy import stats
 from core.mechanisms.samplers import discrete_noise
 from core.mechanisms.samplers.discrete_noise import GAUSSIAN_SCALE_MAX, discrete_gaussian
 
-RUNS = 200_000
+RUNS = 50_000
 FALSE_ALARM = 1e-6
 
 
@@ -18,16 +18,16 @@ def fits(drawn: np.ndarray, scale: int) -> bool:
     return follows(np.bincount(drawn + reach, minlength=2 * reach + 1), np.exp(-(values**2) / (2 * scale**2)))
 
 
-@pytest.mark.parametrize("scale", [1, 2, 5, 40])
-def test_small_scales_follow_the_law(scale: int) -> None:
-    drawn = discrete_gaussian(RUNS, scale=scale)
-    assert drawn.dtype == np.int64
-    assert fits(drawn, scale)
+def test_small_scales_follow_the_law() -> None:
+    for scale in [1, 2, 5, 40]:
+        drawn = discrete_gaussian(RUNS, scale=scale)
+        assert drawn.dtype == np.int64
+        assert fits(drawn, scale)
 
 
-@pytest.mark.parametrize("scale", [12_345, GAUSSIAN_SCALE_MAX])
-def test_large_scales_follow_the_normal_law(scale: int) -> None:
-    assert stats.kstest(discrete_gaussian(RUNS, scale=scale) / scale, "norm").pvalue > FALSE_ALARM
+def test_large_scales_follow_the_normal_law() -> None:
+    for scale in [12_345, GAUSSIAN_SCALE_MAX]:
+        assert stats.kstest(discrete_gaussian(RUNS, scale=scale) / scale, "norm").pvalue > FALSE_ALARM
 
 
 def test_draws_are_independent() -> None:
@@ -47,7 +47,7 @@ def test_nothing_is_drawn_for_nothing() -> None:
     assert discrete_gaussian(0, scale=3).shape == (0,)
 
 
-@pytest.mark.parametrize("scale", [0, -1, GAUSSIAN_SCALE_MAX + 1])
-def test_scales_out_of_range_are_refused(scale: int) -> None:
-    with pytest.raises(ValueError, match="scale"):
-        discrete_gaussian(1, scale=scale)
+def test_scales_out_of_range_are_refused() -> None:
+    for scale in [0, -1, GAUSSIAN_SCALE_MAX + 1]:
+        with pytest.raises(ValueError, match="scale"):
+            discrete_gaussian(1, scale=scale)

@@ -5,7 +5,6 @@ Each chi-square test raises a false alarm with probability 1e-6.
 
 import math
 import os
-from collections.abc import Callable
 from decimal import Decimal, localcontext
 
 import numpy as np
@@ -17,7 +16,7 @@ from core.mechanisms.samplers import discrete_noise, exact
 from core.mechanisms.samplers.discrete_noise import randomised_response, subset_selection, two_sided_geometric
 
 NANO = 10**9
-RUNS = 200_000
+RUNS = 50_000
 
 
 def response_law(code: int, size: int, epsilon: float) -> np.ndarray:
@@ -60,11 +59,11 @@ def short_words(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return extended
 
 
-@pytest.mark.parametrize(("size", "code", "epsilon"), [(2, 0, 0.5), (2, 1, 3.0), (7, 3, 1.0), (50, 49, 4.0)])
-def test_randomised_response_follows_its_law(size: int, code: int, epsilon: float) -> None:
-    drawn = randomised_response(np.full(RUNS, code), size=size, epsilon_nano=round(epsilon * NANO))
-    assert drawn.dtype == np.int64
-    assert follows(np.bincount(drawn, minlength=size), response_law(code, size, epsilon))
+def test_randomised_response_follows_its_law() -> None:
+    for size, code, epsilon in [(2, 0, 0.5), (2, 1, 3.0), (7, 3, 1.0), (50, 49, 4.0)]:
+        drawn = randomised_response(np.full(RUNS, code), size=size, epsilon_nano=round(epsilon * NANO))
+        assert drawn.dtype == np.int64
+        assert follows(np.bincount(drawn, minlength=size), response_law(code, size, epsilon))
 
 
 SUBSETS = [
@@ -78,11 +77,11 @@ SUBSETS = [
 ]
 
 
-@pytest.mark.parametrize(("members", "size", "epsilon"), SUBSETS)
-def test_subset_selection_follows_its_law(members: list[int], size: int, epsilon: float) -> None:
-    drawn = subset_selection(np.tile(members, (RUNS, 1)), size=size, epsilon_nano=round(epsilon * NANO))
-    assert drawn.dtype == np.int64
-    assert follows(np.bincount(drawn, minlength=size), subset_law(members, size, epsilon))
+def test_subset_selection_follows_its_law() -> None:
+    for members, size, epsilon in SUBSETS:
+        drawn = subset_selection(np.tile(members, (RUNS, 1)), size=size, epsilon_nano=round(epsilon * NANO))
+        assert drawn.dtype == np.int64
+        assert follows(np.bincount(drawn, minlength=size), subset_law(members, size, epsilon))
 
 
 def test_each_row_has_its_own_subset() -> None:
@@ -93,10 +92,10 @@ def test_each_row_has_its_own_subset() -> None:
     assert follows(pairs, np.outer(subset_law([0, 1], 5, 1.0), subset_law([3, 4], 5, 1.0)).ravel())
 
 
-@pytest.mark.parametrize("members", cells([[4], [4, 1]], kind="statistics"))
-def test_the_exact_extension_follows_the_same_law(members: list[int], short_words: list[int]) -> None:
+@pytest.mark.parametrize(("members", "runs"), cells([([4], 400_000), ([4, 1], 4_000_000)], kind="statistics"))
+def test_the_exact_extension_follows_the_same_law(members: list[int], runs: int, short_words: list[int]) -> None:
     """256 times the probability of a member is far from an integer: what the extension decides shows in the law."""
-    epsilon, size, runs = 0.7, 6, 4_000_000
+    epsilon, size = 0.7, 6
     inside = 256 * subset_law(members, size, epsilon)[members].sum()
     assert 0.2 < inside % 1 < 0.8
     drawn = subset_selection(np.tile(members, (runs, 1)), size=size, epsilon_nano=round(epsilon * NANO))
@@ -105,22 +104,11 @@ def test_the_exact_extension_follows_the_same_law(members: list[int], short_word
     assert abs(len(short_words) - runs / 256) < 6 * math.sqrt(runs / 256)
 
 
-@pytest.mark.slow("planted bug")
-@pytest.mark.parametrize("answer", [True, False])
-def test_a_wrong_extension_is_seen(answer: bool, short_words: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test above has power: an extension that always decides the same way fails it."""
-    monkeypatch.setattr(discrete_noise, "_exactly_inside", lambda *_: answer)
-    counts = np.zeros(6, dtype=np.int64)
-    for _ in range(4):  # of 4,000,000 draws alone, one test in 25 sees nothing
-        drawn = subset_selection(np.full((4_000_000, 1), 4), size=6, epsilon_nano=700_000_000)
-        counts += np.bincount(drawn, minlength=6)
-    assert not follows(counts, subset_law([4], 6, 0.7))
-
-
 def test_thresholds_are_the_probability_to_the_last_bit() -> None:
     for bits in [64, 128, 2048]:
         for size, members, epsilon in [
             (2, 1, "1"),
+            (100, 1, "2.5"),
             (4096, 463, "3"),
             (1 << 32, 1, "22.180709778"),
             (1 << 32, (1 << 32) - 1, "0.001"),
@@ -131,13 +119,6 @@ def test_thresholds_are_the_probability_to_the_last_bit() -> None:
                 falling = (-Decimal(epsilon)).exp()
                 expected = int(Decimal(2) ** bits * members / (members + (size - members) * falling))
             assert discrete_noise._member_threshold(size, members, int(Decimal(epsilon) * NANO), bits) == expected
-
-
-def test_subsets_of_one_keep_with_the_probability_of_randomised_response() -> None:
-    with localcontext() as context:
-        context.prec = 100
-        expected = int(Decimal(2) ** 64 * Decimal("2.5").exp() / (Decimal("2.5").exp() + 99))
-    assert discrete_noise._member_threshold(100, 1, 2_500_000_000, 64) == expected
 
 
 @pytest.mark.parametrize(("offset", "inside"), [(-1, True), (0, None), (1, False)])
@@ -219,13 +200,13 @@ def test_bad_subsets_are_refused() -> None:
                 randomised_response(np.array(subset), size=size, epsilon_nano=epsilon_nano)
 
 
-@pytest.mark.parametrize(("epsilon", "sensitivity"), [(0.1, 1), (1.0, 1), (1.0, 2), (2.5, 4), (3.0, 1), (12.0, 2)])
-def test_two_sided_geometric_follows_its_law(epsilon: float, sensitivity: int) -> None:
-    drawn = two_sided_geometric(RUNS, epsilon_nano=round(epsilon * NANO), sensitivity=sensitivity)
-    reach = max(2, int(6 * sensitivity / epsilon))
-    counts = np.bincount(np.clip(drawn, -reach, reach) + reach, minlength=2 * reach + 1)
-    assert drawn.dtype == np.int64
-    assert follows(counts, geometric_law(reach, epsilon, sensitivity))
+def test_two_sided_geometric_follows_its_law() -> None:
+    for epsilon, sensitivity in [(0.1, 1), (1.0, 1), (1.0, 2), (2.5, 4), (3.0, 1), (12.0, 2)]:
+        drawn = two_sided_geometric(RUNS, epsilon_nano=round(epsilon * NANO), sensitivity=sensitivity)
+        reach = max(2, int(6 * sensitivity / epsilon))
+        counts = np.bincount(np.clip(drawn, -reach, reach) + reach, minlength=2 * reach + 1)
+        assert drawn.dtype == np.int64
+        assert follows(counts, geometric_law(reach, epsilon, sensitivity))
 
 
 def test_neighbouring_draws_of_the_noise_are_independent() -> None:
@@ -246,18 +227,15 @@ def test_the_noise_follows_its_law_where_every_coin_is_exact(monkeypatch: pytest
     assert follows(np.bincount(np.clip(drawn, -8, 8) + 8, minlength=17), geometric_law(8, 1.0, 2))
 
 
-@pytest.mark.parametrize(("epsilon_nano", "sensitivity"), [(0, 1), (-1, 1), (NANO, 0), (NANO, 5)])
-def test_bad_noise_is_refused(epsilon_nano: int, sensitivity: int) -> None:
-    with pytest.raises(ValueError, match="must"):
-        two_sided_geometric(3, epsilon_nano=epsilon_nano, sensitivity=sensitivity)
+def test_bad_noise_is_refused() -> None:
+    for epsilon_nano, sensitivity in [(0, 1), (-1, 1), (NANO, 0), (NANO, 5)]:
+        with pytest.raises(ValueError, match="must"):
+            two_sided_geometric(3, epsilon_nano=epsilon_nano, sensitivity=sensitivity)
 
 
-@pytest.mark.parametrize(
-    "draw",
-    [
+def test_two_calls_never_draw_the_same() -> None:
+    for draw in [
         lambda: randomised_response(np.zeros(50, dtype=np.int64), size=1000, epsilon_nano=1),
         lambda: two_sided_geometric(50, epsilon_nano=NANO, sensitivity=1),
-    ],
-)
-def test_two_calls_never_draw_the_same(draw: Callable[[], np.ndarray]) -> None:
-    assert not np.array_equal(draw(), draw())
+    ]:
+        assert not np.array_equal(draw(), draw())

@@ -1,31 +1,20 @@
-"""`document_selection`: its contract, its price, and a black-box audit on worst-case neighbouring documents.
-
-The audit's documents share nothing, not even their length, and their subsets are disjoint: a release inside the
-document's subset is then exactly e^epsilon times as likely for it as for its neighbour. The empirical bound is the
-Clopper-Pearson lower limit of that log ratio, at a joint error rate of 1e-6. AUDIT_RUNS enlarges the audits.
-"""
+"""`document_selection`: its contract, its price and the law of what it releases."""
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from audit_kit import RUNS, epsilon_bound
+from law_kit import follows
 from pack_kit import document
-from scipy import stats
 
-from core.accounting.events import Adjacency, Guarantee, Unit
-from core.mechanisms.integer_vectors import CodeMatrix
-from core.mechanisms.samplers.discrete_noise import subset_selection
-from core.mechanisms.samplers.exact import uniform_indices
-from core.mechanisms.sentences import document_selection
+from core.accounting.events import Unit
 from core.mechanisms.sentences.document_selection import DocumentSelection, subset_size
 from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.pricing import sentence_event
 from core.mechanisms.sentences.protection import protection
-from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_mechanism
+from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS
 from core.mechanisms.sentences.release import SENTENCES_MAX
 
 NANO = 10**9
@@ -37,17 +26,15 @@ def mechanism(random_pack: DomainPack) -> DocumentSelection:
     return DocumentSelection(random_pack)
 
 
-@pytest.mark.parametrize("members", [1, 20, 299])
-def test_a_document_has_the_same_subset_alone_and_in_any_batch(mechanism: DocumentSelection, members: int) -> None:
+def test_a_document_has_the_same_subset_alone_and_in_any_batch(mechanism: DocumentSelection) -> None:
     """Bitwise, for mixed lengths and positions, across chunks of rows."""
-    documents = [document(k, seed) for seed, k in enumerate(LENGTHS)]
-    alone = np.concatenate([mechanism.subsets([each], members) for each in documents])
-    means = torch.cat([mechanism._means([each]) for each in documents])
-    for seed in range(5):
-        order = np.random.default_rng(seed).permutation(len(documents))
-        shuffled = [documents[i] for i in order]
-        assert np.array_equal(mechanism.subsets(shuffled, members), alone[order])
-        assert torch.equal(mechanism._means(shuffled), means[torch.from_numpy(order)])
+    for members in [1, 20, 299]:
+        documents = [document(k, seed) for seed, k in enumerate(LENGTHS)]
+        alone = np.concatenate([mechanism.subsets([each], members) for each in documents])
+        for seed in range(5):
+            order = np.random.default_rng(seed).permutation(len(documents))
+            shuffled = [documents[i] for i in order]
+            assert np.array_equal(mechanism.subsets(shuffled, members), alone[order])
 
 
 def test_a_batch_of_more_documents_than_a_chunk(mechanism: DocumentSelection) -> None:
@@ -127,25 +114,10 @@ def test_each_document_has_its_own_epsilon(mechanism: DocumentSelection) -> None
     assert (released[1::2] == nearest[1::2]).sum() < 20
 
 
-def test_an_empty_batch_is_empty(mechanism: DocumentSelection) -> None:
-    assert mechanism.release([], []).shape == (0, 64)
-    assert mechanism.select([], []).shape == (0,)
-
-
 def test_one_candidate_is_released_whatever_the_document(pack_of: Callable[..., DomainPack]) -> None:
     mechanism = DocumentSelection(pack_of(np.eye(8, dtype=np.float32)[:1]))
     assert mechanism.self_check()
     assert mechanism.select([document(3, 1, 8)] * 2, [NANO, 1]).tolist() == [0, 0]
-
-
-def test_the_device_passes_its_check(mechanism: DocumentSelection) -> None:
-    assert mechanism.self_check()
-
-
-def test_an_inexact_product_fails_the_check(mechanism: DocumentSelection, monkeypatch: pytest.MonkeyPatch) -> None:
-    exact = CodeMatrix.dots
-    monkeypatch.setattr(CodeMatrix, "dots", lambda self, rows: exact(self, rows).bfloat16().to(torch.int32))
-    assert not mechanism.self_check()
 
 
 def test_an_inexact_sum_fails_the_check(mechanism: DocumentSelection, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,17 +166,7 @@ def test_the_subset_size_is_public_and_never_out_of_range() -> None:
 
 
 def test_the_price_is_that_of_one_sentence_and_the_protection_that_of_the_document() -> None:
-    event = sentence_event("document_selection", 0.5)
-    assert (event.mechanism, event.kind, event.epsilon_nano, event.delta_femto) == (
-        "document_selection",
-        "pure",
-        NANO // 2,
-        0,
-    )
-    assert (event.unit, event.adjacency) == (Unit.SENTENCE, Adjacency.REPLACE_ONE)
-    assert event.guarantee is Guarantee.PURE_DP
-    assert event.debited_units == (Unit.SENTENCE, Unit.TOKEN)
-    assert "document_selection" in SENTENCE_MECHANISMS
+    assert sentence_event("document_selection", 0.5).debited_units == (Unit.SENTENCE, Unit.TOKEN)
     whole = [name for name in SENTENCE_MECHANISMS if protection(name).unit == "document"]
     assert whole == ["document_selection"]
     assert protection("document_selection").count is None
@@ -213,98 +175,20 @@ def test_the_price_is_that_of_one_sentence_and_the_protection_that_of_the_docume
         protection("softmax")
 
 
-# The audit
-
 LABEL = 1e-3  # a candidate's last coordinate is its number times this, so that a release tells which it is
 NEAR, FAR = 8, 13
 
 
-class Case:
-    """Candidates around a direction and around its opposite; one sentence at the first, five at the second."""
-
-    def __init__(self, pack_of: Callable[..., DomainPack]) -> None:
+def test_releases_follow_the_law(pack_of: Callable[..., DomainPack]) -> None:
+    """Candidates around a direction and around its opposite. The false-alarm rate of the chi-square test is 1e-6."""
+    for epsilon in [1.0, 4.0]:
         e = np.eye(8, dtype=np.float32)
         side = np.where(np.arange(NEAR + FAR) < NEAR, 1.0, -1.0)[:, None]
         candidates = (side * e[0] + LABEL * np.arange(NEAR + FAR)[:, None] * e[7]).astype(np.float32)
-        self.mechanism = sentence_mechanism("document_selection", pack_of(candidates))
-        self.document = torch.from_numpy(e[:1])
-        self.neighbour = torch.from_numpy(-e[:1]).repeat(5, 1)
-
-    def released(self, rows: torch.Tensor, epsilon: float, runs: int) -> np.ndarray:
-        """How often each candidate is released, from the released vectors alone."""
-        batch = 5_000
-        counts = np.zeros(NEAR + FAR, dtype=np.int64)
-        for _ in range(runs // batch):
-            vectors = self.mechanism.release([rows] * batch, [round(epsilon * NANO)] * batch)
-            counts += np.bincount(np.round(vectors[:, 7] / LABEL).astype(int), minlength=NEAR + FAR)
-        return counts
-
-
-@pytest.fixture
-def case(pack_of: Callable[..., DomainPack]) -> Case:
-    return Case(pack_of)
-
-
-def epsilon_lower(case: Case, epsilon: float, runs: int) -> float:
-    """A lower bound on epsilon that holds but with probability 1e-6. The event: the n nearest in public order."""
-    event = slice(0, subset_size(NEAR + FAR, round(epsilon * NANO)))
-    often, seldom = (int(case.released(d, epsilon, runs)[event].sum()) for d in (case.document, case.neighbour))
-    return epsilon_bound(often, seldom, runs)
-
-
-@pytest.mark.slow("statistics")
-@pytest.mark.parametrize("epsilon", [1.0, 4.0])
-def test_the_empirical_bound_stays_under_the_claim(case: Case, epsilon: float) -> None:
-    bound = epsilon_lower(case, epsilon, RUNS)
-    assert bound <= epsilon
-    assert bound >= 0.9 * epsilon  # the audit has power
-
-
-@pytest.mark.parametrize("epsilon", [1.0, 4.0])
-def test_releases_follow_the_law(case: Case, epsilon: float) -> None:
-    """Chi-square at a false-alarm rate of 1e-6, from the document to the released vector."""
-    members = subset_size(NEAR + FAR, round(epsilon * NANO))
-    law = np.ones(NEAR + FAR)
-    law[:members] = math.exp(epsilon)
-    counts = case.released(case.document, epsilon, 50_000)
-    assert stats.chisquare(counts, law / law.sum() * counts.sum()).pvalue > 1e-6
-
-
-def double_epsilon(case: Case, patch: pytest.MonkeyPatch) -> None:
-    def broken(subsets: np.ndarray, *, size: int, epsilon_nano: int) -> np.ndarray:
-        return subset_selection(subsets, size=size, epsilon_nano=2 * epsilon_nano)
-
-    patch.setattr(document_selection, "subset_selection", broken)
-
-
-def off_by_one(case: Case, patch: pytest.MonkeyPatch) -> None:
-    """The probability of a subset of n + 1, spread over n."""
-
-    def broken(subsets: np.ndarray, *, size: int, epsilon_nano: int) -> np.ndarray:
-        rows, members = subsets.shape
-        others = np.array([np.setdiff1d(np.arange(size), subsets[0])])  # all rows are alike
-        wide = np.concatenate([subsets, others[:, :1].repeat(rows, axis=0)], axis=1)
-        inside = np.isin(subset_selection(wide, size=size, epsilon_nano=epsilon_nano), wide[0])
-        own = subsets[np.arange(rows), uniform_indices(rows, members)]
-        return np.where(inside, own, others[0, uniform_indices(rows, size - members)])
-
-    patch.setattr(document_selection, "subset_selection", broken)
-
-
-def data_dependent_size(case: Case, patch: pytest.MonkeyPatch) -> None:
-    """All candidates on the document's side, however many these are."""
-    ranked = DocumentSelection.subsets
-
-    def broken(self: DocumentSelection, documents: list[torch.Tensor], members: int) -> Any:
-        return ranked(self, documents, NEAR if documents[0][0, 0] > 0 else FAR)
-
-    patch.setattr(DocumentSelection, "subsets", broken)
-
-
-@pytest.mark.slow("planted bug")
-@pytest.mark.parametrize("bug", [double_epsilon, off_by_one, data_dependent_size])
-def test_planted_bugs_are_caught(
-    case: Case, bug: Callable[[Case, pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bug(case, monkeypatch)
-    assert epsilon_lower(case, 1.0, 100_000) > 1.0
+        runs = 20_000
+        mechanism = DocumentSelection(pack_of(candidates))
+        vectors = mechanism.release([torch.from_numpy(e[:1])] * runs, [round(epsilon * NANO)] * runs)
+        counts = np.bincount(np.round(vectors[:, 7] / LABEL).astype(int), minlength=NEAR + FAR)
+        law = np.ones(NEAR + FAR)
+        law[: subset_size(NEAR + FAR, round(epsilon * NANO))] = math.exp(epsilon)
+        assert follows(counts, law)

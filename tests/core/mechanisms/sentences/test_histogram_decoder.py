@@ -1,7 +1,6 @@
 """The decoder of noisy histograms: what it computes, what it sees, and how a pack keeps it."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -62,31 +61,11 @@ def test_a_release_is_the_linear_map_and_the_network_of_one_noisy_histogram(
         assert np.allclose(mechanism.release([rows], [epsilon * NANO])[0], expected, atol=1e-4)
 
 
-def test_a_pack_keeps_its_decoders(decoding_pack: DomainPack, tmp_path: Path) -> None:
-    path = tmp_path / "pack.safetensors"
-    decoding_pack.save(path)
-    loaded = DomainPack.load(path)
-    assert loaded.info == decoding_pack.info
-    for ours, theirs in zip(decoding_pack.code_tables, loaded.code_tables, strict=True):
-        assert [weight.shape for weight, _ in ours.decoder] == [weight.shape for weight, _ in theirs.decoder]
-        for (weight, bias), (kept_weight, kept_bias) in zip(ours.decoder, theirs.decoder, strict=True):
-            assert np.allclose(weight, kept_weight, atol=1e-3)
-            assert np.allclose(bias, kept_bias, atol=1e-3)
-
-
-def test_a_pack_without_the_layers_that_it_describes_is_refused(decoding_pack: DomainPack, tmp_path: Path) -> None:
-    tables = (replace(decoding_pack.code_tables[0], decoder=()), *decoding_pack.code_tables[1:])
-    path = tmp_path / "pack.safetensors"
-    replace(decoding_pack, code_tables=tables).save(path)
-    with pytest.raises(InvalidPack, match="tensors"):
-        DomainPack.load(path)
-
-
-@pytest.mark.parametrize("hidden", [-1, 1_025, True, "256"])
-def test_a_decoder_of_an_impossible_size_is_refused(decoding_pack: DomainPack, hidden: object) -> None:
-    rows = tuple(replace(row, decoder=hidden) for row in decoding_pack.info.mechanism_parameters)  # type: ignore[arg-type]
-    with pytest.raises(InvalidPack, match="decoder"):
-        replace(decoding_pack.info, mechanism_parameters=rows).metadata()
+def test_a_decoder_of_an_impossible_size_is_refused(decoding_pack: DomainPack) -> None:
+    for hidden in [-1, 1_025, True, "256"]:
+        rows = tuple(replace(row, decoder=hidden) for row in decoding_pack.info.mechanism_parameters)  # type: ignore[arg-type]
+        with pytest.raises(InvalidPack, match="decoder"):
+            replace(decoding_pack.info, mechanism_parameters=rows).metadata()
 
 
 def test_a_decoder_of_too_many_codes_is_refused(random_pack: DomainPack) -> None:

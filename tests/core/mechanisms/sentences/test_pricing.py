@@ -8,15 +8,17 @@ from core.mechanisms.sentences.pricing import sentence_event
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [("sentence_codes", "pure"), ("clipped_cosine", "permute_and_flip"), ("deep_candidate", "exponential")],
-)
-def test_an_event_states_what_the_mechanism_proves(name: str, kind: str) -> None:
-    event = sentence_event(name, 0.1)
-    assert (event.mechanism, event.kind, event.epsilon_nano, event.delta_femto) == (name, kind, 10**8, 0)
-    assert (event.unit, event.adjacency) == (Unit.SENTENCE, Adjacency.REPLACE_ONE)
-    assert event.guarantee is Guarantee.PURE_DP
+def test_an_event_states_what_the_mechanism_proves() -> None:
+    for name, kind in [
+        ("sentence_codes", "pure"),
+        ("document_selection", "pure"),
+        ("clipped_cosine", "permute_and_flip"),
+        ("deep_candidate", "exponential"),
+    ]:
+        event = sentence_event(name, 0.1)
+        assert (event.mechanism, event.kind, event.epsilon_nano, event.delta_femto) == (name, kind, 10**8, 0)
+        assert (event.unit, event.adjacency) == (Unit.SENTENCE, Adjacency.REPLACE_ONE)
+        assert event.guarantee is Guarantee.PURE_DP
 
 
 def test_codes_by_counts_cost_less_than_by_responses_and_others_ignore_the_noise() -> None:
@@ -26,7 +28,7 @@ def test_codes_by_counts_cost_less_than_by_responses_and_others_ignore_the_noise
         assert sentence_event(name, 1, CodeNoise.COUNTS) == sentence_event(name, 1)
 
 
-@pytest.mark.parametrize(("name", "epsilon"), [("softmax", 1), ("clipped_cosine", 0), ("clipped_cosine", float("nan"))])
-def test_nonsense_is_refused(name: str, epsilon: float) -> None:
-    with pytest.raises(ValueError, match=r"unknown|must|costs"):
-        sentence_event(name, epsilon)
+def test_nonsense_is_refused() -> None:
+    for name, epsilon in [("softmax", 1), ("clipped_cosine", 0), ("clipped_cosine", float("nan"))]:
+        with pytest.raises(ValueError, match=r"unknown|must|costs"):
+            sentence_event(name, epsilon)

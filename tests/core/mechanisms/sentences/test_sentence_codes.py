@@ -10,7 +10,7 @@ from core.mechanisms.samplers.exact import IntArray
 from core.mechanisms.sentences import sentence_codes
 from core.mechanisms.sentences.code_space import CodeSpace
 from core.mechanisms.sentences.domain_pack import DomainPack
-from core.mechanisms.sentences.sentence_codes import SentenceCodes, noisy_counts
+from core.mechanisms.sentences.sentence_codes import SentenceCodes
 
 NANO = 10**9
 
@@ -77,17 +77,15 @@ def test_every_vector_has_a_code(random_pack: DomainPack) -> None:
         assert np.array_equal(codes[4:], SentenceCodes(random_pack).codes([odd[4:]], size))
 
 
-@pytest.mark.parametrize("epsilon", [1, 5, 20])
-def test_without_noise_a_release_is_the_mean_of_what_the_codes_mean(
-    random_pack: DomainPack, silent: None, epsilon: int
-) -> None:
-    mechanism = SentenceCodes(random_pack)
-    documents = [document(k, k) for k in (1, 2, 7, 30)]
-    table = random_pack.code_table(epsilon * NANO)
-    released = mechanism.release(documents, [epsilon * NANO] * 4)
-    for rows, vector in zip(documents, released, strict=True):
-        expected = table.vectors[mechanism.codes([rows], table.size)].mean(axis=0) + table.offset
-        assert np.allclose(vector, expected, atol=1e-5)
+def test_without_noise_a_release_is_the_mean_of_what_the_codes_mean(random_pack: DomainPack, silent: None) -> None:
+    for epsilon in [1, 5, 20]:
+        mechanism = SentenceCodes(random_pack)
+        documents = [document(k, k) for k in (1, 2, 7, 30)]
+        table = random_pack.code_table(epsilon * NANO)
+        released = mechanism.release(documents, [epsilon * NANO] * 4)
+        for rows, vector in zip(documents, released, strict=True):
+            expected = table.vectors[mechanism.codes([rows], table.size)].mean(axis=0) + table.offset
+            assert np.allclose(vector, expected, atol=1e-5)
 
 
 def test_documents_of_one_call_have_the_noise_of_their_own_epsilon(
@@ -114,19 +112,6 @@ def test_documents_of_one_call_have_the_noise_of_their_own_epsilon(
         ("responses", 7, 30 * NANO),
         ("responses", 10, 6 * NANO),
     ]
-
-
-def test_noisy_counts_keep_their_mean() -> None:
-    codes = np.tile([0, 0, 0, 1, 2], 40_000)
-    counts = noisy_counts(4, codes, np.full(40_000, 5), 2 * NANO)
-    assert np.abs(counts.mean(axis=0) - [3, 1, 1, 0]).max() < 0.05  # over 6 standard deviations
-
-
-def test_responses_move_every_share_towards_equal_ones_by_the_known_factor() -> None:
-    noisy = sentence_codes.randomised_response(np.tile([0, 0, 0, 1, 2], 40_000), size=4, epsilon_nano=2 * NANO)
-    kept = (np.exp(2) - 1) / (np.exp(2) + 3)
-    expected = kept * np.array([0.6, 0.2, 0.2, 0.0]) + (1 - kept) / 4
-    assert np.abs(np.bincount(noisy, minlength=4) / len(noisy) - expected).max() < 0.01
 
 
 def test_a_release_does_not_repeat(random_pack: DomainPack) -> None:

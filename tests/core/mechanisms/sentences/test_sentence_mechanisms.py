@@ -11,6 +11,7 @@ from core.mechanisms import integer_vectors
 from core.mechanisms.integer_vectors import CodeMatrix, code_scale, direction_codes
 from core.mechanisms.sentences.clipped_cosine import ClippedCosine, clip_level
 from core.mechanisms.sentences.deep_candidate import DeepCandidate
+from core.mechanisms.sentences.document_selection import DocumentSelection
 from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.registry import sentence_mechanism
 from core.mechanisms.sentences.release import SENTENCES_MAX, CandidateMechanism, SentenceMechanism
@@ -120,6 +121,7 @@ def test_an_inexact_product_fails_the_check(random_pack: DomainPack, monkeypatch
     monkeypatch.setattr(CodeMatrix, "dots", lambda self, rows: exact(self, rows).bfloat16().to(torch.int32))
     assert not ClippedCosine(random_pack).self_check()
     assert not SentenceCodes(random_pack).self_check()
+    assert not DocumentSelection(random_pack).self_check()
 
 
 def test_a_row_that_sees_its_companions_fails_the_check(

@@ -1,6 +1,7 @@
 """Documents of few sentences: which table and noise they get, what that costs, and what a pack may say about them."""
 
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -77,7 +78,7 @@ def test_the_number_of_sentences_selects_the_table_and_its_noise(
     assert drawn == [("responses", 16, 20 * NANO)]
 
 
-def test_a_pack_keeps_its_short_tables(short_pack: DomainPack, tmp_path: Path) -> None:
+def test_a_pack_keeps_its_short_tables_and_its_decoders(short_pack: DomainPack, tmp_path: Path) -> None:
     pack = with_decoders(short_pack, hidden=5, seed=3)
     path = tmp_path / "pack.safetensors"
     pack.save(path)
@@ -88,22 +89,29 @@ def test_a_pack_keeps_its_short_tables(short_pack: DomainPack, tmp_path: Path) -
         assert ours.short is not None
         assert theirs.short is not None
         assert np.allclose(ours.short.vectors, theirs.short.vectors, atol=1e-3)
-        assert [weight.shape for weight, _ in ours.short.decoder] == [w.shape for w, _ in theirs.short.decoder]
+        for decoder, kept in ((ours.decoder, theirs.decoder), (ours.short.decoder, theirs.short.decoder)):
+            assert [weight.shape for weight, _ in decoder] == [weight.shape for weight, _ in kept]
+            numbers = zip(chain(*decoder), chain(*kept), strict=True)
+            assert all(np.allclose(one, two, atol=1e-3) for one, two in numbers)
 
 
-def test_a_pack_without_the_short_table_that_it_describes_is_refused(short_pack: DomainPack, tmp_path: Path) -> None:
-    tables = (replace(short_pack.code_tables[0], short=None), *short_pack.code_tables[1:])
+def test_a_pack_without_a_table_that_it_describes_is_refused(short_pack: DomainPack, tmp_path: Path) -> None:
+    pack = with_decoders(short_pack, hidden=5, seed=3)
     path = tmp_path / "pack.safetensors"
-    replace(short_pack, code_tables=tables).save(path)
-    with pytest.raises(InvalidPack, match="tensors"):
-        DomainPack.load(path)
+    for first in (replace(pack.code_tables[0], short=None), replace(pack.code_tables[0], decoder=())):
+        replace(pack, code_tables=(first, *pack.code_tables[1:])).save(path)
+        with pytest.raises(InvalidPack, match="tensors"):
+            DomainPack.load(path)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{"short_codes": 4}, {"short_codes": 0}, {"short_codes": 2_000}, {"short_sentences": -1}, {"short_sentences": 65}],
-)
-def test_an_impossible_short_table_is_refused(short_pack: DomainPack, changes: dict[str, int]) -> None:
-    rows = tuple(replace(row, **changes) for row in short_pack.info.mechanism_parameters)  # type: ignore[arg-type]
-    with pytest.raises(InvalidPack, match="short"):
-        replace(short_pack.info, mechanism_parameters=rows).metadata()
+def test_an_impossible_short_table_is_refused(short_pack: DomainPack) -> None:
+    for changes in [
+        {"short_codes": 4},
+        {"short_codes": 0},
+        {"short_codes": 2_000},
+        {"short_sentences": -1},
+        {"short_sentences": 65},
+    ]:
+        rows = tuple(replace(row, **changes) for row in short_pack.info.mechanism_parameters)  # type: ignore[arg-type]
+        with pytest.raises(InvalidPack, match="short"):
+            replace(short_pack.info, mechanism_parameters=rows).metadata()

@@ -36,35 +36,32 @@ def unit_rows(count: int, dimension: int) -> np.ndarray:
     return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "rest"),
-    [
+def test_metric_noise_has_its_law() -> None:
+    for mechanism, rest in [
         ("laplace", {}),
         ("privemb", {"output_dimension": 5}),
         ("privemb", {"output_dimension": 5, "projection": "gaussian"}),
         ("privemb", {"strict": False, "output_dimension": 12, "beta": 0.9}),
-    ],
-)
-def test_metric_noise_has_its_law(mechanism: str, rest: dict[str, object]) -> None:
-    metric = made(mechanism, 12, 2.0, **rest)
-    assert isinstance(metric, MetricMechanism)
-    spectral_norm_bound = 1.0 if metric.projection is None else metric.projection.spectral_norm_bound
-    rate = 1.9 if metric.spec.beta else spectral_norm_bound
-    x = unit_rows(1, 12)
-    noise = metric.release(np.repeat(x, 20_000, axis=0)) - metric.clipped_projection(x)
-    m = noise.shape[1]
+    ]:
+        metric = made(mechanism, 12, 2.0, **rest)
+        assert isinstance(metric, MetricMechanism)
+        spectral_norm_bound = 1.0 if metric.projection is None else metric.projection.spectral_norm_bound
+        rate = 1.9 if metric.spec.beta else spectral_norm_bound
+        x = unit_rows(1, 12)
+        noise = metric.release(np.repeat(x, 20_000, axis=0)) - metric.clipped_projection(x)
+        m = noise.shape[1]
 
-    norms = np.linalg.norm(noise, axis=1)
-    directions = noise / norms[:, None]
+        norms = np.linalg.norm(noise, axis=1)
+        directions = noise / norms[:, None]
 
-    assert stats.kstest(norms, stats.gamma(m, scale=rate / 2.0).cdf).pvalue > ERROR_RATE
-    # a uniform direction: m |sum|^2 / n is chi-square of m degrees, and a coordinate's square is beta
-    assert stats.chi2(m).sf(m * (directions.sum(axis=0) ** 2).sum() / len(noise)) > ERROR_RATE
-    for j in range(m):
-        assert stats.kstest(directions[:, j] ** 2, stats.beta(0.5, (m - 1) / 2).cdf).pvalue > ERROR_RATE
-    products = (directions.T @ directions / len(noise))[np.triu_indices(m, 1)]
-    assert np.abs(products).max() < 6 / np.sqrt(m * (m + 2) * len(noise))
-    assert abs(stats.spearmanr(norms, directions[:, 0]).statistic) < 6 / np.sqrt(len(noise))
+        assert stats.kstest(norms, stats.gamma(m, scale=rate / 2.0).cdf).pvalue > ERROR_RATE
+        # a uniform direction: m |sum|^2 / n is chi-square of m degrees, and a coordinate's square is beta
+        assert stats.chi2(m).sf(m * (directions.sum(axis=0) ** 2).sum() / len(noise)) > ERROR_RATE
+        for j in range(m):
+            assert stats.kstest(directions[:, j] ** 2, stats.beta(0.5, (m - 1) / 2).cdf).pvalue > ERROR_RATE
+        products = (directions.T @ directions / len(noise))[np.triu_indices(m, 1)]
+        assert np.abs(products).max() < 6 / np.sqrt(m * (m + 2) * len(noise))
+        assert abs(stats.spearmanr(norms, directions[:, 0]).statistic) < 6 / np.sqrt(len(noise))
 
 
 def test_privunit_draws_its_mixture() -> None:

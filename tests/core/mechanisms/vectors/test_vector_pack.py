@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from audit_kit import RUNS, epsilon_bound
 from safetensors.numpy import load_file, save_file
 from scipy import stats
 
@@ -65,32 +64,29 @@ def test_a_pack_of_another_encoder_or_form_is_refused(tmp_path: Path, pack: Vect
         VectorPack.load(bad)
 
 
-@pytest.mark.parametrize(("mechanism", "epsilon", "axes"), [("privemb", 1.0, 4), ("privunit", 10.0, 12)])
-def test_pca_stretches_nothing(pack: VectorPack, mechanism: str, epsilon: float, axes: int) -> None:
-    spec = vector_spec(mechanism=mechanism, dimension=384, epsilon=epsilon, projection="pca")
-    made = vector_mechanism(spec, None, pack)
+def test_pca_stretches_nothing(pack: VectorPack) -> None:
+    for mechanism, epsilon, axes in [("privemb", 1.0, 4), ("privunit", 10.0, 12)]:
+        spec = vector_spec(mechanism=mechanism, dimension=384, epsilon=epsilon, projection="pca")
+        made = vector_mechanism(spec, None, pack)
 
-    released = made.release(unit_rows(5))
+        released = made.release(unit_rows(5))
 
-    assert made.projection is not None
-    assert released.shape == (5, axes)
-    assert np.linalg.norm(made.projection.matrix.astype(np.float64), 2) <= 1.0
-    assert vector_events(spec, spectral_norm_bound=1.0)[0].epsilon_nano == epsilon * 10**9
+        assert made.projection is not None
+        assert released.shape == (5, axes)
+        assert np.linalg.norm(made.projection.matrix.astype(np.float64), 2) <= 1.0
+        assert vector_events(spec, spectral_norm_bound=1.0)[0].epsilon_nano == epsilon * 10**9
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "dimension", "output", "field"),
-    [
+def test_pca_where_it_does_not_fit() -> None:
+    for mechanism, dimension, output, field in [
         ("codebook", 300, None, "projection"),
         ("codebook", 384, 64, "dimension"),
         ("privunit", 384, 65, "dimension"),
         ("laplace", 384, None, "projection"),
-    ],
-)
-def test_pca_where_it_does_not_fit(mechanism: str, dimension: int, output: int | None, field: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
-        vector_spec(mechanism=mechanism, dimension=dimension, epsilon=1, output_dimension=output, projection="pca")
-    assert refused.value.field == field
+    ]:
+        with pytest.raises(InvalidInput) as refused:
+            vector_spec(mechanism=mechanism, dimension=dimension, epsilon=1, output_dimension=output, projection="pca")
+        assert refused.value.field == field
 
 
 def test_pca_needs_a_pack() -> None:
@@ -103,29 +99,34 @@ def test_the_codebook_grows_with_epsilon() -> None:
     assert sizes == [2, 2, 2, 2, 4, 16, 256, 1024, 4096, 4096]
 
 
-@pytest.mark.parametrize("epsilon", [2.0, 4.0, 6.0])
-def test_a_small_codebook_tells_praise_from_blame(pack: VectorPack, epsilon: float) -> None:
-    praise = ["A wonderful film.", "I love this place!", "The best service we ever had.", "Great phone, great price."]
-    blame = [
-        "A terrible film.",
-        "I hate this place!",
-        "The worst service we ever had.",
-        "Awful phone, a waste of money.",
-    ]
-    mechanism = trained(pack, epsilon)
+def test_a_small_codebook_tells_praise_from_blame(pack: VectorPack) -> None:
+    for epsilon in [2.0, 4.0, 6.0]:
+        praise = [
+            "A wonderful film.",
+            "I love this place!",
+            "The best service we ever had.",
+            "Great phone, great price.",
+        ]
+        blame = [
+            "A terrible film.",
+            "I hate this place!",
+            "The worst service we ever had.",
+            "Awful phone, a waste of money.",
+        ]
+        mechanism = trained(pack, epsilon)
 
-    codes = mechanism.codes(Encoder().encode(praise + blame))
+        codes = mechanism.codes(Encoder().encode(praise + blame))
 
-    half = mechanism.size // 2
-    assert (codes // half == [codes[0] // half] * 4 + [codes[-1] // half] * 4).all()
-    assert codes[0] // half != codes[-1] // half
+        half = mechanism.size // 2
+        assert (codes // half == [codes[0] // half] * 4 + [codes[-1] // half] * 4).all()
+        assert codes[0] // half != codes[-1] // half
 
 
-@pytest.mark.parametrize("epsilon", [4.0, 20.0])
-def test_a_released_vector_lies_where_its_code_does(pack: VectorPack, epsilon: float) -> None:
-    mechanism = trained(pack, epsilon)
-    found = mechanism.codes(mechanism.vectors)
-    assert (found == np.arange(mechanism.size)).mean() > 0.99
+def test_a_released_vector_lies_where_its_code_does(pack: VectorPack) -> None:
+    for epsilon in [4.0, 20.0]:
+        mechanism = trained(pack, epsilon)
+        found = mechanism.codes(mechanism.vectors)
+        assert (found == np.arange(mechanism.size)).mean() > 0.99
 
 
 def test_a_saved_pack_comes_back_whatever_its_memory_looks_like(tmp_path: Path, pack: VectorPack) -> None:
@@ -159,24 +160,3 @@ def test_a_code_ignores_its_companions(pack: VectorPack) -> None:
     alone = np.concatenate([mechanism.codes(rows[i : i + 1]) for i in range(len(rows))])
     assert np.array_equal(mechanism.codes(rows), alone)
     assert len(set(alone)) > 10
-
-
-def test_audit_of_the_trained_codebook(pack: VectorPack) -> None:
-    epsilon = 1.0
-    mechanism = trained(pack, epsilon)
-    first, second = _rows_of_different_codes(mechanism)
-    target = mechanism.vectors[mechanism.codes(first[None])[0]]
-
-    hits = [
-        int((mechanism.release(np.repeat(row[None], RUNS, axis=0)) == target).all(axis=1).sum())
-        for row in (first, second)
-    ]
-
-    bound = epsilon_bound(hits[0], hits[1], RUNS)
-    assert 0.85 * epsilon <= bound <= epsilon  # holds, and would see a quarter more
-
-
-def _rows_of_different_codes(mechanism: TrainedCodebookMechanism) -> tuple[np.ndarray, np.ndarray]:
-    rows = unit_rows(50)
-    codes = mechanism.codes(rows)
-    return rows[0], rows[int(np.flatnonzero(codes != codes[0])[0])]

@@ -1,4 +1,4 @@
-"""Word-level metric DP: what both mechanisms promise, and the law and black-box audits of the one by noise."""
+"""Word-level metric DP: what both mechanisms promise, and the law of the one by noise."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections import Counter
 import mpmath
 import numpy as np
 import pytest
-from audit_kit import RUNS, epsilon_bound
 from scipy import stats
 
 from core.accounting.events import Adjacency, Guarantee, Unit
@@ -19,6 +18,7 @@ from core.mechanisms.words.pricing import WORDS_MAX, word_events, worst_case_nan
 from core.mechanisms.words.vocabulary import WordVectors, load, save, shipped
 
 NANO = 10**9
+RUNS = 20_000
 FALSE_ALARM = 1e-6
 # on a line, the far ends 2 apart, each with a word beside it: what is nearest to an end is nearly all beyond it
 LINE = {"left": -1.0, "lefter": -0.98, "righter": 0.98, "right": 1.0}
@@ -39,14 +39,14 @@ def draws(mechanism: WordMechanism, word: str, epsilon: float, runs: int = RUNS)
     return Counter(mechanism.release([word] * runs, [round(epsilon * NANO)] * runs))
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 2.0])
-def test_a_word_stays_as_often_as_the_noise_says(epsilon: float) -> None:
-    ends = LaplaceWords(on_a_line({"left": -1.0, "right": 1.0}))
+def test_a_word_stays_as_often_as_the_noise_says() -> None:
+    for epsilon in [0.5, 2.0]:
+        ends = LaplaceWords(on_a_line({"left": -1.0, "right": 1.0}))
 
-    stays = draws(ends, "right", epsilon)["right"]
+        stays = draws(ends, "right", epsilon)["right"]
 
-    expected = 1 - np.exp(-epsilon) / 2  # Laplace noise of scale 1/eps that does not pass the middle, 1 away
-    assert stats.binomtest(stays, RUNS, expected).pvalue > FALSE_ALARM
+        expected = 1 - np.exp(-epsilon) / 2  # Laplace noise of scale 1/eps that does not pass the middle, 1 away
+        assert stats.binomtest(stays, RUNS, expected).pvalue > FALSE_ALARM
 
 
 def test_every_word_can_come_out_whatever_went_in(mechanism: WordMechanism) -> None:
@@ -102,64 +102,6 @@ def test_two_calls_draw_afresh(mechanism: WordMechanism) -> None:
     assert mechanism.release(["right"] * 200, [NANO] * 200) != mechanism.release(["right"] * 200, [NANO] * 200)
 
 
-def lower_bound(mechanism: WordMechanism, *, often: str, seldom: str, event: str, epsilon: float) -> float:
-    """What the draws prove of epsilon between the words `often` and `seldom` (audit_kit)."""
-    return epsilon_bound(draws(mechanism, often, epsilon)[event], draws(mechanism, seldom, epsilon)[event], RUNS)
-
-
-@pytest.mark.parametrize(
-    ("often", "seldom", "distance"), [("right", "left", 2.0), ("right", "righter", 0.02), ("right", UNKNOWN, 1.0)]
-)
-@pytest.mark.parametrize("epsilon", [1.0, 2.0])
-def test_the_empirical_bound_stays_under_the_claim(often: str, seldom: str, distance: float, epsilon: float) -> None:
-    bound = lower_bound(LaplaceWords(on_a_line()), often=often, seldom=seldom, event=often, epsilon=epsilon)
-
-    assert bound <= epsilon * distance
-    if distance >= 1:
-        assert bound >= 0.85 * epsilon * distance, "the audit has no power"
-
-
-def test_half_the_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = metric.add_l2_laplace
-    monkeypatch.setattr(
-        metric, "add_l2_laplace", lambda rows, *, scale, generator: whole(rows, scale=scale / 2, generator=generator)
-    )
-
-    assert lower_bound(LaplaceWords(on_a_line()), often="right", seldom="left", event="right", epsilon=1.0) > 2.0
-
-
-class PassesUnknown(LaplaceWords):
-    def release(self, words, epsilon_nano):
-        known = set(self.vocabulary.words)
-        drawn = super().release(words, epsilon_nano)
-        return [new if word in known else word for word, new in zip(words, drawn, strict=True)]
-
-
-def test_passing_an_unknown_word_through_is_caught() -> None:
-    mechanism = PassesUnknown(on_a_line())
-
-    assert lower_bound(mechanism, often=UNKNOWN, seldom="right", event=UNKNOWN, epsilon=1.0) > 1.0
-
-
-class ExcludesTheInput(LaplaceWords):
-    def release(self, words, epsilon_nano):
-        others = {word: LaplaceWords(on_a_line({w: x for w, x in LINE.items() if w != word})) for word in set(words)}
-        places = on_a_line()
-        drawn = super().release(words, epsilon_nano)
-        return [
-            others[word].vocabulary.nearest(places.rows([word]))[0] if new == word else new
-            for word, new in zip(words, drawn, strict=True)
-        ]
-
-
-def test_excluding_the_input_is_caught() -> None:
-    mechanism = ExcludesTheInput(on_a_line())
-    runs = 2_000
-    often, seldom = (draws(mechanism, word, 1.0, runs)["right"] for word in ("righter", "right"))
-
-    assert epsilon_bound(often, seldom, runs) > 0.02, "the two words are 0.02 apart"
-
-
 def test_the_shipped_vocabulary_keeps_its_promises() -> None:
     vocabulary = shipped()
 
@@ -198,9 +140,8 @@ def test_a_vocabulary_survives_its_file(tmp_path) -> None:
     assert back.scale == 100
 
 
-@pytest.mark.parametrize(
-    ("words", "codes"),
-    [
+def test_a_broken_vocabulary_is_refused() -> None:
+    for words, codes in [
         ((), np.ones((0, 1), dtype=np.int8)),
         (("a", "a"), np.ones((2, 1), dtype=np.int8)),
         (("a", "b"), np.ones((1, 1), dtype=np.int8)),
@@ -208,11 +149,9 @@ def test_a_vocabulary_survives_its_file(tmp_path) -> None:
         (("a",), np.zeros((1, 1), dtype=np.int8)),
         (("a",), np.full((1, 300), 127, dtype=np.int8)),
         ([str(i) for i in range(WORDS_MAX + 1)], np.ones((WORDS_MAX + 1, 1), dtype=np.int8)),
-    ],
-)
-def test_a_broken_vocabulary_is_refused(words: tuple[str, ...], codes: np.ndarray) -> None:
-    with pytest.raises(ValueError, match="vocabulary"):
-        WordVectors(words, codes)
+    ]:
+        with pytest.raises(ValueError, match="vocabulary"):
+            WordVectors(words, codes)
 
 
 def test_the_price_by_noise_is_epsilon_per_unit_and_twice_that_for_any_replacement() -> None:
@@ -223,10 +162,10 @@ def test_the_price_by_noise_is_epsilon_per_unit_and_twice_that_for_any_replaceme
     assert (shown.epsilon_nano, worst.epsilon_nano) == (2_500_000_000, 5_000_000_000)
 
 
-@pytest.mark.parametrize("epsilon", [0, -1, float("nan"), float("inf"), 2_000_001])
-def test_an_epsilon_that_cannot_be_counted_is_refused(epsilon: float) -> None:
-    with pytest.raises(InvalidInput):
-        word_events(epsilon, mechanism="exponential")
+def test_an_epsilon_that_cannot_be_counted_is_refused() -> None:
+    for epsilon in [0, -1, float("nan"), float("inf"), 2_000_001]:
+        with pytest.raises(InvalidInput):
+            word_events(epsilon, mechanism="exponential")
 
 
 def test_the_worst_case_by_selection_is_the_exact_one_rounded_up() -> None:

@@ -7,7 +7,6 @@ import math
 
 import numpy as np
 import pytest
-from audit_kit import RUNS, epsilon_bound
 from scipy import stats
 from tiers import cells
 
@@ -35,15 +34,15 @@ def test_epsilon_is_the_largest_ratio_over_all_tokens_and_scores() -> None:
             assert brute_force(epsilon, candidates) == pytest.approx(epsilon, rel=1e-12)
 
 
-@pytest.mark.parametrize("own", [None, 3])
-def test_draws_follow_the_weights(own: int | None) -> None:
-    scored = np.array([GRID, GRID // 2, 0, 0, GRID // 4])
-    share = scored / GRID
-    if own is not None:
-        share[own] = 1.0
-    weights = np.exp(2.0 * share)
-    drawn = np.bincount([select(scored, own, epsilon_nano=2 * NANO) for _ in range(5_000)], minlength=5)
-    assert stats.chisquare(drawn, 5_000 * weights / weights.sum()).pvalue > 1e-6
+def test_draws_follow_the_weights() -> None:
+    for own in [None, 3]:
+        scored = np.array([GRID, GRID // 2, 0, 0, GRID // 4])
+        share = scored / GRID
+        if own is not None:
+            share[own] = 1.0
+        weights = np.exp(2.0 * share)
+        drawn = np.bincount([select(scored, own, epsilon_nano=2 * NANO) for _ in range(5_000)], minlength=5)
+        assert stats.chisquare(drawn, 5_000 * weights / weights.sum()).pvalue > 1e-6
 
 
 @pytest.mark.parametrize("epsilon", cells([250, 100]))
@@ -68,35 +67,12 @@ def test_scores_lie_on_the_grid_whatever_the_logits() -> None:
     assert scores(logits, clip=1.0).tolist() == [[GRID, 0, 0], [GRID, GRID * 3 // 4, 0], [GRID] * 3]
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_logits_that_are_not_finite_are_refused(bad: float) -> None:
-    with pytest.raises(ValueError, match="finite"):
-        scores(np.array([[0.0, bad]], dtype=np.float32), clip=1.0)
+def test_logits_that_are_not_finite_are_refused() -> None:
+    for bad in [math.nan, math.inf, -math.inf]:
+        with pytest.raises(ValueError, match="finite"):
+            scores(np.array([[0.0, bad]], dtype=np.float32), clip=1.0)
 
 
 def test_without_epsilon_the_draw_is_uniform() -> None:
     drawn = np.bincount([select(np.array([GRID, 0, 0, 0]), 0, epsilon_nano=0) for _ in range(8_000)], minlength=4)
     assert stats.chisquare(drawn).pvalue > 1e-6
-
-
-def audit(epsilon_nano: int, runs: int, scored: list[int], own: int | None, other: int | None) -> float:
-    """A lower bound on the epsilon of one draw, from the event that `own` comes out."""
-    given = np.array(scored)
-    often = sum(select(given, own, epsilon_nano=epsilon_nano) == own for _ in range(runs))
-    seldom = sum(select(given, other, epsilon_nano=epsilon_nano) == own for _ in range(runs))
-    return epsilon_bound(often, seldom, runs)
-
-
-@pytest.mark.slow("statistics")
-@pytest.mark.parametrize(
-    ("scored", "other"), [([0, 0, 0, 0], 1), ([0, GRID, GRID // 2, 0], 1), ([0, 0, GRID, 0], None)]
-)
-def test_an_audit_stays_under_the_claim_and_near_it(scored: list[int], other: int | None) -> None:
-    found = audit(2 * NANO, RUNS // 2, scored, 0, other)
-    assert 1.2 < found <= 2.0
-
-
-@pytest.mark.slow("statistics")
-def test_the_audit_finds_a_range_of_twice_the_epsilon() -> None:
-    """The planted bug: the price of half of the range."""
-    assert audit(4 * NANO, RUNS // 2, [0, 0, 0, 0], 0, 1) > 2.0

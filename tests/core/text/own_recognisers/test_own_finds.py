@@ -156,12 +156,12 @@ def test_more_finds_than_a_window_may_have_are_refused() -> None:
         search("a" * (FINDS_MAX + 1), [OwnRecogniser(own)], policy_of(own))
 
 
-@pytest.mark.parametrize("whole_words", [True, False])
-def test_finds_that_mask_nothing_count_as_well(whole_words: bool) -> None:
+def test_finds_that_mask_nothing_count_as_well() -> None:
     """Each of them may have read the rest of the window."""
-    own = Definition("DASH", patterns=("-",), whole_words=whole_words)
-    with pytest.raises(InvalidInput):
-        search("-" * 3 * FINDS_MAX, [OwnRecogniser(own)], policy_of(own))
+    for whole_words in [True, False]:
+        own = Definition("DASH", patterns=("-",), whole_words=whole_words)
+        with pytest.raises(InvalidInput):
+            search("-" * 3 * FINDS_MAX, [OwnRecogniser(own)], policy_of(own))
 
 
 @pytest.mark.parametrize("pattern", ["-(?s:.*y7)?", "absent"])
@@ -187,7 +187,7 @@ def test_a_long_text_is_masked_as_a_short_one(filler: str) -> None:
     piece = (
         f"{filler * 150}, order PX-1234, {filler * 20}, order PX-0000, {unicodedata.normalize('NFD', 'blue fälcon')}; "
     )
-    count = 60_000 // len(piece)
+    count = 40_000 // len(piece)
     text = piece * count
     assert len(windows(text)) > 2
     once = masked(piece, own, allow)
@@ -195,11 +195,11 @@ def test_a_long_text_is_masked_as_a_short_one(filler: str) -> None:
     assert masked(text, own, allow) == once * count
 
 
-def test_a_megabyte_without_spaces_is_read() -> None:
+def test_a_long_text_without_spaces_is_read() -> None:
     own = Definition("PROJECT_CODE", patterns=(r"[a-z]{5}\d",), deny=("aaaa", "b" * 200), whole_words=False)
-    text = "c" * 500_000 + "b" * 200 + "c" * 500_000
+    text = "c" * 200_000 + "b" * 200 + "c" * 200_000
     alone = ("PROJECT_CODE",)
-    assert masked(text, own, entities=alone) == "c" * 500_000 + "[PROJECT_CODE]" + "c" * 500_000
+    assert masked(text, own, entities=alone) == "c" * 200_000 + "[PROJECT_CODE]" + "c" * 200_000
     assert masked("aaaa" * 25_000, own, entities=alone) == "[PROJECT_CODE]"
 
 

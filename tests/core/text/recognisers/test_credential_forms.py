@@ -145,26 +145,6 @@ NOT_FOUND = [
     ("URL", "url: sonar.login=x and helm.sh/chart: mercury-1.4.2, app.kubernetes.io/managed-by: Helm"),
     ("SECRET", "The password is state-of-the-art and up-to-date."),
 ]
-HOSTILE = (
-    "insert into t (password) values ('a'), ",
-    "('a', ",
-    "password|a\n",
-    "password,",
-    "identified by ",
-    "new pw\n",
-    "security question ",
-    "htpasswd -b -b ",
-    "admin / ",
-    "wifi a is b / ",
-    "jwt.sign(",
-    "net use /user:a ",
-    "a:5432:a:a:",
-    "echo a ",
-    "auth=(",
-    "a-to-",
-    "pdo(a, ",
-    'key="a" { type = a\n',
-)
 
 
 def finds(entity: str, text: str) -> list[str]:
@@ -187,9 +167,3 @@ def test_every_row_of_a_table_is_read() -> None:
     assert finds("PASSWORD", f"| Host | User | Kennwort |\n|---|---|---|\n{rows}") == ["Brass8Key", "Iron9Key"]
     statement = "INSERT INTO users (name, password) VALUES ('jo', 'Brass8Key'), ('al', 'Iron9Key');"
     assert finds("PASSWORD", statement) == ["Brass8Key", "Iron9Key"]
-
-
-def test_a_repeated_beginning_does_not_stall() -> None:
-    for entity in ["SECRET", "PASSWORD"]:
-        for unit in HOSTILE:
-            finds(entity, (unit * 30_000)[:30_000])

@@ -1,10 +1,8 @@
-"""Finds that a form shows rather than a label: in commands, logs, lists and conversations; and forms that show none."""
+"""Finds that a form or a context shows rather than a label: in commands, logs, lists and conversations; and those that
+show none."""
 
 import random
 import string
-
-import pytest
-from tiers import cells
 
 from core.text.lists import AllowLists
 from core.text.policy import MaskPolicy
@@ -87,6 +85,33 @@ FOUND = [
     ("IP_ADDRESS", "version 7 of the server 10.1.2.3", "10.1.2.3"),
     ("IP_ADDRESS", '{"version": 3, "host": "10.1.2.3"}', "10.1.2.3"),
     ("AGE", "Her grandmother reached 97 in March.", "97"),
+    ("PASSWORD", "password: hunter2", "hunter2"),
+    ("PASSWORD", "The password is Tr0ub4dor&3.", "Tr0ub4dor&3"),
+    ("PASSWORD", "mysql -u root -pGr8-Tree db", "Gr8-Tree"),
+    ("PASSWORD", "password: sunshine\n", "sunshine"),
+    ("PASSWORD", "Your PIN is 4821.", "4821"),
+    ("PASSWORD", "482913 is your verification code", "482913"),
+    ("USERNAME", "username: jdoe42", "jdoe42"),
+    ("USERNAME", "ls /home/jdoe/notes", "jdoe"),
+    ("USERNAME", r"C:\Users\jdoe\notes", "jdoe"),
+    ("USERNAME", 'user "jdoe" logged in', "jdoe"),
+    ("USERNAME", "Failed password for invalid user jdoe from 10.0.0.1", "jdoe"),
+    ("USERNAME", "thanks @jdoe_42!", "@jdoe_42"),
+    ("DATE_OF_BIRTH", "born on 3 May 1984 in Rome", "3 May 1984"),
+    ("DATE_OF_BIRTH", "DOB: 05/03/84", "05/03/84"),
+    ("DATE_OF_BIRTH", "am 3. Mai 1984 in Köln geboren", "3. Mai 1984"),
+    ("DATE_OF_BIRTH", '"dob": "19840503"', "19840503"),
+    ("DATE_OF_BIRTH", "urodzony 3 maja 1984 r.", "3 maja 1984 r."),
+    ("DATE_TIME", "on Tuesday, May 3rd, 2022 we met", "Tuesday, May 3rd, 2022"),
+    ("DATE_TIME", "le 1er mai 2020 à 14h30", "1er mai 2020 à 14h30"),
+    ("DATE_TIME", "um 14.30 Uhr", "14.30 Uhr"),
+    ("DATE_TIME", "at 2024-05-03T14:30:00Z", "2024-05-03T14:30:00Z"),
+    ("AGE", "a 93-year-old man", "93-year-old"),
+    ("AGE", "aged 91", "91"),
+    ("COORDINATE", "52.5200° N, 13.4050° E", "52.5200° N, 13.4050° E"),
+    ("COORDINATE", "geo:52.5163,13.3777", "geo:52.5163,13.3777"),
+    ("COORDINATE", "GPS 52.5163 13.3777", "52.5163 13.3777"),
+    ("COORDINATE", "52°31'12.0\"N 13°24'18.0\"E", "52°31'12.0\"N 13°24'18.0\"E"),
 ]
 NOT_FOUND = [
     ("SECRET", "POST /v1/token HTTP/1.1"),
@@ -120,6 +145,22 @@ NOT_FOUND = [
     ("IP_ADDRESS", '{"version": "1.2.3.4"}'),
     ("IP_ADDRESS", "Mozilla/5.0 Chrome/120.0.0.0 Safari/537.36 Edg/120.0.0.0"),
     ("AGE", "The temperature reached 97 in March."),
+    ("PASSWORD", "The password is required."),
+    ("PASSWORD", "def f(password: str, x): ..."),
+    ("PASSWORD", "password = form.password.data"),
+    ("PASSWORD", "Passwort vergessen? Bitte anfordern."),
+    ("USERNAME", "user = request.user"),
+    ("USERNAME", "username: str"),
+    ("USERNAME", "@property\ndef size(self): ..."),
+    ("USERNAME", "login as root"),
+    ("DATE_OF_BIRTH", "The contract of 3 May 1984"),
+    ("DATE_OF_BIRTH", "born in Paris, died on 3 May 1984"),
+    ("DATE_OF_BIRTH", "He was born in Leeds. He joined on 3 May 1984."),
+    ("DATE_TIME", "version 1.2.3 has a ratio of 16:9"),
+    ("AGE", "aged 89"),
+    ("AGE", "for 92 years the house stood empty"),
+    ("COORDINATE", "version 1.2345, then 2.3456"),
+    ("COORDINATE", "weights [0.1234, 0.5678, 0.9]"),
 ]
 
 
@@ -202,10 +243,10 @@ def test_the_phrase_of_a_wallet_is_a_secret() -> None:
             assert finds("SECRET", f"{label}:\n{numbered}") == [numbered.removeprefix("1. ")]
 
 
-@pytest.mark.parametrize("label", CODES_LABELS.split("|"))
-def test_every_code_of_a_list_is_a_secret(label: str) -> None:
-    assert finds("SECRET", f"{label}: 48120733, 90217745, 11830462") == ["48120733", "90217745", "11830462"]
-    assert finds("SECRET", f"{label}:\n- 4f8a1-9c2de\n- 7b3c0-1d4aa\n") == ["4f8a1-9c2de", "7b3c0-1d4aa"]
+def test_every_code_of_a_list_is_a_secret() -> None:
+    for label in CODES_LABELS.split("|"):
+        assert finds("SECRET", f"{label}: 48120733, 90217745, 11830462") == ["48120733", "90217745", "11830462"]
+        assert finds("SECRET", f"{label}:\n- 4f8a1-9c2de\n- 7b3c0-1d4aa\n") == ["4f8a1-9c2de", "7b3c0-1d4aa"]
 
 
 def test_a_prefix_or_a_name_is_no_part_of_a_key() -> None:
@@ -220,13 +261,7 @@ def test_the_user_and_the_password_of_a_pair_are_found() -> None:
     assert (finds("USERNAME", text), finds("PASSWORD", text)) == (["mira.vega"], ["Lynx42-pine"])
 
 
-@pytest.mark.parametrize(
-    "entity", cells(["SECRET", "PASSWORD", "USERNAME", "EMAIL_ADDRESS", "URL", "PHONE_NUMBER", "CUSTOMER_ID"])
-)
-def test_a_repeated_beginning_does_not_stall(entity: str) -> None:
-    for unit in (
-        *("seed phrase: ", "backup codes: 1234 ", "word ", "12345678, ", "pw ", "pw? its a1 ", "-storepass ", "a@1."),
-        *("1.1.", "wifi:s:a;", "enable secret 5 ", "login: a / ", "a1b2", "ref ", "article 1234567890123"),
-        *("customer A 1 2 ", "/jan/"),
-    ):
-        finds(entity, (unit * 30_000)[:30_000])
+def test_a_long_text_without_spaces_is_read_to_its_end() -> None:
+    types = ("SECRET", "PASSWORD", "USERNAME", "DATE_OF_BIRTH", "DATE_TIME", "AGE", "COORDINATE")
+    found = inspect("aB3" * 100_000 + ";password=hunter2", MaskPolicy(entities=types), AllowLists())
+    assert [(found.text[mask.start : mask.end], mask.type) for mask in found.masks][-1:] == [("hunter2", "PASSWORD")]

@@ -3,9 +3,6 @@
 import random
 import string
 
-import pytest
-
-from core.text import mask_entity
 from core.text.lists import AllowLists
 from core.text.policy import MaskPolicy
 from core.text.recognisers.national_table import NATIONAL_NUMBERS, TAX_NUMBERS
@@ -108,29 +105,25 @@ def test_a_form_that_passes_alone_is_rarely_valid_by_chance():
                 assert valid / draws <= (1 / 1_000 if bare else 1 / 40), form
 
 
-@pytest.mark.parametrize(
-    "number", ["756.9217.0769.85", "390.533.447-05", "131052-308T", "11077941012", "CHE-100.155.212"]
-)
-def test_a_strict_form_with_check_digits_needs_no_word(number):
-    entity = "TAX_ID" if number.startswith("CHE") else "NATIONAL_ID"
-    assert found(f"We keep {number} in the safe.", entity) == [number]
-    assert (
-        found(f"We keep {number[:-1]}{'A' if number[-1].isalpha() else (int(number[-1]) + 1) % 10} safe.", entity) == []
-    )
+def test_a_strict_form_with_check_digits_needs_no_word():
+    for number in ["756.9217.0769.85", "390.533.447-05", "131052-308T", "11077941012", "CHE-100.155.212"]:
+        entity = "TAX_ID" if number.startswith("CHE") else "NATIONAL_ID"
+        assert found(f"We keep {number} in the safe.", entity) == [number]
+        assert (
+            found(f"We keep {number[:-1]}{'A' if number[-1].isalpha() else (int(number[-1]) + 1) % 10} safe.", entity)
+            == []
+        )
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_number_that_one_in_ten_is_by_chance_needs_a_word():
+    for text in [
         "We keep 111222333 in the safe.",
         "Order 811228-9874 arrived at 12:30.",
         "Part 12.531.909-2 of the catalogue.",
         "The backup 20231123-1530 took 1700000000000 ms.",
         "version 9.5.8.1.6.2 of 2024",
-    ],
-)
-def test_a_number_that_one_in_ten_is_by_chance_needs_a_word(text):
-    assert found(text, "NATIONAL_ID") == []
+    ]:
+        assert found(text, "NATIONAL_ID") == []
 
 
 def test_other_spaces_and_dashes_are_read_as_the_usual_ones():
@@ -153,9 +146,3 @@ def test_types_of_their_own_keep_their_name():
         ("National Insurance AB123456C", "UK_NINO"),
     ):
         assert [mask.type for mask in inspect(text, MaskPolicy(), AllowLists()).masks] == [entity], text
-
-
-def test_hostile_texts_end():
-    for unit in ["756.", "9", "A9", "CHE-", "1 85 ", "tax id ", "999.", "DE1"]:
-        text = (unit * 100_000)[:100_000]
-        mask_entity.find(text, (), MaskPolicy(entities=("NATIONAL_ID", "TAX_ID")), AllowLists())

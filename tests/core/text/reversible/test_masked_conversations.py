@@ -73,16 +73,16 @@ def test_masked_then_restored_is_the_original(
         assert "".join(map(restorer.feed, text)) + restorer.end() == done.mapping.restore(text)
 
 
-@pytest.mark.parametrize("fill", FILLS)
-def test_a_value_is_replaced_wherever_it_stands(fill: str) -> None:
-    done = masked(
-        "Anna Kowalska called.",
-        "Ask ANNA KOWALSKA, Anna's mail, kowalska_cv.pdf, ?n=Anna%20Kowalska, Anna\nKowalska.",
-        values=ANNA,
-        fill=fill,
-    )
-    assert not re.search("anna|kowalska", "".join(done.texts), re.IGNORECASE)
-    assert "Annabel" in masked("Anna Kowalska", "Annabel", values=ANNA, fill=fill).texts[1]
+def test_a_value_is_replaced_wherever_it_stands() -> None:
+    for fill in FILLS:
+        done = masked(
+            "Anna Kowalska called.",
+            "Ask ANNA KOWALSKA, Anna's mail, kowalska_cv.pdf, ?n=Anna%20Kowalska, Anna\nKowalska.",
+            values=ANNA,
+            fill=fill,
+        )
+        assert not re.search("anna|kowalska", "".join(done.texts), re.IGNORECASE)
+        assert "Annabel" in masked("Anna Kowalska", "Annabel", values=ANNA, fill=fill).texts[1]
 
 
 def test_markers_are_numbered_by_first_appearance_and_avoid_those_that_stand_there() -> None:
@@ -185,18 +185,18 @@ def continued(done: MaskedConversation, *texts: str, **options: object) -> Maske
     return masked(*texts, earlier=done.mapping.content, **options)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("fill", FILLS)
-def test_a_later_turn_keeps_the_surrogates_of_earlier_ones(fill: str) -> None:
-    first = masked("Anna Kowalska called from Lisbon.", values=(*ANNA, ("Lisbon", "LOCATION")), fill=fill)
-    surrogate = first.mapping.content.pairs[0].surrogate
-    later = continued(first, "Anna Kowalska met Bob Stone.", values=(("Bob Stone", "PERSON"),), fill=fill)
-    assert later.texts[0].startswith(f"{surrogate} met ")
-    assert later.mapping.content.pairs[:2] == first.mapping.content.pairs
-    assert len(later.mapping) == 3
-    assert later.mapping.restore(first.texts[0]) == "Anna Kowalska called from Lisbon."
-    last = continued(later, "Who is Bob Stone?", fill=fill)
-    assert last.mapping.content.pairs == later.mapping.content.pairs
-    assert "Stone" not in last.texts[0]
+def test_a_later_turn_keeps_the_surrogates_of_earlier_ones() -> None:
+    for fill in FILLS:
+        first = masked("Anna Kowalska called from Lisbon.", values=(*ANNA, ("Lisbon", "LOCATION")), fill=fill)
+        surrogate = first.mapping.content.pairs[0].surrogate
+        later = continued(first, "Anna Kowalska met Bob Stone.", values=(("Bob Stone", "PERSON"),), fill=fill)
+        assert later.texts[0].startswith(f"{surrogate} met ")
+        assert later.mapping.content.pairs[:2] == first.mapping.content.pairs
+        assert len(later.mapping) == 3
+        assert later.mapping.restore(first.texts[0]) == "Anna Kowalska called from Lisbon."
+        last = continued(later, "Who is Bob Stone?", fill=fill)
+        assert last.mapping.content.pairs == later.mapping.content.pairs
+        assert "Stone" not in last.texts[0]
 
 
 def test_a_part_of_an_earlier_name_has_the_part_of_its_surrogate() -> None:
@@ -208,13 +208,13 @@ def test_a_part_of_an_earlier_name_has_the_part_of_its_surrogate() -> None:
     assert later.texts == [f"{given_name}, or {name}?"]
 
 
-@pytest.mark.parametrize("fill", FILLS)
-def test_an_old_surrogate_in_a_new_text_is_not_taken_for_its_original(fill: str) -> None:
-    first = masked("Anna Kowalska called.", values=ANNA, fill=fill)
-    taken = first.mapping.content.pairs[0].surrogate
-    later = continued(first, f"{taken} is not Anna Kowalska, nor {taken.upper()} nor {taken[:-1]}x.", fill=fill)
-    assert later.texts[0].count(taken) == 1
-    assert f" is not {taken}, nor " in later.texts[0]
+def test_an_old_surrogate_in_a_new_text_is_not_taken_for_its_original() -> None:
+    for fill in FILLS:
+        first = masked("Anna Kowalska called.", values=ANNA, fill=fill)
+        taken = first.mapping.content.pairs[0].surrogate
+        later = continued(first, f"{taken} is not Anna Kowalska, nor {taken.upper()} nor {taken[:-1]}x.", fill=fill)
+        assert later.texts[0].count(taken) == 1
+        assert f" is not {taken}, nor " in later.texts[0]
 
 
 def test_no_new_surrogate_is_an_old_surrogate_or_an_old_original() -> None:
@@ -258,26 +258,25 @@ def test_a_find_over_a_line_break_is_two_values() -> None:
     assert [pair.original for pair in kept.mapping.content.pairs] == [key]
 
 
-@pytest.mark.parametrize(
-    ("written", "language"),
-    [
+def test_letters_in_entities_come_back_so_in_their_place_and_plain_elsewhere() -> None:
+    for written, language in [
         ("Dieter Sch&ouml;ne", "de"),
         ("Dieter Sch&#246;ne", "de"),
         ("Dieter Sch&#xf6;ne", "en"),
         ("Dieter Sch&#xF6;ne", "fr"),
         ("Ren&eacute; M&uuml;ller", "es"),
         ("&Eacute;lise Martin-N&uacute;&ntilde;ez", "pl"),
-    ],
-)
-def test_letters_in_entities_come_back_so_in_their_place_and_plain_elsewhere(written: str, language: str) -> None:
-    plain = html.unescape(written)
-    texts = (f"<td>{written}</td> <p>{written} &amp; R&amp;D</p>", f"Ask {plain}.")
-    for text in (texts[:1], texts):
-        done = masked(*text, values=((written, "PERSON"),), language=language)
-        assert [pair.original for pair in done.mapping.content.pairs] == [plain]
-        surrogate = done.mapping.content.pairs[0].surrogate
-        assert all(html.unescape(each).count(surrogate) for each in done.texts)
-        assert done.mapping.restore(f"<td>{surrogate}</td> {surrogate.upper()}") == f"<td>{plain}</td> {plain.upper()}"
+    ]:
+        plain = html.unescape(written)
+        texts = (f"<td>{written}</td> <p>{written} &amp; R&amp;D</p>", f"Ask {plain}.")
+        for text in (texts[:1], texts):
+            done = masked(*text, values=((written, "PERSON"),), language=language)
+            assert [pair.original for pair in done.mapping.content.pairs] == [plain]
+            surrogate = done.mapping.content.pairs[0].surrogate
+            assert all(html.unescape(each).count(surrogate) for each in done.texts)
+            assert (
+                done.mapping.restore(f"<td>{surrogate}</td> {surrogate.upper()}") == f"<td>{plain}</td> {plain.upper()}"
+            )
 
 
 def test_entities_that_no_surrogate_can_carry_come_back_as_they_were() -> None:

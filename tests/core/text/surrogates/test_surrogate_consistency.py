@@ -46,9 +46,8 @@ def test_two_writings_of_one_number_share_a_surrogate():
     assert upper.replace(":", "-").lower() == lower
 
 
-@pytest.mark.parametrize(
-    ("entity", "form"),
-    [
+def test_two_originals_never_share_a_surrogate():
+    for entity, form in [
         ("PERSON", "Mary Xa{}"),
         ("LOCATION", "Xa{}ton"),
         ("ORGANIZATION", "Xa{} Works"),
@@ -56,15 +55,13 @@ def test_two_writings_of_one_number_share_a_surrogate():
         ("MAC_ADDRESS", "00:1B:44:11:{:02X}:B7"),
         ("CUSTOMER_ID", "C{:04d}"),
         ("UK_NHS", "943476{:04d}"),
-    ],
-)
-def test_two_originals_never_share_a_surrogate(entity, form):
-    letters = str.maketrans("0123456789", "abcdefghij")
-    numbers = [number if ":" in form else str(number).translate(letters) for number in range(256)]
-    originals = [form.format(number) for number in numbers]
-    new = all_of(entity, *originals)
-    assert len({each.casefold() for each in new}) == len(originals)
-    assert not {each.casefold() for each in new} & {each.casefold() for each in originals}
+    ]:
+        letters = str.maketrans("0123456789", "abcdefghij")
+        numbers = [number if ":" in form else str(number).translate(letters) for number in range(256)]
+        originals = [form.format(number) for number in numbers]
+        new = all_of(entity, *originals)
+        assert len({each.casefold() for each in new}) == len(originals)
+        assert not {each.casefold() for each in new} & {each.casefold() for each in originals}
 
 
 def test_no_surrogate_contains_an_original():
@@ -81,37 +78,37 @@ def test_a_document_of_all_numbers_of_a_length_still_ends():
     assert len(set(new)) == 410
 
 
-@pytest.mark.parametrize("entity", [name for name in ENTITIES if name not in ("DATE_TIME", "DATE_OF_BIRTH")])
-def test_any_text_has_a_surrogate_of_any_type(entity):
-    for original in (
-        "x",
-        "7",
-        "Ünïcödé Ωμέγα",
-        "名前 太郎",
-        "½",
-        "-",
-        "a\nb",
-        "٣٤٥",
-        "9" * 60,
-        "' OR 1=1",
-        "@",
-        "+",
-        "\U0001f600",
-        "İ",
-    ):
-        (new,) = all_of(entity, original)
-        assert new
-        assert new != original
-
-
-def test_every_row_of_the_table_is_an_entity():
-    assert SURROGATES.keys() <= ENTITIES.keys()
+def test_any_text_has_a_surrogate_of_any_type():
+    for entity in [name for name in ENTITIES if name not in ("DATE_TIME", "DATE_OF_BIRTH")]:
+        for original in (
+            "x",
+            "7",
+            "Ünïcödé Ωμέγα",
+            "名前 太郎",
+            "½",
+            "-",
+            "a\nb",
+            "٣٤٥",
+            "9" * 60,
+            "' OR 1=1",
+            "@",
+            "+",
+            "\U0001f600",
+            "İ",
+        ):
+            (new,) = all_of(entity, original)
+            assert new
+            assert new != original
 
 
 def test_a_surrogate_that_only_repeats_is_an_error(monkeypatch):
     monkeypatch.setattr(fill_surrogate, "fake", lambda kind, original, drawing: "same@example.org")
-    with pytest.raises(TaskFailed):
+    with pytest.raises(TaskFailed) as caught:
         sanitize("Write to jo@corp.org and al@corp.org", MaskPolicy(entities=("EMAIL_ADDRESS",)), "surrogate")
+    assert "jo@" not in repr(caught.value)
+    monkeypatch.setattr(fill_surrogate, "fake", lambda kind, original, drawing: original)
+    with pytest.raises(TaskFailed):
+        sanitize("Write to jo@example.org", MaskPolicy(), "surrogate")
 
 
 def test_a_long_original_is_not_contained_either():

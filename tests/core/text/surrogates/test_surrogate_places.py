@@ -2,7 +2,7 @@
 
 import re
 
-from surrogate_kit import all_of, surrogates_of
+from surrogate_kit import all_of
 
 from core.text.surrogates.place_lists import countries, towns
 
@@ -76,8 +76,3 @@ def test_mail_addresses_have_the_style_of_the_original():
     assert re.fullmatch(r"[a-z]_[a-z]+" + domain, initial)
     assert re.fullmatch(r"[a-z]+\d\d" + domain, digits)
     assert re.fullmatch(r"[A-Z]+@EXAMPLE\.(COM|ORG|NET)", capitals)
-
-
-def test_a_mail_address_follows_its_person():
-    (name, mail) = surrogates_of(("PERSON", "Mary Jones"), ("EMAIL_ADDRESS", "mary.jones@corp.com"))
-    assert mail.split("@")[0] == name.lower().replace(" ", ".")

@@ -1,0 +1,191 @@
+"""The files of domain packs and of routes: what is malformed is refused, in either of them."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pack_kit import make_pack, make_routes
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+
+from core.mechanisms.sentences.domain_pack import DomainPack
+from core.mechanisms.sentences.pack_facts import DomainPackInfo, InvalidPack
+from core.mechanisms.sentences.routes import Routes, RoutesInfo
+
+READERS: dict[str, tuple[Callable[..., object], Callable[..., object]]] = {
+    "domain_pack": (DomainPack.load, DomainPackInfo.read),
+    "routes": (Routes.load, RoutesInfo.read),
+}
+TENSORS = {
+    "domain_pack": ("space.directions", "codebook.8", "centre", "space.factor"),
+    "routes": ("space.directions", "centroids", "owners", "space.factor"),
+}
+
+
+class File:
+    """A file of one of the two kinds, as it was saved; each change is made to that."""
+
+    def __init__(self, path: Path, kind: str) -> None:
+        self.path, self.kind = path, kind
+        self.whole, self.tensors = path.read_bytes(), load_file(path)
+        with safe_open(path, framework="numpy") as file:
+            self.facts: dict[str, Any] = json.loads(file.metadata()[kind])
+
+    def described(self, facts: dict[str, object], tensors: dict[str, np.ndarray] | None = None) -> None:
+        save_file(self.tensors if tensors is None else tensors, self.path, metadata={self.kind: json.dumps(facts)})
+
+    def with_header(self, change: Callable[[dict[str, Any]], object]) -> None:
+        """Change the header of a safetensors file in place of what its writer would allow."""
+        (size,) = struct.unpack("<Q", self.whole[:8])
+        header = json.loads(self.whole[8 : 8 + size])
+        change(header)
+        text = json.dumps(header).encode()
+        self.path.write_bytes(struct.pack("<Q", len(text)) + text + self.whole[8 + size :])
+
+    def check_refused(self, what: object) -> None:
+        load, _ = READERS[self.kind]
+        try:
+            load(self.path)
+        except InvalidPack:
+            return
+        pytest.fail(f"not refused: {what}")
+
+
+@pytest.fixture(params=READERS)
+def file(request: pytest.FixtureRequest, tmp_path: Path, random_pack: DomainPack) -> File:
+    path = tmp_path / "file.safetensors"
+    if request.param == "domain_pack":
+        random_pack.save(path)
+    else:
+        centroids = np.random.default_rng(3).normal(size=(5, 16))
+        make_routes(centroids / 4, [0, 0, 1, 2, 1], ("news", "reviews", "general"), default_percent=20).save(path)
+    return File(path, request.param)
+
+
+FACTS: dict[str, list[dict[str, object]]] = {
+    "domain_pack": [
+        {"name": "Bad Name"},
+        {"name": None},
+        {"dimension": 63},
+        {"candidates": 10**9},
+        {"projections": 0},
+        {"source": ""},
+        {"knobs": []},
+        {"knobs": [3]},
+    ],
+    "routes": [
+        {"encoder": ""},
+        {"encoder": 3},
+        {"dimension": 15},
+        {"centroids": 4_097},
+        {"centroids": 4},
+        {"packs": ["news"]},
+        {"packs": ["news", "reviews"], "default": "news"},  # a centroid is of the third
+        {"packs": ["news", "reviews", "news"]},
+        {"packs": ["news", "reviews", "Bad Name"]},
+        {"packs": ["news", "reviews", 3]},
+        {"packs": "news"},
+        {"packs": ["news", "reviews", "auto"]},
+        {"default": "law"},
+        {"default": ["news"]},
+        {"default_percent": 101},
+        {"source": None},
+    ],
+}
+BOTH: list[dict[str, object]] = [
+    {"format": "other"},
+    {"encoder_fingerprint": "x"},
+    {"dimension": True},
+    {"rank": 0},
+    {"rank": 1_025},
+]
+
+
+def test_malformed_facts_are_refused(file: File) -> None:
+    for change in (*BOTH, *FACTS[file.kind]):
+        file.described({**file.facts, **change})
+        file.check_refused(change)
+
+
+def test_a_fact_of_another_type_is_refused(file: File) -> None:
+    for value in ({}, [[]], None, True, 10**400, float("nan"), float("inf"), "\ud800", -1, 0.5):
+        for key in file.facts:
+            file.described({**file.facts, key: value})
+            file.check_refused((key, value))
+
+
+def test_a_description_that_is_no_facts_is_refused(file: File) -> None:
+    for text in ("[" * 60_000, "[]", "3", "null", '{"a": ' + "1" * 5_000 + "}", "", " " * 70_000, "\x00"):
+        file.with_header(lambda header, text=text: header.update(__metadata__={file.kind: text}))  # type: ignore[misc]
+        file.check_refused(text[:20])
+
+
+CHANGED: dict[str, Callable[[dict[str, np.ndarray]], list[dict[str, np.ndarray | None]]]] = {
+    "domain_pack": lambda good: [
+        {"recoded": None},
+        {"candidates": good["candidates"][:, :-1].copy()},
+        {"candidates": good["candidates"][:-1].copy()},
+        {"candidates": good["candidates"].astype(np.int32)},
+        {"centre": np.full_like(good["centre"], np.inf)},
+        {"codebook.8": np.full_like(good["codebook.8"], -128)},
+        {"codebook.8": good["codebook.8"].astype(np.float16)},
+        {"codes.1.vectors": good["codes.1.vectors"][:-1].copy()},
+    ],
+    "routes": lambda good: [
+        {"owners": None},
+        {"owners": np.array([0, 0, 1, 3, 1], dtype=np.uint8)},
+        {"owners": good["owners"].astype(np.int64)},
+        {"owners": good["owners"][:-1].copy()},
+        {"centroids": np.full_like(good["centroids"], -128)},
+        {"centroids": good["centroids"].astype(np.float32)},
+        {"centroids": good["centroids"][:, :-1].copy()},
+    ],
+}
+
+
+def test_malformed_tensors_are_refused(file: File) -> None:
+    good = file.tensors
+    both: list[dict[str, np.ndarray | None]] = [
+        {"further": np.zeros(3, dtype=np.float32)},
+        {"space.directions": np.full_like(good["space.directions"], -128)},
+        {"space.factor": np.full_like(good["space.factor"], np.nan)},
+        {"space.shift": np.full_like(good["space.shift"], np.inf)},
+        {"space.shift": good["space.shift"].astype(np.int8)},
+    ]
+    shapes: list[dict[str, np.ndarray | None]] = [
+        {name: np.zeros(shape, dtype=good[name].dtype)}
+        for name in TENSORS[file.kind]
+        for shape in ((), (0,), (0, good["space.directions"].shape[1]), (1, 0))
+    ]
+    for change in (*both, *shapes, *CHANGED[file.kind](good)):
+        changed = {name: array for name, array in {**good, **change}.items() if array is not None}
+        file.described(file.facts, changed)
+        file.check_refused(
+            {name: None if array is None else (array.shape, array.dtype) for name, array in change.items()}
+        )
+
+
+def test_tensors_of_another_type_are_refused(file: File) -> None:
+    for kind in ("F8_E4M3", "F8_E5M2", "F8_E8M0", "BF16", "F64", "I64", "BOOL", "F4", "C64"):
+        for name in TENSORS[file.kind]:
+            file.with_header(lambda header, name=name, kind=kind: header[name].update(dtype=kind))  # type: ignore[misc]
+            file.check_refused((name, kind))
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    junk, empty = tmp_path / "junk.safetensors", tmp_path / "other.safetensors"
+    junk.write_bytes(b"\x00" * 100)
+    save_file({"a": np.zeros(3)}, empty)
+    pack = tmp_path / "pack.safetensors"
+    make_pack(np.eye(4)).save(pack)
+    for kind, readers in READERS.items():
+        for read in readers:
+            for path in (junk, empty, tmp_path / "missing.safetensors", *([pack] if kind == "routes" else [])):
+                with pytest.raises(InvalidPack):
+                    read(path)

@@ -1,0 +1,147 @@
+"""A queue without an engine: what a batch holds and waits for, and which payloads are cut for several workers."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from core.mechanisms.vectors.spec import vector_spec
+from core.text.policy import MaskPolicy
+from gpu_workers.engine import pace, task_queue
+from gpu_workers.engine.arrays import Block, BlockArray
+from gpu_workers.engine.pace import CROWDED_BATCH_S
+from gpu_workers.engine.protocol import Joined, Pieces, Role, Task
+from gpu_workers.engine.task_queue import QueueLimits, TaskQueue
+from gpu_workers.handlers.sanitize_tasks import DocumentTask
+from gpu_workers.handlers.tasks import EmbedTask, VectorTask
+
+LIMITS = QueueLimits(batch_tokens_max=4096)
+SLOW, FAST = 10_000, 10_000_000  # tokens a second
+
+
+class Queue(TaskQueue):
+    """An open queue, whose calls a test may leave unfinished."""
+
+    def __init__(self, *, one_worker: bool = True) -> None:
+        super().__init__(Role.EMBED, LIMITS, on_admitted=lambda: None, one_worker=one_worker)
+        self.open()
+
+    async def submit(self, *tasks: Task, tenant: str = "tenant") -> asyncio.Task[list[Any]]:
+        left = asyncio.Event()
+        call = asyncio.create_task(self.run(tasks, tenant=tenant, timeout_s=600, client_disconnected=left))
+        await asyncio.sleep(0)
+        return call
+
+
+@pytest.mark.parametrize("speed", [SLOW, FAST])
+def test_other_active_tenants_shorten_the_batches_of_a_slow_device(speed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "ACTIVE_S", 3600.0)
+
+    async def main() -> None:
+        queue = Queue()
+
+        def next_batch() -> int:
+            return sum(pending.work for pending in queue.start_batch())
+
+        greedy = await queue.submit(*(Task(None, 64) for _ in range(1000)), tenant="greedy")
+        assert next_batch() == 4096
+        queue.pace.measured(4096, 4096 / speed)
+        assert next_batch() == 4096, "nobody else is active"
+
+        modest = await queue.submit(Task(None, 64), tenant="modest")
+        next_batch()  # has the task of the other tenant
+        assert queue.budget == (4096 if speed == FAST else int(SLOW * CROWDED_BATCH_S))
+        assert queue.budget - 64 < next_batch() <= queue.budget
+        assert not greedy.done()
+        assert not modest.done()
+
+    asyncio.run(main())
+
+
+def test_a_batch_waits_for_more_only_where_requests_arrive_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(task_queue.time, "monotonic", lambda: now)
+
+    async def main() -> None:
+        nonlocal now
+        queue, calls = Queue(), []
+        for later, linger_s, batch in [
+            (0, 0, 1),  # nothing else has arrived
+            (10, 0, 0),  # the last request was long ago
+            (1, 1, 2),  # two have arrived within a second
+            (10, 2, 1),  # the last batch was of two requests
+            (10, 0, 1),
+        ]:
+            now += later
+            calls.append(await queue.submit(Task(None, 64)))
+            assert queue.linger_s(2.0) == linger_s
+            assert not batch or len(queue.start_batch()) == batch
+
+    asyncio.run(main())
+
+
+@dataclass(frozen=True)
+class Rest:
+    """What follows a first step, as `gpu_workers.handlers.fill_tasks.RestTask`."""
+
+    only_pieces = True
+
+    def pieces(self, weight_max: int) -> Pieces:
+        return Pieces([Task("second", 1)], Joined)
+
+
+@dataclass(frozen=True)
+class Document:
+    any_worker = True
+
+    def pieces(self, weight_max: int) -> Pieces:
+        return Pieces([Task("first", 1)], lambda _: Task(Rest(), 1, stepwise=True))
+
+
+def test_one_of_several_workers_gets_no_task_that_no_handler_runs() -> None:
+    async def main() -> None:
+        queue = Queue(one_worker=False)
+        call = await queue.submit(Task(Document(), 1, stepwise=True))
+        for step, result in (("first", "done"), ("second", "done as well")):
+            (pending,) = queue.start_batch()
+            assert pending.task.payload == step
+            pending.finish(result)
+        assert await call == [["done as well"]]
+
+    asyncio.run(main())
+
+
+@dataclass(frozen=True)
+class Large:
+    any_worker: bool
+
+    def pieces(self, weight_max: int) -> Pieces:
+        return Pieces([Task("piece", 1)], lambda results: Joined("joined"))
+
+
+def test_pieces_run_on_one_worker_or_where_the_payload_allows_any() -> None:
+    async def main() -> None:
+        for one_worker, any_worker, cut in [(1, 0, 1), (1, 1, 1), (0, 0, 0), (0, 1, 1)]:
+            queue = Queue(one_worker=bool(one_worker))
+            call = await queue.submit(Task(Large(bool(any_worker)), LIMITS.batch_tokens_max + 1))
+            (started,) = queue.start_batch()
+            assert (started.task.payload == "piece") == bool(cut)
+            started.finish("whole")
+            assert await call == ["joined" if cut else "whole"]
+
+    asyncio.run(main())
+
+
+def test_documents_to_sanitise_and_vectors_are_cut_among_several_workers_and_texts_to_embed_are_not() -> None:
+    spec = vector_spec(mechanism="laplace", dimension=4, epsilon=1)
+    rows = BlockArray(Block(64), "float32", (4, 4))
+    payloads: dict[Any, bool] = {
+        DocumentTask("text", MaskPolicy()): True,
+        VectorTask(spec, "tenant", rows, vectors=rows): True,
+        VectorTask(spec, "tenant", rows, texts=("text",) * 4): False,
+        EmbedTask(("text",), None, "clipped_cosine", "general", 10**9): False,
+    }
+    assert {payload: getattr(payload, "any_worker", False) for payload in payloads} == payloads
