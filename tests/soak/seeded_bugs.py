@@ -1,10 +1,10 @@
-"""Seed bugs in the service and the workers, one at a time, and see that `make test` and `make test-system` notice each.
+"""Seed bugs in the service and the workers, one at a time, and see that `make test` notices each.
 
     PYTHONPATH=.:tests:tests/kits python -m soak.seeded_bugs [NAME ...]
 
 Each bug replaces one text of one file in a copy of the project; a text that is not found exactly once fails loudly.
-Only the tests in the folders that a bug names run, until one fails. Prints which test caught each bug; exit code 1 when
-one survives.
+Only the fast tests in the folders that a bug names run, until one fails. Prints which test caught each bug; exit code 1
+when one survives.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = ("client", "core", "deploy", "docs", "examples", "gpu_workers", "service", "tests", "training", "benchmarks")
 LIMIT_S = 600  # of the tests of one bug; a bug may also keep a test from ending
-TIERS = "not slow and not long"
+FAST = "not system and not slow and not long"
 
 
 class Bug(NamedTuple):
@@ -268,7 +268,7 @@ def caught_by(bug: Bug) -> str | None:
         if source.count(bug.old) != 1:
             raise SystemExit(f"{bug.name}: found {source.count(bug.old)} times in {bug.path}")
         (copy / bug.path).write_text(source.replace(bug.old, bug.new))
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-rfE", "--tb=no", "-p", "no:cacheprovider", "-m", TIERS]
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-rfE", "--tb=no", "-p", "no:cacheprovider", "-m", FAST]
         try:
             run = subprocess.run(
                 [*command, *(f"tests/{each}" for each in bug.tests if (copy / "tests" / each).exists())],
