@@ -1,10 +1,6 @@
-"""Privacy audits of the mechanisms of core, with few runs, and the bugs planted for them; `make audit` has more.
-
-AUDIT_RUNS enlarges the audits.
-"""
+"""Privacy audits of the mechanisms of core, with few runs, and the bugs planted for them; `make audit` has more."""
 
 import pytest
-from audit_kit import RUNS
 from audits import (
     bugs_routing,
     bugs_samplers,
@@ -19,7 +15,7 @@ from audits import (
     vectors,
 )
 from audits.bug import Bug, tried
-from audits.kit import Audit, Scale
+from audits.kit import QUICK, Audit
 
 pytestmark = pytest.mark.slow("statistics")
 
@@ -29,9 +25,9 @@ PLANTED = (bugs_samplers, bugs_sentences, bugs_routing, bugs_vectors, bugs_texts
 
 @pytest.mark.parametrize("audit", AUDITS, ids=lambda audit: audit.name)
 def test_the_empirical_bound_stays_under_the_claim(audit: Audit) -> None:
-    found = audit.run(Scale(RUNS, 200, 10_000))
+    found = audit.run(QUICK)
     assert found.bound <= found.claim
-    assert found.bound >= 0.8 * audit.bar * found.claim  # the audit has power
+    assert found.bound >= 0.7 * audit.bar * found.claim  # the audit has power
 
 
 @pytest.mark.parametrize("bug", [bug for module in PLANTED for bug in module.BUGS], ids=lambda bug: bug.name)
