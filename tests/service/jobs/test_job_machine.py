@@ -343,7 +343,13 @@ def test_jobs_end_once_whatever_fails(
 ) -> None:
     numbers = iter(range(10**6))
 
-    @settings(max_examples=examples, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        derandomize=examples < 100,
+        suppress_health_check=list(HealthCheck),
+    )
     @given(seed=st.integers(0, 10**6), events=st.lists(st.sampled_from(["a dies", "b dies", "cancel"]), max_size=4))
     def check(seed: int, events: list[str]) -> None:
         async def scenario() -> None:
