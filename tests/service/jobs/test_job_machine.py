@@ -347,7 +347,7 @@ def test_jobs_end_once_whatever_fails(
         max_examples=examples,
         deadline=None,
         database=None,
-        derandomize=examples < 100,
+        derandomize=examples < 10,
         suppress_health_check=list(HealthCheck),
     )
     @given(seed=st.integers(0, 10**6), events=st.lists(st.sampled_from(["a dies", "b dies", "cancel"]), max_size=4))
