@@ -139,10 +139,12 @@ class Thread:
     def _run(self) -> None:
         module, _, function = self._order.entry_point.partition(":")
         try:
-            result = getattr(importlib.import_module(module), function)(self._order, self._report, self._charge)
-            self._say(self._on_message, Succeeded(result))
-        except JobFailed as problem:
-            self._say(self._on_message, Failed(problem))
+            try:
+                result = getattr(importlib.import_module(module), function)(self._order, self._report, self._charge)
+                message: Succeeded | Failed = Succeeded(result)
+            except JobFailed as problem:
+                message = Failed(problem)
+            self._say(self._on_message, message)
         except BaseException:  # Killed, or an error that ends a process
             self._loop.call_soon_threadsafe(self._on_death)
 
@@ -337,7 +339,7 @@ def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep, "GRACE_S", 0.2)
 
 
-@pytest.mark.parametrize("examples", [3, pytest.param(40, marks=pytest.mark.slow("crash"))])
+@pytest.mark.parametrize("examples", [6, pytest.param(60, marks=pytest.mark.slow("crash"))])
 def test_jobs_end_once_whatever_fails(
     tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch, examples: int
 ) -> None:
@@ -350,7 +352,10 @@ def test_jobs_end_once_whatever_fails(
         derandomize=examples < 10,
         suppress_health_check=list(HealthCheck),
     )
-    @given(seed=st.integers(0, 10**6), events=st.lists(st.sampled_from(["a dies", "b dies", "cancel"]), max_size=4))
+    @given(
+        seed=st.integers(0, 10**6),
+        events=st.lists(st.sampled_from(["a dies", "b dies", "cancel"]), min_size=2, max_size=5),
+    )
     def check(seed: int, events: list[str]) -> None:
         async def scenario() -> None:
             folder = tmp_path / str(next(numbers))

@@ -7,6 +7,7 @@ at a step is a call that never returns: nothing of its request happens afterward
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -183,7 +184,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     server.stop()
 
 
-def machine(served: Served) -> type[RuleBasedStateMachine]:
+def machine(served: Served) -> type[Any]:
     go, faults = served.go, served.faults
     numbers = iter(range(10**6))
 
@@ -312,7 +313,17 @@ def machine(served: Served) -> type[RuleBasedStateMachine]:
     return ReleaseMachine
 
 
-@pytest.mark.parametrize("examples", [40, pytest.param(600, marks=pytest.mark.slow("crash"))])
+def test_each_failure_at_each_step_and_a_repeat(served: Served) -> None:
+    releases = machine(served)()
+    faults = [("", ""), *itertools.product(KINDS, STEPS)]
+    for number, (engine, fault) in enumerate(itertools.product(FAILURES, faults)):
+        releases.request(key=f"key-{number}", engine=engine, fault=fault)
+        releases.request(key=f"key-{number}", engine="", fault=("", ""))
+        releases.the_account_is_the_model()
+    releases.teardown()
+
+
+@pytest.mark.parametrize("examples", [4, pytest.param(400, marks=pytest.mark.slow("crash"))])
 def test_requests_whose_gateway_worker_or_redis_fails(served: Served, examples: int) -> None:
     run_state_machine_as_test(
         machine(served),
