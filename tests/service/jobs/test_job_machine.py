@@ -1,6 +1,7 @@
-"""Jobs of two gateways that die while Redis and the blob store fail: each job ends once, and shows one draw of noise.
+"""Jobs of two gateways that die or pause while Redis and the blob store fail: each ends once, and shows one draw.
 
 A thread stands for a job's process. A gateway that has died is one whose calls of Redis and of the store never return.
+The calls of one that pauses wait, and its processes go on.
 """
 
 from __future__ import annotations
@@ -62,39 +63,45 @@ LIMITS = RunnerLimits(
     alone=False,
     attempt=AttemptLimits(seconds_max=600, turn_s=600, memory_bytes_max=10**9, priority="normal"),
 )
-SHARE_OF_FAULTS = 0.08
+SHARE_OF_FAULTS = {"redis": 0.05, "store": 0.3}
+
+
+NO_FAULTS = {"redis": 0.0, "store": 0.0}
 
 
 class Fate:
-    """Whether a gateway lives, and how often its calls fail."""
+    """Whether a gateway lives and is awake, and how often its calls fail."""
 
     def __init__(self, seed: int) -> None:
         self.is_dead = False
+        self.awake = asyncio.Event()
+        self.awake.set()
         self.share = SHARE_OF_FAULTS
         self._dice = random.Random(seed)
 
     async def lives(self) -> None:
+        await self.awake.wait()
         if self.is_dead:
             await asyncio.Event().wait()
 
-    async def around(self, error: Exception, work: Callable[[], Any]) -> Any:
+    async def around(self, of: str, error: Exception, work: Callable[[], Any]) -> Any:
         """Run `work`, unless it fails before; or its answer is lost."""
         await self.lives()
-        if self._dice.random() < self.share:
+        if self._dice.random() < self.share[of] / 2:
             raise error
         found = await work()
         await self.lives()
-        if self._dice.random() < self.share:
+        if self._dice.random() < self.share[of] / 2:
             raise error
         return found
 
 
-def failing(owner: type, name: str, error: Exception) -> Callable[..., Any]:
+def failing(of: str, owner: type, name: str, error: Exception) -> Callable[..., Any]:
     """The method of this name, whose calls fail as the `fate` of the instance says."""
     original = getattr(owner, name)
 
     async def call(self: Any, *args: Any, **options: Any) -> Any:
-        return await self.fate.around(error, lambda: original(self, *args, **options))
+        return await self.fate.around(of, error, lambda: original(self, *args, **options))
 
     return call
 
@@ -104,7 +111,7 @@ class FailingClient(LedgerClient):
         super().__init__(connect(url=url))
         self.fate = fate
 
-    run, call = (failing(LedgerClient, name, LedgerUnavailable("no answer")) for name in ("run", "call"))
+    run, call = (failing("redis", LedgerClient, name, LedgerUnavailable("no answer")) for name in ("run", "call"))
 
 
 class FailingBlobs(LocalBlobs):
@@ -113,7 +120,8 @@ class FailingBlobs(LocalBlobs):
         self.fate = fate
 
     put, put_file, get, head = (
-        failing(LocalBlobs, name, StoreUnavailable(reason="unreachable")) for name in ("put", "put_file", "get", "head")
+        failing("store", LocalBlobs, name, StoreUnavailable(reason="unreachable"))
+        for name in ("put", "put_file", "get", "head")
     )
 
 
@@ -192,9 +200,15 @@ class Gateway:
         return 0
 
     async def open(self) -> None:
-        share, self.fate.share = self.fate.share, 0.0
+        share, self.fate.share = self.fate.share, NO_FAULTS
         await self.runner.open()
         self.fate.share = share
+
+    async def pause(self) -> None:
+        """For longer than the lease of its jobs, which another gateway takes meanwhile."""
+        self.fate.awake.clear()
+        await asyncio.sleep(3 * LEASE_MS / 1000)
+        self.fate.awake.set()
 
     async def die(self) -> None:
         self.fate.is_dead = True
@@ -217,7 +231,7 @@ class World:
         self.cancelled: set[str] = set()
         self.gateways = [Gateway(folder, name, url, self.dice.randrange(10**6)) for name in ("a", "b")]
         self.submitter = Gateway(folder, "submitter", url, 0)  # it runs no jobs, and does not fail
-        self.submitter.fate.share = 0.0
+        self.submitter.fate.share = NO_FAULTS
         self.all = [self.submitter, *self.gateways]
 
     def starter(self) -> Callable[..., Thread]:
@@ -233,7 +247,7 @@ class World:
         """As `service.jobs.submit` does, over the Redis that does not fail."""
         gateway = self.submitter
         job_id = secrets.token_hex(16)
-        fields = {"name": f"job-{job_id[:8]}", "epsilon": EPSILON, "steps": self.dice.randint(1, 6), "ends": ends}
+        fields = {"name": f"job-{job_id[:8]}", "epsilon": EPSILON, "steps": self.dice.randint(1, 20), "ends": ends}
         price = await gateway.kind.price(self.tenant, fields)
         assert price is not None
         incoming = gateway.files.incoming(self.tenant, job_id, stored=0)
@@ -277,8 +291,10 @@ class World:
                 chosen = self.dice.choice(sorted(self.ends))
                 await self.jobs.cancel(self.tenant, chosen)
                 self.cancelled.add(chosen)
+            elif event == "pause":
+                await self.dice.choice(self.gateways).pause()
             else:
-                await self.replace(int(event == "b dies"))
+                await self.replace(self.dice.randrange(2))
         async with asyncio.timeout(120):
             while not all(job.status.ended for job in await self.look()):
                 await asyncio.sleep(0.05)
@@ -332,6 +348,7 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leases, sweeps and pauses of a fraction of a second."""
     monkeypatch.setattr(soak_job, "STEP_S", 0.02)
+    monkeypatch.setattr(attempt_module, "_BEAT_S", 0.05)
     monkeypatch.setattr(execution, "LEASE_MS", LEASE_MS)
     monkeypatch.setattr(execution, "RETRY_S", 0.02)
     monkeypatch.setattr(runner, "RETRY_S", 0.02)
@@ -354,7 +371,7 @@ def test_jobs_end_once_whatever_fails(
     )
     @given(
         seed=st.integers(0, 10**6),
-        events=st.lists(st.sampled_from(["a dies", "b dies", "cancel"]), min_size=2, max_size=5),
+        events=st.lists(st.sampled_from(["die", "die", "pause", "cancel"]), min_size=2, max_size=5),
     )
     def check(seed: int, events: list[str]) -> None:
         async def scenario() -> None:

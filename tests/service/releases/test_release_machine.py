@@ -18,7 +18,7 @@ from unittest import mock
 import httpx
 import orjson
 import pytest
-from gateway_kit import DEFAULTS, DOCUMENT, clean_environment
+from gateway_kit import DEFAULTS, DOCUMENT, Tenant, clean_environment
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
@@ -48,6 +48,7 @@ ERRORS = {"worker-died": WorkerDied, "queue-full": QueueFull, "client-gone": Cli
 STATES = {"commit": "committed", "cancel": "free", "expire": "spent"}
 KINDS = ("the gateway dies before", "the gateway dies after", "no script runs", "the answer is lost")
 STEPS = ("reserve", "run", "end")
+_numbers = itertools.count()
 
 
 class Faults:
@@ -186,12 +187,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def machine(served: Served) -> type[Any]:
     go, faults = served.go, served.faults
-    numbers = iter(range(10**6))
 
     class ReleaseMachine(RuleBasedStateMachine):
         def __init__(self) -> None:
             super().__init__()
-            self.tenant = f"machine-{next(numbers)}"
+            self.tenant = f"machine-{next(_numbers)}"
             self.key = served.tenant(self.tenant)
             self.states: dict[str, str] = {}  # of idempotency keys: held, committed, spent or free
             self.answers: dict[str, bytes] = {}
@@ -323,7 +323,7 @@ def test_each_failure_at_each_step_and_a_repeat(served: Served) -> None:
     releases.teardown()
 
 
-@pytest.mark.parametrize("examples", [4, pytest.param(400, marks=pytest.mark.slow("crash"))])
+@pytest.mark.parametrize("examples", [12, pytest.param(400, marks=pytest.mark.slow("crash"))])
 def test_requests_whose_gateway_worker_or_redis_fails(served: Served, examples: int) -> None:
     run_state_machine_as_test(
         machine(served),
@@ -338,26 +338,21 @@ def test_requests_whose_gateway_worker_or_redis_fails(served: Served, examples: 
     )
 
 
-def test_each_message_of_a_stream_leaves_when_its_rows_are_committed(tmp_path: Path) -> None:
-    gateway = InProcessGateway(tmp_path / "data", {"PRIVACY_GATEWAY_STREAM_GROUP_MAX": "2"})
-    try:
-        tenant = gateway.tenant()
-        terms = {"mask": {"techniques": ["all"]}, "fill": {"mode": "metric_dp", "epsilon": 0.25}}
-        lines = b"\n".join(orjson.dumps(line) for line in [terms, *[{"text": "one two"}] * 5])
+def test_each_message_of_a_stream_leaves_when_its_rows_are_committed(gateway: InProcessGateway, tenant: Tenant) -> None:
+    rows = 2 * gateway.settings.stream_group_max + 1
+    terms = {"mask": {"techniques": ["all"]}, "fill": {"mode": "metric_dp", "epsilon": 0.25}}
+    lines = b"\n".join(orjson.dumps(line) for line in [terms, *[{"text": "one"}] * rows])
 
-        async def amounts() -> tuple[float, float]:
-            state = await gateway.service.ledger.account(tenant.name, f"{tenant.name}/vector")
-            return state.committed.epsilon_nano / 10**9, state.reserved.epsilon_nano / 10**9
+    async def amounts() -> tuple[float, float]:
+        state = await gateway.service.ledger.account(tenant.name, f"{tenant.name}/vector")
+        return state.committed.epsilon_nano / 10**9, state.reserved.epsilon_nano / 10**9
 
-        headers = {"content-type": "application/x-ndjson"}
-        messages, seen = gateway.on_loop(
-            post(gateway.app, "/sanitize/batch", tenant.key, lines, headers=headers, spy=amounts)
-        )
-        rows = 0
-        for message, state in zip(messages, seen, strict=True):
-            rows += message.get("body", b"").count(b'"release_id"')
-            assert state == (0.25 * rows, 0.0)
-        assert rows == 5
-        assert sum(b"release_id" in message.get("body", b"") for message in messages) > 1, "several groups"
-    finally:
-        gateway.stop()
+    headers = {"content-type": "application/x-ndjson"}
+    sent = post(gateway.app, "/sanitize/batch", tenant.key, lines, headers=headers, spy=amounts)
+    messages, seen = gateway.on_loop(sent)
+    left = 0
+    for message, state in zip(messages, seen, strict=True):
+        left += message.get("body", b"").count(b'"release_id"')
+        assert state == (0.25 * left, 0.0)
+    assert left == rows
+    assert sum(b"release_id" in message.get("body", b"") for message in messages) > 1, "several groups"

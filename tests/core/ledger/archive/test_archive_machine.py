@@ -140,7 +140,25 @@ def machine(go, client, admin, folder):
     return ArchiveMachine
 
 
-@pytest.mark.parametrize("examples", [8, pytest.param(100, marks=pytest.mark.slow("crash"))])
+def test_each_failure_of_a_round(go, client, admin, tmp_path):
+    crashes = itertools.product(STEPS, (1, 2), [1])
+    stores = [(1, [fault]) for fault in (UNAVAILABLE, UNANSWERED, DAMAGED)] + [(1, [DAMAGED] * 2)]
+    losses = itertools.product(range(2), (True, False))
+    for rule_name, given in (
+        *(("a_round_that_ends_after_a_step", each) for each in crashes),
+        *(("a_round_over_a_store_that_fails", each) for each in stores),
+        *(("an_object_is_lost_before_anything_is_removed", each) for each in losses),
+    ):
+        archive = machine(go, client, admin, tmp_path)()
+        archive.releases(4, 2)
+        archive.a_round_over_a_store_that_fails(1000, [])
+        archive.releases(5, 2)
+        getattr(archive, rule_name)(*given)
+        archive.every_entry_is_found()
+        archive.teardown()
+
+
+@pytest.mark.parametrize("examples", [4, pytest.param(100, marks=pytest.mark.slow("crash"))])
 def test_archivers_that_end_and_stores_that_fail_lose_no_entry(go, client, admin, tmp_path, examples):
     run_state_machine_as_test(
         machine(go, client, admin, tmp_path),
