@@ -239,7 +239,8 @@ def test_a_damaged_file_is_an_error_and_never_skipped(gateway: Gateway, tenant: 
     stored(tenant)
     stored(tenant, "whole")
     path = gateway.data_dir / "recognisers" / "tenants" / tenant.name / "codes.recogniser"
-    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     refused = sanitize(tenant, recognisers=["codes"])
     assert (refused.status_code, refused.json()["code"]) == (422, "recogniser-broken")
     assert [row["usable"] for row in tenant.http.get(PATH).json()["recognisers"]] == [False, True]
