@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ledger_audit_kit import faults_of
 from ledger_kit import MASTER_KEY, charge, limits
 
 from core.blobs.local import LocalBlobs
@@ -112,14 +113,7 @@ class Shelf:
 
     async def faults(self, archive: LedgerArchive | None = None) -> str:
         """Everything that the audit says, "" when it agrees."""
-        report = await audit_ledger(self.client, MASTER_KEY, self.epoch_file, archive=archive or self.archive)
-        faults = [*report.faults]
-        for tenant in report.tenants:
-            faults += [f"{tenant.tenant}: {fault}" for fault in tenant.faults]
-            faults += [f"{tenant.tenant}: gap {gap}" for gap in tenant.gaps]
-            faults += [f"{difference.account}: {difference.counter} differs" for difference in tenant.differences]
-        assert report.ok == (not faults)
-        return "\n".join(faults)
+        return faults_of(await audit_ledger(self.client, MASTER_KEY, self.epoch_file, archive=archive or self.archive))
 
     def objects(self) -> list[Path]:
         return sorted((self.folder / "store" / "archive").glob("*/*-*"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ledger_audit_kit import faults_of
 from ledger_kit import MASTER_KEY, charge
 
 from core.ledger.client import LedgerClient
@@ -56,11 +57,4 @@ class Book:
 
     async def faults(self) -> str:
         """Everything that the audit says, "" when it agrees."""
-        report = await audit_ledger(self.client, MASTER_KEY, self.epoch_file)
-        faults = [*report.faults]
-        for tenant in report.tenants:
-            faults += [f"{tenant.tenant}: {fault}" for fault in tenant.faults]
-            faults += [f"{tenant.tenant}: gap {gap}" for gap in tenant.gaps]
-            faults += [f"{difference.account}: {difference.counter} differs" for difference in tenant.differences]
-        assert report.ok == (not faults)
-        return "\n".join(faults)
+        return faults_of(await audit_ledger(self.client, MASTER_KEY, self.epoch_file))

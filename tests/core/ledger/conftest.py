@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from ledger_audit_kit import audit
-from ledger_kit import MASTER_KEY, FaultyRedis
+from ledger_kit import MASTER_KEY, FaultyRedis, limits
 from redis_kit import DeployedServer, GuardedServer, RedisProcess, installed_server
 
 from core.ledger.client import LedgerClient, connect
@@ -70,6 +70,13 @@ def ledger(go, client) -> Iterator[Ledger]:
     yield ledger
     report = go(audit(ledger))
     assert report.ok, report
+
+
+@pytest.fixture
+def acme(go, ledger) -> Ledger:
+    """The ledger with a tenant of this name, who may spend an epsilon of 5 on each account."""
+    go(ledger.open_tenant("acme", limits=limits(5)))
+    return ledger
 
 
 @pytest.fixture

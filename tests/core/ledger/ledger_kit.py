@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
@@ -72,6 +72,42 @@ def event(kind="pure", epsilon=1.0, *, unit=Unit.SENTENCE, delta_femto=0, noise=
         delta_femto=delta_femto,
         noise_multiplier=noise,
     )
+
+
+def released(go, ledger, charges, *, how="commit", tenant="acme", **terms):
+    """Reserve, and end the hold in this way. Returns the hold."""
+    hold = go(ledger.reserve(tenant, charges, **terms))
+    ended(go, ledger, hold, how, tenant)
+    return hold
+
+
+def ended(go, ledger, hold, how="commit", tenant="acme") -> None:
+    """End the hold in this way."""
+    go(getattr(ledger, how)(tenant, hold.release_id, **({} if how == "commit" else {"reason": "test"})))
+
+
+def pages_of(go, read):
+    """Every page of a list, where `read(cursor)` reads one. The first one has the cursor None."""
+    pages = [go(read(None))]
+    while pages[-1].next_cursor is not None:
+        pages.append(go(read(pages[-1].next_cursor)))
+    return pages
+
+
+def journal_pages(go, ledger, tenant, account=None, **query):
+    """The entries of each page of a view of the journal."""
+    found = pages_of(go, lambda cursor: ledger.journal(tenant, account, cursor=cursor or 0, **query))
+    return [page.entries for page in found]
+
+
+@dataclass
+class Clock:
+    """A clock that a test sets."""
+
+    now: float
+
+    def __call__(self) -> float:
+        return self.now
 
 
 def promised(go, ledger, account, what):

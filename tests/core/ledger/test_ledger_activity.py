@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from ledger_kit import MASTER_KEY, charge, limits
+from ledger_kit import MASTER_KEY, Clock, charge, limits, released
 
 from core.amounts import NANO, Amount
 from core.errors import LedgerUnavailable
@@ -15,18 +15,6 @@ from core.ledger.ledger import Ledger
 from core.ledger.tenant_rounds import over_tenants
 
 TENANTS = [f"tenant-{number}" for number in range(300)]
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def release(go, ledger, tenant) -> None:
-    go(ledger.commit(tenant, go(ledger.reserve(tenant, [charge(1)])).release_id))
 
 
 @pytest.fixture
@@ -46,19 +34,19 @@ def test_every_tenant_is_listed_with_its_last_entry_whatever_happens_between(go,
         go(activity.positions())
     assert go(activity.positions()) == opened
 
-    release(go, many, "tenant-7")
-    release(go, many, "tenant-299")
+    released(go, many, [charge(1)], tenant="tenant-7")
+    released(go, many, [charge(1)], tenant="tenant-299")
     assert go(activity.positions()) == opened | dict.fromkeys(("tenant-7", "tenant-299"), TenantPosition(3, 0))
-    release(go, many, "tenant-7")
+    released(go, many, [charge(1)], tenant="tenant-7")
     assert go(activity.positions())["tenant-7"].seq == 5
     go(many.open_tenant("newcomer", limits=limits(5)))
     assert go(activity.positions())["newcomer"].seq == 1
 
 
 def test_a_record_that_was_set_back_is_noticed_within_the_interval(go, many, client, admin):
-    clock = Clock()
+    clock = Clock(0.0)
     activity = TenantActivity(client, check_interval_s=60, clock=clock)
-    release(go, many, "tenant-5")
+    released(go, many, [charge(1)], tenant="tenant-5")
     for _ in range(5):
         go(activity.positions())
     go(admin.call("HSET", names.tenant_key("tenant-5"), "seq", 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from ledger_kit import LOST_REPLY, MASTER_KEY
+from ledger_kit import LOST_REPLY, MASTER_KEY, Clock, pages_of
 from redis_kit import plain
 
 from core.alert_errors import UnknownAlertRule
@@ -15,18 +15,12 @@ from core.ledger.names import SHARED_OWNER
 
 SECRET = "https://hooks.example/canary-4711"
 ME = "gateway-a"
-
-
-class Clock:
-    now_ms = 1_790_000_000_000
-
-    def __call__(self) -> int:
-        return self.now_ms
+NOW_MS = 1_790_000_000_000
 
 
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(NOW_MS)
 
 
 @pytest.fixture
@@ -34,7 +28,7 @@ def store(client, clock) -> AlertStore:
     return AlertStore(client, MASTER_KEY, limits=AlertLimits(rules_max=3, outbox_max=3, kept_max=4), clock=clock)
 
 
-def fired(rule="near", owner="acme", target="acme/sentence", at_ms=Clock.now_ms) -> Alert:
+def fired(rule="near", owner="acme", target="acme/sentence", at_ms=NOW_MS) -> Alert:
     return Alert(new_alert_id(), rule, "budget_used", owner, target, at_ms, None, {"used": 0.5})
 
 
@@ -115,7 +109,7 @@ def test_an_alert_its_state_and_its_delivery_are_one_step(go, ruled, clock) -> N
     assert fire(go, ruled, fired())[1] is None, "the state has moved on: this alert has fired before"
     assert go(ruled.due_owners(limit=5)) == ["acme"]
 
-    ended = replace(alert, over_ms=clock.now_ms + 5)
+    ended = replace(alert, over_ms=clock.now + 5)
     over = NewDelivery(f"{alert.alert_id}.over", b"{}")
     closed = ruled.change(ME, "acme", "near", "acme", after, RuleState(), alerts=[ended], deliveries=[over])
     assert go(closed) == 0
@@ -129,10 +123,8 @@ def test_an_alert_its_state_and_its_delivery_are_one_step(go, ruled, clock) -> N
 
 def test_only_the_holder_changes_states_and_takes_deliveries(go, ruled) -> None:
     fire(go, ruled, fired())
-    assert (
-        fire(go, ruled, fired(target="acme/token"), before=go(ruled.state("acme", "near", "acme")), holder="b")[1]
-        is None
-    )
+    before = go(ruled.state("acme", "near", "acme"))
+    assert fire(go, ruled, fired(target="acme/token"), before=before, holder="b")[1] is None
     assert go(ruled.take("b", "acme", limit=5, claim_ms=1000)) == []
     assert len(go(ruled.page("acme", None, cursor=None, limit=5)).alerts) == 1
 
@@ -144,20 +136,20 @@ def test_a_delivery_comes_again_until_it_is_settled_with_the_same_id(go, ruled, 
     assert (first.event_id, first.rule, first.body) == (f"{alert.alert_id}.fired", "near", SECRET.encode())
     assert go(ruled.take(ME, "acme", limit=5, claim_ms=1000)) == []
     assert go(ruled.due_owners(limit=5)) == []
-    clock.now_ms += 1000  # whoever took it has died
+    clock.now += 1000  # whoever took it has died
     assert go(ruled.due_owners(limit=5)) == ["acme"]
     [second] = go(ruled.take(ME, "acme", limit=5, claim_ms=1000))
     assert second == replace(first, attempt=2)
     go(ruled.settle(second, result="status-500", wait_ms=5000))
-    assert go(ruled.last_delivery("acme", "near")) == (clock.now_ms, "status-500")
-    clock.now_ms += 4999
+    assert go(ruled.last_delivery("acme", "near")) == (clock.now, "status-500")
+    clock.now += 4999
     assert go(ruled.due_owners(limit=5)) == []
-    clock.now_ms += 1
+    clock.now += 1
     [third] = go(ruled.take(ME, "acme", limit=5, claim_ms=1000))
     assert third == replace(first, attempt=3)
     go(ruled.settle(third, result="delivered", wait_ms=None))
     go(ruled.settle(third, result="late", wait_ms=1))
-    clock.now_ms += 10_000
+    clock.now += 10_000
     assert go(ruled.due_owners(limit=5)) == []
     assert go(ruled.last_delivery("acme", "near"))[1] == "delivered"
 
@@ -166,7 +158,7 @@ def test_owners_with_deliveries_come_by_how_long_these_are_due(go, ruled, clock)
     for owner in ("zeta", "beta"):
         go(ruled.put_rule(owner, "near", {}))
         fire(go, ruled, fired(owner=owner), owner=owner)
-        clock.now_ms += 1
+        clock.now += 1
     assert go(ruled.due_owners(limit=1)) == ["zeta"]
     assert go(ruled.due_owners(limit=9)) == ["zeta", "beta"]
 
@@ -174,7 +166,7 @@ def test_owners_with_deliveries_come_by_how_long_these_are_due(go, ruled, clock)
 def test_the_outbox_and_the_list_are_bounded(go, ruled, clock) -> None:
     state = RuleState()
     for number in range(8):
-        alert = fired(target=f"job-{number}", at_ms=clock.now_ms + number)
+        alert = fired(target=f"job-{number}", at_ms=clock.now + number)
         after = RuleState.of({}, {"last": number})
         ended = replace(alert, over_ms=alert.fired_ms)
         delivery = NewDelivery(f"{alert.alert_id}.fired", b"{}")
@@ -185,14 +177,12 @@ def test_the_outbox_and_the_list_are_bounded(go, ruled, clock) -> None:
     assert [alert.target for alert in listed] == ["job-7", "job-6", "job-5", "job-4"]
     open_one = fired()
     fire(go, ruled, open_one, before=state)
-    pages, cursor = [], None
-    while True:
-        page = go(ruled.page("acme", None, cursor=cursor, limit=2))
-        pages.append([alert.target for alert in page.alerts])
-        cursor = page.next_cursor
-        if cursor is None:
-            break
-    assert pages == [["job-7", "job-6"], ["job-5", "job-4"], ["acme/sentence"]]
+    pages = pages_of(go, lambda cursor: ruled.page("acme", None, cursor=cursor, limit=2))
+    assert [[alert.target for alert in page.alerts] for page in pages] == [
+        ["job-7", "job-6"],
+        ["job-5", "job-4"],
+        ["acme/sentence"],
+    ]
     with pytest.raises(InvalidInput):
         go(ruled.page("acme", None, cursor="marker", limit=2))
 
@@ -201,7 +191,7 @@ def test_a_deleted_rule_ends_its_alerts_and_fires_no_more(go, ruled) -> None:
     alert = fired()
     after, _ = fire(go, ruled, alert)
     go(ruled.delete_rule("acme", "near"))
-    assert [one.over_ms for one in go(ruled.page("acme", None, cursor=None, limit=5)).alerts] == [Clock.now_ms]
+    assert [one.over_ms for one in go(ruled.page("acme", None, cursor=None, limit=5)).alerts] == [NOW_MS]
     assert fire(go, ruled, fired(target="acme/token"))[1] is None
     assert fire(go, ruled, fired(target="acme/token"), before=after)[1] is None
     go(ruled.put_rule("acme", "near", {}))

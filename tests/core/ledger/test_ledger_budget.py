@@ -75,9 +75,8 @@ def test_the_largest_amounts_stay_exact(go, ledger):
 
 
 @pytest.mark.parametrize("amount", ["1.5", "-1", "9007199254740992", "1e999", '"7"', "null", "[]"])
-def test_a_script_takes_nothing_but_integers_that_stay_exact(go, ledger, client, amount):
-    go(ledger.open_tenant("acme", limits=limits(5)))
-    orders = go(ledger.account("acme", "acme/token")).orders
+def test_a_script_takes_nothing_but_integers_that_stay_exact(go, acme, client, amount):
+    orders = go(acme.account("acme", "acme/token")).orders
     debits = Debits("acme", [charge(unit=Unit.TOKEN)], MASTER_KEY)
     at = {(Unit.TOKEN, ""): orders}
     args = {
@@ -94,14 +93,13 @@ def test_a_script_takes_nothing_but_integers_that_stay_exact(go, ledger, client,
         blob = f'[["token","",[{numbers}]]]'.encode()
         with pytest.raises(LedgerUnavailable):
             go(client.run("reserve", key="{acme}:tenant", args=args, blob=blob))
-    assert go(ledger.account("acme", "acme/token")).reserved == Amount(0)
+    assert go(acme.account("acme", "acme/token")).reserved == Amount(0)
 
 
-def test_all_documents_of_a_call_compose_by_sum(go, ledger):
-    go(ledger.open_tenant("acme", limits=limits(5)))
-    reserved = go(ledger.reserve("acme", [charge(1), charge(1.5)]))
+def test_all_documents_of_a_call_compose_by_sum(go, acme):
+    reserved = go(acme.reserve("acme", [charge(1), charge(1.5)]))
     assert [state.account for state in reserved.accounts] == ["acme/sentence", "acme/token"]
-    assert go(ledger.account("acme", "acme/sentence")).reserved == Amount(2_500_000_000)
+    assert go(acme.account("acme", "acme/sentence")).reserved == Amount(2_500_000_000)
 
 
 def test_a_sentence_debits_the_token_account_and_both_must_cover(go, ledger):
@@ -142,32 +140,30 @@ def test_an_unknown_account_is_never_a_fresh_budget(go, ledger, admin):
             go(ledger.account("acme", wrong))
 
 
-def test_open_refuses_a_second_tenant_of_the_name_and_bad_names(go, ledger):
-    go(ledger.open_tenant("acme", limits=limits(5)))
+def test_open_refuses_a_second_tenant_of_the_name_and_bad_names(go, acme):
     with pytest.raises(TenantExists):
-        go(ledger.open_tenant("acme", limits=limits(50)))
-    assert go(ledger.account("acme", "acme/token")).limit == Amount(5 * NANO)
+        go(acme.open_tenant("acme", limits=limits(50)))
+    assert go(acme.account("acme", "acme/token")).limit == Amount(5 * NANO)
     for name in ("", "Acme", "a{b}", "a:b", "a/b", "-a", "a" * 64, "a\n", "ä"):
         with pytest.raises(InvalidInput):
-            go(ledger.open_tenant(name, limits=limits(5)))
+            go(acme.open_tenant(name, limits=limits(5)))
     with pytest.raises(InvalidInput):
-        go(ledger.open_tenant("partial", limits={Unit.TOKEN: Limit(1)}))
-    assert [tenant.name for tenant in go(ledger.tenants())] == ["acme"]
+        go(acme.open_tenant("partial", limits={Unit.TOKEN: Limit(1)}))
+    assert [tenant.name for tenant in go(acme.tenants())] == ["acme"]
 
 
-def test_the_mode_decides_whether_a_subject_is_named(go, ledger):
-    go(ledger.open_tenant("acme", limits=limits(5)))
-    go(ledger.open_tenant("clinic", limits=limits(50), subject_limits=limits(2)))
+def test_the_mode_decides_whether_a_subject_is_named(go, acme):
+    go(acme.open_tenant("clinic", limits=limits(50), subject_limits=limits(2)))
     for charges in ([charge(1, subject="p1")], [charge(1), charge(1, subject="p1")]):
         with pytest.raises(SubjectNotAllowed):
-            go(ledger.reserve("acme", charges))
+            go(acme.reserve("acme", charges))
     for charges in ([charge(1)], [charge(1, subject="p1"), charge(1)]):
         with pytest.raises(SubjectRequired):
-            go(ledger.reserve("clinic", charges))
+            go(acme.reserve("clinic", charges))
         with pytest.raises(SubjectRequired):
-            go(ledger.estimate("clinic", charges))
+            go(acme.estimate("clinic", charges))
     with pytest.raises(InvalidInput):
-        go(ledger.reserve("clinic", [charge(1, subject="")]))
+        go(acme.reserve("clinic", [charge(1, subject="")]))
 
 
 def test_a_stampede_of_new_subjects_respects_both_limits(go, ledger):
@@ -202,11 +198,10 @@ def test_an_estimate_decides_as_reserve_would_and_writes_nothing(go, ledger, adm
     assert go(admin.call("DBSIZE")) == before
 
 
-def test_what_counts_has_no_time_to_live(go, ledger, admin):
-    go(ledger.open_tenant("acme", limits=limits(5)))
-    done = go(ledger.reserve("acme", [charge(1)], claim=claim("a")))
-    go(ledger.commit("acme", done.release_id, response=b"x"))
-    held = go(ledger.reserve("acme", [charge(1)], claim=claim("b")))
+def test_what_counts_has_no_time_to_live(go, acme, admin):
+    done = go(acme.reserve("acme", [charge(1)], claim=claim("a")))
+    go(acme.commit("acme", done.release_id, response=b"x"))
+    held = go(acme.reserve("acme", [charge(1)], claim=claim("b")))
     mortal = {key for key in go(admin.call("KEYS", "*")) if go(admin.call("PTTL", key)) >= 0}
     release = f"{{acme}}:release:{done.release_id}".encode()
     response = f"{{acme}}:response:{done.release_id}".encode()

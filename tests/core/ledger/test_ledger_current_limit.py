@@ -5,15 +5,13 @@ Each of these tests ends with an audit of its ledger, which finds no change of a
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from ledger_kit import charge, claim, event, limits
 
 from core.accounting.events import Unit
 from core.amounts import FEMTO, NANO, cost_nano
 from core.errors import BudgetExhausted, InvalidInput, UnknownAccount, UnknownTenant
-from core.ledger.records import Charge, Limit, Plan, Reserved, plan_signature
+from core.ledger.records import Charge, Limit, Plan, plan_signature
 
 DELTA = FEMTO // 10**6
 
@@ -54,19 +52,6 @@ def test_a_denied_key_stays_denied_after_the_limit_was_raised_and_another_is_adm
     with pytest.raises(BudgetExhausted):
         go(ledger.reserve("acme", [charge(2)], claim=claim("first")))
     go(ledger.reserve("acme", [charge(2)], claim=claim("second")))
-
-
-def test_limits_that_change_beside_releases_admit_no_more_than_the_largest(go, ledger) -> None:
-    async def race() -> int:
-        changes = [ledger.set_current_limit("acme", "acme/sentence", limit * NANO) for limit in (2, 5, 3, 5, 1, 4)]
-        releases = [ledger.reserve("acme", [charge(1)]) for _ in range(30)]
-        found = await asyncio.gather(*releases[:10], *changes, *releases[10:], return_exceptions=True)
-        assert {type(each).__name__ for each in found} <= {"Reserved", "AccountState", "BudgetExhausted"}
-        return sum(isinstance(each, Reserved) for each in found)
-
-    go(ledger.open_tenant("acme", limits=limits(20)))
-    set_limit(go, ledger, 5)
-    assert 1 <= go(race()) <= 5
 
 
 def test_what_cannot_be_set_is_refused(go, ledger) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from ledger_kit import LOST_REPLY, MASTER_KEY, charge, limits
+from ledger_kit import LOST_REPLY, MASTER_KEY, charge, limits, released
 
 from core.accounting.events import Unit
 from core.errors import LedgerNotTrusted, LedgerUnavailable
@@ -21,10 +21,6 @@ LONG_S = 600.0
 def ends(go, admin) -> None:
     """The lease ends, as it does by the clock of Redis."""
     go(admin.call("DEL", names.DUTIES_KEY))
-
-
-def release(go, ledger, tenant="acme") -> None:
-    go(ledger.commit(tenant, go(ledger.reserve(tenant, [charge(1)])).release_id))
 
 
 @pytest.fixture
@@ -89,7 +85,7 @@ def test_a_holder_that_wakes_up_after_its_lease_seals_nothing(go, ledger, client
     (paused, next_one), stopped_clock = sealers, [0.0]
     old = DutyLease(client, ttl_s=LONG_S, clock=lambda: stopped_clock[0])
     assert go(old.take())
-    release(go, ledger)
+    released(go, ledger, [charge(1)])
     ends(go, admin)
     assert old.is_held  # it believes so
     chain = go(client.call("XRANGE", names.SEAL_CHAIN_KEY, "-", "+"))
@@ -108,11 +104,11 @@ def test_a_holder_that_wakes_up_after_its_lease_seals_nothing(go, ledger, client
 def test_a_start_seals_while_another_holds_the_lease(go, ledger, client, sealers, tmp_path):
     lease = DutyLease(client, ttl_s=LONG_S)
     assert go(lease.take())
-    release(go, ledger)
+    released(go, ledger, [charge(1)])
     started = Sealer(client, MASTER_KEY, tmp_path / "three.epoch")
     go(started.check())
     assert go(started.seal(always=True)) == 3
-    release(go, ledger)
+    released(go, ledger, [charge(1)])
     assert go(sealers[0].seal(lease=lease)) == 4
 
 

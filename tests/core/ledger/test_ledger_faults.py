@@ -99,21 +99,19 @@ def test_another_master_key_is_refused(go, ledger, client):
         go(Ledger(client, MasterKey(bytes(32))).check())
 
 
-def test_a_full_server_holds_nothing(go, ledger, config):
-    go(ledger.open_tenant("acme", limits=limits(5)))
-    hold = go(ledger.reserve("acme", [charge(1)]))
+def test_a_full_server_holds_nothing(go, acme, config):
+    hold = go(acme.reserve("acme", [charge(1)]))
     config("maxmemory", "1")
     with pytest.raises(LedgerUnavailable, match="full"):
-        go(ledger.reserve("acme", [charge(1)]))
+        go(acme.reserve("acme", [charge(1)]))
     with pytest.raises(LedgerUnavailable):
-        go(ledger.commit("acme", hold.release_id, response=b"x"))
+        go(acme.commit("acme", hold.release_id, response=b"x"))
     with pytest.raises(LedgerUnavailable):
-        go(ledger.ping_write())
-    assert go(ledger.account("acme", "acme/sentence")).reserved == Amount(NANO)
+        go(acme.ping_write())
+    assert go(acme.account("acme", "acme/sentence")).reserved == Amount(NANO)
 
 
-def test_a_stopped_server_is_a_timeout_and_not_a_hang(go, ledger, server):
-    go(ledger.open_tenant("acme", limits=limits(5)))
+def test_a_stopped_server_is_a_timeout_and_not_a_hang(go, acme, server):
     hasty = LedgerClient(connect(url=server.url, timeout_s=0.1))
     os.kill(server.pid, signal.SIGSTOP)
     try:
@@ -123,4 +121,4 @@ def test_a_stopped_server_is_a_timeout_and_not_a_hang(go, ledger, server):
         os.kill(server.pid, signal.SIGCONT)
     go(hasty.close())
     # the server may still have applied what it was sent: held at most once, and it counts
-    assert go(ledger.account("acme", "acme/sentence")).reserved in (Amount(0), Amount(NANO))
+    assert go(acme.account("acme", "acme/sentence")).reserved in (Amount(0), Amount(NANO))

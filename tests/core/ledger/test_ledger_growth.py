@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgpack
 import pytest
 from ledger_audit_kit import audit
-from ledger_kit import MASTER_KEY, charge, claim, limits
+from ledger_kit import MASTER_KEY, charge, claim, ended, limits, released
 
 from core.amounts import NANO, Amount
 from core.errors import (
@@ -84,8 +84,7 @@ def test_a_refunded_hold_leaves_no_account_and_little_that_does_not_depend_on_it
 
 def test_a_refund_under_a_key_of_the_caller_keeps_its_tombstone(go, clinic, content, admin):
     mine = claim(tenant="clinic")
-    hold = go(clinic.reserve("clinic", people(1), claim=mine))
-    go(clinic.cancel("clinic", hold.release_id, reason="client-gone"))
+    hold = released(go, clinic, people(1), how="cancel", tenant="clinic", claim=mine)
     (kept,) = keys(content, b"claim")
     assert go(admin.call("PTTL", kept)) > 2 * DAY_MS
     assert 0 < go(admin.call("PTTL", f"{{clinic}}:release:{hold.release_id}")) <= 600_000
@@ -93,16 +92,14 @@ def test_a_refund_under_a_key_of_the_caller_keeps_its_tombstone(go, clinic, cont
 
 @pytest.mark.parametrize("mine", [None, generated()], ids=["no-key", "generated-key"])
 def test_a_spent_hold_keeps_its_claim_and_its_record_for_retries_only(go, clinic, content, admin, mine):
-    hold = go(clinic.reserve("clinic", people(1), claim=mine))
-    go(clinic.expire("clinic", hold.release_id, reason="died"))
+    hold = released(go, clinic, people(1), how="expire", tenant="clinic", claim=mine)
     assert len(keys(content, b"claim")) == (0 if mine is None else 1)
     for key in keys(content, b"claim"):
         assert DAY_MS - 60_000 < go(admin.call("PTTL", key)) <= DAY_MS  # a day for a generated key
     assert 0 < go(admin.call("PTTL", f"{{clinic}}:release:{hold.release_id}")) <= 600_000
     if mine is None:
         mine = claim(tenant="clinic")
-        hold = go(clinic.reserve("clinic", people(1, first=1), claim=mine))
-        go(clinic.expire("clinic", hold.release_id, reason="died"))
+        released(go, clinic, people(1, first=1), how="expire", tenant="clinic", claim=mine)
         (kept,) = keys(content, b"claim")
         assert go(admin.call("PTTL", kept)) > 2 * DAY_MS
 
@@ -115,7 +112,7 @@ def test_a_claim_answers_without_the_record_of_its_release(go, clinic, admin, en
     if ending == "commit":
         go(clinic.commit("clinic", hold.release_id, response=b"answer"))
     else:
-        go(getattr(clinic, ending)("clinic", hold.release_id, reason="test"))
+        ended(go, clinic, hold, ending, "clinic")
     go(admin.call("DEL", f"{{clinic}}:release:{hold.release_id}"))
     with pytest.raises(IdempotencyConflict):
         go(clinic.reserve("clinic", people(1), claim=other_body))
@@ -127,9 +124,8 @@ def test_a_claim_answers_without_the_record_of_its_release(go, clinic, admin, en
         assert isinstance(again, Reserved)
         with pytest.raises(ReleaseInFlight):
             go(clinic.reserve("clinic", people(1), claim=mine))
-        go(
-            admin.call("DEL", f"{{clinic}}:release:{again.release_id}")
-        )  # the state of the release before does not count
+        # the state of the release before does not count
+        go(admin.call("DEL", f"{{clinic}}:release:{again.release_id}"))
         with pytest.raises(ReleaseGone):
             go(clinic.reserve("clinic", people(1), claim=mine))
         go(admin.call("FLUSHALL"))
@@ -157,22 +153,20 @@ def test_the_account_of_a_subject_disappears_with_the_last_hold_only(go, clinic)
 def test_a_spent_hold_opens_its_accounts_and_a_later_refund_keeps_them(go, clinic, ending):
     spent, refunded = (go(clinic.reserve("clinic", people(2, 1))) for _ in range(2))
     assert [entry.transition for entry in go(clinic.journal("clinic")).entries] == ["open", "reserve", "reserve"]
-    go(getattr(clinic, ending)("clinic", spent.release_id, **({} if ending == "commit" else {"reason": "died"})))
+    ended(go, clinic, spent, ending, "clinic")
     *_, opened, settled = go(clinic.journal("clinic")).entries
     assert (opened.transition, settled.transition) == ("open", ending)
     assert {amount.account for amount in opened.subjects} == {amount.account for amount in settled.subjects}
     assert len(opened.subjects) == 4
     go(clinic.cancel("clinic", refunded.release_id, reason="client-gone"))
     assert go(clinic.account("clinic", spent.accounts[0].account)).committed == Amount(NANO)
-    again = go(clinic.reserve("clinic", people(2, 1)))
-    go(clinic.cancel("clinic", again.release_id, reason="client-gone"))
+    released(go, clinic, people(2, 1), how="cancel", tenant="clinic")
     assert len(go(clinic.accounts("clinic"))) == 8
 
 
 def test_the_journal_opens_a_subject_with_the_limits_that_its_first_release_selected_from(go, ledger, client):
     go(ledger.open_tenant("clinic", limits=limits(1000, 10**9), subject_limits=limits(20, 10**9)))
-    hold = go(ledger.reserve("clinic", people(1)))
-    go(ledger.commit("clinic", hold.release_id))
+    hold = released(go, ledger, people(1), tenant="clinic")
     account = go(ledger.account("clinic", hold.accounts[0].account))
     opened = go(ledger.journal("clinic", account.account)).entries[0]
     (line,) = (line for line in opened.subjects if line.account == account.account)
@@ -226,11 +220,8 @@ def test_open_holds_are_limited(go, clinic, client):
     with pytest.raises(TenantLimitReached) as refused:
         go(ledger.reserve("clinic", people(1, 0.1, 9)))
     assert refused.value.limit == "holds_per_tenant_max"
-    endings = [ledger.commit("clinic", holds[0].release_id)]
-    endings += [ledger.cancel("clinic", holds[1].release_id, reason="client-gone")]
-    endings += [ledger.expire("clinic", holds[2].release_id, reason="died")]
-    for ending in endings:
-        go(ending)
+    for hold, ending in zip(holds, ("commit", "cancel", "expire"), strict=True):
+        ended(go, ledger, hold, ending, "clinic")
     for number in range(3):
         go(ledger.reserve("clinic", people(1, 0.1, number)))
     with pytest.raises(TenantLimitReached):
@@ -241,8 +232,7 @@ def test_refunds_and_kept_denials_are_limited_and_the_allowance_returns(go, clin
     ledger, now = capped(client, uncharged_per_hour_max=4)
 
     def refund(**terms):
-        hold = go(ledger.reserve("clinic", people(1, 0.1), **terms))
-        go(ledger.cancel("clinic", hold.release_id, reason="client-gone"))
+        released(go, ledger, people(1, 0.1), how="cancel", tenant="clinic", **terms)
 
     for number in range(2):
         refund(claim=claim(f"k{number}", tenant="clinic"))
@@ -259,12 +249,8 @@ def test_refunds_and_kept_denials_are_limited_and_the_allowance_returns(go, clin
     assert content() == before
 
     now[0] += HOUR_MS // 4
-    for number in range(3):  # what is spent uses nothing up
-        hold = go(ledger.reserve("clinic", people(1, 0.1)))
-        if number:
-            go(ledger.commit("clinic", hold.release_id))
-        else:
-            go(ledger.expire("clinic", hold.release_id, reason="died"))
+    for ending in ("expire", "commit", "commit"):  # what is spent uses nothing up
+        released(go, ledger, people(1, 0.1), how=ending, tenant="clinic")
     with pytest.raises(BudgetExhausted):
         go(ledger.reserve("clinic", people(1, 3), claim=claim("k5", tenant="clinic")))
     with pytest.raises(TenantLimitReached):
@@ -287,8 +273,7 @@ def test_the_refunds_of_jobs_count_too(go, clinic, client):
 
 def test_a_clock_that_is_set_back_does_not_lock_a_tenant_out(go, clinic, client):
     ledger, now = capped(client, uncharged_per_hour_max=4, holds_max=2)
-    hold = go(ledger.reserve("clinic", people(1, 0.1)))
-    go(ledger.cancel("clinic", hold.release_id, reason="client-gone"))
+    released(go, ledger, people(1, 0.1), how="cancel", tenant="clinic")
     now[0] -= 24 * HOUR_MS
     go(ledger.reserve("clinic", people(1, 0.1)))
 

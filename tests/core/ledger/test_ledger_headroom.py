@@ -100,9 +100,8 @@ def test_an_estimate_says_how_often_the_release_fits(go, ledger) -> None:
         go(ledger.reserve("acme", charges))
 
 
-def test_what_has_no_account_has_no_headroom(go, ledger) -> None:
-    go(ledger.open_tenant("acme", limits=limits(5)))
-    go(ledger.open_tenant("other", limits=limits(5)))
+def test_what_has_no_account_has_no_headroom(go, acme) -> None:
+    go(acme.open_tenant("other", limits=limits(5)))
     for account in ("other/sentence", "acme/sentence/0123456789abcdef", "acme/page"):
         with pytest.raises(UnknownAccount):
-            promised(go, ledger, account, event())
+            promised(go, acme, account, event())

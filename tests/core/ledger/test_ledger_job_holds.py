@@ -91,6 +91,7 @@ def test_every_end_settles_the_hold(go, client, ledger, store, end, charged):
         go(store.cancel("acme", job.job_id))
     elif end == "cancelled-after-a-crash":
         go(store.cancel("acme", job.job_id))
+        assert go(store.charge("acme", job.job_id, run=RUN)) is charged, "a cancelled job is charged no more"
         go(store.take("acme", job.job_id, run=OTHER_RUN, attempts_max=3, exhausted=EXHAUSTED))
     elif end == "attempts":
         go(store.take("acme", job.job_id, run=OTHER_RUN, attempts_max=1, exhausted=EXHAUSTED))
@@ -101,14 +102,6 @@ def test_every_end_settles_the_hold(go, client, ledger, store, end, charged):
     assert costs(done) == budget(go, ledger) == ((COST if charged else NOTHING), NOTHING)
     assert go(store.charge("acme", job.job_id, run=RUN)) is False, "nothing is drawn after the end"
     assert budget(go, ledger)[1] == NOTHING
-
-
-def test_a_job_cancelled_before_its_charge_is_not_charged(go, ledger, store):
-    job = taken(go, store, ledger)
-    go(store.cancel("acme", job.job_id))
-    assert go(store.charge("acme", job.job_id, run=RUN)) is False
-    done = go(store.finish("acme", job.job_id, run=RUN, status=JobStatus.CANCELLED)).job
-    assert costs(done) == budget(go, ledger) == (NOTHING, NOTHING)
 
 
 def test_a_refused_job_leaves_its_hold_to_whoever_made_it(go, ledger, store):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from ledger_kit import charge, limits
+from ledger_kit import charge, journal_pages, limits, released
 
 from core.accounting.events import Unit
 from core.ledger import wire
@@ -34,41 +34,31 @@ def parsing(monkeypatch):
     return seen
 
 
-def released(go, ledger, subjects, *, how="commit", unit=Unit.SENTENCE):
-    hold = go(ledger.reserve("clinic", [charge(1, unit=unit, subject=f"person-{n}") for n in subjects]))
-    go(getattr(ledger, how)("clinic", hold.release_id, **({} if how == "commit" else {"reason": "test"})))
-    return hold.accounts[0].account
-
-
-def paged(go, ledger, account, **options):
-    pages, cursor = [], 0
-    while cursor is not None:
-        page = go(ledger.journal("clinic", account, cursor=cursor, **options))
-        pages.append(page.entries)
-        cursor = page.next_cursor
-    return pages
+def visited(go, ledger, subjects, *, how="commit", unit=Unit.SENTENCE):
+    charges = [charge(1, unit=unit, subject=f"person-{n}") for n in subjects]
+    return released(go, ledger, charges, how=how, tenant="clinic").accounts[0].account
 
 
 def test_a_page_of_a_subject_reads_the_entries_of_that_subject_alone(go, clinic, parsing):
-    account = released(go, clinic, [0])
+    account = visited(go, clinic, [0])
     for number in range(5):
-        released(go, clinic, range(1, SUBJECTS))
-        released(go, clinic, [0, 1], how=("commit", "expire", "cancel")[number % 3])
-    released(go, clinic, [0], unit=Unit.TOKEN)
+        visited(go, clinic, range(1, SUBJECTS))
+        visited(go, clinic, [0, 1], how=("commit", "expire", "cancel")[number % 3])
+    visited(go, clinic, [0], unit=Unit.TOKEN)
     parsing.clear()
-    (entries,) = paged(go, clinic, account)
+    (entries,) = journal_pages(go, clinic, "clinic", account)
     assert [entry.transition for entry in entries] == ["open", "commit", "commit", "expire", "commit", "expire"]
     assert len(parsing) == len(entries) + 1  # one entry of the subject debits its token account alone
-    both = paged(go, clinic, account, limit=2)
+    both = journal_pages(go, clinic, "clinic", account, limit=2)
     assert [len(page) for page in both] == [2, 2, 2]
     assert sum(both, ()) == entries
     assert all(thread is not threading.main_thread() for _, thread, _ in parsing)
 
 
 def test_a_page_of_the_tenants_own_account_parses_no_rows_of_subjects(go, clinic, parsing):
-    released(go, clinic, range(SUBJECTS))
+    visited(go, clinic, range(SUBJECTS))
     parsing.clear()
-    (entries,) = paged(go, clinic, "clinic/sentence")
+    (entries,) = journal_pages(go, clinic, "clinic", "clinic/sentence")
     assert [entry.transition for entry in entries] == ["open", "reserve", "commit"]
     assert {rows for _, _, rows in parsing} == {0}
     assert all(thread is not threading.main_thread() for _, thread, _ in parsing)
@@ -76,7 +66,7 @@ def test_a_page_of_the_tenants_own_account_parses_no_rows_of_subjects(go, clinic
 
 def test_a_page_is_limited_in_rows_and_its_cursor_continues(go, clinic, parsing):
     for _ in range(30):
-        released(go, clinic, range(SUBJECTS))
+        visited(go, clinic, range(SUBJECTS))
     everything = go(clinic.journal("clinic", limit=1000, rows_max=10**9))
     assert everything.next_cursor is None
     assert sum(len(entry.all_amounts) for entry in everything.entries) > 30 * 2 * SUBJECTS
@@ -84,8 +74,8 @@ def test_a_page_is_limited_in_rows_and_its_cursor_continues(go, clinic, parsing)
     first = go(clinic.journal("clinic", limit=1000, rows_max=500))
     assert first.next_cursor is not None
     assert len(parsing) <= 32 < len(everything.entries)
-    assert sum(paged(go, clinic, None, limit=1000, rows_max=500), ()) == everything.entries
-    own = sum(paged(go, clinic, "clinic/token", limit=1000, rows_max=500), ())
+    assert sum(journal_pages(go, clinic, "clinic", limit=1000, rows_max=500), ()) == everything.entries
+    own = sum(journal_pages(go, clinic, "clinic", "clinic/token", limit=1000, rows_max=500), ())
     assert [entry.seq for entry in own] == [
         entry.seq for entry in everything.entries if any(line.account == "clinic/token" for line in entry.amounts)
     ]
@@ -93,7 +83,7 @@ def test_a_page_is_limited_in_rows_and_its_cursor_continues(go, clinic, parsing)
 
 def test_a_filter_that_finds_nothing_ends(go, clinic):
     for _ in range(20):
-        released(go, clinic, range(3))
-    pages = paged(go, clinic, "clinic/token", key_id="a" * 16, rows_max=1)
+        visited(go, clinic, range(3))
+    pages = journal_pages(go, clinic, "clinic", "clinic/token", key_id="a" * 16, rows_max=1)
     assert sum(pages, ()) == ()
     assert len(pages) > 1

@@ -7,7 +7,7 @@ import stat
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from ledger_kit import MASTER_KEY, charge, claim, limits
+from ledger_kit import MASTER_KEY, Clock, charge, claim, limits
 
 from core.errors import InvalidInput, LedgerUnavailable, TenantLimitReached, UnknownKey, UnknownTenant
 from core.ledger import names
@@ -17,8 +17,7 @@ from core.ledger.keystore import KeyRole, KeyStore
 
 
 @pytest.fixture
-def store(go, ledger, client):
-    go(ledger.open_tenant("acme", limits=limits(5)))
+def store(acme, client):
     return KeyStore(client, MASTER_KEY)
 
 
@@ -56,24 +55,13 @@ def test_wrong_keys_authenticate_nobody(go, store):
     assert go(KeyStore(store._client, MasterKey(bytes(32))).authenticate(key)) is None
 
 
-class Clock:
-    """Seconds since 1970, set by the test."""
-
-    def __init__(self) -> None:
-        self.now = 1_700_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(1_700_000_000.0)
 
 
 @pytest.fixture
-def timed(go, ledger, client, clock):
-    go(ledger.open_tenant("acme", limits=limits(5)))
+def timed(acme, client, clock):
     return KeyStore(client, MASTER_KEY, clock=clock, keys_max=3)
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import orjson
 import pytest
 from ledger_audit_kit import audit
-from ledger_kit import MASTER_KEY, RAW_TERMS, charge, claim, event, limits
+from ledger_kit import MASTER_KEY, RAW_TERMS, charge, claim, ended, event, limits, released
 
 from core.accounting.events import Guarantee, Unit
 from core.accounting.filters import Arms, Sums, admits, cost_of
@@ -17,12 +17,6 @@ from core.errors import BudgetExhausted, LedgerUnavailable
 from core.ledger.debits import Debits
 from core.ledger.ledger import Ledger
 from core.ledger.records import Charge, Replay, Reserved
-
-
-@pytest.fixture
-def acme(go, ledger):
-    go(ledger.open_tenant("acme", limits=limits(5)))
-    return ledger
 
 
 def spent(go, ledger):
@@ -96,21 +90,19 @@ def test_a_repeated_commit_keeps_the_first_response(go, acme):
 @pytest.mark.parametrize("ending", ["commit", "cancel", "expire"])
 def test_a_hold_whose_account_is_missing_stays(go, acme, admin, ending):
     hold = go(acme.reserve("acme", [charge(1)]))
-    options = {} if ending == "commit" else {"reason": "test"}
     go(admin.call("RENAME", "{acme}:account:token", "aside"))
     with pytest.raises(LedgerUnavailable):
-        go(getattr(acme, ending)("acme", hold.release_id, **options))
+        ended(go, acme, hold, ending)
     go(admin.call("RENAME", "aside", "{acme}:account:token"))
     assert go(acme.account("acme", "acme/sentence")).reserved == Amount(NANO)
-    go(getattr(acme, ending)("acme", hold.release_id, **options))
+    ended(go, acme, hold, ending)
     assert spent(go, acme) == Amount(0 if ending == "cancel" else NANO)
 
 
 def test_the_history_has_one_epsilon_only_while_all_releases_share_it(go, acme):
     epsilons_nano = []
     for epsilon in (0.5, 0.5, 1, 1, 0.5):
-        hold = go(acme.reserve("acme", [charge(epsilon)]))
-        go(acme.commit("acme", hold.release_id))
+        released(go, acme, [charge(epsilon)])
         epsilons_nano.append(go(acme.account("acme", "acme/sentence")).history.pure_epsilon_nano)
     assert epsilons_nano == [NANO // 2, NANO // 2, None, None, None]
 
@@ -122,8 +114,7 @@ def test_a_history_with_an_unknown_loss_has_no_moments(go, ledger, unknown_at):
         what = charge(0.5).event
         if number == unknown_at:
             what = replace(what, kind="approximate", guarantee=Guarantee.APPROX_DP, delta_femto=1)
-        hold = go(ledger.reserve("acme", [Charge(what)]))
-        go(ledger.commit("acme", hold.release_id))
+        released(go, ledger, [Charge(what)])
         history = go(ledger.account("acme", "acme/sentence")).history
         assert (history.moments is None) == (number >= unknown_at)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ledger_kit import MASTER_KEY, charge, limits
+from ledger_kit import MASTER_KEY, charge, journal_pages, limits, released
 
 from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.journal_pages import JournalFilter
@@ -21,32 +21,16 @@ def sealer(go, ledger, client, tmp_path):
     return sealer
 
 
-def release(go, ledger, epsilon=1, tenant="acme", subject=None):
-    hold = go(ledger.reserve(tenant, [charge(epsilon, subject=subject)]))
-    go(ledger.commit(tenant, hold.release_id))
-    return hold.accounts[0].account
-
-
-def numbers(go, ledger, account="acme/sentence", *, limit=2, **query):
-    """The entries of a view, page by page."""
-    found, cursor = [], 0
-    while cursor is not None:
-        page = go(ledger.journal("acme", account, cursor=cursor, limit=limit, **query))
-        found += [entry.seq for entry in page.entries]
-        cursor = page.next_cursor
-    return found
-
-
 def test_each_entry_has_the_seal_that_contains_it(go, ledger, client, sealer) -> None:
     first = go(sealer.seal())
-    release(go, ledger)
+    released(go, ledger, [charge(1)])
     go(ledger.open_tenant("other", limits=limits(100)))
     second = go(sealer.seal())
-    release(go, ledger, tenant="other")
+    released(go, ledger, [charge(1)], tenant="other")
     go(sealer.seal())
-    release(go, ledger)
+    released(go, ledger, [charge(1)])
     third = go(sealer.seal())
-    release(go, ledger)
+    released(go, ledger, [charge(1)])
     expected = {1: first, 2: second, 3: second, 4: third, 5: third, 6: None, 7: None}
     assert go(ledger.seals_of("acme", list(expected))) == expected
     assert go(ledger.seals_of("acme", [3])) == {3: second}
@@ -55,20 +39,24 @@ def test_each_entry_has_the_seal_that_contains_it(go, ledger, client, sealer) ->
 
 
 def test_pages_by_time_and_in_reverse(go, ledger, client, sealer) -> None:
+    def numbers(*, limit=2, **query):
+        pages = journal_pages(go, ledger, "acme", "acme/sentence", limit=limit, **query)
+        return [entry.seq for page in pages for entry in page]
+
     now = [START_MS]
     timed = Ledger(client, MASTER_KEY, clock=lambda: now[0])
     for day in range(6):
         now[0] = START_MS + day * DAY_MS
-        release(go, timed)
+        released(go, timed, [charge(1)])
     every = list(range(1, 14))
-    assert numbers(go, ledger) == every
-    assert numbers(go, ledger, newest_first=True) == every[::-1]
-    assert numbers(go, ledger, last=5) == [1, 2, 3, 4, 5]
-    assert numbers(go, ledger, last=5, newest_first=True) == [5, 4, 3, 2, 1]
+    assert numbers() == every
+    assert numbers(newest_first=True) == every[::-1]
+    assert numbers(last=5) == [1, 2, 3, 4, 5]
+    assert numbers(last=5, newest_first=True) == [5, 4, 3, 2, 1]
     two_days = JournalFilter(from_ms=START_MS + DAY_MS, to_ms=START_MS + 3 * DAY_MS)
-    assert numbers(go, ledger, wanted=two_days) == [4, 5, 6, 7]
-    assert numbers(go, ledger, wanted=two_days, newest_first=True, limit=3) == [7, 6, 5, 4]
-    assert numbers(go, ledger, wanted=JournalFilter(to_ms=START_MS)) == [1]
-    assert numbers(go, ledger, wanted=JournalFilter(from_ms=START_MS + 5 * DAY_MS + 1)) == []
+    assert numbers(wanted=two_days) == [4, 5, 6, 7]
+    assert numbers(wanted=two_days, newest_first=True, limit=3) == [7, 6, 5, 4]
+    assert numbers(wanted=JournalFilter(to_ms=START_MS)) == [1]
+    assert numbers(wanted=JournalFilter(from_ms=START_MS + 5 * DAY_MS + 1)) == []
     commits = JournalFilter(transition="commit", from_ms=START_MS + 4 * DAY_MS)
-    assert numbers(go, ledger, wanted=commits, limit=1) == [11, 13]
+    assert numbers(wanted=commits, limit=1) == [11, 13]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ledger_kit import charge, limits
+from ledger_kit import charge, ended, limits, pages_of
 
 from core.accounting.events import Unit
 from core.amounts import FEMTO, cost_nano
@@ -21,19 +21,14 @@ def ranked(go, ledger, client):
 def spend(go, ledger, how="commit", **epsilons):
     hold = go(ledger.reserve("clinic", [charge(epsilon, subject=name) for name, epsilon in epsilons.items()]))
     if how is not None:
-        go(getattr(ledger, how)("clinic", hold.release_id, **({} if how == "commit" else {"reason": "test"})))
+        ended(go, ledger, hold, how, "clinic")
     return hold
 
 
 def pages(go, ranked, near=None, limit=200, unit=Unit.SENTENCE):
-    found, cursor = [], None
-    while True:
-        below = None if near is None else cost_nano(near)
-        page = go(ranked.page("clinic", unit, below_nano=below, cursor=cursor, limit=limit))
-        found.append([state.remaining.epsilon_nano / 1e9 for state in page.accounts])
-        cursor = page.next_cursor
-        if cursor is None:
-            return found
+    below = None if near is None else cost_nano(near)
+    found = pages_of(go, lambda cursor: ranked.page("clinic", unit, below_nano=below, cursor=cursor, limit=limit))
+    return [[state.remaining.epsilon_nano / 1e9 for state in page.accounts] for page in found]
 
 
 def test_the_least_remaining_comes_first_and_a_threshold_cuts(go, ledger, ranked) -> None:
@@ -97,8 +92,7 @@ def test_an_update_is_cut_into_parts_and_a_late_one_is_rejected(go, ledger, rank
         go(client.run("rank", key=key, args={"expected": now, "ranked": now + 1, "rows": []}))
 
 
-def test_a_tenant_without_subjects_has_no_ranks(go, ledger, ranked) -> None:
-    go(ledger.open_tenant("acme", limits=limits(5)))
+def test_a_tenant_without_subjects_has_no_ranks(go, acme, ranked) -> None:
     go(ranked.rank_all())
     assert go(ranked.page("acme", Unit.SENTENCE, limit=5)).accounts == ()
     with pytest.raises(UnknownTenant):

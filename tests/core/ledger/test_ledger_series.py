@@ -9,7 +9,7 @@ import random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ledger_kit import LATE, LOST_REPLY, LOST_REQUEST, MASTER_KEY, charge, limits
+from ledger_kit import LATE, LOST_REQUEST, MASTER_KEY, charge, ended, limits, pages_of
 
 from core.accounting.events import Unit
 from core.errors import InvalidInput, LedgerUnavailable, UnknownTenant
@@ -43,11 +43,10 @@ class History:
     def release(self, cost=1, how="commit", subject=1, wait_ms=0, **fields):
         held = self.go(self.ledger.reserve(self.tenant, [self.charge(cost, subject, **fields)]))
         self.now += wait_ms
-        self.end(held.release_id, how)
+        self.end(held, how)
 
-    def end(self, release_id, how):
-        options = {} if how == "commit" else {"reason": "test"}
-        self.go(getattr(self.ledger, how)(self.tenant, release_id, **options))
+    def end(self, held, how):
+        ended(self.go, self.ledger, held, how, self.tenant)
 
     def entries(self):
         return self.go(self.ledger.journal(self.tenant, limit=1000)).entries
@@ -138,31 +137,13 @@ def test_series_are_what_the_journal_says(go, ledger, client, admin, steps, subj
             cost, subject = details
             unit = (Unit.SENTENCE, Unit.TOKEN, Unit.RECORD)[subject - 1]
             charges = [history.charge(cost, subject, unit=unit, delta_femto=subject), history.charge(1, 1)]
-            open_holds.append(go(history.ledger.reserve(history.tenant, charges)).release_id)
+            open_holds.append(go(history.ledger.reserve(history.tenant, charges)))
         elif what == "fold":
             go(history.series.fold(history.tenant))
         elif open_holds:
             history.end(open_holds.pop(details[0] % len(open_holds)), what)
     go(history.series.fold(history.tenant))
     assert_equals_the_journal(history)
-
-
-def test_a_carried_value_stands_until_something_happens(go, ledger, client, admin):
-    history = History(go, client, admin, subjects=False)
-    history.release(2, wait_ms=120_000)
-    history.now += 3 * 3_600_000
-    go(history.series.fold(history.tenant))
-
-    page = history.read(step_s=60, from_ms=START_MS - 120_000, unit=Unit.SENTENCE)
-    [one] = page.series
-    first = (START_MS - page.from_ms) // 60_000
-    assert first == 2
-    held, spent = Totals(0, 0, 2 * 10**9, 0, 0), Totals(2 * 10**9, 0, 0, 0, 1)
-    assert one.points[:first] == (Totals(),) * first  # zero before there was anything
-    assert one.points[first : first + 2] == (held, held)
-    assert set(one.points[first + 2 :]) == {spent}
-    later = history.read(step_s=60, from_ms=history.now - 60_000, unit=Unit.SENTENCE)
-    assert set(later.series[0].points) == {spent}
 
 
 def test_folding_again_or_from_two_sides_counts_once(go, ledger, client, admin, server, monkeypatch):
@@ -184,17 +165,6 @@ def test_folding_again_or_from_two_sides_counts_once(go, ledger, client, admin, 
     assert go(history.series.fold_all()) == 0
     assert history.stored() == stored
     go(other_client.close())
-
-
-def test_a_fold_whose_reply_is_lost_counts_once(go, ledger, client, admin, faulty):
-    history = History(go, client, admin)
-    for _ in range(3):
-        history.release(1)
-    faulty.plan = [LOST_REPLY]
-    go(LedgerSeries(faulty.client).fold(history.tenant))
-    assert faulty.met == 1
-    assert history.stored()
-    assert_equals_the_journal(history)
 
 
 def test_a_fold_that_stops_before_its_write_counts_nothing_even_when_it_arrives_late(go, ledger, client, admin, faulty):
@@ -239,11 +209,7 @@ def test_a_fold_takes_nothing_but_integers_and_writes_nothing_else(go, ledger, c
         with pytest.raises(LedgerUnavailable):
             go(client.run("fold", key=f"{{{history.tenant}}}:tenant", args={**good, **wrong}))
     assert history.stored() == {}
-    assert_lag(history, 0)
-
-
-def assert_lag(history, as_of_ms):
-    assert history.read().as_of_ms == as_of_ms
+    assert history.read().as_of_ms == 0
 
 
 def test_a_reader_sees_how_far_the_folding_has_come(go, ledger, client, admin):
@@ -251,11 +217,11 @@ def test_a_reader_sees_how_far_the_folding_has_come(go, ledger, client, admin):
     history.release(1)
     go(history.series.fold(history.tenant))
     history.now += 60_000
-    assert_lag(history, START_MS + 60_000)  # nothing has happened since: complete
+    assert history.read().as_of_ms == START_MS + 60_000  # nothing has happened since: complete
     history.release(1)
-    assert_lag(history, START_MS)
+    assert history.read().as_of_ms == START_MS
     go(history.series.fold(history.tenant))
-    assert_lag(history, history.now)
+    assert history.read().as_of_ms == history.now
 
 
 def test_old_points_go_and_what_is_kept_stays_right(go, ledger, client, admin):
@@ -320,29 +286,22 @@ def test_limits_and_filters_of_a_read(go, ledger, client, admin):
         go(few.read("nobody", SeriesQuery()))
 
 
-def pages(go, ledger, tenant, limit, between=lambda: None):
-    found, cursor = [], None
-    while True:
-        page = go(ledger.accounts_page(tenant, cursor=cursor, limit=limit))
-        assert len(page.accounts) == limit or page.next_cursor is None
-        found += page.accounts
-        cursor = page.next_cursor
-        if cursor is None:
-            return found
-        between()
+def test_pages_of_accounts_are_complete_and_begin_with_the_tenants_own(go, acme):
+    go(acme.open_tenant("clinic", limits=limits(1000), subject_limits=limits(5)))
+    go(acme.reserve("clinic", [charge(1, subject=f"p{number}") for number in range(9)]))
 
+    def paged(tenant, limit):
+        pages = pages_of(go, lambda cursor: acme.accounts_page(tenant, cursor=cursor, limit=limit))
+        assert all(len(page.accounts) == limit for page in pages[:-1])
+        return [state for page in pages for state in page.accounts]
 
-def test_pages_of_accounts_are_complete_and_begin_with_the_tenants_own(go, ledger):
-    go(ledger.open_tenant("acme", limits=limits(5)))
-    go(ledger.open_tenant("clinic", limits=limits(1000), subject_limits=limits(5)))
-    go(ledger.reserve("clinic", [charge(1, subject=f"p{number}") for number in range(9)]))
     for limit in (1, 2, 3, 4, 5, 7, 200):
-        assert [state.account for state in pages(go, ledger, "acme", limit)] == [f"acme/{unit}" for unit in Unit]
-        found = pages(go, ledger, "clinic", limit)
+        assert [state.account for state in paged("acme", limit)] == [f"acme/{unit}" for unit in Unit]
+        found = paged("clinic", limit)
         assert [state.account for state in found[:4]] == [f"clinic/{unit}" for unit in Unit]
         assert all(state.subject_hash for state in found[4:])
         assert len({(state.unit, state.subject_hash) for state in found}) == len(found) == 4 + 9 * 2
-        assert list(go(ledger.accounts("clinic"))) == found
+        assert list(go(acme.accounts("clinic"))) == found
 
 
 def test_pages_neither_lose_nor_double_an_account_while_subjects_come(go, ledger):
@@ -354,7 +313,12 @@ def test_pages_neither_lose_nor_double_an_account_while_subjects_come(go, ledger
     def more_come():
         go(ledger.reserve("clinic", [charge(1, subject=f"late-{rng.random()}") for _ in range(3)]))
 
-    found = [state.account for state in pages(go, ledger, "clinic", 5, more_come)]
+    found, cursor = [], None
+    while cursor is not None or not found:
+        page = go(ledger.accounts_page("clinic", cursor=cursor, limit=5))
+        found += [state.account for state in page.accounts]
+        cursor = page.next_cursor
+        more_come()
     assert early <= set(found)
     assert len(set(found)) == len(found)
 

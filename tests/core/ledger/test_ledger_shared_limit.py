@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ledger_kit import LOST_REPLY
+from ledger_kit import LOST_REPLY, Clock
 
 from core.errors import LedgerUnavailable
 from core.ledger import names
@@ -15,22 +15,9 @@ from core.ledger.client import LedgerClient, connect
 from core.ledger.shared_limit import HELD_S, SharedLimit
 
 
-class Times:
-    """The clock of Redis and that of the gateways."""
-
-    def __init__(self) -> None:
-        self.s = 1_000.0
-
-    def __call__(self) -> float:
-        return self.s
-
-    def redis_ms(self) -> int:
-        return int(self.s * 1000)
-
-
 @pytest.fixture
-def times() -> Times:
-    return Times()
+def times() -> Clock:
+    return Clock(1_000.0)
 
 
 @pytest.fixture
@@ -38,7 +25,7 @@ def limit(client, times):
     """One gateway's part of the limit of `acme`."""
 
     def made(
-        *, capacity: int, per_minute: int, credit: int = 1, by: LedgerClient = client, times: Times = times
+        *, capacity: int, per_minute: int, credit: int = 1, by: LedgerClient = client, times: Clock = times
     ) -> SharedLimit:
         return SharedLimit(
             by,
@@ -47,7 +34,7 @@ def limit(client, times):
             per_minute=per_minute,
             credit=credit,
             clock=times,
-            redis_clock=times.redis_ms,
+            redis_clock=lambda: int(times() * 1000),
         )
 
     return made
@@ -69,10 +56,10 @@ def test_one_gateway_gets_exactly_the_limit(go, ledger, limit, times):
     refused = go(one.take("acme"))
     assert (refused.admitted, one.is_exceeded("acme")) == (False, True)
     assert 0 < refused.wait_s < 1.3
-    times.s += 6  # five more
+    times.now += 6  # five more
     assert not one.is_exceeded("acme")
     assert go(admitted(one, 20)) == 5
-    times.s += 3600
+    times.now += 3600
     assert go(admitted(one, 80)) == 50  # and never more than the limit at once
 
 
@@ -105,16 +92,16 @@ def test_a_caller_that_changes_gateways_gets_all_of_it(go, ledger, limit, times)
     one, two = limit(capacity=60, per_minute=60), limit(capacity=60, per_minute=60)
     assert go(admitted(one, 20)) == 20
     go(settled(one))
-    times.s += 1
+    times.now += 1
     go(one.return_unused())  # what the first leased and did not use
     assert 40 <= go(admitted(two, 60)) <= 42
 
 
-async def second(times: Times, *gateways: SharedLimit, trickle: SharedLimit | None = None) -> int:
+async def second(times: Clock, *gateways: SharedLimit, trickle: SharedLimit | None = None) -> int:
     """A second passes, with two requests at `trickle`; then each gateway returns what it does not use."""
     taken = 0
     for _ in range(2):
-        times.s += 0.5
+        times.now += 0.5
         if trickle is not None:
             taken += await admitted(trickle, 1)
     for one in gateways:
@@ -126,7 +113,7 @@ async def second(times: Times, *gateways: SharedLimit, trickle: SharedLimit | No
 def test_a_trickle_beyond_the_time_for_which_redis_counts_a_lease_admits_nothing_more(go, ledger, limit, times):
     """Also if the gateway returns nothing meanwhile, as one whose event loop was stopped."""
     for returns in (True, False):
-        times.s += 3600
+        times.now += 3600
         one, two = limit(capacity=600, per_minute=600), limit(capacity=600, per_minute=600)
         assert go(admitted(one, 100)) == 100
         go(settled(one))
@@ -150,24 +137,24 @@ def test_no_schedule_exceeds_the_limit_and_its_slack_in_any_window(go, admin, li
     `excess` is the level of a bucket that leaks at the rate of the limit: its maximum is the most that any window has
     admitted beyond what was refilled in it.
     """
-    times, credit = Times(), 2
+    times, credit = Clock(1_000.0), 2
     gateways = [limit(capacity=per_minute, per_minute=per_minute, credit=credit, times=times) for _ in range(3)]
     bound = per_minute + credit * len(gateways)
 
     async def run() -> None:
         await admin.call("FLUSHALL")
-        excess, ticked_s = 0.0, times.s
+        excess, ticked_s = 0.0, times.now
         for at, requests, pause_s in steps:
             found = await admitted(gateways[at], requests)
             excess += found
             assert excess <= bound + 0.01, (at, requests)
-            end_s = times.s + pause_s
-            while times.s < end_s:
-                passed_s = min(end_s, ticked_s + 1) - times.s
-                times.s += passed_s
+            end_s = times.now + pause_s
+            while times.now < end_s:
+                passed_s = min(end_s, ticked_s + 1) - times.now
+                times.now += passed_s
                 excess = max(0.0, excess - passed_s * per_minute / 60)
-                if times.s >= ticked_s + 1:
-                    ticked_s = times.s
+                if times.now >= ticked_s + 1:
+                    ticked_s = times.now
                     for number, one in enumerate(gateways):
                         await settled(one)
                         if number not in stopped:
@@ -185,7 +172,7 @@ def test_a_pool_is_shared_and_its_places_come_back(go, ledger, limit, times):
         one.give_back("acme")
     go(settled(one))
     go(one.return_unused())
-    times.s += 1
+    times.now += 1
     assert go(admitted(two, 6)) + taken[1] in (3, 4)
     for _ in range(3):
         one.give_back("acme")
@@ -196,7 +183,7 @@ def test_places_of_a_dead_gateway_come_back(go, ledger, limit, times):
     assert go(admitted(dead, 4)) == 4
     go(settled(dead))
     assert go(admitted(other, 4)) <= 1
-    times.s += HELD_S + 1
+    times.now += HELD_S + 1
     assert go(admitted(other, 4)) >= 3
 
 
@@ -204,7 +191,7 @@ def test_places_in_use_stay_taken_while_their_gateway_reports_them(go, ledger, l
     one, other = limit(capacity=4, per_minute=0), limit(capacity=4, per_minute=0)
     assert go(admitted(one, 4)) == 4
     for _ in range(10):
-        times.s += 5
+        times.now += 5
         go(settled(one))
         go(one.return_unused())
     assert go(admitted(other, 4)) <= 1

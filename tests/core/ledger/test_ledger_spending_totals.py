@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ledger_kit import MASTER_KEY, charge, claim, limits
+from ledger_kit import MASTER_KEY, charge, claim, limits, released
 
 from core.accounting.events import Unit
 from core.amounts import NANO, Amount
@@ -25,16 +25,14 @@ def acme(go, ledger):
     return ledger
 
 
-def released(go, ledger, key, route, epsilon=1, *, how="commit", subject=None, tenant="acme"):
-    hold = go(ledger.reserve(tenant, [charge(epsilon, subject=subject)], key_id=key, route=route))
-    go(getattr(ledger, how)(tenant, hold.release_id, **({} if how == "commit" else {"reason": "test"})))
-    return hold
+def spend(go, ledger, key, route, epsilon=1, *, how="commit", subject=None, tenant="acme"):
+    released(go, ledger, [charge(epsilon, subject=subject)], how=how, tenant=tenant, key_id=key, route=route)
 
 
 def test_every_transition_of_a_release_and_of_a_job_names_its_key_and_route(go, acme, client) -> None:
     for how in ("commit", "expire", "cancel"):
-        released(go, acme, FIRST, "embed/sentdp", how=how)
-    released(go, acme, None, None)
+        spend(go, acme, FIRST, "embed/sentdp", how=how)
+    spend(go, acme, None, None)
     store = JobStore(client, gateway="this")
     hold = go(acme.reserve("acme", [charge(2)], claim=claim(), key_id=SECOND, route="jobs/synthesis"))
     terms = {"kind": "synthesis", "label": "law", "claim": "c1", "open_max": 8, "state": "s", "size": 1}
@@ -57,11 +55,11 @@ def test_spending_is_summed_by_key_and_route_in_hours_and_days(go, acme, client)
     spending = SpendingTotals(client, clock=lambda: now[0])
     for day in range(3):
         now[0] = START_MS + day * DAY_MS + 1
-        released(go, timed, FIRST, "embed/sentdp", 2)
-        released(go, timed, SECOND, "embed/vector", 1 + day)
-        released(go, timed, SECOND, "embed/vector", 9, how="cancel")
+        spend(go, timed, FIRST, "embed/sentdp", 2)
+        spend(go, timed, SECOND, "embed/vector", 1 + day)
+        spend(go, timed, SECOND, "embed/vector", 9, how="cancel")
         go(spending.fold_all())
-    released(go, timed, None, None, 4, how="expire")
+    spend(go, timed, None, None, 4, how="expire")
     assert go(spending.fold_all()) == 2
     assert go(spending.fold_all()) == 0
 
@@ -89,7 +87,7 @@ def test_spending_is_summed_by_key_and_route_in_hours_and_days(go, acme, client)
     assert go(spending.lost("acme"))[Unit.RECORD] == Totals()
 
     now[0] += 20 * DAY_MS
-    released(go, timed, FIRST, "embed/sentdp", 1)
+    spend(go, timed, FIRST, "embed/sentdp", 1)
     go(spending.fold_all())
     points = go(
         client.call("ZRANGEBYSCORE", f"{names.sums_key('acme', 'spending')}:3600:sentence:key:{FIRST}", 0, "+inf")
@@ -100,7 +98,7 @@ def test_spending_is_summed_by_key_and_route_in_hours_and_days(go, acme, client)
 def test_sums_of_subjects_are_those_of_the_quota(go, ledger, client) -> None:
     go(ledger.open_tenant("people", limits=limits(1000), subject_limits=limits(10)))
     for subject in ("one", "two"):
-        released(go, ledger, FIRST, "embed/sentdp", 3, subject=subject, tenant="people")
+        spend(go, ledger, FIRST, "embed/sentdp", 3, subject=subject, tenant="people")
     spending = SpendingTotals(client)
     go(spending.fold_all())
     [found] = go(spending.totals("people", [series_name(Unit.SENTENCE, Dimension.KEY, FIRST)]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ledger_kit import MASTER_KEY, limits
+from ledger_kit import MASTER_KEY, Clock
 
 from core.errors import InvalidInput, TenantLimitReached
 from core.ledger.keys import MasterKey
@@ -13,17 +13,9 @@ NOW_S = 4_000_000_000.0  # after the clock of Redis, which therefore removes not
 CONTENT = b"Anna Kowalska is Eva Braun"
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = NOW_S
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(NOW_S)
 
 
 @pytest.fixture
@@ -82,11 +74,11 @@ def test_a_ciphertext_that_is_altered_or_moved_is_not_opened(go, make, admin):
 def test_an_entry_ends_with_its_lifetime(go, make, clock, admin):
     vault = make()
     go(vault.put("acme", "r1", CONTENT, lifetime_s=60))
-    clock.now_s += 59
+    clock.now += 59
     assert go(vault.get("acme", "r1")) == CONTENT
-    clock.now_s += 1
+    clock.now += 1
     assert go(vault.get("acme", "r1")) is None  # though this copy is still in Redis
-    clock.now_s = go(admin.call("TIME"))[0] - 100
+    clock.now = go(admin.call("TIME"))[0] - 100
     go(vault.put("acme", "r2", CONTENT, lifetime_s=100 + 3600))
     go(vault.put("acme", "past", CONTENT, lifetime_s=1))
     found = go(vault.count("acme"))
@@ -153,8 +145,7 @@ def test_more_entries_than_a_call_removes_are_cleared_or_expire(go, make, admin)
     assert go(vault.count("acme")) == VaultCount(0, 0, None, None)
 
 
-def test_entries_outlive_a_restart(go, ledger, make, server):
-    go(ledger.open_tenant("acme", limits=limits(5)))
+def test_entries_outlive_a_restart(go, acme, make, server):
     vault = make()
     go(vault.put("acme", "r1", CONTENT, lifetime_s=60))
     server.stop()

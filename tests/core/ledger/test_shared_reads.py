@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from ledger_kit import MASTER_KEY, Gate, limits
+from ledger_kit import MASTER_KEY, Gate
 
 from core.errors import LedgerUnavailable
 from core.ledger.client import LedgerClient, connect
@@ -66,8 +66,7 @@ def test_a_caller_does_not_get_what_was_read_before_its_call(behind_gate, admin)
     behind_gate(scenario)
 
 
-def test_a_key_that_was_revoked_authenticates_nobody_beside_earlier_requests(behind_gate, go, ledger, client):
-    go(ledger.open_tenant("acme", limits=limits(5)))
+def test_a_key_that_was_revoked_authenticates_nobody_beside_earlier_requests(behind_gate, go, acme, client):
     key = go(KeyStore(client, MASTER_KEY).create("acme", by="cli")).key
 
     async def scenario(gated, gate):
