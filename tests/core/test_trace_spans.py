@@ -101,14 +101,6 @@ def test_a_trace_has_a_bounded_number_of_spans(kept: Kept) -> None:
     assert request.ref != SpanRef(0, 0)
 
 
-def test_a_span_ends_once(kept: Kept) -> None:
-    request = spans.root("request")
-    request.end()
-    ended = request.end_ns
-    request.end()
-    assert (len(kept.spans), request.end_ns) == (1, ended)
-
-
 def test_a_batch_is_recorded_if_one_of_its_requests_is(kept: Kept) -> None:
     recorded = spans.root("request")
     assert spans.root("batch", because_of=[NOTHING]) is NOTHING
@@ -128,15 +120,6 @@ def test_a_share_of_the_traces_is_recorded() -> None:
         finally:
             spans.uninstall(sink)
         assert len(sink.spans) == 2 * recorded
-
-
-def test_a_later_sink_is_not_uninstalled_by_an_earlier_one(kept: Kept) -> None:
-    later = Kept()
-    spans.install(later, sample_ratio=1.0, per_trace_max=4)
-    spans.uninstall(kept)
-    assert spans.is_installed()
-    spans.uninstall(later)
-    assert not spans.is_installed()
 
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"

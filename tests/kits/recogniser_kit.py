@@ -1,4 +1,4 @@
-"""Stored recognisers for tests of workers."""
+"""What recognisers find in a text, and stored recognisers for tests of workers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,17 @@ from pathlib import Path
 
 from core.files.encrypted_file import new_key
 from core.files.file_version import file_digest
+from core.text.lists import AllowLists
 from core.text.own_recognisers.definition import Definition
 from core.text.own_recognisers.stored import OwnReference, RecogniserFile, write
+from core.text.policy import MaskPolicy
+from core.text.sanitize import inspect
+
+
+def finds(entity: str, text: str) -> list[str]:
+    """The strings that are found where this type alone is asked for."""
+    found = inspect(text, MaskPolicy(entities=(entity,)), AllowLists())
+    return [found.text[mask.start : mask.end] for mask in found.masks]
 
 
 def stored(folder: Path, definition: Definition, name: str = "codes") -> OwnReference:

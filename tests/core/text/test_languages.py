@@ -1,6 +1,7 @@
 """What is recognised in which language, whatever words stand around it."""
 
 import pytest
+from recogniser_kit import finds
 
 from core.errors import InvalidInput
 from core.text.languages import EVERY_LANGUAGE_ENTITIES, LANGUAGES, check_language
@@ -100,8 +101,7 @@ def test_every_entity_that_is_offered_in_another_language_is_found_there():
     assert {"en", *AROUND} == set(LANGUAGES)
     for around in AROUND.values():
         for entity, value in VALUES.items():
-            found = inspect(around.format(value), MaskPolicy(entities=(entity,)), AllowLists())
-            assert [found.text[mask.start : mask.end] for mask in found.masks] == [value], (entity, around)
+            assert finds(entity, around.format(value)) == [value], (entity, around)
 
 
 def test_words_of_every_language_show_what_a_value_is():
@@ -109,8 +109,7 @@ def test_words_of_every_language_show_what_a_value_is():
         assert IN_CONTEXT[entity].keys() == AROUND.keys()
         value = VALUES_IN_CONTEXT[entity]
         for around in IN_CONTEXT[entity].values():
-            found = inspect(around.format(value), MaskPolicy(entities=(entity,)), AllowLists())
-            assert [found.text[mask.start : mask.end].startswith(value) for mask in found.masks] == [True], around
+            assert [found.startswith(value) for found in finds(entity, around.format(value))] == [True], around
 
 
 def test_a_profile_is_a_set_of_entities_and_joins_those_that_are_named():

