@@ -1,18 +1,13 @@
 """Small domain packs for the sentence-level mechanisms."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from pack_kit import make_pack, parameters_row
 
+from core.mechanisms.samplers.exact import IntArray
+from core.mechanisms.sentences import sentence_codes
 from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.pack_facts import CodeNoise
-
-
-@pytest.fixture(scope="session")
-def pack_of() -> Callable[..., DomainPack]:
-    return make_pack
 
 
 @pytest.fixture(scope="session")
@@ -33,3 +28,28 @@ def random_pack() -> DomainPack:
             parameters_row(20.0, 1.0, 300, 6, 300, codes=300),
         ),
     )
+
+
+class KnownNoise:
+    """Noise of sentence codes that a test knows: none if `silent`, else the next code, and -1, 0 and 1 in turn."""
+
+    def __init__(self) -> None:
+        self.silent = True
+        self.drawn: list[tuple[str, int, int, int]] = []
+        """The noise, the number of what was drawn, the size or the sensitivity, and epsilon."""
+
+    def respond(self, codes: IntArray, *, size: int, epsilon_nano: int) -> IntArray:
+        self.drawn.append(("responses", len(codes), size, epsilon_nano))
+        return codes if self.silent else (codes + 1) % size
+
+    def add(self, count: int, *, epsilon_nano: int, sensitivity: int) -> IntArray:
+        self.drawn.append(("counts", count, sensitivity, epsilon_nano))
+        return np.zeros(count, dtype=np.int64) if self.silent else np.arange(count, dtype=np.int64) % 3 - 1
+
+
+@pytest.fixture
+def noise(monkeypatch: pytest.MonkeyPatch) -> KnownNoise:
+    known = KnownNoise()
+    monkeypatch.setattr(sentence_codes, "randomised_response", known.respond)
+    monkeypatch.setattr(sentence_codes, "two_sided_geometric", known.add)
+    return known

@@ -1,20 +1,15 @@
 """`document_selection`: its contract, its price and the law of what it releases."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
 from law_kit import follows
-from pack_kit import document
+from pack_kit import document, make_pack
 
-from core.accounting.events import Unit
 from core.mechanisms.sentences.document_selection import DocumentSelection, subset_size
 from core.mechanisms.sentences.domain_pack import DomainPack
-from core.mechanisms.sentences.pricing import sentence_event
-from core.mechanisms.sentences.protection import protection
-from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS
 from core.mechanisms.sentences.release import SENTENCES_MAX
 
 NANO = 10**9
@@ -71,10 +66,10 @@ def test_a_document_of_one_sentence(mechanism: DocumentSelection) -> None:
     assert mechanism.release([candidates[17:18]], [50 * NANO])[0] == pytest.approx(mechanism.pack.candidates[17])
 
 
-def test_ties_go_to_the_smaller_index(pack_of: Callable[..., DomainPack]) -> None:
+def test_ties_go_to_the_smaller_index() -> None:
     """Equal candidates, a document at the centre and one without a finite number: always exactly n."""
     e = np.eye(8, dtype=np.float32)
-    mechanism = DocumentSelection(pack_of(np.concatenate([e[:1]] * 3 + [e[1:2]] * 4 + [-e[:1]])))
+    mechanism = DocumentSelection(make_pack(np.concatenate([e[:1]] * 3 + [e[1:2]] * 4 + [-e[:1]])))
     first, second = torch.from_numpy(e[:1]), torch.from_numpy(e[1:2])
     nowhere = torch.full((2, 8), float("nan"))
     for members, expected in (
@@ -114,8 +109,8 @@ def test_each_document_has_its_own_epsilon(mechanism: DocumentSelection) -> None
     assert (released[1::2] == nearest[1::2]).sum() < 20
 
 
-def test_one_candidate_is_released_whatever_the_document(pack_of: Callable[..., DomainPack]) -> None:
-    mechanism = DocumentSelection(pack_of(np.eye(8, dtype=np.float32)[:1]))
+def test_one_candidate_is_released_whatever_the_document() -> None:
+    mechanism = DocumentSelection(make_pack(np.eye(8, dtype=np.float32)[:1]))
     assert mechanism.self_check()
     assert mechanism.select([document(3, 1, 8)] * 2, [NANO, 1]).tolist() == [0, 0]
 
@@ -165,28 +160,18 @@ def test_the_subset_size_is_public_and_never_out_of_range() -> None:
     assert abs(subset_size(65_536, 999_999) - subset_size(65_536, 1_000_001)) <= 1
 
 
-def test_the_price_is_that_of_one_sentence_and_the_protection_that_of_the_document() -> None:
-    assert sentence_event("document_selection", 0.5).debited_units == (Unit.SENTENCE, Unit.TOKEN)
-    whole = [name for name in SENTENCE_MECHANISMS if protection(name).unit == "document"]
-    assert whole == ["document_selection"]
-    assert protection("document_selection").count is None
-    assert protection("sentence_codes").count == "sentences"
-    with pytest.raises(ValueError, match="unknown"):
-        protection("softmax")
-
-
 LABEL = 1e-3  # a candidate's last coordinate is its number times this, so that a release tells which it is
 NEAR, FAR = 8, 13
 
 
-def test_releases_follow_the_law(pack_of: Callable[..., DomainPack]) -> None:
+def test_releases_follow_the_law() -> None:
     """Candidates around a direction and around its opposite. The false-alarm rate of the chi-square test is 1e-6."""
     for epsilon in [1.0, 4.0]:
         e = np.eye(8, dtype=np.float32)
         side = np.where(np.arange(NEAR + FAR) < NEAR, 1.0, -1.0)[:, None]
         candidates = (side * e[0] + LABEL * np.arange(NEAR + FAR)[:, None] * e[7]).astype(np.float32)
         runs = 20_000
-        mechanism = DocumentSelection(pack_of(candidates))
+        mechanism = DocumentSelection(make_pack(candidates))
         vectors = mechanism.release([torch.from_numpy(e[:1])] * runs, [round(epsilon * NANO)] * runs)
         counts = np.bincount(np.round(vectors[:, 7] / LABEL).astype(int), minlength=NEAR + FAR)
         law = np.ones(NEAR + FAR)

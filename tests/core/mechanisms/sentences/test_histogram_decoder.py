@@ -1,13 +1,12 @@
 """The decoder of noisy histograms: what it computes, what it sees, and how a pack keeps it."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from pack_kit import document, with_decoders
 
-from core.mechanisms.samplers.exact import IntArray
-from core.mechanisms.sentences import sentence_codes
 from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.histogram_decoder import HistogramDecoder
 from core.mechanisms.sentences.pack_facts import InvalidPack
@@ -32,18 +31,10 @@ def test_a_decoder_maps_each_histogram_by_itself(decoding_pack: DomainPack) -> N
 
 
 def test_a_release_is_the_linear_map_and_the_network_of_one_noisy_histogram(
-    decoding_pack: DomainPack, monkeypatch: pytest.MonkeyPatch
+    decoding_pack: DomainPack, noise: Any
 ) -> None:
     """With noise that the test knows, for both kinds of noise. The last row has more codes than a decoder takes."""
-
-    def respond(codes: IntArray, *, size: int, epsilon_nano: int) -> IntArray:
-        return (codes + 1) % size
-
-    def add(count: int, *, epsilon_nano: int, sensitivity: int) -> IntArray:
-        return np.arange(count, dtype=np.int64) % 3 - 1
-
-    monkeypatch.setattr(sentence_codes, "randomised_response", respond)
-    monkeypatch.setattr(sentence_codes, "two_sided_geometric", add)
+    noise.silent = False
     mechanism = SentenceCodes(decoding_pack)
     rows = document(9, 2)
     for row, epsilon in enumerate((1, 5, 20)):

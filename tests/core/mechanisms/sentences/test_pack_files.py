@@ -1,10 +1,11 @@
-"""The files of domain packs and of routes: what is malformed is refused, in either of them."""
+"""The files of domain packs and of routes: what is written is read, and what is malformed is refused."""
 
 from __future__ import annotations
 
 import json
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from safetensors.numpy import load_file, save_file
 from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.pack_facts import DomainPackInfo, InvalidPack
 from core.mechanisms.sentences.routes import Routes, RoutesInfo
+from core.mechanisms.space import Space
 
 READERS: dict[str, tuple[Callable[..., object], Callable[..., object]]] = {
     "domain_pack": (DomainPack.load, DomainPackInfo.read),
@@ -57,14 +59,20 @@ class File:
         pytest.fail(f"not refused: {what}")
 
 
+@pytest.fixture
+def routes() -> Routes:
+    centroids = np.random.default_rng(3).normal(size=(5, 16))
+    return make_routes(centroids / 4, [0, 0, 1, 2, 1], ("news", "reviews", "general"), default_percent=20)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "file.safetensors"
+
+
 @pytest.fixture(params=READERS)
-def file(request: pytest.FixtureRequest, tmp_path: Path, random_pack: DomainPack) -> File:
-    path = tmp_path / "file.safetensors"
-    if request.param == "domain_pack":
-        random_pack.save(path)
-    else:
-        centroids = np.random.default_rng(3).normal(size=(5, 16))
-        make_routes(centroids / 4, [0, 0, 1, 2, 1], ("news", "reviews", "general"), default_percent=20).save(path)
+def file(request: pytest.FixtureRequest, path: Path, random_pack: DomainPack, routes: Routes) -> File:
+    (random_pack if request.param == "domain_pack" else routes).save(path)
     return File(path, request.param)
 
 
@@ -107,8 +115,25 @@ BOTH: list[dict[str, object]] = [
 ]
 
 
+KNOBS: list[dict[str, object]] = [
+    {"epsilon": 0},
+    {"epsilon": "1"},
+    {"codes": 1},
+    {"codes": 65_537},
+    {"code_noise": "none"},
+    {"threshold": 1.5},
+    {"threshold": float("nan")},
+    {"cosine_candidates": 301},
+    {"projections": 7},
+    {"depth_candidates": 0},
+    {"epsilon": 6},
+]
+
+
 def test_malformed_facts_are_refused(file: File) -> None:
-    for change in (*BOTH, *FACTS[file.kind]):
+    knobs = file.facts.get("knobs", [])
+    of_knobs = [{"knobs": [{**knobs[0], **change}, *knobs[1:]]} for change in KNOBS if knobs]
+    for change in (*BOTH, *FACTS[file.kind], *of_knobs):
         file.described({**file.facts, **change})
         file.check_refused(change)
 
@@ -189,3 +214,81 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
             for path in (junk, empty, tmp_path / "missing.safetensors", *([pack] if kind == "routes" else [])):
                 with pytest.raises(InvalidPack):
                     read(path)
+
+
+def test_a_pack_comes_back(path: Path, random_pack: DomainPack) -> None:
+    random_pack.save(path)
+    pack = DomainPack.load(path, encoder_fingerprint="0" * 64)
+    assert pack.info == random_pack.info == DomainPackInfo.read(path)
+    assert np.allclose(pack.candidates, random_pack.candidates, atol=1e-3)
+    assert pack.candidates.dtype == np.float32
+    assert not pack.candidates.flags.writeable
+    assert len(pack.recoder) == 4
+    assert set(pack.codebooks) == {8, 64, 300}
+    assert np.array_equal(pack.codebooks[64], random_pack.codebooks[64])
+    assert [table.noise for table in pack.code_tables] == [row.code_noise for row in pack.info.mechanism_parameters]
+    assert np.array_equal(pack.space.directions, random_pack.space.directions)
+    with pytest.raises(InvalidPack, match="another encoder"):
+        DomainPack.load(path, encoder_fingerprint="1" * 64)
+
+
+def test_knobs_are_those_of_the_next_lower_epsilon(random_pack: DomainPack) -> None:
+    chosen = [random_pack.info.parameters_for(round(e * 10**9)).epsilon for e in (0.1, 1, 4.99, 5, 19, 20, 4_000_000)]
+    assert chosen == [1, 1, 1, 5, 5, 20, 20]
+
+
+def test_a_pack_whose_sums_are_not_exact_is_refused(path: Path) -> None:
+    """127 * 127 * 1,100 is above 2^24: float32 would round such a sum, by its order."""
+    pack = make_pack(np.eye(3, 1_100))
+    line = Space(pack.space.directions[:1], pack.space.factor[:1], pack.space.shift[:1])
+    codebooks = {size: codes[:, :1].copy() for size, codes in pack.codebooks.items()}
+    replace(pack, info=replace(pack.info, rank=1), space=line, codebooks=codebooks).save(path)
+    DomainPack.load(path)
+    file = File(path, "domain_pack")
+    file.described(file.facts, file.tensors | {"space.directions": np.full_like(file.tensors["space.directions"], 127)})
+    with pytest.raises(InvalidPack, match="exact"):
+        DomainPack.load(path)
+
+
+def test_a_malformed_pack_is_not_written(tmp_path: Path, random_pack: DomainPack) -> None:
+    bad = replace(random_pack, info=replace(random_pack.info, name="No Such Name"))
+    with pytest.raises(InvalidPack):
+        bad.save(tmp_path / "pack.safetensors")
+    assert not list(tmp_path.iterdir())
+
+
+def test_routes_come_back(path: Path, routes: Routes) -> None:
+    routes.save(path)
+    read = Routes.load(path)
+    assert read.info == routes.info == RoutesInfo.read(path)
+    assert np.array_equal(read.centroids, routes.centroids)
+    assert np.array_equal(read.owners, routes.owners)
+    assert np.array_equal(read.space.directions, routes.space.directions)
+    assert not read.centroids.flags.writeable
+
+
+def test_routes_whose_sums_are_not_exact_are_refused(path: Path) -> None:
+    wide = make_routes(np.zeros((2, 2_000)), [0, 1], ("news", "general"))
+    rank_one = replace(
+        wide,
+        info=replace(wide.info, rank=1),
+        space=replace(
+            wide.space,
+            directions=np.full((1, 2_000), 127, dtype=np.int8),
+            factor=np.ones(1, dtype=np.float32),
+            shift=np.zeros(1, dtype=np.float32),
+        ),
+        centroids=np.zeros((2, 1), dtype=np.int8),
+    )
+    rank_one.save(path)
+    with pytest.raises(InvalidPack, match="not exact"):
+        Routes.load(path)
+
+
+def test_routes_fit_packs_of_their_encoder_alone(routes: Routes) -> None:
+    info = make_pack(np.eye(16)).info
+    installed = dict.fromkeys(("news", "reviews", "general"), info)
+    assert routes.info.fits(installed | {"law": replace(info, dimension=3)})
+    assert not routes.info.fits({name: installed[name] for name in ("news", "general")})
+    assert not routes.info.fits(installed | {"news": replace(info, encoder_fingerprint="1" * 64)})
+    assert not routes.info.fits(installed | {"news": replace(info, dimension=3)})

@@ -1,32 +1,17 @@
 """`sentence_codes`: a sentence's code is its own, the noise is what the proof says, and what is released follows it."""
 
+from typing import Any
+
 import numpy as np
-import pytest
 import torch
 from pack_kit import document
 
 from core.mechanisms.integer_vectors import code_scale
-from core.mechanisms.samplers.exact import IntArray
-from core.mechanisms.sentences import sentence_codes
 from core.mechanisms.sentences.code_space import CodeSpace
 from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.sentence_codes import SentenceCodes
 
 NANO = 10**9
-
-
-@pytest.fixture
-def silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mechanism without its noise."""
-
-    def kept(codes: IntArray, *, size: int, epsilon_nano: int) -> IntArray:
-        return codes
-
-    def none(count: int, *, epsilon_nano: int, sensitivity: int) -> IntArray:
-        return np.zeros(count, dtype=np.int64)
-
-    monkeypatch.setattr(sentence_codes, "randomised_response", kept)
-    monkeypatch.setattr(sentence_codes, "two_sided_geometric", none)
 
 
 def test_a_sentence_has_its_code_whatever_stands_beside_it(random_pack: DomainPack) -> None:
@@ -77,7 +62,7 @@ def test_every_vector_has_a_code(random_pack: DomainPack) -> None:
         assert np.array_equal(codes[4:], SentenceCodes(random_pack).codes([odd[4:]], size))
 
 
-def test_without_noise_a_release_is_the_mean_of_what_the_codes_mean(random_pack: DomainPack, silent: None) -> None:
+def test_without_noise_a_release_is_the_mean_of_what_the_codes_mean(random_pack: DomainPack, noise: Any) -> None:
     for epsilon in [1, 5, 20]:
         mechanism = SentenceCodes(random_pack)
         documents = [document(k, k) for k in (1, 2, 7, 30)]
@@ -88,29 +73,14 @@ def test_without_noise_a_release_is_the_mean_of_what_the_codes_mean(random_pack:
             assert np.allclose(vector, expected, atol=1e-5)
 
 
-def test_documents_of_one_call_have_the_noise_of_their_own_epsilon(
-    random_pack: DomainPack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drawn: list[tuple[str, int, int]] = []
-
-    def kept(codes: IntArray, *, size: int, epsilon_nano: int) -> IntArray:
-        drawn.append(("responses", len(codes), epsilon_nano))
-        return codes
-
-    def none(count: int, *, epsilon_nano: int, sensitivity: int) -> IntArray:
-        assert sensitivity == 2
-        drawn.append(("counts", count, epsilon_nano))
-        return np.zeros(count, dtype=np.int64)
-
-    monkeypatch.setattr(sentence_codes, "randomised_response", kept)
-    monkeypatch.setattr(sentence_codes, "two_sided_geometric", none)
+def test_documents_of_one_call_have_the_noise_of_their_own_epsilon(random_pack: DomainPack, noise: Any) -> None:
     epsilons = [NANO, 6 * NANO, NANO // 2, 6 * NANO, 30 * NANO]
     SentenceCodes(random_pack).release([document(k, k) for k in (3, 4, 5, 6, 7)], epsilons)
-    assert sorted(drawn) == [
-        ("counts", 8, NANO // 2),
-        ("counts", 8, NANO),
-        ("responses", 7, 30 * NANO),
-        ("responses", 10, 6 * NANO),
+    assert sorted(noise.drawn) == [
+        ("counts", 8, 2, NANO // 2),
+        ("counts", 8, 2, NANO),
+        ("responses", 7, 300, 30 * NANO),
+        ("responses", 10, 64, 6 * NANO),
     ]
 
 

@@ -3,13 +3,12 @@
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from pack_kit import document, with_decoders, with_short_tables
 
-from core.mechanisms.samplers.exact import IntArray
-from core.mechanisms.sentences import sentence_codes
 from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.pack_facts import InvalidPack
 from core.mechanisms.sentences.sentence_codes import SentenceCodes, covered_epsilon
@@ -48,34 +47,20 @@ def test_more_codes_allow_the_whole_epsilon() -> None:
     assert covered_epsilon(16, 4 * NANO) == pytest.approx(2 * np.log(7) * NANO, abs=2)
 
 
-def test_the_number_of_sentences_selects_the_table_and_its_noise(
-    short_pack: DomainPack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drawn: list[tuple[str, int, int]] = []
-
-    def respond(codes: IntArray, *, size: int, epsilon_nano: int) -> IntArray:
-        drawn.append(("responses", size, epsilon_nano))
-        return (codes + 1) % size
-
-    def add(count: int, *, epsilon_nano: int, sensitivity: int) -> IntArray:
-        drawn.append(("counts", count, epsilon_nano))
-        return np.zeros(count, dtype=np.int64)
-
-    monkeypatch.setattr(sentence_codes, "randomised_response", respond)
-    monkeypatch.setattr(sentence_codes, "two_sided_geometric", add)
+def test_the_number_of_sentences_selects_the_table_and_its_noise(short_pack: DomainPack, noise: Any) -> None:
     mechanism = SentenceCodes(short_pack)
     documents = [document(k, k) for k in (3, 1, 2)]
     released = mechanism.release(documents, [NANO] * 3)
-    assert drawn == [("counts", 8, NANO), ("responses", 16, NANO)]
+    assert noise.drawn == [("counts", 8, 2, NANO), ("responses", 2, 16, NANO)]
     short, table = short_pack.code_tables[0].short, short_pack.code_tables[0]
     assert short is not None
     for rows, vector in zip(documents[1:], released[1:], strict=True):
-        codes = (mechanism.codes([rows], 16) + 1) % 16
+        codes = mechanism.codes([rows], 16)
         assert np.allclose(vector, short.vectors[codes].mean(axis=0), atol=1e-5)
     assert np.allclose(released[0], table.vectors[mechanism.codes(documents[:1], 8)].mean(axis=0), atol=1e-5)
-    drawn.clear()
+    noise.drawn.clear()
     mechanism.release(documents[1:], [20 * NANO] * 2)  # a row of responses, whose price covers all of epsilon
-    assert drawn == [("responses", 16, 20 * NANO)]
+    assert noise.drawn == [("responses", 2, 16, 20 * NANO)]
 
 
 def test_a_pack_keeps_its_short_tables_and_its_decoders(short_pack: DomainPack, tmp_path: Path) -> None:

@@ -4,11 +4,13 @@ Tests of distributions fail by chance with a probability of at most 1e-6 each.
 """
 
 import multiprocessing
+import os
 from multiprocessing.pool import Pool
 
 import mpmath
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from law_kit import follows
 from scipy import stats
 
@@ -200,6 +202,15 @@ def test_released_numbers_lie_on_the_public_grid() -> None:
     assert grid(1.0) == 2.0**-40
     steps = metric.release(np.zeros((500, 3), dtype=np.float32)).astype(np.float64) / step
     assert np.array_equal(steps, np.rint(steps))
+
+
+def test_the_stream_is_aes_128_in_counter_mode_under_the_systems_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = os.urandom(16)
+    monkeypatch.setattr(os, "urandom", lambda size: key[:size])
+    stream = noise_generator().bit_generator.random_raw(64).astype("<u8").tobytes()
+
+    encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
+    assert stream == b"".join(encryptor.update(block.to_bytes(16, "little")) for block in range(32))
 
 
 def _released(mechanism: str) -> bytes:
