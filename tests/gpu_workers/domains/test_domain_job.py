@@ -17,7 +17,6 @@ from core.mechanisms.sentences.domain_pack import DomainPack
 from gpu_workers.domains import codes
 from gpu_workers.domains import job as domain_job
 from gpu_workers.domains.embedded_documents import Embedded
-from gpu_workers.domains.spec import memory_bytes
 from gpu_workers.jobs import corpus
 from gpu_workers.jobs.messages import JobOrder
 
@@ -65,6 +64,12 @@ def test_a_label_is_optional_and_belongs_to_domains_alone() -> None:
         row = f'{{"text": "ok", "label": {label}}}'.encode()
         assert corpus.parse(row, 1, chars_max=10, labelled=True).label == (orjson.loads(label) or "")
         assert corpus.parse(b'{"text": "ok", "label": 3}', 1, chars_max=10) == ("text", "ok", "")
+
+
+def test_lines_across_chunks_and_their_limit() -> None:
+    chunks = [b"ab", b"c\n\n  \nde", b"f\r\n", b"g"]
+    assert list(corpus.lines(chunks, bytes_max=10)) == [(1, b"abc"), (4, b"def"), (5, b"g")]
+    assert list(corpus.lines([], bytes_max=10)) == []
 
 
 def test_a_line_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,8 +257,3 @@ def test_a_corpus_that_needs_too_much_memory_is_refused_before_it_is_built(tmp_p
 
     assert refused.value.reason == "out-of-memory"
     assert not Path(order.spec.targets[0]).exists()
-
-
-def test_the_estimate_of_memory_grows_with_the_corpus_and_its_dimension() -> None:
-    assert memory_bytes(sentences=10, dimension=8) < memory_bytes(sentences=20, dimension=8)
-    assert memory_bytes(sentences=240_000, dimension=384) < 8 << 30 < memory_bytes(sentences=9_000, dimension=8192)

@@ -29,12 +29,6 @@ def test_shared_memory_passes_through_a_socket_as_a_descriptor() -> None:
     assert len(pickle.dumps(Block(1 << 20))) < 200, "the contents do not travel"
 
 
-def test_what_is_read_cannot_be_written() -> None:
-    array = BlockArray(Block(8), "float32", (1, 2)).read()
-    with pytest.raises(ValueError, match="read-only"):
-        array[0, 0] = 1
-
-
 def test_nothing_is_written_beyond_the_end_or_in_another_type() -> None:
     place = BlockArray(Block(16), "float32", (2, 2))
     for rows in (np.zeros((3, 2), np.float32), np.zeros((2, 3), np.float32), np.zeros((2, 2), np.float64)):

@@ -55,12 +55,6 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Kin
 
 
 @on_engine()
-async def test_results_come_in_order(on: Bench) -> None:
-    calls = [on.run(on.work(f"first-{n}"), on.work(f"second-{n}")) for n in range(6)]
-    assert await asyncio.gather(*calls) == [[f"FIRST-{n}", f"SECOND-{n}"] for n in range(6)]
-
-
-@on_engine()
 async def test_tasks_of_many_callers_share_a_batch_up_to_its_tokens(on: Bench) -> None:
     busy = await on.busy()
     calls = [await on.submit(on.work(name, weight=40)) for name in ("one", "two", "three", "four")]

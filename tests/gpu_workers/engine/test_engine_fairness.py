@@ -13,7 +13,6 @@ from core.errors import (
     DeadlineExceeded,
     InvalidInput,
     QueueFull,
-    TaskFailed,
     TenantLimitReached,
     WorkerDied,
 )
@@ -140,12 +139,6 @@ async def test_a_piece_that_fails_fails_its_task_alone(on: Bench) -> None:
     assert other == "OTHER"
     assert "large-completed" not in on.started
     assert "rest-59" not in on.started, "further pieces are dropped"
-
-
-@on_engine()
-async def test_a_failure_in_a_piece_never_leads_to_a_refund(on: Bench) -> None:
-    with pytest.raises(TaskFailed):
-        await on.run(on.divided("large", Work("piece", str(on.folder), fails="refund")))
 
 
 @on_engine()

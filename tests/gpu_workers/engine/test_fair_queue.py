@@ -33,15 +33,6 @@ def test_tenants_take_turns_whoever_came_first() -> None:
     assert taken(filled(("a", 500, 1), ("b", 2, 1)), 5) == ["a", "b", "a", "b", "a"]
 
 
-def test_shares_are_equal_in_work_and_not_in_entries() -> None:
-    queue = filled(("large", 100, 10), ("small", 1000, 1))
-    work: Counter[str] = Counter()
-    for _ in range(220):
-        entry = queue.take()
-        work[entry.tenant] += entry.work
-        assert abs(work["large"] - work["small"]) <= 11
-
-
 def test_a_tenant_that_was_idle_starts_level() -> None:
     """It neither catches up what it did not ask for, nor waits for what others have queued."""
     queue = filled(("a", 100, 1))

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +19,16 @@ import pytest
 from engine_kit import Bench, ToyHandler, Work, on_bench, on_engine, toy_engine
 from gateway_kit import children
 
-from core.errors import InvalidInput, QueueFull, Started, WorkerCold, WorkerDied
-from core.text.policy import MaskPolicy, SanitizeTask
+from core.errors import QueueFull, Started, WorkerCold, WorkerDied
 from gpu_workers.child_process import ChildProcess
 from gpu_workers.engine.arrays import BlockArray
 from gpu_workers.engine.local import worker_process
 from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.local.worker_pool import WorkerPoolOptions
 from gpu_workers.engine.protocol import Role, Task
-from gpu_workers.handlers.options import WorkerOptions
-from gpu_workers.handlers.registry import make_handler
 
 pytestmark = pytest.mark.usefixtures("processes")
 LOCAL = ("local",)
-SANITISE = WorkerPoolOptions(workers=[partial(make_handler, Role.SANITIZE, WorkerOptions())])
 Pids = Callable[[], list[int]]
 
 
@@ -172,51 +167,32 @@ async def test_a_message_that_cannot_be_written_does_not_leave_the_worker_waitin
     assert await on.run(on.work("next")) == ["NEXT"]
 
 
+@pytest.mark.parametrize("lacking", ["files", "threads"])
 @on_engine(kinds=LOCAL)
-async def test_a_worker_that_dies_while_no_file_can_be_opened_is_replaced_later(
-    on: Bench, worker_pids: Pids, monkeypatch: pytest.MonkeyPatch
+async def test_a_worker_that_dies_while_the_machine_lacks_something_is_replaced_once(
+    on: Bench, lacking: str, worker_pids: Pids, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A true limit of open files would also hold for everything else in this process."""
-    refused: list[OSError] = []
+    """A true limit of open files or threads would also hold for everything else in this process."""
+    owner, name, error = {
+        "files": (socket, "socketpair", OSError(errno.EMFILE, os.strerror(errno.EMFILE))),
+        "threads": (threading.Thread, "start", RuntimeError("can't start new thread")),
+    }[lacking]
+    fails_at = 2 if lacking == "threads" else 1  # the second thread of the first attempt
+    works, calls = getattr(owner, name), []
 
-    def pair() -> tuple[socket.socket, socket.socket]:
-        if not refused:
-            refused.append(OSError(errno.EMFILE, os.strerror(errno.EMFILE)))
-            raise refused[0]
-        return opened_by()
+    def refuse(*arguments: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) == fails_at:
+            raise error
+        return works(*arguments)
 
-    opened_by = socket.socketpair
     (pid,) = worker_pids()
-    monkeypatch.setattr(socket, "socketpair", pair)
+    monkeypatch.setattr(owner, name, refuse)
     os.kill(pid, signal.SIGKILL)
     while on.engine.status(Role.EMBED).ready:
         await asyncio.sleep(0.005)
     assert await on.run(on.work("next"), timeout_s=60) == ["NEXT"]
-    assert refused
-
-
-@on_engine(kinds=LOCAL)
-async def test_a_worker_that_dies_while_no_thread_can_be_started_is_replaced_once(
-    on: Bench, worker_pids: Pids, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    refused: list[str] = []
-
-    def start(thread: threading.Thread) -> None:
-        started.append(thread.name)
-        if len(started) == 2:  # of the first attempt, the second thread
-            refused.append(thread.name)
-            raise RuntimeError("can't start new thread")
-        started_by(thread)
-
-    started: list[str] = []
-    started_by = threading.Thread.start
-    (pid,) = worker_pids()
-    monkeypatch.setattr(threading.Thread, "start", start)
-    os.kill(pid, signal.SIGKILL)
-    while on.engine.status(Role.EMBED).ready:
-        await asyncio.sleep(0.005)
-    assert await on.run(on.work("next"), timeout_s=60) == ["NEXT"]
-    assert refused
+    assert len(calls) > fails_at
     assert len(worker_pids()) == 1
 
 
@@ -264,14 +240,3 @@ def test_a_stopped_engine_leaves_no_process(tmp_path: Path, worker_pids: Pids) -
         assert not worker_pids(), "also one that had not started"
 
     asyncio.run(main())
-
-
-@on_bench(lambda: LocalEngine({Role.SANITIZE: SANITISE}))
-async def test_a_worker_process_runs_the_handler_of_its_role(on: Bench) -> None:
-    good = SanitizeTask(text="Write to jo@example.org now.", policy=MaskPolicy(), fill="class_marker")
-    policy = MaskPolicy(techniques=("allow_list",), allow_list="no-such-list")
-    bad = SanitizeTask(text="anything", policy=policy, fill="marker")
-    result, failed = await on.of(Role.SANITIZE).run(Task(good, 10), Task(bad, 10), isolate_failures=True)
-    assert result.text == "Write to [EMAIL_ADDRESS] now."
-    assert isinstance(failed, InvalidInput)
-    assert "no-such-list" not in str(failed)

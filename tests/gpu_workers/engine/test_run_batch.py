@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from core.amounts import NANO
-from core.errors import GatewayError, InvalidInput, RecogniserFailed, TaskFailed
+from core.errors import GatewayError, InvalidInput, TaskFailed
 from core.mechanisms.sentences.release import SentenceMechanism
 from core.mechanisms.vectors import privunit
 from core.mechanisms.vectors.spec import vector_spec
@@ -17,7 +17,6 @@ from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from gpu_workers.engine.arrays import Block, BlockArray
 from gpu_workers.engine.handler import run_batch
 from gpu_workers.facts import WorkerFacts
-from gpu_workers.handlers import sanitiser as sanitiser_module
 from gpu_workers.handlers.embedder import Embedder
 from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.handlers.tasks import EmbedRelease, EmbedTask, VectorTask
@@ -166,20 +165,3 @@ def test_words_that_fail_in_their_draw_fail_for_good(monkeypatch: pytest.MonkeyP
     assert isinstance(failed, TaskFailed)
     assert isinstance(noisy, Sanitised)
     assert len(drawn) == 1
-
-
-def test_a_text_that_cannot_be_inspected_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    inspect_words = sanitiser_module.inspect_words
-
-    def broken(text: str, *arguments: Any) -> Any:
-        if SECRET in text:
-            raise RecogniserFailed
-        return inspect_words(text, *arguments)
-
-    monkeypatch.setattr(sanitiser_module, "inspect_words", broken)
-    policy = MaskPolicy(techniques=("all",))
-
-    failed, fine = run_batch(Sanitiser(), [SanitizeTask(text, policy, "metric_dp", NANO) for text in (SECRET, "one")])
-
-    assert isinstance(failed, RecogniserFailed)
-    assert isinstance(fine, Sanitised)

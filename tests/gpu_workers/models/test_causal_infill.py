@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,9 @@ from tiers import cells
 from tiny_models import PLAIN, checkpoint
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from core.amounts import NANO
 from core.errors import InfillFailed
 from core.text.infill_model import CONTEXT_CHARS, Blank
-from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
+from core.text.policy import MaskPolicy, SanitizeTask
 from gpu_workers.engine.handler import run_batch
 from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.models import causal_infill
@@ -27,7 +25,6 @@ from gpu_workers.models.causal_infill import CausalInfill
 from gpu_workers.models.infill_sources import infill_model
 from gpu_workers.models.word_pieces import word_continuations
 
-ALL = MaskPolicy(techniques=("all",))
 FEW = MaskPolicy(techniques=("vocabulary",), vocabulary_size=20_000)
 BLANKS = [Blank(" ".join(PLAIN[:n]) + " ", (" " + " ".join(PLAIN[n:]),)) for n in range(1, 12)]
 BLANKS += [Blank("", (" went to ", ".")), Blank("she said (", (") again",)), Blank("", ("",))]
@@ -44,11 +41,6 @@ def infill(folder: Path) -> CausalInfill:
     model = infill_model(str(folder), device="cpu")
     assert isinstance(model, CausalInfill)
     return model
-
-
-@pytest.fixture(scope="module")
-def sanitiser(folder: Path) -> Sanitiser:
-    return Sanitiser(infill=str(folder), fill_slots_max=50)
 
 
 class StepByStep:
@@ -109,11 +101,6 @@ def slowly(folder: Path) -> StepByStep:
     return StepByStep(folder)
 
 
-def texts(answers: Sequence[object]) -> list[str]:
-    assert all(isinstance(answer, Sanitised) for answer in answers), answers
-    return [answer.text for answer in answers if isinstance(answer, Sanitised)]
-
-
 def test_a_batch_gives_the_words_that_each_blank_gets_alone(infill: CausalInfill, slowly: StepByStep) -> None:
     for count in [1, 6]:
         together = infill.ranked(BLANKS, count=count)
@@ -139,23 +126,6 @@ def test_the_numbers_of_dp_are_those_behind_the_prompt(infill: CausalInfill, slo
     expected = [slowly.logits(slowly.prompt(blank))[ids].numpy() for blank in BLANKS]
     assert np.allclose(infill.logits(BLANKS), np.stack(expected), atol=1e-4)
     assert infill.logits([]).shape == (0, len(infill.candidates))
-
-
-@pytest.mark.slow("matrix")  # test_filler.py has it for a masked model
-def test_every_fill_runs_in_the_worker(sanitiser: Sanitiser) -> None:
-    assert sanitiser.warm_up().fills[-3:] == ("top1", "topk", "dp")
-    tasks = [
-        SanitizeTask("The parcel went to Zworykin near our house.", FEW, "top1"),
-        SanitizeTask("The parcel went to Xylotron near our house.", FEW, "top1"),
-        SanitizeTask("Why Zworykin, why?", FEW, "topk", k=3),
-        SanitizeTask("the house", ALL, "dp", 400 * NANO),
-        SanitizeTask("the house", ALL, "dp", 800 * NANO, scope="document"),
-    ]
-    one, two, three, four, five = texts(sanitiser.run(tasks))
-    assert one == two, "what was masked does not matter"
-    assert one.removeprefix("The parcel went to ").removesuffix(" near our house.").isalpha()
-    assert three.removeprefix("Why ").removesuffix(", why?").isalpha()
-    assert four == five == "the house"
 
 
 def test_a_long_text_is_cut_at_its_ends_and_never_at_the_blank(infill: CausalInfill, slowly: StepByStep) -> None:

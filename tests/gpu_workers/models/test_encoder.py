@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -166,15 +165,6 @@ def test_a_linear_kernel_that_differs_inside_of_a_tile_leads_to_fixed_batches(
     assert moved(encoder, SMALL, SIZES) == 0
 
 
-def test_tiles_compute_what_a_whole_product_does() -> None:
-    generator = torch.Generator().manual_seed(0)
-    weight, bias = torch.randn((24, 16), generator=generator), torch.randn(24, generator=generator)
-    tiled = packed_bert.TiledDense(weight, bias, rows=32)
-    for size in (1, 31, 32, 33, 96):
-        rows = torch.randn((size, 16), generator=generator)
-        assert torch.allclose(tiled(rows), rows @ weight.T + bias, atol=1e-5)
-
-
 @pytest.mark.parametrize(("sentences", "length"), cells([(7, 24), (2, 8), (12, 40)]))
 def test_an_attention_kernel_that_differs_at_one_size_is_noticed(
     small: dict[str, Path], monkeypatch: pytest.MonkeyPatch, sentences: int, length: int
@@ -281,26 +271,6 @@ def test_another_number_of_threads_than_was_checked_is_refused(small: dict[str, 
     finally:
         torch.set_num_threads(threads)
     encoder.encode(SMALL)
-
-
-def test_long_sentences_are_truncated() -> None:
-    encoder = Encoder(dtype=torch.float32)
-    assert max(len(ids) for ids in encoder.tokenise(["word " * 1000])) == encoder.length_max == 256
-
-
-def test_the_rest_of_a_long_sentence_is_not_tokenised(monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder = Encoder(dtype=torch.float32)
-    tokenizer, read = encoder._model.tokenizer, []
-
-    class Recorder:
-        def encode_batch_fast(self, texts: list[str]) -> Any:
-            read.extend(texts)
-            return tokenizer.encode_batch_fast(texts)
-
-    monkeypatch.setattr(encoder, "_model", replace(encoder._model, tokenizer=Recorder()))
-    (ids,) = encoder.tokenise(["漢" * 90_000])
-    assert ids == tokenizer.encode("漢" * 90_000).ids
-    assert sum(map(len, read)) <= 16 * encoder.length_max
 
 
 def test_the_dtype_is_the_faster_one_of_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from tiny_models import sentence_encoder
 
 from gpu_workers.models import independence, measured, packed_bert
 from gpu_workers.models.encoder import Encoder
-from gpu_workers.models.measured import Measured, digest_of
+from gpu_workers.models.measured import Measured
 
 
 @pytest.fixture(scope="module")
@@ -100,17 +100,3 @@ def test_processes_that_measure_at_once_agree_on_the_first_value(tmp_path: Path)
         "a torn file is replaced"
     )
     assert Measured(None).agree({"bfloat16": True}, "type") == {"bfloat16": True}
-
-
-def test_each_change_of_a_source_file_changes_the_digest(tmp_path: Path) -> None:
-    (tmp_path / "inner").mkdir()
-    source = tmp_path / "inner" / "noise.py"
-    source.write_text("SCALE = 1\n")
-    found = [digest_of(tmp_path)]
-    source.write_text("SCALE = 2\n")
-    found.append(digest_of(tmp_path))
-    source.rename(tmp_path / "noise.py")
-    found.append(digest_of(tmp_path))
-    assert len(set(found)) == 3
-    (tmp_path / "inner" / "noise.pyc").write_text("a cache")
-    assert digest_of(tmp_path) == found[-1]

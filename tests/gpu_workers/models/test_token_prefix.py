@@ -59,10 +59,6 @@ def test_characters_without_a_token_do_not_count() -> None:
     assert TOKENIZER.encode(PREFIX.of(text)).ids == TOKENIZER.encode(text).ids
 
 
-def test_a_short_text_is_not_read() -> None:
-    assert PREFIX.of("A sentence of a few words.") == "A sentence of a few words."
-
-
 def test_texts_of_other_tokenizers_are_left_as_they_are() -> None:
     """Nothing is known about which characters of a text can change its first tokens."""
     unknown = Tokenizer(models.WordPiece({"[UNK]": 0}, unk_token="[UNK]"))

@@ -9,8 +9,7 @@ from tiers import cells
 from core.synthesis.encoding import EncodedTable
 from core.synthesis.pearl_release import Design, PearlRelease, pearl_release
 from core.synthesis.pricing import record_budget
-from core.synthesis.schema import table_schema
-from gpu_workers.synthesis.generator import Generator, GeneratorShape, default_shape
+from gpu_workers.synthesis.generator import Generator, GeneratorShape
 from gpu_workers.synthesis.reconstruction import Adversary, TrainingPlan, train_generator
 
 SHAPE = GeneratorShape(components=32, bins=32)
@@ -59,14 +58,6 @@ def test_two_columns_go_together_as_they_did(generator: Generator, release: Pear
     release = pearl_release(table, frequencies=200, budget=budget, rows_are_public=True, design=release.design)
     drawn = train_generator(release, shape=SHAPE, plan=PLAN).sample(4_000)
     assert ((drawn.codes[:, 0] > 2_000) == (drawn.codes[:, 1] == 1)).mean() > 0.9
-
-
-def test_a_wide_schema_of_many_classes_has_fewer_components() -> None:
-    numbers = [{"name": f"n{i}", "kind": "numeric", "minimum": 0, "maximum": 1} for i in range(256)]
-    label = {"name": "label", "kind": "categorical", "categories": [str(i) for i in range(64)]}
-    wide = default_shape(table_schema({"columns": numbers, "label": label}))
-    assert wide.components == (1 << 23) // (64 * 256 * 66) == 7
-    assert default_shape(toy_schema()) == GeneratorShape()
 
 
 def test_the_adversary_stays_within_its_bound() -> None:

@@ -121,22 +121,15 @@ def test_classifiers_are_tested_on_other_synthetic_rows() -> None:
         assert all(0 <= value <= 1 for line in scores.values() for value in line)
 
 
-def few(table: EncodedTable) -> EncodedTable:
-    return EncodedTable(table.schema, table.codes[:60], table.labels[:60])
-
-
-def without_variation(table: EncodedTable) -> EncodedTable:
-    return EncodedTable(table.schema, np.zeros_like(table.codes), table.labels)
-
-
-def of_one_class(table: EncodedTable) -> EncodedTable:
-    return EncodedTable(table.schema, table.codes, np.ones_like(table.labels))
-
-
 def test_no_scores_without_enough_rows() -> None:
-    for drawn in [few, of_one_class, without_variation]:
-        table = sums_table(classes=2, count=400)
-        made = page(Facts("marginals", "shop", True, 400, 1.0, 1e-5, 3.73), release_of(table), drawn(table), ())
+    table = sums_table(classes=2, count=400)
+    for codes, labels in [
+        (table.codes[:60], table.labels[:60]),
+        (table.codes, np.ones_like(table.labels)),
+        (np.zeros_like(table.codes), table.labels),
+    ]:
+        drawn = EncodedTable(table.schema, codes, labels)
+        made = page(Facts("marginals", "shop", True, 400, 1.0, 1e-5, 3.73), release_of(table), drawn, ())
         assert "Not enough rows" in made
         assert rows_of_scores(made) == {}
 
