@@ -121,12 +121,10 @@ def test_the_service_reports_its_workers(operator: Gateway, tenant: Tenant) -> N
 def test_rules_are_stored_and_what_fired_is_listed(client: Gateway, operator: Gateway) -> None:
     near = {"kind": "budget_used", "share": 0.1, "accounts": ["reported/sentence"]}
     stored = client.alerts.put_rule("near", {"when": near, "webhook": {"url": HOOK}})
-    assert stored.webhook is not None
     assert stored.webhook.secret is not None
     assert stored.webhook.secret not in repr(stored)
     [listed] = client.alerts.rules()
     assert listed == client.alerts.rule("near")
-    assert listed.webhook is not None
     assert (listed.webhook.url, listed.webhook.secret, listed.when) == (HOOK, None, near)
 
     [alert] = until(lambda: list(client.alerts.fired(status="open")))

@@ -313,7 +313,6 @@ def test_a_filter_admits_nearly_as_much_as_its_best_order() -> None:
         offered = divisions(10 * NANO, MICRO)
         charge = Sums.of(cost, offered[Division.PURE].orders)
         count = admitted(offered[division_of(offered, charge)], charge)
-        assert cost.rho_nano is not None
         best = max(
             (10 - math.log((alpha - 1) / alpha) + (math.log(1e-6) + math.log(alpha)) / (alpha - 1)) / rho * NANO
             for alpha, rho in zip(map(float, FILTER_ORDERS), cost.rho_nano[:-1], strict=True)

@@ -73,7 +73,6 @@ class TestCumulants:
         for epsilon in [1e-6, 1e-3, 0.1, 1, 5, 19.9, 20.1, 60]:
             for kind in ["pure", "exponential", "metric", "laplace", "permute_and_flip", "two_geometric"]:
                 found = moments_of(event(kind, epsilon))
-                assert found is not None
                 with mpmath.workdps(60):
                     if kind == "two_geometric":
                         expected = [
@@ -99,7 +98,6 @@ class TestCumulants:
         for epsilon in [1e-9, 800, 4e6]:
             for kind in ["pure", "laplace"]:
                 found = moments_of(event(kind, epsilon))
-                assert found is not None
                 assert all(map(math.isfinite, found))
 
 
@@ -149,7 +147,6 @@ def test_edgeworth_is_that_of_the_accountant_that_saw_every_release() -> None:
         assert epsilon.value == pytest.approx(account.epsilon(DELTA).value, rel=1e-6)
         tight = certified_epsilon(tuple(plan), DELTA)
         assert epsilon.value == pytest.approx(tight, rel=1e-2)
-        assert shown["rdp"].epsilon.value is not None
         assert tight < shown["rdp"].epsilon.value < 1.12 * tight
 
 
@@ -168,7 +165,6 @@ def test_pure_releases_of_unequal_epsilon_are_estimated_near_the_truth() -> None
     low, high = epsilon_of_pure(DELTA, 0.1, 300), epsilon_of_pure(DELTA, 0.15, 300)
 
     assert shown.kind is Kind.ESTIMATE
-    assert shown.value is not None
     assert low < shown.value < high
 
 

@@ -168,7 +168,6 @@ def from_below(plan: Plan, delta: float, interval: float) -> float:
             one = google.from_randomized_response(flip, 2, **options)
         part = one.self_compose(count)
         total = part if total is None else total.compose(part)
-    assert total is not None
     # it counts the tails that it cuts, 1e-15 of each part, as an infinite loss in this case too
     try:
         least = float(total.get_epsilon_for_delta(delta + 2e-15 * len(plan)))

@@ -121,7 +121,6 @@ def test_a_claim_answers_without_the_record_of_its_release(go, clinic, admin, en
         go(admin.call("DEL", f"{{clinic}}:response:{hold.release_id}"))
     if ending == "cancel":
         again = go(clinic.reserve("clinic", people(1), claim=mine))
-        assert isinstance(again, Reserved)
         with pytest.raises(ReleaseInFlight):
             go(clinic.reserve("clinic", people(1), claim=mine))
         # the state of the release before does not count

@@ -22,16 +22,10 @@ def explained(text: str, policy: MaskPolicy, *, finds_max: int = 1_000, tagged: 
     return fill_masks(found, policy, "class_marker", LISTS)
 
 
-def suppressed(result: Sanitised) -> SuppressedFinds:
-    assert result.suppressed is not None
-    return result.suppressed
-
-
 def test_a_find_is_reported_with_its_place_in_the_text_as_sent() -> None:
     text = "😀 Card 4111\u200b1111 1111\u00ad\u200d1111, jane\u200b.roe@acme-corp.com, jane.roe@acme-corp.com."
     result = explained(text, MaskPolicy(entities=("CREDIT_CARD", "EMAIL_ADDRESS")))
 
-    assert result.origins is not None
     reported = [(text[start:end], recogniser) for start, end, _, recogniser in result.origins]
     assert reported == [
         ("4111\u200b1111 1111\u00ad\u200d1111", "credit_card"),
@@ -56,18 +50,18 @@ def test_places_of_visible_text_map_to_the_text_as_sent() -> None:
 
 def test_a_number_without_a_context_word_is_reported_as_such() -> None:
     policy = MaskPolicy(entities=("US_PASSPORT",))
-    (find,) = suppressed(explained("My number is A12345678.", policy)).finds
+    (find,) = explained("My number is A12345678.", policy).suppressed.finds
 
     assert (find.type, find.rule, find.by) == ("US_PASSPORT", NO_CONTEXT, None)
     assert find.recogniser == "presidio.UsPassportRecognizer"
-    assert not suppressed(explained("My passport is A12345678.", policy)).finds
+    assert not explained("My passport is A12345678.", policy).suppressed.finds
 
 
 def test_a_threshold_that_a_context_word_would_not_reach_is_reported_as_such() -> None:
     policy = MaskPolicy(entities=("US_PASSPORT",), thresholds=(("US_PASSPORT", 0.95),))
 
     for text in ("My passport is A12345678.", "My number is A12345678."):
-        assert [find.rule for find in suppressed(explained(text, policy)).finds] == [BELOW_THRESHOLD]
+        assert [find.rule for find in explained(text, policy).suppressed.finds] == [BELOW_THRESHOLD]
 
 
 def test_a_find_inside_a_longer_one_is_reported_with_what_covers_it() -> None:
@@ -75,7 +69,7 @@ def test_a_find_inside_a_longer_one_is_reported_with_what_covers_it() -> None:
     result = explained(text, MaskPolicy(entities=("EMAIL_ADDRESS", "URL")))
 
     assert [span.type for span in result.spans] == ["URL"]
-    covered = [find for find in suppressed(result).finds if find.rule == OVERLAPPED]
+    covered = [find for find in result.suppressed.finds if find.rule == OVERLAPPED]
     assert ("EMAIL_ADDRESS", "URL") in {(find.type, find.by) for find in covered}
 
 
@@ -86,7 +80,7 @@ def test_a_name_that_a_pattern_overlaps_or_that_scores_too_little_is_reported() 
     result = explained(text, policy, tagged=Tagged(text, frozenset({"PERSON"}), found))
 
     assert result.text == "[PERSON] [CREDIT_CARD] and Bert."
-    reported = {(text[f.start : f.end], f.type, f.rule, f.by, f.recogniser) for f in suppressed(result).finds}
+    reported = {(text[f.start : f.end], f.type, f.rule, f.by, f.recogniser) for f in result.suppressed.finds}
     assert (f"Anna {CARD}", "PERSON", OVERLAPPED, "CREDIT_CARD", "tagger") in reported
     assert ("Bert", "PERSON", BELOW_THRESHOLD, None, "tagger") in reported
 
@@ -94,8 +88,8 @@ def test_a_name_that_a_pattern_overlaps_or_that_scores_too_little_is_reported() 
 def test_what_is_kept_of_many_suppressed_finds_scores_highest() -> None:
     text = " ".join(f"A{number:08d}" for number in range(100, 600)) + " " + CARD
     policy = MaskPolicy(entities=("US_PASSPORT", "US_BANK_NUMBER", "CREDIT_CARD"))
-    everything = suppressed(explained(text, policy, finds_max=10_000))
-    few = suppressed(explained(text, policy, finds_max=10))
+    everything = explained(text, policy, finds_max=10_000).suppressed
+    few = explained(text, policy, finds_max=10).suppressed
 
     assert everything.left_out == 0
     assert len(few.finds) == 10
@@ -103,7 +97,7 @@ def test_what_is_kept_of_many_suppressed_finds_scores_highest() -> None:
     assert set(few.finds) <= set(everything.finds)
     assert min(find.score for find in few.finds) >= max(find.score for find in set(everything.finds) - set(few.finds))
     assert [find.start for find in few.finds] == sorted(find.start for find in few.finds)
-    assert suppressed(explained(text, policy, finds_max=0)) == SuppressedFinds((), len(everything.finds))
+    assert explained(text, policy, finds_max=0).suppressed == SuppressedFinds((), len(everything.finds))
 
 
 def test_an_explanation_does_not_change_what_is_masked() -> None:
@@ -121,7 +115,6 @@ def test_a_dry_run_has_the_finds_and_no_text() -> None:
 
     assert result.text == ""
     assert [(span.start, span.end, span.type) for span in result.spans] == [(0, 0, "CREDIT_CARD")]
-    assert result.origins is not None
     assert result.origins[0][:2] == (5, 5 + len(CARD))
     assert result.masked_tokens == fill_masks(found, MaskPolicy(), "marker", LISTS).masked_tokens
 

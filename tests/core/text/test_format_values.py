@@ -16,7 +16,6 @@ MAIL = "jane.roe@acme-corp.com"
 
 def out(format_name: str, text: str) -> str:
     form = parse(format_name, text, FormatOptions(), FormatLimits())
-    assert form is not None
     return fill_masks(inspect(form.view, LABELLED, LISTS, form=form), LABELLED, "class_marker", LISTS).text
 
 
@@ -68,11 +67,8 @@ def test_finds_are_in_order_of_position() -> None:
     ]:
         policy = MaskPolicy()
         form = parse(format_name, source, FormatOptions(), FormatLimits())
-        assert form is not None
         found = inspect(form.view, policy, LISTS, form=form, explain=100)
         dry, released = finds_only(found), fill_masks(found, policy, "class_marker", LISTS)
-        assert dry.origins is not None
-        assert dry.suppressed is not None
         assert len(dry.origins) > 1
         starts = [origin.start for origin in dry.origins]
         assert starts == sorted(starts)

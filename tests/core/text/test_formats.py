@@ -41,7 +41,6 @@ def sanitised(
     limits: FormatLimits = LIMITS,
 ) -> Sanitised:
     form = parse(format_name, text, options, limits)
-    assert form is not None
     return fill_masks(inspect(form.view, policy, LISTS, form=form), policy, fill, LISTS)
 
 

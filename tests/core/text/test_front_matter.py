@@ -24,7 +24,6 @@ MAIL = "jane.roe@acme-corp.com"
 
 def matter(mark: str, text: str, policy: MaskPolicy = WORDS, fill: str = "class_marker") -> str:
     form = parse("markdown", f"{mark}\n{text}\n{mark}\n# A\n", FormatOptions(), FormatLimits(depth_max=20))
-    assert form is not None
     output = fill_masks(inspect(form.view, policy, LISTS, form=form), policy, fill, LISTS).text
     before, inner, after = output.split(f"{mark}\n")
     assert (before, after[:2]) == ("", "# ")

@@ -36,7 +36,6 @@ def _ends() -> Iterator[None]:
 def read(form: str, text: str, options: FormatOptions | None = None) -> str:
     """The view of a document."""
     found = parse(form, text, options or FormatOptions(), FormatLimits())
-    assert found is not None
     return found.view
 
 

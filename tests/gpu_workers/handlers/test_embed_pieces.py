@@ -28,12 +28,10 @@ def run(embedder: Embedder, *tasks: Any) -> list[Any]:
 def test_a_document_in_pieces_has_the_same_vectors_bit_for_bit(embedder: Embedder) -> None:
     """They are then released by the mechanism as one document, so the released distribution is the same."""
     pieces = DOCUMENT.pieces(64)
-    assert pieces is not None
     assert len(pieces.tasks) > 5
     assert all(task.weight <= 64 for task in pieces.tasks)
     other = EncodeTask(("Another document shares the batch.",))
     joined = pieces.join([run(embedder, other, task.payload)[1] for task in pieces.tasks])
-    assert isinstance(joined, Task)
     (whole,) = embedder._sentences([DOCUMENT])
     assert joined.payload.embeddings.tobytes() == whole.numpy().tobytes()
     assert joined.payload == replace(DOCUMENT, sentences=None, embeddings=joined.payload.embeddings, encoded=True)
@@ -43,7 +41,6 @@ def test_a_document_in_pieces_has_the_same_vectors_bit_for_bit(embedder: Embedde
 def test_a_document_whose_pieces_two_workers_encoded_is_run_once_more(embedder: Embedder) -> None:
     """One of them may have been started on another device, or with other numbers of threads."""
     pieces = DOCUMENT.pieces(64)
-    assert pieces is not None
     results = [run(embedder, task.payload)[0] for task in pieces.tasks]
     again = pieces.join([replace(results[0], worker="another"), *results[1:]])
     assert again == Task(DOCUMENT, DOCUMENT.weight)
@@ -52,7 +49,6 @@ def test_a_document_whose_pieces_two_workers_encoded_is_run_once_more(embedder: 
 def test_a_sentence_above_the_weight_is_a_piece_of_its_own() -> None:
     long = replace(DOCUMENT, sentences=("short.", "long " * 1000, "short."))
     pieces = long.pieces(100)
-    assert pieces is not None
     assert [task.payload.sentences for task in pieces.tasks] == [("short.",), ("long " * 1000,), ("short.",)]
 
 

@@ -12,7 +12,7 @@ from tiny_models import checkpoint
 from transformers import AutoModelForTokenClassification
 
 from core.errors import InvalidInput, RecogniserFailed
-from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
+from core.text.policy import MaskPolicy, SanitizeTask
 from gpu_workers.handlers.entity_tagger import NameFinder, NamesMissed
 from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.models.sources import TAGGER_BUNDLED
@@ -46,7 +46,6 @@ def test_a_roberta_checkpoint_is_served_by_its_folder(tmp_path: Path) -> None:
     facts = worker.warm_up()
     (answer,) = worker.run([SanitizeTask("the parcel that alice sent to lima", NAMES)])
 
-    assert isinstance(answer, Sanitised)
     assert answer.text == "the parcel that [PERSON] sent to [LOCATION]"
     assert facts.as_json()["tagger"] == {"name": tmp_path.name, "types": ["LOCATION", "PERSON"], "device": "cpu"}
     assert "ORGANIZATION" not in facts.entities
@@ -89,9 +88,7 @@ def test_a_failure_takes_no_neighbours_along_and_says_nothing(
     texts = ("Tom O'Brien left.", f"{SECRET} left.", "Nobody left Lisbon.")
     first, second, third = sanitiser.run([SanitizeTask(text, NAMES) for text in texts])
 
-    assert isinstance(first, Sanitised)
     assert first.text == "[PERSON] left."
-    assert isinstance(third, Sanitised)
     assert third.text == "Nobody left [LOCATION]."
     assert isinstance(second, RecogniserFailed)
     assert second.__traceback__ is second.__context__ is second.__cause__ is None

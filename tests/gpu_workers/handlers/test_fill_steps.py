@@ -110,7 +110,6 @@ def test_a_part_shows_the_model_what_the_whole_document_does() -> None:
             found = inspect(text, RARE, AllowLists())
             whole = Reader()
             (words,) = first_words([found], [top_1()], whole, [len(found.masks)])
-            assert isinstance(words, list)
             parts = Reader()
             state = PartlyFilled.of(found, words[:1])
             while state.left:

@@ -79,7 +79,6 @@ def test_a_masked_number_comes_back_as_a_number_and_a_word_never_does(sanitiser:
 
 def test_by_dp_and_without_numbers_in_the_vocabulary_a_word_stands_for_a_number(folder: Path) -> None:
     infill = infill_model(str(folder), device="cpu")
-    assert isinstance(infill, MaskedInfill)
     one, other = Blank("she sent ", (" to him",), number=True), Blank("she sent ", (" to him",))
     assert (infill.logits([one]) == infill.logits([other])).all()
     assert all(word.isalpha() for word in infill.candidates.words)
@@ -92,7 +91,6 @@ def test_too_many_places_are_refused_and_the_others_are_filled(sanitiser: Saniti
     tasks = [SanitizeTask("Zworykin, " * 51, FEW, "topk"), SanitizeTask("Zworykin, " * 50, FEW, "topk")]
     refused, filled = sanitiser.run(tasks)
     assert isinstance(refused, InvalidInput)
-    assert isinstance(filled, Sanitised)
     assert "Zworykin" not in filled.text
 
 
@@ -123,7 +121,6 @@ def test_facts_name_the_model_and_its_public_list(folder: Path, sanitiser: Sanit
     facts = sanitiser.warm_up()
     assert facts.fills[-3:] == ("top1", "topk", "dp")
     infill = facts.infill
-    assert infill is not None
     assert infill.name == folder.name
     assert infill.candidates > 10
     assert len(infill.candidates_fingerprint) == 64

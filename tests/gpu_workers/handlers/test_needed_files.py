@@ -40,7 +40,6 @@ def test_a_task_lacks_its_file_until_it_exists(file: FileVersion) -> None:
 
 def test_a_piece_of_a_document_needs_the_file_of_the_whole(file: FileVersion) -> None:
     pieces = embed(file).pieces(512)
-    assert pieces is not None
     assert len(pieces.tasks) > 1
     assert absent([task.payload for task in pieces.tasks]) == list(range(len(pieces.tasks)))
 

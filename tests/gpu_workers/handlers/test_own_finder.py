@@ -67,8 +67,6 @@ def test_priced_fills_and_other_documents_of_a_batch(sanitiser: Sanitiser, tmp_p
     plain = DocumentTask(TEXT, MaskPolicy(entities=("EMAIL_ADDRESS",)))
     draft = DraftTask(TEXT, CODES.packed(), 0.4, 100)
     results = sanitiser.run([priced, plain, draft])
-    assert isinstance(results[0], Sanitised)
     assert len(results[0].spans) == 2
-    assert isinstance(results[1], Sanitised)
     assert results[1].text == TEXT
     assert [(find.start, find.end) for find in results[2].finds] == [(0, 7), (11, 22)]

@@ -4,10 +4,10 @@ import pickle
 
 import pytest
 
-from core.errors import GatewayError, InvalidInput, RecogniserFailed, TaskFailed
+from core.errors import InvalidInput, RecogniserFailed, TaskFailed
 from core.mechanisms.words.vocabulary import WordVectors
 from core.text import mask_entity
-from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
+from core.text.policy import MaskPolicy, SanitizeTask
 from gpu_workers.engine.handler import UnfitDevice
 from gpu_workers.handlers import sanitiser
 from gpu_workers.handlers.sanitiser import CanaryMissed, Sanitiser
@@ -45,10 +45,8 @@ def test_answers_come_in_order_and_one_failure_leaves_the_others_alone():
         SanitizeTask("nothing", MaskPolicy(), "surrogate"),
     ]
     first, second, third = Sanitiser().run(tasks)
-    assert isinstance(first, Sanitised)
     assert first.text == "Write to [EMAIL_ADDRESS]"
     assert isinstance(second, InvalidInput)
-    assert isinstance(third, Sanitised)
     assert third.text == "nothing"
 
 
@@ -88,7 +86,6 @@ def test_a_recogniser_failure_reaches_the_caller_without_text(monkeypatch):
     (answer,) = Sanitiser().run([SanitizeTask(SECRET, MaskPolicy(), "marker")])
     assert isinstance(answer, RecogniserFailed)
     back = pickle.loads(pickle.dumps(answer))
-    assert isinstance(back, GatewayError)
     assert back.entity == "URL"
     assert SECRET.encode() not in pickle.dumps(answer)
 

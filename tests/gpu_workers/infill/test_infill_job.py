@@ -105,7 +105,6 @@ def test_a_job_that_is_killed_goes_on_from_its_last_checkpoint(tmp_path: Path) -
     text = "The parcel went to Zworykin near our house."
     own = file_version(job.folder / "own" / "mine.safetensors")
     (answer,) = Sanitiser(infill="bundled", fill_slots_max=50).run([SanitizeTask(text, FEW, "top1", model=own)])
-    assert isinstance(answer, Sanitised)
     assert "Zworykin" not in answer.text
 
     checkpoint = job.folder / "training-1"
@@ -119,9 +118,7 @@ def favouring(path: Path, word: str) -> FileVersion:
     info, tensors = load_adapter(SHIPPED / "infill.safetensors", "infill", weights_fingerprint(bundled_path()))
     tensors["head.bias"][embedded_vocabulary().tokenizer.token_to_id(word)] += 1000
     save_adapter(path, info, tensors)
-    found = file_version(path)
-    assert found is not None
-    return found
+    return file_version(path)
 
 
 def test_each_task_of_a_batch_is_filled_by_its_own_model(tmp_path: Path) -> None:
@@ -142,7 +139,6 @@ def test_each_task_of_a_batch_is_filled_by_its_own_model(tmp_path: Path) -> None
     assert filled[3] == filled[4] == InfillBroken
     replaced = favouring(tmp_path / "a.safetensors", "piano")
     (answer,) = sanitiser.run([SanitizeTask(text, FEW, "top1", model=replaced)])
-    assert isinstance(answer, Sanitised)
     assert answer.text.split()[4] == "piano"
 
 

@@ -38,9 +38,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="module")
 def infill(folder: Path) -> CausalInfill:
-    model = infill_model(str(folder), device="cpu")
-    assert isinstance(model, CausalInfill)
-    return model
+    return infill_model(str(folder), device="cpu")
 
 
 class StepByStep:
@@ -164,7 +162,6 @@ def test_a_chat_template_frames_the_text_and_the_answer(folder: Path, tmp_path: 
         tokenizer.save_pretrained(tmp_path / name)
         model.save_pretrained(tmp_path / name)
     chat = infill_model(str(tmp_path / "good"), device="cpu")
-    assert isinstance(chat, CausalInfill)
     read = AutoTokenizer.from_pretrained(folder).decode(chat._row(Blank("she went to ", (" again.",)))).replace(" ", "")
     assert read.startswith("<s>user:Predict")
     assert read.endswith("shewentto[MASK]again.</s><s>assistant:shewentto")

@@ -16,7 +16,7 @@ from endpoint_kit import MODEL, ChatServer, chat
 
 from core.errors import InfillFailed
 from core.text.infill_model import Blank
-from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
+from core.text.policy import MaskPolicy, SanitizeTask
 from gpu_workers.engine.handler import run_batch
 from gpu_workers.handlers.options import WorkerOptions
 from gpu_workers.handlers.sanitiser import Sanitiser
@@ -45,9 +45,7 @@ def endpoint(server: ChatServer) -> Endpoint:
 
 @pytest.fixture
 def infill(endpoint: Endpoint) -> RemoteInfill:
-    model = infill_model(endpoint, device="cpu")
-    assert isinstance(model, RemoteInfill)
-    return model
+    return infill_model(endpoint, device="cpu")
 
 
 def failure(infill: RemoteInfill, *, count: int = 1) -> InfillFailed:
@@ -198,8 +196,6 @@ def test_masked_strings_and_the_key_are_not_sent(server: ChatServer, endpoint: E
             SanitizeTask("Why Zworykin, why?", FEW, "topk", k=3),
         ]
     )
-    assert isinstance(one, Sanitised)
-    assert isinstance(two, Sanitised)
     assert (one.text, two.text) == ("parcel met parcel near parcel.", "Why parcel, why?")
     assert len(server.requests) == 4
     for request in server.requests:

@@ -103,9 +103,7 @@ def rows_of_scores(made: str) -> dict[str, list[float]]:
 
 
 def release_of(table: EncodedTable) -> MarginalsRelease:
-    release = SynthesisPlan("marginals", rows_are_public=True).release(table, record_budget(100, 1e-5))
-    assert isinstance(release, MarginalsRelease)
-    return release
+    return SynthesisPlan("marginals", rows_are_public=True).release(table, record_budget(100, 1e-5))
 
 
 def test_classifiers_are_tested_on_other_synthetic_rows() -> None:

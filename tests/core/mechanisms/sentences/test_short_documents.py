@@ -53,7 +53,6 @@ def test_the_number_of_sentences_selects_the_table_and_its_noise(short_pack: Dom
     released = mechanism.release(documents, [NANO] * 3)
     assert noise.drawn == [("counts", 8, 2, NANO), ("responses", 2, 16, NANO)]
     short, table = short_pack.code_tables[0].short, short_pack.code_tables[0]
-    assert short is not None
     for rows, vector in zip(documents[1:], released[1:], strict=True):
         codes = mechanism.codes([rows], 16)
         assert np.allclose(vector, short.vectors[codes].mean(axis=0), atol=1e-5)
@@ -71,8 +70,6 @@ def test_a_pack_keeps_its_short_tables_and_its_decoders(short_pack: DomainPack, 
     assert loaded.info == pack.info
     assert loaded.info.codebook_sizes == tuple(sorted(loaded.codebooks))
     for ours, theirs in zip(pack.code_tables, loaded.code_tables, strict=True):
-        assert ours.short is not None
-        assert theirs.short is not None
         assert np.allclose(ours.short.vectors, theirs.short.vectors, atol=1e-3)
         for decoder, kept in ((ours.decoder, theirs.decoder), (ours.short.decoder, theirs.short.decoder)):
             assert [weight.shape for weight, _ in decoder] == [weight.shape for weight, _ in kept]

@@ -31,9 +31,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 def made(**params: Any) -> MetricMechanism:
     spec = vector_spec(epsilon=0.5, **params)
-    mechanism = vector_mechanism(spec, spec_projection(spec, tenant="a"))
-    assert isinstance(mechanism, MetricMechanism)
-    return mechanism
+    return vector_mechanism(spec, spec_projection(spec, tenant="a"))
 
 
 def eta(mechanism: MetricMechanism) -> float:
