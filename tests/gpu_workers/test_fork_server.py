@@ -6,9 +6,7 @@ import os
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
-from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -122,32 +120,6 @@ def test_another_process_shares_a_fork_server_until_it_dies(server: ForkServer) 
     for each, end in ((own, channel), (other, channel_of_other), (another, channel_of_another)):
         end.close()
         each.wait(60)
-
-
-def test_a_request_that_a_fork_server_did_not_read_goes_to_the_next_one(
-    server: ForkServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first, channel = forked(server)
-    channel.recv()
-    its_server = parent(first)
-    os.kill(its_server, signal.SIGSTOP)
-    while Path(f"/proc/{its_server}/stat").read_text().rpartition(")")[2].split()[0] != "T":
-        time.sleep(0.01)
-    receive = socket.recv_fds
-
-    def killed(*arguments: Any) -> Any:
-        with suppress(ProcessLookupError):
-            os.kill(its_server, signal.SIGKILL)
-        return receive(*arguments)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(socket, "recv_fds", killed)
-        second, other = forked(server)
-    assert other.recv()["pid"] == second.pid
-    other.close()
-    channel.close()
-    first.wait(60)
-    second.wait(60)
 
 
 def test_a_request_whose_answer_is_lost_is_not_sent_again(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,15 +22,13 @@ from inline_engine import InlineEngine
 from core.errors import DeadlineBeforeStart, InvalidInput, QueueFull, WorkerDied
 from core.files.file_version import FileVersion
 from gpu_workers.engine.arrays import BlockArray
-from gpu_workers.engine.handler import Draw, Handler, UnfitDevice
+from gpu_workers.engine.handler import Draw, UnfitDevice
 from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.local.worker_pool import WorkerPoolOptions
 from gpu_workers.engine.protocol import Engine, Joined, Pieces, Role, Task
 from gpu_workers.engine.task_queue import QueueLimits
 from gpu_workers.facts import EmbedderFacts, EncoderFacts
 from gpu_workers.handlers.needed_files import absent
-from gpu_workers.handlers.options import WorkerOptions
-from gpu_workers.handlers.registry import make_handler
 
 KITS = Path(__file__).parent
 HELD_S_MAX = 240.0
@@ -151,16 +149,6 @@ class UnfitHandler(ToyHandler):
 class BrokenHandler(ToyHandler):
     def warm_up(self) -> EmbedderFacts:
         raise ValueError("/a/path/of/the/operator")
-
-
-def embedder_in(dtype: str) -> Handler:
-    """An embed worker whose numbers have this type, for a process of its own: the choice stays."""
-    import torch
-
-    from gpu_workers.models import encoder
-
-    encoder.fastest_dtype = lambda _: getattr(torch, dtype)
-    return make_handler(Role.EMBED, WorkerOptions(device="cpu", threads=1, encoder_precision="float"))
 
 
 def _wait_for(path: Path) -> None:

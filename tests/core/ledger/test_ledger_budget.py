@@ -32,20 +32,6 @@ async def admitted(ledger, charges, attempts, tenant="acme"):
     return attempts - len(refused)
 
 
-@pytest.mark.parametrize(("limit", "cost"), [(5, 1), (0.5, 0.1), (0.3, 0.1)])
-def test_a_budget_admits_exactly_what_it_covers(go, ledger, limit, cost):
-    go(ledger.open_tenant("acme", limits=limits(limit)))
-    expected = round(limit / cost)
-    for _ in range(expected):
-        reserved = go(ledger.reserve("acme", [charge(cost)]))
-        go(ledger.commit("acme", reserved.release_id))
-    with pytest.raises(BudgetExhausted) as denied:
-        go(ledger.reserve("acme", [charge(cost)]))
-    assert denied.value.account == "acme/sentence"
-    assert denied.value.requested == Amount(round(cost * NANO))
-    assert denied.value.remaining == Amount(0)
-
-
 def test_a_stampede_gets_exactly_the_budget(go, ledger):
     go(ledger.open_tenant("acme", limits=limits(20)))
     assert go(admitted(ledger, [charge(1)], 64)) == 20
@@ -94,12 +80,6 @@ def test_a_script_takes_nothing_but_integers_that_stay_exact(go, acme, client, a
         with pytest.raises(LedgerUnavailable):
             go(client.run("reserve", key="{acme}:tenant", args=args, blob=blob))
     assert go(acme.account("acme", "acme/token")).reserved == Amount(0)
-
-
-def test_all_documents_of_a_call_compose_by_sum(go, acme):
-    reserved = go(acme.reserve("acme", [charge(1), charge(1.5)]))
-    assert [state.account for state in reserved.accounts] == ["acme/sentence", "acme/token"]
-    assert go(acme.account("acme", "acme/sentence")).reserved == Amount(2_500_000_000)
 
 
 def test_a_sentence_debits_the_token_account_and_both_must_cover(go, ledger):

@@ -303,3 +303,15 @@ def test_records_of_ended_jobs_expire_and_leave_the_list(go, client):
     assert [job.job_id for job in go(store.page("acme", cursor=None, limit=10)).jobs] == [new.job_id]
     members = go(client.call("ZRANGEBYLEX", "{acme}:jobs", "-", "+"))
     assert len(members) == 1, "and Redis forgets them"
+
+
+def test_entries_that_have_expired_are_gone_and_count_no_more(go, client) -> None:
+    index = StoredFileIndex(client, bytes_max=10**6)
+    entry = StoredEntry({".safetensors": StoredPart("blob", "digest", 100)}, "key", 10**15)
+    for number in range(250):  # a script removes 100
+        go(index.put("acme", NamedEntry(ARTIFACTS, f"{number:032x}", entry)))
+    assert go(index.used("acme")) == 25_000
+    go(client.call("ZADD", "{acme}:files:ends", *[part for n in range(249) for part in (1, f"artifacts/{n:032x}")]))
+    assert go(index.used("acme")) == 100
+    assert set(go(index.of_owner("acme", ARTIFACTS))) == {f"{249:032x}"}
+    assert go(index.remove("acme", ARTIFACTS, f"{0:032x}")) is None

@@ -55,15 +55,6 @@ def test_a_page_of_a_subject_reads_the_entries_of_that_subject_alone(go, clinic,
     assert all(thread is not threading.main_thread() for _, thread, _ in parsing)
 
 
-def test_a_page_of_the_tenants_own_account_parses_no_rows_of_subjects(go, clinic, parsing):
-    visited(go, clinic, range(SUBJECTS))
-    parsing.clear()
-    (entries,) = journal_pages(go, clinic, "clinic", "clinic/sentence")
-    assert [entry.transition for entry in entries] == ["open", "reserve", "commit"]
-    assert {rows for _, _, rows in parsing} == {0}
-    assert all(thread is not threading.main_thread() for _, thread, _ in parsing)
-
-
 def test_a_page_is_limited_in_rows_and_its_cursor_continues(go, clinic, parsing):
     for _ in range(30):
         visited(go, clinic, range(SUBJECTS))

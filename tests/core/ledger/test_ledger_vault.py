@@ -26,10 +26,6 @@ def make(client, clock):
     return vault
 
 
-def ids(go, vault, tenant="acme"):
-    return [entry.entry_id for entry in go(vault.page(tenant, cursor=None, limit=100))]
-
-
 def test_an_entry_is_found_by_its_tenant_and_name_alone(go, make):
     vault = make()
     go(vault.put("acme", "r1", CONTENT, lifetime_s=60))
@@ -143,13 +139,3 @@ def test_more_entries_than_a_call_removes_are_cleared_or_expire(go, make, admin)
     go(admin.call("ZADD", "{acme}:vault", *past))
     go(admin.call("SET", "{acme}:vault:bytes", 2_100 * 50))
     assert go(vault.count("acme")) == VaultCount(0, 0, None, None)
-
-
-def test_entries_outlive_a_restart(go, acme, make, server):
-    vault = make()
-    go(vault.put("acme", "r1", CONTENT, lifetime_s=60))
-    server.stop()
-    server.start()
-    assert go(vault.count("acme")).entries == 1
-    assert go(vault.get("acme", "r1")) == CONTENT
-    assert ids(go, vault) == [vault.entry_id("acme", "r1")]

@@ -71,13 +71,6 @@ def test_regions_are_filled_from_the_left_and_each_sees_the_ones_before_it() -> 
     ]
 
 
-def test_step_i_fills_the_ith_region_of_every_document_in_one_call() -> None:
-    model = Recorder(["day"])
-    texts = ["He met Zworykin.", "Nothing here.", "Zworykin, Xylotron, Grubenhagen."]
-    assert fill(texts, model) == ["He met day.", "Nothing here.", "day, day, day."]
-    assert [len(call) for call in model.calls] == [2, 1, 1]
-
-
 def test_the_model_sees_nothing_of_what_was_masked() -> None:
     seen = []
     for names in (("Zworykin", "Grubenhagen"), ("Oppenheimer", "Xylotron Rotterdamer")):

@@ -233,3 +233,21 @@ def test_a_tagger_reads_the_core_and_its_context_and_cuts_nothing_without_white_
             core = window.core_start - window.start, window.core_end - window.start
             assert start == 0 or (start <= core[0] - CONTEXT_CHARS and own[start - 1].isspace())
             assert end == len(own) or (end >= core[1] + CONTEXT_CHARS and own[end].isspace())
+
+
+def test_words_count_once_and_other_characters_each() -> None:
+    for text, pieces in [
+        ("", 0),
+        (" \n\t", 0),
+        ("word", 1),
+        ("a longer text", 3),
+        ("abcdef", 1),
+        ("abcdefghi", 2),
+        ("x" * 306, 101),
+        ("a,", 2),
+        ("a,b.c", 5),
+        ("漢字 漢字", 4),
+        ("\ud800", 1),
+        ("word" * 3 + "." + "word", 5),
+    ]:
+        assert estimated_pieces(text) == pieces

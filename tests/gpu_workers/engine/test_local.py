@@ -117,28 +117,6 @@ async def memory_returns(on: Bench) -> None:
             await asyncio.sleep(0.005)
 
 
-@on_engine(kinds=LOCAL, array_bytes_max=4096)
-async def test_a_dead_worker_keeps_no_memory_of_what_waited_to_be_written(
-    on: Bench, tmp_path: Path, worker_pids: Pids
-) -> None:
-    (pid,) = worker_pids()
-    os.kill(pid, signal.SIGSTOP)
-    long = Work("long", str(tmp_path), joined=["x" * 2**20])  # more than the socket holds
-    dying = await on.submit(Task(long, 10))
-    halves = [BlockArray(on.engine.arrays.block(2048), "<f4", (128, 4)) for _ in range(2)]
-    behind = await on.submit(on.work("behind", vectors=halves[0], released=halves[1]))
-    while on.queued:
-        await asyncio.sleep(0.005)
-    del halves
-    with no_collection():
-        os.kill(pid, signal.SIGKILL)
-        with pytest.raises(WorkerDied):
-            await dying
-        assert await behind == ["BEHIND"]
-        del behind
-        await memory_returns(on)
-
-
 @pytest.mark.parametrize("ending", ["kill", "raise"])
 @on_engine(kinds=LOCAL, array_bytes_max=4096)
 async def test_work_that_fails_keeps_no_memory(on: Bench, ending: str, worker_pids: Pids) -> None:

@@ -8,15 +8,10 @@ from typing import Any
 
 import pytest
 
-from core.mechanisms.vectors.spec import vector_spec
-from core.text.policy import MaskPolicy
 from gpu_workers.engine import pace, task_queue
-from gpu_workers.engine.arrays import Block, BlockArray
 from gpu_workers.engine.pace import CROWDED_BATCH_S
 from gpu_workers.engine.protocol import Joined, Pieces, Role, Task
 from gpu_workers.engine.task_queue import QueueLimits, TaskQueue
-from gpu_workers.handlers.sanitize_tasks import DocumentTask
-from gpu_workers.handlers.tasks import EmbedTask, VectorTask
 
 LIMITS = QueueLimits(batch_tokens_max=4096)
 SLOW, FAST = 10_000, 10_000_000  # tokens a second
@@ -133,15 +128,3 @@ def test_pieces_run_on_one_worker_or_where_the_payload_allows_any() -> None:
             assert await call == ["joined" if cut else "whole"]
 
     asyncio.run(main())
-
-
-def test_documents_to_sanitise_and_vectors_are_cut_among_several_workers_and_texts_to_embed_are_not() -> None:
-    spec = vector_spec(mechanism="laplace", dimension=4, epsilon=1)
-    rows = BlockArray(Block(64), "float32", (4, 4))
-    payloads: dict[Any, bool] = {
-        DocumentTask("text", MaskPolicy()): True,
-        VectorTask(spec, "tenant", rows, vectors=rows): True,
-        VectorTask(spec, "tenant", rows, texts=("text",) * 4): False,
-        EmbedTask(("text",), None, "clipped_cosine", "general", 10**9): False,
-    }
-    assert {payload: getattr(payload, "any_worker", False) for payload in payloads} == payloads

@@ -46,12 +46,6 @@ def test_a_document_whose_pieces_two_workers_encoded_is_run_once_more(embedder: 
     assert again == Task(DOCUMENT, DOCUMENT.weight)
 
 
-def test_a_sentence_above_the_weight_is_a_piece_of_its_own() -> None:
-    long = replace(DOCUMENT, sentences=("short.", "long " * 1000, "short."))
-    pieces = long.pieces(100)
-    assert [task.payload.sentences for task in pieces.tasks] == [("short.",), ("long " * 1000,), ("short.",)]
-
-
 def test_a_long_text_weighs_what_the_encoder_takes_of_it() -> None:
     for length in [100_000, 1_000_000]:
         text = "漢" * length
@@ -60,10 +54,6 @@ def test_a_long_text_weighs_what_the_encoder_takes_of_it() -> None:
         )
         for task in (replace(DOCUMENT, sentences=(text,)), EncodeTask((text,)), texts):
             assert 256 < task.weight < 600 + length // 64
-
-
-def test_embeddings_of_the_caller_are_not_divided() -> None:
-    assert replace(DOCUMENT, sentences=None, embeddings=np.eye(3, 384, dtype=np.float32)).pieces(1) is None
 
 
 def arrays(rows: int, dimension: int) -> tuple[BlockArray, BlockArray]:

@@ -130,21 +130,6 @@ def test_a_short_fill_of_another_tenant_runs_between_the_steps(sanitiser: Saniti
     assert sum(isinstance(task, FillTask) for batch in batches[number + 1 :] for task in batch) > 40
 
 
-def test_steps_of_several_tenants_share_the_calls_of_the_model(model: Reader, sanitiser: Sanitiser) -> None:
-    text = "zqxv, " * 95
-    answers, _ = run(sanitiser, *((tenant, [DocumentTask(text, RARE, TOP_1)]) for tenant in "abc"))
-    assert len({answer.text for (answer,) in answers}) == 1
-    assert sum(len(call) == 3 for call in model.calls) > 80
-
-
-def test_a_document_of_few_places_is_one_task(sanitiser: Sanitiser) -> None:
-    document = DocumentTask("of the old house and, zqxv; " * 10, RARE, TOP_1)
-    ((answer, other),), batches = run(sanitiser, ("a", [document, SHORT]))
-    assert isinstance(answer, Sanitised)
-    assert isinstance(other, Sanitised)
-    assert [len(batch) for batch in batches] == [2]
-
-
 @pytest.mark.parametrize(("scope", "share"), [("slot", 1), ("document", 120)])
 def test_each_place_is_drawn_once_by_dp_at_its_share(
     sanitiser: Sanitiser, monkeypatch: pytest.MonkeyPatch, scope: str, share: int

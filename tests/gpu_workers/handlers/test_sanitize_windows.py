@@ -53,19 +53,6 @@ def test_a_window_that_fails_fails_its_document_alone_and_says_nothing(monkeypat
     assert isinstance(short, Sanitised)
 
 
-def test_a_document_of_one_window_or_without_recognisers_is_not_cut() -> None:
-    for task in [
-        DocumentTask("word " * 800, EMAIL),
-        DocumentTask(LONG, MaskPolicy(techniques=("allow_list",))),
-    ]:
-        assert task.pieces(512) is None
-
-
-def test_no_windows_are_read_where_every_word_is_drawn() -> None:
-    task = DocumentTask(LONG, MaskPolicy(techniques=("all", "entity")), METRIC_DP, 10**9)
-    assert [piece.payload for piece in task.pieces(512).tasks] == [replace(task, places_max=512)]
-
-
 def test_the_task_that_follows_has_the_whole_text_and_the_fill() -> None:
     for fill in [METRIC_DP, TOP_1, DP]:
         task = DocumentTask(LONG, EMAIL, fill, None if fill == TOP_1 else 10**9)

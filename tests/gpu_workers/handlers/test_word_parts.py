@@ -77,12 +77,6 @@ def test_a_part_that_fails_fails_its_document_alone_and_says_nothing() -> None:
     assert max(Counter(word for call in mirror.calls for word in set(call) if word.startswith("zqxv")).values()) == 1
 
 
-def test_a_long_document_of_few_words_is_drawn_at_once() -> None:
-    ((answer,),), batches, mirror = run(("a", DocumentTask("of the and\n" + "." * 40_000, ALL, METRIC_DP, 7)))
-    assert answer.text == "of-new the-new and-new"
-    assert len(batches) == len(mirror.calls) == 1
-
-
 MAILS = [f"jo{n}@corp{n % 7}.internal" for n in range(1_500)]
 
 

@@ -18,6 +18,7 @@ from core.text.own_recognisers.definition import Definition
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.infill import job as infill_job
+from gpu_workers.infill.batches import MASK, SPECIAL_MAX, InfillBatches, stream_of
 from gpu_workers.infill.fine_tuning import shipped_net
 from gpu_workers.infill.obfuscate import Obfuscator
 from gpu_workers.infill.spec import InfillSpec
@@ -176,3 +177,17 @@ def test_a_document_in_a_language_that_the_mask_refuses_is_skipped_and_counted()
     filled = Obfuscator(spec, device=torch.device("cpu")).filled(texts, net)
 
     assert (len(filled.texts), filled.empty, filled.refused) == (2, 1, 1)
+
+
+def test_a_batch_asks_for_what_it_hides() -> None:
+    tokenizer = embedded_vocabulary().tokenizer
+    texts = ["The film was long, and nobody in the house knew why it had been made. " * 20] * 30
+    batches = InfillBatches([(1.0, stream_of(tokenizer, iter(texts)))], tokenizer, 7)
+    batch = batches.batch(0, 512)
+    asked = batch.ids.reshape(-1)[batch.positions]
+    assert batch.ids.numel() == 512
+    assert 0.1 < len(asked) / 512 < 0.4
+    assert 0.7 < float((asked == MASK).float().mean()) < 0.98
+    assert (batch.truth > SPECIAL_MAX).all()
+    assert torch.equal(batches.batch(0, 512).ids, batch.ids)
+    assert not torch.equal(batches.batch(1, 512).positions, batch.positions)

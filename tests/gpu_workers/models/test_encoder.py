@@ -18,7 +18,7 @@ from tiers import cells
 from tiny_models import sentence_encoder
 
 from gpu_workers.models import packed_bert, precision
-from gpu_workers.models.encoder import Encoder, bundled_fingerprint, padded_lengths, weights_fingerprint
+from gpu_workers.models.encoder import Encoder, bundled_fingerprint, weights_fingerprint
 from gpu_workers.models.encoder_model import bundled_path
 from gpu_workers.models.precision import fastest_dtype
 
@@ -78,13 +78,6 @@ def test_vectors_ignore_their_companions_bitwise(dtype: torch.dtype) -> None:
     if not encoder.self_check():
         pytest.skip("no worker serves on this processor")
     assert moved(encoder, SENTENCES[:4] + SENTENCES[4::4], (2, 3, 5, 9, 16, 33, 65, 150)) == 0
-
-
-def test_a_gpu_has_few_lengths_up_to_that_of_the_model() -> None:
-    assert padded_lengths(256, torch.device("cuda")) == (64, 128, 256)
-    assert padded_lengths(384, torch.device("cuda")) == (64, 128, 256, 384)
-    assert padded_lengths(32, torch.device("cuda")) == (32,)
-    assert padded_lengths(24, torch.device("cpu")) == (8, 16, 24)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")

@@ -13,7 +13,7 @@ from tiers import cells
 
 from gpu_workers.models.encoder import Encoder
 from gpu_workers.models.encoder_model import bundled_weights
-from gpu_workers.models.integer.bert import IntegerBert, in_parts
+from gpu_workers.models.integer.bert import IntegerBert
 from gpu_workers.models.integer.encoder import IntegerEncoder
 from gpu_workers.models.integer.layers import STEPS, StepsFile
 from gpu_workers.models.integer.products import WAYS, exact_ways, fastest_way, plainly
@@ -69,20 +69,6 @@ def test_a_vector_depends_on_its_sentence_alone(
             chosen = random.integers(0, len(tokens), size)
             vectors = encoder.encode_tokens([tokens[i] for i in chosen])
             assert [bits(vector) for vector in vectors] == [alone[i] for i in chosen]
-
-
-def test_threads_share_the_sentences() -> None:
-    for lengths, threads, totals in [
-        ([10], 4, [10]),
-        ([400], 4, [400]),
-        ([30, 30, 30], 2, [90]),  # too few tokens for two threads
-        ([100, 30, 30, 30, 10], 2, [100, 100]),
-        ([64] * 8, 3, [192, 192, 128]),
-        ([500, 500], 8, [500, 500]),
-    ]:
-        parts = in_parts(lengths, threads)
-        assert sorted(place for part in parts for place in part) == list(range(len(lengths)))
-        assert sorted((sum(lengths[place] for place in part) for part in parts), reverse=True) == totals
 
 
 @pytest.mark.slow("matrix")

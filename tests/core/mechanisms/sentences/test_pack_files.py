@@ -17,8 +17,12 @@ from safetensors.numpy import load_file, save_file
 
 from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.pack_facts import DomainPackInfo, InvalidPack
+from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_mechanism
 from core.mechanisms.sentences.routes import Routes, RoutesInfo
 from core.mechanisms.space import Space
+from gpu_workers.models.encoder import weights_fingerprint
+from gpu_workers.models.encoder_model import bundled_path
+from gpu_workers.packs import pack_paths
 
 READERS: dict[str, tuple[Callable[..., object], Callable[..., object]]] = {
     "domain_pack": (DomainPack.load, DomainPackInfo.read),
@@ -292,3 +296,12 @@ def test_routes_fit_packs_of_their_encoder_alone(routes: Routes) -> None:
     assert not routes.info.fits({name: installed[name] for name in ("news", "general")})
     assert not routes.info.fits(installed | {"news": replace(info, encoder_fingerprint="1" * 64)})
     assert not routes.info.fits(installed | {"news": replace(info, dimension=3)})
+
+
+def test_the_general_pack_is_small_serves_every_mechanism_and_has_a_card() -> None:
+    path = pack_paths()["general"]
+    pack = DomainPack.load(path, encoder_fingerprint=weights_fingerprint(bundled_path()))
+    assert path.stat().st_size < 16_000_000
+    assert pack.info.candidates >= 3_000
+    assert all(sentence_mechanism(name, pack).self_check() for name in SENTENCE_MECHANISMS)
+    assert "licence" in path.with_suffix(".md").read_text()

@@ -7,7 +7,6 @@ import pytest
 import torch
 from pack_kit import document
 
-from core.mechanisms import integer_vectors
 from core.mechanisms.integer_vectors import CodeMatrix, code_scale, direction_codes
 from core.mechanisms.sentences.clipped_cosine import ClippedCosine, clip_level
 from core.mechanisms.sentences.deep_candidate import DeepCandidate
@@ -130,18 +129,6 @@ def test_a_row_that_sees_its_companions_fails_the_check(
     assert not DeepCandidate(random_pack).self_check()
 
 
-def test_both_kernels_give_the_same_integers(monkeypatch: pytest.MonkeyPatch) -> None:
-    codes = direction_codes(document(500, 1, 384), torch.zeros(384))
-    rows = direction_codes(document(77, 2, 384), torch.zeros(384))
-    expected = rows.long() @ codes.long().t()
-    for native in (True, False):
-        monkeypatch.setattr(integer_vectors, "_has_int8_units", lambda native=native: native)
-        matrix = CodeMatrix(codes, torch.device("cpu"))
-        for count in (1, 2, 5, 16, 17, 64, 77):
-            assert torch.equal(matrix.dots(rows[:count]).long(), expected[:count])
-            assert torch.equal(matrix.dots(rows[count - 1 : count]).long(), expected[count - 1 : count])
-
-
 def test_codes_give_cosines() -> None:
     for dimension in (16, 384, 1024):
         a, b = document(50, 1, dimension), document(50, 2, dimension)
@@ -160,6 +147,25 @@ def test_contributions_fill_zero_to_the_clip_level(random_pack: DomainPack) -> N
     assert int(terms.max()) == level
     assert bool((terms.diagonal() == level).all())
     assert not bool(terms[300].any())  # the centre itself: a zero direction, cosine 0
+
+
+def test_the_recoder_uses_one_thread(random_pack: DomainPack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rounding must not depend on how many sentences a batch has, and the number of threads can."""
+    linear, used, before = torch.nn.functional.linear, set(), torch.get_num_threads()
+
+    def recorded(*arguments: torch.Tensor) -> torch.Tensor:
+        used.add(torch.get_num_threads())
+        return linear(*arguments)
+
+    monkeypatch.setattr(torch.nn.functional, "linear", recorded)
+    recoder = DeepCandidate(random_pack)._recoder
+    torch.set_num_threads(3)
+    try:
+        for rows in (1, 500):
+            recoder(torch.ones(rows, 64))
+    finally:
+        torch.set_num_threads(before)
+    assert used == {1}
 
 
 def test_depth_counts_sentences_at_or_above_each_candidate(random_pack: DomainPack) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from core.text.reversible import key_tree
 from core.text.reversible.forms import mapping_of
-from core.text.reversible.lexing import normal
+from core.text.reversible.lexing import lex, normal
 from core.text.reversible.mapping import Content, Mapping, Pair
 
 MAPPING = mapping_of(
@@ -150,3 +150,14 @@ def test_a_form_that_two_originals_have_is_not_restored() -> None:
         Content((Pair("PERSON", "Ana Diaz", "Eva Stone"), Pair("PERSON", "Bob Diaz", "Ed Stone")), "en")
     )
     assert mapping.restore("E. Stone, Eva Stone") == "E. Diaz, Ana Diaz"
+
+
+_ASCII = st.text(
+    st.one_of(st.sampled_from("aZ09. \t\n\r\x0b\x0c\x1c\x1f\\&%_"), st.characters(max_codepoint=127)), max_size=40
+)
+
+
+@given(_ASCII)
+def test_texts_of_ascii_are_split_as_in_other_texts(text: str) -> None:
+    assert lex(text).tokens == lex(f"ß,{text}").tokens[2:]
+    assert "".join(lex(text).raws) == text
