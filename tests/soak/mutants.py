@@ -38,7 +38,6 @@ TESTS = (
     "budget",
     "releases",
     "growth",
-    "keys_of_releases",
     "spending_totals",
     "journal_pages",
     "mutants",

@@ -165,28 +165,6 @@ def test_a_refusing_guard_refuses_the_callers_and_closes_the_connection(go, open
     go(scenario())
 
 
-def test_commands_in_flight_are_bounded_also_when_their_callers_are_cancelled(go, opened, server, tmp_path):
-    async def scenario():
-        async with Gate(server.admin_url, tmp_path / "gate") as gate:
-            bounded = opened(gate.url, max_connections=2, max_commands=4)
-            await bounded.call("PING")
-            gate.open.clear()
-            callers = [asyncio.create_task(bounded.call("ECHO", f"n{number}")) for number in range(12)]
-            while gate.requests.count(b"ECHO") < 4:
-                await asyncio.sleep(0.001)
-            await asyncio.sleep(0.1)
-            assert gate.requests.count(b"ECHO") == 4
-            for caller in callers[:6]:  # the four in flight and two that wait for their turn
-                caller.cancel()
-            await asyncio.sleep(0.1)
-            assert gate.requests.count(b"ECHO") == 4
-            gate.open.set()
-            assert await asyncio.gather(*callers[6:]) == [f"n{number}".encode() for number in range(6, 12)]
-            assert gate.requests.count(b"ECHO") == 10
-
-    go(scenario())
-
-
 def test_a_command_that_waits_too_long_for_a_turn_is_refused_and_not_sent(go, opened, server, tmp_path):
     async def scenario():
         async with Gate(server.admin_url, tmp_path / "gate") as gate:

@@ -35,19 +35,6 @@ def behind_gate(go, server, tmp_path):
     return run
 
 
-def test_equal_reads_that_were_not_sent_yet_are_one(behind_gate, admin):
-    async def scenario(client, gate):
-        await admin.call("MSET", "{shared}:a", "1", "{shared}:b", "2")
-        reads = SharedReads(client)
-        asked = [reads.many(READ) for _ in range(50)] + [reads.many(READ[1:])]
-        *equal, other = await asyncio.gather(*asked)
-        assert equal == [[b"1", b"2"]] * 50
-        assert other == [b"2"]
-        assert gate.requests.count(b"GET\r\n") == 3
-
-    behind_gate(scenario)
-
-
 def test_a_caller_does_not_get_what_was_read_before_its_call(behind_gate, admin):
     async def scenario(client, gate):
         await admin.call("MSET", "{shared}:a", "old", "{shared}:b", "old")

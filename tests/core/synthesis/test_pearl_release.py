@@ -179,24 +179,6 @@ def test_the_parts_together_are_the_budget(public: bool, design: Design, monkeyp
     assert total == pytest.approx(record_budget(1, 1e-5).noise_multiplier ** -2, rel=1e-9)
 
 
-def test_a_release_is_the_truth_plus_the_stated_noise() -> None:
-    for public in [True, False]:
-        table = random_table(3_000)
-        release = pearl_release(
-            table, frequencies=2_000, budget=record_budget(2, 1e-5), rows_are_public=public, design=Design.GAUSSIAN
-        )
-        assert release.weights.tolist() == [1.0] * 2_000
-        assert release.rows == (3_000 if public else None)
-        angles = unit_vectors(SCHEMA, table.codes) / STEPS @ release.frequencies.T
-        for label in (0, 1):
-            mine = angles[table.labels == label]
-            off = release.sums[label] - np.stack([np.cos(mine), np.sin(mine)], axis=2).sum(axis=0)
-            assert off.std() == pytest.approx(release.sums_noise, rel=0.1)
-            assert abs(off.mean()) < 0.1 * release.sums_noise
-        assert np.abs(release.counts - np.bincount(table.labels)).max() < 8 * release.counts_noise
-        assert release.counts_noise == pytest.approx(2 * record_budget(2, 1e-5).noise_multiplier, rel=0.02)
-
-
 def test_a_table_without_label_is_one_class() -> None:
     schema = toy_schema(labelled=False)
     table = table_of(schema, [(0, 1, 0)] * 100)

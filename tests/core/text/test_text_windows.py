@@ -19,7 +19,7 @@ from core.text.policy import ENTITIES, Mask, MaskPolicy
 from core.text.recognised import Recognised, WindowFinds, join
 from core.text.recogniser import Hit, Hits, Recogniser
 from core.text.sanitize import inspect
-from core.text.windows import CONTEXT_CHARS, Window, near_core, windows
+from core.text.windows import CONTEXT_CHARS, near_core, windows
 
 SIZE, OVERLAP = 1_000, 200
 LISTS = AllowLists()
@@ -77,11 +77,6 @@ def covered(found: list[Mask], start: int, end: int) -> bool:
 def planted_text(rng: random.Random) -> str:
     parts = [rng.choice((*PLANTED, *WORDS, *WORDS, str(rng.randrange(10**9)), "\n")) for _ in range(1_500)]
     return rng.choice((" ", "\n", ", ", "")).join(parts)
-
-
-def test_a_short_text_is_one_window() -> None:
-    for text in ["", "x", "word " * 800, "x" * 3_749, "a," * 625, "漢" * 1_250]:
-        assert windows(text) == [Window(0, len(text), 0, len(text))]
 
 
 def test_windows_of_dense_text_are_smaller() -> None:
@@ -233,21 +228,3 @@ def test_a_tagger_reads_the_core_and_its_context_and_cuts_nothing_without_white_
             core = window.core_start - window.start, window.core_end - window.start
             assert start == 0 or (start <= core[0] - CONTEXT_CHARS and own[start - 1].isspace())
             assert end == len(own) or (end >= core[1] + CONTEXT_CHARS and own[end].isspace())
-
-
-def test_words_count_once_and_other_characters_each() -> None:
-    for text, pieces in [
-        ("", 0),
-        (" \n\t", 0),
-        ("word", 1),
-        ("a longer text", 3),
-        ("abcdef", 1),
-        ("abcdefghi", 2),
-        ("x" * 306, 101),
-        ("a,", 2),
-        ("a,b.c", 5),
-        ("漢字 漢字", 4),
-        ("\ud800", 1),
-        ("word" * 3 + "." + "word", 5),
-    ]:
-        assert estimated_pieces(text) == pieces

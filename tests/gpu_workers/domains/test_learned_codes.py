@@ -138,23 +138,6 @@ def test_a_release_is_finite_at_every_epsilon(of_noise: Any, noise: CodeNoise, e
     assert np.isfinite(HistogramDecoder(table.decoder).of_histograms(noisy, lengths)).all()
 
 
-def test_a_blended_space_has_the_weighted_mean_of_both_spaces_distances(corpus: Embedded) -> None:
-    own = codes.geometry([corpus])
-    draw = np.random.default_rng(5)
-    axes = draw.normal(size=(DIMENSION, 3))
-    known = codes.integer_space(axes, np.zeros(DIMENSION), 100.0)
-    weight = codes.KNOWN_DOCUMENTS / (codes.KNOWN_DOCUMENTS + len(corpus.lengths))
-    blended = own.blended(known, [corpus])
-
-    def distances(of: np.ndarray) -> np.ndarray:
-        return np.square((corpus.vectors[1:] - corpus.vectors[:-1]) @ of / np.linalg.norm(of)).sum(axis=1)
-
-    wanted = (1 - weight) * distances(own.axes) + weight * distances(axes)
-    assert np.allclose(distances(blended.axes), wanted, rtol=0.02)
-    assert blended.space.is_exact()
-    assert blended.space.rank <= DIMENSION
-
-
 def test_the_general_space_is_used_for_its_own_encoder_alone() -> None:
     general = DomainPack.load(pack_paths()["general"])
     found = known_space(general.info.encoder_fingerprint)

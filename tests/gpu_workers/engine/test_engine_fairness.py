@@ -174,13 +174,3 @@ async def test_the_death_of_a_worker_ends_the_task_of_its_pieces(on: Bench) -> N
     assert await on.run(on.work("next"), tenant="other") == ["NEXT"]
     assert "piece-59" not in on.started
     assert "large-completed" not in on.started
-
-
-@on_engine(queue_tasks_max=4)
-async def test_pieces_take_no_places_of_other_tenants(on: Bench) -> None:
-    pieces = [Work("held", str(on.folder), held=True), *(Work(f"rest-{n}", str(on.folder)) for n in range(60))]
-    large = await on.submit(on.divided("large", *pieces), tenant="greedy")
-    await on.has_started("held")
-    others = [await on.submit(on.work(f"other-{n}"), tenant="modest") for n in range(4)]
-    on.let_go("held")
-    await asyncio.gather(large, *others)

@@ -7,17 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from tiers import cells
 from tiny_models import checkpoint
 from transformers import AutoModelForMaskedLM
 
 from core.amounts import NANO
 from core.errors import InvalidInput, TaskFailed
-from core.text import fill_dp
 from core.text.infill_model import Blank
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
-from gpu_workers.engine.handler import run_batch
 from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.models.infill import Question, pretrained_infill
 from gpu_workers.models.infill_sources import infill_model
@@ -152,35 +149,3 @@ def test_a_model_that_gives_no_number_fails_the_warm_up_and_the_fill(folder: Pat
         broken.warm_up()
     (failed,) = broken.run([SanitizeTask("the house", ALL, "dp", NANO)])
     assert isinstance(failed, TaskFailed)
-
-
-@pytest.mark.parametrize("scope", ["slot", "document"])
-def test_a_document_whose_logits_fail_by_what_it_drew_is_not_drawn_again(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, scope: str
-) -> None:
-    """What stands at the second slot depends on the word drawn at the first. A second draw would cost a second epsilon:
-    the words of a document that is served would be those of the first draw that does not fail."""
-    sanitiser = Sanitiser(infill=str(folder), fill_slots_max=50)
-    model = sanitiser._filler._model
-    words, forward = model.candidates.words, model._model._forward
-    # the piece of a word is another one where the text begins
-    failing = torch.tensor([model._ids[words.index("house")], model._model.ids(["house"])[0][0]])
-    drawn: list[str] = []
-
-    def fails_after_word(ids: torch.Tensor, mask: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-        after = torch.isin(ids, failing).any(dim=1).repeat_interleave(ids.shape[1])[places]
-        return torch.where(after[:, None], torch.nan, forward(ids, mask, places))
-
-    def draw(scored: np.ndarray, own: int, *, epsilon_nano: int) -> int:
-        drawn.append("house" if words[own] == "why" else words[own])
-        return words.index(drawn[-1])
-
-    monkeypatch.setattr(model._model, "_forward", fails_after_word)
-    monkeypatch.setattr(fill_dp, "select", draw)
-    tasks = [SanitizeTask(text, ALL, "dp", NANO, scope=scope) for text in ("she went to", "why she sent", "the parcel")]
-
-    first, failed, last = run_batch(sanitiser, tasks)
-
-    assert isinstance(failed, TaskFailed)
-    assert (first.text, last.text) == ("she went to", "the parcel"), "the others draw on"
-    assert sorted(drawn) == ["house", "parcel", "she", "the", "to", "went"], "once a slot, and none after a failure"

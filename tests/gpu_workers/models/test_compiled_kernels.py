@@ -24,15 +24,6 @@ CODE = (
 )
 
 
-FORKED = (
-    "from gpu_workers.engine.protocol import Role\n"
-    "from gpu_workers.fork_server_process import load\n"
-    "from gpu_workers.handlers.preload import preload\n"
-    "for role in Role:\n"
-    "    load(preload(role, encoder_precision='auto', tagger='bundled', infill='bundled'))\n"
-)
-
-
 class Started(NamedTuple):
     """`found`: whether it compiled nothing. `kept`: where the kernels are."""
 
@@ -64,12 +55,6 @@ def installed(tmp_path: Path) -> Path:
 @pytest.fixture
 def nothing(tmp_path: Path) -> Path:
     return tmp_path / "nothing"
-
-
-def test_a_worker_that_a_fork_server_starts_keeps_them_in_its_folder(tmp_path: Path, nothing: Path) -> None:
-    first = start(tmp_path, nothing, before=FORKED)
-    assert files(first.kept)
-    assert start(tmp_path, nothing, before=FORKED).found
 
 
 def test_a_start_uses_what_an_earlier_one_has_compiled(tmp_path: Path, nothing: Path) -> None:

@@ -71,16 +71,6 @@ def test_vectors_that_depend_on_companions_are_noticed_whatever_is_kept(
     assert runs > 0
 
 
-def test_what_decides_the_result_is_part_of_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = Measured(tmp_path)
-    kept.keep({"seconds": 1}, "one", weights="a")
-    assert kept.find("one", weights="a") == {"seconds": 1}
-    assert kept.find("one", weights="b") is None
-    assert kept.find("other", weights="a") is None
-    monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
-    assert kept.find("one", weights="a") is None
-
-
 def test_a_folder_that_cannot_be_written_keeps_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     kept = Measured(tmp_path / "file")

@@ -8,7 +8,6 @@ from core.synthesis.encoding import STEPS, unit_vectors
 from core.synthesis.features import public_frequencies
 from core.synthesis.low_order import low_order
 from core.synthesis.schema import TableSchema, table_schema
-from gpu_workers.synthesis.cells import all_cells, cells_of
 from gpu_workers.synthesis.expected_features import expected_features
 from gpu_workers.synthesis.generator import Generator, GeneratorShape
 
@@ -52,15 +51,3 @@ def test_the_closed_form_is_what_many_rows_have() -> None:
                 len(mine)
             )  # by Hoeffding, for all of them: 1e-7
         assert np.mean(drawn.labels) == pytest.approx(0.75, abs=0.02)
-
-
-def test_every_code_of_a_number_is_in_one_cell() -> None:
-    for bins in [1, 8, 64]:
-        height, age, colour, _ = all_cells(SCHEMA, bins)
-        covered = np.concatenate([np.arange(a, b + 1) for a, b in zip(height.first, height.last, strict=True)])
-        assert covered.tolist() == list(range(STEPS + 1))
-        assert len(height) == bins + 2
-        assert (height.last[0], height.first[-1]) == (0, STEPS)
-        assert len(age) == 21
-        assert np.array_equal(age.first, age.last)
-        assert len(colour) == len(cells_of(SCHEMA.columns[2], bins)) == 5

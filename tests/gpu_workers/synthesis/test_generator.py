@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from synthesis_kit import toy_schema
 from tiers import cells
 
@@ -10,7 +9,7 @@ from core.synthesis.encoding import EncodedTable
 from core.synthesis.pearl_release import Design, PearlRelease, pearl_release
 from core.synthesis.pricing import record_budget
 from gpu_workers.synthesis.generator import Generator, GeneratorShape
-from gpu_workers.synthesis.reconstruction import Adversary, TrainingPlan, train_generator
+from gpu_workers.synthesis.reconstruction import TrainingPlan, train_generator
 
 SHAPE = GeneratorShape(components=32, bins=32)
 PLAN = TrainingPlan(steps=150, rate=0.1)
@@ -58,19 +57,6 @@ def test_two_columns_go_together_as_they_did(generator: Generator, release: Pear
     release = pearl_release(table, frequencies=200, budget=budget, rows_are_public=True, design=release.design)
     drawn = train_generator(release, shape=SHAPE, plan=PLAN).sample(4_000)
     assert ((drawn.codes[:, 0] > 2_000) == (drawn.codes[:, 1] == 1)).mean() > 0.9
-
-
-def test_the_adversary_stays_within_its_bound() -> None:
-    frequencies = torch.randn(500, 20, generator=torch.Generator().manual_seed(0)) * 0.5
-    adversary = Adversary(frequencies, spread=0.5, log_sigma_max=0.1, rate=0.1)
-    assert torch.allclose(adversary.weights(), torch.ones(500), atol=1e-4)
-    with torch.no_grad():
-        adversary.raw[:] = 1e6
-    weights = adversary.weights().detach()
-    assert weights.sum() == pytest.approx(500, rel=1e-3)
-    # omega with every deviation at e^0.1 of omega0's, self-normalised
-    ratio = torch.exp((frequencies / 0.5).square().sum(dim=1) * (1 - np.exp(-0.2)) / 2)
-    assert torch.allclose(weights, ratio / ratio.mean(), rtol=1e-3)
 
 
 def test_a_release_of_noise_alone_still_gives_rows() -> None:

@@ -151,17 +151,15 @@ def test_types_that_no_recogniser_has_are_refused() -> None:
 
 
 def test_more_finds_than_a_window_may_have_are_refused() -> None:
-    own = Definition("LETTER", patterns=("a",), whole_words=False)
-    with pytest.raises(InvalidInput):
-        search("a" * (FINDS_MAX + 1), [OwnRecogniser(own)], policy_of(own))
-
-
-def test_finds_that_mask_nothing_count_as_well() -> None:
-    """Each of them may have read the rest of the window."""
-    for whole_words in [True, False]:
-        own = Definition("DASH", patterns=("-",), whole_words=whole_words)
+    """Finds that mask nothing count as well: each of them may have read the rest of the window."""
+    for letter, whole_words, finds in [
+        ("a", False, FINDS_MAX + 1),
+        ("-", True, 3 * FINDS_MAX),
+        ("-", False, 3 * FINDS_MAX),
+    ]:
+        own = Definition("LETTER", patterns=(letter,), whole_words=whole_words)
         with pytest.raises(InvalidInput):
-            search("-" * 3 * FINDS_MAX, [OwnRecogniser(own)], policy_of(own))
+            search(letter * finds, [OwnRecogniser(own)], policy_of(own))
 
 
 @pytest.mark.parametrize("pattern", ["-(?s:.*y7)?", "absent"])
