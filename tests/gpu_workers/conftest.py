@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+import torch
 
 from gpu_workers.domains import codes
 from gpu_workers.handlers.embedder import Embedder
@@ -25,3 +28,11 @@ def embedder() -> Embedder:
     made = Embedder(WorkerOptions())
     made.warm_up()
     return made
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    """A test may set the number of torch's threads."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)

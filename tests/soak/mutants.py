@@ -39,7 +39,7 @@ TESTS = (
     "releases",
     "growth",
     "spending_totals",
-    "journal_pages",
+    "places",
     "mutants",
     "filters",
     "schema",

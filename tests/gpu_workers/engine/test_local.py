@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_kit import Bench, ToyHandler, Work, on_bench, on_engine, toy_engine
+from engine_kit import Bench, ToyHandler, on_bench, on_engine, toy_engine
 from gateway_kit import children
 
 from core.errors import QueueFull, Started, WorkerCold, WorkerDied
@@ -136,13 +136,6 @@ async def test_work_that_fails_keeps_no_memory(on: Bench, ending: str, worker_pi
         assert isinstance(call.exception(), Started)
         del call
         await memory_returns(on)
-
-
-@on_engine(kinds=LOCAL)
-async def test_a_message_that_cannot_be_written_does_not_leave_the_worker_waiting(on: Bench, tmp_path: Path) -> None:
-    with pytest.raises(WorkerDied):
-        await on.run(Task(Work("unwritable", str(tmp_path), joined=[lambda: None]), 10))
-    assert await on.run(on.work("next")) == ["NEXT"]
 
 
 @pytest.mark.parametrize("lacking", ["files", "threads"])

@@ -80,19 +80,6 @@ def test_the_bundled_encoder_reads_a_pair_as_two_texts_and_each_row_keeps_one_gr
             assert norm(gap) <= 1e-5 * norm(alone[row])
 
 
-def test_a_rows_gradient_is_its_own_in_any_company(folder: Path) -> None:
-    made = tiny(checkpoint(folder, "roberta"), Method.LORA, count=60)
-    gradient = private(made)
-    companies = [batch for batch in made.rows.batches(np.arange(60), pieces_max=200) if len(batch[0]) > 3]
-
-    chosen, batch = companies[0]
-    together = gradient.own(batch)
-    for place in range(len(chosen)):
-        alone = gradient.own(made.batch(int(chosen[place])))
-        gap = {name: together[name][place] - alone[name][0] for name in alone}
-        assert norm(gap) <= 1e-5 * norm({name: tensor[0] for name, tensor in alone.items()})
-
-
 def test_carriers_keep_the_weight_and_project_its_gradient(folder: Path) -> None:
     torch.manual_seed(1)
     layer = RgpLinear(nn.Linear(12, 9), 4)

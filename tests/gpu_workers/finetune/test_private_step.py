@@ -89,19 +89,6 @@ def test_an_empty_batch_is_a_step_of_noise_alone(folder: Path, method: Method) -
     assert stats.kstest(everything, "norm").pvalue > 1e-6
 
 
-def test_a_batch_cut_into_parts_is_the_same_batch(folder: Path) -> None:
-    made = tiny(checkpoint(folder, "bert"), Method.RGP)
-    gradient = PrivateGradient(
-        made.model, made.trained.own, clip_norm=0.2, noise_multiplier=1e-9, expected_batch=EXPECTED
-    )
-
-    def by(pieces: int) -> torch.Tensor:
-        found = gradient.step(batch for _, batch in made.rows.batches(np.arange(24), pieces_max=pieces))
-        return torch.cat([tensor.flatten() for tensor in found.values()])
-
-    assert torch.allclose(by(1), by(100_000), atol=1e-6)
-
-
 def test_noise_is_drawn_anew_for_each_step_and_not_from_the_frameworks_generator(folder: Path) -> None:
     made, drawn = tiny(checkpoint(folder, "bert"), Method.LORA), []
     for _ in range(2):

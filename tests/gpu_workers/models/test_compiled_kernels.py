@@ -31,9 +31,9 @@ class Started(NamedTuple):
     kept: Path
 
 
-def start(folder: Path | str, installed: Path, *, before: str = "", **environment: str) -> Started:
-    """A process that runs `before` and calls a kernel."""
-    command = [sys.executable, "-c", before + CODE, str(folder), str(installed)]
+def start(folder: Path | str, installed: Path, **environment: str) -> Started:
+    """A process that calls a kernel."""
+    command = [sys.executable, "-c", CODE, str(folder), str(installed)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ | environment)
     hits, _, kept = done.stdout.strip().partition(" ")
     return Started(hits == "1", Path(kept))

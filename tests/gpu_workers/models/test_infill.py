@@ -69,15 +69,6 @@ def test_companions_and_candidates_change_nothing(model: MaskedLM) -> None:
     assert together[2].shape == (0, model.size)
 
 
-def test_words_read_as_they_are_spelt(model: MaskedLM) -> None:
-    assert {"the", "parcel", "house"} <= set(model.words.values())
-    assert all(word.isalpha() for word in model.words.values())
-    assert set(model.numbers.values()) >= {"1990", "12"}
-    assert all(number.isdecimal() for number in model.numbers.values())
-    the = next(number for number, word in model.words.items() if word == "the")
-    assert model.text(np.array([the], dtype=np.int64)).strip() == "the"
-
-
 def test_the_served_adapter_is_the_trained_one(tmp_path: Path) -> None:
     net = adapter(tmp_path / "a.safetensors", "infill")
     served = embedded_infill(tmp_path / "a.safetensors", dtype=torch.float32)

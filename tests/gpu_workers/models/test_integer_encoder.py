@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -36,13 +35,6 @@ VECTORS = "9710f2280cc1dea853c286763d78c66f4750eb807713cb993cef4b06d674cc25"
 @pytest.fixture(scope="module")
 def encoder() -> IntegerEncoder:
     return IntegerEncoder()
-
-
-@pytest.fixture
-def threads() -> Iterator[None]:
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 def bits(vectors: np.ndarray) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -26,19 +25,11 @@ TEXTS = (
     "Ask Paul Schmidt in Vienna. " + "It was wet. " * 15,
     "nobody was there",
 )
-# Fictitious texts of many kinds, which the steps were not made with.
+# Fictitious texts of other kinds, which the steps were not made with.
 KINDS = (
     "😀 Yesterday Maria Keller flew from Lisbon to Norway. She works for Siemens in Munich.",
     "Invoice no. 4711-A: 12,500.00 EUR due 2024-05-01; pay to IBAN GB82 WEST 1234 5698 7654 32 or call (202) 555-0143.",
     "SYDNEY 1996-08-22\nWELLINGTON 3 HARBOUR ROVERS 1 (halftime 2-0), attendance: 14,210.",
-    "@anna lol u ok?? see http://example.org/a?b=c #fun :) im so done w/ mondays",
-    "Dear Mr. O'Neil,\n\nplease send the forms to 12 Rue de l'Église, Apt. 4, 1050 Brussels. Regards\nJ. van der Meer",
-    "Sehr geehrte Frau Yıldız,\nIhre Bestellung wird am Montag an die Lindenstraße 4b in 04109 Leipzig geliefert.",
-    "Le cabinet de Mme Lefèvre, à Nîmes, confirme l'opération du 3 mai ; l'ordonnance est chez le médecin de garde.",
-    "Hola Begoña, ¿puedes llamar a Joaquín? El contrato de alquiler del piso de Cádiz vence en octubre.",
-    "João, a reunião com a D. Conceição passou para quinta-feira, às 15h, na sede da associação em Évora.",
-    "Proszę o przesłanie umowy Pani Wiśniewskiej do Łodzi. Termin płatności mija w środę, kwota 1250 zł.",
-    "DB_USER=anna.k\nDB_PASSWORD='Xk9$mQ2!'\napi_key: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b",
 )
 Rows = list[tuple[torch.Tensor, torch.Tensor]]
 # SHA-256 of the logits of the first `rows`: the same on every processor. They change with the steps and the rounding.
@@ -64,13 +55,6 @@ def rows() -> Rows:
         )
         for length in (1, 9, 40, 126, 254)
     ]
-
-
-@pytest.fixture
-def threads() -> Iterator[None]:
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 def logits(net: IntegerTagger | PackedTagger, chosen: Rows) -> list[bytes]:
@@ -110,29 +94,6 @@ def test_every_kind_of_product_gives_the_same_logits(integers: IntegerTagger, ro
         assert logits(IntegerTagger(way=way), rows) == logits(integers, rows)
 
 
-@pytest.mark.slow("matrix")
-def test_probabilities_are_near_those_in_float32(integers: IntegerTagger) -> None:
-    made = embedded_tagger(dtype=torch.float32)
-    whole, given = (
-        EntityTagger(
-            vocabulary=made._vocabulary,
-            labels=integers.info.labels,
-            forward=forward,
-            device=torch.device("cpu"),
-            name="test",
-        )
-        for forward in (made._forward, integers)
-    )
-    found, expected = (
-        [(number, e.start, e.end, e.type, e.score) for number, own in enumerate(read.tag(KINDS)) for e in own]
-        for read in (given, whole)
-    )
-    for some, others in ((found, expected), (expected, found)):
-        sure = [each[:4] for each in some if each[4] > 0.95]
-        assert len(sure) > 20
-        assert {each[:4] for each in others}.issuperset(sure)
-
-
 def names_in(read: EntityTagger) -> list[list[tuple[int, int, str]]]:
     return [[(e.start, e.end, e.type) for e in found] for found in read.tag(TEXTS)]
 
@@ -141,7 +102,7 @@ def test_the_tagger_finds_what_it_finds_in_float32_with_any_number_of_threads(mo
     names = names_in(embedded_tagger(dtype=torch.float32))
     assert names[0]
     assert not names[2]
-    texts = [*TEXTS, " ".join(KINDS[:3]), ""]
+    texts = [*TEXTS, " ".join(KINDS), ""]
     found = []
     for threads in (1, 3):
         monkeypatch.setattr(tagger.torch, "get_num_threads", lambda threads=threads: threads)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from pack_kit import document
 
-from core.mechanisms.integer_vectors import CodeMatrix, code_scale, direction_codes
+from core.mechanisms.integer_vectors import CodeMatrix
 from core.mechanisms.sentences.clipped_cosine import ClippedCosine, clip_level
 from core.mechanisms.sentences.deep_candidate import DeepCandidate
 from core.mechanisms.sentences.document_selection import DocumentSelection
@@ -127,26 +127,6 @@ def test_a_row_that_sees_its_companions_fails_the_check(
     alone = DeepCandidate._project
     monkeypatch.setattr(DeepCandidate, "_project", lambda self, v, count: alone(self, v, count) + (len(v) > 16))
     assert not DeepCandidate(random_pack).self_check()
-
-
-def test_codes_give_cosines() -> None:
-    for dimension in (16, 384, 1024):
-        a, b = document(50, 1, dimension), document(50, 2, dimension)
-        centre = torch.full((dimension,), 0.01)
-        exact = torch.nn.functional.cosine_similarity(a - centre, b - centre)
-        coded = (direction_codes(a, centre).long() * direction_codes(b, centre).long()).sum(1)
-        assert (coded / code_scale(dimension) ** 2 - exact).abs().max() < (0.02 if dimension == 16 else 0.005)
-
-
-def test_contributions_fill_zero_to_the_clip_level(random_pack: DomainPack) -> None:
-    mechanism = ClippedCosine(random_pack)
-    rows = torch.cat([torch.from_numpy(random_pack.candidates), torch.from_numpy(random_pack.centre)[None]])
-    level = clip_level(0.2, 64)
-    terms = mechanism.contributions(rows, torch.full((301,), level, dtype=torch.int32))
-    assert int(terms.min()) == 0
-    assert int(terms.max()) == level
-    assert bool((terms.diagonal() == level).all())
-    assert not bool(terms[300].any())  # the centre itself: a zero direction, cosine 0
 
 
 def test_the_recoder_uses_one_thread(random_pack: DomainPack, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,7 @@ def test_the_number_of_sentences_selects_the_table_and_its_noise(short_pack: Dom
     mechanism = SentenceCodes(short_pack)
     documents = [document(k, k) for k in (3, 1, 2)]
     released = mechanism.release(documents, [NANO] * 3)
-    assert noise.drawn == [("counts", 8, 2, NANO), ("responses", 2, 16, NANO)]
+    assert noise.drawn == [("counts", 8, 2, NANO), ("responses", 3, 16, NANO)]
     short, table = short_pack.code_tables[0].short, short_pack.code_tables[0]
     for rows, vector in zip(documents[1:], released[1:], strict=True):
         codes = mechanism.codes([rows], 16)
@@ -59,7 +59,7 @@ def test_the_number_of_sentences_selects_the_table_and_its_noise(short_pack: Dom
     assert np.allclose(released[0], table.vectors[mechanism.codes(documents[:1], 8)].mean(axis=0), atol=1e-5)
     noise.drawn.clear()
     mechanism.release(documents[1:], [20 * NANO] * 2)  # a row of responses, whose price covers all of epsilon
-    assert noise.drawn == [("responses", 2, 16, 20 * NANO)]
+    assert noise.drawn == [("responses", 3, 16, 20 * NANO)]
 
 
 def test_a_pack_keeps_its_short_tables_and_its_decoders(short_pack: DomainPack, tmp_path: Path) -> None:
