@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 
 from core.amounts import Amount
-from core.errors import BudgetExhausted, HoldNotOpen, InvalidInput, TaskFailed, WorkerDied
+from core.errors import BudgetExhausted, HoldNotOpen, InvalidInput, RecogniserFailed, TaskFailed, WorkerDied
 
 
 def test_an_error_survives_pickling() -> None:
@@ -13,6 +13,7 @@ def test_an_error_survives_pickling() -> None:
         BudgetExhausted(account="acme/sentence", requested=Amount(2), remaining=Amount(1)),
         HoldNotOpen(state="spent"),
         InvalidInput("at most 3", field="documents"),
+        RecogniserFailed(entity="URL"),
         TaskFailed(reason="ValueError"),
         WorkerDied(),
     ]:

@@ -2,7 +2,7 @@
 
 from core.mechanisms.words.normal_form import normal
 from core.text.lists import AllowLists
-from core.text.masks import NOT_RECOGNISED, findings, merge, regions_of, union
+from core.text.masks import NOT_RECOGNISED, findings, regions_of, union
 from core.text.policy import Mask, MaskPolicy
 from core.text.sanitize import sanitize
 from core.text.tokens import tokenize
@@ -14,27 +14,27 @@ def masks_of(text: str, *techniques: str, **options) -> list[Mask]:
     return regions_of(text, findings(text, tokenize(text), policy, AllowLists(), NOT_RECOGNISED))
 
 
-def test_overlapping_finds_become_one_region_that_covers_both():
-    found = [Mask(5, 12, "URL", "entity", 0.6), Mask(0, 9, "EMAIL_ADDRESS", "entity", 1.0)]
-    assert union(found) == [Mask(0, 12, "EMAIL_ADDRESS", "entity", 1.0)]
+def test_overlapping_finds_become_one_region_and_touching_ones_stay_apart():
+    """The region covers both. Its type is of an entity before a word, and then of the higher score."""
+    for found, regions in [
+        (
+            [Mask(5, 12, "URL", "entity", 0.6), Mask(0, 9, "EMAIL_ADDRESS", "entity", 1.0)],
+            [Mask(0, 12, "EMAIL_ADDRESS", "entity", 1.0)],
+        ),
+        (
+            [Mask(0, 9, "PHONE_NUMBER", "entity", 0.5), Mask(0, 9, "US_SSN", "entity", 0.6)],
+            [Mask(0, 9, "US_SSN", "entity", 0.6)],
+        ),
+        (
+            [Mask(0, 9, "WORD", "vocabulary", 0.0), Mask(2, 5, "IP_ADDRESS", "entity", 0.6)],
+            [Mask(0, 9, "IP_ADDRESS", "entity", 0.6)],
+        ),
+        ([Mask(0, 3, "URL", "entity"), Mask(3, 6, "URL", "entity")],) * 2,
+    ]:
+        assert union(found) == union(found[::-1]) == regions
 
 
-def test_the_higher_score_gives_the_type_of_equal_lengths_and_order_does_not_matter():
-    found = [Mask(0, 9, "PHONE_NUMBER", "entity", 0.5), Mask(0, 9, "US_SSN", "entity", 0.6)]
-    assert union(found) == union(found[::-1]) == [Mask(0, 9, "US_SSN", "entity", 0.6)]
-
-
-def test_an_entity_gives_the_type_before_a_longer_word():
-    found = [Mask(0, 9, "WORD", "vocabulary", 0.0), Mask(2, 5, "IP_ADDRESS", "entity", 0.6)]
-    assert union(found) == [Mask(0, 9, "IP_ADDRESS", "entity", 0.6)]
-
-
-def test_touching_finds_stay_separate():
-    found = [Mask(0, 3, "URL", "entity"), Mask(3, 6, "URL", "entity")]
-    assert union(found) == found
-
-
-def test_consecutive_word_masks_merge_over_spaces_only():
+def test_consecutive_word_masks_merge_over_spaces_only_and_entities_never_do():
     for text, merged in [
         ("zzyq zzyx", "[WORD]"),
         ("zzyq 17", "[WORD]"),
@@ -42,14 +42,9 @@ def test_consecutive_word_masks_merge_over_spaces_only():
         ("zzyq, zzyx", "[WORD], [WORD]"),
         ("zzyq\nzzyx", "[WORD]\n[WORD]"),
         ("zzyq and zzyx", "[WORD] and [WORD]"),
+        ("a@example.org b@example.org", "[EMAIL_ADDRESS] [EMAIL_ADDRESS]"),
     ]:
-        assert sanitize(text, MaskPolicy(techniques=("vocabulary",)), "class_marker").text == merged
-
-
-def test_entities_never_merge():
-    text = "a@example.org b@example.org"
-    regions = [Mask(0, 13, "EMAIL_ADDRESS", "entity"), Mask(14, 27, "EMAIL_ADDRESS", "entity")]
-    assert merge(text, regions) == regions
+        assert sanitize(text, MaskPolicy(techniques=("vocabulary", "entity")), "class_marker").text == merged
 
 
 def test_techniques_combine_by_union():

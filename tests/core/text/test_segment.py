@@ -26,9 +26,9 @@ def test_repeated_and_odd_segments_are_kept():
     assert "".join(sentences("Yes. Yes. ?!")).replace(" ", "") == "Yes.Yes.?!"
 
 
-def test_space_alone_holds_no_sentence():
+def test_space_alone_holds_no_sentence_and_no_window():
     for text in ["", "   ", "\n\n\t \u00a0"]:
-        assert sentences(text) == []
+        assert sentences(text) == windows(text, 4) == []
 
 
 @given(st.lists(CHARACTERS, max_size=60).map("".join))
@@ -82,11 +82,6 @@ def test_windows_are_of_equal_size_to_within_one_word():
     assert windows("a b c d e f g", 3) == ["a b", "c d", "e f g"]
     assert windows("a b c", 3) == ["a b c"]
     assert windows(" a\n\tb\u00a0c ", 1) == ["a", "b", "c"]
-
-
-def test_space_alone_holds_no_window():
-    for text in ["", "   ", "\n\n\t \u00a0"]:
-        assert windows(text, 4) == []
 
 
 WORD = st.text(min_size=1, max_size=6).filter(lambda word: len(word.split()) == 1 and word.split()[0] == word)

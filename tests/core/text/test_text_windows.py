@@ -17,7 +17,6 @@ from core.text.mask_tagged import Tagged
 from core.text.piece_estimate import estimated_pieces
 from core.text.policy import ENTITIES, Mask, MaskPolicy
 from core.text.recognised import Recognised, WindowFinds, join
-from core.text.recogniser import Hit, Hits, Recogniser
 from core.text.sanitize import inspect
 from core.text.windows import CONTEXT_CHARS, near_core, windows
 
@@ -199,18 +198,6 @@ def test_missing_and_foreign_finds_are_errors() -> None:
     finds = [WindowFinds(*each) for each in zip(parts, names, strict=True)]
     assert join(text, policy, finds) == Recognised([], Tagged(text, frozenset({"PERSON"}), ()))
     assert "word" not in repr(finds)
-
-
-@pytest.mark.usefixtures("small")
-def test_a_recogniser_that_fails_in_one_window_fails_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    def hits(_self: object, text: str, **_: object) -> Hits:
-        if "poison" in text:
-            raise ValueError(text)
-        return Hits([Hit(0, 1, 1.0)], [])
-
-    monkeypatch.setattr(Recogniser, "hits", hits)
-    with pytest.raises(RecogniserFailed):
-        masks("word " * 600 + "poison", MaskPolicy(entities=("URL",)))
 
 
 def test_a_hit_without_a_letter_or_digit_is_dropped() -> None:

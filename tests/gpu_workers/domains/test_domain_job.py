@@ -72,18 +72,16 @@ def test_lines_across_chunks_and_their_limit() -> None:
     assert list(corpus.lines([], bytes_max=10)) == []
 
 
-def test_a_line_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_corpus_beyond_the_limits_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus, "LINE_BYTES_MAX", 5000)
-    with pytest.raises(BadCorpus) as found:
-        survey(b'{"text": "ok"}\n' + b"w" * 6000)
-    assert (found.value.reason, found.value.line) == ("line-too-long", 2)
-
-
-def test_too_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus, "ROWS_MAX", 3)
-    with pytest.raises(BadCorpus) as found:
-        survey(b'{"text": "a"}\n' * 4)
-    assert found.value.reason == "too-many-rows"
+    for content, reason, line in [
+        (b'{"text": "ok"}\n' + b"w" * 6000, "line-too-long", 2),
+        (b'{"text": "a"}\n' * 4, "too-many-rows", None),
+    ]:
+        with pytest.raises(BadCorpus) as found:
+            survey(content)
+        assert (found.value.reason, found.value.line) == (reason, line)
 
 
 def test_a_sample_does_not_depend_on_the_order() -> None:
@@ -166,24 +164,21 @@ def test_labels_that_tell_nothing_apart_are_not_used() -> None:
     assert domain_job.class_numbers(["a"] * 12 + ["c"] * 9) == [""] * 21
 
 
-def test_too_few_documents(tmp_path: Path) -> None:
-    for index, made in enumerate(
-        (embedding_rows(1), embedding_rows(99), [*embedding_rows(60), *embedding_rows(60, sentences=7, seed=2)])
-    ):
-        assert failure(domain_order(tmp_path / f"job-{index}", made)).reason == "too-few-documents"
-
-
-def test_copies_that_leave_too_little(tmp_path: Path) -> None:
-    made = embedding_rows(60)
-    nearly = orjson.loads(orjson.dumps(made))
+def test_a_corpus_that_makes_no_pack_is_refused(tmp_path: Path) -> None:
+    nearly = orjson.loads(orjson.dumps(embedding_rows(60)))
     for row in nearly:
         row["embeddings"][0][0] += 1e-5
-    assert failure(domain_order(tmp_path / "job", [*made, *nearly])).reason == "near-duplicates"
-
-
-def test_a_wrong_dimension_in_a_later_shard(tmp_path: Path) -> None:
-    found = failure(domain_order(tmp_path / "job", [*embedding_rows(150), *embedding_rows(1, dimension=8, seed=9)]))
-    assert (found.reason, found.line) == ("wrong-dimension", 151)
+    for index, (made, reason) in enumerate(
+        [
+            (embedding_rows(1), "too-few-documents"),
+            (embedding_rows(99), "too-few-documents"),
+            ([*embedding_rows(60), *embedding_rows(60, sentences=7, seed=2)], "too-few-documents"),
+            ([*embedding_rows(60), *nearly], "near-duplicates"),
+            ([*embedding_rows(150), *embedding_rows(1, dimension=8, seed=9)], "wrong-dimension"),
+        ]
+    ):
+        found = failure(domain_order(tmp_path / f"job-{index}", made))
+        assert (found.reason, found.line) == (reason, 151 if reason == "wrong-dimension" else None)
 
 
 def test_near_duplicates_are_left_out_but_the_first() -> None:

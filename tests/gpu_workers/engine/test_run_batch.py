@@ -19,7 +19,7 @@ from gpu_workers.engine.handler import run_batch
 from gpu_workers.facts import WorkerFacts
 from gpu_workers.handlers.embedder import Embedder
 from gpu_workers.handlers.sanitiser import Sanitiser
-from gpu_workers.handlers.tasks import EmbedRelease, EmbedTask, VectorTask
+from gpu_workers.handlers.tasks import EmbedTask, VectorTask
 
 SECRET = "quizzlethorpe"
 
@@ -127,32 +127,31 @@ def counted(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, *, failing: 
     return calls
 
 
-def test_sentences_that_fail_in_their_draw_fail_alone_and_for_good(
-    embedder: Embedder, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("owner", "draw", "failing", "failed_at", "draws"),
+    [
+        (SentenceMechanism, "release", lambda made, *_: made.name == "sentence_codes", 0, 2),
+        (privunit, "round_to_grid", lambda *_: True, 1, 1),
+    ],
+    ids=["sentences", "vectors"],
+)
+def test_documents_that_fail_in_their_draw_fail_alone_and_for_good(
+    embedder: Embedder,
+    monkeypatch: pytest.MonkeyPatch,
+    owner: Any,
+    draw: str,
+    failing: Callable[..., bool],
+    failed_at: int,
+    draws: int,
 ) -> None:
-    calls = counted(monkeypatch, SentenceMechanism, "release", failing=lambda made, *_: made.name == "sentence_codes")
+    drawn = counted(monkeypatch, owner, draw, failing=failing)
 
-    failed, vectors, texts, other = run_batch(embedder, embed_tasks())
+    results = run_batch(embedder, embed_tasks())
 
-    assert isinstance(failed, TaskFailed)
-    assert SECRET not in repr(vars(failed))
-    assert (vectors, texts) == (3, 2)
-    assert isinstance(other, EmbedRelease)
-    assert [made.name for made, *_ in calls] == ["sentence_codes", "clipped_cosine"], "one draw each"
-
-
-def test_vectors_that_fail_in_their_draw_fail_alone_and_for_good(
-    embedder: Embedder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drawn = counted(monkeypatch, privunit, "round_to_grid", failing=lambda *_: True)
-
-    first, failed, texts, second = run_batch(embedder, embed_tasks())
-
-    assert isinstance(failed, TaskFailed)
-    assert texts == 2
-    assert isinstance(first, EmbedRelease)
-    assert isinstance(second, EmbedRelease)
-    assert len(drawn) == 1
+    failed = [isinstance(result, TaskFailed) for result in results]
+    assert failed == [place == failed_at for place in range(4)]
+    assert SECRET not in repr(vars(results[failed_at]))
+    assert len(drawn) == draws, "one draw each"
 
 
 def test_words_that_fail_in_their_draw_fail_for_good(monkeypatch: pytest.MonkeyPatch) -> None:

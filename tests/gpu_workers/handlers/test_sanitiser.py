@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from core.errors import InvalidInput, RecogniserFailed, TaskFailed
+from core.errors import InvalidInput, TaskFailed
 from core.mechanisms.words.vocabulary import WordVectors
 from core.text import mask_entity
 from core.text.policy import MaskPolicy, SanitizeTask
@@ -74,20 +74,3 @@ def test_an_unexpected_exception_says_nothing(monkeypatch):
     assert answer.__context__ is None
     assert answer.__traceback__ is None
     assert SECRET not in repr(answer) + repr(vars(answer))
-
-
-def test_a_recogniser_failure_reaches_the_caller_without_text(monkeypatch):
-    def scan(text):
-        raise ValueError(text)
-        yield
-
-    broken = mask_entity.Recogniser("URL", scan)
-    monkeypatch.setattr(mask_entity, "recognisers", lambda: {**TABLE, "URL": (broken,)})
-    (answer,) = Sanitiser().run([SanitizeTask(SECRET, MaskPolicy(), "marker")])
-    assert isinstance(answer, RecogniserFailed)
-    back = pickle.loads(pickle.dumps(answer))
-    assert back.entity == "URL"
-    assert SECRET.encode() not in pickle.dumps(answer)
-
-
-TABLE = mask_entity.recognisers()

@@ -49,6 +49,7 @@ def test_a_window_that_fails_fails_its_document_alone_and_says_nothing(monkeypat
     (failed, (short,)), _ = run(("a", DocumentTask(LONG + "poison", policy)), ("b", SHORT))
 
     assert isinstance(failed, RecogniserFailed)
+    assert failed.entity == "URL"
     assert SECRET.encode() not in pickle.dumps(failed)
     assert isinstance(short, Sanitised)
 

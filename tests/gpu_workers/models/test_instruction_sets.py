@@ -35,7 +35,7 @@ FILES = (
     "tests/gpu_workers/models/test_shipped_adapters.py",
     "tests/gpu_workers/models/test_tagger.py",
     "tests/core/mechanisms/sentences/test_document_selection.py",
-    "tests/core/mechanisms/sentences/test_general_pack.py",
+    "tests/core/mechanisms/sentences/test_pack_files.py",
     "tests/core/mechanisms/test_integer_vectors.py",
     "tests/core/mechanisms/sentences/test_sentence_codes.py",
     "tests/core/mechanisms/sentences/test_sentence_mechanisms.py",

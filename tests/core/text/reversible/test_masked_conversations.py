@@ -126,15 +126,10 @@ def test_names_of_two_genders_in_polish() -> None:
     assert done.mapping.restore(f"Widzę {him[:-1]}iego i {her[:-1]}ą.") == "Widzę Kowalskiego i Kowalską."
 
 
-def test_a_region_inside_a_word_masks_the_word() -> None:
-    done = mask_conversation(["xAnnax"], [[Region(1, 5, "PERSON")]], key=KEY)
-    assert "Anna" not in done.texts[0]
-    assert done.mapping.restore(done.texts[0]) == "xAnnax"
-
-
-def test_a_value_is_masked_elsewhere_though_its_region_grew() -> None:
+def test_a_region_inside_a_word_masks_the_word_and_its_value_elsewhere() -> None:
     done = mask_conversation(["xAnnax", "Anna"], [[Region(1, 5, "PERSON")], []], key=KEY)
-    assert "Anna" not in done.texts[1]
+    assert not any("Anna" in text for text in done.texts)
+    assert done.mapping.restore(done.texts[0]) == "xAnnax"
     found = [[], [Region(0, 6, "EMAIL_ADDRESS"), Region(10, 11, "EMAIL_ADDRESS")]]
     done = mask_conversation(["Neil", "AnnaO&#39;Neil"], found, key=KEY)
     assert done.texts[0] != "Neil"
@@ -151,13 +146,6 @@ def test_nothing_shows_a_value() -> None:
     for shown in (repr(done), repr(done.mapping), repr(done.mapping.content)):
         assert "Anna" not in shown
         assert done.texts[0] not in shown
-
-
-def test_wrong_arguments_are_refused() -> None:
-    with pytest.raises(ValueError, match="surrogate, numbered"):
-        mask_conversation([""], [[]], key=KEY, fill="other")
-    with pytest.raises(ValueError, match="list of regions"):
-        mask_conversation([""], [], key=KEY)
 
 
 def test_more_different_values_than_allowed_are_refused_before_any_is_replaced() -> None:
