@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-import pytest
 from ledger_kit import MASTER_KEY, charge
 
 from core.ledger.keys import MasterKey
@@ -80,9 +79,3 @@ def test_what_is_not_authentic_is_not_used(go, client, admin):
     for wrong in (b"", b"short", stored[:-1], stored[:-1] + bytes([stored[-1] ^ 1])):
         go(admin.call("SET", key, wrong))
         assert go(kept.find("acme", [tag])) == {}
-
-
-def test_limits_are_checked(client):
-    for wrong in ({"retention_ms": 0}, {"places": 0}):
-        with pytest.raises(ValueError, match="must be positive"):
-            store(client, **wrong)

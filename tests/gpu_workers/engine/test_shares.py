@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.errors import QueueFull, TenantLimitReached
+from core.errors import TenantLimitReached
 from gpu_workers.engine.shares import MemoryShares, tenant_places
 
 
@@ -23,10 +23,3 @@ def test_owners_at_their_limits_leave_memory_to_the_next_one() -> None:
     shares.take("d", 7)
     shares.give_back("a", 40)
     shares.take("d", 20)
-
-
-def test_an_owner_that_may_use_everything_does() -> None:
-    shares = MemoryShares(bytes_max=100, owner_bytes_max=100, limit="some_bytes_max")
-    shares.take("a", 100)
-    with pytest.raises(QueueFull):
-        shares.take("b", 1)

@@ -2,6 +2,7 @@
 
 import pickle
 
+import numpy as np
 import pytest
 
 from core.errors import InvalidInput, TaskFailed
@@ -33,7 +34,9 @@ def test_warm_up_refuses_a_worker_that_misses_planted_data(monkeypatch, entity):
 
 def test_warm_up_refuses_a_processor_whose_distances_are_inexact(monkeypatch):
     exact = WordVectors.squared_distances
-    monkeypatch.setattr(WordVectors, "squared_distances", lambda self, rows: exact(self, rows) + 1)
+    monkeypatch.setattr(
+        WordVectors, "squared_distances", lambda self, rows: exact(self, rows).astype(np.float16).astype(np.float32)
+    )
     with pytest.raises(UnfitDevice, match="distances"):
         Sanitiser().warm_up()
 

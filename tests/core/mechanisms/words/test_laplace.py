@@ -179,16 +179,3 @@ def test_the_worst_case_by_selection_is_the_exact_one_rounded_up() -> None:
 
             assert 0 <= charged - exact * NANO < 1
         assert charged <= worst_case_nano(nano, mechanism="laplace") == 2 * nano
-
-
-def test_the_processor_passes_its_check() -> None:
-    assert shipped().self_check()
-    assert on_a_line().self_check()
-
-
-def test_an_inexact_distance_fails_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    exact = WordVectors.squared_distances
-    monkeypatch.setattr(
-        WordVectors, "squared_distances", lambda self, rows: exact(self, rows).astype(np.float16).astype(np.float32)
-    )
-    assert not shipped().self_check()
