@@ -9,14 +9,7 @@ GATEWAYS: tuple[Mutant, ...] = (
     bug("seal-without-fence", "seal", ('"fence") ~= args.fence then', '"fence") == nil then')),
     bug("lease-taken-from-its-holder", "lease", (_RENEW, "if false then\n")),
     bug("lease-never-ends", "lease", ('redis.call("PEXPIRE", lease, text(integer(args.ttl_ms)))', "")),
-    bug(
-        "fence-of-the-last-holder",
-        "lease",
-        (
-            'fence = text(tonumber(redis.call("GET", base_key .. "fence") or 0) + 1)',
-            'fence = redis.call("GET", base_key .. "fence") or "1"',
-        ),
-    ),
+    bug("fence-of-the-last-holder", "lease", ('"fence") or 0) + 1)', '"fence") or 1))')),
     bug("fence-raised-by-a-renewal", "lease", ("if holder ~= args.holder then\n", "if true then\n")),
     bug("lease-released-by-anybody", "lease", ("if holder == args.holder then\n", "if true then\n")),
     bug("presence-that-has-ended", "presence", ('"(" .. text(now), "+inf"', '"-inf", "+inf"')),
@@ -25,11 +18,7 @@ GATEWAYS: tuple[Mutant, ...] = (
     bug("tokens-leased-twice", "share", ("if mine and mine.seq == args.seq then", "if false then")),
     bug("tokens-of-others-not-counted", "share", ("held = held + other.held", "held = held + 0")),
     bug("tokens-of-the-dead-kept", "share", ("if other.at + args.ttl_ms < now then", "if false then")),
-    bug(
-        "tokens-above-the-limit",
-        "share",
-        ("record.tokens = math.min(tokens, capacity - held)", "record.tokens = tokens"),
-    ),
+    bug("tokens-above-the-limit", "share", ("= math.min(tokens, capacity - held)", "= tokens")),
     bug("tokens-not-deducted", "share", ("record.tokens = record.tokens - leased", "")),
     bug("credit-not-deducted", "share", ("- integer(args.owed)", "")),
     bug("tokens-not-returned", "share", ("+ integer(args.back)", "")),

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,228 +32,118 @@ class Bug(NamedTuple):
 
     name: str
     path: str
+    tests: tuple[str, ...]
     old: str
     new: str
-    tests: tuple[str, ...]
 
 
-HTTP, RELEASES = "service/http", "service/releases"
-BUGS = (
-    # who may do what
-    Bug(
-        "tenant_as_operator",
-        "service/http/auth.py",
-        "        return None if key is None else Caller(key.tenant, key.key_id, key.roles)",
-        "        return None if key is None else Admin()",
-        (HTTP,),
-    ),
-    Bug(
-        "revoked_key_keeps_its_streams",
-        "service/http/auth.py",
-        "        if not is_valid:\n            return HTTPException(401)",
-        "        if not is_valid:\n            return None",
-        (HTTP, "service/sanitize"),
-    ),
-    Bug(
-        "no_failure_limit",
-        "service/http/failure_limit.py",
-        "        if left < 1:\n",
-        "        if left < 0:\n",
-        (HTTP,),
-    ),
-    Bug(
-        "rate_without_refill",
-        "service/http/rate_limit.py",
-        "bucket.tokens + (now - bucket.at) * per_second)",
-        "bucket.tokens)",
-        (HTTP,),
-    ),
-    Bug(
-        "requests_of_other_sites",
-        "service/http/browser_sessions.py",
-        "        if not same or request.headers",
-        "        if request.headers",
-        (HTTP, "service/dashboard"),
-    ),
-    Bug(
-        "cookie_for_scripts",
-        "service/http/browser_sessions.py",
-        "max_age=max_age, httponly=True,",
-        "max_age=max_age, httponly=False,",
-        ("service/dashboard",),
-    ),
-    Bug(
-        "token_without_an_end",
-        "service/restore/tokens.py",
-        'int.from_bytes(head[1:], "big") <= self._clock()',
-        'int.from_bytes(head[1:], "big") < 0',
-        ("service/sanitize",),
-    ),
-    # what is charged
-    Bug(
-        "refund_of_started_work",
-        "service/releases/pipeline.py",
-        "refund = isinstance(error, NotStarted) and not started",
-        "refund = not started",
-        (RELEASES, HTTP, "service/sentdp"),
-    ),
-    Bug(
-        "refund_after_the_draw",
-        "service/releases/pipeline.py",
-        "refund = isinstance(error, NotStarted) and not started",
-        "refund = isinstance(error, NotStarted)",
-        (RELEASES, HTTP),
-    ),
-    Bug(
-        "lost_work_is_refunded",
-        "gpu_workers/engine/pending.py",
-        "self.settle(TaskFailed() if isinstance(result, NotStarted) else result)",
-        "self.settle(result)",
-        ("gpu_workers/engine",),
-    ),
-    Bug(
-        "answers_are_not_kept",
-        "service/releases/pipeline.py",
-        "kept = await _packed(body, release_request, bytes_max) if stored else None",
-        "kept = None",
-        (RELEASES, HTTP),
-    ),
-    Bug(
-        "one_claim_for_all_bodies",
-        "service/releases/pipeline.py",
-        "body=await request.body() if release_request.fingerprint is None else release_request.fingerprint,",
-        'body=b"",',
-        (RELEASES, HTTP),
-    ),
-    Bug(
-        "second_draw",
-        "gpu_workers/engine/handler.py",
-        "    results = _in_time(limit.drawing, lambda _: draw(), tasks)",
-        "    results = [_in_time(limit.drawing, lambda _: draw(), tasks) for _ in range(2)][1]",
-        ("gpu_workers/engine",),
-    ),
-    Bug(
-        "charged_is_not_said",
-        "service/releases/pipeline.py",
-        "                    error.charged = True",
-        "                    error.charged = None",
-        ("service/sanitize",),
-    ),
-    # what leaves
-    Bug(
-        "keys_go_upstream",
-        "service/proxy/headers.py",
-        '"openai": frozenset({"openai-beta"}),',
-        '"openai": frozenset({"openai-beta", "authorization"}),',
-        ("service/proxy",),
-    ),
-    Bug(
-        "account_of_the_operator",
-        "service/proxy/headers.py",
-        '"openai-processing-ms", "openai-version",',
-        '"openai-processing-ms", "openai-version", "openai-organization",',
-        ("service/proxy",),
-    ),
-    Bug(
-        "windows_without_overlap",
-        "gpu_workers/handlers/sanitize_tasks.py",
-        "        own = text[window.start : window.end]",
-        "        own = text[window.core_start : window.core_end]",
-        ("gpu_workers/handlers",),
-    ),
-    Bug(
-        "kept_values_under_a_policy",
-        "service/sanitize/service.py",
-        "if self._policies.enforced(tenant) and any(keeps(",
-        "if False and any(keeps(",
-        ("service/sanitize",),
-    ),
-    Bug(
-        "secrets_for_children",
-        "gpu_workers/environment.py",
-        "    return name in NAMES or name.startswith(PREFIXES)",
-        "    return True",
-        ("service/test_child_environment.py", "gpu_workers"),
-    ),
-    Bug(
-        "webhook_without_its_time",
-        "service/alerts/webhook.py",
-        'signed = f"{event_id}.{timestamp}.".encode() + body',
-        'signed = f"{event_id}.".encode() + body',
-        ("service/alerts",),
-    ),
-    Bug(
-        "webhooks_to_private_addresses",
-        "service/alerts/webhook.py",
-        "        if is_address(host) and not admitted(host, self._receiver(url)):",
-        "        if not host:",
-        ("service/alerts",),
-    ),
-    Bug(
-        "changed_file_is_used",
-        "gpu_workers/handlers/file_cache.py",
-        "        if file.digest is not None and",
-        "        if False and",
-        ("gpu_workers/handlers",),
-    ),
-    # tenants beside each other
-    Bug(
-        "longest_line_first",
-        "gpu_workers/engine/fair_queue.py",
-        "tenant = min(names, key=lambda name: self._lines[name].start)",
-        "tenant = max(names, key=lambda name: self._lines[name].start)",
-        ("gpu_workers/engine",),
-    ),
-    Bug(
-        "work_that_is_not_charged",
-        "gpu_workers/engine/fair_queue.py",
-        "        line.start += entry.work\n        self._remove_first(tenant)",
-        "        line.start += 1\n        self._remove_first(tenant)",
-        ("gpu_workers/engine",),
-    ),
-    Bug(
-        "no_share_of_the_queue",
-        "gpu_workers/engine/task_queue.py",
-        '            return TenantLimitReached(limit="queue_tenant_share")',
-        "            pass",
-        ("gpu_workers/engine", HTTP),
-    ),
-    Bug(
-        "suspects_run_with_others",
-        "gpu_workers/engine/quarantine.py",
-        "        return pending.group.tenant in self._suspected or self._digest(pending) in self._documents",
-        "        return False",
-        ("gpu_workers/engine",),
-    ),
-    Bug(
-        "one_tenant_has_all_places",
-        "service/turns.py",
-        "if self._running[entry.tenant] < self._tenant_places",
-        "if True",
-        ("service/test_turns.py", "service/test_isolation.py"),
-    ),
-    Bug(
-        "parsers_without_a_time_limit",
-        "service/isolation_process.py",
-        "        signal.setitimer(signal.ITIMER_PROF, limits.cpu_s)",
-        "        pass",
-        ("service/test_isolation.py",),
-    ),
-    Bug(
-        "no_limit_of_values",
-        "service/http/body.py",
-        "        if values > limits.values_max or containers > limits.containers_max:",
-        "        if containers > limits.containers_max:",
-        (HTTP,),
-    ),
-    Bug(
-        "the_only_file_of_another_tenant_goes",
-        "gpu_workers/handlers/file_cache.py",
-        "        del self._loaded[next(file for file in self._loaded if loaded[_folder(file)] == most)]",
-        "        self._loaded.popitem(last=False)",
-        ("gpu_workers/handlers",),
-    ),
-)
+# A bug is its name, its file and the folders of its tests, and below them what changes, as in a diff.
+TABLE = """
+# who may do what
+tenant_as_operator service/http/auth.py service/http
+-        return None if key is None else Caller(key.tenant, key.key_id, key.roles)
++        return None if key is None else Admin()
+revoked_key_keeps_its_streams service/http/auth.py service/http service/sanitize
+         if not is_valid:
+-            return HTTPException(401)
++            return None
+no_failure_limit service/http/failure_limit.py service/http
+-        if left < 1:
++        if left < 0:
+rate_without_refill service/http/rate_limit.py service/http
+-bucket.tokens + (now - bucket.at) * per_second)
++bucket.tokens)
+requests_of_other_sites service/http/browser_sessions.py service/http service/dashboard
+-        if not same or request.headers
++        if request.headers
+cookie_for_scripts service/http/browser_sessions.py service/dashboard
+-max_age=max_age, httponly=True,
++max_age=max_age, httponly=False,
+token_without_an_end service/restore/tokens.py service/sanitize
+-int.from_bytes(head[1:], "big") <= self._clock()
++int.from_bytes(head[1:], "big") < 0
+# what is charged
+refund_of_started_work service/releases/pipeline.py service/releases service/http service/sentdp
+-refund = isinstance(error, NotStarted) and not started
++refund = not started
+refund_after_the_draw service/releases/pipeline.py service/releases service/http
+-refund = isinstance(error, NotStarted) and not started
++refund = isinstance(error, NotStarted)
+lost_work_is_refunded gpu_workers/engine/pending.py gpu_workers/engine
+-self.settle(TaskFailed() if isinstance(result, NotStarted) else result)
++self.settle(result)
+answers_are_not_kept service/releases/pipeline.py service/releases service/http
+-kept = await _packed(body, release_request, bytes_max) if stored else None
++kept = None
+one_claim_for_all_bodies service/releases/pipeline.py service/releases service/http
+-body=await request.body() if release_request.fingerprint is None else release_request.fingerprint,
++body=b"",
+second_draw gpu_workers/engine/handler.py gpu_workers/engine
+-    results = _in_time(limit.drawing, lambda _: draw(), tasks)
++    results = [_in_time(limit.drawing, lambda _: draw(), tasks) for _ in range(2)][1]
+charged_is_not_said service/releases/pipeline.py service/sanitize
+-                    error.charged = True
++                    error.charged = None
+# what leaves
+keys_go_upstream service/proxy/headers.py service/proxy
+-"openai": frozenset({"openai-beta"}),
++"openai": frozenset({"openai-beta", "authorization"}),
+account_of_the_operator service/proxy/headers.py service/proxy
+-"openai-processing-ms", "openai-version",
++"openai-processing-ms", "openai-version", "openai-organization",
+windows_without_overlap gpu_workers/handlers/sanitize_tasks.py gpu_workers/handlers
+-        own = text[window.start : window.end]
++        own = text[window.core_start : window.core_end]
+kept_values_under_a_policy service/sanitize/service.py service/sanitize
+-if self._policies.enforced(tenant) and any(keeps(
++if False and any(keeps(
+secrets_for_children gpu_workers/environment.py service/test_child_environment.py gpu_workers
+-    return name in NAMES or name.startswith(PREFIXES)
++    return True
+webhook_without_its_time service/alerts/webhook.py service/alerts
+-signed = f"{event_id}.{timestamp}.".encode() + body
++signed = f"{event_id}.".encode() + body
+webhooks_to_private_addresses service/alerts/webhook.py service/alerts
+-        if is_address(host) and not admitted(host, self._receiver(url)):
++        if not host:
+changed_file_is_used gpu_workers/handlers/file_cache.py gpu_workers/handlers
+-        if file.digest is not None and
++        if False and
+# tenants beside each other
+longest_line_first gpu_workers/engine/fair_queue.py gpu_workers/engine
+-tenant = min(names, key=lambda name: self._lines[name].start)
++tenant = max(names, key=lambda name: self._lines[name].start)
+work_that_is_not_charged gpu_workers/engine/fair_queue.py gpu_workers/engine
+-        line.start += entry.work
++        line.start += 1
+         self._remove_first(tenant)
+no_share_of_the_queue gpu_workers/engine/task_queue.py gpu_workers/engine service/http
+-            return TenantLimitReached(limit="queue_tenant_share")
++            pass
+suspects_run_with_others gpu_workers/engine/quarantine.py gpu_workers/engine
+-        return pending.group.tenant in self._suspected or self._digest(pending) in self._documents
++        return False
+one_tenant_has_all_places service/turns.py service/test_turns.py service/test_isolation.py
+-if self._running[entry.tenant] < self._tenant_places
++if True
+parsers_without_a_time_limit service/isolation_process.py service/test_isolation.py
+-        signal.setitimer(signal.ITIMER_PROF, limits.cpu_s)
++        pass
+no_limit_of_values service/http/body.py service/http
+-        if values > limits.values_max or containers > limits.containers_max:
++        if containers > limits.containers_max:
+the_only_file_of_another_tenant_goes gpu_workers/handlers/file_cache.py gpu_workers/handlers
+-        del self._loaded[next(file for file in self._loaded if loaded[_folder(file)] == most)]
++        self._loaded.popitem(last=False)
+"""
+
+
+def bugs() -> Iterator[Bug]:
+    for bug in re.split(r"^(?=\w)", re.sub(r"^#.*\n", "", TABLE, flags=re.MULTILINE), flags=re.MULTILINE)[1:]:
+        head, *lines = bug.splitlines()
+        name, path, *tests = head.split()
+        old, new = ("\n".join(line[1:] for line in lines if line[0] in kept) for kept in (" -", " +"))
+        yield Bug(name, path, tuple(tests), old, new)
 
 
 def caught_by(bug: Bug) -> str | None:
@@ -291,7 +182,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME")
     names = parser.parse_args().names
-    chosen = [bug for bug in BUGS if not names or bug.name in names]
+    chosen = [bug for bug in bugs() if not names or bug.name in names]
     survived = 0
     for bug in chosen:
         began = time.monotonic()
