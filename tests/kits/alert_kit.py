@@ -6,12 +6,12 @@ import base64
 import hashlib
 import hmac
 import json
-import threading
 import time
 from collections.abc import Callable, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+from stub_kit import Request, StubServer, answer, body_of, headers_of
 
 WAIT_S_MAX = 300.0
 
@@ -37,35 +37,23 @@ def documented_check() -> Callable[[str, Mapping[str, str], bytes], bool]:
 is_genuine = documented_check()
 
 
-class Receiver:
+class Receiver(StubServer):
     """A webhook server on this machine. `statuses` are those of its next answers, 200 after them."""
 
     def __init__(self) -> None:
+        super().__init__()
+        self.url = f"{self.origin}/alerts"
         self.statuses: list[int] = []
         self.received: list[tuple[dict[str, str], bytes]] = []
-        receiver = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
-                receiver.received.append(({name.lower(): value for name, value in self.headers.items()}, body))
-                self.send_response(receiver.statuses.pop(0) if receiver.statuses else 200)
-                self.send_header("location", f"{receiver.url}/elsewhere")
-                self.send_header("content-length", "0")
-                self.end_headers()
+    close = StubServer.stop
 
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/alerts"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+    def serve(self, request: Request) -> None:
+        self.received.append((headers_of(request), body_of(request)))
+        status = self.statuses.pop(0) if self.statuses else 200
+        answer(request, status=status, headers={"location": f"{self.url}/elsewhere"})
 
     def events(self, tenant: str) -> list[dict[str, Any]]:
         """What has arrived of a tenant, each id once."""
         found = {headers["webhook-id"]: json.loads(body) for headers, body in list(self.received)}
         return [event for event in found.values() if event["alert"]["tenant"] == tenant]
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()

@@ -6,15 +6,15 @@ import gzip
 import threading
 import time
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from stub_kit import Request, StubServer, answer, body_of
 
 
-class Collector:
-    """`with` it. `spans`: all that were received, with no message lost between them. `status`: its answer."""
+class Collector(StubServer):
+    """`spans`: all that were received, with no message lost between them. `status`: its answer."""
 
     def __init__(self) -> None:
         self.spans: list[Span] = []
@@ -23,44 +23,22 @@ class Collector:
         self.headers: list[dict[str, str]] = []
         self.status = 200
         self._lock = threading.Lock()
-        collector = self
+        super().__init__()
+        self.endpoint = f"{self.origin}/v1/traces"
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                if self.headers.get("Content-Encoding") == "gzip":
-                    body = gzip.decompress(body)
-                collector.receive(body, dict(self.headers))
-                self.send_response(collector.status)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.endpoint = f"http://127.0.0.1:{self._server.server_port}/v1/traces"
-        self._thread = threading.Thread(target=self._server.serve_forever, name="collector", daemon=True)
-
-    def __enter__(self) -> Collector:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def receive(self, body: bytes, headers: dict[str, str]) -> None:
+    def serve(self, request: Request) -> None:
+        body = body_of(request)
+        if request.headers.get("Content-Encoding") == "gzip":
+            body = gzip.decompress(body)
         message = ExportTraceServiceRequest.FromString(body)
         with self._lock:
-            self.headers.append(headers)
+            self.headers.append(dict(request.headers))
             self.raw.append(body)
-            if self.status != 200:
-                return
-            for group in message.resource_spans:
+            for group in message.resource_spans if self.status == 200 else ():
                 self.resources.append({each.key: each.value.string_value for each in group.resource.attributes})
                 for scope in group.scope_spans:
                     self.spans += scope.spans
+        answer(request, status=self.status)
 
     def until(self, condition: Callable[[list[Span]], Any], within_s: float = 300.0) -> list[Span]:
         """The spans, once they fulfil a condition."""

@@ -8,8 +8,8 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+
+from stub_kit import Request, StubServer, body_of, headers_of
 
 MODEL = "tiny-chat"
 
@@ -29,29 +29,15 @@ class Received:
     body: bytes
 
 
-class ChatServer:
+class ChatServer(StubServer):
     """Records every request. `answer`: from the body of a request to that of its answer. `port` 0 picks a free one."""
+
+    protocol_version = "HTTP/1.1"
 
     def __init__(self, port: int = 0) -> None:
         self.reset()
-        kit = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                kit._serve(self)
-
-            def do_GET(self) -> None:
-                kit._serve(self)
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        super().__init__(port)
+        self.url = f"{self.origin}/v1"
 
     def reset(self) -> None:
         self.requests: list[Received] = []
@@ -63,15 +49,10 @@ class ChatServer:
         self.answer: Callable[[bytes], bytes] = lambda _: body
         self._status, self._delay_s, self._drip_s = status, delay_s, drip_s
 
-    def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def _serve(self, handler: BaseHTTPRequestHandler) -> None:
-        body = handler.rfile.read(int(handler.headers.get("content-length", 0)))
-        headers = {name.lower(): value for name, value in handler.headers.items()}
+    def serve(self, request: Request) -> None:
+        body = body_of(request)
         with self._lock:
-            self.requests.append(Received(handler.path, headers, body))
+            self.requests.append(Received(request.path, headers_of(request), body))
             self._at_once += 1
             self.most_at_once = max(self.most_at_once, self._at_once)
         time.sleep(self._delay_s)
@@ -79,10 +60,10 @@ class ChatServer:
         with self._lock:
             self._at_once -= 1
         with contextlib.suppress(OSError):  # the client may have disconnected
-            handler.send_response(self._status)
-            handler.send_header("Location", "/v1/elsewhere")
-            handler.send_header("Content-Length", str(len(answer)))
-            handler.end_headers()
+            request.send_response(self._status)
+            request.send_header("Location", "/v1/elsewhere")
+            request.send_header("Content-Length", str(len(answer)))
+            request.end_headers()
             for part in [answer[at : at + 1] for at in range(len(answer))] if drip_s else [answer]:
-                handler.wfile.write(part)
+                request.wfile.write(part)
                 time.sleep(drip_s)

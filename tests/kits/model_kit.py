@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Callable, Iterable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from typing import Any
 
 from model_formats_kit import Said, Split, events, whole
+from stub_kit import Request, StubServer, answer, body_of, headers_of
 
 Reply = Callable[[dict[str, Any]], str | Said]
 
@@ -36,11 +35,13 @@ def pieces_of(characters: int) -> Split:
     return lambda text: [text[at : at + characters] for at in range(0, len(text), characters)]
 
 
-class ModelServer:
+class ModelServer(StubServer):
     """Says `reply(body)`, by default what the last message says, and keeps what it was sent.
 
     split: a text into the deltas of a stream. chunk_bytes: of each chunk that a stream is sent in; None for one of all.
     """
+
+    protocol_version = "HTTP/1.1"
 
     def __init__(self, reply: Reply = last_text, *, piece: int = 3) -> None:
         self.reply = reply
@@ -51,31 +52,7 @@ class ModelServer:
         self.status = 200
         self.response_id = "r*"  # of an answer in the format of OpenAI's Responses; * is a number of its own
         self._numbers = count(1)
-        kit = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                kit._serve(self)
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        class Server(ThreadingHTTPServer):
-            request_queue_size = 128
-            daemon_threads = True
-
-        self._server = Server(("127.0.0.1", 0), Handler)
-        self.origin = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-
-    def __enter__(self) -> ModelServer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__()
 
     @property
     def setting(self) -> str:
@@ -92,10 +69,10 @@ class ModelServer:
         """Everything that the model was sent."""
         return json.dumps(self.bodies, ensure_ascii=False)
 
-    def _serve(self, request: BaseHTTPRequestHandler) -> None:
-        body = json.loads(request.rfile.read(int(request.headers["content-length"])))
+    def serve(self, request: Request) -> None:
+        body = json.loads(body_of(request))
         self.bodies.append(body)
-        self.headers.append({name.lower(): value for name, value in request.headers.items()})
+        self.headers.append(headers_of(request))
         reply = self.reply(body)
         said = Said(reply) if isinstance(reply, str) else reply
         if self.status != 200:
@@ -105,21 +82,18 @@ class ModelServer:
             written = events(request.path, said, self.split)
             self._stream(request, (each.replace('"id": "r1"', facts) for each in written))
         else:
-            _send(request, json.dumps(self._whole(request.path, said, body)), 200)
-
-    def _whole(self, path: str, said: Said, body: dict[str, Any]) -> dict[str, Any]:
-        answer = whole(path, said)
-        return answer | self._facts(body) if path.endswith("/responses") else answer
+            own = self._facts(body) if request.path.endswith("/responses") else {}
+            _send(request, json.dumps(whole(request.path, said) | own))
 
     def _facts(self, body: dict[str, Any]) -> dict[str, Any]:
         """What a response says of itself, and repeats of its request."""
         echoed = {name: body[name] for name in ("user", "safety_identifier", "instructions") if name in body}
         return {"id": self.response_id.replace("*", str(next(self._numbers)))} | echoed
 
-    def _stream(self, request: BaseHTTPRequestHandler, written: Iterable[str]) -> None:
+    def _stream(self, request: Request, written: Iterable[str]) -> None:
         text = "".join(written)
         if self.chunk_bytes is None:
-            _send(request, text, 200, "text/event-stream")
+            _send(request, text, media_type="text/event-stream")
             return
         request.send_response(200)
         request.send_header("content-type", "text/event-stream")
@@ -130,10 +104,5 @@ class ModelServer:
         request.wfile.write(b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (*parts, b"")))
 
 
-def _send(request: BaseHTTPRequestHandler, text: str, status: int, media_type: str = "application/json") -> None:
-    raw = text.encode()
-    request.send_response(status)
-    request.send_header("content-type", media_type)
-    request.send_header("content-length", str(len(raw)))
-    request.end_headers()
-    request.wfile.write(raw)
+def _send(request: Request, text: str, status: int = 200, *, media_type: str = "application/json") -> None:
+    answer(request, text.encode(), status=status, headers={"content-type": media_type})

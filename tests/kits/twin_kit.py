@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -24,6 +23,7 @@ import torch
 from gateway_kit import Tenant
 from inprocess_kit import Gateway
 from model_kit import ModelServer
+from stub_kit import Request, body_of, headers_of
 
 from core.accounting.events import Unit
 from gpu_workers.jobs import process as job_process
@@ -61,12 +61,11 @@ class RecordedModel(ModelServer):
         super().__init__(_last_text)
         self.raw: list[tuple[str, tuple[tuple[str, str], ...], bytes]] = []
 
-    def _serve(self, request: BaseHTTPRequestHandler) -> None:
-        body = request.rfile.read(int(request.headers["content-length"]))
-        headers = tuple(sorted((name.lower(), value) for name, value in request.headers.items()))
-        self.raw.append((request.path, headers, body))
+    def serve(self, request: Request) -> None:
+        body = body_of(request)
+        self.raw.append((request.path, tuple(sorted(headers_of(request).items())), body))
         request.rfile = io.BufferedReader(io.BytesIO(body))  # type: ignore[arg-type]
-        super()._serve(request)
+        super().serve(request)
 
 
 def _last_text(body: dict[str, Any]) -> str:
@@ -164,7 +163,7 @@ class Twins:
         for gateway in self.gateways:
             gateway.stop()
         self._jobs.stop()
-        self.model.__exit__()
+        self.model.stop()
 
     def tenants(self, *, epsilon: float = 1e6) -> tuple[Tenant, Tenant]:
         """A new tenant of one name in each gateway."""

@@ -7,66 +7,52 @@ import hashlib
 import json
 import os
 import secrets
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import httpx
 import pytest
 from alert_kit import until
 from command_kit import refused_settings
-from gateway_kit import LEAN
-from inprocess_kit import Gateway
+from inprocess_kit import Gateway, opened_gateway
 from joserfc import jwt
 from joserfc.jwk import KeySet, RSAKey
+from stub_kit import Request, StubServer, answer, body_of
 
 from service.config.sign_on import SignOnSettings
 
 CLIENT, SECRET = "privacy-gateway", "s" * 40
 
 
-class Provider:
+class Provider(StubServer):
     """`claims`: of the person who signs in. `wrong`: replaces claims of the ID token. `key`: signs it."""
 
     def __init__(self) -> None:
+        super().__init__()
+        self.issuer = self.origin
         self.key = RSAKey.generate_key(2048, {"kid": "1", "use": "sig"})
         self.published = [self.key]
         self.claims: dict[str, Any] = {"sub": "anna", "groups": ["search-team"]}
         self.wrong: dict[str, Any] = {}
         self.algorithm = "RS256"
         self.is_down = False
-        self.token_requests: list[dict[str, str]] = []
         self._codes: dict[str, dict[str, str]] = {}
-        provider = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                if provider.is_down:
-                    self.send_error(503)
-                elif self.path.endswith("/openid-configuration"):
-                    provider._send(self, provider._metadata())
-                elif self.path == "/keys":
-                    keys = KeySet(provider.published).as_dict(private=False)
-                    provider._send(self, keys)
-                else:
-                    self.send_error(404)
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"])).decode()
-                form = {name: values[0] for name, values in parse_qs(body).items()}
-                provider._send(self, provider._token(form, self.headers.get("authorization", "")))
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.issuer = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+    def serve(self, request: Request) -> None:
+        if request.command == "POST":
+            form = dict(parse_qsl(body_of(request).decode()))
+            content = self._token(form, request.headers.get("authorization", ""))
+        elif request.path.endswith("/openid-configuration"):
+            content = self._metadata()
+        else:
+            content = KeySet(self.published).as_dict(private=False)
+        status = 503 if self.is_down else 400 if "error" in content else 200
+        answer(request, json.dumps(content).encode(), status=status, headers={"content-type": "application/json"})
 
     def setting(self, **grants: dict[str, Any]) -> str:
         settings = {"issuer": self.issuer, "client_id": CLIENT, "key_env": "TEST_SIGN_ON_KEY", "grants": grants}
@@ -74,17 +60,13 @@ class Provider:
 
     def approve(self, address: str) -> str:
         """What a person's browser gets after signing in at `address`: the gateway's address with code and state."""
-        asked = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
+        asked = dict(parse_qsl(urlsplit(address).query))
         assert asked["response_type"] == "code"
         assert asked["code_challenge_method"] == "S256"
         code = secrets.token_urlsafe(16)
         self._codes[code] = asked
         query = urlencode({"code": code, "state": asked["state"]})
         return f"{urlsplit(asked['redirect_uri']).path}?{query}"
-
-    def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
     def _metadata(self) -> dict[str, str]:
         return {
@@ -95,7 +77,6 @@ class Provider:
         }
 
     def _token(self, form: dict[str, str], authorization: str) -> dict[str, Any]:
-        self.token_requests.append(form)
         asked = self._codes.pop(form.get("code", ""), None)
         proof = base64.urlsafe_b64encode(hashlib.sha256(form.get("code_verifier", "").encode()).digest()).decode()
         expected = base64.b64encode(f"{CLIENT}:{SECRET}".encode()).decode()
@@ -107,14 +88,6 @@ class Provider:
         header = {"alg": self.algorithm, "kid": "1"}
         token = jwt.encode(header, claims, self.key, algorithms=[self.algorithm])
         return {"access_token": "unused", "token_type": "Bearer", "id_token": token}
-
-    def _send(self, handler: BaseHTTPRequestHandler, content: dict[str, Any]) -> None:
-        body = json.dumps(content).encode()
-        handler.send_response(400 if "error" in content else 200)
-        handler.send_header("Content-Type", "application/json")
-        handler.send_header("Content-Length", str(len(body)))
-        handler.end_headers()
-        handler.wfile.write(body)
 
 
 ORIGIN = "http://127.0.0.1:8000"
@@ -129,9 +102,15 @@ def provider(running: Provider) -> Iterator[Provider]:
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Provider]:
-    provider = Provider()
-    yield provider
-    provider.stop()
+    with Provider() as provider:
+        yield provider
+
+
+@contextmanager
+def gateway_of(provider: Provider, folder: Path, **grants: dict[str, Any]) -> Iterator[Gateway]:
+    key = mock.patch.dict(os.environ, {"TEST_SIGN_ON_KEY": SECRET})
+    with key, opened_gateway(folder, SIGN_ON=provider.setting(**grants)) as gateway:
+        yield gateway
 
 
 @pytest.fixture(scope="module")
@@ -141,13 +120,10 @@ def served(running: Provider, tmp_path_factory: pytest.TempPathFactory) -> Itera
         "search-team": {"tenant": "acme", "roles": ["read", "release"]},
         "readers": {"tenant": "acme"},
     }
-    settings = LEAN | {"PRIVACY_GATEWAY_SIGN_ON": running.setting(**grants)}
-    with mock.patch.dict(os.environ, {"TEST_SIGN_ON_KEY": SECRET}):
-        gateway = Gateway(tmp_path_factory.mktemp("sign-on") / "data", settings)
-    gateway.tenant("acme")
-    gateway.tenant("other")
-    yield gateway
-    gateway.stop()
+    with gateway_of(running, tmp_path_factory.mktemp("sign-on"), **grants) as gateway:
+        gateway.tenant("acme")
+        gateway.tenant("other")
+        yield gateway
 
 
 def browser(served: Gateway) -> httpx.Client:
@@ -305,20 +281,13 @@ def test_an_altered_cookie_signs_nobody_in(served: Gateway, provider: Provider) 
         assert client.get(answer, headers={b"Cookie": b"pgw_sign_on=" + carried}).status_code == 403
 
 
-def test_a_provider_that_does_not_answer_signs_nobody_in(tmp_path_factory: pytest.TempPathFactory) -> None:
-    provider = Provider()
-    provider.is_down = True
-    settings = LEAN | {"PRIVACY_GATEWAY_SIGN_ON": provider.setting(x={"operator": True})}
-    with mock.patch.dict(os.environ, {"TEST_SIGN_ON_KEY": SECRET}):
-        gateway = Gateway(tmp_path_factory.mktemp("down") / "data", settings)
-    try:
+def test_a_provider_that_does_not_answer_signs_nobody_in(tmp_path: Path) -> None:
+    with Provider() as provider, gateway_of(provider, tmp_path, x={"operator": True}) as gateway:
+        provider.is_down = True
         assert "cannot be reached" in browser(gateway).get("/dashboard/sign-on").text
         provider.is_down = False
         refused = browser(gateway).get("/dashboard/sign-on/done", params={"error": "access_denied", "state": "x"})
         assert "refused to sign you in" in refused.text
-    finally:
-        gateway.stop()
-        provider.stop()
 
 
 def test_without_a_provider_there_is_no_such_route(gateway: Gateway) -> None:
