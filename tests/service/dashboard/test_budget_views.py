@@ -7,9 +7,11 @@ import io
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import reduce
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import pytest
 from alert_kit import until
@@ -17,13 +19,38 @@ from browser_kit import needs_chromium, open_page, sign_in, until_shown
 from gateway_kit import DOCUMENT, LEAN, Gateway, Tenant
 from history_kit import DAY_MS, HOUR_MS, Past, tenant_with_history
 from playwright.sync_api import Browser, Page, expect
-from view_kit import accessible, visit
+from view_kit import accessible, escaped, poisoned, visit, watched
 
 pytestmark = [needs_chromium, pytest.mark.slow("browser")]
 
 SETTINGS = LEAN | {"PRIVACY_GATEWAY_SERIES_INTERVAL_S": "0.2"}
 PRESET = "minilm-sentdp-eps10"
 VIEWS = ("headroom", "forecast", "spending", "bounds", "integrity", "journal")
+LEFT = {"Epsilon left": "remaining.epsilon", "Limit": "limit.epsilon", "Reserved": "reserved.epsilon"}
+AMOUNT = {"Epsilon": "epsilon", "Delta": "delta"}
+SPENT = {
+    "In this time": lambda row: sum(each["epsilon"] for each in row["buckets"]),
+    "Releases in this time": lambda row: sum(each["releases"] for each in row["buckets"]),
+    "In all": "total.epsilon",
+    "Releases in all": "total.releases",
+}
+# a view, a table of it, the answer of the API with its rows, and which member of a row is in which column
+TABLES: tuple[tuple[str, str, str, str, dict[str, str | Callable[[Any], float]]], ...] = (
+    ("headroom", "Accounts of", "/budget", "accounts", LEFT),
+    ("forecast", "Forecast of", "forecast", "line", {"Low (5 %)": "low", "Middle": "middle", "High (95 %)": "high"}),
+    ("spending", "by mechanism", "spending?by=mechanism", "rows", SPENT),
+    ("spending?by=route", "by route", "spending?by=route", "rows", SPENT),
+    ("spending?by=key", "by API key", "spending?by=key", "rows", SPENT),
+    ("bounds", "promises", "bounds", "lines", AMOUNT),
+    ("integrity", "without an output", "/budget/integrity", "spent_without_output", AMOUNT | {"Releases": "releases"}),
+    (
+        "journal",
+        "Journal of",
+        "journal?order=newest&limit=50",
+        "entries",
+        {"Number": "seq", "Epsilon": "amount.epsilon"},
+    ),
+)
 _ROWS = """caption => {
   const found = [...document.querySelectorAll("table")].find((each) => each.caption.textContent.includes(caption));
   const value = (cell) => [...cell.querySelectorAll("[data-value]")].map((each) => each.dataset.value).join("|");
@@ -69,7 +96,7 @@ def clinic(served: Gateway) -> Tenant:
 
 
 def get(tenant: Tenant, path: str, **query: Any) -> dict[str, Any]:
-    answer = tenant.http.get(path, params=query)
+    answer = tenant.http.get(path, params=query or None)  # {} would take the query of the path away
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -88,10 +115,6 @@ def rows_of(page: Page, caption: str) -> list[dict[str, str]]:
     """The rows of a table by the titles of their columns: exact values where a cell has some, else texts."""
     found: list[dict[str, str]] = page.evaluate(_ROWS, caption)
     return found
-
-
-def numbers(rows: list[dict[str, str]], *titles: str) -> list[tuple[float, ...]]:
-    return [tuple(float(row[title]) for title in titles) for row in rows]
 
 
 def cards(page: Page) -> dict[str, list[float]]:
@@ -128,6 +151,27 @@ def test_the_first_screen_says_how_many_documents_fit(
         assert cards(page)["Spent in 7 days"] == [spent, releases]
 
 
+def figures(page: Page, caption: str, *titles: str) -> list[tuple[float | None, ...]]:
+    """The numbers of these columns in each row."""
+    return [
+        tuple(None if row[title] == "–" else float(row[title]) for title in titles) for row in rows_of(page, caption)
+    ]
+
+
+def value_of(row: dict[str, Any], member: str | Callable[[Any], float]) -> Any:
+    return reduce(lambda value, name: value[name], member.split("."), row) if isinstance(member, str) else member(row)
+
+
+def test_every_table_has_the_figures_of_the_api(served: Gateway, browser: Browser, owner: Tenant) -> None:
+    with open_page(browser, served.url) as page:
+        for view, caption, path, member, columns in TABLES:
+            visit(page, owner.key, f"/dashboard/{view}")
+            rows = get(owner, urljoin("/budget/acme/sentence/", path))[member]
+            assert rows, view
+            expected = [tuple(value_of(row, each) for each in columns.values()) for row in rows]
+            assert figures(page, caption, *columns) == expected, view
+
+
 def test_headroom_shows_every_row_and_what_has_no_price(served: Gateway, browser: Browser, owner: Tenant) -> None:
     with open_page(browser, served.url) as page:
         visit(page, owner.key, "/dashboard/headroom?epsilon=3")
@@ -136,182 +180,94 @@ def test_headroom_shows_every_row_and_what_has_no_price(served: Gateway, browser
         answer = get(owner, "/budget/acme/token/headroom", epsilon=3)
         shown = rows_of(page, "Requests with one document")
         assert shown[0]["Preset"] == PRESET, "presets come first"
-        expected = sorted(
-            (f"/{row['endpoint']}", row["mechanism"], row["epsilon"], row["fits"]) for row in answer["requests"]
-        )
-        found = [
-            (row["Endpoint"], row["Mechanism"], float(row["Epsilon"]), int(row["Requests that fit"])) for row in shown
-        ]
-        assert sorted(found) == expected
-        assert {row[0] for row in found} >= {"/embed/sentdp", "/v1/embeddings"}
+        expected = [(f"/{row['endpoint']}", row["epsilon"], row["fits"]) for row in answer["requests"]]
+        found = [(row["Endpoint"], float(row["Epsilon"]), int(row["Requests that fit"])) for row in shown]
+        assert sorted(found) == sorted(expected)
         for row in answer["unpriced"]:  # without a language model
             expect(page.locator(".notice")).to_contain_text(row["detail"])
-        accounts = get(owner, "/budget")["accounts"]
-        left = [(each["remaining"]["epsilon"], each["limit"]["epsilon"]) for each in accounts]
-        assert numbers(rows_of(page, "Accounts of this tenant"), "Epsilon left", "Limit") == left
-        page.reload()  # the address keeps the choice
-        until_shown(page)
-        expect(page.get_by_label("Account", exact=True)).to_have_value("acme/token")
-        expect(page.get_by_label("Epsilon of a document")).to_have_value("3")
 
 
-def test_the_forecast_has_the_figures_of_the_api(served: Gateway, browser: Browser, owner: Tenant) -> None:
+def test_the_forecast_is_an_estimate(served: Gateway, browser: Browser, owner: Tenant) -> None:
     answer = get(owner, "/budget/acme/sentence/forecast")
     assert answer["reason"] is None
     with open_page(browser, served.url) as page:
         visit(page, owner.key, "/dashboard/forecast")
         expect(page.locator(".chart canvas")).to_be_visible()
-        line = [(each["low"], each["middle"], each["high"]) for each in answer["line"]]
-        assert numbers(rows_of(page, "Forecast of"), "Low (5 %)", "Middle", "High (95 %)") == line
-        shown = cards(page)
-        band = answer["per_interval"]
+        expect(page.get_by_text("This is an estimate, not a bound.")).to_be_visible()
+        shown, band = cards(page), answer["per_interval"]
         assert shown["Spent a day"] == [band["middle"], band["low"], band["high"]]
         assert shown["Spent"] == [answer["spent"]["epsilon"], answer["spent"]["exhausted_at"]]
-        ends = page.locator(".card time").evaluate_all("all => all.map((each) => each.title)")
-        assert len(ends) == 3
-        past = numbers(rows_of(page, "in all, at the end"), "Spent")
-        assert past == sorted(past)
-        assert past[-1] == (owner.committed(),)
-        expect(page.get_by_text("This is an estimate, not a bound.")).to_be_visible()
-
-
-def test_the_forecast_says_that_there_is_too_little_history(served: Gateway, browser: Browser) -> None:
-    tenant = served.tenant()
-    assert tenant.embed().status_code == 200
-    with open_page(browser, served.url) as page:
-        visit(page, tenant.key, "/dashboard/forecast")
+        assert page.locator(".card time").count() == 3
+        past = figures(page, "in all, at the end", "Spent")
+        assert (past[-1], past) == ((owner.committed(),), sorted(past))
+        new = served.tenant()
+        assert new.embed().status_code == 200
+        visit(page, new.key, "/dashboard/forecast")
         expect(page.locator(".notice")).to_contain_text("too little history")
 
 
-@pytest.mark.parametrize("by", ["mechanism", "route", "key"])
-def test_spending_has_the_figures_of_the_api(served: Gateway, browser: Browser, owner: Tenant, by: str) -> None:
-    answer = get(owner, "/budget/acme/sentence/spending", by=by)
-    with open_page(browser, served.url) as page:
-        visit(page, owner.key, f"/dashboard/spending?by={by}")
-        expect(page.locator(".chart canvas")).to_be_visible()
-        expected = [
-            (
-                sum(each["epsilon"] for each in row["buckets"]),
-                sum(each["releases"] for each in row["buckets"]),
-                row["total"]["epsilon"],
-                row["total"]["releases"],
-            )
-            for row in answer["rows"]
-        ]
-        titles = ("In this time", "Releases in this time", "In all", "Releases in all")
-        shown = rows_of(page, "Epsilon of acme/sentence by")
-        assert numbers(shown, *titles) == expected
-        page.get_by_text("Figures of the chart").click()
-        by_time = rows_of(page, "Epsilon spent in each step")
-        names = [title for title in by_time[0] if title != "From"]
-        assert len(names) == len(answer["rows"])
-        for name, row in zip(names, answer["rows"], strict=True):
-            steps = [value for (value,) in reversed(numbers(by_time, name)) if value]
-            assert steps == [each["epsilon"] for each in row["buckets"]]
-
-
-def test_spending_sorts_filters_and_keeps_both_in_the_address(served: Gateway, browser: Browser, owner: Tenant) -> None:
+def test_the_chart_of_spending_has_a_table_and_a_filter(served: Gateway, browser: Browser, owner: Tenant) -> None:
     with open_page(browser, served.url) as page:
         visit(page, owner.key, "/dashboard/spending")
-        table = page.get_by_role("table", name="Epsilon of acme/sentence by mechanism")
-        table.get_by_role("button", name="Mechanism").click()
-        assert [row["Mechanism"] for row in rows_of(page, "by mechanism")] == ["clipped_cosine", "sentence_codes"]
+        expect(page.locator(".chart canvas")).to_be_visible()
+        page.get_by_text("Figures of the chart").click()
+        for row in get(owner, "/budget/acme/sentence/spending", by="mechanism")["rows"]:
+            steps = figures(page, "Epsilon spent in each step", row["mechanism"])
+            assert [value for (value,) in reversed(steps) if value] == [each["epsilon"] for each in row["buckets"]]
         page.get_by_label("Filter").fill("clip")
-        expect(table.locator("tbody tr")).to_have_count(1)
+        expect(page.get_by_role("table", name="by mechanism").locator("tbody tr")).to_have_count(1)
         page.get_by_label("Over", exact=True).select_option("hour")
         page.wait_for_url(re.compile("bucket=hour"))
-        page.reload()
-        until_shown(page)
-        expect(page.get_by_label("Filter")).to_have_value("clip")
-        expect(page.get_by_label("Over", exact=True)).to_have_value("hour")
 
 
 def test_spending_by_subject_leads_to_its_journal(served: Gateway, browser: Browser, clinic: Tenant) -> None:
-    answer = get(clinic, "/budget/clinic/sentence/spending", by="subject")
+    rows = get(clinic, "/budget/clinic/sentence/spending", by="subject")["rows"]
     with open_page(browser, served.url) as page:
         visit(page, clinic.key, "/dashboard/spending?by=subject")
-        shown = rows_of(page, "by subject")
-        assert numbers(shown, "In all") == [(row["total"]["epsilon"],) for row in answer["rows"]]
+        assert figures(page, "by subject", "In all") == [(row["total"]["epsilon"],) for row in rows]
         page.locator("tbody a").first.click()
         until_shown(page)
-        expect(page.get_by_label("Account", exact=True)).to_have_value(answer["rows"][0]["subject"])
+        expect(page.get_by_label("Account", exact=True)).to_have_value(rows[0]["subject"])
 
 
 def test_the_subjects_near_their_limit(served: Gateway, browser: Browser, clinic: Tenant) -> None:
+    everyone = get(clinic, "/budget/clinic/sentence/subjects")["subjects"]
     with open_page(browser, served.url) as page:
         visit(page, clinic.key, "/dashboard/subjects")
-        everyone = get(clinic, "/budget/clinic/sentence/subjects")["subjects"]
-        assert numbers(rows_of(page, "Subjects of"), "Epsilon left", "Limit", "Reserved") == [
-            (each["remaining"]["epsilon"], each["limit"]["epsilon"], each["reserved"]["epsilon"]) for each in everyone
-        ]
+        expected = [tuple(value_of(each, member) for member in LEFT.values()) for each in everyone]
+        assert figures(page, "Subjects of", *LEFT) == expected
         page.get_by_label("Less left than epsilon").fill("4")
         page.get_by_role("button", name="Show").click()
         expect(page.locator("tbody tr")).to_have_count(3)
-        assert numbers(rows_of(page, "Subjects of"), "Epsilon left") == [(1,), (2,), (3,)]
-        page.reload()
-        until_shown(page)
-        expect(page.locator("tbody tr")).to_have_count(3)
+        assert figures(page, "Subjects of", "Epsilon left") == [(1,), (2,), (3,)]
         page.locator("tbody tr").first.get_by_role("link", name="headroom").click()
         until_shown(page)
         expect(page.get_by_label("Account", exact=True)).to_have_value(everyone[0]["account"])
         expect(page.locator(".card", has_text="Left of")).to_contain_text("1 of 8")
 
 
-def bounds_of(tenant: Tenant) -> list[tuple[str, str, str, str, str]]:
-    """The lines of the API as the view shows them."""
-    labels = {"proven": "Proven", "estimate": "Estimate", "none": "No figure"}
-    return [
-        (
-            line["name"].capitalize(),
-            labels[line["label"]],
-            "–" if line["epsilon"] is None else f"{line['epsilon']:g}",
-            "–" if line["delta"] is None else f"{line['delta']:g}",
-            line["sentence"],
-        )
-        for line in get(tenant, f"/budget/{tenant.name}/sentence/bounds")["lines"]
-    ]
-
-
-def shown_bounds(page: Page) -> list[tuple[str, str, str, str, str]]:
-    def value(text: str) -> str:
-        return text if text == "–" else f"{float(text):g}"
-
-    return [
-        (row["By"], row["Label"], value(row["Epsilon"]), value(row["Delta"]), row["What it says"])
-        for row in rows_of(page, "promises")
-    ]
-
-
 def test_bounds_say_what_is_proven(served: Gateway, browser: Browser) -> None:
-    tenant = served.tenant(epsilon=8, delta=1e-6)
-    for epsilon in (0.5, 0.5, 1.0):  # the Edgeworth figure of these is not defined
-        assert tenant.embed(epsilon=epsilon).status_code == 200
+    filtered = served.tenant(epsilon=8, delta=1e-6)
+    planned = served.tenant(epsilon=2, delta=1e-6, plans={"clipped_cosine": 0.5})
+    assert filtered.embed(epsilon=1).status_code == 200
+    assert planned.embed(epsilon=0.5, mechanism="clipped_cosine").status_code == 200
+    labels = {"proven": "Proven", "estimate": "Estimate", "none": "No figure"}
     with open_page(browser, served.url) as page:
-        visit(page, tenant.key, "/dashboard/bounds")
-        shown = shown_bounds(page)
-        assert shown == bounds_of(tenant)
-        assert [line[:2] for line in shown] == [
-            ("Limit", "Proven"),
-            ("Basic", "Proven"),
-            ("Renyi", "Estimate"),
-            ("Certificate", "No figure"),
-            ("Edgeworth", "No figure"),
-        ]
-        arms = [(arm["spent"], arm["limit"]) for arm in tenant.account()["arms"]]
-        assert numbers(rows_of(page, "The rules of the filter"), "Counted", "Up to") == arms
-
-
-def test_bounds_of_a_plan_have_a_certificate(served: Gateway, browser: Browser) -> None:
-    tenant = served.tenant(epsilon=2, delta=1e-6, plans={"clipped_cosine": 0.5})
-    assert tenant.embed(epsilon=0.5, mechanism="clipped_cosine").status_code == 200
-    with open_page(browser, served.url) as page:
-        visit(page, tenant.key, "/dashboard/bounds")
-        assert shown_bounds(page) == bounds_of(tenant)
-        [certificate] = [line for line in shown_bounds(page) if line[0] == "Certificate"]
-        assert certificate[1] == "Proven"
-        releases = tenant.account()["plan"]["releases"]
-        names = ("limit", "committed", "reserved", "remaining")
-        assert numbers(rows_of(page, "The plan"), "Number") == [(releases[name],) for name in names]
+        for tenant, certificate in ((filtered, "No figure"), (planned, "Proven")):
+            visit(page, tenant.key, "/dashboard/bounds")
+            shown = [(row["By"], row["Label"], row["What it says"]) for row in rows_of(page, "promises")]
+            lines = get(tenant, f"/budget/{tenant.name}/sentence/bounds")["lines"]
+            assert shown == [(each["name"].capitalize(), labels[each["label"]], each["sentence"]) for each in lines]
+            assert shown[0][:2] == ("Limit", "Proven")
+            assert [label for name, label, _ in shown if name == "Certificate"] == [certificate]
+            account = tenant.account()
+            if tenant is filtered:
+                arms = [(arm["spent"], arm["limit"]) for arm in account["arms"]]
+                assert figures(page, "The rules of the filter", "Counted", "Up to") == arms
+            else:
+                releases = account["plan"]["releases"]
+                names = ("limit", "committed", "reserved", "remaining")
+                assert figures(page, "The plan", "Number") == [(releases[name],) for name in names]
 
 
 def test_integrity_has_the_figures_of_the_api(served: Gateway, browser: Browser, owner: Tenant) -> None:
@@ -320,76 +276,103 @@ def test_integrity_has_the_figures_of_the_api(served: Gateway, browser: Browser,
         with page.expect_response("**/budget/integrity") as read:  # other tenants' entries make further seals
             visit(page, owner.key, "/dashboard/integrity")
         answer = read.value.json()
-        shown = cards(page)
-        journal = answer["journal"]
+        shown, journal = cards(page), answer["journal"]
         assert shown["Entries sealed"] == [journal["sealed"], journal["entries"], 0, journal["seal"]]
         assert shown["Open holds"] == [answer["open_holds"]["number"]]
         assert shown["Last seal"][1] == answer["epoch"]
         expect(page.locator(".card", has_text="Last audit")).to_contain_text("none yet")
-        lost = [(each["epsilon"], each["delta"], each["releases"]) for each in answer["spent_without_output"]]
-        assert numbers(rows_of(page, "without an output"), "Epsilon", "Delta", "Releases") == lost
 
 
-def journal_of(tenant: Tenant, account: str, **query: Any) -> list[dict[str, Any]]:
+def journal_of(tenant: Tenant, **query: Any) -> list[dict[str, Any]]:
     entries, cursor = [], 0
     while cursor is not None:
-        page = get(tenant, f"/budget/{account}/journal", limit=20, cursor=cursor, **query)
+        page = get(tenant, f"/budget/{tenant.name}/sentence/journal", **{"limit": 200, "cursor": cursor} | query)
         entries += page["entries"]
         cursor = page["next_cursor"]
     return entries
 
 
-def shown_entries(page: Page) -> list[tuple[int, str, float, float, str]]:
-    return [
-        (int(row["Number"]), row["Step"], float(row["Epsilon"]), float(row["Delta"]), row["Release"])
-        for row in rows_of(page, "Journal of")
-    ]
+def numbers_of(page: Page) -> list[int]:
+    """The numbers of the entries that the journal shows."""
+    cells = page.locator("main tbody td[data-label=Number] [data-value]")
+    return [int(value) for value in cells.evaluate_all("all => all.map((each) => each.dataset.value)")]
 
 
-def as_shown(entries: list[dict[str, Any]]) -> list[tuple[int, str, float, float, str]]:
-    return [
-        (
-            each["seq"],
-            each["transition"] + (each["reason"] or ""),
-            each["amount"]["epsilon"],
-            each["amount"]["delta"],
-            each["release_id"] or "–",
-        )
-        for each in entries
-    ]
-
-
-def test_the_journal_is_read_in_pages_the_newest_first(served: Gateway, browser: Browser, owner: Tenant) -> None:
+def test_the_journal_is_read_in_pages_and_exported(served: Gateway, browser: Browser, owner: Tenant) -> None:
+    until(lambda: get(owner, "/budget/integrity")["journal"]["unsealed"] == 0)
     with open_page(browser, served.url) as page:
         visit(page, owner.key, "/dashboard/journal")
-        entries = journal_of(owner, "acme/sentence", order="newest")
+        entries = journal_of(owner, order="newest")
         assert len(entries) > 50
-        assert shown_entries(page) == as_shown(entries[:50])
+        newest = entries[0]
+        assert rows_of(page, "Journal of")[0]["In the hash chain"] == f"{newest['seal']}|{newest['sha256']}"
         page.get_by_role("button", name="More entries").click()
         expect(page.locator("tbody tr")).to_have_count(len(entries))
-        assert shown_entries(page) == as_shown(entries)
-        until(lambda: get(owner, "/budget/integrity")["journal"]["unsealed"] == 0)
-        page.reload()
+        assert numbers_of(page) == [each["seq"] for each in entries]
+        page.goto("/dashboard/journal?transition=commit&order=oldest")
         until_shown(page)
-        [newest] = get(owner, "/budget/acme/sentence/journal", order="newest", limit=1)["entries"]
-        assert rows_of(page, "Journal of")[0]["In the hash chain"] == f"{newest['seal']}|{newest['sha256']}"
-
-
-def test_the_journal_is_exported_as_it_is_filtered(served: Gateway, browser: Browser, owner: Tenant) -> None:
-    with open_page(browser, served.url) as page:
-        visit(page, owner.key, "/dashboard/journal?transition=commit&order=oldest")
-        entries = journal_of(owner, "acme/sentence", order="oldest", transition="commit")
+        expected = [(each["seq"], each["sha256"]) for each in journal_of(owner, order="oldest", transition="commit")]
         lines = [json.loads(line) for line in downloaded(page, "JSON lines").splitlines()]
-        cells = list(csv.DictReader(io.StringIO(downloaded(page, "CSV"))))
-        for exported in (lines, cells):
-            found = [(int(each["seq"]), float(each["epsilon"]), each["sha256"]) for each in exported]
-            assert found == [(each["seq"], each["amount"]["epsilon"], each["sha256"]) for each in entries]
+        for exported in (lines, csv.DictReader(io.StringIO(downloaded(page, "CSV")))):
+            assert [(int(each["seq"]), each["sha256"]) for each in exported] == expected
 
 
 def downloaded(page: Page, name: str) -> str:
     with page.expect_download() as download:
         page.get_by_role("link", name=name).click()
     return Path(download.value.path()).read_text()
+
+
+def apply(page: Page, tenant: Tenant, filters: dict[str, Any], **query: Any) -> None:
+    """Set filters in the form; the view then shows what the API answers to the query, in place of other entries."""
+    for label, value in filters.items():
+        field = page.get_by_label(label, exact=True)
+        field.select_option(value) if label == "Step" else field.fill(value)
+    page.get_by_role("button", name="Show").click()
+    expected = [each["seq"] for each in journal_of(tenant, order="newest", **query)]
+    assert 0 < len(expected) <= 50, filters
+    until(lambda: numbers_of(page) == expected, f"{filters} are not shown")
+
+
+def test_each_filter_of_the_journal(served: Gateway, owner: Tenant, clinic: Tenant, browser: Browser) -> None:
+    entries = journal_of(owner, order="oldest")
+    [second] = {each["key_id"] for each in entries if each["key_id"]} - {owner.key_id}
+    with watched(browser, served.url) as (page, _):
+        visit(page, owner.key, "/dashboard/journal")
+        for step in ("open", "cancel"):
+            apply(page, owner, {"Step": step}, transition=step)
+        apply(page, owner, {"Step": "", "API key": second}, key_id=second)
+        apply(page, owner, {"API key": "", "Mechanism": "clipped_cosine"}, mechanism="clipped_cosine")
+        apply(page, owner, {"Mechanism": "", "Route": "/v1/embeddings"}, route="v1/embeddings")
+        # the inputs are of local time, which is that of this machine
+        local = "at => new Date(at - new Date(at).getTimezoneOffset() * 60e3).toISOString().slice(0, 19)"
+        middle_ms = entries[-1]["at_ms"] // 1000 * 1000 - 2 * HOUR_MS
+        first_ms = middle_ms - 4 * DAY_MS
+        times = {"Route": "", "From": page.evaluate(local, first_ms), "To": page.evaluate(local, middle_ms)}
+        apply(page, owner, times, **{"from": first_ms, "to": middle_ms})
+        shown = numbers_of(page)
+        page.reload()
+        until_shown(page)
+        assert numbers_of(page) == shown, "the address keeps the filters"
+        page.get_by_label("API key", exact=True).fill("not a key")
+        page.get_by_role("button", name="Show").click()
+        expect(page.get_by_role("alert")).to_contain_text("key_id")
+        [first, *_] = get(clinic, "/budget/clinic/sentence/subjects")["subjects"]
+        visit(page, clinic.key, "/dashboard/journal")
+        subject = first["account"].split("/")[2]
+        apply(page, clinic, {"Subject": subject}, subject=subject)
+
+
+@pytest.mark.parametrize("view", [*VIEWS, "subjects", "spending?by=subject", "spending?by=route", "spending?by=key"])
+def test_no_chosen_name_becomes_markup(
+    served: Gateway, owner: Tenant, clinic: Tenant, browser: Browser, view: str
+) -> None:
+    """Ids of accounts and keys, subjects, mechanisms, routes, presets, reasons: each string of each answer."""
+    with watched(browser, served.url) as (page, _):
+        poisoned(page, kept=("form_token", "cursor", "next_cursor"))
+        visit(page, clinic.key if "subject" in view else owner.key, f"/dashboard/{view}")
+        expect(page.get_by_role("alert")).to_have_count(0)
+        escaped(page)
 
 
 def test_the_views_are_accessible_and_fit_a_phone(

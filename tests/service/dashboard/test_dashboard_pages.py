@@ -1,8 +1,9 @@
-"""The dashboard in a real browser: signing in, live updates, the end of a session."""
+"""The dashboard in a real browser: signing in, live updates, the end of a session, the keyboard, many pages."""
 
 from __future__ import annotations
 
-from browser_kit import Browser, expect, needs_chromium, open_page, sign_in, until_shown
+import pytest
+from browser_kit import Browser, expect, needs_chromium, open_page, sign_in, tab_to, until_shown
 from gateway_kit import Gateway, Tenant
 
 pytestmark = needs_chromium
@@ -55,11 +56,65 @@ def test_a_page_leaves_when_its_key_is_revoked(real_gateway: Gateway, real_tenan
         assert real_tenant.name not in page.content()
 
 
-def test_signing_out_shows_the_page_to_sign_in(real_gateway: Gateway, real_tenant: Tenant, browser: Browser) -> None:
+@pytest.mark.slow("browser")
+def test_the_dashboard_is_used_by_keyboard_alone(real_gateway: Gateway, real_tenant: Tenant, browser: Browser) -> None:
     with open_page(browser, real_gateway.url) as page:
-        sign_in(page, real_tenant.key)
-        page.get_by_role("button", name="Sign out").click()
-        expect(page.get_by_label("API key")).to_be_visible()
-        page.go_back()
+        page.goto("/dashboard")
+        tab_to(page, page.get_by_label("API key"))
+        page.keyboard.type(real_tenant.key)
+        page.keyboard.press("Enter")
+        until_shown(page)
+        page.keyboard.press("Tab")
+        expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+        expect(page.get_by_role("link", name="Skip to the content")).to_be_in_viewport()
+        page.keyboard.press("Enter")
+        expect(page.locator("main")).to_be_focused()
         page.reload()
-        assert real_tenant.name not in page.content()
+        until_shown(page)
+        tab_to(page, page.get_by_role("link", name="What if"))
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", name="What if")).to_be_visible()
+        until_shown(page)
+        for label, value in (("Epsilon of a document", "2.5"), ("Documents", "4")):
+            tab_to(page, page.get_by_label(label, exact=True))
+            page.keyboard.press("Control+A")
+            page.keyboard.type(value)
+        page.keyboard.press("Enter")
+        row = page.get_by_role("table", name="What each account pays").get_by_role("row").filter(has_text="/sentence")
+        expect(row.locator("td[data-label='Cost, epsilon'] [data-value]")).to_have_attribute("data-value", "10")
+        heading = page.get_by_role("table", name="What each account pays").get_by_role("button", name="Account")
+        tab_to(page, heading)
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("columnheader", name="Account")).to_have_attribute("aria-sort", "ascending")
+        expect(heading).to_be_focused()
+        tab_to(page, page.get_by_role("button", name="Sign out"))
+        page.keyboard.press("Enter")
+        expect(page.get_by_label("API key")).to_be_visible()
+        assert page.evaluate("fetch('/budget').then((answer) => answer.status)") == 401
+
+
+@pytest.mark.slow("browser")
+def test_more_pages_than_a_browser_has_connections(
+    real_gateway: Gateway, real_tenant: Tenant, browser: Browser
+) -> None:
+    """Browsers open six connections to a server. One that nobody sees has no stream, and catches up later."""
+    hide = """hidden => {
+      Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    with open_page(browser, real_gateway.url) as first:
+        sign_in(first, real_tenant.key, "/dashboard/journal")
+        entries = first.locator("main tbody tr")
+        before = entries.count()
+        last = first
+        for _ in range(8):
+            last.evaluate(hide, True)
+            last = first.context.new_page()
+            last.goto("/dashboard/journal")
+            until_shown(last)
+        assert real_tenant.embed(epsilon=1).status_code == 200
+        expect(last.locator("main tbody tr")).to_have_count(before + 2)
+        assert entries.count() == before
+        last.evaluate(hide, True)
+        first.evaluate(hide, False)
+        expect(entries).to_have_count(before + 2)
