@@ -61,6 +61,11 @@ def test_a_session_has_the_roles_of_its_key(served: Gateway, owner: Tenant) -> N
     refused = client.post("/embed/sentdp", json={"documents": [{"text": "One. Two."}], "epsilon": 1}, headers=headers)
     assert (refused.status_code, refused.json()["code"]) == (403, "role-missing")
     assert client.get("/admin/tenants").status_code == 403
+    views = {
+        view: client.get(f"/dashboard/{view}").status_code for view in ("what-if", "jobs", "try", "keys", "service")
+    }
+    assert views == {"what-if": 200, "jobs": 404, "try": 404, "keys": 404, "service": 404}
+    assert "/dashboard/keys" not in client.get("/dashboard/what-if").text
 
 
 def test_a_key_without_the_role_read_cannot_sign_in(served: Gateway, owner: Tenant) -> None:
