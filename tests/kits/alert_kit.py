@@ -12,18 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from stub_kit import Request, StubServer, answer, body_of, headers_of
-
-WAIT_S_MAX = 300.0
-
-
-def until(condition: Callable[[], Any], what: str = "it did not happen") -> Any:
-    """What `condition` returns, once that is true."""
-    deadline = time.monotonic() + WAIT_S_MAX
-    while time.monotonic() < deadline:
-        if found := condition():
-            return found
-        time.sleep(0.02)
-    raise AssertionError(what)
+from wait_kit import until as until
 
 
 def documented_check() -> Callable[[str, Mapping[str, str], bytes], bool]:

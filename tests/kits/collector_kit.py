@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gzip
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from stub_kit import Request, StubServer, answer, body_of
+from wait_kit import until
 
 
 class Collector(StubServer):
@@ -40,16 +40,10 @@ class Collector(StubServer):
                     self.spans += scope.spans
         answer(request, status=self.status)
 
-    def until(self, condition: Callable[[list[Span]], Any], within_s: float = 300.0) -> list[Span]:
+    def until(self, condition: Callable[[list[Span]], Any]) -> list[Span]:
         """The spans, once they fulfil a condition."""
-        deadline = time.monotonic() + within_s
-        while time.monotonic() < deadline:
-            with self._lock:
-                found = list(self.spans)
-            if condition(found):
-                return found
-            time.sleep(0.05)
-        raise AssertionError(f"not among {sorted({span.name for span in found})}")
+        until(lambda: condition(list(self.spans)), "such spans were not received")
+        return list(self.spans)
 
     def trace_of(self, name: str) -> list[Span]:
         """The spans of the last trace whose first span has this name, once it has ended."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import httpx
 import orjson
 from gateway_kit import Gateway, Tenant
+from wait_kit import until as until_true
 
 PLANTED = "The zanzibar walrus signs nothing on Tuesdays."
 _SUBJECTS = ("The court", "A tenant", "Our engineer", "The nurse", "This council", "A farmer", "The pilot", "My editor")
@@ -68,21 +68,17 @@ def job(http: httpx.Client, job_id: str) -> dict[str, Any]:
 def until(http: httpx.Client, job_id: str, *states: str, within_s: float = 300.0) -> dict[str, Any]:
     """The job, once it is in one of these states (any end state by default)."""
     wanted = states or ("succeeded", "failed", "cancelled")
-    deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
+
+    def reached() -> dict[str, Any] | None:
         found = job(http, job_id)
-        if found["status"] in wanted:
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"still {found}")
+        return found if found["status"] in wanted else None
+
+    return until_true(reached, f"not {wanted}", within_s=within_s)
 
 
-def until_deleted(folder: Path, within_s: float = 300.0) -> None:
+def until_deleted(folder: Path) -> None:
     """Wait until the folder is deleted, which happens right after the end is reported."""
-    deadline = time.monotonic() + within_s
-    while folder.exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not folder.exists()
+    until_true(lambda: not folder.exists())
 
 
 def files_holding(gateway: Gateway, needles: Sequence[bytes]) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from finetune_kit import LABELS, labelled
 from gateway_kit import Gateway, Tenant
 from tiny_models import checkpoint
 from transformers import AutoModel
+from wait_kit import until
 
 NOTHING = {"epsilon": 0.0, "delta": 0.0}
 RECORD = {"epsilon": 200.0, "delta": 4e-3, "basic_delta": 4e-3}
@@ -57,13 +57,14 @@ def events(tenant: Tenant, job_id: str) -> list[dict[str, Any]]:
         return [json.loads(line[6:]) for line in answer.iter_lines() if line.startswith("data: ")]
 
 
-def until_reported(tenant: Tenant, job_id: str, step: int, within_s: float = 300.0) -> dict[str, Any]:
+def until_reported(tenant: Tenant, job_id: str, step: int) -> dict[str, Any]:
     """The job, once it has reported that many steps."""
-    deadline = time.monotonic() + within_s
-    while True:
+
+    def reported() -> dict[str, Any] | None:
         block = tenant.http.get(f"/jobs/{job_id}").json()
         if block.get("metrics", {}).get("step", 0) >= step:
             return block
         assert block["status"] in ("queued", "running"), block
-        assert time.monotonic() < deadline, block
-        time.sleep(0.02)
+        return None
+
+    return until(reported)

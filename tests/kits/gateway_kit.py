@@ -20,6 +20,7 @@ from typing import Any
 
 import httpx
 import preloaded_kit
+from wait_kit import until
 
 from service.config.data_dir import MEASURED
 
@@ -134,22 +135,41 @@ def has_loaded(pid: int, library: str) -> bool:
     return library in Path(f"/proc/{pid}/maps").read_text()
 
 
-def until_idle(pid: int, within_s: float = 300.0) -> None:
+def until_idle(pid: int) -> None:
     """Until `pid` waits for something: a second and a half without processor time."""
-    deadline = time.monotonic() + within_s
-    ticks, since = cpu_ticks(pid), time.monotonic()
-    while time.monotonic() < since + 1.5:
-        assert time.monotonic() < deadline, "it goes on"
-        time.sleep(0.05)
-        if (now := cpu_ticks(pid)) != ticks:
-            ticks, since = now, time.monotonic()
+
+    def is_idle() -> bool:
+        ticks = cpu_ticks(pid)
+        time.sleep(1.5)
+        return cpu_ticks(pid) == ticks
+
+    until(is_idle, "it goes on")
 
 
-def until_ended(pid: int, within_s: float = 120.0) -> None:
-    deadline = time.monotonic() + within_s
-    while command_line(pid) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not command_line(pid)
+def until_ended(pid: int) -> None:
+    until(lambda: not command_line(pid), "it has not ended")
+
+
+def until_answered(url: str, process: preloaded_kit.Forked | subprocess.Popen[bytes], log: Path) -> None:
+    """Until the server of this process answers 200."""
+
+    def is_answered() -> bool:
+        assert process.poll() is None, log.read_text()
+        with contextlib.suppress(httpx.TransportError):
+            return httpx.get(url, timeout=15).status_code == 200
+        return False
+
+    until(is_answered, "not ready", within_s=START_S_MAX)
+
+
+def end(process: preloaded_kit.Forked | subprocess.Popen[bytes]) -> None:
+    """End a server in an orderly way, or by SIGKILL if it does not."""
+    process.terminate()
+    try:
+        process.wait(120)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def refused_start(data_dir: Path, settings: dict[str, str]) -> str:
@@ -302,16 +322,7 @@ class Gateway(Tenants):
         self.wait_ready()
 
     def wait_ready(self) -> None:
-        deadline = time.monotonic() + START_S_MAX
-        while time.monotonic() < deadline:
-            assert self.process.poll() is None, self.log_path.read_text()
-            try:
-                if httpx.get(f"{self.url}/readyz", timeout=15).status_code == 200:
-                    return
-            except httpx.TransportError:
-                pass
-            time.sleep(0.1)
-        raise AssertionError(f"not ready:\n{self.log_path.read_text()}")
+        until_answered(f"{self.url}/readyz", self.process, self.log_path)
 
     def new_client(self, headers: Mapping[str, str]) -> httpx.Client:
         return httpx.Client(base_url=self.url, headers=headers, timeout=300)
@@ -320,14 +331,9 @@ class Gateway(Tenants):
         """The child process whose command line holds `what`."""
         return next(pid for pid, line in children(self.process.pid).items() if what in line)
 
-    def until_child(self, what: str, within_s: float = 120.0) -> int:
+    def until_child(self, what: str) -> int:
         """As `pid_of`, once there is one."""
-        deadline = time.monotonic() + within_s
-        while time.monotonic() < deadline:
-            with contextlib.suppress(StopIteration):
-                return self.pid_of(what)
-            time.sleep(0.02)
-        raise AssertionError(f"no {what} runs")
+        return until(lambda: [pid for pid, line in children(self.process.pid).items() if what in line], what)[0]
 
     def kill(self, what: str) -> None:
         os.kill(self.pid_of(what), signal.SIGKILL)
@@ -343,9 +349,4 @@ class Gateway(Tenants):
 
     def stop(self) -> None:
         self.close_clients()
-        self.process.terminate()
-        try:
-            self.process.wait(120)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        end(self.process)

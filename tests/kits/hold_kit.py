@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from gateway_kit import Tenant, cpu_ticks
+from wait_kit import until
 
 WAIT_S_MAX = 300.0
 AT_WORK_TICKS = 20  # of a hundredth of a second
@@ -15,10 +16,7 @@ def until_held(tenant: Tenant, unit: str = "sentence", *, more_than: float = 0.0
 
     The gateway passes work on without waiting, so it has done so once it has answered further requests.
     """
-    deadline = time.monotonic() + WAIT_S_MAX
-    while tenant.account(unit)["reserved"]["epsilon"] <= more_than:
-        assert time.monotonic() < deadline, "nothing is held"
-        time.sleep(0.01)
+    until(lambda: tenant.account(unit)["reserved"]["epsilon"] > more_than, "nothing is held")
     time.sleep(0.3)
     for _ in range(10):
         tenant.account(unit)
@@ -26,7 +24,4 @@ def until_held(tenant: Tenant, unit: str = "sentence", *, more_than: float = 0.0
 
 def until_at_work(pid: int, before: int) -> None:
     """Until a worker that had used `before` ticks of processor time while it was idle works on something."""
-    deadline = time.monotonic() + WAIT_S_MAX
-    while cpu_ticks(pid) < before + AT_WORK_TICKS:
-        assert time.monotonic() < deadline, "it does not work"
-        time.sleep(0.01)
+    until(lambda: cpu_ticks(pid) >= before + AT_WORK_TICKS, "it does not work")

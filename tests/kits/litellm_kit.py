@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
-import httpx
-from gateway_kit import clean_environment, free_port
+from gateway_kit import clean_environment, end, free_port, until_answered
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = ROOT / ".venv-litellm"
 COMMAND = ENVIRONMENT / "bin" / "litellm"
 KEY = "sk-of-the-proxy"
-START_S_MAX = 300.0
 OFFLINE = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "DO_NOT_TRACK": "1", "LITELLM_MODE": "PRODUCTION"}
 
 
@@ -40,24 +37,7 @@ class LiteLLM:
                 stdout=log,
                 stderr=log,
             )
-        self._wait()
-
-    def _wait(self) -> None:
-        deadline = time.monotonic() + START_S_MAX
-        while time.monotonic() < deadline:
-            assert self.process.poll() is None, self.log_path.read_text()
-            try:
-                if httpx.get(f"{self.url}/health/liveliness", timeout=30).status_code == 200:
-                    return
-            except httpx.TransportError:
-                pass
-            time.sleep(0.2)
-        raise AssertionError(f"not ready:\n{self.log_path.read_text()}")
+        until_answered(f"{self.url}/health/liveliness", self.process, self.log_path)
 
     def stop(self) -> None:
-        self.process.terminate()
-        try:
-            self.process.wait(60)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        end(self.process)

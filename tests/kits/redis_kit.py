@@ -8,7 +8,6 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from functools import cache
@@ -18,6 +17,7 @@ import redis
 from gateway_kit import free_port
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+from wait_kit import until
 
 from core.ledger.durability import embedded_conf
 from core.ledger.embedded import bundled_server
@@ -27,7 +27,6 @@ REDIS_PASSWORD = "gatewaysecret"
 REDIS_ARCHIVER_PASSWORD = "archiversecret"
 REDIS_ADMIN_PASSWORD = "operatorsecret"
 PASSWORDS = {"gateway": REDIS_PASSWORD, "archiver": REDIS_ARCHIVER_PASSWORD, "admin": REDIS_ADMIN_PASSWORD}
-START_S_MAX = 300.0
 
 
 @cache
@@ -88,16 +87,16 @@ class RedisProcess(ABC):
         self.wait_ready()
 
     def wait_ready(self) -> None:
-        assert self._process is not None
-        deadline = time.monotonic() + START_S_MAX
-        while time.monotonic() < deadline:
-            assert self._process.poll() is None, self.log.read_text()
-            try:
-                self.admin().ping()
-                return
-            except redis.ConnectionError:  # LOADING is one, too
-                time.sleep(0.02)
-        raise AssertionError(self.log.read_text())
+        process = self._process
+        assert process is not None
+
+        def is_answered() -> bool:
+            assert process.poll() is None, self.log.read_text()
+            with suppress(redis.ConnectionError):  # LOADING is one, too
+                return bool(self.admin().ping())
+            return False
+
+        until(is_answered)
 
     def admin(self) -> redis.Redis:
         """An operator's connection."""

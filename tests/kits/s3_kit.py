@@ -6,7 +6,6 @@ import json
 import secrets
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -14,10 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from gateway_kit import free_port
+from wait_kit import until
 
 from core.blobs.store import StoreOptions
 
-_START_S = 300.0
 # S3 creates a blob once, also for several writers at a time; this server looks first and puts then, so one at a time
 _SERVER = """
 import threading
@@ -71,18 +70,16 @@ class S3Server:
 
     def wait_ready(self) -> None:
         """Until it answers anything."""
-        ends_at = time.monotonic() + _START_S
-        while True:
+
+        def is_answered() -> bool:
+            assert self.process.poll() is None
             try:
                 urllib.request.urlopen(f"{self.address}/moto-api/", timeout=30).close()
-            except urllib.error.HTTPError:
-                return
-            except OSError:
-                if self.process.poll() is not None or time.monotonic() > ends_at:
-                    raise
-                time.sleep(0.1)
-            else:
-                return
+            except OSError as error:
+                return isinstance(error, urllib.error.HTTPError)
+            return True
+
+        until(is_answered)
 
 
 @contextmanager

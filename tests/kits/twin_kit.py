@@ -11,7 +11,6 @@ import json
 import re
 import secrets
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +19,7 @@ from unittest import mock
 
 import httpx
 import torch
+from corpus_kit import until as until_job
 from gateway_kit import Tenant
 from inprocess_kit import Gateway
 from model_kit import ModelServer
@@ -51,7 +51,6 @@ PUBLIC: Mapping[str, str] = {
     "seal": "of journal entries, with their clocks",
 }
 _MEMBERS = re.compile(rb'"(' + "|".join(PUBLIC).encode() + rb')": ?("[^"]*"|\d+|null|\{[^{}]*\})')
-_WAIT_S = 300.0
 
 
 class RecordedModel(ModelServer):
@@ -207,16 +206,9 @@ class Twins:
         }
 
     def _job(self, name: str, side: int, tenant: Tenant, job_id: str) -> dict[str, Any]:
-        deadline = time.monotonic() + _WAIT_S
-        while True:
-            answer = tenant.http.get(f"/jobs/{job_id}")
-            if answer.json()["status"] in ("succeeded", "failed"):
-                break
-            if time.monotonic() > deadline:
-                raise TimeoutError("the job does not end")
-            time.sleep(0.02)
+        until_job(tenant.http, job_id)
         found = {
-            f"{name}: job record": public(answer.content),
+            f"{name}: job record": public(tenant.http.get(f"/jobs/{job_id}").content),
             f"{name}: the messages of the job to the gateway": [repr(message) for message in self._sent[side]],
         }
         for what in ("artifact", "card", "report"):
