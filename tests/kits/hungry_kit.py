@@ -12,19 +12,13 @@ STEP_BYTES = 64 * 1024 * 1024
 def with_numpy(_order: JobOrder, _report: ReportProgress, _charge: Charge) -> dict[str, Any]:
     import numpy as np
 
-    kept = []
-    for _ in range(1000):
-        kept.append(np.ones(STEP_BYTES // 8))
-    return {"blocks": len(kept)}
+    return {"blocks": len([np.ones(STEP_BYTES // 8) for _ in range(1000)])}
 
 
 def with_torch(_order: JobOrder, _report: ReportProgress, _charge: Charge) -> dict[str, Any]:
     import torch
 
-    kept = []
-    for _ in range(1000):
-        kept.append(torch.ones(STEP_BYTES // 4))
-    return {"blocks": len(kept)}
+    return {"blocks": len([torch.ones(STEP_BYTES // 4) for _ in range(1000)])}
 
 
 def with_python(_order: JobOrder, _report: ReportProgress, _charge: Charge) -> dict[str, Any]:

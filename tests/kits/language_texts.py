@@ -84,74 +84,23 @@ SUPPORTED = {
 }
 
 OTHERS = {
-    "sv": [
-        "Ring mig gärna tillbaka i morgon bitti.",
-        "Hon är född i Malmö och bor med sina två söner.",
-    ],
-    "da": [
-        "Ring venligst tilbage i morgen tidlig.",
-        "Hun er født i Aarhus og bor med sine to sønner.",
-    ],
-    "no": [
-        "Vær så snill å ringe meg tilbake i morgen tidlig.",
-        "Hun ble født i Bergen og bor med de to sønnene sine.",
-    ],
-    "cs": [
-        "Zavolejte mi prosím zítra ráno zpátky.",
-        "Narodila se v Brně a žije se svými dvěma syny.",
-    ],
-    "sk": [
-        "Zavolajte mi prosím zajtra ráno späť.",
-        "Narodila sa v Žiline a žije so svojimi dvoma synmi.",
-    ],
-    "tr": [
-        "Lütfen yarın sabah beni geri arayın.",
-        "İzmir'de doğdu ve iki oğluyla yaşıyor.",
-    ],
-    "hu": [
-        "Kérem, hívjon vissza holnap reggel.",
-        "Szegeden született és két fiával él.",
-    ],
-    "fi": [
-        "Soittakaa minulle takaisin huomenna aamulla.",
-        "Hän syntyi Turussa ja asuu kahden poikansa kanssa.",
-    ],
-    "ro": [
-        "Vă rog să mă sunați mâine dimineață.",
-        "S-a născut la Cluj și locuiește cu cei doi fii.",
-    ],
-    "ca": [
-        "Si us plau, truqui'm demà al matí.",
-        "Va néixer a Girona i viu amb els seus dos fills.",
-    ],
-    "id": [
-        "Tolong hubungi saya kembali besok pagi.",
-        "Dia lahir di Bandung dan tinggal bersama dua putranya.",
-    ],
-    "vi": [
-        "Xin hãy gọi lại cho tôi vào sáng mai.",
-        "Cô ấy sinh ở Huế và sống với hai con trai.",
-    ],
-    "ru": [
-        "Пожалуйста, перезвоните мне завтра утром.",
-        "Она родилась в Казани и живёт с двумя сыновьями.",
-    ],
-    "el": [
-        "Παρακαλώ τηλεφωνήστε μου αύριο το πρωί.",
-        "Γεννήθηκε στην Πάτρα και ζει με τους δύο γιους της.",
-    ],
-    "ja": [
-        "明日の朝、折り返しお電話ください。",
-        "彼女は仙台で生まれ、二人の息子と暮らしています。",
-    ],
-    "zh": [
-        "请明天早上给我回电话。",
-        "她出生在成都，和两个儿子一起生活。",
-    ],
-    "ar": [
-        "يرجى الاتصال بي صباح الغد.",
-        "ولدت في حلب وتعيش مع ولديها.",
-    ],
+    "sv": ["Ring mig gärna tillbaka i morgon bitti.", "Hon är född i Malmö och bor med sina två söner."],
+    "da": ["Ring venligst tilbage i morgen tidlig.", "Hun er født i Aarhus og bor med sine to sønner."],
+    "no": ["Vær så snill å ringe meg tilbake i morgen tidlig.", "Hun ble født i Bergen og bor med de to sønnene sine."],
+    "cs": ["Zavolejte mi prosím zítra ráno zpátky.", "Narodila se v Brně a žije se svými dvěma syny."],
+    "sk": ["Zavolajte mi prosím zajtra ráno späť.", "Narodila sa v Žiline a žije so svojimi dvoma synmi."],
+    "tr": ["Lütfen yarın sabah beni geri arayın.", "İzmir'de doğdu ve iki oğluyla yaşıyor."],
+    "hu": ["Kérem, hívjon vissza holnap reggel.", "Szegeden született és két fiával él."],
+    "fi": ["Soittakaa minulle takaisin huomenna aamulla.", "Hän syntyi Turussa ja asuu kahden poikansa kanssa."],
+    "ro": ["Vă rog să mă sunați mâine dimineață.", "S-a născut la Cluj și locuiește cu cei doi fii."],
+    "ca": ["Si us plau, truqui'm demà al matí.", "Va néixer a Girona i viu amb els seus dos fills."],
+    "id": ["Tolong hubungi saya kembali besok pagi.", "Dia lahir di Bandung dan tinggal bersama dua putranya."],
+    "vi": ["Xin hãy gọi lại cho tôi vào sáng mai.", "Cô ấy sinh ở Huế và sống với hai con trai."],
+    "ru": ["Пожалуйста, перезвоните мне завтра утром.", "Она родилась в Казани и живёт с двумя сыновьями."],
+    "el": ["Παρακαλώ τηλεφωνήστε μου αύριο το πρωί.", "Γεννήθηκε στην Πάτρα και ζει με τους δύο γιους της."],
+    "ja": ["明日の朝、折り返しお電話ください。", "彼女は仙台で生まれ、二人の息子と暮らしています。"],
+    "zh": ["请明天早上给我回电话。", "她出生在成都，和两个儿子一起生活。"],
+    "ar": ["يرجى الاتصال بي صباح الغد.", "ولدت في حلب وتعيش مع ولديها."],
 }
 
 UNDECIDABLE = [

@@ -53,17 +53,9 @@ def _use(number: int, call: Call) -> dict[str, Any]:
 
 
 def _message(content: list[dict[str, Any]], reason: str | None) -> dict[str, Any]:
+    facts = {"id": "m1", "type": "message", "role": "assistant", "model": "stub"}
     usage = {"input_tokens": 1, "output_tokens": 1}
-    return {
-        "id": "m1",
-        "type": "message",
-        "role": "assistant",
-        "model": "stub",
-        "content": content,
-        "stop_reason": reason,
-        "stop_sequence": None,
-        "usage": usage,
-    }
+    return facts | {"content": content, "stop_reason": reason, "stop_sequence": None, "usage": usage}
 
 
 def _response(said: Said) -> dict[str, Any]:
@@ -75,20 +67,18 @@ def _response(said: Said) -> dict[str, Any]:
     for number, call in enumerate(said.calls):
         facts = {"id": f"f{number}", "call_id": f"t{number}", "status": "completed"}
         output.append({"type": "function_call", "name": call.name, "arguments": call.arguments} | facts)
-    usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
-    usage_details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
-    return {
+    facts = {
         "id": "r1",
         "object": "response",
         "created_at": 1,
         "model": "stub",
         "status": "completed",
         "output": output,
-        "parallel_tool_calls": True,
-        "tool_choice": "auto",
-        "tools": [],
-        "usage": usage | usage_details,
     }
+    usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
+    usage_details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
+    asked = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+    return facts | asked | {"usage": usage | usage_details}
 
 
 def _chat_events(said: Said, split: Split) -> Iterator[str]:

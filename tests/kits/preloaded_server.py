@@ -97,31 +97,6 @@ def run(request: dict[str, Any]) -> NoReturn:
         os._exit(code & 255)
 
 
-class Child:
-    """The process of a fork server that was forked instead of started: what `ForkServer` uses of `subprocess.Popen`."""
-
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self.returncode: int | None = None
-
-    def poll(self) -> int | None:
-        if self.returncode is None:
-            with suppress(ChildProcessError):
-                pid, status = os.waitpid(self.pid, os.WNOHANG)
-                if pid:
-                    self.returncode = os.waitstatus_to_exitcode(status)
-        return self.returncode
-
-    def kill(self) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, signal.SIGKILL)
-
-    def wait(self) -> int:
-        if self.returncode is None:
-            self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        return self.returncode
-
-
 _start_anew = fork_server.ForkServer._start
 _forked_one = False
 
@@ -138,7 +113,7 @@ def _start(self: fork_server.ForkServer) -> socket.socket:
         pid = fork()
         if pid == 0:
             _become_fork_server(theirs.fileno(), self._preload)
-    self._process = Child(pid)  # type: ignore[assignment]
+    self._process = fork_server.Forked(pid, os.pidfd_open(pid))  # type: ignore[assignment]
     return ours
 
 

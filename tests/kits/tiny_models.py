@@ -12,24 +12,8 @@ from transformers import BertConfig, LlamaConfig, PreTrainedTokenizerFast, Rober
 
 PEOPLE = ("alice", "bob", "carol", "dave")
 TOWNS = ("oslo", "lima", "cairo", "perth")
-PLAIN = [
-    "the",
-    "parcel",
-    "that",
-    "she",
-    "sent",
-    "to",
-    "him",
-    "went",
-    "from",
-    "shop",
-    "near",
-    "our",
-    "house",
-    "and",
-    "was",
-]
-PLAIN += ["lost", "again", ",", "nobody", "knows", "why", "."]
+_PLAIN = "the parcel that she sent to him went from shop near our house and was lost again , nobody knows why ."
+PLAIN = _PLAIN.split()
 LABELS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 _CORPUS = [
     " ".join([*PEOPLE, *TOWNS, *PLAIN]),

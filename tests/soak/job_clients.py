@@ -73,8 +73,8 @@ class JobAsk:
 def new_job(tenant: JobTenant, rng: random.Random) -> JobAsk:
     name = f"job-{uuid.uuid4().hex[:16]}"
     ends, epsilon = rng.choice(ENDS), rng.choice((0.1, 0.25, 0.5))
-    fields = {"name": name, "epsilon": epsilon, "steps": rng.randint(*STEPS), "ends": ends}
-    body = json.dumps({**fields, "numbers": list(range(rng.randint(1, 200)))}).encode()
+    fields = {"name": name, "question": "", "epsilon": epsilon, "steps": rng.randint(*STEPS), "ends": ends}
+    body = json.dumps({**fields, "answers": [True] * rng.randint(1, 200)}).encode()
     return JobAsk(tenant, name, ends, round(epsilon * NANO), body)
 
 
