@@ -179,49 +179,21 @@ class Certificate:
 
 
 def certificate(folder: Path, *names: str, expired: bool = False) -> Certificate:
-    """A certificate for names and addresses, and the authority that signed it."""
-    now = datetime.datetime.now(datetime.UTC)
-    day = datetime.timedelta(days=1)
-    ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    ca_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Authority of a test")])
-
-    def builder(subject: x509.Name, public: Any) -> x509.CertificateBuilder:
-        return (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(ca_name)
-            .public_key(public)
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - 10 * day)
-            .not_valid_after(now + (-5 if expired else 5) * day)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
-        )
-
-    usage = dict.fromkeys(
-        (
-            "digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement",
-            "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
-        ),
-        False,
-    )  # fmt: skip
-    authority = (
-        builder(ca_name, ca_key.public_key())
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(x509.KeyUsage(**usage | {"key_cert_sign": True, "crl_sign": True}), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False)
-        .sign(ca_key, hashes.SHA256())
-    )
+    """A certificate for names and addresses, which is its own authority."""
+    now, day = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
     signed = (
-        builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])]), key.public_key())
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - 10 * day)
+        .not_valid_after(now + (-5 if expired else 5) * day)
         .add_extension(x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False)
-        .sign(ca_key, hashes.SHA256())
+        .sign(key, hashes.SHA256())
     )
     ca_file, chain = folder / "ca.pem", folder / "server.pem"
-    ca_file.write_bytes(authority.public_bytes(serialization.Encoding.PEM))
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    chain.write_bytes(private + signed.public_bytes(serialization.Encoding.PEM))
+    ca_file.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    chain.write_bytes(key.private_bytes(*form) + ca_file.read_bytes())
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(chain)
     return Certificate(ca_file, context)
