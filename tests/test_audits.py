@@ -10,7 +10,7 @@ from audit_kit import epsilon_bound, mu_bound, one_run_bound
 from audits.audited import recorded
 from audits.bug import Bug, check, tried
 from audits.kit import Case, Scale, attack, audit, by_law, learned, promised, search
-from audits.page import AuditRow, BugRow, table, written
+from audits.page import AuditRow, BugRow, written
 from audits.registry import AUDITS, BUGS
 from audits.sentences import exponential_law, permute_and_flip_law
 from audits.vectors import mechanism_of, metric_case
@@ -47,13 +47,9 @@ def test_the_bound_is_below_the_truth_as_often_as_it_says(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("known", [True, False])
 def test_an_audit_of_randomised_response_stays_under_its_epsilon_and_near_it(known: bool) -> None:
-    found = audit(iter([responses(2.0, known=known)]), Scale(50_000, 1, 5_000))
+    found = audit(iter([responses(2.0, claimed=1.0, known=known)]), Scale(50_000, 1, 5_000))
+    assert found.claim == 1.0
     assert 1.8 < found.bound <= 2.0
-
-
-def test_twice_the_epsilon_is_over_the_claim() -> None:
-    found = audit(iter([responses(2.0, claimed=1.0)]), Scale(20_000, 1, 5_000))
-    assert found.bound > found.claim
 
 
 def test_laplace_with_half_its_noise_is_over_the_claim() -> None:
@@ -142,9 +138,6 @@ def test_a_row_fails_above_its_claim_and_under_its_bar() -> None:
     assert not AuditRow(row, under, 1.0).fails(bar=False)
     assert AuditRow(row, "an error", 1.0).fails(bar=False)
     page = written(
-        [AuditRow(row, over, 1.0)], [BugRow(BUGS[0], None)], commit="c0ffee", minutes=1, digests={"tables": "0" * 16}
+        [AuditRow(row, over, 1.0)], [BugRow(BUGS[0], None)], commit="", minutes=1, digests={"tables": "0" * 16}
     )
     assert recorded(page) == {"tables": "0" * 16}
-    assert "0 of 1 audits held, 0 of 1 planted bugs caught" in page
-    assert "**survived**" in page
-    assert table(["a|b"], [["c"]]) == "| a\\|b |\n| --- |\n| c |"

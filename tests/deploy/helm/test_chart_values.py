@@ -1,19 +1,16 @@
-"""Wrong values are refused, and misspelt fields of templates are found."""
+"""Wrong values and unknown fields are refused."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from helm_kit import CHART, Values, errors_of, read, rendered
+from helm_kit import CHART, Values, errors_of, render, rendered
 from helm_python import HelmError
 from helm_settings import CHART_SETS, SECRET_SETTINGS, setting_names
 from test_chart import EVERYTHING, MONITORING, STORE, merged
-from tiers import cells
 
 SCHEMA: dict[str, Any] = yaml.safe_load((CHART / "values.schema.json").read_text())
 
@@ -105,34 +102,6 @@ def test_wrong_values_are_refused() -> None:
             rendered(WRONG[name])
 
 
-MISSPELT = [  # template, what it has, what is written in its place
-    ("gateway/workload", "topologySpreadConstraints:", "topologySpreadConstraint:"),
-    ("gateway/_environment", "{name: {{ .Values.keys.secret", "{secret: {{ .Values.keys.secret"),
-    ("gateway/service", "targetPort: api", "target: api"),
-    ("gateway/ingress", "ingressClassName", "className"),
-    ("gateway/scaling", "maxUnavailable", "maxUnavailabel"),
-    ("redis/statefulset", "readinessProbe:", "readynessProbe:"),
-    ("redis/service", "data:", "files:"),
-    ("network/policies", "- from:", "- form:"),
-    ("network/_rules", "podSelector:", "podSelektor:"),
-    ("monitoring/prometheus", "endpoints:", "endpoint:"),
-    ("monitoring/dashboards", "data:", "dashboards:"),
-    ("_security", "readOnlyRootFilesystem", "readOnlyRootFileSystem"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("template", "old", "new"), cells(MISSPELT, fast=4))
-def test_a_misspelt_field_of_a_template_is_found(template: str, old: str, new: str, tmp_path: Path) -> None:
-    chart = tmp_path / "chart"
-    shutil.copytree(CHART, chart)
-    [path] = [path for path in (chart / "templates").rglob(f"{template.rpartition('/')[2]}.*")
-              if path.relative_to(chart / "templates").with_suffix("").as_posix() == template]  # fmt: skip
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new, 1))
-    values = (merged(EVERYTHING, MONITORING), {})  # of both kinds of workload
-    changed = [
-        text for chosen in values for place, text in rendered(chosen, chart).items() if text != rendered(chosen)[place]
-    ]
-    assert changed
-    assert any(errors_of(each) for text in changed for each in read(text))
+def test_a_field_that_the_api_server_does_not_know_is_found() -> None:
+    for each in render(merged(EVERYTHING, MONITORING)):
+        assert errors_of(each | {"specs": {}}), each["kind"]
