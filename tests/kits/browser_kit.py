@@ -38,17 +38,22 @@ def running_browser() -> Iterator[Browser]:
 
 @contextlib.contextmanager
 def open_page(browser: Browser, url: str, *, dark: bool = False, width: int = 1280) -> Iterator[Page]:
-    """A page in a profile of its own. Its errors fail the test at the end."""
+    """A page in a profile of its own. At the end it has had no error, no script has shown a dialog, and nothing was
+    asked of another origin."""
     context = browser.new_context(
         base_url=url, color_scheme="dark" if dark else "light", viewport={"width": width, "height": 900}
     )
     context.set_default_timeout(WAIT_MS)
     page = context.new_page()
-    errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
+    faults: list[str] = []
+    own = (f"{url}/", f"blob:{url}/")
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("dialog", lambda dialog: (faults.append(dialog.message), dialog.dismiss()))
+    page.on("request", lambda request: faults.extend([request.url] if not request.url.startswith(own) else []))
     try:
         yield page
-        assert not errors, errors
+        page.unroute_all(behavior="ignoreErrors")  # the page may be asking for something at its end
+        assert not faults, faults
     finally:
         context.close()
 

@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import pytest
 from inline_engine import InlineEngine
+from toys.toy_engine import FACTS
 
 from core.errors import DeadlineBeforeStart, InvalidInput, QueueFull, WorkerDied
 from core.files.file_version import FileVersion
@@ -27,7 +28,7 @@ from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.local.worker_pool import WorkerPoolOptions
 from gpu_workers.engine.protocol import Engine, Joined, Pieces, Role, Task
 from gpu_workers.engine.task_queue import QueueLimits
-from gpu_workers.facts import EmbedderFacts, EncoderFacts
+from gpu_workers.facts import EmbedderFacts
 from gpu_workers.handlers.needed_files import absent
 
 KITS = Path(__file__).parent
@@ -35,23 +36,7 @@ HELD_S_MAX = 240.0
 END = "end"  # a file that lets go of all work, so that a test that fails does not wait
 SECRET = "quizzlethorpe"  # of a text: no error may hold it
 
-TOY_FACTS = EmbedderFacts(
-    encoder=EncoderFacts(
-        name="toy",
-        fingerprint="",
-        dimension=4,
-        tokens_max=8,
-        device="cpu",
-        dtype="float32",
-        packed=False,
-        fixed_batches=False,
-    ),
-    domains=(),
-    mechanisms=(),
-    vector_mechanisms=(),
-    vector_pack=None,
-    unit="sentence",
-)
+TOY_FACTS = FACTS[Role.EMBED]
 
 Kind = Literal["local", "inline"]
 KINDS = ("inline", pytest.param("local", marks=pytest.mark.system))
@@ -181,7 +166,7 @@ def toy_engine(
 
 def find_kits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let worker processes import this module."""
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(KITS), str(KITS.parents[1])]))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, (KITS, *KITS.parents[:2]))))
 
 
 @dataclass(frozen=True)

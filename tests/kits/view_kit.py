@@ -1,17 +1,16 @@
-"""What tests of the dashboard's views share: figures of tables, harmful strings, requests of a page, accessibility."""
+"""What tests of the dashboard's views share: figures of tables, harmful strings, accessibility."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 import httpx
 from axe_playwright_python.sync_playwright import Axe
 from browser_kit import WAIT_MS, open_page, sign_in, until_shown
-from playwright.sync_api import Browser, Locator, Page, Request, Route
+from playwright.sync_api import Browser, Locator, Page, Route
 
 CANARIES = ("<img src=x onerror=alert(1)>", '"><script>alert(1)</script>', "${7*7}")
 CANARY = "".join(CANARIES)
@@ -23,21 +22,6 @@ def figures(table: Locator, row: str) -> list[float]:
     """The exact numbers of a table's row, in the order of its columns."""
     cells = table.get_by_role("row").filter(has_text=row).locator("[data-value]")
     return [float(cell.get_attribute("data-value") or "nan") for cell in cells.all()]
-
-
-@contextlib.contextmanager
-def watched(browser: Browser, url: str, **options: Any) -> Iterator[tuple[Page, list[Request]]]:
-    """A page with its requests. At the end no script has shown a dialog, and nothing was asked of another origin."""
-    with open_page(browser, url, **options) as page:
-        requests: list[Request] = []
-        dialogs: list[str] = []
-        page.on("request", lambda request: requests.append(request))
-        page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
-        yield page, requests
-        page.unroute_all(behavior="ignoreErrors")  # the page may be asking for something at its end
-        assert not dialogs
-        foreign = [each.url for each in requests if not each.url.startswith((f"{url}/", f"blob:{url}/"))]
-        assert not foreign
 
 
 def visit(page: Page, key: str, path: str) -> None:
@@ -102,7 +86,7 @@ def escaped(page: Page) -> None:
 def accessible(browser: Browser, url: str, key: str, views: tuple[str, ...], prepare: Callable[[Page], None]) -> None:
     """Each view in both themes and at both widths: no violation that axe finds, no horizontal scrolling, offline."""
     for dark, width in ((False, 1280), (True, 390)):
-        with watched(browser, url, dark=dark, width=width) as (page, _):
+        with open_page(browser, url, dark=dark, width=width) as page:
             sign_in(page, key, f"/dashboard/{views[0]}")
             for view in views:
                 page.goto(f"/dashboard/{view}")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from alert_kit import Receiver, is_genuine, until
-from browser_kit import Browser, Page, agree, expect, needs_chromium, sign_in, until_shown
+from browser_kit import Browser, Page, agree, expect, needs_chromium, open_page, sign_in, until_shown
 from gateway_kit import LEAN, Gateway, Tenant
-from view_kit import accessible, escaped, poisoned, watched
+from view_kit import accessible, escaped, poisoned
 
 pytestmark = [needs_chromium, pytest.mark.slow("browser")]
 
@@ -71,7 +71,7 @@ def test_an_alert_and_its_rule_are_shown(
     served: Gateway, alarmed: Tenant, browser: Browser, receiver: Receiver
 ) -> None:
     [alert] = alarmed.http.get("/alerts").json()["alerts"]
-    with watched(browser, served.url) as (page, _):
+    with open_page(browser, served.url) as page:
         sign_in(page, alarmed.key, VIEW)
         alerts = page.get_by_role("table", name="Alerts, newest first")
         expect(alerts).to_contain_text(alert["target"])
@@ -101,7 +101,7 @@ def test_each_kind_of_rule_has_a_form(served: Gateway, browser: Browser) -> None
         "integrity": ({"Age of the last seal": "600"}, {"seal_age_s": 600}),
         "job_ended": ({"succeeded": ""}, {"statuses": ["failed", "cancelled"]}),
     }
-    with watched(browser, served.url) as (page, _):
+    with open_page(browser, served.url) as page:
         sign_in(page, tenant.key, VIEW)
         expect(page.get_by_text("No rule yet.")).to_be_visible()
         assert page.get_by_label("Tenants").count() == 0
@@ -126,7 +126,7 @@ def test_each_kind_of_rule_has_a_form(served: Gateway, browser: Browser) -> None
 
 def test_the_secret_of_a_webhook_is_shown_once(served: Gateway, browser: Browser, receiver: Receiver) -> None:
     tenant = administrator(served)
-    with watched(browser, served.url) as (page, _):
+    with open_page(browser, served.url) as page:
         sign_in(page, tenant.key, VIEW)
         page.get_by_label("Name").fill("signed")
         page.get_by_label("Webhook").fill(receiver.url)
@@ -154,7 +154,7 @@ def test_a_rule_is_replaced_and_deleted_when_it_was_asked_for_twice(served: Gate
     tenant = administrator(served)
     original = {"kind": "integrity", "seal_age_s": 60}
     assert tenant.http.put("/alerts/rules/watch", json={"when": original}).status_code == 201
-    with watched(browser, served.url) as (page, _):
+    with open_page(browser, served.url) as page:
         sign_in(page, tenant.key, VIEW)
         page.get_by_label("Name").fill("watch")
         store(page)
@@ -174,7 +174,7 @@ def test_a_rule_is_replaced_and_deleted_when_it_was_asked_for_twice(served: Gate
 
 def test_a_wrong_rule_is_explained_and_stays_in_the_form(served: Gateway, browser: Browser) -> None:
     tenant = administrator(served)
-    with watched(browser, served.url) as (page, _):
+    with open_page(browser, served.url) as page:
         sign_in(page, tenant.key, VIEW)
         for share, url, message in (("half", "", "share must be a number"), ("0.5", "ftp://receiver", "webhook")):
             page.get_by_label("Name").fill("a")
@@ -188,7 +188,7 @@ def test_a_wrong_rule_is_explained_and_stays_in_the_form(served: Gateway, browse
 
 
 def test_a_reader_sees_no_rules_and_no_other_tenant(served: Gateway, alarmed: Tenant, browser: Browser) -> None:
-    with watched(browser, served.url) as (page, _):
+    with open_page(browser, served.url) as page:
         sign_in(page, served.tenant().key, VIEW)
         expect(page.get_by_text("No alert.")).to_be_visible()
         text = page.locator("body").inner_text()
@@ -197,7 +197,7 @@ def test_a_reader_sees_no_rules_and_no_other_tenant(served: Gateway, alarmed: Te
 
 
 def test_the_operator_has_rules_about_tenants(served: Gateway, alarmed: Tenant, browser: Browser) -> None:
-    with watched(browser, served.url) as (page, _):
+    with open_page(browser, served.url) as page:
         sign_in(page, served.admin_key, VIEW)
         alerts = page.get_by_role("table", name="Alerts, newest first")
         expect(alerts.get_by_role("row").filter(has_text=f"{alarmed.name}/sentence")).to_contain_text("any-tenant")
@@ -218,7 +218,7 @@ def test_the_operator_has_rules_about_tenants(served: Gateway, alarmed: Tenant, 
 
 @pytest.mark.parametrize("who", ["tenant", "operator"])
 def test_no_string_of_an_alert_becomes_markup(served: Gateway, alarmed: Tenant, browser: Browser, who: str) -> None:
-    with watched(browser, served.url) as (page, _):
+    with open_page(browser, served.url) as page:
         poisoned(page)
         sign_in(page, alarmed.key if who == "tenant" else served.admin_key, VIEW)
         page.get_by_role("button", name="Change ").first.click()

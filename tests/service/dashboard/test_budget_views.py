@@ -19,7 +19,7 @@ from browser_kit import needs_chromium, open_page, sign_in, until_shown
 from gateway_kit import DOCUMENT, LEAN, Gateway, Tenant
 from history_kit import DAY_MS, HOUR_MS, Past, tenant_with_history
 from playwright.sync_api import Browser, Page, expect
-from view_kit import accessible, escaped, poisoned, visit, watched
+from view_kit import accessible, escaped, poisoned, visit
 
 pytestmark = [needs_chromium, pytest.mark.slow("browser")]
 
@@ -337,7 +337,7 @@ def apply(page: Page, tenant: Tenant, filters: dict[str, Any], **query: Any) -> 
 def test_each_filter_of_the_journal(served: Gateway, owner: Tenant, clinic: Tenant, browser: Browser) -> None:
     entries = journal_of(owner, order="oldest")
     [second] = {each["key_id"] for each in entries if each["key_id"]} - {owner.key_id}
-    with watched(browser, served.url) as (page, _):
+    with open_page(browser, served.url) as page:
         visit(page, owner.key, "/dashboard/journal")
         for step in ("open", "cancel"):
             apply(page, owner, {"Step": step}, transition=step)
@@ -368,7 +368,7 @@ def test_no_chosen_name_becomes_markup(
     served: Gateway, owner: Tenant, clinic: Tenant, browser: Browser, view: str
 ) -> None:
     """Ids of accounts and keys, subjects, mechanisms, routes, presets, reasons: each string of each answer."""
-    with watched(browser, served.url) as (page, _):
+    with open_page(browser, served.url) as page:
         poisoned(page, kept=("form_token", "cursor", "next_cursor"))
         visit(page, clinic.key if "subject" in view else owner.key, f"/dashboard/{view}")
         expect(page.get_by_role("alert")).to_have_count(0)

@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 from alert_kit import until
-from browser_kit import Browser, agree, expect, needs_chromium, sign_in, until_shown
+from browser_kit import Browser, agree, expect, needs_chromium, open_page, sign_in, until_shown
 from command_kit import run_command
 from gateway_kit import LEAN, Gateway, Tenant, free_port
 from history_kit import HOUR_MS, Past, tenant_with_history
-from view_kit import accessible, escaped, figures, poisoned, watched
+from view_kit import accessible, escaped, figures, poisoned
 
 from core.accounting.events import Unit
 
@@ -55,7 +55,7 @@ def tenant(served: WithAdminPort) -> Tenant:
 def test_the_service_is_live_with_the_figures_of_the_api(
     served: WithAdminPort, tenant: Tenant, browser: Browser
 ) -> None:
-    with watched(browser, served.admin_url) as (page, _):
+    with open_page(browser, served.admin_url) as page:
         sign_in(page, served.admin_key)
         assert page.locator("nav a").all_inner_texts() == ["Service", "Tenants", "Audit log", "Integrity", "Alerts"]
         found = served.admin.get("/admin/service").json()
@@ -76,7 +76,7 @@ def test_the_service_is_live_with_the_figures_of_the_api(
 
 
 def test_budgets_of_a_tenant_are_those_of_the_api(served: WithAdminPort, tenant: Tenant, browser: Browser) -> None:
-    with watched(browser, served.admin_url) as (page, _):
+    with open_page(browser, served.admin_url) as page:
         sign_in(page, served.admin_key, f"/dashboard/tenants?tenant={tenant.name}")
         table = page.get_by_role("table", name=f"Accounts of {tenant.name}")
         for account in served.admin.get(f"/admin/tenants/{tenant.name}/budgets").json()["accounts"]:
@@ -91,7 +91,7 @@ def test_budgets_of_a_tenant_are_those_of_the_api(served: WithAdminPort, tenant:
 
 
 def test_a_tenant_is_created_when_it_was_asked_for_twice(served: WithAdminPort, browser: Browser) -> None:
-    with watched(browser, served.admin_url) as (page, _):
+    with open_page(browser, served.admin_url) as page:
         sign_in(page, served.admin_key, "/dashboard/tenants")
         page.get_by_label("Name").fill("from-the-page")
         page.get_by_label("Epsilon of each unit").fill("12.5")
@@ -114,7 +114,7 @@ def test_a_limit_is_raised(served: WithAdminPort, browser: Browser) -> None:
     assert served.admin.put(f"/admin/tenants/{tenant.name}/budgets/token/limit", json={"epsilon": 6}).status_code == 200
     assert tenant.embed(epsilon=5).status_code == 200
     assert tenant.embed(epsilon=5).status_code == 403
-    with watched(browser, served.admin_url) as (page, _):
+    with open_page(browser, served.admin_url) as page:
         sign_in(page, served.admin_key, f"/dashboard/tenants?tenant={tenant.name}")
         table = page.get_by_role("table", name=f"Accounts of {tenant.name}")
         assert figures(table, f"{tenant.name}/token")[:2] == [30, 6]
@@ -131,7 +131,7 @@ def test_a_limit_is_raised(served: WithAdminPort, browser: Browser) -> None:
 
 
 def test_keys_of_a_tenant_are_created_and_revoked(served: WithAdminPort, tenant: Tenant, browser: Browser) -> None:
-    with watched(browser, served.admin_url) as (page, _):
+    with open_page(browser, served.admin_url) as page:
         sign_in(page, served.admin_key, f"/dashboard/tenants?tenant={tenant.name}")
         page.get_by_label("Label").fill("by the operator")
         page.get_by_role("button", name="Create", exact=True).click()
@@ -154,7 +154,7 @@ def test_keys_of_a_tenant_are_created_and_revoked(served: WithAdminPort, tenant:
 def test_sessions_of_a_tenant_are_ended(served: WithAdminPort, tenant: Tenant, browser: Browser) -> None:
     own = served.new_client({"Authorization": f"Bearer {tenant.key}"})
     cookies = own.post("/dashboard/session").cookies
-    with watched(browser, served.admin_url) as (page, _):
+    with open_page(browser, served.admin_url) as page:
         sign_in(page, served.admin_key, f"/dashboard/tenants?tenant={tenant.name}")
         page.get_by_role("button", name="End all sessions").click()
         agree(page, "End all sessions")
@@ -176,7 +176,7 @@ def test_integrity_of_all_tenants_has_the_figures_of_the_api(served: WithAdminPo
         return lost == 3 and not any(each["journal"]["unsealed"] for each in tenants)
 
     until(is_settled)
-    with watched(browser, served.admin_url) as (page, _):
+    with open_page(browser, served.admin_url) as page:
         sign_in(page, served.admin_key, "/dashboard/integrity")
         found = served.admin.get("/admin/integrity").json()
         table = page.get_by_role("table", name=f"All tenants, {len(found['tenants'])}")
@@ -199,7 +199,7 @@ def test_integrity_of_all_tenants_has_the_figures_of_the_api(served: WithAdminPo
 
 def test_integrity_of_many_tenants_is_paged(served: WithAdminPort, tenant: Tenant, browser: Browser) -> None:
     served.tenant()
-    with watched(browser, served.admin_url) as (page, _):
+    with open_page(browser, served.admin_url) as page:
         short = "**/admin/integrity?limit=50"
         page.route(short, lambda route: route.continue_(url=route.request.url.replace("limit=50", "limit=1")))
         sign_in(page, served.admin_key, "/dashboard/integrity")
@@ -211,7 +211,7 @@ def test_integrity_of_many_tenants_is_paged(served: WithAdminPort, tenant: Tenan
 
 
 def test_the_other_port_has_no_view_of_the_operator(served: WithAdminPort, tenant: Tenant, browser: Browser) -> None:
-    with watched(browser, served.url) as (page, _):
+    with open_page(browser, served.url) as page:
         sign_in(page, served.admin_key, "/dashboard/jobs")
         assert page.locator("nav a").all_inner_texts() == ["Jobs"]
         for view in VIEWS:
@@ -223,7 +223,7 @@ def test_the_other_port_has_no_view_of_the_operator(served: WithAdminPort, tenan
 
 
 def test_the_admin_port_has_no_view_of_a_tenant(served: WithAdminPort, tenant: Tenant, browser: Browser) -> None:
-    with watched(browser, served.admin_url) as (page, _):
+    with open_page(browser, served.admin_url) as page:
         page.goto("/dashboard")
         page.get_by_label("API key").fill(tenant.key)
         page.get_by_role("button", name="Sign in").click()
@@ -237,7 +237,7 @@ def test_the_admin_port_has_no_view_of_a_tenant(served: WithAdminPort, tenant: T
 def test_no_string_for_the_operator_becomes_markup(
     served: WithAdminPort, tenant: Tenant, browser: Browser, view: str
 ) -> None:
-    with watched(browser, served.admin_url) as (page, _):
+    with open_page(browser, served.admin_url) as page:
         poisoned(page)
         sign_in(page, served.admin_key, f"/dashboard/{view}")
         escaped(page)

@@ -13,11 +13,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from browser_kit import Browser, Page, agree, expect, needs_chromium, sign_in, until_shown
+from browser_kit import Browser, Page, agree, expect, needs_chromium, open_page, sign_in, until_shown
 from corpus_kit import rows, submit, until
 from gateway_kit import LEAN, Gateway, Tenant
+from playwright.sync_api import Request
 from synthesis_kit import SHOP, shop_request, shop_rows
-from view_kit import CANARIES, CANARY, accessible, escaped, figures, poisoned, watched
+from view_kit import CANARIES, CANARY, accessible, escaped, figures, poisoned
 
 pytestmark = [needs_chromium, pytest.mark.slow("browser")]
 
@@ -83,7 +84,7 @@ def ended(owner: Owner) -> Owner:
 
 
 def test_a_job_is_followed_to_its_end(served: Gateway, owner: Owner, browser: Browser) -> None:
-    with watched(browser, served.url) as (page, _):
+    with open_page(browser, served.url) as page:
         with page.expect_request(f"**/jobs/{owner.job}/events") as followed:
             sign_in(page, owner.key, f"/dashboard/jobs?job={owner.job}")
         assert followed.value.resource_type == "eventsource"
@@ -94,7 +95,7 @@ def test_a_job_is_followed_to_its_end(served: Gateway, owner: Owner, browser: Br
 
 def test_what_a_job_cost_and_made(served: Gateway, ended: Owner, browser: Browser) -> None:
     job = ended.http.get(f"/jobs/{ended.job}").json()
-    with watched(browser, served.url) as (page, _):
+    with open_page(browser, served.url) as page:
         sign_in(page, ended.key, f"/dashboard/jobs?job={ended.job}")
         spent = page.locator(".job .facts [data-value]").last.get_attribute("data-value")
         assert float(spent or "nan") == job["spent"]["epsilon"]
@@ -118,7 +119,7 @@ def test_what_a_job_cost_and_made(served: Gateway, ended: Owner, browser: Browse
 def test_a_job_is_cancelled_when_it_was_asked_for_twice(served: Gateway, browser: Browser) -> None:
     tenant = served.tenant()
     job = submit(tenant.http, rows(3000), name="slow").json()["job_id"]  # it takes minutes
-    with watched(browser, served.url) as (page, _):
+    with open_page(browser, served.url) as page:
         sign_in(page, tenant.key, f"/dashboard/jobs?job={job}")
         page.get_by_role("button", name="Cancel the job").click()
         agree(page, "Cancel")
@@ -147,7 +148,7 @@ def test_an_estimate_shows_the_figures_of_the_api(
     served: Gateway, owner: Owner, browser: Browser, endpoint: str, mechanism: str, body: dict[str, Any]
 ) -> None:
     before = owner.account()
-    with watched(browser, served.url) as (page, _):
+    with open_page(browser, served.url) as page:
         sign_in(page, owner.key, "/dashboard/what-if")
         page.get_by_label("Endpoint").select_option(endpoint)
         page.get_by_label("Mechanism or preset").select_option(mechanism)
@@ -170,7 +171,7 @@ def test_an_estimate_shows_the_figures_of_the_api(
 
 
 def test_what_is_too_much_is_shown_as_refused(served: Gateway, owner: Owner, browser: Browser) -> None:
-    with watched(browser, served.url) as (page, _):
+    with open_page(browser, served.url) as page:
         sign_in(page, owner.key, "/dashboard/what-if?endpoint=embed/sentdp&epsilon=15&documents=100")
         expect(page.locator("#estimate .card").first).to_contain_text("no")
         page.get_by_label("Epsilon of a document").fill("-1")
@@ -181,7 +182,9 @@ def test_what_is_too_much_is_shown_as_refused(served: Gateway, owner: Owner, bro
 
 def test_an_estimate_for_a_subject(served: Gateway, browser: Browser) -> None:
     tenant = served.tenant(subject_epsilon=6.0)
-    with watched(browser, served.url) as (page, requests):
+    with open_page(browser, served.url) as page:
+        requests: list[Request] = []
+        page.on("request", requests.append)
         sign_in(page, tenant.key, "/dashboard/what-if")
         page.get_by_label("Subject").fill(CANARY)
         page.get_by_label("Epsilon of a document").fill("2")
@@ -193,7 +196,7 @@ def test_an_estimate_for_a_subject(served: Gateway, browser: Browser) -> None:
 
 
 def test_a_plan_is_calibrated_as_by_the_api(served: Gateway, owner: Owner, browser: Browser) -> None:
-    with watched(browser, served.url) as (page, _):
+    with open_page(browser, served.url) as page:
         sign_in(page, owner.key, "/dashboard/what-if")
         page.get_by_role("button", name="Calculate the plan").click()
         expect(page.locator("#plan table")).to_be_visible()
@@ -217,7 +220,9 @@ def test_a_plan_is_calibrated_as_by_the_api(served: Gateway, owner: Owner, brows
 def test_a_document_is_tried_at_the_price_that_was_said(served: Gateway, browser: Browser) -> None:
     tenant = served.tenant()
     secret = "The zanzibar walrus signs nothing. It never did."
-    with watched(browser, served.url) as (page, requests):
+    with open_page(browser, served.url) as page:
+        requests: list[Request] = []
+        page.on("request", requests.append)
         sign_in(page, tenant.key, "/dashboard/try")
         page.get_by_label("Document").fill(secret)
         expect(page.locator("#price")).to_contain_text("This charges the budget and cannot be undone.")
@@ -241,7 +246,7 @@ def test_a_document_is_tried_at_the_price_that_was_said(served: Gateway, browser
 
 def test_a_refused_document_is_not_sent(served: Gateway, browser: Browser) -> None:
     tenant = served.tenant(epsilon=5.0)
-    with watched(browser, served.url) as (page, _):
+    with open_page(browser, served.url) as page:
         sign_in(page, tenant.key, "/dashboard/try")
         expect(page.locator("#price")).to_contain_text("The budget does not admit it.")
         expect(page.get_by_role("button", name="Release")).to_be_disabled()
@@ -261,7 +266,7 @@ def run_code(page: Page, language: str, tenant: Tenant) -> str:
 def test_the_code_sends_the_same_document_at_the_same_price(served: Gateway, browser: Browser) -> None:
     """What is not masked comes back as it was sent, so the answer shows what arrived."""
     tenant = served.tenant()
-    with watched(browser, served.url) as (page, _):
+    with open_page(browser, served.url) as page:
         sign_in(page, tenant.key, "/dashboard/try")
         page.get_by_label("Endpoint").select_option("/sanitize")
         page.get_by_label("Document").fill(NASTY)
@@ -284,7 +289,7 @@ def test_the_code_sends_the_same_document_at_the_same_price(served: Gateway, bro
 
 def test_a_key_is_created_rotated_and_revoked(served: Gateway, browser: Browser) -> None:
     owner = with_every_role(served, served.tenant())
-    with watched(browser, served.url) as (page, _):
+    with open_page(browser, served.url) as page:
         sign_in(page, owner.key, "/dashboard/keys")
         page.get_by_label("Label").fill("made by the page")
         page.get_by_label("release").uncheck()
@@ -318,7 +323,7 @@ def test_a_key_is_created_rotated_and_revoked(served: Gateway, browser: Browser)
 
 
 def test_the_operator_sees_shared_jobs(served: Gateway, ended: Owner, browser: Browser) -> None:
-    with watched(browser, served.url) as (page, _):
+    with open_page(browser, served.url) as page:
         sign_in(page, served.admin_key, f"/dashboard/jobs?job={ended.job}")
         assert set(page.locator("nav a").all_inner_texts()) >= {"Service", "Tenants", "Audit log", "Jobs"}
         expect(page.get_by_text("No job that all tenants share.")).to_be_visible()
@@ -326,7 +331,7 @@ def test_the_operator_sees_shared_jobs(served: Gateway, ended: Owner, browser: B
 
 
 def test_policies_and_domains_are_those_of_the_api(served: Gateway, owner: Owner, browser: Browser) -> None:
-    with watched(browser, served.url) as (page, _):
+    with open_page(browser, served.url) as page:
         sign_in(page, owner.key, "/dashboard/catalogue")
         for caption, path, member in (("Policies", "/policies", "policies"), ("Domains", "/domains", "domains")):
             names = [each["name"] for each in owner.http.get(path).json()[member]]
@@ -336,7 +341,7 @@ def test_policies_and_domains_are_those_of_the_api(served: Gateway, owner: Owner
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_no_string_of_an_answer_becomes_markup(served: Gateway, ended: Owner, browser: Browser, view: str) -> None:
-    with watched(browser, served.url) as (page, _):
+    with open_page(browser, served.url) as page:
         poisoned(page)
         page.goto(f"/dashboard/{view}")
         sign_in(page, ended.key, f"/dashboard/{view}")
