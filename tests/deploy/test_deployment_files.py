@@ -7,8 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from helm_kit import pods, render
 from locked_versions import CONSTRAINTS, required
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from stub_kit import Request, StubServer, answer
 
 from service.config.settings import Settings
 
@@ -46,39 +45,28 @@ def image_environment() -> dict[str, str]:
     return dict(pair.split("=", 1) for text in of("ENV") for pair in text.split())
 
 
-def probe_options() -> dict[str, float]:
-    return {name: float(value) for name, value in re.findall(r"--(\S+?)=(\d+)s?", of("HEALTHCHECK")[0])}
-
-
 @pytest.mark.parametrize(("status", "is_healthy"), [(200, True), (503, False)])
 @pytest.mark.usefixtures("processes")
 def test_the_health_check_of_the_image_asks_the_configured_port(status: int, is_healthy: bool) -> None:
     asked: list[str] = []
 
-    class Gateway(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(self.path)
-            self.send_response(status)
-            self.send_header("content-length", "0")
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
+    class Gateway(StubServer):
+        def serve(self, request: Request) -> None:
+            asked.append(request.path)
+            answer(request, status=status)
 
     command = json.loads(of("HEALTHCHECK")[0].partition(" CMD ")[2])
-    with HTTPServer(("127.0.0.1", 0), Gateway) as server:
-        threading.Thread(target=server.handle_request, daemon=True).start()
-        environment = {f"{PREFIX}PORT": str(server.server_port)}
+    with Gateway() as server:
+        environment = {f"{PREFIX}PORT": server.origin.rpartition(":")[2]}
         done = subprocess.run([sys.executable, *command[1:]], env=environment, capture_output=True, timeout=60)
     assert asked == ["/readyz"]
     assert (done.returncode == 0) is is_healthy
 
 
 def test_the_health_check_waits_for_the_canary_and_for_models_that_load() -> None:
-    options = probe_options()
-    assert options["timeout"] > CANARY_S
-    assert float(re.findall(r"timeout=(\d+)\)", of("HEALTHCHECK")[0])[0]) > CANARY_S
-    assert options["start-period"] >= 300
+    [check] = of("HEALTHCHECK")
+    assert all(float(seconds) > CANARY_S for seconds in re.findall(r"timeout=(\d+)", check))
+    assert float(re.findall(r"--start-period=(\d+)", check)[0]) >= 300
 
 
 def test_image_chart_and_compose_agree_on_user_ports_and_folders() -> None:

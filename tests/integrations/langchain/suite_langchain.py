@@ -112,14 +112,6 @@ def test_documents_leave_without_names_and_with_the_facts_of_their_release(gatew
     assert spent(gateway) == 0
 
 
-def test_a_fill_with_a_price_is_charged_and_shown_in_the_metadata(gateway: Gateway) -> None:
-    sanitizer = DocumentSanitizer(gateway, mask={"techniques": ["all"]}, fill={"mode": "metric_dp", "epsilon": 2})
-    [made] = sanitizer.transform_documents([Document("The staff were kind.")])
-    assert made.metadata["privacy_guarantee"] == "metric-dp"
-    assert made.metadata["privacy_epsilon"] == 2
-    assert spent(gateway, "token") > 0
-
-
 def test_a_model_sees_no_name_and_its_answer_has_them(gateway: Gateway) -> None:
     model = EchoModel(seen=[])
     answer = Reversible(gateway, model).invoke([SystemMessage("You work for Maria Keller."), HumanMessage(LETTER)])

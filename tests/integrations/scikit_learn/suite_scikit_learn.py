@@ -26,20 +26,11 @@ GOOD = ["It is great. I love it. It works well. Buy it.", "Wonderful quality. We
 BAD = ["It is awful. I hate it. It broke at once. Avoid it.", "Terrible quality. We are angry. It is useless. Bad."]
 TEXTS = [f"{text} Number {count}." for count in range(3) for text in (*GOOD, *BAD)]
 LABELS = [1, 1, 0, 0] * 3
-CHECKS = (
-    "do_not_raise_errors_in_init_or_set_params",
-    "estimator_cloneable",
-    "estimator_repr",
-    "estimator_tags_renamed",
-    "get_params_invariance",
-    "mixin_order",
-    "no_attributes_set_in_init",
-    "parameters_default_constructible",
-    "set_output_transform",
-    "set_params",
-    "transformer_get_feature_names_out",
-    "valid_tag_types",
-)
+CHECKS = """
+do_not_raise_errors_in_init_or_set_params estimator_cloneable estimator_repr estimator_tags_renamed
+get_params_invariance mixin_order no_attributes_set_in_init parameters_default_constructible set_output_transform
+set_params transformer_get_feature_names_out valid_tag_types
+"""
 
 
 def connected(key: str, folder: Path) -> Gateway:
@@ -58,7 +49,7 @@ def test_the_checks_of_estimators_pass() -> None:
 
 
 def test_the_checks_that_need_no_table_pass() -> None:
-    for name in CHECKS:
+    for name in CHECKS.split():
         getattr(estimator_checks, f"check_{name}")("PrivateEmbeddings", PrivateEmbeddings(connected, 1.0))
 
 
@@ -115,14 +106,9 @@ def test_processes_share_the_cache(tmp_path: Path) -> None:
     transformer = PrivateEmbeddings(connect, 2)
     transformer.transform(TEXTS)
     assert pickle.loads(pickle.dumps(PrivateEmbeddings(connected, 2))).gateway is connected
-    search = GridSearchCV(
-        make_pipeline(transformer, LogisticRegression()),
-        {"logisticregression__C": [0.1, 1]},
-        cv=2,
-        n_jobs=2,
-        error_score="raise",
-    )
-    search.fit(TEXTS, LABELS)
+    model = make_pipeline(transformer, LogisticRegression())
+    grid = {"logisticregression__C": [0.1, 1]}
+    GridSearchCV(model, grid, cv=2, n_jobs=2, error_score="raise").fit(TEXTS, LABELS)
     with Gateway(URL, key) as client:
         assert spent(client) == 2 * len(TEXTS)
 

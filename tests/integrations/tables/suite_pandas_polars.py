@@ -58,13 +58,6 @@ def test_a_categorical_column_is_sanitised(gateway: Gateway) -> None:
     assert not shown(column[0])
 
 
-def test_a_fill_with_a_price_is_charged_and_shown(gateway: Gateway) -> None:
-    priced: Any = {"mask": {"techniques": ["all"]}, "fill": {"mode": "metric_dp", "epsilon": 2}}
-    column = private_pandas.sanitize(pd.Series(REVIEWS), gateway, **priced)
-    assert column.attrs["privacy"][0]["epsilon"] == 2
-    assert spent(gateway, "token") > 0
-
-
 @pytest.mark.parametrize(("library", "series"), [(private_pandas, pd.Series), (private_polars, pl.Series)])
 def test_wrong_columns_and_an_exhausted_budget_charge_nothing(library: Any, series: Any, poor_gateway: Gateway) -> None:
     with pytest.raises(TypeError, match="no text"):
