@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from soak.job import AFTER, BEFORE, MARK, WELL
-from soak.load import DENIED, LOST, OPEN, Book, Client
+from soak.load import DENIED, LOST, OPEN, Account, Book, Client
 
 from core.amounts import NANO
 
@@ -34,20 +34,10 @@ OPEN_MAX = 4  # unfinished jobs of one tenant, below the setting
 
 
 @dataclass
-class JobTenant:
-    """A tenant that submits jobs."""
-
-    name: str
-    key: str
-    exhausted: bool = False
-    replaced: bool = False  # by another tenant
-
-
-@dataclass
 class JobAsk:
     """One idempotency key, its body, and what is known of its job. `mark`: of the one draw that is visible."""
 
-    tenant: JobTenant
+    tenant: Account
     name: str
     ends: str
     epsilon_nano: int
@@ -70,7 +60,7 @@ class JobAsk:
         return (self.block["ended_ms"] - self.block["created_ms"]) / 1000
 
 
-def new_job(tenant: JobTenant, rng: random.Random) -> JobAsk:
+def new_job(tenant: Account, rng: random.Random) -> JobAsk:
     name = f"job-{uuid.uuid4().hex[:16]}"
     ends, epsilon = rng.choice(ENDS), rng.choice((0.1, 0.25, 0.5))
     fields = {"name": name, "question": "", "epsilon": epsilon, "steps": rng.randint(*STEPS), "ends": ends}
@@ -85,14 +75,14 @@ class JobBook:
         self._book = book
         self.lock = threading.Lock()
         self.asks: list[JobAsk] = []
-        self.tenants: list[JobTenant] = []
+        self.tenants: list[Account] = []
         self.counts: Counter[str] = Counter()
         self._jobs: dict[str, JobAsk] = {}  # by job id
 
     def fault(self, ask: JobAsk, what: str) -> None:
         self._book.fault(f"job {ask.job_id or ask.key}: {what}")
 
-    def of(self, *, tenant: JobTenant | None = None, unfinished: bool = False) -> list[JobAsk]:
+    def of(self, *, tenant: Account | None = None, unfinished: bool = False) -> list[JobAsk]:
         with self.lock:
             chosen: Iterable[JobAsk] = self.asks
             if tenant is not None:

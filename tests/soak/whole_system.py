@@ -34,9 +34,9 @@ from typing import Any
 from gateway_kit import Gateway, children, command_line
 from redis_kit import EmbeddedServer
 from soak.job_audit import JobAudit
-from soak.job_clients import JobBook, JobClient, JobTenant, keep_submitting
+from soak.job_clients import JobBook, JobClient, keep_submitting
 from soak.ledger_load import BACK_S_MAX, Load, printed
-from soak.load import OPEN, Client
+from soak.load import OPEN, Account, Client
 
 from core.ledger import names
 from core.ledger.client import LedgerClient, connect
@@ -80,10 +80,9 @@ class WholeSystem(Load):
         self.jobs.tenants += [self._job_tenant("jobs"), self._job_tenant("jobs"), self._job_tenant("few-jobs")]
         self._draws = gateways[0].data_dir.parent / "draws"
 
-    def _job_tenant(self, kind: str) -> JobTenant:
-        account = self._open(kind)
-        self.everyone.append(account)  # its limits are checked as those of the others
-        return JobTenant(account.tenant, account.key)
+    def _job_tenant(self, kind: str) -> Account:
+        self.everyone.append(self._open(kind))  # its limits are checked as those of the others
+        return self.everyone[-1]
 
     def _clients(self, stop: threading.Event) -> list[threading.Thread]:
         own = [
@@ -222,10 +221,8 @@ class WholeSystem(Load):
 
     def _replace_exhausted(self) -> None:
         super()._replace_exhausted()
-        for tenant in list(self.jobs.tenants):
-            if tenant.exhausted and not tenant.replaced:
-                tenant.replaced = True
-                self.jobs.tenants.append(self._job_tenant("few-jobs"))
+        if all(tenant.exhausted for tenant in self.jobs.tenants if tenant.kind == "few-jobs"):
+            self.jobs.tenants.append(self._job_tenant("few-jobs"))
 
     def check(self, *, final: bool = False) -> None:
         super().check(final=final)
