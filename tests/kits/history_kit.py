@@ -48,56 +48,33 @@ def tenant_with_history(
     keys: int = 1,
 ) -> Tenant:
     """A tenant of a running gateway that was opened before the first of `past`. Its client uses its first key."""
-    ordered = sorted(past, key=lambda one: -one.ago_ms)
-    with ThreadPoolExecutor(1) as thread:  # the caller's may run a loop already, as a browser's driver does
-        work = thread.submit(lambda: asyncio.run(_seed(gateway, name, ordered, epsilon, delta, subject_epsilon, keys)))
-        return work.result()
-
-
-async def _seed(
-    gateway: Tenants,
-    name: str,
-    past: Sequence[Past],
-    epsilon: float,
-    delta: float,
-    subject_epsilon: float | None,
-    keys: int,
-) -> Tenant:
     now_ms = int(time.time() * 1000)
-    at_ms = now_ms - past[0].ago_ms - HOUR_MS
+    at_ms = now_ms - max(one.ago_ms for one in past) - HOUR_MS
 
     def limits(number: float) -> dict[Unit, Limit]:
         return {unit: Limit(round(number * NANO), round(delta * FEMTO)) for unit in Unit}
 
-    async with ledger_access(Settings(data_dir=gateway.data_dir)) as parts:
-        ledger = Ledger(parts.client, parts.master_key, clock=lambda: at_ms)
-        subject_limits = None if subject_epsilon is None else limits(subject_epsilon)
-        await ledger.open_tenant(name, limits=limits(epsilon), subject_limits=subject_limits)
-        made = [
-            gateway.admin.post(f"/admin/tenants/{name}/keys", json={"roles": ["read", "release", "admin"]}).json()
-            for _ in range(keys)
-        ]
-        for one in past:
-            at_ms = now_ms - one.ago_ms
-            event = PrivacyEvent(
-                one.mechanism,
-                "pure",
-                one.unit,
-                ACCOUNT_ADJACENCY[one.unit],
-                Guarantee.PURE_DP,
-                round(one.epsilon * NANO),
-            )
-            hold = await ledger.reserve(
-                name,
-                [Charge(event, one.subject)],
-                key_id=made[one.key]["key_id"],
-                route=one.route,
-                hold_ttl_ms=_HOLD_TTL_MS,
-            )
-            if one.end == "commit":
-                await ledger.commit(name, hold.release_id)
-            elif one.end == "cancel":
-                await ledger.cancel(name, hold.release_id, reason="client-disconnected")
-            elif one.end == "expire":
-                await ledger.expire(name, hold.release_id, reason="worker-lost")
-    return Tenant(name, made[0]["key"], gateway.client(made[0]["key"]))
+    async def seed() -> Tenant:
+        nonlocal at_ms
+        async with ledger_access(Settings(data_dir=gateway.data_dir)) as parts:
+            ledger = Ledger(parts.client, parts.master_key, clock=lambda: at_ms)
+            subject_limits = None if subject_epsilon is None else limits(subject_epsilon)
+            await ledger.open_tenant(name, limits=limits(epsilon), subject_limits=subject_limits)
+            roles = {"roles": ["read", "release", "admin"]}
+            made = [gateway.admin.post(f"/admin/tenants/{name}/keys", json=roles).json() for _ in range(keys)]
+            for one in sorted(past, key=lambda one: -one.ago_ms):
+                at_ms = now_ms - one.ago_ms
+                price = (ACCOUNT_ADJACENCY[one.unit], Guarantee.PURE_DP, round(one.epsilon * NANO))
+                charge = Charge(PrivacyEvent(one.mechanism, "pure", one.unit, *price), one.subject)
+                asked = {"key_id": made[one.key]["key_id"], "route": one.route, "hold_ttl_ms": _HOLD_TTL_MS}
+                hold = await ledger.reserve(name, [charge], **asked)
+                if one.end == "commit":
+                    await ledger.commit(name, hold.release_id)
+                elif one.end == "cancel":
+                    await ledger.cancel(name, hold.release_id, reason="client-disconnected")
+                elif one.end == "expire":
+                    await ledger.expire(name, hold.release_id, reason="worker-lost")
+        return Tenant(name, made[0]["key"], gateway.client(made[0]["key"]))
+
+    with ThreadPoolExecutor(1) as thread:  # the caller's may run a loop already, as a browser's driver does
+        return thread.submit(asyncio.run, seed()).result()
