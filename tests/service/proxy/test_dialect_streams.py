@@ -155,7 +155,7 @@ def test_chat_log_probabilities_obfuscation_and_usage() -> None:
     token = {"content": [{"token": "Anna", "logprob": -1.0, "bytes": None, "top_logprobs": []}], "refusal": None}
     events = [
         chunk({"content": "Hi "}, logprobs=token, obfuscation="a"),
-        chunk({"content": "[PERSON_1]"}, logprobs=token, obfuscation="b"),
+        chunk({"content": "[PERSON_1] "}, logprobs=token, obfuscation="b"),
     ]
     usage = {"completion_tokens": 1, "prompt_tokens": 1, "total_tokens": 2}
     left = run(
