@@ -9,7 +9,7 @@ import pytest
 from audit_kit import epsilon_bound, mu_bound, one_run_bound
 from audits.audited import recorded
 from audits.bug import Bug, check, tried
-from audits.kit import Case, Scale, attack, audit, by_law, learned, promised, search
+from audits.kit import Case, Scale, audit, by_law, promised, search
 from audits.page import AuditRow, BugRow, written
 from audits.registry import AUDITS, BUGS
 from audits.sentences import exponential_law, permute_and_flip_law
@@ -73,14 +73,6 @@ def test_the_threshold_weighs_ratio_against_frequency() -> None:
     ratio, law = by_law(np.array([1e-5, 0.5, 0.49999]), np.array([1e-8, 0.1, 0.89999999]))
     assert promised(law, 10_000)[1] == ratio[1]
     assert promised(law, 100_000_000)[1] == ratio[0]
-
-
-def test_outcomes_are_learnt_without_a_law() -> None:
-    rng = np.random.default_rng()
-    laws = np.array([[0.6, 0.3, 0.1], [0.1, 0.3, 0.6]])
-    case = learned(lambda side, runs: rng.choice(3, size=runs, p=laws[side]), 3, math.log(6), "a die", pilot=5_000)
-    bound = attack(case, Scale(50_000, 1, 5_000)).measure(50_000)
-    assert 1.5 < bound <= math.log(6)
 
 
 def test_an_event_at_delta_proves_less() -> None:

@@ -31,6 +31,11 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.Compl
     )
 
 
+def pip(*arguments: str | Path, cwd: Path) -> None:
+    done = run(sys.executable, "-m", "pip", *arguments, "--quiet", "--no-index", "--no-deps", cwd=cwd)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = tmp_path_factory.mktemp("source")
@@ -41,11 +46,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         else:
             shutil.copy(ROOT / name, source / name)
     out = tmp_path_factory.mktemp("wheel")
-    built = run(
-        sys.executable, "-m", "pip", "wheel", "--quiet", "--no-index", "--no-deps", "--no-build-isolation",
-        "--wheel-dir", out, source, cwd=out,
-    )  # fmt: skip
-    assert built.returncode == 0, built.stderr
+    pip("wheel", "--no-build-isolation", "--wheel-dir", out, source, cwd=out)
     return next(out.glob("*.whl"))
 
 
@@ -53,11 +54,7 @@ def install(wheel: Path, folder: Path) -> Path:
     """A fresh environment with the wheel in it, and beside it the libraries of the one that runs the tests."""
     made = run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder.parent)
     assert made.returncode == 0, made.stderr
-    installed = run(
-        sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", "--quiet", "--no-index",
-        "--no-deps", wheel, cwd=folder.parent,
-    )  # fmt: skip
-    assert installed.returncode == 0, installed.stderr
+    pip("--python", folder / "bin" / "python", "install", wheel, cwd=folder.parent)
     (packages(folder) / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return folder
 
@@ -124,11 +121,7 @@ def test_another_distribution_that_overwrites_a_package_is_noticed(wheel: Path, 
         '[project]\nname = "other"\nversion = "1"\n[tool.setuptools]\npackages = ["core"]\n'
     )
     mine = install(wheel, tmp_path / "venv")
-    added = run(
-        sys.executable, "-m", "pip", "--python", mine / "bin" / "python", "install", "--quiet", "--no-index",
-        "--no-deps", "--no-build-isolation", other, cwd=tmp_path,
-    )  # fmt: skip
-    assert added.returncode == 0, added.stderr
+    pip("--python", mine / "bin" / "python", "install", "--no-build-isolation", other, cwd=tmp_path)
 
     refused = run(mine / "bin" / "privacy-gateway", "--help", cwd=tmp_path)
 

@@ -15,6 +15,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,16 +53,13 @@ def clean_environment() -> dict[str, str]:
     }
 
 
-def documented_presets() -> str:
-    """The presets file that the documentation shows."""
-    page = Path(__file__).parents[2] / "docs/concepts/openai-clients.md"
-    return page.read_text().split("```toml\n")[1].split("```")[0]
+def _documented(page: str) -> str:
+    """The first file in TOML that a page of the documentation shows."""
+    return (Path(__file__).parents[2] / "docs" / page).read_text().split("```toml\n")[1].split("```")[0]
 
 
-def documented_policies() -> str:
-    """The policies file that the documentation shows."""
-    page = Path(__file__).parents[2] / "docs/reference/sanitize.md"
-    return page.read_text().split("```toml\n")[1].split("```")[0]
+documented_presets = partial(_documented, "concepts/openai-clients.md")
+documented_policies = partial(_documented, "reference/sanitize.md")
 
 
 def documented_settings(folder: Path) -> dict[str, str]:

@@ -49,6 +49,7 @@ class ModelServer(StubServer):
         self.chunk_bytes: int | None = None
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
+        self.raw: list[tuple[str, tuple[tuple[str, str], ...], bytes]] = []
         self.status = 200
         self.response_id = "r*"  # of an answer in the format of OpenAI's Responses; * is a number of its own
         self._numbers = count(1)
@@ -70,9 +71,11 @@ class ModelServer(StubServer):
         return json.dumps(self.bodies, ensure_ascii=False)
 
     def serve(self, request: Request) -> None:
-        body = json.loads(body_of(request))
+        raw = body_of(request)
+        body = json.loads(raw)
         self.bodies.append(body)
         self.headers.append(headers_of(request))
+        self.raw.append((request.path, tuple(sorted(self.headers[-1].items())), raw))
         reply = self.reply(body)
         said = Said(reply) if isinstance(reply, str) else reply
         if self.status != 200:

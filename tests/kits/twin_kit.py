@@ -6,7 +6,6 @@ What differs between two runs of one request is public and listed in PUBLIC: ide
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import re
 import secrets
@@ -23,7 +22,6 @@ from corpus_kit import until as until_job
 from gateway_kit import Tenant
 from inprocess_kit import Gateway
 from model_kit import ModelServer
-from stub_kit import Request, body_of, headers_of
 
 from core.accounting.events import Unit
 from gpu_workers.jobs import process as job_process
@@ -51,20 +49,6 @@ PUBLIC: Mapping[str, str] = {
     "seal": "of journal entries, with their clocks",
 }
 _MEMBERS = re.compile(rb'"(' + "|".join(PUBLIC).encode() + rb')": ?("[^"]*"|\d+|null|\{[^{}]*\})')
-
-
-class RecordedModel(ModelServer):
-    """A stub of a language model that keeps the bytes that it was sent."""
-
-    def __init__(self) -> None:
-        super().__init__(_last_text)
-        self.raw: list[tuple[str, tuple[tuple[str, str], ...], bytes]] = []
-
-    def serve(self, request: Request) -> None:
-        body = body_of(request)
-        self.raw.append((request.path, tuple(sorted(headers_of(request).items())), body))
-        request.rfile = io.BufferedReader(io.BytesIO(body))  # type: ignore[arg-type]
-        super().serve(request)
 
 
 def _last_text(body: dict[str, Any]) -> str:
@@ -139,7 +123,7 @@ class Twins:
     """Two gateways of one master key, whose tenants have the same names, at one model."""
 
     def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
-        self.model = RecordedModel()
+        self.model = ModelServer(_last_text)
         self._folder = folder
         self._sent: list[list[Any]] = [[], []]  # what the jobs of each gateway have sent to it
         self._jobs = mock.patch("service.jobs.attempt.start_job", self._start_job)

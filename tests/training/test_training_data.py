@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from training import ner_corpora
-from training.code_lines import CodeLines
 from training.names import Names
 from training.ner_corpora import IGNORED
 from training.slots import Language
@@ -110,12 +109,3 @@ def test_a_name_has_its_label_in_the_same_sentence_of_another_language(data: Pat
     write_columns(data / "languages/ud_pl_pud.conllu", *rows)
 
     assert ner_corpora.read(data, "pud-pl")[0].labels == ("O", "PERSON", "O", "O", "?")
-
-
-def test_code_for_training_has_no_comments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    lines = ['"""By Anna."""', *(f"value_{number} = {number}  # Anna" for number in range(5)), *["total += 1"] * 20]
-    (tmp_path / "module.py").write_text("\n".join(lines))
-    monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
-    code = CodeLines()
-
-    assert {line for seed in range(9) for line in code.draw(random.Random(seed)).splitlines()} == {"total += 1"}
