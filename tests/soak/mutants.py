@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -102,40 +103,52 @@ async def check_syntax(mutants: list[Mutant]) -> None:
         await server.stop()
 
 
+def copy_of(folder: Path, *parts: str) -> None:
+    """Copy files and folders of the project."""
+    for part in parts:
+        if (ROOT / part).is_dir():
+            shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__", ".venv*"))
+        elif (ROOT / part).is_file():
+            shutil.copy(ROOT / part, folder)
+
+
+def first_failure(copy: Path, files: Iterable[str], limit_s: float | None = None) -> str | None:
+    """The first test that fails in a copy of the project, of those that `make test` runs of these files and folders."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-rfE", "--tb=no", "-p", "no:cacheprovider"]
+    command += ["-m", "not system and not slow and not long", "--hypothesis-seed=0"]
+    with subprocess.Popen(
+        [*command, *files],
+        cwd=copy,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join((str(copy), str(copy / "client/src")))},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as tests:
+        try:
+            said, _ = tests.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            return HANGS
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(tests.pid, signal.SIGKILL)  # with the server of a test that was cut off
+    found = re.search(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
+    if tests.returncode not in (0, 1) or (found is None) != (tests.returncode == 0):
+        raise SystemExit(f"the tests did not run:\n{said[-5000:]}")
+    return found and found[1]
+
+
 def run_tests(mutant: Mutant | None, limit_s: float | None = None) -> Outcome:
     """The tests of a mutant's script against it, or all of them against the ledger as it is."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as directory:
         copy = Path(directory)
-        for part in ("core", "gpu_workers", "service", "tests", "deploy"):
-            shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copy(ROOT / "pyproject.toml", copy)
+        copy_of(copy, "core", "gpu_workers", "service", "tests", "deploy", "pyproject.toml")
         if mutant is not None:
             mutate(mutant, copy / "core" / "ledger")
         names = TESTS_OF.get(mutant.script, TESTS) if mutant else {*TESTS, *itertools.chain(*TESTS_OF.values())}
         files = [f"tests/core/ledger/{name if '/' in name else f'test_ledger_{name}'}.py" for name in names]
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-rfE", "--tb=no", "-p", "no:cacheprovider"]
-        command += ["-m", "not system and not slow and not long", "--hypothesis-seed=0"]  # those of `make test`
         began = time.monotonic()
-        with subprocess.Popen(
-            [*command, *files],
-            cwd=copy,
-            env=os.environ | {"PYTHONPATH": str(copy)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        ) as tests:
-            try:
-                said, _ = tests.communicate(timeout=limit_s)
-                caught = re.search(r"^(?:FAILED|ERROR) \S+/test_(?:ledger_)?(\S+)", said, re.MULTILINE)
-                if tests.returncode not in (0, 1) or (caught is None) != (tests.returncode == 0):
-                    raise SystemExit(f"the tests did not run:\n{said}")
-                caught_by = caught[1] if caught else None
-            except subprocess.TimeoutExpired:
-                caught_by = HANGS
-            finally:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(tests.pid, signal.SIGKILL)  # with the server of a test that was cut off
+        caught_by = first_failure(copy, files, limit_s)
         return Outcome(mutant.name if mutant else "", caught_by, time.monotonic() - began)
 
 

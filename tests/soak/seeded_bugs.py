@@ -10,10 +10,7 @@ when one survives.
 from __future__ import annotations
 
 import argparse
-import os
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,10 +18,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parents[2]
+from soak.mutants import copy_of, first_failure
+
 COPIED = ("client", "core", "deploy", "docs", "examples", "gpu_workers", "service", "tests", "training", "benchmarks")
+COPIED += (".github", "pyproject.toml", "README.md", "Makefile", "Dockerfile", "docker-compose.yml")
 LIMIT_S = 600  # of the tests of one bug; a bug may also keep a test from ending
-FAST = "not system and not slow and not long"
 
 
 class Bug(NamedTuple):
@@ -150,32 +148,12 @@ def caught_by(bug: Bug) -> str | None:
     """The test that fails with the bug, or None. Raises SystemExit for a text that is not found once."""
     with tempfile.TemporaryDirectory(prefix="bug-") as folder:
         copy = Path(folder)
-        for part in COPIED:
-            shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__", ".venv*"))
-        for part in (".github", "pyproject.toml", "README.md", "Makefile", "Dockerfile", "docker-compose.yml"):
-            if (ROOT / part).is_file():
-                shutil.copy(ROOT / part, copy)
+        copy_of(copy, *COPIED)
         source = (copy / bug.path).read_text()
         if source.count(bug.old) != 1:
             raise SystemExit(f"{bug.name}: found {source.count(bug.old)} times in {bug.path}")
         (copy / bug.path).write_text(source.replace(bug.old, bug.new))
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-rfE", "--tb=no", "-p", "no:cacheprovider", "-m", FAST]
-        try:
-            run = subprocess.run(
-                [*command, *(f"tests/{each}" for each in bug.tests if (copy / "tests" / each).exists())],
-                cwd=copy,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join((str(copy), str(copy / "client/src")))},
-                capture_output=True,
-                text=True,
-                timeout=LIMIT_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return "a test that does not end"
-        found = re.search(r"^(?:FAILED|ERROR) (\S+)", run.stdout, re.MULTILINE)
-        if run.returncode not in (0, 1) or (found is None) != (run.returncode == 0):
-            raise SystemExit(f"{bug.name}: the tests did not run:\n{run.stdout[-2000:]}")
-        return found and found[1]
+        return first_failure(copy, (f"tests/{each}" for each in bug.tests if (copy / "tests" / each).exists()), LIMIT_S)
 
 
 def main() -> int:
