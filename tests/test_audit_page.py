@@ -56,8 +56,3 @@ def test_scripts_of_the_ledger_are_digested_without_comments(tmp_path: Path) -> 
     first = digest(tmp_path, "-- adds\nlocal sum = a + b\n", "one.lua")
     assert first == digest(tmp_path, "local sum =  a + b -- adds both\n", "one.lua")
     assert first != digest(tmp_path, "local sum = a - b\n", "one.lua")
-
-
-def test_a_file_that_is_gone_is_no_empty_file(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        digest_of(tmp_path, ("gone.py",))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,17 +57,7 @@ def found_in_redis(socket: Path) -> list[str]:
 
 
 def _stored(client: Any) -> Iterator[tuple[bytes, Any]]:
+    reading = {b"string": client.get, b"hash": client.hgetall, b"set": client.smembers, b"stream": client.xrange}
+    reading |= {b"zset": partial(client.zrange, start=0, end=-1), b"list": partial(client.lrange, start=0, end=-1)}
     for key in client.scan_iter(count=1000):
-        kind = client.type(key)
-        if kind == b"string":
-            yield key, client.get(key)
-        elif kind == b"hash":
-            yield key, client.hgetall(key)
-        elif kind == b"set":
-            yield key, client.smembers(key)
-        elif kind == b"zset":
-            yield key, client.zrange(key, 0, -1)
-        elif kind == b"stream":
-            yield key, client.xrange(key)
-        else:
-            yield key, client.lrange(key, 0, -1)
+        yield key, reading[client.type(key)](key)

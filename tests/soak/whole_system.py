@@ -189,25 +189,21 @@ class WholeSystem(Load):
         thread.start()
         self._starting.append(thread)
 
+    def _stop_for(self, seconds: float, process: Any) -> None:
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        process.send_signal(signal.SIGCONT)
+
     def _pause(self) -> None:
         """Stop a gateway for longer than the lease of the duties: now and then the one that seals."""
-        process = self.rng.choice(self._running()).process
-        os.kill(process.pid, signal.SIGSTOP)
-        time.sleep(LEASE_S * 1.5)
-        os.kill(process.pid, signal.SIGCONT)
+        self._stop_for(LEASE_S * 1.5, self.rng.choice(self._running()).process)
 
     def _freeze(self) -> None:
         """Stop a gateway for longer than the lease of its jobs, whose processes go on. Another gateway takes them."""
         for thread in self._freezing:
             thread.join()
-        process = self.rng.choice(self._running()).process
-        process.send_signal(signal.SIGSTOP)
-
-        def thaw() -> None:
-            time.sleep(LEASE_MS / 1000 + GRACE_S + 3 * SWEEP_S)
-            process.send_signal(signal.SIGCONT)
-
-        self._freezing = [threading.Thread(target=thaw)]
+        frozen = (LEASE_MS / 1000 + GRACE_S + 3 * SWEEP_S, self.rng.choice(self._running()).process)
+        self._freezing = [threading.Thread(target=self._stop_for, args=frozen)]
         self._freezing[0].start()
 
     def _kill_worker(self) -> None:

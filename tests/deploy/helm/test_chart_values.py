@@ -32,21 +32,6 @@ def test_every_value_is_described_and_unknown_ones_are_refused() -> None:
             assert "properties" not in each or each["additionalProperties"] is False, place
 
 
-def test_every_default_is_in_the_schema_and_every_value_has_a_default() -> None:
-    def places(values: Values, schema: dict[str, Any], place: str = "") -> Iterator[str]:
-        own = schema.get("properties", {})
-        if "$ref" in schema:
-            own = SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]].get("properties", {})
-        yield from (
-            f"{place}.{name} has no default" for name in own.keys() - values.keys() - {"global"} if "$ref" not in schema
-        )
-        for name in own.keys() & values.keys():
-            if isinstance(values[name], dict):
-                yield from places(values[name], own[name], f"{place}.{name}")
-
-    assert list(places(yaml.safe_load((CHART / "values.yaml").read_text()), SCHEMA)) == []
-
-
 def test_the_schema_names_every_setting_but_those_of_the_chart() -> None:
     assert SCHEMA["$defs"]["setting"]["enum"] == setting_names(), "run `make chart-settings`"
     assert {
