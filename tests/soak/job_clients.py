@@ -54,11 +54,6 @@ class JobAsk:
     def ended(self) -> bool:
         return self.block.get("status") in ENDED
 
-    @property
-    def seconds(self) -> float:
-        """From the creation of a job to its end."""
-        return (self.block["ended_ms"] - self.block["created_ms"]) / 1000
-
 
 def new_job(tenant: Account, rng: random.Random) -> JobAsk:
     name = f"job-{uuid.uuid4().hex[:16]}"

@@ -250,17 +250,11 @@ class WholeSystem(Load):
         super()._settle_open_keys()
 
     def report(self, seconds: float) -> dict[str, Any]:
-        asks = self.jobs.of()
-        ended = sorted(ask.seconds for ask in asks if ask.ended)
         found = {
-            "kill_cycles": {
-                name.split()[1]: count for name, count in self.counts.items() if name.startswith("cycles ")
-            },
-            "submissions_by_end": dict(Counter(ask.state for ask in asks)),
+            "kill_cycles": {k.removeprefix("cycles "): n for k, n in self.counts.items() if k.startswith("cycles ")},
+            "submissions_by_end": dict(Counter(ask.state for ask in self.jobs.of())),
             "jobs_by_end": {k.removeprefix("ends "): n for k, n in self.jobs.counts.items() if k.startswith("ends ")},
             "job_answers": {k: n for k, n in self.jobs.counts.items() if not k.startswith("ends ")},
-            "job_seconds": {"median": round(ended[len(ended) // 2], 1), "max": round(ended[-1], 1)} if ended else {},
-            "jobs_cancelled_by_clients": sum(ask.cancelled for ask in asks),
         }
         return {**super().report(seconds), **found}
 
