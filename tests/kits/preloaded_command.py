@@ -52,7 +52,7 @@ def load() -> None:
     fork_server.ForkServer._start = _start  # type: ignore[method-assign]
 
 
-def main() -> None:
+def main() -> int:
     """Run a command in this process."""
     with socket.socket(fileno=int(sys.argv[-1])) as channel:
         message, outputs, *_ = socket.recv_fds(channel, MESSAGE_BYTES_MAX, 2)
@@ -70,6 +70,7 @@ def main() -> None:
     sys.path[:] = [str(Path(sys.argv[0]).parent), *(path for path in sys.path if path != str(Path(__file__).parent))]
     try:
         runpy.run_path(sys.argv[0], run_name="__main__")
+        return 0
     finally:
         threading._shutdown()
         atexit._run_exitfuncs()
