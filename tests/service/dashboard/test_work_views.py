@@ -184,7 +184,7 @@ def test_an_estimate_for_a_subject(served: Gateway, browser: Browser) -> None:
     tenant = served.tenant(subject_epsilon=6.0)
     with open_page(browser, served.url) as page:
         requests: list[Request] = []
-        page.on("request", requests.append)
+        page.on("request", lambda request: requests.append(request))
         sign_in(page, tenant.key, "/dashboard/what-if")
         page.get_by_label("Subject").fill(CANARY)
         page.get_by_label("Epsilon of a document").fill("2")
@@ -222,7 +222,7 @@ def test_a_document_is_tried_at_the_price_that_was_said(served: Gateway, browser
     secret = "The zanzibar walrus signs nothing. It never did."
     with open_page(browser, served.url) as page:
         requests: list[Request] = []
-        page.on("request", requests.append)
+        page.on("request", lambda request: requests.append(request))
         sign_in(page, tenant.key, "/dashboard/try")
         page.get_by_label("Document").fill(secret)
         expect(page.locator("#price")).to_contain_text("This charges the budget and cannot be undone.")
