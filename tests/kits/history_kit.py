@@ -23,6 +23,15 @@ DAY_MS = 24 * HOUR_MS
 _HOLD_TTL_MS = 400 * DAY_MS  # a hold of the past must not expire before it is settled
 
 
+class Clock:
+    """The time of a ledger, in milliseconds, which a test sets."""
+
+    START_MS = now_ms = 20_000 * DAY_MS
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
 @dataclass(frozen=True)
 class Past:
     """One release: `ago_ms` before now. `key` is the position of an API key in those of the tenant."""

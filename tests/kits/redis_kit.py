@@ -9,9 +9,11 @@ import shutil
 import signal
 import subprocess
 from abc import ABC, abstractmethod
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import redis
 from gateway_kit import free_port
@@ -195,3 +197,15 @@ class DeployedServer(RedisProcess):
             "REDIS_ADMIN_PASSWORD": REDIS_ADMIN_PASSWORD,
             "REDIS_USERS_FILE": str(self.folder / "users.acl"),
         }
+
+
+@contextmanager
+def running_server(folder: Path, kind: type[RedisProcess] = EmbeddedServer) -> Iterator[Any]:
+    """A server whose data are in the new `folder`, until the end of the block."""
+    folder.mkdir()
+    server = kind(folder)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from redis_kit import EmbeddedServer
+from event_kit import event
+from history_kit import DAY_MS, HOUR_MS, Clock
+from redis_kit import running_server
 
-from core.accounting.events import ACCOUNT_ADJACENCY, Guarantee, PrivacyEvent, Unit
+from core.accounting.events import Unit
 from core.amounts import NANO
-from core.ledger.alerts import AlertLimits, AlertStore, Positions
+from core.ledger.alerts import AlertLimits, AlertStore
 from core.ledger.client import LedgerClient, connect
 from core.ledger.job_records import JobStatus
 from core.ledger.jobs import JobStore
@@ -24,28 +25,16 @@ from core.ledger.series import LedgerSeries
 from core.ledger.spending_totals import SpendingTotals
 from service.alerts.book import RuleBook
 from service.alerts.evaluation import Evaluator
-from service.alerts.rules import KINDS
 from service.alerts.view import Sources, View
-
-HOUR_MS = 3600 * 1000
-DAY_MS = 24 * HOUR_MS
-START_MS = 20_000 * DAY_MS
-
-
-class Clock:
-    now_ms = START_MS
-
-    def __call__(self) -> int:
-        return self.now_ms
 
 
 class Rounds:
     """Tenants whose releases happen at chosen times, and the evaluator of one gateway."""
 
-    def __init__(self, server: EmbeddedServer) -> None:
+    def __init__(self, redis_url: str) -> None:
         self.go = asyncio.Runner().run
         self.clock = Clock()
-        self.client = LedgerClient(connect(url=server.url))
+        self.client = LedgerClient(connect(url=redis_url))
         master_key = MasterKey(bytes(32))
         self.ledger = Ledger(self.client, master_key, clock=self.clock)
         self.folds = (LedgerSeries(self.client, clock=self.clock), SpendingTotals(self.client, clock=self.clock))
@@ -62,7 +51,7 @@ class Rounds:
 
     def start(self) -> None:
         """An empty ledger with a tenant, and a gateway that has just got the lease."""
-        self.clock.now_ms = START_MS
+        self.clock.now_ms = Clock.START_MS
         self.seal_age_s = 0.0
         self.sources.forecasts.clear()
         self.go(self.client.call("FLUSHALL"))
@@ -82,10 +71,8 @@ class Rounds:
         self.go(self.store.put_rule(owner, name, content))
 
     def hold(self, epsilon: float, tenant: str = "acme") -> str:
-        event = PrivacyEvent(
-            "test", "pure", Unit.RECORD, ACCOUNT_ADJACENCY[Unit.RECORD], Guarantee.PURE_DP, round(epsilon * NANO)
-        )
-        return self.go(self.ledger.reserve(tenant, [Charge(event, None)])).release_id
+        charge = Charge(event("pure", epsilon, unit=Unit.RECORD))
+        return self.go(self.ledger.reserve(tenant, [charge])).release_id
 
     def spend(self, epsilon: float, tenant: str = "acme", *, lost: bool = False) -> None:
         release = self.hold(epsilon, tenant)
@@ -93,6 +80,13 @@ class Rounds:
             self.go(self.ledger.expire(tenant, release, reason="test"))
         else:
             self.go(self.ledger.commit(tenant, release))
+
+    def hold_and_refund(self, epsilon: float) -> None:
+        for _ in range(3):
+            hold = self.hold(epsilon)
+            self.round()
+            self.go(self.ledger.cancel("acme", hold, reason="test"))
+            self.round()
 
     def round(self) -> int:
         for fold in self.folds:
@@ -111,13 +105,10 @@ class Rounds:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rounds]:
-    folder: Path = tmp_path_factory.mktemp("conditions")
-    server = EmbeddedServer(folder)
-    server.start()
-    rounds = Rounds(server)
-    yield rounds
-    rounds.go(rounds.client.close())
-    server.stop()
+    with running_server(tmp_path_factory.mktemp("conditions") / "redis") as server:
+        rounds = Rounds(server.url)
+        yield rounds
+        rounds.go(rounds.client.close())
 
 
 @pytest.fixture
@@ -146,19 +137,11 @@ def test_a_share_of_the_budget_fires_once(rounds: Rounds) -> None:
 def test_holds_that_are_refunded_fire_nothing(rounds: Rounds) -> None:
     rounds.rule(kind="budget_used", share=0.5, accounts=None)
     rounds.spend(45)
-    for _ in range(3):
-        hold = rounds.hold(10)
-        rounds.round()
-        rounds.go(rounds.ledger.cancel("acme", hold, reason="test"))
-        rounds.round()
+    rounds.hold_and_refund(10)
     assert rounds.listed(None) == []
     rounds.spend(10, lost=True)
     rounds.round()
-    for _ in range(3):
-        hold = rounds.hold(10)
-        rounds.round()
-        rounds.go(rounds.ledger.cancel("acme", hold, reason="test"))
-        rounds.round()
+    rounds.hold_and_refund(10)
     assert rounds.listed("open") == rounds.listed(None) == ["acme/record"], "a hold that expired is spent"
 
 
@@ -357,8 +340,3 @@ def test_a_rule_that_cannot_be_evaluated_leaves_the_others(rounds: Rounds, monke
     rounds.spend(60)
     rounds.round()
     assert rounds.listed() == ["acme/record"]
-
-
-def test_every_kind_has_a_name_of_its_own() -> None:
-    assert len({kind.name for kind in KINDS}) == len(KINDS) == 6
-    assert Positions() == Positions(0, 0, 0)

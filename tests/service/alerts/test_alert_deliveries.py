@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from alert_kit import Receiver, is_genuine, until
+from event_kit import event
+from gateway_kit import LEAN
 from inprocess_kit import Gateway
 from redis_kit import GuardedServer
 
-from core.accounting.events import ACCOUNT_ADJACENCY, Guarantee, PrivacyEvent, Unit
-from core.amounts import NANO
+from core.accounting.events import Unit
 from core.ledger.records import Charge
 from service.alerts import watch
 from service.alerts.delivery import DeliveryLimits
@@ -38,12 +38,11 @@ class World:
     def start(self, name: str) -> Gateway:
         return Gateway(
             self.folder / name,
-            {
+            LEAN
+            | {
                 "REDIS_URL": self.redis.url,
                 "PRIVACY_GATEWAY_MASTER_KEY": "ab" * 32,
                 "PRIVACY_GATEWAY_STORE_URL": f"file://{self.folder}/store",
-                "PRIVACY_GATEWAY_TAGGER": "off",
-                "PRIVACY_GATEWAY_INFILL": "off",
                 "PRIVACY_GATEWAY_ALERT_INTERVAL_S": "0.1",
                 "PRIVACY_GATEWAY_ALERT_WEBHOOK_PRIVATE_ADDRESSES": "true",
             },
@@ -64,14 +63,8 @@ class Watched:
 
     def __init__(self, world: World, name: str) -> None:
         self.world, self.name = world, name
-        gateway = world.gateways[0]
-        gateway.tenant(name, epsilon=10)
-        answer = gateway.admin.post(f"/admin/tenants/{name}/keys", json={"roles": ["admin", "read"]})
-        self.key = answer.json()["key"]
-
-    @property
-    def http(self) -> httpx.Client:
-        return self.world.gateways[0].client(self.key)
+        self.tenant = world.gateways[0].tenant(name, epsilon=10)
+        self.http = world.gateways[0].with_key(self.tenant, "admin", "read").http
 
     def rule(self, name: str = "near", **fields: Any) -> str:
         """Store a rule; returns the secret of its webhook."""
@@ -82,11 +75,8 @@ class Watched:
 
     def spend(self, epsilon: float) -> None:
         gateway = self.world.gateways[0]
-        event = PrivacyEvent(
-            "test", "pure", Unit.RECORD, ACCOUNT_ADJACENCY[Unit.RECORD], Guarantee.PURE_DP, round(epsilon * NANO)
-        )
-        ledger = gateway.service.ledger
-        release = gateway.on_loop(ledger.reserve(self.name, [Charge(event, None)])).release_id
+        ledger, charge = gateway.service.ledger, Charge(event("pure", epsilon, unit=Unit.RECORD))
+        release = gateway.on_loop(ledger.reserve(self.name, [charge])).release_id
         gateway.on_loop(ledger.commit(self.name, release))
 
     def events(self) -> list[dict[str, Any]]:
@@ -174,12 +164,7 @@ def test_a_sample_arrives_at_once(world: World) -> None:
 def test_text_of_documents_is_in_no_alert(world: World) -> None:
     tenant = world.tenant()
     tenant.rule()
-    embed = world.gateways[0].admin.post(f"/admin/tenants/{tenant.name}/keys", json={}).json()["key"]
-    answer = (
-        world.gateways[0]
-        .client(embed)
-        .post("/embed/sentdp", json={"documents": [{"text": f"{CANARY} is a word."}], "epsilon": 6})
-    )
+    answer = tenant.tenant.embed([{"text": f"{CANARY} is a word."}], epsilon=6)
     assert answer.status_code == 200, answer.text
     until(lambda: len(tenant.events()) == 2)  # the sentence's account and the token's
     assert CANARY.encode() not in b"".join(body for _, body in world.receiver.received)

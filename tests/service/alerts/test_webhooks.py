@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,20 +28,15 @@ def delivered(
     *,
     tls: Certificate | None = None,
     ca_file: Path | None = None,
-    private: bool = True,
     timeout_s: float = 60.0,
     host: str = "hooks.example",
-    resolve: Callable[[str, int], Awaitable[list[str]]] | None = None,
 ) -> tuple[str, int]:
     """The label of one delivery, and how many requests have arrived."""
 
     async def run() -> tuple[str, int]:
         async with RawUpstream([script], tls=tls.server if tls else None) as server:
             sender = WebhookSender(
-                private_addresses=private,
-                timeout_s=timeout_s,
-                ca_file=ca_file,
-                resolve=resolve or resolving("127.0.0.1"),
+                private_addresses=True, timeout_s=timeout_s, ca_file=ca_file, resolve=resolving("127.0.0.1")
             )
             url = f"{'https' if tls else 'http'}://{host}:{server.port}/alerts"
             return await sender.send(url, new_secret(), "id.fired", BODY), len(server.requests)
@@ -61,31 +55,16 @@ def test_a_webhook_is_encrypted_under_a_trusted_certificate(trusted: Certificate
     assert delivered(ok, tls=trusted, ca_file=trusted.ca_file, host="other.example") == ("certificate", 0)
 
 
-def test_a_name_of_a_private_address_is_not_called(trusted: Certificate) -> None:
-    ok = status("200 OK")
-    given: dict[str, Any] = {"tls": trusted, "ca_file": trusted.ca_file, "private": False}
-    for address in ("127.0.0.1", "10.0.0.1", "169.254.169.254", "::ffff:127.0.0.1"):
-        assert delivered(ok, resolve=resolving(address), **given) == ("address-refused", 0)
-
-
-@pytest.mark.parametrize(
-    ("script", "label"),
-    [
+def test_each_failure_has_a_label() -> None:
+    for script, label in (
         (status("200 OK"), "delivered"),
         (status("302 Found", location="/elsewhere"), "status-302"),
         (status("410 Gone"), "status-410"),
         (status("500 Oops"), "status-500"),
         (sends(b"not http\r\n\r\n"), "broken-answer"),
         (sends(then="abort"), "broken-answer"),
-    ],
-    ids=["ok", "redirect", "gone", "failed", "no-http", "aborted"],
-)
-def test_each_failure_has_a_label(script: Script, label: str) -> None:
-    found, requests = delivered(script)
-    assert (found, requests) == (label, 1)
-
-
-def test_a_receiver_that_hangs_times_out() -> None:
+    ):
+        assert delivered(script) == (label, 1)
     assert delivered(sends(then="hang"), timeout_s=0.5)[0] == "timeout"
 
 

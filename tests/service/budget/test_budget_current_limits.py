@@ -16,10 +16,9 @@ def put(gateway: Gateway, tenant: Tenant, epsilon: Any, unit: str = "sentence") 
     return gateway.admin.put(f"/admin/tenants/{tenant.name}/budgets/{unit}/limit", json={"epsilon": epsilon})
 
 
-def account(tenant: Tenant, unit: str = "sentence") -> dict[str, Any]:
-    answer = tenant.http.get(f"/budget/{tenant.name}/{unit}")
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+def logged(gateway: Gateway, tenant: Tenant) -> list[dict[str, Any]]:
+    entries = gateway.admin_log()
+    return [entry for entry in entries if entry["action"] == "tenant.limit" and tenant.name in entry["target"]]
 
 
 def test_a_refused_request_is_admitted_after_the_limit_was_raised(gateway: Gateway) -> None:
@@ -28,7 +27,7 @@ def test_a_refused_request_is_admitted_after_the_limit_was_raised(gateway: Gatew
     assert lowered.status_code == 200
     block = lowered.json()
     assert (block["limit"]["epsilon"], block["current_limit"]["epsilon"]) == (40, 12)
-    assert (block["remaining"]["epsilon"], account(tenant)["remaining"]["epsilon"]) == (12, 12)
+    assert (block["remaining"]["epsilon"], tenant.account()["remaining"]["epsilon"]) == (12, 12)
 
     assert tenant.embed(epsilon=10).status_code == 200
     refused = tenant.embed(epsilon=10)
@@ -51,10 +50,8 @@ def test_no_limit_is_above_the_guarantee(gateway: Gateway) -> None:
     assert put(gateway, tenant, 1, unit="page").status_code == 422
     assert gateway.admin.put(f"/admin/tenants/{tenant.name}/budgets/token/limit", json={}).status_code == 422
     assert gateway.admin.put("/admin/tenants/nobody/budgets/token/limit", json={"epsilon": 1}).status_code == 404
-    assert [
-        entry for entry in gateway.admin_log() if entry["action"] == "tenant.limit" and tenant.name in entry["target"]
-    ] == []
-    assert account(tenant)["remaining"]["epsilon"] == 5
+    assert logged(gateway, tenant) == []
+    assert tenant.account()["remaining"]["epsilon"] == 5
 
 
 def test_only_the_operator_sets_a_limit_and_the_audit_log_has_it(gateway: Gateway) -> None:
@@ -63,9 +60,7 @@ def test_only_the_operator_sets_a_limit_and_the_audit_log_has_it(gateway: Gatewa
     assert tenant.http.put(path, json={"epsilon": 1}).json()["code"] == "wrong-scope"
     assert gateway.anyone.put(path, json={"epsilon": 1}).status_code == 401
     assert put(gateway, tenant, 2.5, unit="token").status_code == 200
-    [entry] = [
-        entry for entry in gateway.admin_log() if entry["action"] == "tenant.limit" and tenant.name in entry["target"]
-    ]
+    [entry] = logged(gateway, tenant)
     assert (entry["by"], entry["target"], entry["details"]) == ("operator", f"{tenant.name}/token", {"epsilon": "2.5"})
 
 
@@ -78,4 +73,4 @@ def test_the_command_sets_and_shows_a_limit(gateway: Gateway) -> None:
     assert line.split() == [f"{tenant.name}/sentence", "8", "0", "0", "3", "(current", "limit", "3)"]
     assert run_command(gateway.data_dir, "tenant", "limit", tenant.name, "sentence", "9").returncode != 0
     assert run_command(gateway.data_dir, "tenant", "limit", tenant.name, "page", "1").returncode != 0
-    assert account(tenant)["current_limit"]["epsilon"] == 3
+    assert tenant.account()["current_limit"]["epsilon"] == 3

@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
-import pytest
+from alert_kit import until
 from command_kit import run_command
-from gateway_kit import LEAN, Tenant
-from inprocess_kit import Gateway
+from gateway_kit import Tenant
+from inprocess_kit import Gateway, module_gateway
 
-SETTINGS = LEAN | {
-    "PRIVACY_GATEWAY_SERIES_INTERVAL_S": "0.1",
-    "PRIVACY_GATEWAY_SERIES_POINTS_MAX": "200",
-    "PRIVACY_GATEWAY_SERIES_MAX": "3",
-    "PRIVACY_GATEWAY_BUDGET_PAGE_MAX": "6",
-}
 TEXT = "One sentence. Another one."
-
-
-@pytest.fixture(scope="module")
-def folding(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    running = Gateway(tmp_path_factory.mktemp("series") / "data", SETTINGS)
-    yield running
-    running.stop()
+folding = module_gateway(SERIES_INTERVAL_S="0.1", SERIES_POINTS_MAX="200", SERIES_MAX="3", BUDGET_PAGE_MAX="6")
 
 
 def series(tenant: Tenant, **query: Any) -> httpx.Response:
@@ -37,14 +23,14 @@ def complete(tenant: Tenant, **query: Any) -> dict[str, Any]:
     """The series once they hold everything that has happened so far."""
     last = series(tenant, **query).json()["to_ms"]  # the end of the bucket of now
     entries = tenant.http.get(f"/budget/{tenant.name}/sentence/journal").json()["entries"]
-    deadline = time.monotonic() + 300
-    while time.monotonic() < deadline:
+
+    def found() -> dict[str, Any] | None:
         answer = series(tenant, **query)
         assert answer.status_code == 200, answer.text
-        if answer.json()["as_of_ms"] >= entries[-1]["at_ms"] and answer.json()["to_ms"] >= last:
-            return answer.json()
-        time.sleep(0.05)
-    raise AssertionError("the journal was not folded")
+        block = answer.json()
+        return block if block["as_of_ms"] >= entries[-1]["at_ms"] and block["to_ms"] >= last else None
+
+    return until(found, "the journal was not folded")
 
 
 def test_series_show_what_was_released(folding: Gateway) -> None:

@@ -48,16 +48,6 @@ def test_a_plan_is_for_the_noise_that_the_pack_uses(gateway: Gateway) -> None:
     assert other.embed(epsilon=8).json()["code"] == "plan-mismatch"
 
 
-def test_noise_on_counts_costs_half_the_square(gateway: Gateway) -> None:
-    tenant = gateway.tenant(epsilon=10, delta=1e-6)
-    tenant.embed(epsilon=0.5)
-    arms = {(arm["name"], arm["order"]): arm["spent"] for arm in tenant.account()["arms"]}
-    assert arms["basic", None] == 0.5
-    assert arms["squares", None] == 0.125
-    lines = {line["name"]: line for line in tenant.account()["accountants"]}
-    assert 0.49 < lines["edgeworth"]["epsilon"] < 0.5
-
-
 def test_the_accountants_tell_what_was_spent_and_how_sure_they_are(gateway: Gateway) -> None:
     tenant = gateway.tenant(epsilon=100)
     assert {line["epsilon"] for line in tenant.account()["accountants"]} == {0.0}

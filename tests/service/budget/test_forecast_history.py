@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from redis_kit import EmbeddedServer
+from event_kit import event
+from history_kit import DAY_MS, HOUR_MS, Clock
+from redis_kit import running_server
 
-from core.accounting.events import ACCOUNT_ADJACENCY, Guarantee, PrivacyEvent, Unit
+from core.accounting.events import Unit
 from core.amounts import FEMTO, NANO
 from core.ledger.client import LedgerClient, connect
 from core.ledger.keys import MasterKey
@@ -19,25 +20,16 @@ from core.ledger.records import Charge, Limit
 from core.ledger.series import LedgerSeries
 from service.budget.forecasting import forecast_of
 
-HOUR_MS = 3600 * 1000
-DAY_MS = 24 * HOUR_MS
-START_MS = 20_000 * DAY_MS
-
-
-class Clock:
-    now_ms = START_MS
-
-    def __call__(self) -> int:
-        return self.now_ms
+START_MS = Clock.START_MS
 
 
 class Spender:
     """A tenant whose releases happen at chosen times."""
 
-    def __init__(self, server: EmbeddedServer) -> None:
+    def __init__(self, redis_url: str) -> None:
         self.runner = asyncio.Runner()
         self.clock = Clock()
-        self.client = LedgerClient(connect(url=server.url))
+        self.client = LedgerClient(connect(url=redis_url))
         self.ledger = Ledger(self.client, MasterKey(bytes(32)), clock=self.clock)
         self.series = LedgerSeries(self.client, clock=self.clock)
 
@@ -52,10 +44,8 @@ class Spender:
         self.runner.run(self.ledger.open_tenant("acme", limits=limits(epsilon), subject_limits=subjects))
 
     def spend(self, epsilon: float, times: int = 1, subject: str | None = None) -> str:
-        event = PrivacyEvent(
-            "test", "pure", Unit.RECORD, ACCOUNT_ADJACENCY[Unit.RECORD], Guarantee.PURE_DP, round(epsilon * NANO)
-        )
-        hold = self.runner.run(self.ledger.reserve("acme", [Charge(event, subject, times=times)]))
+        charge = Charge(event("pure", epsilon, unit=Unit.RECORD), subject, times=times)
+        hold = self.runner.run(self.ledger.reserve("acme", [charge]))
         self.runner.run(self.ledger.commit("acme", hold.release_id))
         return hold.accounts[0].account
 
@@ -67,14 +57,11 @@ class Spender:
 
 @pytest.fixture(scope="module")
 def spender(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spender]:
-    folder: Path = tmp_path_factory.mktemp("forecast")
-    server = EmbeddedServer(folder)
-    server.start()
-    spender = Spender(server)
-    yield spender
-    spender.runner.run(spender.ledger.close())
-    spender.runner.close()
-    server.stop()
+    with running_server(tmp_path_factory.mktemp("forecast") / "redis") as server:
+        spender = Spender(server.url)
+        yield spender
+        spender.runner.run(spender.ledger.close())
+        spender.runner.close()
 
 
 def test_equal_days_end_on_the_day_that_arithmetic_says(spender: Spender) -> None:
