@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from service.outbound.addresses import Resolve, system_resolve
 from service.proxy.client import ClientLimits, UpstreamClient
 from service.proxy.upstreams import Upstream
 
@@ -209,13 +210,22 @@ def _general_name(name: str) -> x509.GeneralName:
 Use = Callable[[UpstreamClient, Upstream, RawUpstream], Awaitable[Any]]
 
 
-def with_upstream(scripts: list[Script], use: Use, *, given: dict[str, Any] | None = None, **limit: Any) -> Any:
-    """What `use` returns, with a client of a server that runs the scripts."""
+def with_upstream(
+    scripts: list[Script],
+    use: Use,
+    *,
+    given: dict[str, Any] | None = None,
+    tls: Certificate | None = None,
+    resolve: Resolve | None = None,
+    **limit: Any,
+) -> Any:
+    """What `use` returns, with a client of a server that runs the scripts: of models.example where names resolve."""
 
     async def run() -> Any:
-        async with RawUpstream(scripts) as server:
-            called = upstream(server.url, **given or {})
-            client = UpstreamClient([called], limits(**limit))
+        async with RawUpstream(scripts, tls=tls and tls.server) as server:
+            url = server.url if resolve is None else server.url.replace("127.0.0.1", "models.example")
+            called = upstream(url, **given or {})
+            client = UpstreamClient([called], limits(**limit), resolve=resolve or system_resolve)
             try:
                 return await use(client, called, server)
             finally:

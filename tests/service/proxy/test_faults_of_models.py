@@ -6,13 +6,13 @@ All tests share one gateway. When it stops, the text of all requests is looked f
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from alert_kit import until
 from fuzz.canaries import MARK, found_in_files, found_in_redis
 from gateway_kit import Gateway, Tenant, free_port
 from model_kit import left_in
@@ -73,10 +73,7 @@ def whole(text: str) -> bytes:
 
 def unseen(upstream: ServedUpstream, requests: int = 1) -> None:
     """So many requests reached the model, and no name was in them."""
-    deadline = time.monotonic() + 300
-    while len(upstream.raw.requests) < requests:  # the gateway may have given up before the model read it
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: len(upstream.raw.requests) >= requests)  # the gateway may have given up before the model read it
     assert len(upstream.raw.requests) == requests
     assert not left_in(upstream.seen.decode(), SEALED)
 
@@ -94,31 +91,20 @@ STREAMS = {
 }
 
 
-@pytest.mark.parametrize("fault", WHOLE)
-def test_an_answer_that_cannot_be_used_is_an_error(asking: Tenant, upstream: ServedUpstream, fault: str) -> None:
-    model, script, status, code = WHOLE[fault]
-    upstream.begin(script)
-
-    failed = asking.http.post(CHAT, json=body(model))
-
-    assert failed.status_code == status
-    assert failed.json()["error"]["code"] == code
-    assert not left_in(failed.text, SEALED)
-    unseen(upstream, 0 if fault == "dead" else 1)
-
-
-@pytest.mark.parametrize("fault", STREAMS)
-def test_a_stream_that_cannot_be_used_ends_with_an_error(asking: Tenant, upstream: ServedUpstream, fault: str) -> None:
-    model, script, code = STREAMS[fault]
-    upstream.begin(script)
-
-    with asking.http.stream("POST", CHAT, json=body(model, stream=True)) as stream:
-        assert stream.status_code == 200
-        *_, name, last = (line for line in stream.iter_lines() if line)
-
-    assert name == "event: error"
-    assert json.loads(last.removeprefix("data: "))["error"]["code"] == code
-    unseen(upstream)
+def test_an_answer_or_a_stream_that_cannot_be_used_is_an_error(asking: Tenant, upstream: ServedUpstream) -> None:
+    for fault, (model, script, status, code) in WHOLE.items():
+        upstream.begin(script)
+        failed = asking.http.post(CHAT, json=body(model))
+        assert (failed.status_code, failed.json()["error"]["code"]) == (status, code), fault
+        assert not left_in(failed.text, SEALED)
+        unseen(upstream, 0 if fault == "dead" else 1)
+    for fault, (model, script, code) in STREAMS.items():
+        upstream.begin(script)
+        with asking.http.stream("POST", CHAT, json=body(model, stream=True)) as stream:
+            assert stream.status_code == 200
+            *_, name, last = (line for line in stream.iter_lines() if line)
+        assert (name, json.loads(last.removeprefix("data: "))["error"]["code"]) == ("event: error", code), fault
+        unseen(upstream)
 
 
 def test_nothing_of_a_conversation_is_kept(asking: Tenant, upstream: ServedUpstream) -> None:
@@ -155,7 +141,7 @@ def test_a_stream_ends_with_its_client_and_with_its_key(
     upstream.begin(sends(chunked(FIRST, end=False), then="hang"))
     with asking.http.stream("POST", CHAT, json=body(stream=True)) as stream:
         assert "Hello" in next(stream.iter_text())
-    wait_for_the_end(upstream)
+    until(upstream.raw.ended.is_set)  # the gateway has closed its connection
 
     upstream.raw.ended.clear()
     with asking.http.stream("POST", CHAT, json=body(stream=True)) as stream:
@@ -165,12 +151,4 @@ def test_a_stream_ends_with_its_client_and_with_its_key(
         rest = list(lines)
     assert "event: error" in rest
     assert any("unauthorized" in line for line in rest)
-    wait_for_the_end(upstream)
-
-
-def wait_for_the_end(upstream: ServedUpstream) -> None:
-    """Wait until the gateway has closed its connection."""
-    deadline = time.monotonic() + 300
-    while not upstream.raw.ended.is_set():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(upstream.raw.ended.is_set)  # the gateway has closed its connection

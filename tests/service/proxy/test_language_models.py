@@ -78,11 +78,6 @@ def claude(served: Gateway, asking: Tenant) -> Iterator[anthropic.Anthropic]:
         yield client
 
 
-def resident_kib(pid: int) -> int:
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(status.split("VmRSS:")[1].split()[0])
-
-
 def unseen(model: ModelServer) -> None:
     """The model was asked, and no original was in what it saw."""
     assert model.bodies
@@ -209,28 +204,6 @@ def test_what_cannot_be_restored_is_refused_before_it_leaves(asking: Tenant, mod
     assert not model.bodies
 
 
-def test_names_in_json_within_a_text_do_not_leave(gpt: openai.OpenAI, model: ModelServer) -> None:
-    call: Any = {"id": "t1", "type": "function", "function": {"name": "find", "arguments": '{"who": "J\\u00f6rg'}}
-    results = [
-        json.dumps({"customer": "Jörg Müller", "note": "Contact:\nMaria Keller\tLisbon"}),
-        json.dumps({"Jörg Müller": 1}),
-        "Result: " + json.dumps({"customer": "Jörg Müller"}),
-    ]
-    messages: Any = [
-        {"role": "user", "content": "Who is Jörg Müller? And Maria Keller of Lisbon?"},
-        {"role": "assistant", "tool_calls": [call]},
-        *({"role": "tool", "tool_call_id": "t1", "content": result} for result in results),
-    ]
-    gpt.chat.completions.create(model="stub-gpt", messages=messages)
-    sent = model.bodies[0]["messages"]
-    seen = json.dumps(sent).encode().decode("unicode_escape") + json.dumps(sent)
-    shown = [sent[1]["tool_calls"][0]["function"]["arguments"], *(each["content"] for each in sent[2:])]
-    for original in ("Müller", "Jörg", "M\\u00fcller", "J\\u00f6rg", "Maria", "Keller", "Lisbon"):
-        assert not left_in(seen, [original])
-        assert not any(left_in(text, [original]) for text in shown)
-    assert all(isinstance(json.loads(each["content"]), dict) for each in sent[2:4])
-
-
 def test_more_text_than_the_limits_is_refused(asking: Tenant, model: ModelServer) -> None:
     for texts, what in (([TEXT * 900], "characters"), (["Maria Keller"] * 1_001, "texts")):
         body = {"model": "stub-gpt", "messages": [{"role": "user", "content": text} for text in texts]}
@@ -238,15 +211,6 @@ def test_more_text_than_the_limits_is_refused(asking: Tenant, model: ModelServer
         assert refused.status_code == 400, refused.text
         assert what in refused.json()["error"]["message"]
     assert not model.bodies
-
-
-def test_the_front_end_loads_no_lists_of_names(served: Gateway, gpt: openai.OpenAI) -> None:
-    """Surrogates are made in a worker, so that memory and start of the front end stay small."""
-    chat(gpt)
-    before = resident_kib(served.process.pid)
-    for language in ("Schreib an Maria Keller in Berlin.", "Escribe a Carlos Ruiz en Madrid.", "Napisz do Anna Nowak."):
-        chat(gpt, language)
-    assert resident_kib(served.process.pid) - before < 24_000  # the lists of one language take 40,000
 
 
 QUESTION = "Where does Maria Keller live? Look it up, please."

@@ -50,30 +50,13 @@ REAL: list[tuple[str, dict[str, Any]]] = [
                     ],
                 },
             ],
-            "tools": [
-                {"name": "mcp__ide__getDiagnostics", "description": "Reads", "input_schema": TYPED, **CACHED},
-                {
-                    "type": "web_search_20250305",
-                    "name": "web_search",
-                    "max_uses": 8,
-                    "allowed_domains": ["docs.python.org"],
-                },
-            ],
+            "tools": [{"name": "mcp__ide__getDiagnostics", "description": "Reads", "input_schema": TYPED, **CACHED}],
             "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
             "metadata": {"user_id": "user_0123_account__session_0f6a5b7c-8c0e-4d1a-9b1e-0123456789ab"},
             "thinking": {"type": "enabled", "budget_tokens": 31999},
             "betas": ["claude-code-20250219", "interleaved-thinking-2025-05-14"],
             "output_config": {"effort": "high"},
-            "context_management": {
-                "edits": [
-                    {"type": "clear_thinking_20251015", "keep": "all"},
-                    {
-                        "type": "clear_tool_uses_20250919",
-                        "trigger": {"type": "input_tokens", "value": 100000},
-                        "exclude_tools": ["web_search"],
-                    },
-                ]
-            },
+            "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
         },
     ),
     (
@@ -99,13 +82,7 @@ REAL: list[tuple[str, dict[str, Any]]] = [
                 {"type": "function_call_output", "call_id": "call_a1B2c3D4e5F6", "output": "a"},
             ],
             "tools": [
-                {
-                    "type": "function",
-                    "name": "shell",
-                    "description": "Runs",
-                    "strict": False,
-                    "parameters": TYPED,
-                },
+                {"type": "function", "name": "shell", "strict": False, "parameters": TYPED},
                 {
                     "type": "custom",
                     "name": "apply_patch",
@@ -137,10 +114,6 @@ REAL: list[tuple[str, dict[str, Any]]] = [
             "stream": True,
             "stream_options": {"include_usage": True},
             "reasoning_effort": "minimal",
-            "response_format": {
-                "type": "json_schema",
-                "json_schema": {"name": "Answer", "strict": True, "schema": TYPED},
-            },
             "logit_bias": {"50256": -100},
             "messages": [
                 {"role": "system", "content": [{"type": "text", "text": "Hi", **CACHED}]},

@@ -301,12 +301,3 @@ def test_nothing_of_a_call_is_logged(caplog: pytest.LogCaptureFixture) -> None:
 
     assert CANARY not in caplog.text
     assert KEY not in caplog.text
-
-
-def test_a_path_is_the_gateway_s_own() -> None:
-    async def use(client: UpstreamClient, called: Upstream, _: RawUpstream) -> None:
-        for path in ("chat", "/a/../b", "/a?b=c", "/a b", "//x@y"):
-            with pytest.raises(ValueError, match="a path"):
-                await client.send(called, path, BODY, {})
-
-    with_upstream([], use)

@@ -30,16 +30,3 @@ def test_compressed_content_expands_in_small_pieces() -> None:
     assert sum(found) == 64 * MIB
     assert max(found) <= MIB
     assert peak < 4 * MIB
-
-
-def test_content_is_the_same_for_every_split_of_compressed_bytes() -> None:
-    text = b"".join(b"%d;" % number for number in range(2000))
-    raw = gzip.compress(text)
-    for size in (1, 7, 64, len(raw)):
-        reader, read = content("gzip"), b""
-        for at in range(0, len(raw), size):
-            reader.feed(raw[at : at + size])
-            while piece := reader.piece():
-                read += piece
-        reader.end()
-        assert read == text

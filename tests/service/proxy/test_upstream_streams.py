@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,10 +20,8 @@ from upstream_kit import (
     answer,
     certificate,
     chunked,
-    limits,
     resolving,
     sends,
-    upstream,
     with_upstream,
 )
 
@@ -77,16 +76,11 @@ def events_answer(body: bytes, **headers: str) -> bytes:
     return answer(body, content_type="text/event-stream; charset=utf-8", **headers)
 
 
-def test_bytes_arrive_one_by_one() -> None:
-    wire = chunked(EVENTS)
-
-    assert read(sends(*(wire[at : at + 1] for at in range(len(wire))))) == (READ, None)
-
-
-def test_other_framings_of_a_stream() -> None:
+def test_framings_of_a_stream() -> None:
+    wire, squeezed = chunked(EVENTS), events_answer(gzip.compress(EVENTS), content_encoding="gzip")
     for script in (
+        *(sends(*(whole[at : at + 1] for at in range(len(whole)))) for whole in (wire, squeezed)),
         sends(events_answer(EVENTS)),
-        sends(events_answer(gzip.compress(EVENTS), content_encoding="gzip")),
         sends(events_answer(EVENTS, content_length=""), then="close"),
     ):
         assert read(script) == (READ, None)
@@ -235,35 +229,14 @@ def test_open_streams_count_as_calls_until_they_are_closed() -> None:
     with_upstream([sends(chunked(EVENTS, end=False), then="hang")], use, calls_max=1)
 
 
-def test_many_streams_at_once_get_their_own_events() -> None:
-    async def script(request: Request, writer: asyncio.StreamWriter) -> None:
-        writer.write(chunked(*(b"data: %s %d\n\n" % (request.body, number) for number in range(20))))
-
-    async def use(client: UpstreamClient, called: Upstream, _: RawUpstream) -> None:
-        async def one(name: str) -> list[str]:
-            found = await client.stream(called, PATH, name.encode(), {})
-            assert isinstance(found, EventStream)
-            async with found:
-                return [event.data async for event in found]
-
-        names = [f"call-{number}" for number in range(32)]
-        answers = await asyncio.gather(*(one(name) for name in names))
-        assert answers == [[f"{name} {number}" for number in range(20)] for name in names]
-
-    with_upstream([script], use, calls_max=32)
-
-
-def test_a_stream_over_tls_and_a_key_that_it_repeats(tmp_path: Any) -> None:
+def test_a_stream_over_tls_and_a_key_that_it_repeats(tmp_path: Path) -> None:
     made = certificate(tmp_path, "models.example")
 
-    async def run() -> list[Event]:
-        async with RawUpstream([sends(chunked(f"data: {KEY}\n\n".encode()))], tls=made.server) as server:
-            url = f"https://models.example:{server.port}/v1"
-            called = upstream(url, private_addresses=True, ca_file=made.ca_file, key=KEY)
-            client = UpstreamClient([called], limits(), resolve=resolving("127.0.0.1"))
-            async with await opened(client, called) as stream:
-                found = [event async for event in stream]
-            await client.aclose()
-            return found
+    async def use(client: UpstreamClient, called: Upstream, _: RawUpstream) -> list[Event]:
+        async with await opened(client, called) as stream:
+            return [event async for event in stream]
 
-    assert asyncio.run(run()) == [Event("", "[key]")]
+    scripts = [sends(chunked(f"data: {KEY}\n\n".encode()))]
+    given = {"private_addresses": True, "ca_file": made.ca_file, "key": KEY}
+    found = with_upstream(scripts, use, given=given, tls=made, resolve=resolving("127.0.0.1"))
+    assert found == [Event("", "[key]")]
