@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Mapping
+from typing import Any
 
 from inprocess_kit import Gateway
 from starlette.types import Message
+
+from core.ledger.job_records import JobRecord
+from core.ledger.jobs import JobStore
 
 HANG_S = 300.0
 LEFT = b"the client has left"
@@ -64,6 +69,11 @@ class Exchange:
             if not self.reads:
                 await self.read.wait()
 
+    async def begun(self) -> Exchange:
+        """The exchange, once the first part of its answer has come."""
+        await asyncio.wait_for(self.began.wait(), HANG_S)
+        return self
+
     def leave(self) -> None:
         self.body.put_nowait(LEFT)
 
@@ -78,3 +88,29 @@ class Exchange:
     @property
     def is_complete(self) -> bool:
         return not self.messages[-1].get("more_body", True)
+
+
+def of_documents(gateway: Gateway, key: str, *lines: bytes) -> Exchange:
+    """A stream of documents, of which these have been sent."""
+    exchange = Exchange(gateway, key, "POST", "/sanitize/batch", media_type="application/x-ndjson")
+    for line in lines:
+        exchange.body.put_nowait(line)
+    return exchange
+
+
+async def waiting_job(store: JobStore, owner: str) -> JobRecord:
+    """A job without files."""
+    terms = {"kind": "domain", "label": "law", "claim": "c", "open_max": 8, "state": "s", "size": 0}
+    return (await store.create(owner, secrets.token_hex(16), **terms))[0]
+
+
+async def kept_job(gateway: Gateway, owner: str, patch: Any) -> JobRecord:
+    """A job that stays as it is, though it has no files, for which a runner would end it."""
+    store = gateway.service.jobs.store
+    job = await waiting_job(store, owner)
+
+    async def unchanged(*_: Any) -> JobRecord:
+        return job
+
+    patch.setattr(store, "get", unchanged)
+    return job

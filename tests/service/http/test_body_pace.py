@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.types import Message, Receive, Scope, Send
 
-from service.http.middleware import BodyPace, SlowBody
+from service.http.middleware import BodyPace
 
 IDLE_S = 0.2
 
@@ -118,22 +118,6 @@ def test_an_answer_that_reads_no_body_ends_with_the_slow_body() -> None:
     Client([(0.0, b"x")]).run(streams)
 
     assert ended
-
-
-def test_the_application_sees_an_http_exception() -> None:
-    """Frameworks pass these on while they read a body, and turn any other error into a 400."""
-    seen = []
-
-    async def watches(scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await read_whole(receive)
-        except SlowBody as error:
-            seen.append(error.status_code)
-            raise
-
-    Client([]).run(watches)
-
-    assert seen == [408]
 
 
 def test_a_stream_limits_its_pauses_itself() -> None:

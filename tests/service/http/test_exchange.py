@@ -6,7 +6,7 @@ import asyncio
 
 import orjson
 import pytest
-from exchange_kit import HANG_S, Exchange
+from exchange_kit import Exchange
 from inprocess_kit import Gateway, module_gateway
 from starlette.types import Message, Receive, Scope, Send
 
@@ -59,7 +59,7 @@ def test_the_place_of_a_large_request_is_held_until_its_answer_was_read(single: 
     async def ask() -> None:
         slow = ask_large()
         slow.reads = False
-        await asyncio.wait_for(slow.began.wait(), HANG_S)
+        await slow.begun()
         next_one = ask_large()
         small = Exchange(single, tenant.key, "GET", "/budget")
         await small.ended()

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from typing import Any
 
 import orjson
 import pytest
-from exchange_kit import HANG_S, Exchange
+from exchange_kit import Exchange, kept_job, of_documents
 from gateway_kit import Tenant
 from inprocess_kit import Gateway, module_gateway
-
-from core.ledger.job_records import JobRecord
 
 PLACES = 2
 LINE = orjson.dumps({"text": "Mail jane@example.com."}) + b"\n"
@@ -33,7 +30,7 @@ async def occupied(gateway: Gateway, tenant: Tenant) -> list[Exchange]:
     """As many answers as the tenant has places, which are not read."""
     held = [read(gateway, tenant.key, reads=False) for _ in range(PLACES)]
     for each in held:
-        await asyncio.wait_for(each.began.wait(), HANG_S)
+        await each.begun()
     return held
 
 
@@ -86,25 +83,6 @@ def test_a_request_that_waits_too_long_learns_which_setting_limits_it(
     assert problem["limit"] == "requests_in_flight_per_tenant_max"
 
 
-def test_a_client_that_leaves_gives_up_its_turn(narrow: Gateway) -> None:
-    tenant = narrow.tenant()
-
-    async def ask() -> None:
-        held = await occupied(narrow, tenant)
-        leaving, staying = read(narrow, tenant.key), read(narrow, tenant.key)
-        leaving.leave()
-        await leaving.ended()
-        assert leaving.status != 200
-        await waits(narrow, staying)
-        held[0].read.set()
-        await staying.ended()
-        assert staying.status == 200
-        held[1].read.set()
-        await held[1].ended()
-
-    narrow.on_loop(ask())
-
-
 def test_a_body_that_came_while_its_request_waited_is_read(narrow: Gateway) -> None:
     tenant = narrow.tenant()
 
@@ -145,24 +123,13 @@ def test_a_request_whose_key_ends_while_it_waits_is_refused(narrow: Gateway) -> 
 
 def test_streams_without_an_end_keep_no_place(narrow: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     tenant = narrow.tenant()
-    store = narrow.service.jobs.store
 
     async def ask() -> None:
-        job, _ = await store.create(
-            tenant.name, secrets.token_hex(16), kind="domain", label="law", claim="c", open_max=8, state="s", size=0
-        )
-
-        async def unchanged(*_: Any) -> JobRecord:
-            return job
-
-        monkeypatch.setattr(store, "get", unchanged)  # the runner would end a job without files
+        job = await kept_job(narrow, tenant.name, monkeypatch)
         streams = []
         for _ in range(PLACES):
-            streams.append(Exchange(narrow, tenant.key, "GET", f"/jobs/{job.job_id}/events"))
-            await asyncio.wait_for(streams[-1].began.wait(), HANG_S)
-            streams.append(Exchange(narrow, tenant.key, "POST", "/sanitize/batch", media_type="application/x-ndjson"))
-            streams[-1].body.put_nowait(LINE)
-            await asyncio.wait_for(streams[-1].began.wait(), HANG_S)
+            streams.append(await Exchange(narrow, tenant.key, "GET", f"/jobs/{job.job_id}/events").begun())
+            streams.append(await of_documents(narrow, tenant.key, LINE).begun())
         short = read(narrow, tenant.key)
         await short.ended()
         assert short.status == 200

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+from exchange_kit import waiting_job
 from gateway_kit import Tenant
 from inprocess_kit import Gateway
 from tiers import cells
@@ -91,10 +91,7 @@ def test_cancelling_a_job_that_cannot_exist(tenant: Tenant) -> None:
 
 def test_an_event_id_that_is_no_number_is_no_event_id(gateway: Gateway, tenant: Tenant) -> None:
     store = gateway.service.jobs.store
-    job_id = uuid.uuid4().hex
-    gateway.on_loop(
-        store.create(tenant.name, job_id, kind="domain", label="x", claim="0" * 64, open_max=8, state="s", size=0)
-    )
+    job_id = gateway.on_loop(waiting_job(store, tenant.name)).job_id
     gateway.on_loop(store.cancel(tenant.name, job_id))
 
     for text in ("²", "١", "-1", "9" * 5000, "", "+1", "1_0"):

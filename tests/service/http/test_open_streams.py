@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from typing import Any
 
 import httpx
 import orjson
 import pytest
-from exchange_kit import HANG_S, Exchange
+from exchange_kit import HANG_S, Exchange, kept_job, of_documents
 from gateway_kit import Tenant
 from inprocess_kit import Gateway, module_gateway
 
-from core.ledger.job_records import JobRecord, JobStatus
 from service.app import create_app
 
 LINE = orjson.dumps({"text": "Mail jane@example.com."}) + b"\n"
@@ -49,9 +47,7 @@ def test_a_stream_of_documents_ends_with_a_summary_that_says_why(watched: Gatewa
     tenant = watched.tenant()
 
     async def ask() -> bytes:
-        exchange = Exchange(watched, tenant.key, "POST", "/sanitize/batch", media_type="application/x-ndjson")
-        exchange.body.put_nowait(LINE)
-        await asyncio.wait_for(exchange.began.wait(), HANG_S)
+        exchange = await of_documents(watched, tenant.key, LINE).begun()
         await end(watched, tenant)
         lines = await exchange.ended()
         assert exchange.is_complete
@@ -76,8 +72,7 @@ def test_a_stream_ends_while_a_group_is_at_work(watched: Gateway, monkeypatch: p
     monkeypatch.setattr(watched.service.releases, "run_free", slow)
 
     async def ask() -> bytes:
-        exchange = Exchange(watched, tenant.key, "POST", "/sanitize/batch", media_type="application/x-ndjson")
-        exchange.body.put_nowait(LINE)
+        exchange = of_documents(watched, tenant.key, LINE)
         await asyncio.wait_for(at_work.wait(), HANG_S)
         await revoke(watched, tenant)
         answer = await exchange.ended()
@@ -88,31 +83,24 @@ def test_a_stream_ends_while_a_group_is_at_work(watched: Gateway, monkeypatch: p
     assert last["summary"]["problem"]["code"] == "unauthorized"
 
 
+def assert_ends_unauthorized(events: str) -> None:
+    last = events.strip().split("\n\n")[-1]
+    assert "event: problem" in last
+    assert '"code":"unauthorized"' in last.replace('": "', '":"')
+
+
 def test_a_stream_of_events_ends_with_an_event_that_says_why(watched: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     tenant = watched.tenant()
-    store = watched.service.jobs.store
 
     async def ask() -> str:
-        job_id = secrets.token_hex(16)
-        job, _ = await store.create(
-            tenant.name, job_id, kind="domain", label="law", claim="c", open_max=8, state="s", size=0
-        )
-        assert job.status is JobStatus.QUEUED
-
-        async def unchanged(*_: Any) -> JobRecord:
-            return job
-
-        monkeypatch.setattr(store, "get", unchanged)  # the runner would end a job without files
-        exchange = Exchange(watched, tenant.key, "GET", f"/jobs/{job_id}/events")
-        await asyncio.wait_for(exchange.began.wait(), HANG_S)
+        job = await kept_job(watched, tenant.name, monkeypatch)
+        exchange = await Exchange(watched, tenant.key, "GET", f"/jobs/{job.job_id}/events").begun()
         await revoke(watched, tenant)
         text = (await exchange.ended()).decode()
         assert exchange.is_complete
         return text
 
-    last = watched.on_loop(ask()).strip().split("\n\n")[-1]
-    assert "event: problem" in last
-    assert '"code":"unauthorized"' in last.replace('": "', '":"')
+    assert_ends_unauthorized(watched.on_loop(ask()))
 
 
 def test_a_stream_of_a_browser_ends_when_its_person_signs_out(watched: Gateway) -> None:
@@ -125,25 +113,21 @@ def test_a_stream_of_a_browser_ends_when_its_person_signs_out(watched: Gateway) 
             signed_in = await browser.post("/dashboard/session", headers={"Authorization": f"Bearer {tenant.key}"})
             cookie = f"pgw_session={browser.cookies['pgw_session']}"
             headers = {"host": "127.0.0.1", "cookie": cookie}
-            exchange = Exchange(watched, "", "GET", "/budget/events", instead=headers)
-            await asyncio.wait_for(exchange.began.wait(), HANG_S)
+            exchange = await Exchange(watched, "", "GET", "/budget/events", instead=headers).begun()
             form = {"X-Form-Token": signed_in.json()["form_token"]}
             assert (await browser.post("/dashboard/session/end", headers=form)).status_code == 204
             return (await exchange.ended()).decode()
 
-    last = watched.on_loop(ask()).strip().split("\n\n")[-1]
-    assert "event: problem" in last
-    assert '"code":"unauthorized"' in last.replace('": "', '":"')
+    assert_ends_unauthorized(watched.on_loop(ask()))
 
 
 def test_an_answer_that_nobody_reads_is_cut_off(watched: Gateway) -> None:
     tenant = watched.tenant()
 
     async def ask() -> None:
-        exchange = Exchange(watched, tenant.key, "POST", "/sanitize/batch", media_type="application/x-ndjson")
+        exchange = of_documents(watched, tenant.key, LINE)
         exchange.reads = False
-        exchange.body.put_nowait(LINE)
-        await asyncio.wait_for(exchange.began.wait(), HANG_S)
+        await exchange.begun()
         await revoke(watched, tenant)
         await exchange.ended()
         assert not exchange.is_complete, "the server closes such a connection"
@@ -174,7 +158,7 @@ def test_a_stream_of_a_valid_key_goes_on(watched: Gateway) -> None:
     tenant = watched.tenant()
 
     async def ask() -> bytes:
-        exchange = Exchange(watched, tenant.key, "POST", "/sanitize/batch", media_type="application/x-ndjson")
+        exchange = of_documents(watched, tenant.key)
         for _ in range(3):
             exchange.body.put_nowait(LINE)
             await asyncio.sleep(0.2)

@@ -87,45 +87,19 @@ def test_a_streamed_body_of_10_mb_is_refused(tenant: Tenant) -> None:
     assert answer.json()["code"] == "body-too-large"
 
 
-def test_another_media_type(tenant: Tenant) -> None:
-    answer = tenant.http.post("/embed/sentdp", content=_with(), headers={"Content-Type": "text/plain"})
-
-    assert answer.status_code == 415
-    assert answer.headers["content-type"] == "application/problem+json"
-
-
 def test_no_key_or_a_wrong_key(gateway: Gateway) -> None:
-    for key in (None, "pgw_0123456789abcdef_0123456789abcdef0123456789abcdef", "nonsense"):
-        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        for path in ("/embed/sentdp", "/sanitize", "/budget/estimate"):
-            answer = gateway.anyone.post(f"{path}", content=_with(), headers=headers)
+    wrong = b"Bearer pgw_0123456789abcdef_0123456789abcdef0123456789abcdef"
+    for presented in (None, wrong, b"Bearer nonsense", b"Bearer", b"Bearer ", b"Bearer  ", b"bearer", b"Bearer \t"):
+        headers = {} if presented is None else {b"Authorization": presented}
+        for method, path in (("POST", "/embed/sentdp"), ("GET", "/admin/tenants")):
+            answer = gateway.anyone.request(method, path, headers=headers)
             assert answer.status_code == 401
             assert answer.headers["www-authenticate"] == "Bearer"
-        assert gateway.anyone.get("/budget", headers=headers).status_code == 401
-
-
-def test_a_bearer_without_a_key_is_nobody(gateway: Gateway) -> None:
-    for presented in (b"Bearer", b"Bearer ", b"Bearer  ", b"bearer", b"Bearer \t"):
-        headers = [(b"Authorization", presented)]
-        assert gateway.anyone.get("/admin/tenants", headers=headers).status_code == 401
-        assert (
-            gateway.anyone.post("/admin/tenants", json={"name": "a", "epsilon": 1}, headers=headers).status_code == 401
-        )
 
 
 def test_the_admin_key_releases_nothing_and_a_tenants_key_administers_nothing(gateway: Gateway, tenant: Tenant) -> None:
     assert gateway.admin.post("/embed/sentdp", json=GOOD).status_code == 403
     assert tenant.http.get("/admin/tenants").status_code == 403
-    assert gateway.anyone.get("/admin/tenants").status_code == 401
-
-
-def test_another_tenants_account_is_not_found(gateway: Gateway, tenant: Tenant) -> None:
-    other = gateway.tenant()
-
-    for path in (f"/budget/{other.name}/sentence", f"/budget/{other.name}/sentence/journal", "/budget/nothing"):
-        answer = tenant.http.get(path)
-        assert answer.status_code == 404
-        assert other.name not in answer.text
 
 
 def test_a_bad_idempotency_key(tenant: Tenant) -> None:

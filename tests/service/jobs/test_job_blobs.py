@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +14,20 @@ from core.blob_errors import BlobMissing
 from core.blobs.local import LocalBlobs
 from core.errors import LedgerUnavailable
 from core.job_errors import JobAttemptsExhausted, JobFilesLost
-from core.ledger.client import LedgerClient, connect
 from core.ledger.job_records import JobRecord, JobStatus
 from core.ledger.jobs import JobStore
 from core.ledger.stored_files import ARTIFACTS, StoredFileIndex
-from gpu_workers.jobs.messages import Succeeded
 from service.config.settings import Settings
 from service.files.copies import LocalCopies
 from service.files.orphans import Orphans
 from service.files.stored import StoredFiles
-from service.jobs.attempt import Attempt, AttemptLimits, End, Outcome, RunnerLimits
+from service.jobs.attempt import AttemptLimits, RunnerLimits
 from service.jobs.blobs import JobBlobs
-from service.jobs.execution import JobExecution
 from service.jobs.files import JobFiles
 from service.jobs.kind import JobKinds, Outputs
 from service.jobs.outcome import seal_outcome, store_outcome
 from service.jobs.runner import JobRunner
 from service.jobs.storage import Storage
-from service.jobs.working import WorkingFolders
 from service.ledger import LedgerParts, ledger_access
 
 JOB = "a" * 32
@@ -135,58 +130,6 @@ def stored_files(parts: LedgerParts, blobs: JobBlobs, tmp_path: Path) -> StoredF
     return StoredFiles(copies, blobs.store, index, parts.master_key)
 
 
-def taken(go: Go, store: JobStore, job: JobRecord, run: str) -> JobRecord:
-    return go(store.take("acme", job.job_id, run=run, attempts_max=1, exhausted=JobAttemptsExhausted()))
-
-
-class Made(Attempt):
-    """An attempt whose process has succeeded."""
-
-    async def outcome(self, files: JobFiles, kinds: JobKinds, *, limits: AttemptLimits) -> Outcome:
-        return Succeeded({"made": self.run})
-
-
-@pytest.mark.parametrize("redis", ["answers", "is-gone"])
-def test_a_gateway_that_stops_seals_nothing_unless_redis_says_that_it_holds_the_job(
-    go: Go, parts: LedgerParts, blobs: JobBlobs, tmp_path: Path, redis: str
-) -> None:
-    folder = tmp_path / "input"
-    folder.mkdir()
-    (folder / "input").write_text("text")
-    store = JobStore(parts.client, gateway="this")
-    job = created(go, store)
-    state = go(blobs.save("acme", job.job_id, folder, None)).state
-    job = replace(taken(go, store, job, "second"), state=state)
-    before = stored(tmp_path)
-    nobody = LedgerClient(connect(socket_path=tmp_path / "nobody.sock", timeout_s=0.5))
-    asked = JobStore(nobody, gateway="this") if redis == "is-gone" else store
-    storage = Storage(tmp_path / "data", tenant_bytes_max=10**9, free_bytes_min=0, stored=no_bytes)
-    working = WorkingFolders(asked, JobFiles(tmp_path / "data", parts.master_key, storage), blobs)
-    stopping = asyncio.Event()
-    stopping.set()
-    execution = JobExecution(
-        asked,
-        working,
-        stored_files(parts, blobs, tmp_path),
-        JobKinds([]),
-        limits=LIMITS,
-        retention_s=60,
-        alone=True,
-        stopping=stopping,
-        on_end=lambda _: None,
-    )
-    attempt = Made(
-        asked, job, "first", on_update=dict, others_wait=bool, checkpoint=lambda: working.checkpoint(job, "")
-    )
-
-    assert go(execution.attempt(job, attempt)) == (End.STOPPING if redis == "is-gone" else End.LOST)
-
-    assert stored(tmp_path) == before
-    assert go(store.get("acme", job.job_id)).outcome is None
-    go(nobody.close())
-    go(store.finish("acme", job.job_id, run="second", status=JobStatus.CANCELLED))
-
-
 class LosesAReply(JobStore):
     """Redis carries out the first `take`, and does not answer."""
 
@@ -237,7 +180,7 @@ def test_a_sealed_outcome_is_published_without_its_process_and_a_lost_reply_is_n
     files = stored_files(parts, blobs, tmp_path)
     job = created(go, store)
     with pytest.raises(LedgerUnavailable):
-        taken(go, store, job, "first")
+        go(store.take("acme", job.job_id, run="first", attempts_max=1, exhausted=JobAttemptsExhausted()))
     terms = {"installed": None, "retention_s": 3600}
     made = go(store_outcome(blobs, files, job, made_by("first", tmp_path), {"made": "first"}, **terms))
     assert go(seal_outcome(store, blobs, job, "first", made)) == made.outcome

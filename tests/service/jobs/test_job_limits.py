@@ -3,52 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from corpus_kit import embedding_rows, job, json_lines, rows, submit, until, upload
-from gateway_kit import LEAN, Tenant
-from inprocess_kit import Gateway
+from gateway_kit import Tenant
+from inprocess_kit import Gateway, module_gateway, opened_gateway
 
-from core.amounts import Amount
-from core.ledger.job_records import JobRecord, JobStatus
+from core.ledger.job_records import JobRecord
 from service.jobs.queue import JobQueue
 
-ZERO = Amount(0)
-RECORD = JobRecord(
-    owner="a",
-    job_id="0" * 32,
-    kind="domain",
-    label="law",
-    status=JobStatus.QUEUED,
-    stage="queued",
-    progress=0.0,
-    seq=0,
-    gateway="g",
-    run="",
-    state="s",
-    lease_ms=0,
-    attempts=0,
-    created_ms=0,
-    started_ms=None,
-    ended_ms=None,
-    cancel_requested=False,
-    reserved=ZERO,
-    spent=ZERO,
-    metrics=None,
-    problem=None,
-    result=None,
-)
+
+def entry(job_id: str) -> Any:
+    """What the queue reads of a job such as `a1`, the first of tenant `a`."""
+    return SimpleNamespace(owner=job_id[0], job_id=job_id)
 
 
 def waiting(*names: str) -> JobQueue:
-    """A queue of jobs such as `a1`, the first of tenant `a`, in this order of arrival."""
+    """A queue of jobs in this order of arrival."""
     queue = JobQueue()
     for name in names:
-        queue.put(replace(RECORD, owner=name[0], job_id=name))
+        queue.put(entry(name))
     return queue
 
 
@@ -77,7 +54,7 @@ def test_a_tenant_that_always_comes_back_does_not_overtake_one_that_waits() -> N
         queue = waiting("b1", "b2", "b3")
         started = []
         for number in range(3):
-            queue.put(replace(RECORD, owner="a", job_id=f"a{number}"))
+            queue.put(entry(f"a{number}"))
             for _ in range(2):
                 found = await queue.get()
                 queue.ended(found)
@@ -95,16 +72,9 @@ def test_a_removed_job_does_not_start() -> None:
     assert order_of(queue, running=1) == ["b1"]
 
 
-@pytest.fixture(scope="module")
-def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    settings = {"JOBS_WAITING_MAX": "8", "JOBS_PER_TENANT_MAX": "6"}
-    settings |= {"DOMAINS_PER_TENANT_MAX": "2", "JOB_MEMORY_BYTES_MAX": str(4 << 30)}
-    running = Gateway(
-        tmp_path_factory.mktemp("limited") / "data",
-        LEAN | {f"PRIVACY_GATEWAY_{name}": value for name, value in settings.items()},
-    )
-    yield running
-    running.stop()
+limited = module_gateway(
+    JOBS_WAITING_MAX="8", JOBS_PER_TENANT_MAX="6", DOMAINS_PER_TENANT_MAX="2", JOB_MEMORY_BYTES_MAX=str(4 << 30)
+)
 
 
 def submitted(tenant: Tenant, count: int = 2, **fields: Any) -> str:
@@ -132,8 +102,7 @@ def test_jobs_of_one_tenant_leave_places_in_the_queue(limited: Gateway) -> None:
 
 @pytest.mark.slow("process")
 def test_a_job_that_runs_too_long_fails_and_the_next_one_starts(tmp_path: Path) -> None:
-    gateway = Gateway(tmp_path / "data", LEAN | {"PRIVACY_GATEWAY_JOB_SECONDS_MAX": "1"})
-    try:
+    with opened_gateway(tmp_path, JOB_SECONDS_MAX="1") as gateway:
         tenant, other = gateway.tenant(), gateway.tenant()
         long = submitted(tenant, 3000)
         short = submitted(other)
@@ -141,8 +110,6 @@ def test_a_job_that_runs_too_long_fails_and_the_next_one_starts(tmp_path: Path) 
         assert until(other.http, short)["status"] == "failed"
         ended = job(tenant.http, long)
         assert (ended["status"], ended["problem"]["reason"]) == ("failed", "time-limit")
-    finally:
-        gateway.stop()
 
 
 @pytest.mark.usefixtures("processes")
@@ -162,8 +129,7 @@ def test_a_cancelled_job_gives_its_place_back_at_once(limited: Gateway) -> None:
 
 @pytest.mark.slow("training")
 def test_a_long_job_gives_its_place_to_another_tenant_at_a_checkpoint(tmp_path: Path) -> None:
-    gateway = Gateway(tmp_path / "data", LEAN | {"PRIVACY_GATEWAY_JOB_TURN_S": "0.1"})
-    try:
+    with opened_gateway(tmp_path, JOB_TURN_S="0.1") as gateway:
         first, second = gateway.tenant(), gateway.tenant()
         long = submitted(first, 210)
         until(first.http, long, "running")
@@ -175,22 +141,17 @@ def test_a_long_job_gives_its_place_to_another_tenant_at_a_checkpoint(tmp_path: 
         done = until(first.http, long, within_s=300.0)
         assert (done["status"], done["attempts"], done["result"]["documents"]) == ("succeeded", 1, 210)
         assert ended["started_ms"] < until(first.http, behind)["started_ms"]
-    finally:
-        gateway.stop()
 
 
 @pytest.mark.usefixtures("processes")
 def test_jobs_that_are_created_and_cancelled_leave_so_many_records(tmp_path: Path) -> None:
-    gateway = Gateway(tmp_path / "data", LEAN | {"PRIVACY_GATEWAY_JOB_RECORDS_PER_TENANT_MAX": "4"})
-    try:
+    with opened_gateway(tmp_path, JOB_RECORDS_PER_TENANT_MAX="4") as gateway:
         tenant = gateway.tenant()
         for _ in range(4):
             tenant.http.post(f"/jobs/{submitted(tenant)}/cancel")
         refused = submit(tenant.http, rows(2))
         other = submit(gateway.tenant().http, rows(2))
         folders = [path for path in (gateway.data_dir / "jobs").iterdir() if path.is_dir()]
-    finally:
-        gateway.stop()
     assert over(refused, "job_records_per_tenant_max")
     assert other.status_code == 202
     assert len(folders) <= 2, "a refused job leaves no files"
@@ -242,9 +203,7 @@ def test_a_tenant_keeps_so_many_fine_tuned_models(gateway: Gateway, tenant: Tena
 @pytest.mark.usefixtures("processes")
 def test_a_body_that_is_too_long_is_refused(tmp_path: Path) -> None:
     """JSON is held in memory, and lines are not."""
-    settings = {"PRIVACY_GATEWAY_JOB_JSON_BYTES_MAX": "200000", "PRIVACY_GATEWAY_JOB_STREAM_BYTES_MAX": "400000"}
-    gateway = Gateway(tmp_path / "data", LEAN | settings)
-    try:
+    with opened_gateway(tmp_path, JOB_JSON_BYTES_MAX="200000", JOB_STREAM_BYTES_MAX="400000") as gateway:
         tenant = gateway.tenant()
         content = json_lines(embedding_rows(110))
         assert 200_000 < len(content) < 400_000
@@ -254,8 +213,6 @@ def test_a_body_that_is_too_long_is_refused(tmp_path: Path) -> None:
         assert upload(tenant.http, (b'{"text": "' + b"x" * 900 + b'"}\n' for _ in range(1000))).status_code == 413
         tenant.http.post(f"/jobs/{created.json()['job_id']}/cancel")
         until(tenant.http, created.json()["job_id"])
-    finally:
-        gateway.stop()
 
 
 def test_a_domain_that_needs_too_much_memory_is_refused_before_it_is_built(limited: Gateway) -> None:

@@ -7,14 +7,13 @@ import itertools
 import os
 import shutil
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from corpus_kit import json_lines, rows, submit, until, until_deleted, upload
-from gateway_kit import LEAN, Tenant
-from inprocess_kit import Gateway
+from gateway_kit import Tenant
+from inprocess_kit import Gateway, module_gateway
 from synthesis_kit import shop_request, shop_rows
 
 from core.errors import StorageFull
@@ -157,12 +156,7 @@ def test_a_start_removes_what_a_crash_left(tmp_path: Path) -> None:
     assert not incoming_folders(tmp_path)
 
 
-@pytest.fixture(scope="module")
-def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    settings = {"PRIVACY_GATEWAY_TENANT_DISK_BYTES_MAX": str(SMALL_QUOTA)}
-    running = Gateway(tmp_path_factory.mktemp("narrow") / "data", LEAN | settings)
-    yield running
-    running.stop()
+narrow = module_gateway(TENANT_DISK_BYTES_MAX=str(SMALL_QUOTA))
 
 
 def full(answer: Any, limit: str) -> bool:

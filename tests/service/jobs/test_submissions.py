@@ -13,7 +13,7 @@ from unittest import mock
 import httpx
 import pytest
 from gateway_kit import DEFAULTS, clean_environment
-from redis_kit import EmbeddedServer
+from redis_kit import running_server
 from synthesis_kit import shop_request, shop_rows
 from toys.toy_engine import ToyEngine
 
@@ -89,10 +89,5 @@ def test_a_slow_submission_finds_the_job_that_a_repetition_has_made_elsewhere(tm
             budget = (await first.get("/budget/shop/record", headers={"Authorization": f"Bearer {key}"})).json()
             assert (budget["committed"]["epsilon"], budget["reserved"]["epsilon"]) == (1.0, 0.0)
 
-    (tmp_path / "redis").mkdir()
-    server = EmbeddedServer(tmp_path / "redis")
-    server.start()
-    try:
+    with running_server(tmp_path / "redis") as server:
         asyncio.run(scenario(server.url))
-    finally:
-        server.stop()

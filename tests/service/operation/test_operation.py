@@ -59,6 +59,10 @@ def test_the_api_page_is_there_and_loads_nothing_from_elsewhere(gateway: Gateway
     assert len(loaded) == 3
     for asset in loaded:
         assert gateway.anyone.get(asset).status_code == 200
+    script = gateway.anyone.get("/static-offline-docs/swagger-ui-bundle.js")
+    assert script.headers["content-type"].startswith("text/javascript")
+    for other in ("/static-offline-docs/redoc.standalone.js", "/docs/x"):
+        assert gateway.anyone.get(other).status_code == 404
     assert "://" not in page.text
     paths = gateway.anyone.get("/openapi.json").json()["paths"]
     assert {"/embed/sentdp", "/sanitize", "/budget", "/budget/estimate"} <= paths.keys()

@@ -120,15 +120,6 @@ def test_dp_of_a_document_costs_its_total_and_tells_no_spans(gateway: Gateway) -
     assert tenant.committed("token") == 400.0
 
 
-def test_an_estimate_tells_the_price_and_charges_nothing(tenant: Tenant) -> None:
-    body = {"documents": [{"text": TEXT}] * 2, "mask": MASK, "fill": dp()}
-    estimate = tenant.http.post("/budget/estimate", json=body).json()
-
-    assert estimate["privacy"]["mechanism"] == "dp_fill_slot"
-    assert {line["unit"]: line["cost"]["epsilon"] for line in estimate["accounts"]} == {"token": 16.0}
-    assert tenant.committed("token") == 0.0
-
-
 def test_what_makes_no_sense_or_is_too_much_is_refused_and_costs_nothing(tenant: Tenant) -> None:
     for fields in [
         {"fill": {"mode": "dp"}},

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
 from typing import Any
 
 import httpx
 import pytest
 from gateway_kit import Tenant
 from inprocess_kit import Gateway, module_gateway
-
-from service.releases.pipeline import ReleasePipeline
-from service.sanitize import service, stream
 
 TERMS = {"mask": {"techniques": ["all"]}, "fill": {"mode": "marker"}, "return_spans": True}
 SMALL, MANY, TOO_MANY = "one, two", "q, " * 1_500, "q, " * 2_001
@@ -73,45 +69,6 @@ def test_in_a_stream_it_is_the_problem_of_its_line(limited: Gateway) -> None:
     assert "at most 2000 masked places" in json.dumps(second["problem"])
     assert [len(row["spans"]) for row in many] == [1_500] * 3
     assert (last["summary"]["released"], last["summary"]["failed"]) == (5, 1)
-
-
-@pytest.mark.parametrize("spans", [False, True])
-def test_the_rows_of_large_answers_are_made_outside_the_event_loop(
-    limited: Gateway, monkeypatch: pytest.MonkeyPatch, spans: bool
-) -> None:
-    threads: dict[str, set[str]] = {}
-
-    def observed(index: int, document: Any, result: Any, terms: Any) -> dict[str, Any]:
-        threads.setdefault(document.text, set()).add(threading.current_thread().name.split("_")[0])
-        return service_row(index, document, result, terms)
-
-    service_row = service.row
-    monkeypatch.setattr(service, "row", observed)
-    monkeypatch.setattr(stream, "row", observed)
-    monkeypatch.setitem(TERMS, "return_spans", spans)
-    tenant = limited.tenant()
-    large = MANY if spans else "... " * 30_000
-    assert post(tenant, large).status_code == 200
-    assert post(tenant, SMALL).status_code == 200
-    assert len(stream_of(tenant, large)) == 2
-    assert len(stream_of(tenant, SMALL)) == 2
-    assert threads == {large: {"preparation"}, SMALL: {"gateway"}}
-
-
-def test_large_documents_of_a_stream_are_processed_in_small_groups(
-    limited: Gateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    groups: list[int] = []
-    run_free = ReleasePipeline.run_free
-
-    async def observed(self: ReleasePipeline, caller: Any, release_request: Any, gone: Any) -> Any:
-        groups.append(sum(len(task.payload.text) for task in release_request.tasks))
-        return await run_free(self, caller, release_request, gone)
-
-    monkeypatch.setattr(ReleasePipeline, "run_free", observed)
-    *rows, _ = stream_of(limited.tenant(), *("... " * 50_000 for _ in range(6)), *(SMALL for _ in range(6)))
-    assert [row["index"] for row in rows] == list(range(12))
-    assert max(groups) <= 512 * 1024
 
 
 def test_spans_are_those_of_the_text(limited: Gateway) -> None:
