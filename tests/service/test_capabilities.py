@@ -149,14 +149,3 @@ def test_a_classifier_is_trained_privately(real_gateway: Gateway) -> None:
 
     assert done["spent"] == estimate["accounts"][0]["cost"]
     assert tenant.http.get(f"/jobs/{done['job_id']}/card").status_code == 200
-
-
-def test_operation(real_gateway: Gateway, real_tenant: Tenant) -> None:
-    assert real_gateway.anyone.get("/livez").json() == {"status": "alive"}
-    ready = real_gateway.anyone.get("/readyz").json()
-    assert ready["workers"] == {"embed": "ready", "sanitize": "ready", "fill": "ready"}
-    assert {model["role"] for model in real_tenant.http.get("/models").json()["models"]} == {
-        "embed",
-        "sanitize",
-        "fill",
-    }

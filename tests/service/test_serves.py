@@ -12,7 +12,7 @@ from command_kit import refused_settings
 from corpus_kit import until
 from gateway_kit import LEAN
 from inprocess_kit import Gateway, opened_gateway
-from redis_kit import EmbeddedServer
+from redis_kit import running_server
 from synthesis_kit import shop_request, shop_rows
 
 RECORD = {"epsilon": 3.0, "delta": 1e-4, "basic_delta": 1e-4}
@@ -30,11 +30,8 @@ class Pair:
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     folder = tmp_path_factory.mktemp("pair")
-    (folder / "redis").mkdir()
     with ExitStack() as ended:
-        server = EmbeddedServer(folder / "redis")
-        server.start()
-        ended.callback(server.stop)
+        server = ended.enter_context(running_server(folder / "redis"))
         base, shared = LEAN | {"REDIS_URL": server.url}, {"MASTER_KEY": "7" * 64, "STORE_URL": f"file://{folder}/store"}
         yield Pair(
             ended.enter_context(opened_gateway(folder / "one", base, **shared, SERVES='["sanitize"]')),

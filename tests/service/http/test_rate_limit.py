@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from gateway_kit import LEAN
 from inprocess_kit import Gateway, module_gateway, opened_gateway
-from redis_kit import EmbeddedServer
+from redis_kit import running_server
 from starlette.exceptions import HTTPException
 
 from service.http.rate_limit import RateLimit
@@ -54,13 +54,9 @@ def test_the_rate_refills_and_is_never_above_its_limit() -> None:
 
 
 def test_gateways_on_one_ledger_share_the_rate(tmp_path: Path) -> None:
-    folder = tmp_path / "redis"
-    folder.mkdir()
-    server = EmbeddedServer(folder)
-    server.start()
-    base = LEAN | {"REDIS_URL": server.url}
     own = {"MASTER_KEY": "33" * 32, "RATE_LIMIT_PER_MINUTE": "6", "STORE_URL": f"file://{tmp_path}/store"}
-    try:
+    with running_server(tmp_path / "redis") as server:
+        base = LEAN | {"REDIS_URL": server.url}
         with (
             opened_gateway(tmp_path / "one", base, **own) as one,
             opened_gateway(tmp_path / "two", base, **own) as two,
@@ -68,8 +64,6 @@ def test_gateways_on_one_ledger_share_the_rate(tmp_path: Path) -> None:
             tenant = one.tenant()
             callers = [tenant, two.reconnected(tenant)]
             statuses = [callers[number % 2].http.get("/budget").status_code for number in range(20)]
-    finally:
-        server.stop()
     # the limit, what is refilled meanwhile, and the credit of the second gateway
     assert 6 <= statuses.count(200) < 20
     assert statuses[-1] == 429

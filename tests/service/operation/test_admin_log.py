@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from command_kit import run_command
-from gateway_kit import LEAN
-from inprocess_kit import Gateway
+from inprocess_kit import Gateway, module_gateway
 
 from core.ledger import names
 from core.ledger.client import LedgerClient, connect
 from core.ledger.embedded import socket_path
 
-
-@pytest.fixture(scope="module")
-def logged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    running = Gateway(tmp_path_factory.mktemp("logged") / "data", LEAN)
-    yield running
-    running.stop()
+logged = module_gateway()
 
 
 def in_redis(gateway: Gateway, *command: str) -> Any:
@@ -77,16 +69,14 @@ def test_each_action_is_logged_with_who_did_it_and_no_secret(logged: Gateway, tm
 
 def test_keys_by_command(logged: Gateway) -> None:
     tenant = logged.tenant("clinic")
-    key_id = tenant.key.split("_")[1]
+    key_id = tenant.key_id
     rotated = run_command(logged.data_dir, "key", "rotate", "clinic", key_id, "--overlap-s", "0", "--json")
     assert rotated.returncode == 0, rotated.stderr
     new = json.loads(rotated.stdout)["key"]
     assert tenant.http.get("/budget").status_code == 401
     assert logged.client(new).get("/budget").status_code == 200
-    states = {
-        key["key_id"]: key for key in json.loads(run_command(logged.data_dir, "key", "list", "clinic", "--json").stdout)
-    }
-    assert states[key_id]["expires_ms"] is not None
+    listed = json.loads(run_command(logged.data_dir, "key", "list", "clinic", "--json").stdout)
+    assert {key["key_id"]: key for key in listed}[key_id]["expires_ms"] is not None
     assert "expired" in run_command(logged.data_dir, "key", "list", "clinic").stdout
     revoked = run_command(logged.data_dir, "key", "revoke", "clinic", new.split("_")[1])
     assert (revoked.returncode, logged.client(new).get("/budget").status_code) == (0, 401)
@@ -96,9 +86,8 @@ def test_keys_by_command(logged: Gateway) -> None:
 
 
 def test_only_the_operator_reads_the_log(logged: Gateway) -> None:
-    tenant = logged.tenant()
-    own = logged.admin.post(f"/admin/tenants/{tenant.name}/keys", json={"roles": ["admin"]}).json()["key"]
-    assert logged.client(own).get("/admin/audit").json()["code"] == "wrong-scope"
+    own = logged.with_key(logged.tenant(), "admin")
+    assert own.http.get("/admin/audit").json()["code"] == "wrong-scope"
 
 
 def test_a_log_whose_end_was_cut_off_is_found_by_the_last_seal(logged: Gateway) -> None:

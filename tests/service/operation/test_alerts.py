@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from alert_kit import until
-from gateway_kit import LEAN
-from inprocess_kit import Gateway
+from inprocess_kit import Gateway, module_gateway
 
 ROOT = Path(__file__).parents[3]
 PROMTOOL = shutil.which("promtool")
@@ -27,12 +25,7 @@ def test_budgets_alert_at_each_stage(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    settings = {"PRIVACY_GATEWAY_BUDGET_METRICS_INTERVAL_S": "0.1", "PRIVACY_GATEWAY_BUDGET_METRICS_MAX": "2"}
-    running = Gateway(tmp_path_factory.mktemp("measured") / "data", LEAN | settings)
-    yield running
-    running.stop()
+measured = module_gateway(BUDGET_METRICS_INTERVAL_S="0.1", BUDGET_METRICS_MAX="2")
 
 
 def shares(gateway: Gateway) -> dict[str, float]:

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 import redis
 from command_kit import run_command
+from event_kit import event
 from gateway_kit import LEAN, Gateway
 
-from core.accounting.events import Adjacency, Guarantee, PrivacyEvent, Unit
-from core.amounts import NANO
 from core.ledger.embedded import socket_path
 from core.ledger.records import Charge
 from service.config.settings import Settings
@@ -30,14 +29,6 @@ ARCHIVING = LEAN | {
 RELEASES = 9_600  # more than an object of the archive has
 AT_ONCE = 64
 WAIT_S = 180
-EVENT = PrivacyEvent(
-    mechanism="test",
-    kind="exponential",
-    unit=Unit.SENTENCE,
-    adjacency=Adjacency.REPLACE_ONE,
-    guarantee=Guarantee.PURE_DP,
-    epsilon_nano=NANO // 100,
-)
 
 
 async def spend(data_dir: Path, tenant: str) -> None:
@@ -46,7 +37,7 @@ async def spend(data_dir: Path, tenant: str) -> None:
 
         async def some() -> None:
             for _ in range(RELEASES // AT_ONCE):
-                hold = await parts.ledger.reserve(tenant, [Charge(EVENT)])
+                hold = await parts.ledger.reserve(tenant, [Charge(event("exponential", 0.01))])
                 await parts.ledger.commit(tenant, hold.release_id)
 
         await asyncio.gather(*(some() for _ in range(AT_ONCE)))

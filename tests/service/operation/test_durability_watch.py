@@ -6,8 +6,7 @@ from pathlib import Path
 
 from alert_kit import until
 from corpus_kit import rows, submit
-from gateway_kit import LEAN
-from inprocess_kit import Gateway
+from inprocess_kit import opened_gateway
 from redis_kit import plain
 
 from core.ledger.embedded import socket_path
@@ -15,9 +14,7 @@ from service import metrics
 
 
 def test_releases_stop_while_a_setting_is_wrong_and_resume(tmp_path: Path) -> None:
-    settings = {"PRIVACY_GATEWAY_DURABILITY_INTERVAL_S": "0.05", "PRIVACY_GATEWAY_READY_CACHE_S": "0"}
-    gateway = Gateway(tmp_path / "data", LEAN | settings)
-    try:
+    with opened_gateway(tmp_path, DURABILITY_INTERVAL_S="0.05", READY_CACHE_S="0") as gateway:
         tenant = gateway.tenant()
         assert tenant.embed().status_code == 200
         before = tenant.account()["committed"]
@@ -36,5 +33,3 @@ def test_releases_stop_while_a_setting_is_wrong_and_resume(tmp_path: Path) -> No
         until(lambda: metrics.LEDGER_DURABLE._value.get() == 1)
         assert tenant.embed().status_code == 200
         assert tenant.account()["committed"]["epsilon"] > before["epsilon"]
-    finally:
-        gateway.stop()

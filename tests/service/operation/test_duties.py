@@ -9,9 +9,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from redis_kit import GuardedServer
+from event_kit import event
+from redis_kit import GuardedServer, running_server
 
-from core.accounting.events import ACCOUNT_ADJACENCY, Guarantee, PrivacyEvent, Unit
+from core.accounting.events import Unit
 from core.amounts import NANO, Amount
 from core.ledger import names
 from core.ledger.ranks import SubjectRanks
@@ -23,15 +24,6 @@ from service.ledger import LedgerParts, build_ledger
 from service.operation.duties import Duties
 
 WITHIN_S = 300.0
-EVENT = PrivacyEvent(
-    mechanism="test",
-    kind="pure",
-    unit=Unit.SENTENCE,
-    adjacency=ACCOUNT_ADJACENCY[Unit.SENTENCE],
-    guarantee=Guarantee.PURE_DP,
-    epsilon_nano=NANO,
-    delta_femto=0,
-)
 
 
 class Peer:
@@ -69,12 +61,8 @@ async def until(holds: Callable[[], object]) -> None:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[GuardedServer]:
-    folder = tmp_path / "redis"
-    folder.mkdir()
-    server = GuardedServer(folder)
-    server.start()
-    yield server
-    server.stop()
+    with running_server(tmp_path / "redis", GuardedServer) as server:
+        yield server
 
 
 @asynccontextmanager
@@ -109,7 +97,7 @@ async def one_release_expires(one: Peer, two: Peer, tenant: str) -> None:
     ledger = one.parts.ledger
     await ledger.open_tenant(tenant, limits={unit: Limit(10 * NANO, 0, None) for unit in Unit})
     epochs = one.epoch, two.epoch
-    await ledger.reserve(tenant, [Charge(EVENT)], hold_ttl_ms=1)
+    await ledger.reserve(tenant, [Charge(event("pure", 1))], hold_ttl_ms=1)
     async with asyncio.timeout(WITHIN_S):
         while (await ledger.account(tenant, f"{tenant}/sentence")).committed != Amount(NANO):
             await asyncio.sleep(0.02)
@@ -136,7 +124,7 @@ def test_the_other_gateway_takes_over_after_a_death_and_after_a_stop(server: Gua
             assert second.duties.lease.fence == "2"
             ledger = second.parts.ledger
             await ledger.open_tenant("after", limits={unit: Limit(10 * NANO, 0, None) for unit in Unit})
-            await ledger.reserve("after", [Charge(EVENT)], hold_ttl_ms=1)
+            await ledger.reserve("after", [Charge(event("pure", 1))], hold_ttl_ms=1)
             async with asyncio.timeout(WITHIN_S):
                 while (await ledger.account("after", "after/sentence")).committed != Amount(NANO):
                     await asyncio.sleep(0.02)

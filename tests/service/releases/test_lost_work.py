@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gateway_kit import LEAN, Tenant
-from inprocess_kit import Gateway
+from gateway_kit import Tenant
+from inprocess_kit import Gateway, opened_gateway
 
 from gpu_workers.engine.protocol import Role, RoleStatus
 
@@ -28,9 +28,7 @@ def test_a_dead_sanitiser_is_charged_where_a_fill_has_a_price(gateway: Gateway, 
 
 
 def test_work_that_finds_no_place_in_the_queue_is_refunded(tmp_path: Path) -> None:
-    settings = LEAN | {"PRIVACY_GATEWAY_QUEUE_TASKS_MAX": "4"}
-    small = Gateway(tmp_path / "data", settings)
-    try:
+    with opened_gateway(tmp_path, QUEUE_TASKS_MAX="4") as small:
         tenant = small.tenant()
         unnamed = tenant.embed([{"text": "One."}] * 5)
         assert (unnamed.status_code, unnamed.json()["code"]) == (503, "queue-full")
@@ -41,8 +39,6 @@ def test_work_that_finds_no_place_in_the_queue_is_refunded(tmp_path: Path) -> No
         assert "retry-after" in refused.headers
         assert tenant.committed() == tenant.account()["reserved"]["epsilon"] == 0.0
         assert transitions(tenant, "sentence") == ["open", "reserve", "cancel"]
-    finally:
-        small.stop()
 
 
 def test_a_replay_needs_no_worker(gateway: Gateway, tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Documents of many masked places: their limits, and answers that are made outside the event loop."""
+"""Documents of many masked places: their limits, and their spans."""
 
 from __future__ import annotations
 

@@ -44,21 +44,6 @@ def test_it_is_charged_as_a_sentence_level_release_is(tenant: Tenant) -> None:
     assert tenant.committed("sentence") == 4.0, "both count on one account"
 
 
-def test_an_estimate_names_what_it_prices_and_charges_nothing(gateway: Gateway) -> None:
-    tenant = gateway.tenant(epsilon=3)
-    body = {"documents": [{"text": DOCUMENT}, {"text": DOCUMENT}], "epsilon": 1.0, "mechanism": MECHANISM}
-
-    estimate = tenant.http.post("/budget/estimate", json=body).json()
-
-    assert estimate["privacy"]["unit"] == "document"
-    assert estimate["privacy"]["adjacency"] == "replace-one document, of any number of sentences"
-    assert estimate["allowed"] is True
-    assert {line["unit"]: line["cost"]["epsilon"] for line in estimate["accounts"]} == {"sentence": 2.0, "token": 2.0}
-    assert tenant.committed() == 0.0
-    other = tenant.http.post("/budget/estimate", json=body | {"mechanism": "clipped_cosine"}).json()
-    assert other["privacy"]["unit"] == "sentence"
-
-
 def test_a_plan_admits_as_many_as_are_certified_and_nothing_else(gateway: Gateway) -> None:
     tenant = gateway.tenant(epsilon=2, plans={MECHANISM: 1.0})
 

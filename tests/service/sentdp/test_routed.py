@@ -161,11 +161,6 @@ def test_an_epsilon_that_cannot_be_divided_is_refused_in_its_own_unit(tmp_path: 
     event_of(body.model_copy(update={"epsilon": 2e-9}), settings, auto)
 
 
-def test_the_documentation_of_auto_says_that_its_choice_may_cost_nothing(caller: Tenant) -> None:
-    described = good(caller.http.get("/openapi.json"))["components"]["schemas"]["SentDPRequest"]["properties"]["domain"]
-    assert "spends nothing on the choice" in described["description"]
-
-
 def test_it_is_listed_beside_the_packs(routed: Gateway, caller: Tenant) -> None:
     rows = {row["name"]: row for row in good(caller.http.get("/domains"))["domains"]}
     assert set(rows) >= {"auto", *PACKS}

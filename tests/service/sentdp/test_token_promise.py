@@ -76,6 +76,7 @@ def test_an_estimate_names_the_promise_of_the_release(tenant: Tenant) -> None:
         {"documents": [{"text": TWO}], "epsilon": 1.0},
         {"documents": [{"sentences": [TWO]}], "epsilon": 1.0},
         {"documents": [{"text": TWO}], "epsilon": 1.0, "segmentation": "words"},
+        {"documents": [{"text": TWO}], "epsilon": 1.0, "mechanism": "document_selection"},
     ):
         estimate = tenant.http.post("/budget/estimate", json=body).json()["privacy"]
         released = tenant.http.post("/embed/sentdp", json=body).json()["privacy"]

@@ -199,21 +199,3 @@ def test_a_bad_row_of_a_stream_fails_the_job_and_comes_back(real_gateway: Gatewa
         owner.http.get(f"/jobs/{failed['job_id']}/report"),
     ):
         assert (answer.status_code, answer.json()["code"]) == (409, "job-not-succeeded")
-
-
-@pytest.mark.slow("training")
-def test_cancelled_before_the_release_it_comes_back_after_it_is_spent(real_gateway: Gateway, owner: Tenant) -> None:
-    running = submit(owner, steps=20_000).json()["job_id"]
-    queued = submit(owner).json()["job_id"]
-    until_sealed(real_gateway, running)
-    assert owner.account("record")["reserved"] == COST, "the one that waits"
-    owner.http.post(f"/jobs/{queued}/cancel")
-    owner.http.post(f"/jobs/{running}/cancel")
-    spent, free = until(owner.http, running), until(owner.http, queued)
-    assert (spent["status"], free["status"]) == ("cancelled", "cancelled")
-    assert costs(spent) == (COST, NOTHING)
-    assert costs(free) == (NOTHING, NOTHING)
-    assert costs(owner.account("record"), "committed") == (COST, NOTHING)
-    assert sorted(transitions(owner)) == ["cancel", "commit", "open", "reserve", "reserve"]
-    for job_id in (running, queued):
-        until_deleted(real_gateway.data_dir / "jobs" / job_id)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -138,14 +136,6 @@ def test_settings_add_tenants_and_accept_the_traces_of_callers(collector: Collec
         assert (whole.trace_id.hex(), whole.parent_span_id.hex()) == (TRACE, SPAN)
         assert attributes(whole)["gateway.tenant"] == tenant.name
         assert "1" * 32 not in {span.trace_id.hex() for span in collector.spans}  # its caller records nothing
-
-
-@pytest.mark.usefixtures("processes")
-def test_a_gateway_without_the_setting_loads_no_library() -> None:
-    code = "import sys, service.serve; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert "service.tracing.export" in loaded
-    assert not any(name.startswith(("opentelemetry.exporter", "requests")) for name in loaded)
 
 
 def test_the_frameworks_own_telemetry_is_off(traced: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:

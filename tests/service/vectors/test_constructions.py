@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 
 from core.errors import CalculationTimeout, QueueFull
-from core.mechanisms.vectors.codebook import codebook_codes, spherical_codebook
+from core.mechanisms.vectors.codebook import codebook_codes
 from core.mechanisms.vectors.projection import build_projection
 from core.mechanisms.vectors.spec import vector_spec
 from gpu_workers.engine.arrays import ArrayPool
@@ -59,20 +58,6 @@ def test_requests_that_come_together_wait_for_one_construction() -> None:
         assert calculations.ran == ["build_projection a"]
         await built.matrices(SPEC, tenant="b")
         assert calculations.ran == ["build_projection a", "build_projection b"], "each tenant has its own"
-
-    asyncio.run(main())
-
-
-def test_a_codebook_is_shared_by_all_tenants() -> None:
-    async def main() -> None:
-        calculations = Recorded()
-        calculations.go.set()
-        built = constructions(calculations)
-        for tenant in ("a", "b"):
-            found = await built.matrices(CODEBOOK, tenant=tenant)
-            assert found.codebook is not None
-            assert np.array_equal(found.codebook.read(), spherical_codebook(100, found.codebook.shape[0]).codes.numpy())
-        assert len([name for name in calculations.ran if name.startswith("codebook")]) == 1
 
     asyncio.run(main())
 

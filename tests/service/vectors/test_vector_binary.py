@@ -188,12 +188,6 @@ def test_large_finite_numbers_are_clipped_not_refused(tenant: Tenant) -> None:
     assert answer.status_code == 200, answer.text
 
 
-def test_another_media_type_and_no_key(gateway: Gateway, tenant: Tenant) -> None:
-    answer = tenant.http.post("/embed/vector/safetensors", content=file_of(), headers={"Content-Type": "text/plain"})
-    assert answer.status_code == 415
-    assert gateway.anyone.post("/embed/vector/safetensors", content=file_of(), headers=TYPE).status_code == 401
-
-
 def test_an_answer_above_the_limit_is_not_kept(gateway: Gateway) -> None:
     """Its replay is refused, and charges nothing more."""
     tenant = gateway.tenant(epsilon=1_000_000)
