@@ -184,6 +184,22 @@ def refused_start(data_dir: Path, settings: dict[str, str]) -> str:
     return refused.stderr
 
 
+def good(answer: httpx.Response) -> Any:
+    """The JSON of an answer, which is a success."""
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def pages(client: httpx.Client, path: str, member: str, **query: Any) -> list[list[dict[str, Any]]]:
+    """The rows of each page of a list."""
+    found, cursor = [], query
+    while cursor is not None:
+        page = good(client.get(path, params=cursor))
+        found.append(page[member])
+        cursor = None if page["next_cursor"] is None else query | {"cursor": page["next_cursor"]}
+    return found
+
+
 @dataclass
 class Tenant:
     """A tenant of the gateway under test and an HTTP client with its key."""
@@ -197,10 +213,14 @@ class Tenant:
         body = {"documents": documents or [{"text": DOCUMENT}], "epsilon": 1.0} | fields
         return self.http.post("/embed/sentdp", json=body, headers=headers)
 
+    def sanitize_lines(self, *lines: Any, headers: Mapping[str, str] | None = None) -> httpx.Response:
+        """Send terms and documents as a stream; a line of `bytes` is sent as it is."""
+        content = b"".join(each if isinstance(each, bytes) else json.dumps(each).encode() + b"\n" for each in lines)
+        types = {"Content-Type": "application/x-ndjson"} | dict(headers or {})
+        return self.http.post("/sanitize/batch", content=content, headers=types)
+
     def account(self, unit: str = "sentence") -> dict[str, Any]:
-        answer = self.http.get(f"/budget/{self.name}/{unit}")
-        assert answer.status_code == 200, answer.text
-        return answer.json()
+        return good(self.http.get(f"/budget/{self.name}/{unit}"))
 
     def committed(self, unit: str = "sentence") -> float:
         return self.account(unit)["committed"]["epsilon"]
@@ -241,14 +261,9 @@ class Tenants(ABC):
 
     def admin_log(self, *, limit: int = 1000) -> list[dict[str, Any]]:
         """The whole log of administrative actions, oldest first, read in pages of at most `limit` entries."""
-        entries: list[dict[str, Any]] = []
-        cursor: int | None = 0
-        while cursor is not None:
-            page = self.admin.get("/admin/audit", params={"cursor": cursor, "limit": limit}).json()
-            assert len(page["entries"]) <= limit
-            entries += page["entries"]
-            cursor = page["next_cursor"]
-        return entries
+        found = pages(self.admin, "/admin/audit", "entries", cursor=0, limit=limit)
+        assert max(map(len, found)) <= limit
+        return [entry for page in found for entry in page]
 
     def tenant(self, name: str | None = None, *, epsilon: float = 1000.0, **fields: Any) -> Tenant:
         name = name or f"t-{uuid.uuid4().hex[:12]}"

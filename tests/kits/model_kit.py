@@ -8,8 +8,11 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Any
 
+import httpx
 from model_formats_kit import Said, Split, events, whole
 from stub_kit import Request, StubServer, answer, body_of, headers_of
+
+from benchmarks.conversations.answers import Heard, heard
 
 Reply = Callable[[dict[str, Any]], str | Said]
 
@@ -28,6 +31,13 @@ def left_in(text: str, originals: Iterable[str]) -> list[str]:
     another name in part. The letter of an escape such as `\\n` belongs to no word."""
     before, after = r"(?:(?<![^\W_])|(?<=\\[nrtbf]))", r"(?![^\W_])"
     return [each for each in originals if re.search(before + re.escape(each) + after, text, re.IGNORECASE)]
+
+
+def heard_in(answer: httpx.Response) -> Heard:
+    """What an answer of the gateway says, whole or as a stream."""
+    assert answer.status_code == 200, answer.text
+    stream = answer.headers["content-type"].startswith("text/event-stream")
+    return heard(answer.url.path, answer.text, stream=stream)
 
 
 def pieces_of(characters: int) -> Split:

@@ -66,9 +66,7 @@ def test_sanitised_text(real_tenant: Tenant) -> None:
         assert ADDRESS not in answer.text
         assert "Keller" not in answer.text
 
-    lines = b"\n".join(json.dumps(line).encode() for line in documents * 3)
-    types = {"Content-Type": "application/x-ndjson"}
-    streamed = real_tenant.http.post("/sanitize/batch", content=lines, headers=types).text.splitlines()
+    streamed = real_tenant.sanitize_lines(*documents * 3).text.splitlines()
     assert [json.loads(line)["text"] for line in streamed[:3]] == ["[PERSON] wrote to [EMAIL_ADDRESS]."] * 3
     assert json.loads(streamed[3])["summary"]["complete"] is True
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway_kit import Tenant
+from gateway_kit import Tenant, good
 from inprocess_kit import Gateway
 
 
 def lines(tenant: Tenant, unit: str = "sentence") -> dict[str, dict[str, Any]]:
-    answer = tenant.http.get(f"/budget/{tenant.name}/{unit}/bounds")
-    assert answer.status_code == 200, answer.text
-    return {line["name"]: line for line in answer.json()["lines"]}
+    return {line["name"]: line for line in good(tenant.http.get(f"/budget/{tenant.name}/{unit}/bounds"))["lines"]}
 
 
 def labels(tenant: Tenant, unit: str = "sentence") -> dict[str, str]:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gateway_kit import DOCUMENT, Tenant
+from gateway_kit import DOCUMENT, Tenant, good
 from inprocess_kit import Gateway
 
 PRESET = "minilm-sentdp-eps10"
 
 
 def headroom(tenant: Tenant, account: str, **query: Any) -> dict[str, Any]:
-    answer = tenant.http.get(f"/budget/{account}/headroom", params=query)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+    return good(tenant.http.get(f"/budget/{account}/headroom", params=query))
 
 
 def row_of(found: dict[str, Any], **names: Any) -> dict[str, Any]:

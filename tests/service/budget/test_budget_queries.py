@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 from alert_kit import until as until_true
 from command_kit import run_command
-from gateway_kit import Tenant
+from gateway_kit import Tenant, good, pages
 from inprocess_kit import Gateway, module_gateway
 
 from core.ledger.hash_chain.chain import JournalDigest
@@ -23,9 +23,7 @@ folding = module_gateway(SERIES_INTERVAL_S="0.1", SEAL_INTERVAL_S="0.2", BUDGET_
 
 
 def get(tenant: Tenant, path: str, **query: Any) -> dict[str, Any]:
-    answer = tenant.http.get(f"/budget/{tenant.name}/{path}", params=query)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+    return good(tenant.http.get(f"/budget/{tenant.name}/{path}", params=query))
 
 
 def until(condition: Callable[[dict[str, Any]], bool], tenant: Tenant, path: str, **query: Any) -> dict[str, Any]:
@@ -103,15 +101,14 @@ def test_a_new_account_has_no_forecast_and_says_so(folding: Gateway) -> None:
 
 def test_who_spent_by_mechanism_route_and_key(folding: Gateway) -> None:
     tenant = folding.tenant()
-    other = folding.with_key(tenant).http
+    other = folding.with_key(tenant)
     release(tenant, None, 2)
     release(tenant, None, 3, mechanism="clipped_cosine")
     body = {"model": "minilm-sentdp-eps10", "input": TEXT}
-    assert other.post("/v1/embeddings", json=body).status_code == 200
-    lines = '{"mask": {"techniques": ["all"]}, "fill": {"mode": "metric_dp", "epsilon": 1}}\n{"text": "words"}\n'
-    streamed = other.post("/sanitize/batch", content=lines, headers={"Content-Type": "application/x-ndjson"})
+    assert other.http.post("/v1/embeddings", json=body).status_code == 200
+    terms = {"mask": {"techniques": ["all"]}, "fill": {"mode": "metric_dp", "epsilon": 1}}
+    streamed = other.sanitize_lines(terms, {"text": "words"})
     assert '"usage"' in streamed.text, streamed.text
-    first = tenant.key_id
 
     def spent(by: str, unit: str = "sentence") -> dict[str | None, tuple[float, int]]:
         def is_whole(found: dict[str, Any]) -> bool:
@@ -127,7 +124,7 @@ def test_who_spent_by_mechanism_route_and_key(folding: Gateway) -> None:
     assert spent("mechanism") == {"sentence_codes": (12.0, 2), "clipped_cosine": (3.0, 1)}
     assert spent("route") == {"v1/embeddings": (10.0, 1), "embed/sentdp": (5.0, 2)}
     by_key = spent("key")
-    assert by_key.pop(first) == (5.0, 2)
+    assert by_key.pop(tenant.key_id) == (5.0, 2)
     assert list(by_key.values()) == [(10.0, 1)]
     assert set(spent("route", "token")) == {"v1/embeddings", "embed/sentdp", "sanitize/batch"}
 
@@ -187,9 +184,7 @@ def test_integrity_of_a_tenant_and_of_all(folding: Gateway) -> None:
     assert folding.tenant().http.get("/budget/integrity").json()["last_audit"] is None
 
     def integrity() -> dict[str, Any]:
-        answer = tenant.http.get("/budget/integrity")
-        assert answer.status_code == 200, answer.text
-        return answer.json()
+        return good(tenant.http.get("/budget/integrity"))
 
     def lost(found: dict[str, Any]) -> dict[str, tuple[float, int]]:
         return {row["unit"]: (row["epsilon"], row["releases"]) for row in found["spent_without_output"]}
@@ -205,18 +200,11 @@ def test_integrity_of_a_tenant_and_of_all(folding: Gateway) -> None:
     audited = run_command(folding.data_dir, "ledger", "audit", "--json")
     assert json.loads(audited.stdout)["ok"]
     assert integrity()["last_audit"]["ok"]
-    pages: list[dict[str, Any]] = []
-    cursor: dict[str, str] = {}
-    while True:
-        page = folding.admin.get("/admin/integrity", params=cursor | {"limit": 2}).json()
-        assert page["last_audit"]["ok"]
-        pages += page["tenants"]
-        if page["next_cursor"] is None:
-            break
-        cursor = {"cursor": page["next_cursor"]}
-    [own] = [one for one in pages if one["tenant"] == tenant.name]
+    assert folding.admin.get("/admin/integrity").json()["last_audit"]["ok"]
+    every = [one for page in pages(folding.admin, "/admin/integrity", "tenants", limit=2) for one in page]
+    [own] = [one for one in every if one["tenant"] == tenant.name]
     assert own["journal"] == integrity()["journal"]
-    assert len({one["tenant"] for one in pages}) == len(pages) > 2
+    assert len({one["tenant"] for one in every}) == len(every) > 2
     assert tenant.http.get("/admin/integrity").status_code == 403
     assert folding.admin.get("/budget/integrity").status_code == 403
     assert folding.anyone.get("/budget/integrity").status_code == 401

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 from alert_kit import until
 from command_kit import run_command
-from gateway_kit import Tenant
+from gateway_kit import Tenant, good, pages
 from inprocess_kit import Gateway, module_gateway
 
 TEXT = "One sentence. Another one."
@@ -25,9 +25,7 @@ def complete(tenant: Tenant, **query: Any) -> dict[str, Any]:
     entries = tenant.http.get(f"/budget/{tenant.name}/sentence/journal").json()["entries"]
 
     def found() -> dict[str, Any] | None:
-        answer = series(tenant, **query)
-        assert answer.status_code == 200, answer.text
-        block = answer.json()
+        block = good(series(tenant, **query))
         return block if block["as_of_ms"] >= entries[-1]["at_ms"] and block["to_ms"] >= last else None
 
     return until(found, "the journal was not folded")
@@ -106,32 +104,21 @@ def test_queries_that_are_not_supported_are_refused(folding: Gateway) -> None:
     assert folding.admin.get("/budget/series").status_code == 403
 
 
-def pages(client: httpx.Client, path: str, **query: Any) -> list[list[dict[str, Any]]]:
-    found, cursor = [], None
-    while True:
-        answer = client.get(path, params=query if cursor is None else query | {"cursor": cursor})
-        assert answer.status_code == 200, answer.text
-        found.append(answer.json()["accounts"])
-        cursor = answer.json()["next_cursor"]
-        if cursor is None:
-            return found
-
-
 def test_budgets_come_in_pages(folding: Gateway) -> None:
     tenant = folding.tenant(subject_epsilon=10)
     documents = [{"text": TEXT, "subject": f"p{number}"} for number in range(8)]
     assert tenant.embed(documents).status_code == 200
 
-    found = pages(tenant.http, "/budget")
+    found = pages(tenant.http, "/budget", "accounts")
     assert [len(page) for page in found] == [6, 6, 6, 2]  # 4 of its own, 8 subjects in 2 units
     accounts = [account for page in found for account in page]
     assert [account["account"] for account in accounts[:4]] == [
         f"{tenant.name}/{unit}" for unit in ("token", "sentence", "vector", "record")
     ]
     assert len({account["account"] for account in accounts}) == 20
-    assert [len(page) for page in pages(tenant.http, "/budget", limit=3)] == [3] * 6 + [2]
-    assert [len(page) for page in pages(tenant.http, "/budget", limit=1000)] == [6, 6, 6, 2]
-    assert pages(folding.admin, f"/admin/tenants/{tenant.name}/budgets") == found
+    assert [len(page) for page in pages(tenant.http, "/budget", "accounts", limit=3)] == [3] * 6 + [2]
+    assert [len(page) for page in pages(tenant.http, "/budget", "accounts", limit=1000)] == [6, 6, 6, 2]
+    assert pages(folding.admin, f"/admin/tenants/{tenant.name}/budgets", "accounts") == found
 
     shown = run_command(folding.data_dir, "budget", "show", tenant.name, "--json")
     assert json.loads(shown.stdout)["accounts"] == accounts

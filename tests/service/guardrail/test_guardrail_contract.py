@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from gateway_kit import Tenant
+from gateway_kit import Tenant, good
 from inprocess_kit import Gateway
 from model_kit import left_in
 
@@ -44,9 +44,7 @@ def masked(tenant: Tenant, text: str = TEXT, **fields: Any) -> dict[str, Any]:
 
 
 def restored(tenant: Tenant, *texts: str, **fields: Any) -> dict[str, Any]:
-    answer = asked(tenant, input_type="response", texts=list(texts), **fields)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+    return good(asked(tenant, input_type="response", texts=list(texts), **fields))
 
 
 def test_a_request_is_masked_and_its_answer_restored(tenant: Tenant) -> None:

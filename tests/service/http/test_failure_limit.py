@@ -6,7 +6,7 @@ import asyncio
 
 from inprocess_kit import Gateway, module_gateway
 
-from service.http.failure_limit import ADDRESSES_MAX, FailureLimit
+from service.http.failure_limit import FailureLimit
 
 WRONG = f"pgw_{'0' * 16}_{'0' * 32}"
 
@@ -51,14 +51,3 @@ def test_each_address_has_its_own_limit_which_refills() -> None:
     now = 30.0
     assert [failed(limit, "192.0.2.1") for _ in range(2)] == [None, 30]
     assert [failed(FailureLimit(0), "192.0.2.1") for _ in range(100)] == [None] * 100
-
-
-def test_the_table_of_addresses_is_bounded() -> None:
-    limit = FailureLimit(1, clock=lambda: 0.0)
-
-    async def all_fail() -> None:
-        for number in range(ADDRESSES_MAX + 100):
-            await limit.failed(f"10.{number >> 16}.{(number >> 8) & 255}.{number & 255}")
-
-    asyncio.run(all_fail())
-    assert failed(limit, "10.0.0.0") is None, "the oldest entry was dropped"

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway_kit import Tenant
+from gateway_kit import Tenant, good
 from inprocess_kit import Gateway
 
 from service.operation.service_state import Times
 
 
 def state(gateway: Gateway) -> dict[str, Any]:
-    answer = gateway.admin.get("/admin/service")
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+    return good(gateway.admin.get("/admin/service"))
 
 
 def row(rows: list[dict[str, Any]], **members: str) -> dict[str, Any]:

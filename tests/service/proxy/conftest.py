@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from gateway_kit import Tenant
 from inprocess_kit import Gateway, opened_gateway
 from model_kit import ModelServer, last_text
 from proxy_kit import POLICIES
@@ -30,3 +31,8 @@ def proxying(stub: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Ite
     settings = {"UPSTREAMS": stub.setting, "VAULT_ENTRIES_MAX": "6", "VAULT_ENTRY_BYTES_MAX": "4096"}
     with opened_gateway(tmp_path_factory.mktemp("proxying"), {}, policies=POLICIES, **settings) as gateway:
         yield gateway
+
+
+@pytest.fixture
+def tenant(proxying: Gateway) -> Tenant:
+    return proxying.tenant()

@@ -11,17 +11,12 @@ import httpx
 import pytest
 from gateway_kit import Tenant
 from inprocess_kit import Gateway
-from model_kit import ModelServer, left_in
+from model_kit import ModelServer, heard_in, left_in
 
 from core.errors import LedgerUnavailable
 
 FIRST = "I am Maria Keller and live in Lisbon."
 ORIGINALS = ("Maria", "Keller", "Lisbon", "Jonas", "Weber")
-
-
-@pytest.fixture
-def tenant(proxying: Gateway) -> Tenant:
-    return proxying.tenant()
 
 
 def respond(
@@ -35,12 +30,7 @@ def respond(
 
 
 def said(answer: httpx.Response) -> str:
-    assert answer.status_code == 200, answer.text
-    if answer.headers["content-type"].startswith("text/event-stream"):
-        events = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: {")]
-        return "".join(event["delta"] for event in events if event["type"] == "response.output_text.delta")
-    text: str = answer.json()["output"][0]["content"][0]["text"]
-    return text
+    return heard_in(answer).text
 
 
 def refused(answer: httpx.Response, member: str) -> None:

@@ -16,7 +16,7 @@ import openai
 import pytest
 from gateway_kit import Gateway, Tenant
 from model_formats_kit import Call, Said
-from model_kit import ModelServer, last_text, left_in
+from model_kit import ModelServer, heard_in, last_text, left_in
 from pydantic_ai import Agent
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.openai import OpenAIProvider
@@ -285,7 +285,7 @@ def test_conversations_of_many_tenants_at_once_do_not_cross(served: Gateway, mod
                 messages = [{"role": "user", "content": QUESTION}, {"role": "user", "content": texts[number]}]
                 body = {"model": "stub-gpt", "messages": messages, "stream": number % 2 == 0}
                 running.append(client.post("/v1/chat/completions", json=body))
-            return [text_of(answer) for answer in await asyncio.gather(*running)]
+            return [heard_in(answer).text for answer in await asyncio.gather(*running)]
 
     assert asyncio.run(all_at_once()) == texts
     assert len(model.bodies) == TENANTS
@@ -298,12 +298,3 @@ def test_conversations_of_many_tenants_at_once_do_not_cross(served: Gateway, mod
     for own, answer in zip(texts, asyncio.run(all_at_once()), strict=True):
         assert re.findall(r"maria\.keller\d+@example\.org", answer) == [own.split(", ")[1]]
         assert answer.split("\n").count(own) == 1
-
-
-def text_of(answer: httpx.Response) -> str:
-    assert answer.status_code == 200, answer.text
-    if answer.headers["content-type"].startswith("application/json"):
-        return str(answer.json()["choices"][0]["message"]["content"])
-    lines = (line.removeprefix("data: ") for line in answer.text.split("\n") if line.startswith("data: {"))
-    deltas = (choice["delta"] for line in lines for choice in json.loads(line)["choices"])
-    return "".join(delta.get("content") or "" for delta in deltas)

@@ -20,10 +20,7 @@ def sanitize(tenant: Tenant, *texts: str, **fields: Any) -> Any:
 
 
 def batch(tenant: Tenant, *lines: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    content = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-    headers = {"Content-Type": "application/x-ndjson"}
-    answer = tenant.http.post("/sanitize/batch", content=content, headers=headers)
-    *rows, last = map(json.loads, answer.text.splitlines())
+    *rows, last = map(json.loads, tenant.sanitize_lines(*lines).text.splitlines())
     return rows, last["summary"]
 
 

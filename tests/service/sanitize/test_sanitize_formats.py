@@ -172,12 +172,7 @@ def test_an_enforced_policy_admits_formats_and_no_option_that_keeps_values(enfor
 
 def test_a_stream_takes_formats_and_a_bad_document_is_the_problem_of_its_line(tenant: Tenant) -> None:
     lines = [{"text": DOCUMENTS["json"], "format": "json"}, {"text": "{", "format": "json"}, {"text": MAIL}]
-    answer = tenant.http.post(
-        "/sanitize/batch",
-        content="".join(json.dumps(line) + "\n" for line in lines),
-        headers={"content-type": "application/x-ndjson"},
-    )
-    first, second, third, summary = map(json.loads, answer.text.splitlines())
+    first, second, third, summary = map(json.loads, tenant.sanitize_lines(*lines).text.splitlines())
     assert first["text"] == EXPECTED["json"]
     assert second["problem"]["code"] == "invalid-input"
     assert third["text"] == "[EMAIL_ADDRESS]"

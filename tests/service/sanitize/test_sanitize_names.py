@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from gateway_kit import LEAN, Tenant
+from gateway_kit import LEAN, Tenant, good
 from inprocess_kit import Gateway, module_gateway, opened_gateway
 from tiny_models import checkpoint
 from transformers import AutoModelForTokenClassification, AutoTokenizer
@@ -27,9 +27,7 @@ def sanitize(tenant: Tenant, *texts: str, **fields: Any) -> httpx.Response:
 
 
 def masked(tenant: Tenant, text: str, **fields: Any) -> dict[str, Any]:
-    answer = sanitize(tenant, text, return_spans=True, **fields)
-    assert answer.status_code == 200, answer.text
-    return dict(answer.json()["data"][0])
+    return dict(good(sanitize(tenant, text, return_spans=True, **fields))["data"][0])
 
 
 def test_names_are_masked_by_default_where_they_stand(tenant: Tenant) -> None:

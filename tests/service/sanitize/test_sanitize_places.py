@@ -12,7 +12,6 @@ from inprocess_kit import Gateway, module_gateway
 
 TERMS = {"mask": {"techniques": ["all"]}, "fill": {"mode": "marker"}, "return_spans": True}
 SMALL, MANY, TOO_MANY = "one, two", "q, " * 1_500, "q, " * 2_001
-HEADERS = {"Content-Type": "application/x-ndjson"}
 
 
 limited = module_gateway(PLACES_PER_DOCUMENT_MAX="2000", PLACES_PER_REQUEST_MAX="4000")
@@ -23,9 +22,7 @@ def post(tenant: Tenant, *texts: str) -> httpx.Response:
 
 
 def stream_of(tenant: Tenant, *texts: str) -> list[dict[str, Any]]:
-    lines = [TERMS, *({"text": text} for text in texts)]
-    content = b"".join(json.dumps(each).encode() + b"\n" for each in lines)
-    answer = tenant.http.post("/sanitize/batch", content=content, headers=HEADERS)
+    answer = tenant.sanitize_lines(TERMS, *({"text": text} for text in texts))
     assert answer.status_code == 200, answer.text
     return [json.loads(each) for each in answer.text.splitlines()]
 

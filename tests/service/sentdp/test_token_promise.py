@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway_kit import Tenant
+from gateway_kit import Tenant, good
 from inprocess_kit import Gateway
 
 # neighbours by one token whose segmentation differs in more than one sentence
@@ -13,10 +13,7 @@ THREE = "I saw him. Smith at noon. He was kind."
 
 
 def privacy(tenant: Tenant, *documents: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    answer = tenant.embed(list(documents), **fields)
-    assert answer.status_code == 200, answer.text
-    block: dict[str, Any] = answer.json()["privacy"]
-    return block
+    return good(tenant.embed(list(documents), **fields))["privacy"]
 
 
 def test_raw_text_whose_number_of_sentences_one_token_changes_has_no_token_promise(tenant: Tenant) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from gateway_kit import Tenant
+from gateway_kit import Tenant, good
 from inprocess_kit import Gateway, module_gateway
 
 from service.config.settings import Settings
@@ -59,9 +59,7 @@ def sanitize(tenant: Tenant, text: str = TEXT, **fields: Any) -> httpx.Response:
 
 
 def masked(tenant: Tenant, text: str = TEXT, **fields: Any) -> str:
-    answer = sanitize(tenant, text, **fields)
-    assert answer.status_code == 200, answer.text
-    return str(answer.json()["data"][0]["text"])
+    return str(good(sanitize(tenant, text, **fields))["data"][0]["text"])
 
 
 def test_the_recognisers_of_a_policy_run_for_every_request_by_it(lab: Tenant, office: Tenant) -> None:

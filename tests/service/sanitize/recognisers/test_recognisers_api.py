@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from gateway_kit import Tenant
+from gateway_kit import Tenant, good
 from inprocess_kit import Gateway
 
 PATH = "/sanitize/recognisers"
@@ -33,9 +33,7 @@ def sanitize(tenant: Tenant, text: str = TEXT, fill: str = "class_marker", **mas
 
 
 def masked(tenant: Tenant, text: str = TEXT, **mask: Any) -> str:
-    answer = sanitize(tenant, text, **mask)
-    assert answer.status_code == 200, answer.text
-    return str(answer.json()["data"][0]["text"])
+    return str(good(sanitize(tenant, text, **mask))["data"][0]["text"])
 
 
 def tried(tenant: Tenant, recogniser: dict[str, Any], text: str, **members: Any) -> httpx.Response:
@@ -196,13 +194,9 @@ def test_a_draft_shows_what_it_would_find_and_is_not_stored(tenant: Tenant) -> N
 
 def test_a_stream_names_recognisers_in_its_first_line(tenant: Tenant) -> None:
     stored(tenant)
-    lines = [{"mask": {"recognisers": ["codes"]}}, {"text": TEXT}, {"text": TEXT}]
-    content = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-    headers = {"Content-Type": "application/x-ndjson"}
-    rows = tenant.http.post("/sanitize/batch", content=content, headers=headers).text.splitlines()
-    assert [json.loads(row)["text"] for row in rows[:2]] == [MASKED, MASKED]
-    content = json.dumps({"mask": {"recognisers": ["unknown"]}}).encode() + b"\n"
-    assert tenant.http.post("/sanitize/batch", content=content, headers=headers).status_code == 422
+    named = tenant.sanitize_lines({"mask": {"recognisers": ["codes"]}}, {"text": TEXT}, {"text": TEXT})
+    assert [json.loads(row)["text"] for row in named.text.splitlines()[:2]] == [MASKED, MASKED]
+    assert tenant.sanitize_lines({"mask": {"recognisers": ["unknown"]}}).status_code == 422
 
 
 def test_priced_fills_mask_what_own_recognisers_find(tenant: Tenant) -> None:
