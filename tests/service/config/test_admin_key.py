@@ -1,4 +1,4 @@
-"""The admin key: what is no key keeps the gateway from starting, and an empty credential is nobody's."""
+"""The admin key: what is no key keeps the gateway from starting."""
 
 from __future__ import annotations
 
@@ -6,34 +6,12 @@ import stat
 from pathlib import Path
 
 import pytest
-from command_kit import refused_settings
-from gateway_kit import refused_start
 from pydantic import SecretStr
 
 from service.config.settings import Settings
 from service.gateway import Gateway
 
 MADE = "pga_0123456789abcdef0123456789abcdef"
-
-
-def test_a_variable_that_is_set_to_nothing_keeps_the_gateway_from_starting(tmp_path: Path) -> None:
-    said = refused_settings(tmp_path, {"PRIVACY_GATEWAY_ADMIN_KEY": ""})
-
-    assert "ADMIN_KEY" in said
-    assert not (tmp_path / "admin.key").exists()
-
-
-@pytest.mark.usefixtures("processes")
-def test_a_file_of_no_bytes_keeps_the_gateway_from_starting_and_stays(tmp_path: Path) -> None:
-    """A copy on a full disk can leave it empty."""
-    path = tmp_path / "admin.key"
-    path.touch(mode=0o600)
-
-    said = refused_start(tmp_path, {})
-
-    assert str(path) in said
-    assert "delete" in said, "it says what to do"
-    assert path.read_bytes() == b""
 
 
 NO_KEYS = ("", "   ", "0" * 31, "0" * 20 + " " + "0" * 20, "\u00e4" * 40, MADE[:-1], MADE[:20], "\0" * 37)

@@ -143,35 +143,6 @@ class LosesAReply(JobStore):
         return found
 
 
-def runner_of(
-    store: JobStore, parts: LedgerParts, blobs: JobBlobs, files: StoredFiles, tmp_path: Path, *, alone: bool
-) -> JobRunner:
-    limits = RunnerLimits(1, 9, 1.0, attempts_max=1, retention_s=60, alone=alone, attempt=LIMITS)
-    storage = Storage(tmp_path / "data", tenant_bytes_max=10**9, free_bytes_min=0, stored=no_bytes)
-    job_files = JobFiles(tmp_path / "data", parts.master_key, storage)
-    return JobRunner(store, job_files, blobs, files, JobKinds([]), limits=limits)
-
-
-def test_a_stop_after_a_lost_reply_is_no_attempt(go: Go, parts: LedgerParts, blobs: JobBlobs, tmp_path: Path) -> None:
-    store = LosesAReply(parts.client, gateway="this")
-    job = created(go, store)
-    runner = runner_of(store, parts, blobs, stored_files(parts, blobs, tmp_path), tmp_path, alone=False)
-
-    async def stopped_at_once() -> JobRecord:
-        await runner.open()
-        async with asyncio.timeout(60):
-            while store.lost is None:
-                await runner.changed()
-        await runner.close()
-        return await store.get("acme", job.job_id)
-
-    found = go(stopped_at_once())
-    assert store.lost is not None
-    assert store.lost.attempts == 1
-    assert (found.status, found.attempts) == (JobStatus.QUEUED, 0)
-    go(store.cancel("acme", job.job_id))
-
-
 def test_a_sealed_outcome_is_published_without_its_process_and_a_lost_reply_is_no_attempt(
     go: Go, parts: LedgerParts, blobs: JobBlobs, tmp_path: Path
 ) -> None:
@@ -187,7 +158,11 @@ def test_a_sealed_outcome_is_published_without_its_process_and_a_lost_reply_is_n
     assert go(Orphans(files, store).collect(age_s=-60)) == 0, "the sealed files have no entry yet, whatever their age"
     store.lost = None
 
-    runner = runner_of(store, parts, blobs, files, tmp_path, alone=True)
+    limits = RunnerLimits(1, 9, 1.0, attempts_max=1, retention_s=60, alone=True, attempt=LIMITS)
+    storage = Storage(tmp_path / "data", tenant_bytes_max=10**9, free_bytes_min=0, stored=no_bytes)
+    runner = JobRunner(
+        store, JobFiles(tmp_path / "data", parts.master_key, storage), blobs, files, JobKinds([]), limits=limits
+    )
 
     async def until_ended() -> JobRecord:
         await runner.open()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
-import pytest
 from gateway_kit import Tenant
 from inprocess_kit import Gateway, module_gateway
 from presidio_analyzer import RecognizerResult as AnalyzerResult
@@ -291,11 +290,6 @@ fill = { mode = "metric_dp", epsilon = 2.5 }
 policed = module_gateway({}, policies=POLICY)
 
 
-@pytest.fixture(scope="module")
-def bound(policed: Gateway) -> Tenant:
-    return policed.tenant("bound")
-
-
 def test_a_policy_with_a_price_shows_no_finds(policed: Gateway) -> None:
     for name in ("private", "private-by-choice"):
         tenant = policed.tenant(name)
@@ -304,7 +298,8 @@ def test_a_policy_with_a_price_shows_no_finds(policed: Gateway) -> None:
     assert values(analyzed(tenant, entities=["US_SSN"])) == [("US_SSN", "536-90-4399")]
 
 
-def test_an_enforced_policy_decides(bound: Tenant) -> None:
+def test_an_enforced_policy_decides(policed: Gateway) -> None:
+    bound = policed.tenant("bound")
     assert values(analyzed(bound)) == [("US_SSN", "536-90-4399")]
     for fields in ({"entities": ["PERSON"]}, {"score_threshold": 0.1}, {"allow_list": ["x"]},
                    {"ad_hoc_recognizers": [ZIP]}):  # fmt: skip

@@ -13,7 +13,6 @@ from restorer_kit import WORDS, WordRestorers
 from sdk_samples_kit import CANARY, Samples
 
 from service.proxy.dialects.registry import DIALECTS
-from service.proxy.dialects.restoring import Positions
 
 CHAT, RESPONSES, MESSAGES = DIALECTS["/v1/chat/completions"], DIALECTS["/v1/responses"], DIALECTS["/v1/messages"]
 ANSWERS = [(CHAT, ChatCompletion), (RESPONSES, Response), (MESSAGES, Message)]
@@ -162,17 +161,6 @@ def test_citations_move_with_the_text() -> None:
     assert moved == citations
     assert {citation["title"] for citation in citations} == {"Maria"}
     assert [part["text"][citation["start_index"] : citation["end_index"]] for citation in citations] == restored
-
-
-def test_a_position_inside_a_surrogate_moves_to_its_ends() -> None:
-    text = "To Anna Muster, urgently"
-    restored = WordRestorers().whole(text)
-    for inside in range(text.index("Muster") + 1, text.index(",")):
-        positions = Positions(WordRestorers().whole, text)
-        assert restored[positions.moved(inside, end=False) :].startswith(("Maria Weber", "Weber"))
-        assert restored[: positions.moved(inside, end=True)].endswith("Maria Weber")
-    assert Positions(WordRestorers().whole, text).moved(10_000, end=True) == 10_000 + len(restored) - len(text)
-    assert Positions(WordRestorers().whole, text).moved(-5, end=False) == 0
 
 
 def test_a_responses_answer_and_its_echoes() -> None:

@@ -15,7 +15,7 @@ from core.mechanisms.vectors.spec import vector_spec
 from gpu_workers.engine.arrays import ArrayPool
 from service.accounting.calculations import Calculations
 from service.preparation import Preparation
-from service.vectors.constructions import KEPT_MAX, Constructions
+from service.vectors.constructions import Constructions
 
 LARGE = {"kind": "orthonormal", "dimension": 600, "output_dimension": 128}
 SPEC = vector_spec(mechanism="privemb", dimension=600, epsilon=1, output_dimension=128)
@@ -105,22 +105,6 @@ def test_only_so_many_bytes_are_kept_and_their_memory_is_given_back() -> None:
         full = constructions(calculations, memory_bytes_max=size // 2)
         with pytest.raises(QueueFull):
             await full.matrices(SPEC, tenant="a")
-
-    asyncio.run(main())
-
-
-def test_only_so_many_matrices_are_kept_because_each_holds_an_open_file() -> None:
-    smallest = vector_spec(mechanism="privemb", dimension=257, epsilon=1, output_dimension=256)
-
-    async def main() -> None:
-        calculations = Recorded()
-        calculations.go.set()
-        built = constructions(calculations, bytes_max=1 << 30, memory_bytes_max=1 << 30)
-        for tenant in range(KEPT_MAX + 1):
-            await built.matrices(smallest, tenant=str(tenant))
-        for tenant in (KEPT_MAX, 1, 0):
-            await built.matrices(smallest, tenant=str(tenant))
-        assert calculations.ran[KEPT_MAX + 1 :] == ["build_projection 0"]
 
     asyncio.run(main())
 
