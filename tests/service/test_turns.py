@@ -24,30 +24,20 @@ def test_a_tenant_leaves_places_to_the_others() -> None:
     asyncio.run(main())
 
 
-def test_a_caller_cancelled_just_before_its_turn_holds_nobody_up() -> None:
-    async def main() -> None:
+def test_a_caller_cancelled_just_before_or_after_its_turn_holds_nobody_up() -> None:
+    async def main(*, before: bool) -> None:
         turns = Turns(1)
         await turns.wait("a")
         leaving, staying = asyncio.create_task(turns.wait("b")), asyncio.create_task(turns.wait("c"))
         await asyncio.sleep(0)
-        leaving.cancel()
-        turns.end("a")  # before the cancelled caller runs again
-        await staying
-        assert turns.unfinished == 1
-
-    asyncio.run(main())
-
-
-def test_a_caller_cancelled_just_after_its_turn_gives_the_place_on() -> None:
-    async def main() -> None:
-        turns = Turns(1)
-        await turns.wait("a")
-        leaving, staying = asyncio.create_task(turns.wait("b")), asyncio.create_task(turns.wait("c"))
-        await asyncio.sleep(0)
+        if before:
+            leaving.cancel()
         turns.end("a")
-        leaving.cancel()
+        if not before:
+            leaving.cancel()
         await staying
-        assert leaving.cancelled()
+        assert before or leaving.cancelled()
         assert turns.unfinished == 1
 
-    asyncio.run(main())
+    for before in (True, False):
+        asyncio.run(main(before=before))

@@ -6,11 +6,11 @@ import asyncio
 import signal
 import subprocess
 import sys
-import time
 from typing import Any
 
 import httpx
 import pytest
+from alert_kit import until
 from gateway_kit import Tenant, command_line
 
 from core.accounting.contract import Kind
@@ -171,7 +171,4 @@ if __name__ == "__main__":
     killed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     (worker,) = map(int, killed.stdout.split())
-    deadline = time.monotonic() + 300
-    while "spawn_main" in command_line(worker):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(lambda: "spawn_main" not in command_line(worker))

@@ -6,8 +6,10 @@ import asyncio
 import json
 from collections.abc import Sequence
 
-import httpx
-from gateway_kit import Gateway, Tenant
+from alert_kit import until
+from exchange_kit import Exchange
+from gateway_kit import Tenant
+from inprocess_kit import Gateway
 
 from core.errors import LedgerUnavailable
 from service.budget.watch import BudgetWatch
@@ -27,25 +29,23 @@ def test_waiting_goes_on_when_redis_is_back() -> None:
     assert reads == 3
 
 
-def test_a_release_is_an_event(real_gateway: Gateway, real_tenant: Tenant) -> None:
-    stranger = real_gateway.tenant()
-    with httpx.Client(base_url=real_gateway.url, timeout=300) as client:
-        headers = {"Authorization": f"Bearer {real_tenant.key}"}
-        with client.stream("GET", "/budget/events", headers=headers) as stream:
-            lines = stream.iter_lines()
-            first = _next(lines)
-            assert stranger.embed().status_code == 200  # of another tenant, so it is no event
-            assert real_tenant.embed().status_code == 200
-            second = _next(lines)
-            while second == first:
-                second = _next(lines)
-    entries = real_tenant.http.get(f"/budget/{real_tenant.name}/sentence/journal").json()["entries"]
+def test_a_release_is_an_event(gateway: Gateway, tenant: Tenant) -> None:
+    async def opened() -> Exchange:
+        return await Exchange(gateway, tenant.key, "GET", "/budget/events").begun()
+
+    async def left() -> None:
+        exchange.leave()
+        await exchange.ended()
+
+    def numbers() -> list[int]:
+        sent = b"".join(message.get("body", b"") for message in exchange.messages).decode()
+        lines = [line.removeprefix("data: ") for line in sent.splitlines() if line.startswith("data: ")]
+        return [json.loads(line)["last_entry"] for line in lines]
+
+    exchange = gateway.on_loop(opened())
+    assert gateway.tenant().embed().status_code == 200  # of another tenant, so it is no event
+    assert tenant.embed().status_code == 200
+    first, second = until(lambda: len({*numbers()}) > 1 and sorted({*numbers()})[:2])
+    gateway.on_loop(left())
+    entries = tenant.http.get(f"/budget/{tenant.name}/sentence/journal").json()["entries"]
     assert first < second <= entries[-1]["seq"]
-
-
-def _next(lines: object) -> int:
-    """The number in the next event."""
-    for line in lines:  # type: ignore[attr-defined]
-        if line.startswith("data: "):
-            return int(json.loads(line.removeprefix("data: "))["last_entry"])
-    raise AssertionError("the stream has ended")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from typing import Any
 
 import httpx
 import pytest
+from alert_kit import until as until_true
 from corpus_kit import PLANTED, embedding_rows, files_holding, json_lines, rows, until, until_deleted
 from gateway_kit import Gateway, Tenant
 
@@ -46,11 +46,8 @@ def test_a_job_killed_on_its_way_makes_a_model_for_its_tenant_alone(real_gateway
     assert block["reserved"] == {"epsilon": 0.0, "delta": 0.0}
     needles = (b"zanzibar", ADDRESS.encode(), PLANTED.encode("utf-16-le"))
     folder = real_gateway.data_dir / "jobs" / block["job_id"]
-    deadline = time.monotonic() + 300
-    while not (folder / "training-1").exists():
-        assert time.monotonic() < deadline, "no checkpoint was written"
-        assert folder.exists(), "the job ended before it was seen at work"
-        time.sleep(0.05)
+    until_true(lambda: (folder / "training-1").exists() or not folder.exists(), "no checkpoint was written")
+    assert folder.exists(), "the job ended before it was seen at work"
     assert (folder / "filled-1-000000").exists()
     assert not files_holding(real_gateway, needles)
     os.kill(real_gateway.pid_of("gpu_workers.jobs"), signal.SIGKILL)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 
 import httpx
 import pytest
-from alert_kit import until
+from alert_kit import WAIT_S_MAX, until
 from gateway_kit import DOCUMENT, Gateway, Tenant, cpu_ticks
-from hold_kit import WAIT_S_MAX, until_at_work, until_held
 
 MANY = [{"text": DOCUMENT * 8}] * 150  # several seconds of work on two cores
 WORKER = "gpu_workers.engine.local.worker embed"
@@ -22,7 +22,7 @@ def test_a_killed_worker_costs_its_request_and_the_next_one_works(real_gateway: 
     before = cpu_ticks(worker)
     with ThreadPoolExecutor(1) as client:
         pending = client.submit(real_tenant.embed, MANY)
-        until_at_work(worker, before)
+        until(lambda: cpu_ticks(worker) >= before + 20, "it does not work")  # hundredths of a second
         real_gateway.kill(WORKER)
         answer = pending.result()
 
@@ -71,12 +71,23 @@ def test_a_killed_redis_is_back_by_itself_and_covers_every_answer(real_gateway: 
     assert real_tenant.embed(epsilon=1).status_code == 200
 
 
+def until_held(tenant: Tenant, *, more_than: float) -> None:
+    """Until more than so much epsilon is reserved, and the work behind it has been passed to its worker.
+
+    The gateway passes work on without waiting, so it has done so once it has answered further requests.
+    """
+    until(lambda: tenant.account()["reserved"]["epsilon"] > more_than, "nothing is held")
+    time.sleep(0.3)
+    for _ in range(10):
+        tenant.account()
+
+
 @pytest.mark.slow("crash")
 def test_a_client_that_leaves_before_the_work_starts_pays_nothing(real_gateway: Gateway, real_tenant: Tenant) -> None:
     """An earlier request of the same tenant keeps its turn while this client gives up."""
     with ThreadPoolExecutor(1) as client:
         busy = client.submit(real_tenant.embed, MANY[:120], epsilon=1)
-        until_held(real_tenant)
+        until_held(real_tenant, more_than=0.0)
         impatient = HTTPConnection("127.0.0.1", real_gateway.port)
         headers = {"Authorization": f"Bearer {real_tenant.key}", "Content-Type": "application/json"}
         body = json.dumps({"documents": [{"text": DOCUMENT}], "epsilon": 7.0})

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import http.client
+import asyncio
 import json
-import socket
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from exchange_kit import Exchange
-from gateway_kit import Gateway as RealGateway
+from exchange_kit import of_documents
 from gateway_kit import Tenant
 from inprocess_kit import Gateway, opened_gateway
 
@@ -22,7 +19,6 @@ from gpu_workers.engine.protocol import Role
 SECRET = "zworykin@xylotron-corp.com"
 METRIC = {"mask": {"techniques": ["all"]}, "fill": {"mode": "metric_dp", "epsilon": 2.5}}
 WORST = 4.999395135  # of one document on the `token` account, as in test_sanitize_metric_dp.py
-HEADERS = {"Content-Type": "application/x-ndjson"}
 BLANK = (b"", b"\n \n\r\n")
 
 
@@ -208,62 +204,22 @@ def test_a_policy_holds_for_a_stream(gateway: Gateway, tenant: Tenant) -> None:
     assert tenant.sanitize_lines({"policy": "clinical"}).status_code == 422
 
 
-class Conversation:
-    """A client that keeps its body open and reads meanwhile."""
-
-    def __init__(self, gateway: RealGateway, tenant: Tenant) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", gateway.port), timeout=300)
-        self.socket.sendall(
-            f"POST /sanitize/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {tenant.key}\r\n"
-            "Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
-        )
-        self.answer = http.client.HTTPResponse(self.socket, method="POST")
-        self.has_begun = False
-
-    def say(self, *lines: Any) -> None:
-        body = b"".join(line(each) for each in lines)
-        self.socket.sendall(f"{len(body):x}\r\n".encode() + body + b"\r\n")
-
-    def row(self) -> dict[str, Any]:
-        if not self.has_begun:
-            self.answer.begin()
-            self.has_begun = True
-        heard = self.answer.readline()
-        assert heard, "the answer ended"
-        return json.loads(heard)
-
-    def leave(self) -> None:
-        self.answer.close()
-        self.socket.close()
-
-
-def settled(tenant: Tenant) -> float:
-    """What is committed on the `vector` account once nothing is held there and nothing more comes."""
-    before = None
-    while True:
-        account = tenant.account("vector")
-        if not account["reserved"]["epsilon"] and account["committed"] == before:
-            return float(before["epsilon"])
-        before = account["committed"]
-        time.sleep(0.5)
-
-
 def test_rows_come_while_the_body_is_open_and_a_client_that_leaves_pays_for_no_more(
-    real_gateway: RealGateway, real_tenant: Tenant
+    gateway: Gateway, tenant: Tenant
 ) -> None:
-    talk = Conversation(real_gateway, real_tenant)
-    talk.say(METRIC)
-    for n in range(3):
-        talk.say({"id": f"d{n}", "text": "one two three"})
-        assert talk.row()["id"] == f"d{n}"
-    talk.leave()
+    async def talk() -> None:
+        exchange = of_documents(gateway, tenant.key, line(METRIC))
+        for rows in range(1, 4):
+            exchange.body.put_nowait(line({"text": "one two three"}))
+            while sum(message.get("body", b"").count(b"\n") for message in exchange.messages) < rows:
+                assert not exchange.task.done()
+                await asyncio.sleep(0.01)
+        exchange.leave()
+        await exchange.ended()
 
-    assert settled(real_tenant) == 3 * 2.5
-    transitions = [
-        entry["transition"]
-        for entry in real_tenant.http.get(f"/budget/{real_tenant.name}/vector/journal").json()["entries"]
-    ]
-    assert transitions.count("commit") == 3
+    gateway.on_loop(talk())
+    account = tenant.account("vector")
+    assert (account["committed"]["epsilon"], account["reserved"]["epsilon"]) == (3 * 2.5, 0.0)
 
 
 def test_a_worker_that_dies_is_the_problem_of_the_documents_it_held(gateway: Gateway, tenant: Tenant) -> None:
@@ -297,9 +253,7 @@ def test_the_limits_of_a_stream_and_its_end_with_the_gateway(tmp_path: Path) -> 
 
         async def left_open(end: Callable[[], None]) -> str:
             """The code of the problem that ends a stream whose client sends one line and then nothing."""
-            exchange = Exchange(small, tenant.key, "POST", "/sanitize/batch", media_type=HEADERS["Content-Type"])
-            exchange.body.put_nowait(line({"text": "x"}))
-            await exchange.began.wait()
+            exchange = await of_documents(small, tenant.key, line({"text": "x"})).begun()
             end()
             return str(json.loads((await exchange.ended()).splitlines()[-1])["summary"]["problem"]["code"])
 

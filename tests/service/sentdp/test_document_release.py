@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import numpy as np
 from gateway_kit import DOCUMENT, Tenant
-from inprocess_kit import Gateway
 
 MECHANISM = "document_selection"
 
@@ -42,13 +41,3 @@ def test_it_is_charged_as_a_sentence_level_release_is(tenant: Tenant) -> None:
     assert tenant.committed("record") == 0.0
     tenant.embed(epsilon=1.5, mechanism="clipped_cosine")
     assert tenant.committed("sentence") == 4.0, "both count on one account"
-
-
-def test_a_plan_admits_as_many_as_are_certified_and_nothing_else(gateway: Gateway) -> None:
-    tenant = gateway.tenant(epsilon=2, plans={MECHANISM: 1.0})
-
-    assert tenant.embed(mechanism=MECHANISM, epsilon=0.5).json()["code"] == "plan-mismatch"
-    assert tenant.embed(mechanism="clipped_cosine", epsilon=1.0).json()["code"] == "plan-mismatch"
-    codes = [tenant.embed(mechanism=MECHANISM, epsilon=1.0).status_code for _ in range(3)]
-    assert codes == [200, 200, 403]
-    assert tenant.account()["plan"]["mechanism"] == MECHANISM

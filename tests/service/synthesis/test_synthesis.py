@@ -7,13 +7,13 @@ import io
 import json
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from alert_kit import until as until_true
 from corpus_kit import files_holding, json_lines, until, until_deleted
 from finetune_http_kit import NOTHING, costs, transitions
 from gateway_kit import Gateway, Tenant
@@ -44,14 +44,11 @@ def stream(tenant: Tenant, rows: list[dict[str, Any]], **fields: Any) -> httpx.R
     return tenant.http.post("/jobs/synthesis", params=query, content=json_lines(rows), headers=types)
 
 
-def until_sealed(gateway: Gateway, job_id: str, within_s: float = 300.0) -> Path:
+def until_sealed(gateway: Gateway, job_id: str) -> Path:
     """The job's folder, once its release is in it."""
     folder = gateway.data_dir / "jobs" / job_id
-    deadline = time.monotonic() + within_s
-    while not (folder / "release").exists():
-        assert time.monotonic() < deadline, "nothing was released"
-        assert folder.exists(), "the job ended before it was seen at work"
-        time.sleep(0.01)
+    until_true(lambda: (folder / "release").exists() or not folder.exists(), "nothing was released")
+    assert folder.exists(), "the job ended before it was seen at work"
     return folder
 
 
