@@ -10,16 +10,6 @@ from service.preparation import IN_LOOP_SIZE_MAX, Preparation
 LARGE = IN_LOOP_SIZE_MAX + 1
 
 
-def test_large_work_leaves_the_event_loop_and_small_work_does_not() -> None:
-    async def main() -> None:
-        preparation = Preparation()
-        assert await preparation.run("a", IN_LOOP_SIZE_MAX, threading.current_thread) is threading.main_thread()
-        assert await preparation.run("a", LARGE, threading.current_thread) is not threading.main_thread()
-        preparation.close()
-
-    asyncio.run(main())
-
-
 def test_tenants_take_turns_and_one_function_runs_at_a_time() -> None:
     order: list[str] = []
     first, running = threading.Event(), threading.Semaphore()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ import pytest
 from alert_kit import Receiver, is_genuine, until
 from event_kit import event
 from gateway_kit import LEAN
-from inprocess_kit import Gateway
-from redis_kit import GuardedServer
+from inprocess_kit import opened_gateway
+from redis_kit import GuardedServer, running_server
 
 from core.accounting.events import Unit
 from core.ledger.records import Charge
@@ -27,35 +28,19 @@ _numbers = itertools.count()
 class World:
     """Two gateways on one Redis, and a webhook server."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        (folder / "redis").mkdir()
-        self.redis = GuardedServer(folder / "redis")
-        self.redis.start()
+    def __init__(self, folder: Path, ended: ExitStack) -> None:
+        self.redis = ended.enter_context(running_server(folder / "redis", GuardedServer))
         self.receiver = Receiver()
-        self.gateways = [self.start(name) for name in ("a", "b")]
-
-    def start(self, name: str) -> Gateway:
-        return Gateway(
-            self.folder / name,
-            LEAN
-            | {
-                "REDIS_URL": self.redis.url,
-                "PRIVACY_GATEWAY_MASTER_KEY": "ab" * 32,
-                "PRIVACY_GATEWAY_STORE_URL": f"file://{self.folder}/store",
-                "PRIVACY_GATEWAY_ALERT_INTERVAL_S": "0.1",
-                "PRIVACY_GATEWAY_ALERT_WEBHOOK_PRIVATE_ADDRESSES": "true",
-            },
-        )
+        ended.callback(self.receiver.close)
+        shared = {"MASTER_KEY": "ab" * 32, "STORE_URL": f"file://{folder}/store", "ALERT_INTERVAL_S": "0.1"}
+        shared["ALERT_WEBHOOK_PRIVATE_ADDRESSES"] = "true"
+        self.gateways = [
+            ended.enter_context(opened_gateway(folder / name, LEAN | {"REDIS_URL": self.redis.url}, **shared))
+            for name in ("a", "b")
+        ]
 
     def tenant(self) -> Watched:
         return Watched(self, f"watched-{next(_numbers)}")
-
-    def stop(self) -> None:
-        for gateway in self.gateways:
-            gateway.stop()
-        self.receiver.close()
-        self.redis.stop()
 
 
 class Watched:
@@ -93,9 +78,8 @@ class Watched:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(watch, "DELIVERIES", DeliveryLimits(attempts_max=5, retry_s=0.2))
-        world = World(tmp_path_factory.mktemp("alerts"))
-        yield world
-        world.stop()
+        with ExitStack() as ended:
+            yield World(tmp_path_factory.mktemp("alerts"), ended)
 
 
 def test_an_alert_arrives_signed_once_and_says_when_it_is_over(world: World) -> None:

@@ -62,14 +62,6 @@ def test_a_master_key_that_is_not_whole_is_refused_and_stays(tmp_path: Path) -> 
         assert path.read_bytes() == content
 
 
-def test_every_gateway_has_a_name_of_its_own(tmp_path: Path) -> None:
-    """The name is of the process: a copied data directory does not copy it."""
-    names = {Gateway(Settings(data_dir=tmp_path)).jobs.store.gateway for _ in range(2)}
-
-    assert len(names) == 2
-    assert not (tmp_path / "jobs" / "gateway.id").exists()
-
-
 def test_a_key_file_is_written_whole_and_a_key_that_cannot_be_written_is_not_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

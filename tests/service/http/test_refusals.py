@@ -37,8 +37,6 @@ BAD_BODIES = {
     "deep nesting": (b'{"documents": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", 400),
     "a string that never ends": (b'{"documents": [{"text": "' + b'\\"' * 4_000_000, 400),
     "invalid UTF-8": (b'{"documents": [{"text": "\xff"}], "epsilon": 1}', 400),
-    "an unknown field": (_with(**{SECRET.replace("-", "_"): 1}), 422),
-    "an unknown field in a document": (_with(documents=[{"text": "x", SECRET: 1}]), 422),
     "no documents": (_with(documents=[]), 422),
     "an empty document": (_with(documents=[{"text": ""}]), 422),
     "a blank document": (_with(documents=[{"text": " \n\t "}]), 422),
@@ -46,7 +44,6 @@ BAD_BODIES = {
     "an empty sentence": (_with(documents=[{"sentences": [SECRET, ""]}]), 422),
     "no form": (_with(documents=[{"id": SECRET}]), 422),
     "two forms": (_with(documents=[{"text": SECRET, "sentences": [SECRET]}]), 422),
-    "text of another type": (_with(documents=[{"text": 7}]), 422),
     "no embeddings": (_with(documents=[{"embeddings": []}]), 422),
     "ragged embeddings": (_with(documents=[{"embeddings": [[1.0] * 384, [1.0] * 383]}]), 422),
     "another dimension": (_with(documents=[{"embeddings": [[1.0, 0.0]]}]), 422),
@@ -54,9 +51,7 @@ BAD_BODIES = {
     "an embedding beyond float32": (_with(documents=[{"embeddings": [[1e300] + [0.0] * 383]}]), 422),
     "an unknown mechanism": (_with(mechanism=SECRET), 422),
     "an unknown domain": (_with(domain=SECRET), 422),
-    "too many documents": (_with(documents=[{"text": "x"}] * 257), 422),
     "too long an id": (_with(documents=[{"text": "x", "id": "i" * 129}]), 422),
-    "too many sentences": (_with(documents=[{"sentences": ["x"] * 2049}]), 422),
     "too long a text": (_with(documents=[{"text": "x" * 1_000_001}]), 422),
     "a body of 10 MB": (_with(documents=[{"text": SECRET * 700_000}]), 413),
 }
@@ -73,7 +68,6 @@ def test_a_bad_body_is_refused_uncharged_and_not_repeated(tenant: Tenant) -> Non
         assert problem["code"]
         assert problem["title"]
         assert SECRET not in answer.text
-        assert SECRET.replace("-", "_") not in answer.text
         assert tenant.committed() == 0.0
         assert tenant.account()["reserved"]["epsilon"] == 0.0
 

@@ -117,7 +117,12 @@ def test_deny_lists_of_the_request_find(tenant: Tenant) -> None:
     assert {each["score"] for each in answer.json()} == {0.6}
 
 
+def by_pattern(regex: str, *, times: int = 1) -> dict[str, Any]:
+    return {"ad_hoc_recognizers": [ZIP | {"patterns": [{"name": "zq", "regex": regex, "score": 1}] * times}]}
+
+
 def test_what_cannot_be_honoured_is_refused_by_name(tenant: Tenant) -> None:
+    large = r"\pL{1,30}7"
     for fields, field in [
         ({"text": ""}, "text"),
         ({"language": "zq"}, "language"),
@@ -125,21 +130,9 @@ def test_what_cannot_be_honoured_is_refused_by_name(tenant: Tenant) -> None:
         ({"context": ["zq"]}, "context"),
         ({"regex_flags": 64, "allow_list": ["zq"], "allow_list_match": "regex"}, "regex_flags"),
         ({"allow_list": ["zq("], "allow_list_match": "regex"}, "allow_list.0"),
-        (
-            {"ad_hoc_recognizers": [ZIP | {"patterns": [{"name": "zq", "regex": "(?=zq)", "score": 1}]}]},
-            "ad_hoc_recognizers.0.patterns.0",
-        ),
-        (
-            {"ad_hoc_recognizers": [ZIP | {"patterns": [{"name": "zq", "regex": r"\pL{1,30}7", "score": 1}] * 16}]},
-            "ad_hoc_recognizers.0.patterns.5",
-        ),
-        (
-            {
-                "text": ["zq"] * 256,
-                "ad_hoc_recognizers": [ZIP | {"patterns": [{"name": "zq", "regex": r"\pL{1,30}7", "score": 1}]}],
-            },
-            "ad_hoc_recognizers",
-        ),
+        (by_pattern("(?=zq)"), "ad_hoc_recognizers.0.patterns.0"),
+        (by_pattern(large, times=16), "ad_hoc_recognizers.0.patterns.5"),
+        ({"text": ["zq"] * 256} | by_pattern(large), "ad_hoc_recognizers"),
         ({"ad_hoc_recognizers": [{"supported_entity": "ZQ_1"}]}, "ad_hoc_recognizers.0.patterns"),
         ({"ad_hoc_recognizers": [ZIP | {"supported_entity": "zq"}]}, "ad_hoc_recognizers.0.supported_entity"),
         ({"ad_hoc_recognizers": [ZIP | {"global_regex_flags": 0}]}, "ad_hoc_recognizers.0.global_regex_flags"),
@@ -201,6 +194,10 @@ def test_what_was_encrypted_comes_back(tenant: Tenant) -> None:
 
 
 def test_what_cannot_be_replaced_is_refused(tenant: Tenant) -> None:
+    place = {"start": 0, "end": 2, "entity_type": "PERSON"}
+    longer = {"A": {"type": "replace", "new_value": "a" * 1_000}}
+    letters = [{"start": at, "end": at + 1, "score": 1, "entity_type": "A"} for at in range(0, 5_000, 2)]
+    sealed = {"DEFAULT": {"type": "decrypt", "key": "0123456789abcdef"}}
     for path, fields in [
         ("/anonymize", {"analyzer_results": [{"start": 0, "end": 99, "score": 1, "entity_type": "PERSON"}]}),
         ("/anonymize", {"analyzer_results": [{"start": 3, "end": 2, "score": 1, "entity_type": "PERSON"}]}),
@@ -208,36 +205,14 @@ def test_what_cannot_be_replaced_is_refused(tenant: Tenant) -> None:
         ("/anonymize", {"analyzer_results": [[]]}),
         ("/anonymize", {"analyzer_results": [], "text": ["zq"]}),
         ("/anonymize", {"analyzer_results": [{"start": 0, "end": 1, "score": 1, "entity_type": "A"}], "text": ["zq"]}),
-        (
-            "/anonymize",
-            {
-                "text": ["zq" * 2_500] * 2,
-                "anonymizers": {"A": {"type": "replace", "new_value": "a" * 1_000}},
-                "analyzer_results": [
-                    [{"start": at, "end": at + 1, "score": 1, "entity_type": "A"} for at in range(0, 5_000, 2)]
-                ]
-                * 2,
-            },
-        ),
+        ("/anonymize", {"text": ["zq" * 2_500] * 2, "anonymizers": longer, "analyzer_results": [letters] * 2}),
         ("/anonymize", {}),
         ("/anonymize", {"analyzer_results": [], "anonymizers": {"DEFAULT": {"type": "custom"}}}),
         ("/anonymize", {"analyzer_results": [], "anonymizers": {"DEFAULT": {"type": "mask", "masking_char": "*"}}}),
         ("/anonymize", {"analyzer_results": [], "anonymizers": {"DEFAULT": {"type": "hash", "salt": "zq"}}}),
         ("/anonymize", {"analyzer_results": [], "anonymizers": {"DEFAULT": {"type": "encrypt", "key": "zq"}}}),
-        (
-            "/deanonymize",
-            {
-                "anonymizer_results": [{"start": 0, "end": 2, "entity_type": "PERSON"}],
-                "deanonymizers": {"LOCATION": {"type": "deanonymize_keep"}},
-            },
-        ),
-        (
-            "/deanonymize",
-            {
-                "anonymizer_results": [{"start": 0, "end": 2, "entity_type": "PERSON"}],
-                "deanonymizers": {"DEFAULT": {"type": "decrypt", "key": "0123456789abcdef"}},
-            },
-        ),
+        ("/deanonymize", {"anonymizer_results": [place], "deanonymizers": {"LOCATION": {"type": "deanonymize_keep"}}}),
+        ("/deanonymize", {"anonymizer_results": [place], "deanonymizers": sealed}),
     ]:
         refused = tenant.http.post(path, json={"text": "zq zq"} | fields)
         assert refused.status_code == 422, refused.text

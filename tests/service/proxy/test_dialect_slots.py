@@ -15,6 +15,10 @@ from service.proxy.slots import Kind
 CHAT, RESPONSES, MESSAGES = DIALECTS["/v1/chat/completions"], DIALECTS["/v1/responses"], DIALECTS["/v1/messages"]
 
 
+def message(role: str = "user", **members: Any) -> dict[str, Any]:
+    return {"messages": [{"role": role, **members}]}
+
+
 def test_kinds_of_a_chat_request() -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"to":"Maria"}'}}
     tool = {"name": "f", "description": "Write", "parameters": {"properties": {"to": {"description": "Who"}}}}
@@ -77,9 +81,9 @@ def test_members_of_other_vendors_in_a_conversation_are_read() -> None:
         {"type": "reasoning.encrypted", "data": SIGNATURE},
     ]
     fields = {"citations": [{"Maria K.": "Maria"}]}
-    message = {"role": "assistant", "content": "Hi", "reasoning_details": details, "provider_specific_fields": fields}
+    body = message("assistant", content="Hi", reasoning_details=details, provider_specific_fields=fields)
 
-    assert {(slot.path, slot.kind) for slot in CHAT.slots({"messages": [message]})} == {
+    assert {(slot.path, slot.kind) for slot in CHAT.slots(body)} == {
         ("messages.0.content", Kind.TEXT),
         ("messages.0.reasoning_details.0.summary", Kind.TEXT),
         ("messages.0.reasoning_details.1.text", Kind.KNOWN),
@@ -91,22 +95,18 @@ def test_members_that_are_not_known_or_hold_another_text_are_refused() -> None:
     for dialect, body, field in [
         (CHAT, {"provider": {"order": ["Maria"]}}, "provider"),
         (CHAT, {"model": "m", "Maria": 1}, "1"),
-        (CHAT, {"messages": [{"role": "user", "content": "Hi", "Maria": None}]}, "messages.0.2"),
-        (
-            CHAT,
-            {"messages": [{"role": "assistant", "tool_calls": [{"id": "c1", "Maria": 1}]}]},
-            "messages.0.tool_calls.0.1",
-        ),
+        (CHAT, message(content="Hi", Maria=None), "messages.0.2"),
+        (CHAT, message("assistant", tool_calls=[{"id": "c1", "Maria": 1}]), "messages.0.tool_calls.0.1"),
         (CHAT, {"tools": [{"type": "function", "function": {"name": "Maria K."}}]}, "tools.0.function.name"),
         (CHAT, {"service_tier": "Maria"}, "service_tier"),
         (CHAT, {"seed": "Maria"}, "seed"),
         (
             RESPONSES,
-            {"input": [{"role": "user", "content": [{"type": "input_text", "Maria": 1}]}]},
+            {"input": message(content=[{"type": "input_text", "Maria": 1}])["messages"]},
             "input.0.content.0.1",
         ),
         (RESPONSES, {"tools": [{"type": "mcp", "server_url": "https://Maria"}]}, "tools.0.server_url"),
-        (MESSAGES, {"messages": [{"role": "user", "content": "Hi", "Maria": 1}]}, "messages.0.2"),
+        (MESSAGES, message(content="Hi", Maria=1), "messages.0.2"),
         (MESSAGES, {"tools": [{"name": "f", "input_schema": {"Maria": "a"}}]}, "tools.0.input_schema.0"),
     ]:
         with pytest.raises(InvalidInput, match=r"leave (unread|as it is).* `proxy\.unread`") as refused:
@@ -133,13 +133,9 @@ def test_log_probabilities_of_earlier_answers_do_not_leave() -> None:
 def test_members_of_another_json_type_are_refused_by_path() -> None:
     for dialect, body, field in [
         (CHAT, {"messages": "Maria"}, "messages"),
-        (CHAT, {"messages": [{"role": "user", "content": 7}]}, "messages.0.content"),
-        (CHAT, {"messages": [{"role": "user", "content": ["Maria"]}]}, "messages.0.content.0"),
-        (
-            CHAT,
-            {"messages": [{"role": "tool", "content": [{"type": "text", "text": {}}]}]},
-            "messages.0.content.0.text",
-        ),
+        (CHAT, message(content=7), "messages.0.content"),
+        (CHAT, message(content=["Maria"]), "messages.0.content.0"),
+        (CHAT, message("tool", content=[{"type": "text", "text": {}}]), "messages.0.content.0.text"),
         (CHAT, {"user": ["Maria"]}, "user"),
         (CHAT, {"metadata": {"Maria": 1}}, "metadata.0"),
         (CHAT, ["Maria"], None),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,14 +13,10 @@ from gateway_kit import DOCUMENT, Tenant, documented_presets
 from inprocess_kit import Gateway, opened_gateway
 
 from core.errors import LedgerUnavailable
-from core.ledger.records import Charge
 from core.ledger.reuse import ReuseStore
 from core.ledger.stored_files import DOMAINS
-from core.mechanisms.sentences.pricing import sentence_event
 from gpu_workers.engine.protocol import Role
 from gpu_workers.packs import pack_paths
-from service.releases.request import Part, Parts, ReleaseRequest
-from service.releases.reuse import Reuse
 
 OTHER = "The hotel was quiet. Breakfast was late. The staff were kind. We would come back."
 THIRD = "The train left on time. The seats were clean. A child sang. We arrived early."
@@ -264,21 +259,11 @@ def test_an_estimate_does_not_tell_what_was_released(saver: Tenant) -> None:
     assert saver.http.post("/budget/estimate", json=body).json()["accounts"][0]["cost"] == before
 
 
-def test_an_answer_leaves_even_if_its_results_cannot_be_kept() -> None:
-    class Full(ReuseStore):
-        def __init__(self) -> None:
-            """A Redis that takes no more."""
+def test_an_answer_leaves_even_if_its_results_cannot_be_kept(saver: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def unavailable(*_: Any, **__: Any) -> None:
+        raise LedgerUnavailable
 
-        async def keep(self, *_: Any) -> None:
-            raise LedgerUnavailable
-
-    charge = Charge(sentence_event("sentence_codes", 1))
-    parts = Parts([Part([charge], [b"text"])], only=lambda _: whole, pack=bytes, unpack=bytes)
-    whole = ReleaseRequest(
-        [charge], Role.EMBED, [], render=lambda results, _: {"data": [{"embedding": results[0].hex()}]}
-    )
-    reuse = Reuse(Full(), "acme", whole, parts, ["0" * 64], {})
-
-    rendered = reuse.fresh_release().render([b"\1"], {"privacy": {"release_id": "1" * 32}})
-    asyncio.run(reuse.keep("1" * 32))
-    assert rendered == {"data": [{"embedding": "01"}]}
+    monkeypatch.setattr(ReuseStore, "keep", unavailable)
+    for _ in range(2):
+        assert origins(saver.embed()) == [None]
+    assert saver.committed() == 2.0

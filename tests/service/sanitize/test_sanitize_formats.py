@@ -117,32 +117,23 @@ def test_options_of_each_format_apply(tenant: Tenant) -> None:
 
 
 def test_a_document_or_option_that_cannot_be_used_is_named_and_not_repeated(tenant: Tenant) -> None:
+    def by_rule(**rule: str) -> dict[str, Any]:
+        return {"text": "1", "format": "json", "format_options": {"json": {"rules": [rule]}}}
+
+    def by_column(**column: Any) -> dict[str, Any]:
+        return {"text": "a\nb", "format": "csv", "format_options": {"csv": {"columns": [column]}}}
+
     for document, field in [
         ({"text": f'{{"a": "{MAIL}"', "format": "json"}, "documents.1.text"),
         ({"text": f'a,"{MAIL}', "format": "csv"}, "documents.1.text"),
         ({"text": f"{MAIL} is no header", "format": "email"}, "documents.1.text"),
         ({"text": "a", "format": "acme"}, "documents.1.format"),
         ({"text": "a", "format_options": {}}, "documents.1.format_options"),
-        (
-            {"text": "1", "format": "json", "format_options": {"json": {"rules": [{"path": "acme..b"}]}}},
-            "documents.1.format_options",
-        ),
-        (
-            {"text": "1", "format": "json", "format_options": {"json": {"rules": [{"path": "a", "type": "ACME"}]}}},
-            "documents.1.format_options",
-        ),
-        (
-            {"text": "a\nb", "format": "csv", "format_options": {"csv": {"columns": [{"name": "acme"}]}}},
-            "documents.1.format_options.csv.columns",
-        ),
-        (
-            {"text": "a\nb", "format": "csv", "format_options": {"csv": {"columns": [{"index": 99}]}}},
-            "documents.1.format_options.csv.columns",
-        ),
-        (
-            {"text": "a\nb", "format": "csv", "format_options": {"csv": {"columns": [{"action": "drop"}]}}},
-            "documents.1.format_options.csv.columns.0",
-        ),
+        (by_rule(path="acme..b"), "documents.1.format_options"),
+        (by_rule(path="a", type="ACME"), "documents.1.format_options"),
+        (by_column(name="acme"), "documents.1.format_options.csv.columns"),
+        (by_column(index=99), "documents.1.format_options.csv.columns"),
+        (by_column(action="drop"), "documents.1.format_options.csv.columns.0"),
     ]:
         refused(ask(tenant, {"text": "A text."}, document), field=field)
 

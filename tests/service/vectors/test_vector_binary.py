@@ -209,11 +209,19 @@ def test_no_process_keeps_the_memory_of_vectors(real_gateway: RealGateway, real_
     until(lambda: not any(map(shared_memory_of, holders)))
 
 
-def test_vectors_are_written_to_no_file_of_the_gateway(real_gateway: RealGateway, real_tenant: Tenant) -> None:
+def test_vectors_and_texts_are_in_no_file_and_no_log(real_gateway: RealGateway, real_tenant: Tenant) -> None:
     assert post(real_tenant, file_of()).status_code == 200
+    for status, sent in (
+        (200, {"vectors": [[MARK, 0.5]]}),
+        (422, {"vectors": [[MARK, 0.5], [MARK]]}),
+        (200, {"texts": ["A canary called quizzlethorpe."]}),
+    ):
+        assert real_tenant.http.post("/embed/vector", json={"epsilon": 2.0} | sent).status_code == status
 
     files = [path for path in real_gateway.data_dir.parent.rglob("*") if path.is_file()]
     assert files
     for path in files:
         with contextlib.suppress(FileNotFoundError):  # files come and go
-            assert ROWS[:4].tobytes() not in path.read_bytes(), path
+            content = path.read_bytes()
+            for text in (ROWS[:4].tobytes(), str(MARK)[:8].encode(), b"quizzlethorpe"):
+                assert text not in content, path
