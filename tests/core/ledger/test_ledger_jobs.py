@@ -292,6 +292,22 @@ def test_pages_are_newest_first(go, store):
         go(store.page("acme", cursor="[-", limit=2))
 
 
+def test_a_stampede_stays_within_the_quota(go, store):
+    async def one() -> bool:
+        try:
+            await store.create(
+                "acme", secrets.token_hex(16), kind="domain", label="law", claim="c", open_max=5, state="s", size=0
+            )
+        except JobQuotaExceeded:
+            return False
+        return True
+
+    async def all_of_them() -> list[bool]:
+        return await asyncio.gather(*(one() for _ in range(40)))
+
+    assert sum(go(all_of_them())) == 5
+
+
 def test_records_of_ended_jobs_expire_and_leave_the_list(go, client):
     store = JobStore(client, gateway="this", retention_ms=60)
     old = create(go, store)

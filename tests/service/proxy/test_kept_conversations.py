@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -171,6 +172,19 @@ def test_no_identifier_reaches_a_client_without_its_entry(
         llm.bodies.clear()
         assert respond(tenant, llm, FIRST, answer="a1", stream=stream).status_code == 503
         assert not llm.bodies
+
+
+def test_nothing_of_it_is_in_redis_in_the_clear(proxying: Gateway, tenant: Tenant, llm: ModelServer) -> None:
+    said(respond(tenant, llm, FIRST, answer="resp_zq"))
+    surrogate = llm.bodies[0]["input"].removeprefix("I am ").split(" and live")[0]
+    stored = b""
+    for path in proxying.data_dir.rglob("*"):
+        if path.is_file():
+            with contextlib.suppress(FileNotFoundError):  # files come and go
+                stored += path.read_bytes()
+    assert b"vault:entry" in stored
+    for text in ("Maria", "Keller", "Lisbon", "resp_zq", surrogate):
+        assert text.encode() not in stored
 
 
 @pytest.mark.parametrize(("policy", "stream"), [("kept", False), ("priced", True)])

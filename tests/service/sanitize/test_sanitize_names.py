@@ -12,6 +12,7 @@ from inprocess_kit import Gateway, module_gateway, opened_gateway
 from tiny_models import checkpoint
 from transformers import AutoModelForTokenClassification, AutoTokenizer
 
+from gpu_workers.engine.protocol import Role
 from service.http.middleware import JsonLines
 
 NAMES = {"PERSON", "LOCATION", "ORGANIZATION"}
@@ -137,6 +138,15 @@ def test_a_tagger_that_fails_on_a_text_lets_nothing_of_it_through(
         assert word not in answer.text
         assert word not in "".join(JsonLines().format(record) for record in caplog.records)
     assert masked(tenant, "bob went")["text"] == "[PERSON] went"
+
+
+def test_a_worker_that_dies_over_a_text_lets_nothing_of_it_through(own_tagger: Gateway) -> None:
+    tenant = own_tagger.tenant()
+    own_tagger.kill_worker_at_work(Role.SANITIZE)
+    answer = sanitize(tenant, "alice went from lima")
+    assert (answer.status_code, answer.json()["code"]) == (502, "worker-died")
+    assert not {"alice", "lima"} & set(answer.text.split())
+    assert masked(tenant, "alice went")["text"] == "[PERSON] went"
 
 
 # ------------------------------------------------------------------ no tagger

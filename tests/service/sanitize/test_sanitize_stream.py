@@ -11,12 +11,14 @@ from typing import Any
 import httpx
 import pytest
 from exchange_kit import of_documents
+from gateway_kit import Gateway as RealGateway
 from gateway_kit import Tenant
 from inprocess_kit import Gateway, opened_gateway
 
 from gpu_workers.engine.protocol import Role
 
 SECRET = "zworykin@xylotron-corp.com"
+HEADERS = {"Content-Type": "application/x-ndjson"}
 METRIC = {"mask": {"techniques": ["all"]}, "fill": {"mode": "metric_dp", "epsilon": 2.5}}
 WORST = 4.999395135  # of one document on the `token` account, as in test_sanitize_metric_dp.py
 BLANK = (b"", b"\n \n\r\n")
@@ -192,6 +194,24 @@ def test_a_policy_holds_for_a_stream(gateway: Gateway, tenant: Tenant) -> None:
     assert rows[0]["text"] == "To [EMAIL_ADDRESS]"
     assert summary["policy"] == "newsroom"
     assert tenant.sanitize_lines({"policy": "clinical"}).status_code == 422
+
+
+@pytest.mark.slow("process")
+def test_a_long_stream_holds_little_memory(real_gateway: RealGateway, real_tenant: Tenant) -> None:
+    long = b'{"text": "To ' + SECRET.encode() + b'"' + b" " * 65_000 + b"}\n"
+
+    def memory_kb(what: str) -> int:
+        status = Path(f"/proc/{real_gateway.process.pid}/status").read_text()
+        return int(status.split(f"{what}:")[1].split()[0])
+
+    stream(real_tenant, {"text": "warm"})
+    Path(f"/proc/{real_gateway.process.pid}/clear_refs").write_text("5")  # resets the peak
+    before = memory_kb("VmRSS")
+    lines = (b'{"text": "no end\n' if number % 20 == 7 else long for number in range(2000))
+    rows, summary = parsed(real_tenant.http.post("/sanitize/batch", content=lines, headers=HEADERS))
+
+    assert (summary["documents"], len(rows), summary["failed"]) == (2000, 2000, 100)
+    assert memory_kb("VmHWM") - before < 64 * 1024, "130 MB went through"
 
 
 def test_rows_come_while_the_body_is_open_and_a_client_that_leaves_pays_for_no_more(
