@@ -46,7 +46,8 @@ def operator(gateway: InProcessGateway) -> Iterator[Gateway]:
 def test_a_forecast_has_a_band(client: Gateway) -> None:
     def found() -> Any:
         answer = client.budget.forecast("reported/sentence")
-        return answer if answer["exhausted_ms"] else None  # the sums of the history are made every few seconds
+        # The sums of hours, and then those of days, are made every few seconds.
+        return answer if answer["exhausted_ms"] and answer["history"]["step_s"] == DAY_MS // 1000 else None
 
     forecast = until(found)
     assert forecast["spent"]["epsilon"] == 28

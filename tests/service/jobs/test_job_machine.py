@@ -247,7 +247,13 @@ class World:
         """As `service.jobs.submit` does, over the Redis that does not fail."""
         gateway = self.submitter
         job_id = secrets.token_hex(16)
-        fields = {"name": f"job-{job_id[:8]}", "epsilon": EPSILON, "steps": self.dice.randint(1, 20), "ends": ends}
+        fields: dict[str, Any] = {
+            "name": f"job-{job_id[:8]}",
+            "epsilon": EPSILON,
+            "steps": self.dice.randint(1, 20),
+            "ends": ends,
+        }
+        fields["subject"] = None
         price = await gateway.kind.price(self.tenant, fields)
         assert price is not None
         incoming = gateway.files.incoming(self.tenant, job_id, stored=0)
