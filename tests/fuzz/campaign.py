@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import http.client
 import json
 import multiprocessing
 import queue
@@ -204,23 +203,17 @@ class Attack:
     def _victim_for(self, goes_on: Any) -> list[float]:
         """Latencies of the third tenant's calls, in seconds."""
         self.latencies = []
-        connection = http.client.HTTPConnection("127.0.0.1", self.gateway.port, timeout=60)
-        headers = {"Authorization": f"Bearer {self.victim.key}", "Content-Type": "application/json"}
-        body = json.dumps({"documents": [{"text": "It works well."}], "epsilon": 0.1}).encode()
         while goes_on():
             began = time.perf_counter()
             try:
-                connection.request("POST", "/embed/sentdp", body, headers)
-                answer = connection.getresponse()
-                content, status = answer.read(), answer.status
-            except (OSError, http.client.HTTPException):
-                connection.close()
-                content, status = b"", 0
+                answer = self.victim.embed([{"text": "It works well."}], epsilon=0.1)
+                text, status = answer.text, answer.status_code
+            except httpx.TransportError:
+                text, status = "", 0
             self.latencies.append(time.perf_counter() - began)
             if status != 200:
-                self.findings.report(f"the victim got {status}", content[:160].decode(errors="replace"))
+                self.findings.report(f"the victim got {status}", text[:160])
             time.sleep(0.02)
-        connection.close()
         return self.latencies
 
     def _metrics(self) -> str:

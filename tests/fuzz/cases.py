@@ -18,6 +18,14 @@ from schemathesis.generation import GenerationMode
 
 JSON, LINES, FILE = "application/json", "application/x-ndjson", "application/vnd.safetensors"
 _LEFT_OUT = ("/metrics", "/livez", "/readyz", "/budget/events")  # probes, and an answer without an end
+# lists in requests, and where they may stand
+MEMBERS = {
+    "documents": ("/embed/sentdp", "/sanitize", "/budget/estimate", "/jobs/domain", "/jobs/infill"),
+    "rows": ("/budget/estimate", "/jobs/synthesis"),
+    **dict.fromkeys(("vectors", "texts"), ("/embed/vector",)),
+    **{"input": ("/v1/embeddings",), "embeddings": ("/jobs/domain",), "private": ("/jobs/finetune",)},
+    "mechanism": ("/accounting/compare",),
+}
 _TEXT = "The patient was seen by Dr. Miller on Monday. "
 
 
@@ -109,23 +117,8 @@ def hostile(rng: random.Random) -> Sent:
     item = rng.choice(["{}", "0", "[]", '""', "null", '{"text":"x"}', f'{{"{canary(rng)}":0}}', "[[[[]]]]", '"x"'])
     size = rng.choice([1_000, 30_000, 300_000, 1_000_000, 4_000_000])
     many = "[" + ",".join([item] * (size // (len(item) + 1))) + "]"
-    member, path = rng.choice(
-        [
-            ("documents", "/embed/sentdp"),
-            ("documents", "/sanitize"),
-            ("vectors", "/embed/vector"),
-            ("texts", "/embed/vector"),
-            ("input", "/v1/embeddings"),
-            ("documents", "/budget/estimate"),
-            ("rows", "/budget/estimate"),
-            ("documents", "/jobs/domain"),
-            ("embeddings", "/jobs/domain"),
-            ("rows", "/jobs/synthesis"),
-            ("private", "/jobs/finetune"),
-            ("documents", "/jobs/infill"),
-            ("mechanism", "/accounting/compare"),
-        ]
-    )
+    member = rng.choice(list(MEMBERS))
+    path = rng.choice(MEMBERS[member])
     body = f'{{"{member}": {many}, "epsilon": 1.0}}'
     if rng.random() < 0.2:
         body = rng.choice(

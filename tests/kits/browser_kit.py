@@ -11,15 +11,7 @@ from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 WAIT_MS = 300_000  # generous, so that a loaded machine does not fail a test
 CHROMIUM = shutil.which("chromium")
-_FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+_FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-sync")  # beside those of the driver
 
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 

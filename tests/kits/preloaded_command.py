@@ -93,7 +93,6 @@ def _start(self: fork_server.ForkServer) -> socket.socket:
 
 
 def _become_fork_server(descriptor: int, names: list[str]) -> NoReturn:
-    code = 1
     try:
         os.closerange(3, descriptor)
         os.closerange(descriptor + 1, 1024)
@@ -104,8 +103,5 @@ def _become_fork_server(descriptor: int, names: list[str]) -> NoReturn:
         sys.argv = [fork_server.MODULE, str(descriptor), *names]
         setproctitle(" ".join([sys.executable, "-P", "-m", *sys.argv]))
         fork_server_process.main()
-        code = 0
-    except SystemExit as error:
-        code = error.code if isinstance(error.code, int) else 0
     finally:
-        os._exit(code)
+        os._exit(0)
