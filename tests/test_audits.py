@@ -116,7 +116,8 @@ def test_the_registry_has_enough_and_names_each_once() -> None:
     assert len({(bug.mechanism, bug.name) for bug in BUGS}) == len(BUGS) >= 130
     detectors = {bug.detector.name: bug.detector for bug in BUGS}
     assert all(detectors[bug.detector.name] is bug.detector for bug in BUGS), "a clean run stands for each by name"
-    assert all(audit.bar >= 0.6 for audit in AUDITS if audit.claim == "pure" and audit.group != "over HTTP")
+    others = {"over HTTP", "conversations"}  # where the worst case of the claim may not exist
+    assert all(audit.bar >= 0.6 for audit in AUDITS if audit.claim == "pure" and audit.group not in others)
 
 
 def test_a_row_fails_above_its_claim_and_under_its_bar() -> None:
