@@ -167,7 +167,7 @@ def test_the_end_of_the_supervisor_ends_every_process(group: Group) -> None:
     group.process.wait()
     for pid, line in left.items():
         if "redis-server" not in line:
-            until_ended(pid, WITHIN_S)
+            until_ended(pid)
 
     group.start()  # ends the Redis of the supervisor that was killed
     assert not any(command_line(pid) for pid in left)
