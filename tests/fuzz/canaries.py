@@ -60,4 +60,5 @@ def _stored(client: Any) -> Iterator[tuple[bytes, Any]]:
     reading = {b"string": client.get, b"hash": client.hgetall, b"set": client.smembers, b"stream": client.xrange}
     reading |= {b"zset": partial(client.zrange, start=0, end=-1), b"list": partial(client.lrange, start=0, end=-1)}
     for key in client.scan_iter(count=1000):
-        yield key, reading[client.type(key)](key)
+        if read := reading.get(client.type(key)):  # a key may have expired since
+            yield key, read(key)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
+import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +18,7 @@ from exchange_kit import of_documents
 from gateway_kit import Gateway as RealGateway
 from gateway_kit import Tenant
 from inprocess_kit import Gateway, opened_gateway
+from wait_kit import until
 
 from gpu_workers.engine.protocol import Role
 
@@ -230,6 +235,32 @@ def test_rows_come_while_the_body_is_open_and_a_client_that_leaves_pays_for_no_m
     gateway.on_loop(talk())
     account = tenant.account("vector")
     assert (account["committed"]["epsilon"], account["reserved"]["epsilon"]) == (3 * 2.5, 0.0)
+
+
+@pytest.mark.slow("crash")
+def test_a_client_that_leaves_pays_for_no_group_but_the_one_at_work(real_gateway: RealGateway) -> None:
+    tenant = real_gateway.tenant(epsilon=1e6)
+    worker = real_gateway.pid_of("worker sanitize")
+    body = b"".join(map(line, [METRIC, *[{"text": "one two three"}] * 600]))
+    head = f"POST /sanitize/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {tenant.key}\r\n"
+    head += f"Content-Type: application/x-ndjson\r\nContent-Length: {len(body) + 1}\r\n\r\n"  # it stays open
+    os.kill(worker, signal.SIGSTOP)
+    try:
+        with socket.create_connection(("127.0.0.1", real_gateway.port), timeout=300) as client:
+            client.sendall(head.encode() + body)
+            until(lambda: tenant.account("vector")["reserved"]["epsilon"])
+        held = tenant.account("vector")["reserved"]["epsilon"]
+    finally:
+        os.kill(worker, signal.SIGCONT)
+
+    def is_settled() -> bool:
+        before = tenant.account("vector")
+        time.sleep(0.5)  # longer than a group takes
+        return not before["reserved"]["epsilon"] and tenant.account("vector") == before
+
+    until(is_settled)
+    assert held <= 64 * 2.5
+    assert tenant.committed("vector") <= held
 
 
 def test_a_worker_that_dies_is_the_problem_of_the_documents_it_held(gateway: Gateway, tenant: Tenant) -> None:
