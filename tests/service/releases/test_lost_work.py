@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
 import pytest
 from gateway_kit import Tenant
 from inprocess_kit import Gateway, opened_gateway
 
+from core.errors import NotStarted
 from gpu_workers.engine.protocol import Role, RoleStatus
 
 
@@ -25,6 +27,18 @@ def test_a_dead_sanitiser_is_charged_where_a_fill_has_a_price(gateway: Gateway, 
         assert (lost.status_code, lost.json()["charged"]) == (502, charged)
     assert tenant.committed("vector") == 2.5
     assert tenant.http.post("/sanitize", json=body).status_code == 200
+
+
+def test_an_answer_that_cannot_be_made_is_charged_whatever_its_error(
+    gateway: Gateway, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: bytes) -> bytes:
+        raise NotStarted
+
+    monkeypatch.setattr(base64, "b64encode", refuse)  # with which the answer is written
+    answer = tenant.embed(encoding_format="base64")
+    assert (answer.status_code, answer.json()["code"], answer.json()["charged"]) == (500, "task-failed", True)
+    assert tenant.committed() == 1.0
 
 
 def test_work_that_finds_no_place_in_the_queue_is_refunded(tmp_path: Path) -> None:
