@@ -21,7 +21,8 @@ _PLUS = "+"  # a space in a URL
 # characters that stand for a token of which a part was passed on
 _CONTEXTS = {WORD: "x", NUMBER: "0", EASTERN: "一", OTHER: ","}
 
-_Node = dict[Any, Any]  # token -> node; `_VALUE` -> the value of the key that ends with it; `_TAILS` -> longer keys
+# token -> node or `_Rest`; `_VALUE` -> the value of the key that ends with the node; `_TAILS` -> longer keys
+_Node = dict[Any, Any]
 
 
 class Piece(NamedTuple):
@@ -32,6 +33,13 @@ class Piece(NamedTuple):
 
     def __repr__(self) -> str:
         return f"Piece({len(self.raw)} characters)"
+
+
+class _Rest(NamedTuple):
+    """What follows a token in the only key that goes on with it. It takes a tenth of the memory of its nodes."""
+
+    tokens: tuple[str, ...]
+    value: object
 
 
 class _Joined:
@@ -104,10 +112,12 @@ class KeyTree:
     def __init__(self, keys: Mapping[str, object], *, accepts: Callable[[list[str]], bool] | None = None) -> None:
         self._root: _Node = {}
         self._all_tails: list[_Tails] = []
+        shared: dict[str, str] = {}  # one object for all equal tokens
         for key, value in keys.items():
             tokens = lex(key).tokens
             if accepts is None or accepts(tokens):
-                self._add([normal(token) for token in tokens], value)
+                normals = map(normal, tokens)
+                self._add([shared.setdefault(token, token) for token in normals], value)
         for tails in self._all_tails:
             tails.close()
         self._first = sorted(self._root)
@@ -121,9 +131,18 @@ class KeyTree:
 
     def _add(self, tokens: list[str], value: object) -> None:
         node = self._root
-        for token in tokens[:HEAD_TOKENS]:
-            node = node.setdefault(token, {})
-        if len(tokens) > HEAD_TOKENS:
+        is_long = len(tokens) > HEAD_TOKENS
+        for after, token in enumerate(tokens[:HEAD_TOKENS], 1):
+            following = node.get(token)
+            if following is None and not is_long:
+                node[token] = _Rest(tuple(tokens[after:]), value)
+                return
+            if following is None:
+                following = node[token] = {}
+            elif isinstance(following, _Rest):
+                following = node[token] = _node_of(following)
+            node = following
+        if is_long:
             if _TAILS not in node:
                 node[_TAILS] = _Tails()
                 self._all_tails.append(node[_TAILS])
@@ -132,8 +151,8 @@ class KeyTree:
             node.setdefault(_VALUE, value)
 
     @property
-    def starts(self) -> Callable[[str], _Node | None]:
-        """What gives the node after a key's first token."""
+    def starts(self) -> Callable[[str], _Node | _Rest | None]:
+        """What gives the node after a key's first token, or the rest of that key."""
         return self._root.get
 
     def may_start(self, part: str) -> bool:
@@ -142,9 +161,23 @@ class KeyTree:
         return at < len(self._first) and self._first[at].startswith(part)
 
 
-def _child(node: _Node, token: str) -> _Node | None:
-    found: _Node | None = node.get(normal(token))
+def _child(node: _Node, token: str) -> _Node | _Rest | None:
+    found: _Node | _Rest | None = node.get(normal(token))
     return node.get(SPACE) if found is None and token == _PLUS else found
+
+
+def _node_of(rest: _Rest) -> _Node:
+    if not rest.tokens:
+        return {_VALUE: rest.value}
+    return {rest.tokens[0]: _Rest(rest.tokens[1:], rest.value)}
+
+
+def _equal_tokens(rest: tuple[str, ...], tokens: list[str], after: int) -> int:
+    """Return how many tokens from `after` on are those of `rest`."""
+    for count, (expected, token) in enumerate(zip(rest, tokens[after : after + len(rest)], strict=False)):
+        if normal(token) != expected and not (token == _PLUS and expected == SPACE):
+            return count
+    return min(len(rest), len(tokens) - after)
 
 
 class KeyFinder:
@@ -215,21 +248,29 @@ def _match(
     starts, count = tree.starts, len(tokens)
     plain = at
     while at < count:
-        node = starts(tokens[at])
-        if node is None:
+        found = starts(tokens[at])
+        if found is None:
             at += 1
             continue
         end, value, after = at, None, at + 1
         while True:
+            node: _Node = {}  # what may follow
+            if found is None:
+                break
+            if isinstance(found, _Rest):
+                equal = _equal_tokens(found.tokens, tokens, after)
+                after += equal
+                if equal == len(found.tokens):
+                    end, value = after, found.value
+                elif after == count:
+                    node = {found.tokens[equal]: None}
+                break
+            node = found
             if _VALUE in node:
                 end, value = after, node[_VALUE]
             if after == count or _TAILS in node:
                 break
-            following = _child(node, tokens[after])
-            if following is None:
-                node = {}
-                break
-            node, after = following, after + 1
+            found, after = _child(node, tokens[after]), after + 1
         if tail and after == count and _may_continue(node, tail[0]):
             break
         if _TAILS in node:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tiers import cells
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -72,7 +73,7 @@ def test_a_start_uses_what_the_installation_has_compiled(tmp_path: Path, install
     assert not old.exists()
 
 
-@pytest.mark.parametrize("lost", [None, 1])
+@pytest.mark.parametrize("lost", cells([None, 1]))
 def test_files_that_a_loss_of_power_has_cut_are_compiled_again(tmp_path: Path, nothing: Path, lost: int | None) -> None:
     kept = start(tmp_path, nothing).kept
     for path in files(kept):
@@ -108,7 +109,7 @@ def unusable(kind: str, folder: Path) -> None:
             os.chown(compiled, 65534, 65534)
 
 
-@pytest.mark.parametrize("kind", ["not a folder", "a link", "writable by others", "of another user"])
+@pytest.mark.parametrize("kind", cells(["writable by others", "not a folder", "a link", "of another user"]))
 def test_a_folder_that_cannot_be_trusted_is_replaced_by_a_temporary_one(
     kind: str, tmp_path: Path, installed: Path
 ) -> None:
