@@ -25,8 +25,8 @@ setup: $(VENV)/installed $(VENV)/compiled
 
 $(VENV)/installed: pyproject.toml client/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[dev]' --editable client
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt torch
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt --editable '.[dev]' --editable client
 	@touch $@
 
 $(VENV)/compiled: $(VENV)/installed gpu_workers/models/integer/kernels.py
