@@ -3,7 +3,7 @@
     python -m training.tagger_mean OUT FILE=WEIGHT FILE=WEIGHT ...
 
 Such a mean keeps more of what the earlier files know than the last one does; see
-docs/adr/0035-credentials-by-the-tagger.md. The labels are those of the last file; the others have the first of them.
+docs/adr/0034-tagger-and-adapters.md. The labels are those of the last file; the others have the first of them.
 The row of a label is the mean of the files that have this label.
 """
 

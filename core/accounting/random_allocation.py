@@ -35,7 +35,7 @@ it is enough to compare E (X_i - c)_+ for all real c.
 
 Sources: the pair of distributions for add-remove is that of Chua et al. 2024 ("balls and bins") and of Feldman and
 Shenfeld 2025 (arXiv 2502.08202). The proof for replacing a row and the numerical method (`rounded_sums`) are this
-project's. docs/adr/0021-random-allocation.md lists independent checks.
+project's. docs/adr/0018-private-training.md lists independent checks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The cost of a private fine-tuning on the record account: one event for the whole run, from its plan alone.
 
 The account counts releases for neighbours in which one record has another value. Therefore the charge is the certified
-epsilon of the run under replace-one. That under add-remove is lower (docs/adr/0018-what-a-training-costs.md).
+epsilon of the run under replace-one. That under add-remove is lower (docs/adr/0018-private-training.md).
 """
 
 from __future__ import annotations

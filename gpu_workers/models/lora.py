@@ -3,7 +3,7 @@
 An adapter of rank 0 brings weights that replace the encoder's. A low-rank one is added: a served model holds the sum
 W + up·down in place of W, so an adapter costs nothing at serving time. Training uses peft
 (`gpu_workers.models.trainable_adapter`). This module does not import peft or transformers, because a worker on a
-processor starts without them (docs/adr/0025-lora.md).
+processor starts without them (docs/adr/0034-tagger-and-adapters.md).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The adapter targets the weight of each linear layer (peft's `target_parameters`), so that peft forms W + up·down before
 the product with the tokens. For a model this small, this costs less than the two thin products beside every layer that
-peft computes for target modules (docs/adr/0025-lora.md).
+peft computes for target modules (docs/adr/0034-tagger-and-adapters.md).
 """
 
 from __future__ import annotations

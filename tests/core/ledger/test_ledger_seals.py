@@ -1,4 +1,4 @@
-"""Seals: what was sealed cannot change unnoticed, and each kind of change is found where the ADR says."""
+"""Seals: what was sealed cannot change unnoticed. docs/operating/ledger.md lists when each kind of change is found."""
 
 from __future__ import annotations
 
