@@ -207,12 +207,12 @@ def priced_beside_unpriced(texts: Texts) -> Pair:
 
 def reused_then_fresh(texts: Texts) -> Pair:
     """One text under two policies and under its own idempotency key: each is a release of its own. Reuse shows which
-    texts are equal, and no more."""
+    texts are equal, so that the second text differs from the first one on both sides."""
     number = f"{texts.random.getrandbits(64):x}"
     pairs = [texts.pair(4) for _ in range(2)]
 
     def turns(side: int) -> list[Sent]:
-        first, second = (f"{number} {pair[side]}" for pair in pairs)
+        first, second = (f"{number}{place} {pair[side]}" for place, pair in enumerate(pairs))
         keyed = replace(_turn(CHAT, "whole", first), headers={"Privacy-Policy": "whole", "Idempotency-Key": number})
         return [
             _turn(CHAT, "whole", first),
