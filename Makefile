@@ -18,7 +18,7 @@ export HF_HUB_OFFLINE := 1
 # Each test that starts a process would compile the project again if the environment switched the cache off.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup lock run test test-system test-all test-long check format bench bench-sentdp bench-vectors bench-synthesis bench-finetune chart-settings soak mutants fuzz audit audit-quick clean
+.PHONY: setup lock run test test-system test-all test-long check format bench bench-sentdp bench-vectors bench-synthesis bench-finetune chart-settings client soak mutants fuzz audit audit-quick clean
 
 ## setup: make .venv with everything that the other targets need
 setup: $(VENV)/installed $(VENV)/compiled
@@ -79,6 +79,10 @@ format: setup
 ## chart-settings: write the names of the settings to the schema of the Helm chart's values, after a setting was added
 chart-settings: setup
 	PYTHONPATH=.:tests:tests/kits $(BIN)/python -m helm_settings
+
+## client: write the blocking client from the asynchronous one, after a module of the latter was changed
+client: setup
+	PYTHONPATH=tests/kits $(BIN)/python -m generated_client
 
 ## bench: measure speed (ledger, gateway) and, where DATA holds the evaluation data, utility
 bench: setup

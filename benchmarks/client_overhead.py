@@ -25,7 +25,7 @@ import numpy as np
 from safetensors.numpy import load, save
 
 from privacy_gateway_client import Gateway as Client
-from privacy_gateway_client.limits import Limits
+from privacy_gateway_client import Limits
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests/kits"))
 from gateway_kit import LEAN, Gateway, Tenant

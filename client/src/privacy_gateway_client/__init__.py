@@ -7,7 +7,6 @@ idempotency key of its own, which all of its retries keep, so that a lost answer
 from typing import TYPE_CHECKING, Any
 
 from privacy_gateway_client.answers import Account, Job, Privacy, SanitizedRow
-from privacy_gateway_client.blocking_client import Gateway
 from privacy_gateway_client.cache import Cache, new_cache_key
 from privacy_gateway_client.cap import BudgetCap
 from privacy_gateway_client.errors import (
@@ -30,12 +29,12 @@ from privacy_gateway_client.errors import (
     Unauthorized,
     WorkFailed,
 )
-from privacy_gateway_client.exchange import Retry
-from privacy_gateway_client.limits import Limits
+from privacy_gateway_client.generated.client import Gateway
+from privacy_gateway_client.options import Limits, Retry
 from privacy_gateway_client.results import Embeddings, Partial, Release, Sanitized
 
 if TYPE_CHECKING:
-    from privacy_gateway_client.async_client import AsyncGateway
+    from privacy_gateway_client.asynchronous.client import AsyncGateway
 
 __all__ = [
     "Account",
@@ -78,6 +77,6 @@ def __getattr__(name: str) -> Any:
     """`AsyncGateway` is imported with its first use: asyncio takes a fifth of the time of the whole import."""
     if name != "AsyncGateway":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from privacy_gateway_client.async_client import AsyncGateway
+    from privacy_gateway_client.asynchronous.client import AsyncGateway
 
     return AsyncGateway

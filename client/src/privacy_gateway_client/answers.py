@@ -194,3 +194,27 @@ class ApiKey(Answer):
 class NewTenantAnswer(Answer):
     tenant: str | None = None
     key: str = Field(repr=False)
+
+
+class Delivery(Answer):
+    """A delivery of an alert. `result`: `delivered`, or why it was not."""
+
+    at_ms: int
+    result: str
+
+
+class RuleWebhook(Answer):
+    """`secret` is shown once, by the answer that made it."""
+
+    url: str
+    secret: str | None = Field(None, repr=False)
+
+
+class AlertRule(Answer):
+    """A rule. `when`: its members as they were stored. `last_delivery`: of `webhook`. `tenants`: of the operator's."""
+
+    name: str
+    when: dict[str, Any]
+    webhook: RuleWebhook | None = None
+    last_delivery: dict[str, Delivery]
+    tenants: list[str] | None = None

@@ -8,10 +8,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from privacy_gateway_client import Gateway
 from privacy_gateway_client.answers import Job
-from privacy_gateway_client.blocking_client import Gateway
 from privacy_gateway_client.cli.inputs import UsageError, digest, json_file, table
-from privacy_gateway_client.exchange import given
+from privacy_gateway_client.wire import given
 
 _TERMS = [
     *("method", "model", "sampling", "pairs", "epochs", "steps", "rank"),

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
-from privacy_gateway_client.blocking_client import Gateway
+from privacy_gateway_client import Gateway
 from privacy_gateway_client.cli import exits, jobs, texts
 from privacy_gateway_client.cli.inputs import KEY_VARIABLE, URL_DEFAULT, URL_VARIABLE, UsageError, api_key
 from privacy_gateway_client.errors import GatewayError, ReleaseGone
-from privacy_gateway_client.exchange import Retry
+from privacy_gateway_client.options import Retry
 
 Command = Callable[[Gateway, argparse.Namespace, str], None]
 _ENDS = """exit codes:

@@ -15,12 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from privacy_gateway_client.blocking_client import Gateway
+from privacy_gateway_client import Gateway
 from privacy_gateway_client.cli.inputs import UsageError, digest, documents
-from privacy_gateway_client.exchange import given
 from privacy_gateway_client.progress import meter
 from privacy_gateway_client.results import Embeddings
 from privacy_gateway_client.tensors import Tensor, written
+from privacy_gateway_client.wire import given
 
 _AT_ONCE = 4  # parts in work
 _PART = 64  # documents of a part: a command that is killed asks for this many again

@@ -19,7 +19,7 @@ from datasets import Dataset, Features, List, Value
 from datasets.fingerprint import Hasher
 from pydantic import BaseModel
 
-from privacy_gateway_client.blocking_client import Gateway
+from privacy_gateway_client import Gateway
 from privacy_gateway_client.cache import Cache
 from privacy_gateway_client.integrations import calls
 from privacy_gateway_client.integrations.calls import Embedder, Endpoint, Facts, OnRelease, facts_of
@@ -63,7 +63,7 @@ def embed(
     cache = _cache_of(gateway)
     embedder = Embedder(epsilon, endpoint, options, on_release)
     asked = {
-        "gateway": gateway._core.gateway,
+        "gateway": gateway._connection.gateway,
         "column": column,
         "epsilon": epsilon,
         "endpoint": endpoint,
@@ -98,7 +98,7 @@ def sanitize(
     options = {**options, "fill": dict(fill)}
     priced = fill.get("mode") in _PRICED
     cache = _cache_of(gateway) if priced else None
-    asked = {"gateway": gateway._core.gateway, "column": column, "options": options}
+    asked = {"gateway": gateway._connection.gateway, "column": column, "options": options}
 
     def one(texts: list[str], key: str | None) -> tuple[Any, Sequence[Facts]]:
         keyed = options if key is None else {**options, "idempotency_key": key}
@@ -145,7 +145,7 @@ def _mapped(
 
 
 def _cache_of(gateway: Gateway) -> Cache:
-    cache = gateway._core.cache
+    cache = gateway._connection.cache
     if cache is None:
         raise ValueError("the gateway's client needs a cache, so that an interrupted call buys nothing twice")
     return cache

@@ -16,7 +16,7 @@ from haystack import Document, component, default_from_dict, default_to_dict
 from haystack.utils import Secret
 from typing_extensions import Self
 
-from privacy_gateway_client.blocking_client import Gateway
+from privacy_gateway_client import Gateway
 from privacy_gateway_client.cache import Cache, new_cache_key
 from privacy_gateway_client.integrations.calls import Embedder, Endpoint, facts_of, lists_of, release_facts, sanitize
 from privacy_gateway_client.results import Release

@@ -14,7 +14,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import run_in_executor
 
-from privacy_gateway_client.blocking_client import Gateway
+from privacy_gateway_client import Gateway
 from privacy_gateway_client.integrations.calls import Embedder, Endpoint, OnRelease, lists_of, sanitize
 from privacy_gateway_client.integrations.langchain_texts import replaced, texts_of
 from privacy_gateway_client.results import Sanitized

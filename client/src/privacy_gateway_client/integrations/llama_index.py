@@ -14,7 +14,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 from pydantic import PrivateAttr
 
-from privacy_gateway_client.blocking_client import Gateway
+from privacy_gateway_client import Gateway
 from privacy_gateway_client.integrations.calls import Embedder, Endpoint, OnRelease, lists_of, sanitize
 
 _BATCH = 256  # texts of one call; LlamaIndex's own default is 10

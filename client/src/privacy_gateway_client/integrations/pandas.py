@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from privacy_gateway_client.blocking_client import Gateway
+from privacy_gateway_client import Gateway
 from privacy_gateway_client.integrations import calls, columns
 from privacy_gateway_client.integrations.calls import Embedder, Endpoint, OnRelease
 from privacy_gateway_client.integrations.columns import Column

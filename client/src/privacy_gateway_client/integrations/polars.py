@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from privacy_gateway_client.blocking_client import Gateway
+from privacy_gateway_client import Gateway
 from privacy_gateway_client.integrations import calls
 from privacy_gateway_client.integrations.calls import Embedder, Endpoint, OnRelease, lists_of
 from privacy_gateway_client.integrations.columns import Column

@@ -14,7 +14,7 @@ from presidio_analyzer import AnalysisExplanation, RecognizerResult, RemoteRecog
 from presidio_anonymizer.entities import InvalidParamError
 from presidio_anonymizer.operators import Operator, OperatorType
 
-from privacy_gateway_client.blocking_client import Gateway
+from privacy_gateway_client import Gateway
 from privacy_gateway_client.integrations.calls import reporting
 
 _PRICED = ("dp", "metric_dp")

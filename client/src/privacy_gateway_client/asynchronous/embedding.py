@@ -1,0 +1,301 @@
+"""Private embeddings: of documents, of texts, of the caller's own vectors, and through OpenAI's format."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import httpx
+from typing_extensions import Unpack
+
+from privacy_gateway_client.answers import Account, EmbeddingRow, Privacy
+from privacy_gateway_client.asynchronous.connection import Group
+from privacy_gateway_client.asynchronous.paid import (
+    Found,
+    Item,
+    PartAnswer,
+    bought,
+    cache_names,
+    contents_of,
+    in_parts,
+    members_of,
+    parts_done,
+)
+from privacy_gateway_client.cap import active_caps
+from privacy_gateway_client.concurrency import async_in_thread
+from privacy_gateway_client.errors import AnswerInvalid, FieldError, GatewayError, InvalidRequest
+from privacy_gateway_client.options import DocumentOptions, Limits, VectorOptions
+from privacy_gateway_client.results import Embeddings, Partial, Release
+from privacy_gateway_client.tensors import TYPE, Rows, Tensor, matrix_of, written
+from privacy_gateway_client.wire import KEY, Outgoing, get, given, json_of, parsed_json, post
+
+DOCUMENTS, VECTORS, FILES = "/embed/sentdp", "/embed/vector", "/embed/vector/safetensors"
+_DOMAIN = "general"  # the domain of a request that names none
+_SAMPLE = "A sample."
+_HEADER_BYTES = 1 << 16  # of a file, and of what the gateway adds when it stores an answer
+
+# one file of released vectors, and its release
+_File = tuple[Tensor, Release]
+
+
+class Embedding(Group):
+    """The calls that embed."""
+
+    async def embed_documents(
+        self,
+        documents: Iterable[str | Mapping[str, Any]],
+        *,
+        epsilon: float,
+        idempotency_key: str | None = None,
+        **options: Unpack[DocumentOptions],
+    ) -> Embeddings:
+        """Embed documents so that one sentence of each is protected, or what `privacy` of the result says.
+
+        Each document costs `epsilon`. A document is a text, or has `text`, `sentences` or `embeddings` and a `subject`.
+        Documents beyond the limits of one request are sent as several. Raises BudgetExhausted and others with
+        `partial`.
+        """
+        connection = self._connection
+        terms = {**given(options), "epsilon": epsilon, "encoding_format": "base64"}
+        rows = [members_of(one) for one in documents]
+        domain = str(terms.get("domain", _DOMAIN))
+        names = await cache_names(connection, DOCUMENTS, terms, lambda: contents_of(rows), domain=domain)
+        subject = next((row["subject"] for row in rows if row.get("subject")), None)
+        sample: dict[str, Any] = {"text": _SAMPLE}
+        if rows and rows[0].get("embeddings") is not None:
+            sample = {"embeddings": [[0.0] * len(rows[0]["embeddings"][0])]}
+        stand_in = {**terms, "documents": [given({**sample, "subject": subject})]}
+
+        async def buy(indices: list[int], key: str) -> PartAnswer:
+            part = {**terms, "documents": [rows[index] for index in indices]}
+            answer = await connection.charged(post(DOCUMENTS, part), key, stand_in, len(indices))
+            return _vectors_of(answer, len(indices))
+
+        return await bought(
+            connection,
+            [len(json_of(row)) for row in rows],
+            buy,
+            lambda found: _assembled(found, ids=[row.get("id") for row in rows]),
+            names=names,
+            items_max=connection.limits.documents,
+            weight_max=connection.limits.body_bytes * 3 // 4,
+            key=idempotency_key,
+            members=("documents",),
+        )
+
+    async def embed_texts(
+        self,
+        texts: Iterable[str],
+        *,
+        epsilon: float,
+        idempotency_key: str | None = None,
+        **options: Unpack[VectorOptions],
+    ) -> Embeddings:
+        """Embed texts, each of which is one protected unit, however long. Each text costs `epsilon`."""
+        connection = self._connection
+        terms = {**given(options), "epsilon": epsilon, "encoding_format": "base64"}
+        all_texts = list(texts)
+        contents = [json_of(text) for text in all_texts]
+        names = await cache_names(connection, VECTORS, terms, lambda: contents, domain=None)
+        stand_in = {**terms, "texts": [_SAMPLE]}
+
+        async def buy(indices: list[int], key: str) -> PartAnswer:
+            part = {**terms, "texts": [all_texts[index] for index in indices]}
+            answer = await connection.charged(post(VECTORS, part), key, stand_in, len(indices))
+            return _vectors_of(answer, len(indices))
+
+        return await bought(
+            connection,
+            [len(content) for content in contents],
+            buy,
+            _assembled,
+            names=names,
+            items_max=connection.limits.vector_texts,
+            weight_max=connection.limits.body_bytes * 3 // 4,
+            key=idempotency_key,
+            members=("texts",),
+        )
+
+    async def embed_vectors(
+        self,
+        vectors: Any,
+        *,
+        epsilon: float,
+        as_json: bool = False,
+        output_dtype: str = "float32",
+        idempotency_key: str | None = None,
+        **options: Unpack[VectorOptions],
+    ) -> Embeddings:
+        """Release vectors, a matrix `[n, d]` of NumPy or lists of numbers, each of them protected on its own.
+
+        epsilon: of each vector; for the metric mechanisms per unit of Euclidean distance.
+        as_json: send one JSON request with full doubles, instead of float32 (or float16) files in parts.
+        output_dtype: `float32` or `float16`.
+        Parts are so small that the gateway stores their answers: a lost answer costs nothing when it is asked for
+        again.
+        """
+        terms = {**given(options), "epsilon": epsilon}
+        if as_json:
+            return await self._vectors_as_json(vectors, terms, idempotency_key)
+        connection, cache = self._connection, self._connection.cache
+        rows = await async_in_thread(lambda: Rows(vectors))
+        asked = terms if output_dtype == "float32" else {**terms, "output_dtype": output_dtype}
+        size = _part_size(connection.limits, rows, asked)
+        parts = [range(start, min(start + size, rows.count)) for start in range(0, rows.count, size)]
+        names = await cache_names(
+            connection,
+            FILES,
+            {**asked, "dtype": rows.kind},
+            lambda: [bytes(rows.part(part.start, part.stop)) for part in parts],
+            domain=None,
+        )
+        known = {} if names is None else dict(zip(parts, names, strict=True))
+        stand_in = {**terms, "vectors": [[0.0] * rows.width]}
+
+        async def release(part: range, key: str) -> _File:
+            name = known.get(part)
+            if name is not None and cache is not None:
+                entry = (await async_in_thread(partial(cache.get, [name]))).get(name)
+                if entry is not None:
+                    return _received(entry, part, None)
+            shape, numbers = (len(part), rows.width), rows.part(part.start, part.stop)
+            content = written("vectors", rows.kind, shape, numbers, request=json.dumps(asked))
+            request = Outgoing("POST", FILES, headers={"Content-Type": TYPE}, content=content)
+            answer = await connection.charged(request, key, stand_in, len(part))
+            result = _received(answer.content, part, answer)
+            if name is not None and cache is not None:
+                await async_in_thread(partial(cache.put, [(name, answer.content)]))
+            return result
+
+        try:
+            done = await in_parts(connection, parts, release, key=idempotency_key, members=("vectors",))
+        except GatewayError as error:
+            finished = parts_done(error)
+            indices = [index for part, _ in finished for index in part]
+            error.partial = Partial(indices, _joined(finished) if finished else None)
+            raise
+        return _joined(done)
+
+    async def _vectors_as_json(self, vectors: Any, terms: Mapping[str, Any], key: str | None) -> Embeddings:
+        rows = vectors.tolist() if hasattr(vectors, "tolist") else [list(row) for row in vectors]
+        body = {**terms, "encoding_format": "base64", "vectors": rows}
+        stand_in = {**terms, "vectors": [[0.0] * len(rows[0])]} if rows else None
+        answer = await self._connection.charged(post(VECTORS, body), key, stand_in, len(rows))
+        part = _vectors_of(answer, len(rows))
+        return _assembled(Found(dict(enumerate(part.items)), [part.release(range(len(rows)))], {}))
+
+    async def openai_embeddings(
+        self,
+        model: str,
+        inputs: str | Sequence[str],
+        *,
+        user: str | None = None,
+        encoding_format: str = "float",
+        dimensions: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> dict[str, Any]:
+        """`POST /v1/embeddings` with a preset, in OpenAI's format. Each input costs the preset's epsilon."""
+        terms = given({"model": model, "user": user, "encoding_format": encoding_format, "dimensions": dimensions})
+        stand_in = await self._preset_stand_in(model, user) if active_caps() else None
+        count = 1 if isinstance(inputs, str) else len(inputs)
+        request = post("/v1/embeddings", {**terms, "input": inputs})
+        answer = await self._connection.charged(request, idempotency_key, stand_in, count)
+        result: dict[str, Any] = parsed_json(answer.content)
+        return result
+
+    async def _preset_stand_in(self, model: str, user: str | None) -> dict[str, Any]:
+        """The request that a preset stands for, with a sample in place of the input."""
+        preset = dict((await self._connection.json(get(f"/v1/models/{model}"))).get("preset") or {})
+        of_documents = preset.pop("endpoint", None) == "sentdp"
+        use = preset.pop("subject", "none")
+        members = (DocumentOptions if of_documents else VectorOptions).__annotations__.keys() | {"epsilon"}
+        terms = {name: value for name, value in preset.items() if name in members and value is not None}
+        subject = user if use in ("user", "required") else None
+        sample: dict[str, Any] = {"documents": [{"text": _SAMPLE}]} if of_documents else {"texts": [_SAMPLE]}
+        return given({**terms, **sample, "subject": subject})
+
+
+def _vectors_of(answer: httpx.Response, count: int) -> PartAnswer:
+    """The answer to a JSON request for `count` vectors. Raises AnswerInvalid."""
+    members = parsed_json(answer.content)
+    failure = AnswerInvalid("the answer does not have the expected members", ("data",))
+    try:
+        items = [
+            Item(
+                row={name: value for name, value in row.items() if name != "embedding"},
+                privacy=members["privacy"],
+                vector=base64.b64decode(row["embedding"]),
+                model=members["model"],
+                dimension=members["dimension"],
+            )
+            for row in members["data"]
+        ]
+        if len(items) == count:
+            return PartAnswer.of(answer, items, members)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        pass
+    raise failure
+
+
+def _assembled(found: Found, ids: Sequence[str | None] | None = None) -> Embeddings:
+    items = list(found.items.values())
+    dimension = items[0].dimension if items else 0
+    rows = [
+        EmbeddingRow.model_validate({**item.row, "index": index, **given({"id": ids[index] if ids else None})})
+        for index, item in found.items.items()
+    ]
+    return Embeddings(
+        vectors=matrix_of("F32", (len(items), dimension), [item.vector for item in items]),
+        dimension=dimension,
+        model=items[0].model if items else None,
+        rows=rows,
+        releases=found.releases,
+    )
+
+
+def _part_size(limits: Limits, rows: Rows, asked: Mapping[str, Any]) -> int:
+    """How many vectors a request has: what it may hold, and what the gateway stores of its answer."""
+    number = 2 if asked.get("output_dtype") == "float16" else 4
+    count = limits.codebook_vectors if asked.get("mechanism") == "codebook" else limits.vectors
+    count = min(count, (limits.vectors_bytes - _HEADER_BYTES) // rows.row_bytes)
+    count = min(count, (limits.stored_bytes - _HEADER_BYTES) // (number * _dimension_max(rows.width, asked)))
+    if count < 1:
+        raise InvalidRequest((FieldError("vectors", "one vector is larger than a request may be"),))
+    return count
+
+
+def _dimension_max(width: int, asked: Mapping[str, Any]) -> int:
+    """The most dimensions that a released vector can have (docs/reference/vectors.md)."""
+    if asked.get("projection") in ("identity", "pca") or asked.get("strict") is False:
+        return width
+    return min(width, int(asked.get("dimension") or 64))
+
+
+def _received(content: bytes, part: range, answer: httpx.Response | None) -> _File:
+    """A file of released vectors; `answer` is None for one from the cache."""
+    tensor = Tensor(content, "embeddings")
+    privacy = Privacy.model_validate_json(tensor.metadata["privacy"])
+    if answer is None:
+        return tensor, Release(tuple(part), privacy, cached=True)
+    return tensor, Release(
+        inputs=tuple(part),
+        privacy=privacy,
+        budget=Account.model_validate_json(tensor.metadata["budget"]),
+        idempotency_key=answer.headers.get(KEY),
+        replayed=answer.headers.get("Idempotency-Replayed") == "true",
+    )
+
+
+def _joined(done: Sequence[tuple[range, _File]]) -> Embeddings:
+    first = done[0][1][0]
+    count = sum(len(part) for part, _ in done)
+    return Embeddings(
+        vectors=matrix_of(first.kind, (count, first.shape[1]), [tensor.numbers for _, (tensor, _) in done]),
+        dimension=first.shape[1],
+        model=None,
+        rows=[],
+        releases=[release for _, (_, release) in done],
+    )
