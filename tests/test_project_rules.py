@@ -108,7 +108,6 @@ INTEGRATIONS = {
     "datasets": {"datasets"},
     "haystack": {"haystack"},
     "langchain": {"langchain_core"},
-    "langchain_texts": {"langchain_core"},
     "llama_index": {"llama_index"},
     "pandas": {"pandas"},
     "polars": {"polars"},

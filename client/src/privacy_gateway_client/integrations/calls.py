@@ -1,11 +1,11 @@
-"""What the integrations share: charging calls whose releases are reported, and the facts of a release.
+"""What the integrations share: charging calls whose releases are reported, facts of releases, and columns of tables.
 
 Errors of the client pass through. What was paid before an error is reported as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -101,3 +101,45 @@ def lists_of(result: Embeddings) -> list[list[float]]:
     vectors: Any = result.vectors
     rows: list[list[float]] = vectors.tolist() if hasattr(vectors, "tolist") else [list(row) for row in vectors]
     return rows
+
+
+@dataclass(frozen=True)
+class Column:
+    """The texts of a column that are not missing, and their places in it."""
+
+    texts: list[str]
+    places: list[int]
+    size: int
+
+    @classmethod
+    def of(cls, values: Iterable[Any], *, missing: Iterable[bool]) -> Column:
+        """Raises TypeError for a value that is no text."""
+        texts, places, size = [], [], 0
+        for place, (value, is_missing) in enumerate(zip(values, missing, strict=True)):
+            size += 1
+            if is_missing:
+                continue
+            if not isinstance(value, str):
+                raise TypeError(f"the value in row {place} is no text")
+            texts.append(value)
+            places.append(place)
+        return cls(texts, places, size)
+
+    def cleaned(self, cleaned: Sequence[Cleaned], missing: Any) -> list[Any]:
+        """The sanitised texts in their places."""
+        whole = [missing] * self.size
+        for place, one in zip(self.places, cleaned, strict=True):
+            whole[place] = one.text
+        return whole
+
+
+def facts_of_releases(releases: Iterable[Release]) -> list[dict[str, Any]]:
+    """What the answers say of the privacy of each release, and how many texts it has."""
+    return [
+        {
+            **release.privacy.model_dump(exclude_none=True, exclude_unset=True),
+            "inputs": len(release.inputs),
+            "cached": release.cached,
+        }
+        for release in releases
+    ]

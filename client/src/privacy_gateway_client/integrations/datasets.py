@@ -22,8 +22,7 @@ from pydantic import BaseModel
 from privacy_gateway_client import Gateway
 from privacy_gateway_client.cache import Cache
 from privacy_gateway_client.integrations import calls
-from privacy_gateway_client.integrations.calls import Embedder, Endpoint, Facts, OnRelease, facts_of
-from privacy_gateway_client.integrations.columns import Column
+from privacy_gateway_client.integrations.calls import Column, Embedder, Endpoint, Facts, OnRelease, facts_of
 
 BATCH = 256
 _PRICED = ("dp", "metric_dp")

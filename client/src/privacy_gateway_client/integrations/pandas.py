@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 
 from privacy_gateway_client import Gateway
-from privacy_gateway_client.integrations import calls, columns
-from privacy_gateway_client.integrations.calls import Embedder, Endpoint, OnRelease
-from privacy_gateway_client.integrations.columns import Column
+from privacy_gateway_client.integrations import calls
+from privacy_gateway_client.integrations.calls import Column, Embedder, Endpoint, OnRelease
 from privacy_gateway_client.results import Release
 
 
@@ -38,7 +37,7 @@ def embed(
     vectors = np.full((column.size, result.dimension), np.nan, dtype=np.float32)
     vectors[column.places] = result.vectors
     table = pd.DataFrame(vectors, index=texts.index)
-    table.attrs["privacy"] = columns.facts(result.releases)
+    table.attrs["privacy"] = calls.facts_of_releases(result.releases)
     return table
 
 
@@ -62,5 +61,5 @@ def sanitize(
     cleaned = column.cleaned(calls.sanitize(gateway, column.texts, options, keep), None)
     kind = object if isinstance(texts.dtype, pd.CategoricalDtype) else texts.dtype  # the texts are no old categories
     made = pd.Series(cleaned, index=texts.index, name=texts.name, dtype=kind)
-    made.attrs["privacy"] = columns.facts(releases)
+    made.attrs["privacy"] = calls.facts_of_releases(releases)
     return made

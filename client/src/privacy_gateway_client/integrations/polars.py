@@ -13,8 +13,7 @@ import polars as pl
 
 from privacy_gateway_client import Gateway
 from privacy_gateway_client.integrations import calls
-from privacy_gateway_client.integrations.calls import Embedder, Endpoint, OnRelease, lists_of
-from privacy_gateway_client.integrations.columns import Column
+from privacy_gateway_client.integrations.calls import Column, Embedder, Endpoint, OnRelease, lists_of
 
 
 def embed(
