@@ -36,7 +36,7 @@ class Piece(NamedTuple):
 
 
 class _Rest(NamedTuple):
-    """What follows a token in the only key that goes on with it. It takes a tenth of the memory of its nodes."""
+    """What follows a token in the only key that goes on with it: one object in place of a node for each token."""
 
     tokens: tuple[str, ...]
     value: object
@@ -116,8 +116,7 @@ class KeyTree:
         for key, value in keys.items():
             tokens = lex(key).tokens
             if accepts is None or accepts(tokens):
-                normals = map(normal, tokens)
-                self._add([shared.setdefault(token, token) for token in normals], value)
+                self._add([shared.setdefault(token, token) for token in map(normal, tokens)], value)
         for tails in self._all_tails:
             tails.close()
         self._first = sorted(self._root)
@@ -167,6 +166,7 @@ def _child(node: _Node, token: str) -> _Node | _Rest | None:
 
 
 def _node_of(rest: _Rest) -> _Node:
+    """Return the node of a key that another key begins with, or begins like."""
     if not rest.tokens:
         return {_VALUE: rest.value}
     return {rest.tokens[0]: _Rest(rest.tokens[1:], rest.value)}
