@@ -15,7 +15,15 @@ from client_kit import AT_ONCE, Recorder, client_of
 from gateway_kit import Gateway, Tenant
 from inprocess_kit import Gateway as InProcessGateway
 
-from privacy_gateway_client import AsyncGateway, ConnectionLost, NotStarted, ReleaseGone, Retry, WorkFailed
+from privacy_gateway_client import (
+    AsyncGateway,
+    ConnectionLost,
+    NotStarted,
+    ReleaseGone,
+    Retry,
+    StreamInterrupted,
+    WorkFailed,
+)
 from privacy_gateway_client import Gateway as Client
 
 ANSWER, REQUEST = "answer", "request"
@@ -148,6 +156,13 @@ def test_files_of_vectors_and_streams_survive_cuts(
         assert rows[99].text == "Mail number 99 to [EMAIL_ADDRESS]"
     assert proxy.cuts == 2
     assert real_tenant.committed("vector") == pytest.approx(10)
+
+
+def test_a_stream_that_always_ends_without_its_summary_is_an_error() -> None:
+    empty = Recorder(lambda _: httpx.Response(200))
+    with Client("http://gateway", "key", retry=AT_ONCE, transport=empty) as client, pytest.raises(StreamInterrupted):
+        list(client.sanitize_stream([TEXT], fill={"mode": "class_marker"}))
+    assert len(empty.requests) == AT_ONCE.attempts
 
 
 def test_a_call_without_an_answer_can_be_repeated_under_its_key(

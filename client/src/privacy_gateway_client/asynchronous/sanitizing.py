@@ -123,7 +123,7 @@ class Sanitizing(Group):
         while done < len(documents):
             lines = map(json_of, [terms, *documents[done:]])
             request = Outgoing("POST", STREAM, headers={"Content-Type": LINES_TYPE}, content=b"\n".join(lines))
-            before = done
+            before, cause = done, "no-summary"
             try:
                 async with await self._connection.stream(request) as answer:
                     async for line in answer.lines():
@@ -134,9 +134,10 @@ class Sanitizing(Group):
                         yield _row(row, offset + done)
                         done += 1
             except ConnectionLost as lost:
-                failures = 0 if done > before else failures + 1
-                if failures >= self._connection.retry.attempts:
-                    raise StreamInterrupted(offset + done, lost.cause) from None
+                cause = lost.cause
+            failures = 0 if done > before else failures + 1
+            if failures >= self._connection.retry.attempts:
+                raise StreamInterrupted(offset + done, cause)
 
     async def _called(
         self, terms: Mapping[str, Any], documents: Sequence[Mapping[str, Any]], offset: int
