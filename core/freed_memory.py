@@ -1,9 +1,9 @@
 """Freed memory is returned to the system.
 
 The C library keeps a pool of memory (an arena) for each of many threads, with what large bodies leave there after they
-were parsed. After 20,000 hostile requests the gateway had 416 MB instead of 307 MB. A gateway and its workers therefore
-use few arenas. A gateway trims them regularly, a worker once, after it has loaded its models. Other C libraries than
-glibc do neither, and the functions then do nothing.
+were parsed. After 20,000 hostile requests the gateway had 416 MB instead of 307 MB. A gateway therefore uses few arenas
+and trims them regularly. A worker trims once, after it has loaded its models. Other C libraries than glibc do neither,
+and the functions then do nothing.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ import traceback
 from multiprocessing.connection import Connection
 from typing import NoReturn
 
-from core.freed_memory import trim, use_few_arenas
+from core.freed_memory import trim
 from gpu_workers.engine.handler import HandlerFactory, load_failure, run_batch, set_pause
 from gpu_workers.engine.local.messages import Batch, Begun, Done, Failed, Ready, Stage
 from gpu_workers.engine.local.turns import Turns
@@ -68,7 +68,6 @@ def serve(connection: Connection) -> NoReturn:
 
 def main() -> int:
     os.nice(_NICENESS)
-    use_few_arenas()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C signals the gateway, which closes the socket
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     logging.disable(logging.CRITICAL)  # a log record of a library may hold text
