@@ -52,6 +52,25 @@ def test_what_the_code_does_is_digested_without_layout_comments_and_docstrings(t
         assert digest(tmp_path, SOURCE) != digest(tmp_path, SOURCE.replace(old, new)), new
 
 
+def test_a_definition_is_digested_without_the_file_that_it_is_in(tmp_path: Path) -> None:
+    law = "import math\n\n\ndef law(x: float) -> float:\n    return math.exp(x)\n"
+    draw = "from core import law\n\n\ndef draw(x: float) -> float:\n    return law.law(x)\n"
+    both = draw.replace("from core import law", "import math").replace("law.law", "law") + law.removeprefix(
+        "import math"
+    )
+    trees = {
+        "apart": {"law": law, "draw": draw},
+        "joined": {"laws": both},
+        "changed": {"laws": both.replace("exp", "log")},
+    }
+    for tree, modules in trees.items():
+        (tmp_path / tree / "core").mkdir(parents=True)
+        for name, source in modules.items():
+            (tmp_path / tree / "core" / f"{name}.py").write_text(source)
+    apart, joined, changed = (digest_of(tmp_path / tree, ("core",)) for tree in trees)
+    assert apart == joined != changed
+
+
 def test_scripts_of_the_ledger_are_digested_without_comments(tmp_path: Path) -> None:
     first = digest(tmp_path, "-- adds\nlocal sum = a + b\n", "one.lua")
     assert first == digest(tmp_path, "local sum =  a + b -- adds both\n", "one.lua")

@@ -1,7 +1,7 @@
 """The code that the audits vouch for, and digests of it, which the page records and a test compares.
 
-A digest changes with what the code does and with its names. It does not change with layout, comments and docstrings: an
-audit need not be repeated for these.
+A digest changes with what the code does and with its names. It does not change with layout, comments and docstrings, or
+with the file that a definition is in: an audit need not be repeated for these.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -77,7 +77,7 @@ AUDITED: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 _ROW = re.compile(r"^\| ([a-z]+) \| .* \| `([0-9a-f]{16})` \|$", re.MULTILINE)
-_NAMED = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module
+_NAMED = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def digests(root: Path = ROOT) -> dict[str, str]:
@@ -87,15 +87,17 @@ def digests(root: Path = ROOT) -> dict[str, str]:
 
 def digest_of(root: Path, paths: tuple[str, ...]) -> str:
     """The digest of the code at these paths below `root`: Python and Lua."""
-    whole = hashlib.sha256()
+    meanings: list[str] = []
     for path in paths:
         if not (root / path).exists():
             raise FileNotFoundError(path)
-        found = sorted((root / path).rglob("*")) if (root / path).is_dir() else [root / path]
+        found = (root / path).rglob("*") if (root / path).is_dir() else [root / path]
         for each in found:
-            if each.suffix in (".py", ".lua"):
-                whole.update(f"{each.relative_to(root).as_posix()}\n{_meaning(each)}\n".encode())
-    return whole.hexdigest()[:DIGEST_CHARS]
+            if each.suffix == ".py":
+                meanings += _definitions(root, each)
+            elif each.suffix == ".lua":
+                meanings.append(f"{each.name}\n{_script(each)}")
+    return hashlib.sha256("\n".join(sorted(set(meanings))).encode()).hexdigest()[:DIGEST_CHARS]
 
 
 def recorded(page: str) -> dict[str, str]:
@@ -103,23 +105,49 @@ def recorded(page: str) -> dict[str, str]:
     return dict(_ROW.findall(page))
 
 
-def _meaning(path: Path) -> str:
-    source = path.read_text()
-    if path.suffix == ".lua":
-        lines = (line.partition("--")[0].split() for line in source.splitlines())
-        return "\n".join(" ".join(words) for words in lines if words)
-    return repr(_form(ast.parse(source)))
+def _script(path: Path) -> str:
+    lines = (line.partition("--")[0].split() for line in path.read_text().splitlines())
+    return "\n".join(" ".join(words) for words in lines if words)
 
 
-def _form(node: Any) -> Any:
-    """A syntax tree without places and docstrings. Fields without a value are left out, since versions of Python differ
-    in them."""
+def _definitions(root: Path, path: Path) -> list[str]:
+    """What each statement of a module does. A name in another module of the project counts as the name alone."""
+    tree = ast.parse(path.read_text())
+    modules = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+        if _is_module(root, f"{node.module}.{alias.name}")
+    }
+    statements = tree.body[1:] if ast.get_docstring(tree) is not None else tree.body
+    return [repr(_form(each, modules)) for each in statements if not _imports(each)]
+
+
+def _is_module(root: Path, name: str) -> bool:
+    places = (folder / name.replace(".", "/") for folder in (root, root / "tests", root / "tests/kits"))
+    return any(place.is_dir() or place.with_suffix(".py").exists() for place in places)
+
+
+def _imports(node: ast.AST) -> bool:
+    if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+        return all(map(_imports, node.body))
+    return isinstance(node, ast.Import | ast.ImportFrom)
+
+
+def _form(node: Any, modules: Set[str]) -> Any:
+    """A syntax tree without places, docstrings and imports. Fields without a value are left out, since versions of
+    Python differ in them."""
     if isinstance(node, list):
-        return [_form(each) for each in node]
+        return [_form(each, modules) for each in node if not (isinstance(each, ast.AST) and _imports(each))]
     if not isinstance(node, ast.AST):
         return node
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
+        return ["Name", ("id", node.attr)]
+    if isinstance(node, ast.Name) and node.id in modules:
+        return ["Module"]
     fields = dict(ast.iter_fields(node))
     if isinstance(node, _NAMED) and ast.get_docstring(node, clean=False) is not None:
         fields["body"] = fields["body"][1:]
-    shown = {name: value for name, value in fields.items() if name not in ("ctx", "kind")}
-    return [type(node).__name__, *((name, _form(value)) for name, value in shown.items() if value not in (None, []))]
+    shown = {name: _form(value, modules) for name, value in fields.items() if name not in ("ctx", "kind")}
+    return [type(node).__name__, *((name, form) for name, form in shown.items() if form not in (None, []))]

@@ -16,8 +16,8 @@ from audits.kit import Audit, Found
 
 _TOP = Path(__file__).with_name("page_top.md")
 _DIGESTS = (
-    "Digests of the code that this run has audited, without its comments and docstrings. A test compares them with the "
-    "source: it fails while the code is newer than this page."
+    "Digests of the code that this run has audited: of its definitions, without comments and docstrings, whichever "
+    "file they are in. A test compares them with the source: it fails while the code is newer than this page."
 )
 
 
