@@ -18,7 +18,7 @@ export HF_HUB_OFFLINE := 1
 # Each test that starts a process would compile the project again if the environment switched the cache off.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup lock run test test-system test-all test-long check format bench bench-sentdp bench-vectors bench-synthesis bench-finetune chart-settings client soak mutants fuzz audit audit-quick clean
+.PHONY: setup lock run test test-system test-all test-long check format bench bench-sentdp bench-vectors bench-synthesis bench-finetune chart-settings client soak mutants fuzz audit audit-changed audit-quick clean
 
 ## setup: make .venv with everything that the other targets need
 setup: $(VENV)/installed $(VENV)/compiled
@@ -157,6 +157,10 @@ fuzz: setup
 ## audit: attack every mechanism that carries a guarantee, plant bugs, write docs/reference/audits.md (30 to 60 minutes)
 audit: setup
 	OMP_NUM_THREADS=1 PYTHONPATH=.:tests:tests/kits $(BIN)/python -m audits
+
+## audit-changed: repeat the sections of the page that run code which is newer than the page
+audit-changed: setup
+	OMP_NUM_THREADS=1 PYTHONPATH=.:tests:tests/kits $(BIN)/python -m audits --changed
 
 ## audit-quick: the same with few runs; writes no page
 audit-quick: setup

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
 from audit_kit import epsilon_bound, mu_bound, one_run_bound
+from audits.__main__ import PAGE
 from audits.audited import recorded
 from audits.bug import Bug, check, tried
-from audits.kit import Case, Scale, audit, by_law, promised, search
-from audits.page import AuditRow, BugRow, written
-from audits.registry import AUDITS, BUGS
+from audits.kit import Case, Found, Scale, audit, by_law, promised, search
+from audits.page import AuditRow, BugRow, sections, written
+from audits.registry import AUDITS, BUGS, sections_of
 from audits.sentences import exponential_law, permute_and_flip_law
 from audits.vectors import mechanism_of, metric_case
 from scipy import stats
@@ -134,3 +136,22 @@ def test_a_row_fails_above_its_claim_and_under_its_bar() -> None:
         [AuditRow(row, over, 1.0)], [BugRow(BUGS[0], None)], commit="", minutes=1, digests={"tables": "0" * 16}
     )
     assert recorded(page) == {"tables": "0" * 16}
+
+
+def test_the_sections_that_run_changed_code_are_found_by_imports() -> None:
+    assert sections_of({"tables"}) >= {"tables", "synthesis"}
+    assert not sections_of({"service"}) & {"sentences", "vectors", "tables", "training"}
+    assert sections_of({"service"}) >= {"over HTTP", "conversations"}
+    assert sections_of({"audits"}) == {audit.group for audit in AUDITS} | {bug.mechanism for bug in BUGS}
+
+
+def test_a_page_keeps_the_sections_that_a_run_has_not_repeated() -> None:
+    page = PAGE.read_text()
+    again = AuditRow(AUDITS[0], Found(1.9, 2.0, 100, "an attack"), 0.0)
+    after = written([again], [], commit="abc", minutes=1, digests=recorded(page), kept=sections(page))
+    assert sections(after).keys() == sections(page).keys()
+    changed = {title for title, text in sections(after).items() if text != sections(page)[title]}
+    assert changed == {AUDITS[0].group.capitalize()}
+    assert "commit `abc`" in sections(after)[AUDITS[0].group.capitalize()]
+    with pytest.raises(ValueError, match="run all audits"):
+        sections(re.sub(r"\d+ of (\d+) audits held", r"0 of \1 audits held", page))

@@ -1,9 +1,10 @@
 """Audit every mechanism that carries a guarantee, plant bugs and see that each is caught, and write the page.
 
-    PYTHONPATH=.:tests:tests/kits python -m audits [--quick] [--only TEXT ...] [--page FILE]
+    PYTHONPATH=.:tests:tests/kits python -m audits [--quick] [--changed] [--only TEXT ...] [--page FILE]
 
 Exit code 1 if a bound exceeds its claim, a pure mechanism's strongest attack proves less than its bar, a detector flags
-the code as it is, or a planted bug survives. A run of some audits alone writes no page.
+the code as it is, or a planted bug survives. A run of some audits alone writes no page. `--changed` runs the sections
+of the page whose code has another digest than on the page, and leaves the others as they are.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from audits import page, work
-from audits.audited import ROOT, digests
+from audits.audited import ROOT, digests, recorded
 from audits.kit import FULL, QUICK
 from audits.page import AuditRow, BugRow
-from audits.registry import AUDITS, BUGS
+from audits.registry import AUDITS, BUGS, sections_of
 
 PAGE = ROOT / "docs/reference/audits.md"
 AT_ONCE = 2
@@ -45,16 +46,23 @@ def commit() -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few runs: minutes, and no bar on the bounds")
+    parser.add_argument("--changed", action="store_true", help="the sections of the page whose code has changed")
     parser.add_argument("--only", nargs="*", default=[], help="audits and bugs whose name holds one of these texts")
     parser.add_argument("--page", type=Path, help="where the page goes; a quick run writes none without it")
     options = parser.parse_args()
     scale = QUICK if options.quick else FULL
 
-    def wanted(name: str) -> bool:
-        return not options.only or any(text in name for text in options.only)
+    before = PAGE.read_text()
+    on_page = recorded(before)
+    changed = {row for row, digest in digests().items() if on_page.get(row) != digest}
+    sections = sections_of(changed) if options.changed else None
 
-    audits = [i for i, audit in enumerate(AUDITS) if wanted(audit.name)]
-    bugs = [i for i, bug in enumerate(BUGS) if wanted(f"{bug.mechanism} {bug.name}")]
+    def wanted(section: str, name: str) -> bool:
+        named = not options.only or any(text in name for text in options.only)
+        return named and (sections is None or section in sections)
+
+    audits = [i for i, audit in enumerate(AUDITS) if wanted(audit.group, audit.name)]
+    bugs = [i for i, bug in enumerate(BUGS) if wanted(bug.mechanism, f"{bug.mechanism} {bug.name}")]
     detectors = list(dict.fromkeys(BUGS[i].detector.name for i in bugs))
     began, failures, audited, digested = time.monotonic(), 0, commit(), digests()
     rows: list[AuditRow] = []
@@ -81,7 +89,8 @@ def main() -> int:
     print(f"{len(rows)} audits, {len(planted)} planted bugs, {failures} failures, {minutes:.0f} minutes")
     target = options.page or (None if options.quick else PAGE)
     if target and not options.only:
-        target.write_text(page.written(rows, planted, commit=audited, minutes=minutes, digests=digested))
+        kept = page.sections(before) if options.changed else {}
+        target.write_text(page.written(rows, planted, commit=audited, minutes=minutes, digests=digested, kept=kept))
     return 1 if failures else 0
 
 

@@ -10,6 +10,7 @@ import ast
 import hashlib
 import re
 from collections.abc import Mapping, Set
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -76,6 +77,7 @@ AUDITED: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "audits": ("tests/audits", "tests/kits/audit_kit.py", "tests/kits/fixed_draws.py", "tests/kits/twin_kit.py"),
     }
 )
+_STARTS_A_GATEWAY = {"gateway_kit", "inprocess_kit"}
 _ROW = re.compile(r"^\| ([a-z]+) \| .* \| `([0-9a-f]{16})` \|$", re.MULTILINE)
 _NAMED = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -105,6 +107,42 @@ def recorded(page: str) -> dict[str, str]:
     return dict(_ROW.findall(page))
 
 
+@cache
+def rows_of(module: Path, root: Path = ROOT) -> frozenset[str]:
+    """The rows of AUDITED whose code a module of audits runs: what it imports, directly or not. One that starts a
+    gateway runs all of them."""
+    reached, waiting = set[Path](), [module]
+    while waiting:
+        path = waiting.pop()
+        if path in reached:
+            continue
+        reached.add(path)
+        waiting += _imported(path, root)
+    if any(path.stem in _STARTS_A_GATEWAY for path in reached):
+        return frozenset(AUDITED)
+    return frozenset(
+        row
+        for row, paths in AUDITED.items()
+        for path in paths
+        if any(each.is_relative_to(root / path) for each in reached)
+    )
+
+
+@cache
+def _imported(path: Path, root: Path) -> frozenset[Path]:
+    """The project's files that a file imports."""
+    names = set[str]()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return frozenset(file for name in names for file in _files_of(root, name))
+
+
+def _files_of(root: Path, name: str) -> list[Path]:
+    places = [folder / name.replace(".", "/") for folder in (root, root / "tests", root / "tests/kits")]
+    return [place.with_suffix(".py") for place in places if place.with_suffix(".py").exists()]
+
+
 def _script(path: Path) -> str:
     lines = (line.partition("--")[0].split() for line in path.read_text().splitlines())
     return "\n".join(" ".join(words) for words in lines if words)
@@ -125,8 +163,7 @@ def _definitions(root: Path, path: Path) -> list[str]:
 
 
 def _is_module(root: Path, name: str) -> bool:
-    places = (folder / name.replace(".", "/") for folder in (root, root / "tests", root / "tests/kits"))
-    return any(place.is_dir() or place.with_suffix(".py").exists() for place in places)
+    return bool(_files_of(root, name)) or (root / name.replace(".", "/")).is_dir()
 
 
 def _imports(node: ast.AST) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 
 from audit_kit import ERROR_RATE
 from audits.audited import AUDITED
@@ -87,26 +89,49 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
+def sections(page: str) -> dict[str, str]:
+    """The sections of a page by their titles. Raises ValueError unless all audits of the page held."""
+    held = re.search(r"(\d+) of (\d+) audits held, (\d+) of (\d+) planted bugs caught", page)
+    if held is None or held[1] != held[2] or held[3] != held[4]:
+        raise ValueError("the page is of a run with failures: run all audits")
+    return {title: text.strip() for title, text in re.findall(r"^### (.+)\n((?:(?!##).*\n)+)", page, re.MULTILINE)}
+
+
 def written(
-    audits: Sequence[AuditRow], bugs: Sequence[BugRow], *, commit: str, minutes: float, digests: Mapping[str, str]
+    audits: Sequence[AuditRow],
+    bugs: Sequence[BugRow],
+    *,
+    commit: str,
+    minutes: float,
+    digests: Mapping[str, str],
+    kept: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """The whole page. `digests`: of the audited code (`audits.audited`)."""
-    held = sum(not row.fails(bar=True) for row in audits)
-    caught = sum(row.caught is not None for row in bugs)
-    figures = (
-        f"{datetime.now(UTC):%Y-%m-%d}, commit `{commit}`: {held} of {len(audits)} audits held, {caught} of "
-        f"{len(bugs)} planted bugs caught, {minutes:.0f} minutes. Error rate of each bound: {ERROR_RATE:g}."
-    )
+    """The whole page. `digests`: of the audited code (`audits.audited`). `kept`: the sections of an earlier page whose
+    audits all held. They stay where this run has none of their rows."""
+    run = f"{datetime.now(UTC):%Y-%m-%d}, commit `{commit}`"
+    attacks = {group.capitalize(): list(rows) for group, rows in groupby(audits, key=lambda row: row.audit.group)}
+    planted = {mechanism: list(rows) for mechanism, rows in groupby(bugs, key=lambda row: row.bug.mechanism)}
     head = ("mechanism", "guarantee", "adjacency", "strongest attack", "bound of the claim", "ratio", "runs")
+    new = {title: f"{run}\n\n{table(head, [row.cells() for row in rows])}" for title, rows in attacks.items()}
+    head = ("bug", "step of the proof", "caught by", "detector")
+    new |= {title: f"{run}\n\n{table(head, [row.cells() for row in rows])}" for title, rows in planted.items()}
+    old = {title: text for title, text in kept.items() if title not in new}
+    attacked, hunted = len(audits), len(bugs)
+    for text in old.values():
+        rows = sum(line.startswith("| ") for line in text.splitlines()) - 2
+        attacked, hunted = (attacked, hunted + rows) if "| bug |" in text else (attacked + rows, hunted)
+    figures = (
+        f"{run}: {attacked - sum(row.fails(bar=True) for row in audits)} of {attacked} audits held, "
+        f"{hunted - sum(row.caught is None for row in bugs)} of {hunted} planted bugs caught, {minutes:.0f} minutes. "
+        f"Error rate of each bound: {ERROR_RATE:g}. Each section names the run that it is from: a later run may repeat "
+        "the sections alone whose code has changed (`make audit-changed`)."
+    )
+    titles = list(kept) or list(new)
+    blocks = {title: f"### {title}\n\n{new.get(title) or old[title]}" for title in titles}
     parts = [_TOP.read_text().rstrip(), "## Last run", figures]
-    for group, rows in groupby(audits, key=lambda row: row.audit.group):
-        parts += [f"### {group.capitalize()}", table(head, [row.cells() for row in rows])]
-    parts.append("## Planted bugs")
-    for mechanism, planted in groupby(bugs, key=lambda row: row.bug.mechanism):
-        cells = [row.cells() for row in planted]
-        parts += [f"### {mechanism}", table(("bug", "step of the proof", "caught by", "detector"), cells)]
-    parts.append("## Audited code")
-    parts.append(_DIGESTS)
+    parts += [block for block in blocks.values() if "| bug |" not in block]
+    parts += ["## Planted bugs", *(block for block in blocks.values() if "| bug |" in block)]
+    parts += ["## Audited code", _DIGESTS]
     parts.append(
         table(
             ("part", "code", "digest"),

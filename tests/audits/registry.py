@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+from pathlib import Path
+
 from audits import (
     bugs_answers,
     bugs_encoders,
@@ -28,6 +31,7 @@ from audits import (
     training,
     vectors,
 )
+from audits.audited import rows_of
 from audits.bug import Bug
 from audits.kit import Audit
 
@@ -60,5 +64,14 @@ _PLANTED = (
     bugs_interference,
 )
 
-AUDITS: tuple[Audit, ...] = tuple(audit for module in _AUDITED for audit in module.audits())
-BUGS: tuple[Bug, ...] = tuple(bug for module in _PLANTED for bug in module.BUGS)
+_AUDITS = tuple((audit, Path(module.__file__)) for module in _AUDITED for audit in module.audits())
+_BUGS = tuple((bug, Path(module.__file__)) for module in _PLANTED for bug in module.BUGS)
+AUDITS: tuple[Audit, ...] = tuple(audit for audit, _ in _AUDITS)
+BUGS: tuple[Bug, ...] = tuple(bug for bug, _ in _BUGS)
+
+
+def sections_of(changed: Set[str]) -> set[str]:
+    """The sections of the page that run any code of these rows of AUDITED."""
+    return {audit.group for audit, module in _AUDITS if rows_of(module) & changed} | {
+        bug.mechanism for bug, module in _BUGS if rows_of(module) & changed
+    }
