@@ -23,14 +23,12 @@ import dp_accounting
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-from core.accounting.basic import BasicAccountant
-from core.accounting.calibrate import calibrate_noise
-from core.accounting.contract import Accountant, Direction, Kind
+from core.accounting.additive import BasicAccountant, RdpAccountant
 from core.accounting.edgeworth import EdgeworthAccountant
 from core.accounting.fourier import FourierAccountant
-from core.accounting.plans import SubsampledGaussian
+from core.accounting.planning import calibrate_noise
+from core.accounting.plans import Accountant, Direction, Kind, SubsampledGaussian
 from core.accounting.pld import compose, epsilon_of, grid_interval
-from core.accounting.rdp import RdpAccountant
 
 PLANS = list(
     itertools.product((1e-4, 1e-3, 0.01, 0.05, 0.2), (0.5, 0.7, 1.0, 1.5, 3.0, 8.0), (1, 10, 100, 1000, 10_000))

@@ -30,10 +30,9 @@ import numpy as np
 import torch
 
 from core.amounts import NANO
-from core.mechanisms.words import vocabulary
-from core.mechanisms.words.exponential import ExponentialWords
 from core.mechanisms.words.normal_form import normal
 from core.mechanisms.words.pricing import worst_case_nano
+from core.mechanisms.words.replacement import ExponentialWords, shipped
 from core.text.fill_left_to_right import fill_left_to_right
 from core.text.fill_top_k import top_1
 from core.text.infill_model import CONTEXT_CHARS, Blank
@@ -173,7 +172,7 @@ def dp(data: Path, documents: int, chars: int) -> None:
     policy = MaskPolicy(techniques=("all",))
     found = [inspect_words(text, policy, LISTS) for text in texts]
     words = [[normal(word) for word in each.text.split()] for each in found]
-    exponential = ExponentialWords(vocabulary.shipped())
+    exponential = ExponentialWords(shipped())
 
     def kept(filled: Sequence[Sanitised]) -> float:
         pairs = [

@@ -26,9 +26,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.sentdp.methods import shipped
+from core.mechanisms.sentences.deep_candidate import Recoder
 from core.mechanisms.sentences.domain_pack import DomainPack
-from core.mechanisms.sentences.recoder import Recoder
-from core.mechanisms.vectors.vector_pack import VectorPack
+from core.mechanisms.vectors.projection import VectorPack
 from core.synthesis.encoding import STEPS, EncodedTable, unit_vectors
 from core.synthesis.marginals_release import marginals_release
 from core.synthesis.pearl_release import FREQUENCIES_MAX, pearl_release

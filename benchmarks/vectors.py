@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 from safetensors.numpy import save
 
-from core.mechanisms.vectors.mechanism import vector_mechanism
 from core.mechanisms.vectors.projection import spec_projection
+from core.mechanisms.vectors.pure import vector_mechanism
 from core.mechanisms.vectors.spec import vector_spec
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests/kits"))

@@ -29,10 +29,15 @@ from threadpoolctl import threadpool_limits
 from core.amounts import NANO
 from core.mechanisms.vectors.metric import MetricMechanism
 from core.mechanisms.vectors.spec import vector_spec
-from core.mechanisms.words.exponential import ExponentialWords
-from core.mechanisms.words.laplace import NOISE_DIMENSION, LaplaceWords, WordMechanism
 from core.mechanisms.words.pricing import EXPONENTIAL, LAPLACE, worst_case_nano
-from core.mechanisms.words.vocabulary import Rows, shipped
+from core.mechanisms.words.replacement import (
+    NOISE_DIMENSION,
+    ExponentialWords,
+    LaplaceWords,
+    Rows,
+    WordMechanism,
+    shipped,
+)
 from core.text.lists import AllowLists
 from core.text.policy import MaskPolicy
 from core.text.replace_words import inspect_words, replace_words

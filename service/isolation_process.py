@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from core.errors import TaskFailed
-from core.freed_memory import trim
 from core.guarded import guarded
+from core.memory import trim
 from service.isolation import Answer, Limit, Limits
 
 _NICENESS = 5  # the front end and Redis go first

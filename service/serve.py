@@ -21,7 +21,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from core.errors import GatewayError
-from core.freed_memory import use_few_arenas
+from core.memory import use_few_arenas
 from gpu_workers.engine.protocol import Engine, Role
 from gpu_workers.environment import drop_other_variables
 from gpu_workers.fork_server import end_fork_server, start_fork_server

@@ -305,7 +305,7 @@ def test_every_error_has_its_own_code_a_status_and_a_line_in_the_docs() -> None:
 def test_modules_stay_readable() -> None:
     for layer in LAYERS:
         for name, path in modules(layer).items():
-            assert len(path.read_text().splitlines()) <= 400, f"{name}: one concept a file"
+            assert len(path.read_text().splitlines()) <= 800, f"{name}: one concept a file"
 
 
 def test_every_seeded_bug_still_fits_its_script() -> None:

@@ -18,12 +18,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from core.mechanisms.sentences.code_space import Projection
+from core.mechanisms.integer_vectors import Projection
 from core.mechanisms.sentences.domain_pack import CodeArray
 from core.mechanisms.space import CODE_MAX
-from core.mechanisms.vectors.codebook_size import TRAINED_SIZES
-from core.mechanisms.vectors.spec import PACK_AXES
-from core.mechanisms.vectors.vector_pack import VectorPack
+from core.mechanisms.vectors.projection import VectorPack
+from core.mechanisms.vectors.spec import PACK_AXES, TRAINED_SIZES
 from gpu_workers.domains import codes
 from gpu_workers.models.encoder import Encoder
 from training import public_text

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from core.mechanisms.words.pricing import WORDS_MAX
-from core.mechanisms.words.vocabulary import SHIPPED, Rows, WordVectors, save, unit_codes
+from core.mechanisms.words.replacement import SHIPPED, Rows, WordVectors, save, unit_codes
 from core.text.vocabulary import ranked
 from gpu_workers.models.encoder import Encoder
 

@@ -36,7 +36,7 @@ from benchmarks.attacks.rows import CLAUDE, MODEL, Attack, Sent, attacks, chat, 
 from benchmarks.fairness import SHORT, batch_seconds, percentile
 from benchmarks.growth.over_http import Probe, memory
 from benchmarks.proxy_latency.__main__ import server
-from core.freed_memory import TRIM_INTERVAL_S
+from core.memory import TRIM_INTERVAL_S
 
 MB = 1_000_000
 LIVEZ_MS_MAX = 250.0

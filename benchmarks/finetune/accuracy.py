@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.finetune.multipliers import calibrations
 from benchmarks.finetune.tasks import glue
 from core.accounting.pld import certified_epsilon
-from core.finetune.hyperparameters import Hyperparameters
+from core.finetune.inputs import Hyperparameters
 from core.finetune.plan import PrivacyPlan, plan_training
 
 EPSILON, DELTA = 8.0, 1e-5

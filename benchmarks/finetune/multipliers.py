@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from scipy.optimize import brentq
 
 from benchmarks.accounting import EWTUNE
-from core.accounting.calibrate import calibrate_noise, estimated_noise
+from core.accounting.additive import RdpAccountant
+from core.accounting.planning import calibrate_noise, estimated_noise
 from core.accounting.plans import SubsampledGaussian
 from core.accounting.pld import certified_epsilon
-from core.accounting.rdp import RdpAccountant
 
 EPSILON = 8.0
 TASKS = (*((name, rate, steps, 1e-6) for name, rate, steps in EWTUNE), ("SST-2", 2000 / 67000, 670, 1e-5))

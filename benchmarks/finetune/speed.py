@@ -28,7 +28,7 @@ OURS, OPACUS, OPACUS_SORTED = "ours", "Opacus by hand", "the same, each batch so
 def _ours(data: Path) -> Callable[[], None]:
     import torch
 
-    from core.accounting.answers import Certificate
+    from core.accounting.plans import Certificate
     from core.finetune.plan import PrivacyPlan
     from gpu_workers.finetune.base import load_base
     from gpu_workers.finetune.batches import Rows

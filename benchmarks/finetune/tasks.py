@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from core.finetune.rows import Split
+from core.finetune.inputs import Split
 
 TASKS = ("sst2", "qqp", "mnli", "qnli")
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from core.amounts import NANO
-from core.files.file_version import FileVersion, file_version
+from core.files.disk import FileVersion, file_version
 from core.text.policy import DEFAULT_ENTITIES, MODEL_FILLS, TAGGED_ENTITIES, TOP_K, MaskPolicy, Sanitised, SanitizeTask
 from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.infill.batches import stream_of

@@ -22,8 +22,8 @@ from benchmarks.privemb import experiments, figures
 from benchmarks.privemb.corpus import Task, tasks
 from benchmarks.privemb.methods import METHODS, WORST_CASES, Method
 from benchmarks.sentdp.table import Cell, Row, Table
+from core.mechanisms.vectors.projection import VectorPack
 from core.mechanisms.vectors.release import Vectors
-from core.mechanisms.vectors.vector_pack import VectorPack
 from gpu_workers.models.encoder import Encoder
 from gpu_workers.packs import VECTOR_PACK
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from core.mechanisms.vectors.mechanism import vector_mechanism
-from core.mechanisms.vectors.projection import spec_projection
+from core.mechanisms.vectors.projection import VectorPack, spec_projection
+from core.mechanisms.vectors.pure import vector_mechanism
 from core.mechanisms.vectors.release import Vectors
 from core.mechanisms.vectors.spec import METRIC_MECHANISMS, vector_spec
-from core.mechanisms.vectors.vector_pack import VectorPack
 
 WORST_CASES = (2, 4, 10, 20)  # epsilon over the unit ball: metric mechanisms at 1, 2, 5, 10 per unit of distance
 M1 = "M1 (laplace)"

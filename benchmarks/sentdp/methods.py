@@ -15,11 +15,9 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks.sentdp import baselines
 from benchmarks.sentdp.baselines import Box, FloatArray
 from core.amounts import NANO
-from core.mechanisms.sentences.deep_candidate import DeepCandidate
+from core.mechanisms.sentences.deep_candidate import DeepCandidate, Recoder
 from core.mechanisms.sentences.domain_pack import DomainPack
-from core.mechanisms.sentences.protection import Protection, protection
-from core.mechanisms.sentences.recoder import Recoder
-from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_mechanism
+from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, Protection, protection, sentence_mechanism
 from core.mechanisms.sentences.release import SentenceMechanism
 from gpu_workers.domains import recoder
 from gpu_workers.domains.embedded_documents import Embedded

@@ -27,13 +27,13 @@ import torch
 from benchmarks.sentdp.__main__ import CACHE, PACK
 from benchmarks.sentdp.baselines import FloatArray
 from core.amounts import NANO
+from core.mechanisms.sentences.deep_candidate import Recoder
 from core.mechanisms.sentences.domain_pack import DomainPack
-from core.mechanisms.sentences.recoder import Recoder
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_mechanism
 from core.mechanisms.sentences.release import SentenceMechanism
-from core.mechanisms.vectors.mechanism import vector_mechanism
+from core.mechanisms.vectors.projection import VectorPack
+from core.mechanisms.vectors.pure import vector_mechanism
 from core.mechanisms.vectors.spec import vector_spec
-from core.mechanisms.vectors.vector_pack import VectorPack
 from core.text.segment import sentences
 from gpu_workers.models.encoder import Encoder
 from training import public_text

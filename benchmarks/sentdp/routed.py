@@ -23,9 +23,8 @@ from benchmarks.sentdp.methods import Documents
 from benchmarks.sentdp.table import Cell, Row, Table
 from core.amounts import NANO
 from core.mechanisms.sentences.domain_pack import DomainPack
-from core.mechanisms.sentences.routed_codes import RoutedCodes
 from core.mechanisms.sentences.routes import AUTO, Routes
-from core.mechanisms.sentences.routing import Router
+from core.mechanisms.sentences.routing import RoutedCodes, Router
 from core.mechanisms.sentences.sentence_codes import SentenceCodes
 from gpu_workers.models.encoder import Encoder
 from gpu_workers.packs import pack_paths, routes_path

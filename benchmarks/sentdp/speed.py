@@ -11,8 +11,7 @@ import numpy as np
 import torch
 
 from core.amounts import NANO
-from core.mechanisms.sentences.domain_pack import CodeTable, DomainPack
-from core.mechanisms.sentences.pack_facts import CodeNoise
+from core.mechanisms.sentences.domain_pack import CodeNoise, CodeTable, DomainPack
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_mechanism
 from core.mechanisms.sentences.release import SentenceMechanism
 from gpu_workers.domains.embedded_documents import Embedded

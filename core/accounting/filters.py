@@ -1,4 +1,4 @@
-"""The online privacy filter: the cost of a release, and what an account admits.
+"""The online privacy filter: the cost of a release, what an account admits, and how it divides its delta.
 
 A filter account allows adaptively chosen releases, including their parameters. It has several *arms*, which are bounds
 on the same history, each with a fixed cap. A release is admitted if **some** arm admits the sum of everything
@@ -8,18 +8,34 @@ Guarantee: (epsilon, delta)-DP of everything admitted, under the adjacency of th
 arm that admits the final sum. Sums never decrease (a cancelled release has disclosed nothing). Therefore arm j, run
 alone, would have admitted every release of a history with J = j. Alone, it is an (epsilon, delta_j)-DP filter: basic
 composition (Rogers, Roth, Ullman and Vadhan 2016), a Renyi filter of one fixed order (Feldman and Zrnic 2021),
-Theorem 2 of Whitehouse, Ramdas, Rogers and Wu 2022, or the Gaussian filter of `core.accounting.gaussian_arm`. Hence
+Theorem 2 of Whitehouse, Ramdas, Rogers and Wu 2022, or the Gaussian filter below. Hence
 P[E, J = j] <= e^epsilon Q[E, J = j] + delta_j for every event E, and the sum over the arms is
 P[E] <= e^epsilon Q[E] + delta. This sum is the reason why the arms *share* delta: if every arm used the whole delta,
 two orders would already violate the guarantee (tests/core/accounting/test_filter_counterexample.py).
 
-`core.accounting.divisions` defines how delta is shared, and the resulting caps.
+**The Gaussian arm.** Releases dominated by a Gaussian one compose by the sum of their squared mu. A release is mu-GDP
+if distinguishing two neighbouring inputs by it is never easier than distinguishing N(0, 1) from N(mu, 1) (Dong, Roth
+and Su 2022). Releases with adaptively chosen mu are m-GDP together if the sum of mu^2 stays at most m^2: fully adaptive
+composition has no extra cost for them (Smith and Thakurta 2022, arXiv 2210.17520). The arm admits a release if the sum
+is at most the largest m^2 whose exact delta at the account's epsilon is the arm's share.
 
-An account under metric adjacency has only the basic arm. A metric event bounds the loss by epsilon times the distance
-d. That bound adds linearly in d, while Renyi divergences and squares grow with d^2 and imply no guarantee at distances
-other than 1.
+* Gaussian noise of `noise_multiplier` times the l2 sensitivity is mu-GDP with mu = 1 / noise_multiplier, exactly.
+* A pure epsilon-DP release is mu-GDP with mu = 2 Phi^-1(1 / (1 + e^-epsilon)). Its trade-off curve lies above the two
+  chords from (0, 1) and (1, 0) to the point (p, p), p = 1 / (1 + e^epsilon). The curve of mu-GDP is convex, has the
+  same ends, and passes through (p, p) for this mu, so it lies below both chords. For small epsilon mu^2 is
+  (pi / 2) epsilon^2. The Renyi arms, in which it costs epsilon^2, are better for accounts with pure releases only.
 
-This module imports only `math`, because the front end prices requests with it.
+**The division of delta.** With the arms of `filter_arms` the shares of delta sum to at most delta. There are three
+divisions, and the account's first release selects one of them. This is sound: the first release is chosen before the
+account has released anything, so the division is a constant for the rest of the history, and the proof holds for each
+of the three. A cancelled release has disclosed nothing, so the next release counts as the first.
+
+An account under metric adjacency has only the basic arm, so it divides nothing. A metric event bounds the loss by
+epsilon times the distance d. That bound adds linearly in d, while Renyi divergences and squares grow with d^2 and imply
+no guarantee at distances other than 1.
+
+Costs are rounded up, caps are rounded down. The front end prices requests with this module, which loads neither numpy
+nor scipy. Only `gaussian_cap_nano` loads them, when an account with a Gaussian arm is opened.
 """
 
 from __future__ import annotations
@@ -27,12 +43,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Decimal, localcontext
+from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
+from statistics import NormalDist
 
 from core.accounting.events import Adjacency, PrivacyEvent
-from core.accounting.gaussian_arm import gaussian_square_nano, pure_square_nano
-from core.amounts import EPSILON_MAX, NANO
+from core.amounts import EPSILON_MAX, FEMTO, NANO
 
 COUNTED_MAX = 2**53 - 1  # the largest integer for which the doubles of Redis' Lua are exact
 
@@ -267,3 +285,215 @@ def _pure_within(rest_nano: int, order: str) -> int:
         else:
             high = middle
     return low
+
+
+_SMALL_EPSILON = 1e-3
+_ROUND_UP = 1 + 1e-12  # above the error of inv_cdf, which is a few units of rounding
+_STEP_DOWN = 1 - 2.0**-40
+
+
+def gaussian_square_nano(noise_multiplier: float) -> int:
+    """Return mu^2 of Gaussian noise, in nano, computed in exact fractions and rounded up."""
+    return math.ceil(Fraction(NANO) / Fraction(noise_multiplier) ** 2)
+
+
+@lru_cache(maxsize=4096)
+def pure_square_nano(epsilon_nano: int) -> int:
+    """Return the mu^2 that dominates a pure release of `epsilon_nano`, in nano, rounded up. It increases with epsilon.
+
+    Below epsilon = 1e-3 the code uses mu <= epsilon sqrt(pi / 2): Phi^-1(1/2 + x) = sqrt(2 pi) (x + pi x^3 / 3 + ...)
+    at x = tanh(epsilon / 2) / 2 = epsilon / 4 - epsilon^3 / 48 + .... The cubic terms sum to less than 0, and computing
+    1/2 + x itself would lose digits. Above epsilon = 40 the code uses mu^2 <= 8 epsilon: 1 - Phi(t) <= e^(-t^2 / 2) / 2
+    gives Phi^-1(1 - p) <= sqrt(2 ln(1 / 2p)), and 2p >= e^-epsilon.
+    """
+    epsilon = epsilon_nano / NANO
+    if epsilon < _SMALL_EPSILON:
+        mu = epsilon * math.sqrt(math.pi / 2)
+    elif epsilon > 40.0:
+        mu = math.sqrt(8 * epsilon)
+    else:
+        mu = -2 * NormalDist().inv_cdf(1 / (1 + math.exp(epsilon)))
+    return math.ceil(mu * mu * _ROUND_UP * NANO)
+
+
+def gaussian_cap_nano(epsilon_nano: int, delta_femto: int) -> int:
+    """Return the largest sum of mu^2, in nano, that is (epsilon, delta)-DP, rounded down; -1 if there is no such arm.
+
+    An account without delta has no Gaussian arm. The value is found on the exact curve of Balle and Wang 2018 and then
+    lowered until the rounded-up epsilon of `core.accounting.exact` fits.
+    """
+    if delta_femto == 0 or epsilon_nano == 0:
+        return -1
+    from core.accounting.exact import delta_of_gaussian, epsilon_of_gaussian  # imported late: loads scipy
+
+    epsilon, delta = epsilon_nano / NANO, delta_femto / FEMTO
+    if delta >= 1.0:
+        return -1  # basic composition admits everything at this delta
+    low, high = 0.0, 1.0
+    while delta_of_gaussian(epsilon, high) <= delta:
+        low, high = high, 2 * high
+    while high - low > 1e-15 * high:
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        if delta_of_gaussian(epsilon, middle) <= delta:
+            low = middle
+        else:
+            high = middle
+    mu = low
+    while mu > 0 and epsilon_of_gaussian(delta, mu) > epsilon:
+        mu *= _STEP_DOWN
+    return math.floor(Fraction(mu) ** 2 * NANO)
+
+
+_PERMILLE = 1000
+_RATIOS = (1.5, 3.0, 8.0)  # a further order is the first one that is at least this multiple of the main one
+_DISPLAY_DELTA_FEMTO = FEMTO // 10**6  # selects the orders of an account without delta
+
+
+class Division(StrEnum):
+    """How an account divides its delta among the arms. The first release selects one (`chosen_limit` in reserve.lua).
+
+    It is the division for the release's kind, or BASIC if that division does not admit the release but basic
+    composition with the whole delta does. Therefore an account admits every single release that its limit covers.
+    """
+
+    PURE = "pure"  # releases of pure kinds: the Renyi orders
+    GAUSSIAN = "gaussian"  # Gaussian releases: the Gaussian arm
+    BASIC = "basic"  # releases with only an (epsilon, delta): basic composition gets all of delta
+
+
+@dataclass(frozen=True)
+class _Shares:
+    """Thousandths of delta: main order, further orders, sum of squares, Gaussian arm, basic composition."""
+
+    main: int
+    others: tuple[int, int, int]
+    square: int
+    gaussian: int
+    basic: int
+
+
+# PURE: nearly all of delta goes to the order that is best for many small releases. The other orders serve fewer, larger
+# releases. The Renyi divergence of those saturates, hence the higher orders. A share of 1 % costs an order
+# 4.6 / (alpha - 1) of epsilon, so small shares suffice. GAUSSIAN: mu^2 decreases by 2 to 3 % when the share decreases
+# from 1 to .79.
+_SHARES = {
+    Division.PURE: _Shares(main=870, others=(30, 20, 10), square=20, gaussian=0, basic=50),
+    Division.GAUSSIAN: _Shares(main=50, others=(5, 3, 2), square=10, gaussian=790, basic=140),
+    Division.BASIC: _Shares(main=0, others=(0, 0, 0), square=0, gaussian=0, basic=1000),
+}
+
+
+@lru_cache(maxsize=4096)
+def filter_arms(
+    epsilon_nano: int,
+    delta_femto: int,
+    *,
+    adjacency: Adjacency = Adjacency.REPLACE_ONE,
+    basic_delta_femto: int | None = None,
+    division: Division = Division.PURE,
+    orders_epsilon_nano: int | None = None,
+) -> Arms:
+    """Return the arms of a filter account of (epsilon, delta) for `division`.
+
+    `basic_delta_femto` sets the share of basic composition in the divisions PURE and GAUSSIAN; the other arms then
+    share the rest in proportion. None selects the division's own share. `orders_epsilon_nano` selects the orders for
+    another epsilon; None selects them for this one.
+
+    Guarantee: that of this module. The shares of delta are a public function of the arguments and sum to at most delta,
+    in whole femto. Renyi arms: Canonne, Kamath and Steinke 2020, Proposition 12, solved for rho at a
+    fixed order. Square arm: sqrt(2 L s) + s/2 <= epsilon with L = ln(1/share), solved for s (Whitehouse et al. 2022,
+    Theorem 2; pure events only). Gaussian arm: `gaussian_cap_nano`. Without delta the account offers only
+    basic composition, and the orders serve the display. Under metric adjacency it offers only basic composition.
+
+    Raises: ValueError unless 0 <= epsilon <= EPSILON_MAX and 0 <= basic delta <= delta <= 1.
+    """
+    if not (0 <= epsilon_nano <= EPSILON_MAX * NANO and 0 <= (basic_delta_femto or 0) <= delta_femto <= FEMTO):
+        raise ValueError("a filter needs an epsilon in range and 0 <= basic delta <= delta <= 1")
+    if adjacency is Adjacency.METRIC:
+        return Arms(epsilon_nano, delta_femto, -1, (), ())
+    shares = _SHARES[division]
+    basic = delta_femto * shares.basic // _PERMILLE
+    if basic_delta_femto is not None and division is not Division.BASIC:
+        basic = basic_delta_femto
+    rest, parts = delta_femto - basic, _PERMILLE - shares.basic
+
+    def part(share: int) -> int:
+        return rest * share // parts if parts else 0
+
+    epsilon = Decimal(epsilon_nano) / NANO
+    orders_epsilon = epsilon if orders_epsilon_nano is None else Decimal(orders_epsilon_nano) / NANO
+    orders = _orders(orders_epsilon, delta_femto or _DISPLAY_DELTA_FEMTO)
+    deltas = [part(share) for share in (shares.main, *shares.others)]
+    return Arms(
+        epsilon_nano=epsilon_nano,
+        delta_femto=basic,
+        square_nano=_floor_nano(_square_cap(epsilon, part(shares.square))),
+        orders=(*orders, GAUSSIAN),
+        rho_nano=(
+            *(
+                _floor_nano(_rho_cap(epsilon, delta, order))
+                for order, delta in zip(orders, deltas[: len(orders)], strict=True)
+            ),
+            gaussian_cap_nano(epsilon_nano, part(shares.gaussian)),
+        ),
+    )
+
+
+def _orders(epsilon: Decimal, delta_femto: int) -> list[str]:
+    """Return the main order, which is the best one for many small releases, and up to three higher ones."""
+    main = max(FILTER_ORDERS, key=lambda order: _rho_cap(epsilon, delta_femto, order) / Decimal(order))
+    orders = [main]
+    for ratio in _RATIOS:
+        higher = [order for order in FILTER_ORDERS if float(order) >= ratio * float(main) and order not in orders]
+        orders += higher[:1]
+    return orders
+
+
+def divisions(
+    epsilon_nano: int,
+    delta_femto: int,
+    *,
+    adjacency: Adjacency = Adjacency.REPLACE_ONE,
+    basic_delta_femto: int | None = None,
+) -> dict[Division, Arms]:
+    """Return the arms of the account for each division. They have the same orders. Raises as `filter_arms`."""
+    return {
+        division: filter_arms(
+            epsilon_nano, delta_femto, adjacency=adjacency, basic_delta_femto=basic_delta_femto, division=division
+        )
+        for division in Division
+    }
+
+
+_DIGITS = 50
+_NOT_OFFERED = Decimal(-1)
+
+
+def _rho_cap(epsilon: Decimal, delta_femto: int, order: str) -> Decimal:
+    """Return B(alpha): a Renyi divergence up to this at `order` gives (epsilon, delta)-DP. Negative if none does."""
+    if delta_femto == 0:
+        return _NOT_OFFERED
+    with localcontext() as context:
+        context.prec = _DIGITS
+        alpha, delta = Decimal(order), Decimal(delta_femto) / FEMTO
+        return epsilon - ((alpha - 1) / alpha).ln() + (delta.ln() + alpha.ln()) / (alpha - 1)
+
+
+def _square_cap(epsilon: Decimal, delta_femto: int) -> Decimal:
+    if delta_femto == 0:
+        return _NOT_OFFERED
+    with localcontext() as context:
+        context.prec = _DIGITS
+        twice = -2 * (Decimal(delta_femto) / FEMTO).ln()
+        return ((twice + 2 * epsilon).sqrt() - twice.sqrt()) ** 2
+
+
+def _floor_nano(cap: Decimal) -> int:
+    """Round down after subtracting a margin of 1e-30 for the last of 50 digits. Returns -1 for a negative cap."""
+    if cap < 0:
+        return -1
+    with localcontext() as context:
+        context.prec = _DIGITS
+        return max(0, int(((cap - Decimal("1e-30")) * NANO).to_integral_value(rounding=ROUND_FLOOR)))

@@ -13,13 +13,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from core.accounting.binomial import epsilon_of_pure
-from core.accounting.contract import Direction, Kind, Result
 from core.accounting.edgeworth import estimate
+from core.accounting.events import CUMULANTS, TWO_RESPONSES
+from core.accounting.exact import epsilon_of_gaussian, epsilon_of_pure
 from core.accounting.filters import GAUSSIAN, Sums
-from core.accounting.gaussian import epsilon_of_gaussian
-from core.accounting.loss_cumulants import CUMULANTS, TWO_RESPONSES
-from core.accounting.plans import check_delta
+from core.accounting.plans import Direction, Kind, Result, check_delta
 from core.amounts import NANO, delta_of, epsilon_of
 
 FIXED_ONLY = "a bound only for a history whose releases were fixed in advance"
@@ -53,8 +51,8 @@ def history_lines(
 
     Args:
         sums: the sums over the history, with the Renyi sums at `orders`.
-        moments: the sum of `loss_cumulants.moments_of` over the history; None if one of its events has none.
-        pure_epsilon_nano: the value of `loss_cumulants.pure_epsilon_nano` if it is the same for all events, else None.
+        moments: the sum of `events.moments_of` over the history; None if one of its events has none.
+        pure_epsilon_nano: the value of `events.pure_epsilon_nano` if it is the same for all events, else None.
         delta: the delta of RDP and Edgeworth; basic composition has the sum of the releases' deltas.
 
     Raises: OutOfRange for a delta outside the accountants' range.

@@ -1,21 +1,27 @@
-"""Plan events for the fixed-plan accountants: what a mechanism will run, fixed before anything is released.
+"""Plan events for the fixed-plan accountants, the interface of these accountants, and their results.
 
-A plan event describes one release; an accountant composes it `count` times. In a fixed plan, no parameter depends on
-earlier outputs. The Edgeworth estimate and the PLD certificate hold only for fixed plans.
+A plan event describes one release of what a mechanism will run; an accountant composes it `count` times. In a fixed
+plan, no parameter depends on earlier outputs. The Edgeworth estimate and the PLD certificate hold only for fixed plans.
 
 Adjacency. With `ADD_REMOVE` two inputs are neighbours if one has one more privacy unit than the other, with
 `REPLACE_ONE` if one unit has another value. A parameter refers to the sensitivity under the stated adjacency, so
 `Gaussian`, `Laplace` and `Pure` have the same price under both. Poisson sampling does not: `SubsampledGaussian` states
 its adjacency.
+
+Results. A `bound` is never below the true epsilon of the composed plan. An `estimate` may be below it, so it never sets
+noise and never admits a charge. `vacuous` and `no-unique-root` contain no number. Results are frozen data, cheap to
+import, because they cross process boundaries.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar, Self
 
-from core.errors import OutOfRange
+from core.errors import NoUniqueRoot, OutOfRange, UnitMismatch
 
 NOISE_MULTIPLIER_MIN = 0.05
 NOISE_MULTIPLIER_MAX = 1e7
@@ -142,3 +148,136 @@ def simplest(event: PlanEvent) -> PlanEvent:
         norms = 1 if event.adjacency is PlanAdjacency.ADD_REMOVE else 2
         return Gaussian(event.noise_multiplier / norms, event.adjacency)
     return event
+
+
+class Kind(StrEnum):
+    """What a result claims."""
+
+    BOUND = "bound"
+    ESTIMATE = "estimate"
+    VACUOUS = "vacuous"
+    NO_UNIQUE_ROOT = "no-unique-root"
+
+
+class Direction(StrEnum):
+    """The hockey-stick curve of a neighbouring pair: with the unit removed, added, or the larger of both."""
+
+    REMOVE = "remove"
+    ADD = "add"
+    MAX = "max"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An approximate range of epsilon. `kind` is `estimate`, or `vacuous`, in which case both ends are None."""
+
+    low: float | None
+    high: float | None
+    kind: Kind
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """Epsilon at a delta. `value` is None exactly for `vacuous` and `no-unique-root`."""
+
+    value: float | None
+    kind: Kind
+    note: str = ""
+    direction: Direction = Direction.MAX
+    interval: Interval | None = None
+
+    def require(self) -> float:
+        """Return the number. Raises NoUniqueRoot if there is none."""
+        if self.value is None:
+            raise NoUniqueRoot
+        return self.value
+
+
+class Accountant(ABC):
+    """Sums plan events of one adjacency and computes epsilon at a delta.
+
+    `compose` checks everything before it changes anything, so a rejected event leaves the account unchanged.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, adjacency: PlanAdjacency = PlanAdjacency.ADD_REMOVE) -> None:
+        self.adjacency = adjacency
+        self.count = 0
+
+    def compose(self, event: PlanEvent, count: int = 1) -> Self:
+        """Add `count` releases of `event`.
+
+        Raises:
+            OutOfRange: `count` is not an integer of at least 1, or the account would exceed COUNT_MAX releases.
+            UnitMismatch: the event has another adjacency than the account.
+            UnsupportedEvent: this accountant cannot price the event, alone or together with the account's events.
+        """
+        check_count(count)
+        if self.count + count > COUNT_MAX:
+            raise OutOfRange(f"an account holds at most {COUNT_MAX} releases", field="steps")
+        if event.adjacency is not self.adjacency:
+            raise UnitMismatch
+        self._check(event)
+        self._add(event, count)
+        self.count += count
+        return self
+
+    def epsilon(self, delta: float) -> Result:
+        """Return epsilon of everything composed so far, at `delta`, 0 for an empty account. Raises OutOfRange."""
+        check_delta(delta)
+        if self.count == 0:
+            return Result(0.0, Kind.BOUND, "nothing was composed")
+        return self._epsilon(delta)
+
+    @abstractmethod
+    def _check(self, event: PlanEvent) -> None:
+        """Raise UnsupportedEvent for an event that cannot be added. Must not change the account."""
+
+    @abstractmethod
+    def _add(self, event: PlanEvent, count: int) -> None:
+        """Add a checked event."""
+
+    @abstractmethod
+    def _epsilon(self, delta: float) -> Result:
+        """Return epsilon of a non-empty account."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The certified epsilon of a plan, never below the true one. `loss_interval`: the loss grid (0: solved exactly)."""
+
+    epsilon: float
+    delta: float
+    loss_interval: float
+
+
+@dataclass(frozen=True)
+class CalibratedNoise:
+    """The smallest certified noise for a target, to 1e-3 (absolute below 1, relative above)."""
+
+    noise_multiplier: float
+    certificate: Certificate
+    seed: float
+    evaluations: int
+
+
+@dataclass(frozen=True)
+class CalibratedSteps:
+    """The largest number of steps whose certificate, on its loss grid, meets the target; 0 if one step exceeds it."""
+
+    steps: int
+    certificate: Certificate | None
+    evaluations: int
+
+
+@dataclass(frozen=True)
+class Line:
+    """One accountant's epsilon of a plan. `order` and the two directions are set by the Edgeworth accountant only."""
+
+    name: str
+    result: Result
+    order: int | None = None
+    remove: Result | None = None
+    add: Result | None = None

@@ -16,17 +16,18 @@ from dp_accounting.pld import privacy_loss_distribution as google
 from dp_accounting.privacy_accountant import NeighboringRelation
 
 from core.accounting import random_allocation
-from core.accounting.binomial import epsilon_of_pure
-from core.accounting.contract import Accountant, Kind, Result
-from core.accounting.gaussian import epsilon_of_gaussian
-from core.accounting.moments import loss_moments
+from core.accounting.edgeworth import loss_moments
+from core.accounting.exact import epsilon_of_gaussian, epsilon_of_pure
 from core.accounting.plans import (
+    Accountant,
     Gaussian,
+    Kind,
     Laplace,
     PlanAdjacency,
     PlanEvent,
     Pure,
     RandomAllocation,
+    Result,
     SubsampledGaussian,
     simplest,
 )

@@ -1,7 +1,9 @@
-"""A blob store in a local folder, the default. It needs no library.
+"""A blob store in a local folder, the default, and the choice of a store by its address.
 
 Guarantee: as `core.blobs.store` states. A blob is written to a draft, synced, and linked or renamed to its name; then
 its folder is synced. Files are readable by their owner only.
+
+A local folder needs no library. `open_store` imports the library of object stores only if the address names one.
 """
 
 from __future__ import annotations
@@ -17,12 +19,12 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+from urllib.parse import unquote, urlsplit
 
 from core.blob_errors import BlobExists, BlobMissing, StoreUnavailable
-from core.blobs.store import CHUNK_BYTES, CREATE_BYTES_MAX, BlobStore, check_key
+from core.blobs.store import CHUNK_BYTES, CREATE_BYTES_MAX, BlobStore, StoreOptions, check_key
 from core.errors import StorageFull
-from core.files.disk import NO_SPACE
-from core.files.secret_file import sync_folder
+from core.files.disk import NO_SPACE, sync_folder
 
 _DRAFTS = ".drafts"
 _DRAFT_AGE_S_MAX = 86_400
@@ -275,3 +277,23 @@ def _scan(folder: Path) -> Iterator[os.DirEntry[str]]:
     """The entries of a folder that belong to keys."""
     with os.scandir(folder) as entries:
         yield from (entry for entry in entries if not entry.name.startswith("."))
+
+
+REMOTE_SCHEMES = ("s3", "gs", "az")
+
+
+def open_store(url: str | Path, options: StoreOptions | None = None) -> BlobStore:
+    """The store at a folder or `file://`, `s3://bucket/prefix`, `gs://`, `az://`; `memory://` is of this object alone.
+
+    Opens no connection. Raises ValueError, without the address, for one that cannot be used.
+    """
+    if isinstance(url, Path):
+        return LocalBlobs(url)
+    address = urlsplit(url)
+    if address.scheme == "file" and not address.netloc and address.path:
+        return LocalBlobs(Path(unquote(address.path)))
+    if url == "memory://" or (address.scheme in REMOTE_SCHEMES and address.netloc):
+        from core.blobs.remote import RemoteBlobs
+
+        return RemoteBlobs.of_url(url, options or StoreOptions())
+    raise ValueError("the address of a blob store is a folder, file:///..., s3://..., gs://... or az://...")

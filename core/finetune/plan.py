@@ -1,32 +1,39 @@
-"""The plan of a private fine-tuning: sampling, steps and noise, fixed before a row is read, and its certificate.
+"""The plan of a private fine-tuning: sampling, steps and noise, fixed before a row is read, its certificate and price.
 
-Guarantee: `PrivacyPlan.steps` steps of DP-SGD, with batches by the plan's sampling and noise by `core.finetune.noise`
-at the plan's noise multiplier, are (certificate.epsilon, delta)-DP for one row, certified by privacy loss
-distributions. Adjacency: add-remove. Sampling:
+Guarantee: `PrivacyPlan.steps` steps of DP-SGD, with batches by the plan's sampling and noise by
+`core.finetune.sampling` at the plan's noise multiplier, are (certificate.epsilon, delta)-DP for one row, certified by
+privacy loss distributions. Adjacency: add-remove. Sampling:
 
-* Poisson (`core.finetune.poisson`): every row joins a step's batch independently with probability batch / rows.
-* random allocation (`core.finetune.random_allocation`): in each epoch every row joins exactly one of its steps, chosen
+* Poisson (`sampling.poisson_batch`): every row joins a step's batch independently with probability batch / rows.
+* random allocation (`sampling.random_allocation`): in each epoch every row joins exactly one of its steps, chosen
   uniformly and independently of other rows.
 
 Public: the number of rows as the caller declares it, the expected batch, the steps, the names of the labels. The
 declared number determines the sampling probability or the steps of an epoch. It is not counted from the data, so it is
 the same for both neighbours.
 
-The Edgeworth estimate only seeds the search (`core.accounting.calibrate`). EW-Tune (Behnia et al. 2022) sets the noise
+The Edgeworth estimate only seeds the search (`core.accounting.planning`). EW-Tune (Behnia et al. 2022) sets the noise
 by the estimate itself, which costs more than it states: docs/concepts/private-fine-tuning.md.
+
+The cost on the record account is one event for the whole run. The account counts releases for neighbours in which one
+record has another value. Therefore the charge is the certified epsilon of the run under replace-one. That under
+add-remove is lower (docs/adr/0018-private-training.md).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from enum import StrEnum
+from typing import Any
 
-from core.accounting.answers import Certificate, Line
-from core.accounting.calibrate import calibrate_allocation, calibrate_noise
-from core.accounting.compare import compare
-from core.accounting.gaussian import epsilon_of_gaussian
+from core.accounting.events import Adjacency, Guarantee, PrivacyEvent, Unit
+from core.accounting.exact import epsilon_of_gaussian
+from core.accounting.planning import calibrate_allocation, calibrate_noise, compare
 from core.accounting.plans import (
+    Certificate,
+    Line,
     PlanAdjacency,
     RandomAllocation,
     SubsampledGaussian,
@@ -35,7 +42,8 @@ from core.accounting.plans import (
     check_number,
 )
 from core.accounting.pld import certified_epsilon
-from core.errors import OutOfRange
+from core.amounts import EPSILON_MAX, cost_nano, delta_of, limit_femto
+from core.errors import InvalidInput, OutOfRange
 
 ROWS_MIN = 20
 ROWS_MAX = 1 << 32
@@ -197,3 +205,74 @@ def _rounded_up(value: float) -> float:
         return 0.0
     unit = 10.0 ** (math.floor(math.log10(value)) - 1)
     return math.ceil(value / unit * (1 - 1e-12)) * unit
+
+
+MECHANISM = "dp_sgd"
+
+
+@dataclass(frozen=True)
+class TrainingBudget:
+    """A fixed plan and its charge: (epsilon, delta) for replacing one row, epsilon rounded up."""
+
+    plan: PrivacyPlan
+    epsilon_nano: int
+    delta_femto: int
+
+    @property
+    def event(self) -> PrivacyEvent:
+        """The whole run as one event. It does not depend on any row.
+
+        The event has only an (epsilon, delta), so it composes by summation. No single Gaussian release represents a run
+        of subsampled ones in every accountant.
+        """
+        return PrivacyEvent(
+            mechanism=MECHANISM,
+            kind="approximate",
+            unit=Unit.RECORD,
+            adjacency=Adjacency.REPLACE_ONE,
+            guarantee=Guarantee.APPROX_DP,
+            epsilon_nano=self.epsilon_nano,
+            delta_femto=self.delta_femto,
+        )
+
+    def stored(self) -> dict[str, Any]:
+        """Return the form that a job stores, so that the run uses exactly the plan that is charged."""
+        return asdict(self)
+
+
+def training_budget(
+    *, epsilon: float, delta: float, rows: int, batch: int, steps: int, sampling: str = Sampling.POISSON
+) -> TrainingBudget:
+    """Return the plan of least noise that is certified (epsilon, delta)-DP under add-remove, and its cost.
+
+    Delta is rounded down to ledger units before calibration. Takes up to some seconds, so do not call it on an event
+    loop.
+
+    Raises: InvalidInput for a delta that is not a number; OutOfRange as `plan_training`, and for a plan whose cost
+    exceeds what a ledger counts.
+    """
+    try:
+        delta_femto = limit_femto(delta)
+    except ValueError:
+        raise InvalidInput("Delta must be a number between 0 and 1.", field="delta") from None
+    plan = plan_training(
+        epsilon=epsilon,
+        delta=delta_of(delta_femto),
+        rows=rows,
+        batch=batch,
+        steps=steps,
+        sampling=Sampling(sampling),
+    )
+    replaced = replace_one_epsilon(plan)
+    if not math.isfinite(replaced) or replaced > EPSILON_MAX:
+        raise OutOfRange("the cost of this plan for replacing one row cannot be certified", field="epsilon")
+    return TrainingBudget(plan, cost_nano(replaced), delta_femto)
+
+
+def budget_of(stored: Mapping[str, Any]) -> TrainingBudget:
+    """Restore what `TrainingBudget.stored` returned."""
+    plan = dict(stored["plan"])
+    certificate = Certificate(**plan.pop("certificate"))
+    sampling = Sampling(plan.pop("sampling"))
+    found = PrivacyPlan(**plan, certificate=certificate, sampling=sampling)
+    return TrainingBudget(found, stored["epsilon_nano"], stored["delta_femto"])

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.accounting.divisions import Division, filter_arms
 from core.accounting.events import ACCOUNT_ADJACENCY
+from core.accounting.filters import Division, filter_arms
 from core.errors import InvalidInput
 from core.ledger.counters import DELTA, Vector, filter_limit
 from core.ledger.records import AccountState

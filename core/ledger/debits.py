@@ -8,9 +8,8 @@ from functools import lru_cache
 
 import orjson
 
-from core.accounting.events import PrivacyEvent, Unit
+from core.accounting.events import CUMULANTS, PrivacyEvent, Unit, moments_of, pure_epsilon_nano
 from core.accounting.filters import Sums, cost_of
-from core.accounting.loss_cumulants import CUMULANTS, moments_of, pure_epsilon_nano
 from core.amounts import EPSILON_MAX, FEMTO, NANO
 from core.errors import InvalidInput
 from core.ledger.counters import (

@@ -16,8 +16,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from core.errors import LedgerUnavailable
-from core.files import private_socket
-from core.files.file_lock import POLL_INTERVAL_S, FileLock
+from core.files import processes
+from core.files.processes import POLL_INTERVAL_S, FileLock
 from core.ledger.client import LedgerClient, connect
 from core.ledger.durability import embedded_conf
 
@@ -30,13 +30,13 @@ STABLE_AFTER_S = 10.0
 
 def socket_path(data_dir: Path) -> Path:
     """Return the socket path of the server of `data_dir`, whatever the process and its working directory."""
-    return private_socket.socket_path(data_dir.resolve() / "redis", "redis.sock")
+    return processes.socket_path(data_dir.resolve() / "redis", "redis.sock")
 
 
 def _private_directory(path: Path) -> None:
     """Create `path` with mode 0700, or reject one that another user owns."""
     try:
-        private_socket.private_folder(path)
+        processes.private_folder(path)
     except PermissionError:
         raise LedgerUnavailable("A directory of the embedded Redis belongs to another user.") from None
 

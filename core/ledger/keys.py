@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.poly1305 import Poly1305
 
 from core.errors import LedgerUnavailable, RecogniserBroken
-from core.files.secret_file import read_secret, write_secret
+from core.files.disk import read_secret, write_secret
 
 KEY_BYTES = 32
 NONCE_BYTES = 12

@@ -88,7 +88,7 @@ end
 
 -- Returns the position of the limit that the first release of an account selects: the division for the kind of the
 -- release, or the division that gives all of delta to basic composition where only that one admits the release. See
--- `Division` in core/accounting/divisions.py.
+-- `Division` in core/accounting/filters.py.
 local PURE, GAUSSIAN, BASIC = 1, 2, 3
 local function chosen_division(divisions, cost)
   local division = cost[NO_RHO] > 0 and BASIC or cost[NO_SQUARE] > 0 and GAUSSIAN or PURE

@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from core.accounting.divisions import Division, divisions
 from core.accounting.events import ACCOUNT_ADJACENCY, Adjacency, Unit
+from core.accounting.filters import Division, divisions
 from core.amounts import EPSILON_MAX, FEMTO, NANO, Amount
 from core.errors import InvalidInput
 from core.ledger.counters import LARGEST, filter_limit, plan_limit

@@ -26,10 +26,9 @@ import numpy.typing as npt
 
 from core.errors import InvalidInput
 from core.mechanisms.samplers.exact import IntArray
-from core.mechanisms.vectors.noise import noise_generator
-from core.synthesis.accounted_noise import noise_scale, noisy
+from core.mechanisms.vectors.release import noise_generator
 from core.synthesis.encoding import STEPS, EncodedTable
-from core.synthesis.pricing import RecordBudget
+from core.synthesis.pricing import RecordBudget, noise_scale, noisy
 from core.synthesis.schema import Column, NumericColumn, TableSchema
 
 FloatArray = npt.NDArray[np.float64]

@@ -5,7 +5,7 @@ Everything derived from a `PearlRelease` is post-processing. If n is private (`r
 depend on it, and the same release is also private for adding or removing one row, at sqrt(2) times the multiplier.
 
 The embedding. A row x of class y adds A_i (cos t_i.x, sin t_i.x) to the sums of class y for each of k public
-frequencies, as integer pairs of length at most A_i (`features`), and the weight w to the count of class y. All sums
+frequencies, as integer pairs of length at most A_i (`frequencies`), and the weight w to the count of class y. All sums
 are unnormalised. Divided by A n sqrt(k), those of a common A are the paper's embedding, with its sensitivity 2/n.
 (Means of a class would move by 2 / n_c with n_c private, and are never formed before the noise.)
 
@@ -14,7 +14,7 @@ Sensitivity, squared, of sums and counts together. Replace (x, y) by (x', y').
 * y != y': two classes' sums move by one vector each, two counts by w: at most 2 sum_i A_i^2 + 2 w^2.
 * y = y': the counts stay, the sums of one class move by a difference of two such vectors.
   - Gaussian frequencies, one A: at most 4 A^2 k. With w = floor(A sqrt(k)) both cases agree.
-  - Low-order frequencies: a group of frequencies of one amplitude moves by at most A^2 reach (`low_order`) before
+  - Low-order frequencies: a group of frequencies of one amplitude moves by at most A^2 reach (`frequencies`) before
     rounding, which adds at most 2 e sqrt(k_g) to the length, where e combines `pair_error` and the harmonics' own
     rounding. The sum over the groups is S. w^2 is the larger of (S - 2 sum A_i^2) / 2, which makes both cases agree,
     and S / 16.
@@ -28,7 +28,13 @@ budget (sum of 1 / multiplier^2), and the embedding with the rest. The second re
 its output, and Gaussian releases compose adaptively as if they were one (Dong, Roth and Su 2022, Corollary 3.3). If n
 is private, a public number replaces the mean distance.
 
-Noise is exact (`accounted_noise`): sums, counts and distances are integers, and no float rounding affects a proof.
+The mean distance of two rows is an integer sum over disjoint pairs. Replacing one row moves the sum by at most
+`distance_bound`, because a row is in one pair and that is the largest distance of two rows. Over n/2 pairs that is
+2 diameter / n for the mean, the sensitivity of the mean over all n (n - 1) ordered pairs (Liew, Takahashi and Ueno
+2021, appendix F), at a cost linear in n. A public shuffle of the row numbers determines the pairs, so a sorted table
+causes no bias. n is public.
+
+Noise is exact (`pricing.noisy`): sums, counts and distances are integers, and no float rounding affects a proof.
 """
 
 from __future__ import annotations
@@ -45,13 +51,50 @@ import numpy.typing as npt
 from core.errors import InvalidInput
 from core.mechanisms.samplers.discrete_noise import GAUSSIAN_SCALE_MAX
 from core.mechanisms.samplers.exact import IntArray
-from core.synthesis.accounted_noise import noise_scale, noisy
-from core.synthesis.encoding import EncodedTable
-from core.synthesis.features import AMPLITUDE_MAX, TURN, FeatureMap, pair_error, public_frequencies
-from core.synthesis.low_order import Group, low_order
-from core.synthesis.mean_distance import distance_bound, distance_sum, mean_distance, public_distance
-from core.synthesis.pricing import RecordBudget
+from core.synthesis.encoding import STEPS, EncodedTable, unit_vectors
+from core.synthesis.frequencies import AMPLITUDE_MAX, TURN, FeatureMap, Group, low_order, pair_error, public_frequencies
+from core.synthesis.pricing import RecordBudget, noise_scale, noisy
 from core.synthesis.schema import TableSchema
+
+_UNITS = 16  # integers for a distance of 1
+_BLOCK = 1 << 12
+_SHUFFLE = 20210608
+
+
+def distance_bound(schema: TableSchema) -> int:
+    """Return the largest distance of two rows, in units of 1/16, rounded up."""
+    return math.isqrt(schema.squared_diameter * _UNITS**2 - 1) + 1
+
+
+def distance_sum(table: EncodedTable) -> int:
+    """Return the sum of the distances of `pairs(n)` disjoint pairs, each in units of 1/16 and rounded."""
+    order = np.random.Generator(np.random.PCG64(_SHUFFLE)).permutation(len(table))
+    half = pairs(len(table))
+    first, second = table.codes[order[:half]], table.codes[order[half : 2 * half]]
+    total = 0
+    for start in range(0, half, _BLOCK):
+        block = slice(start, start + _BLOCK)
+        difference = unit_vectors(table.schema, first[block]) - unit_vectors(table.schema, second[block])
+        lengths = np.sqrt((difference * difference).sum(axis=1)) * (_UNITS / STEPS)
+        total += int(np.minimum(np.rint(lengths), distance_bound(table.schema)).sum())
+    return total
+
+
+def pairs(rows: int) -> int:
+    """Return the number of disjoint pairs of n rows."""
+    return rows // 2
+
+
+def mean_distance(noisy_sum: int, *, rows: int, schema: TableSchema) -> float:
+    """Convert the released sum to a mean, clamped between a 64th of the diameter and the diameter. Post-processing."""
+    diameter = math.sqrt(schema.squared_diameter)
+    return min(max(noisy_sum / _UNITS / pairs(rows), diameter / 64), diameter)
+
+
+def public_distance(schema: TableSchema) -> float:
+    """Return the public substitute for the mean distance if none was released."""
+    return math.sqrt(schema.squared_diameter / 2)
+
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -1,6 +1,9 @@
-"""The parameters of one synthesis, fixed before a row is read, and the check that its noise can be drawn.
+"""The parameters of one synthesis, fixed before a row is read, the check of its noise, and its release as a file.
 
-Guarantee: this module uses only the declared schema and the parameters.
+Guarantee: the plan uses only the declared schema and the parameters.
+
+A job stores its release (`release_bytes`), so that it continues after a crash without a second release. The format is
+MessagePack; arrays are float64, little-endian, in C order. Reading executes no code and checks every shape.
 """
 
 from __future__ import annotations
@@ -10,14 +13,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from functools import partial
-from typing import Final, Literal
+from typing import Any, Final, Literal
+
+import msgpack
+import numpy as np
+import numpy.typing as npt
 
 from core.amounts import delta_of, epsilon_of
-from core.errors import OutOfRange
+from core.errors import InvalidInput, OutOfRange
 from core.synthesis.encoding import EncodedTable
-from core.synthesis.low_order import low_order_groups
-from core.synthesis.marginals_release import MarginalsRelease, counts_scale, marginals_release
+from core.synthesis.frequencies import low_order_groups
+from core.synthesis.marginals_release import MARGINALS, MarginalsRelease, cells, counts_scale, marginals_release
 from core.synthesis.pearl_release import (
+    PEARL,
     Design,
     PearlRelease,
     checked,
@@ -26,7 +34,7 @@ from core.synthesis.pearl_release import (
     pearl_release,
 )
 from core.synthesis.pricing import RecordBudget, record_budget
-from core.synthesis.schema import TableSchema
+from core.synthesis.schema import TableSchema, table_schema
 
 Method = Literal["pearl", "marginals"]
 FREQUENCIES_DEFAULT: Final = 5_000
@@ -100,3 +108,79 @@ def _smallest_epsilon(scale: Callable[[float], object], budget: RecordBudget) ->
         low, high = (low, middle) if enough(middle) else (middle, high)
     digit = Decimal(1).scaleb(math.floor(math.log10(high)) - 2)
     return float((Decimal(high) / digit).to_integral_value(ROUND_CEILING) * digit)
+
+
+FORMAT = "privacy-gateway/release/1"
+FloatArray = npt.NDArray[np.float64]
+_NUMBER = np.dtype("<f8")
+
+
+def release_bytes(release: PearlRelease | MarginalsRelease) -> bytes:
+    """Serialise a release and its mechanism."""
+    facts: dict[str, Any] = {"format": FORMAT, "schema": release.schema.as_json(), "rows": release.rows}
+    if isinstance(release, MarginalsRelease):
+        arrays = [*release.tables, release.classes]
+        facts |= {"mechanism": MARGINALS, "bins": release.bins, "noise": release.noise}
+    else:
+        arrays = [release.frequencies, release.weights, release.sums, release.counts]
+        facts |= {
+            "mechanism": PEARL,
+            "design": release.design.value,
+            "mean_distance": release.mean_distance,
+            "sums_noise": release.sums_noise,
+            "counts_noise": release.counts_noise,
+        }
+    facts["arrays"] = [[list(array.shape), array.astype(_NUMBER).tobytes()] for array in arrays]
+    packed: bytes = msgpack.packb(facts)
+    return packed
+
+
+def release_of(packed: bytes) -> PearlRelease | MarginalsRelease:
+    """Parse the output of `release_bytes`. Raises ValueError for invalid data, and for numbers that are not finite."""
+    try:
+        facts = msgpack.unpackb(packed)
+        if facts.pop("format") != FORMAT:
+            raise ValueError
+        schema = table_schema(facts.pop("schema"))
+        arrays = [_array(shape, numbers) for shape, numbers in facts.pop("arrays")]
+        mechanism = facts.pop("mechanism")
+        if mechanism == PEARL:
+            return _pearl(schema, arrays, facts)
+        if mechanism == MARGINALS:
+            return _marginals(schema, arrays, facts)
+        raise ValueError
+    except (ValueError, LookupError, TypeError, AttributeError, msgpack.UnpackException, InvalidInput):
+        raise ValueError("not a release of a known format") from None
+
+
+def _pearl(schema: TableSchema, arrays: list[FloatArray], facts: dict[str, Any]) -> PearlRelease:
+    frequencies, weights, sums, counts = arrays
+    count = len(frequencies)
+    _expect(frequencies, count, schema.width)
+    _expect(weights, count)
+    _expect(sums, schema.classes, count, 2)
+    _expect(counts, schema.classes)
+    design = Design(facts.pop("design"))
+    return PearlRelease(
+        schema=schema, design=design, frequencies=frequencies, weights=weights, sums=sums, counts=counts, **facts
+    )
+
+
+def _marginals(schema: TableSchema, arrays: list[FloatArray], facts: dict[str, Any]) -> MarginalsRelease:
+    *tables, classes = arrays
+    for table, column in zip(tables, schema.columns, strict=True):
+        _expect(table, schema.classes, cells(column, facts["bins"]))
+    _expect(classes, schema.classes)
+    return MarginalsRelease(schema=schema, tables=tuple(tables), classes=classes, **facts)
+
+
+def _array(shape: list[int], numbers: bytes) -> FloatArray:
+    array: FloatArray = np.frombuffer(numbers, _NUMBER).astype(np.float64).reshape(shape)
+    if not np.isfinite(array).all():
+        raise ValueError
+    return array
+
+
+def _expect(array: FloatArray, *shape: int) -> None:
+    if array.shape != shape:
+        raise ValueError

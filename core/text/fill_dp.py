@@ -23,7 +23,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from core.mechanisms.words.fill_pricing import slot_epsilon_nano
+from core.mechanisms.words.pricing import slot_epsilon_nano
 from core.mechanisms.words.token_selection import scores, select
 from core.text.fill_left_to_right import Scored
 from core.text.infill_model import Candidates, FloatArray

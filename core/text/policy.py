@@ -17,9 +17,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from core.errors import InvalidInput
-from core.files.file_version import FileVersion
-from core.mechanisms.words.fill_pricing import DOCUMENT, SCOPES, SLOT
-from core.mechanisms.words.pricing import EXPONENTIAL, MECHANISMS
+from core.files.disk import FileVersion
+from core.mechanisms.words.pricing import DOCUMENT, EXPONENTIAL, MECHANISMS, SCOPES, SLOT
 from core.text.origins import Origins, SuppressedFinds
 from core.text.own_recognisers.stored import OwnReference
 from core.text.spans import Spans

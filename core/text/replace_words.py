@@ -28,7 +28,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, zip_longest
 
-from core.mechanisms.words.laplace import WordMechanism
+from core.mechanisms.words.replacement import WordMechanism
 from core.text.lists import AllowLists
 from core.text.policy import WORD, Mask, MaskPolicy, Sanitised, check_text
 from core.text.recognised import NOT_RECOGNISED, Recognised

@@ -17,8 +17,15 @@ import numpy.typing as npt
 import torch
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from core.mechanisms.sentences.domain_pack import CodeArray, CodeTable, DomainPack, Layers
-from core.mechanisms.sentences.pack_facts import DomainPackInfo, InvalidPack, MechanismParameters
+from core.mechanisms.sentences.domain_pack import (
+    CodeArray,
+    CodeTable,
+    DomainPack,
+    DomainPackInfo,
+    InvalidPack,
+    Layers,
+    MechanismParameters,
+)
 from core.mechanisms.sentences.registry import sentence_mechanism
 from core.mechanisms.space import Space
 from core.mechanisms.torch_threads import at_most

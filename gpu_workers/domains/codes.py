@@ -26,8 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from core.mechanisms.integer_vectors import code_scale
-from core.mechanisms.sentences.domain_pack import CodeArray, CodeTable, FloatArray
-from core.mechanisms.sentences.pack_facts import CodeNoise
+from core.mechanisms.sentences.domain_pack import CodeArray, CodeNoise, CodeTable, FloatArray
 from core.mechanisms.space import CODE_MAX, EXACT_MAX, Space
 from gpu_workers.domains.embedded_documents import Embedded
 from gpu_workers.domains.learned_codes import DOCUMENTS_A_STEP, Learner, Task, placed

@@ -23,8 +23,7 @@ import numpy.typing as npt
 import orjson
 
 from core.job_errors import BadCorpus
-from core.mechanisms.sentences.domain_pack import DomainPack
-from core.mechanisms.sentences.pack_facts import DomainPackInfo
+from core.mechanisms.sentences.domain_pack import DomainPack, DomainPackInfo
 from gpu_workers.domains.embedded_documents import Embedded, mean_by_document
 from gpu_workers.domains.spec import DomainSpec, check_memory
 from gpu_workers.jobs import corpus

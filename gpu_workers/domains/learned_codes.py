@@ -20,11 +20,16 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from core.mechanisms.sentences.code_space import CodeSpace, Projection
-from core.mechanisms.sentences.decoder_shapes import DECODED_CODES_MAX, decoder_shapes
-from core.mechanisms.sentences.domain_pack import CodeArray, CodeTable, FloatArray
-from core.mechanisms.sentences.histogram_decoder import features
-from core.mechanisms.sentences.pack_facts import CodeNoise
+from core.mechanisms.integer_vectors import CodeSpace, Projection
+from core.mechanisms.sentences.domain_pack import (
+    DECODED_CODES_MAX,
+    CodeArray,
+    CodeNoise,
+    CodeTable,
+    FloatArray,
+    decoder_shapes,
+)
+from core.mechanisms.sentences.sentence_codes import features
 from core.mechanisms.space import CODE_MAX, Space
 from gpu_workers.domains.embedded_documents import Embedded, half
 

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from core.mechanisms.sentences.deep_candidate import Recoder
 from core.mechanisms.sentences.domain_pack import RECODER_LAYERS
-from core.mechanisms.sentences.recoder import Recoder
 from gpu_workers.domains.embedded_documents import Embedded, half, mean_by_document
 
 FloatArray = npt.NDArray[np.float32]

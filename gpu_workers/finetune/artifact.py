@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from core.finetune.hyperparameters import Hyperparameters
+from core.finetune.inputs import Hyperparameters
 from gpu_workers.finetune.base import Base, load_base
 from gpu_workers.finetune.classifier import Classifier
 from gpu_workers.finetune.methods import Method, prepare

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from core.errors import InvalidInput
-from core.finetune.hyperparameters import PIECES
+from core.finetune.inputs import PIECES
 from gpu_workers.models.embedded import embedded_vocabulary
 from gpu_workers.models.encoder import weights_fingerprint
 from gpu_workers.models.encoder_model import bundled_path

@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from core.accounting.answers import Line
-from core.accounting.contract import Kind
+from core.accounting.plans import Kind, Line
 from core.finetune.plan import Sampling, epoch_steps
 from gpu_workers.finetune.artifact import ClassifierInfo
 from gpu_workers.finetune.evaluation import Metrics

@@ -3,7 +3,7 @@ size.
 
 Guarantee: `PrivateGradient.step` releases, for one logical batch, the Gaussian mechanism at the plan's noise
 multiplier. Adding or removing one row changes the clipped sum by at most the clipping norm C in l2, over all tensors
-together. With batches by `core.finetune.poisson` this is one step of the plan. A gradient that is not finite counts as
+together. With batches by `core.finetune.sampling` this is one step of the plan. A gradient that is not finite counts as
 zero. An empty batch is also a step: its release is noise alone.
 
 Sensitivity. A row adds integers to the sum, in units of u = 2^-30 C: its gradient g, clipped to (1 - 2^-10) C, divided
@@ -17,7 +17,7 @@ The sums are exact. No entry of a row exceeds 2^30, so a physical batch of at mo
 float64 (integers below 2^53), and a logical batch of up to 2^32 rows, the most that a plan takes, in int64. The sum is
 therefore the same for every order of the rows and every division into physical batches. Adding or removing a row
 changes it by exactly the vector of that row, as long as the gradients of the other rows do not change. Rounding in
-float32 and float64 does not affect the sum before the noise is added (`core.finetune.noise`).
+float32 and float64 does not affect the sum before the noise is added (`core.finetune.sampling`).
 
 Assumption: a row's gradient depends on that row and on earlier releases alone. Within a physical batch this holds up to
 the rounding of float32, which may depend on the number of rows (`gpu_workers.finetune.companions`).
@@ -37,8 +37,8 @@ import torch
 from opacus.grad_sample import GradSampleHooks
 from torch import nn
 
-from core.finetune.noise import noisy_sum
-from core.mechanisms.vectors.noise import noise_generator
+from core.finetune.sampling import noisy_sum
+from core.mechanisms.vectors.release import noise_generator
 from gpu_workers.finetune.batches import Batch
 
 ROUNDING_MARGIN = 2.0**-10

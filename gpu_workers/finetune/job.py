@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 
 from core.amounts import epsilon_of
 from core.errors import InvalidInput
-from core.finetune.rows import RowTerms, Split, read_splits
+from core.finetune.inputs import RowTerms, Split, read_splits
 from core.job_errors import JobFailed
 from gpu_workers.finetune.spec import FinetuneSpec
 from gpu_workers.jobs import corpus

@@ -15,7 +15,7 @@ from typing import ClassVar
 from torch import nn
 
 from core.errors import InvalidInput
-from core.finetune.hyperparameters import RANK
+from core.finetune.inputs import RANK
 from gpu_workers.finetune.classifier import Classifier
 from gpu_workers.finetune.gradients import Tensors
 from gpu_workers.finetune.rgp import Rgp

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.finetune.hyperparameters import Hyperparameters
+from core.finetune.inputs import Hyperparameters
 
 if TYPE_CHECKING:  # imports scipy, which the front end does not load
-    from core.finetune.pricing import TrainingBudget
+    from core.finetune.plan import TrainingBudget
 
 
 BUNDLED = "bundled"  # the name of the gateway's own encoder

@@ -23,10 +23,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from core.finetune.hyperparameters import Hyperparameters
+from core.finetune.inputs import Hyperparameters
 from core.finetune.plan import PrivacyPlan, Sampling
-from core.finetune.poisson import poisson_batch
-from core.finetune.random_allocation import random_allocation
+from core.finetune.sampling import poisson_batch, random_allocation
 from core.mechanisms.samplers.exact import IntArray
 from gpu_workers.finetune.batches import Rows
 from gpu_workers.finetune.classifier import Classifier

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import torch
 
-from core.finetune.hyperparameters import Hyperparameters
+from core.finetune.inputs import Hyperparameters, Split
 from core.finetune.plan import PrivacyPlan
-from core.finetune.rows import Split
 from gpu_workers.finetune.artifact import ClassifierInfo
 from gpu_workers.finetune.base import Base, load_base
 from gpu_workers.finetune.batches import Rows
@@ -60,7 +59,7 @@ def fine_tune(
     """Train by the plan, or resume from the checkpoint. `charge` returns once the plan is paid for. It is called after
     everything is loaded, right before the first private step.
 
-    `private`, `public`: the result of `core.finetune.rows.read_splits` for the task's labels and the plan's rows.
+    `private`, `public`: the result of `core.finetune.inputs.read_splits` for the task's labels and the plan's rows.
 
     Raises: InvalidInput for an encoder that cannot be trained in this way; ValueError for a checkpoint of another plan,
     a folder without an encoder, or another number of rows.

@@ -19,14 +19,13 @@ import torch
 
 from core.accounting.events import Unit
 from core.errors import GatewayError
-from core.files.file_version import FileVersion
+from core.files.disk import FileVersion
 from core.guarded import guarded
-from core.mechanisms.sentences.pack_facts import CodeNoise, InvalidPack
+from core.mechanisms.sentences.domain_pack import CodeNoise, InvalidPack
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_mechanism
 from core.mechanisms.sentences.release import SentenceMechanism
-from core.mechanisms.sentences.routed_codes import RoutedCodes
 from core.mechanisms.sentences.routes import AUTO, Routes
-from core.mechanisms.sentences.routing import Router
+from core.mechanisms.sentences.routing import RoutedCodes, Router
 from core.mechanisms.sentences.sentence_codes import SentenceCodes
 from core.mechanisms.torch_threads import threads_for
 from core.mechanisms.vectors.spec import VECTOR_MECHANISMS

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from core.errors import TaskFailed
-from core.files.file_version import FileVersion, file_digest, file_version
+from core.files.disk import FileVersion, file_digest, file_version
 
 Loaded = TypeVar("Loaded")
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from core.errors import GatewayError
-from core.mechanisms.words.fill_pricing import slot_epsilon_nano
+from core.mechanisms.words.pricing import slot_epsilon_nano
 from core.text.partly_filled import PartlyFilled
 from core.text.policy import Mask, Sanitised, SanitizeTask
 from gpu_workers.engine.protocol import Joined, Pieces, Task

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from core.errors import GatewayError, InfillBroken, InvalidInput
-from core.files.file_version import FileVersion
+from core.files.disk import FileVersion
 from core.guarded import guarded
 from core.mechanisms.words.token_selection import scores
 from core.text.fill_dp import CLIP, dp_draws, slots_of

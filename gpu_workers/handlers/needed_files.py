@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from core.files.file_version import FileVersion
+from core.files.disk import FileVersion
 from core.text.policy import MaskPolicy
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from core.errors import GatewayError, RecogniserFailed, TaskFailed
-from core.files.file_version import FileVersion
+from core.files.disk import FileVersion
 from core.guarded import guarded
 from core.text.own_recognisers.draft import DraftFinds, try_out
 from core.text.own_recognisers.finds import OwnFinds, search

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import torch
 
-from core.files.file_version import FileVersion
-from core.mechanisms.sentences.domain_pack import DomainPack
-from core.mechanisms.sentences.pack_facts import InvalidPack
+from core.files.disk import FileVersion
+from core.mechanisms.sentences.domain_pack import DomainPack, InvalidPack
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_mechanism
 from core.mechanisms.sentences.release import SentenceMechanism
 from gpu_workers.engine.handler import UnfitDevice

@@ -26,7 +26,7 @@ def preload(role: Role, *, encoder_precision: str, tagger: str, infill: InfillSo
 
 def recognition() -> None:
     """Build what each sanitiser has and none changes: patterns, word lists, the model of languages."""
-    from core.mechanisms.words import vocabulary
+    from core.mechanisms.words import replacement
     from core.text.language_guess import guess
     from core.text.mask_entity import recognisers
     from core.text.policy import SURROGATE
@@ -37,7 +37,7 @@ def recognition() -> None:
 
     recognisers()
     ranked()
-    vocabulary.shipped()
+    replacement.shipped()
     guess(CANARY)
     places = [
         Region(CANARY.index(value), CANARY.index(value) + len(value), kind) for kind, value in CANARY_VALUES.items()

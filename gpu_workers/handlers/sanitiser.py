@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 
 from core.errors import GatewayError, InvalidInput, TaskFailed
 from core.guarded import guarded
-from core.mechanisms.words import vocabulary
-from core.mechanisms.words.exponential import ExponentialWords
-from core.mechanisms.words.laplace import NOISE_DIMENSION, LaplaceWords, WordMechanism
+from core.mechanisms.words import replacement
 from core.mechanisms.words.pricing import EXPONENTIAL, LAPLACE, MECHANISMS
+from core.mechanisms.words.replacement import NOISE_DIMENSION, ExponentialWords, LaplaceWords, WordMechanism
 from core.text.language_guess import guess, language_of
 from core.text.languages import UNKNOWN
 from core.text.lists import AllowLists
@@ -126,7 +125,7 @@ class Sanitiser:
             self._filler = Filler(
                 infill, device=device, slots_max=fill_slots_max, models_loaded_max=infill_models_loaded_max
             )
-        self._vocabulary = vocabulary.shipped()
+        self._vocabulary = replacement.shipped()
         self._words: dict[str, WordMechanism] = {
             EXPONENTIAL: ExponentialWords(self._vocabulary),
             LAPLACE: LaplaceWords(self._vocabulary.leading(NOISE_DIMENSION)),

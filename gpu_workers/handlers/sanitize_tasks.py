@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
-from core.files.file_version import FileVersion
+from core.files.disk import FileVersion
 from core.text.formats.form import Form
 from core.text.partly_filled import PartlyFilled
 from core.text.piece_estimate import estimated_pieces

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from core.files.file_version import FileVersion
+from core.files.disk import FileVersion
 from core.mechanisms.vectors.spec import VectorSpec
 from gpu_workers.engine.arrays import Block, BlockArray
 from gpu_workers.engine.protocol import Joined, Pieces, Task

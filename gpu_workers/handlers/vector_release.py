@@ -12,17 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from core.byte_cache import ByteCache
 from core.errors import GatewayError, TaskFailed
 from core.guarded import guarded
-from core.mechanisms.sentences.pack_facts import InvalidPack
-from core.mechanisms.vectors.codebook import Codebook
-from core.mechanisms.vectors.mechanism import vector_mechanism
-from core.mechanisms.vectors.projection import Projection, spec_projection
-from core.mechanisms.vectors.release import VectorMechanism, Vectors
+from core.mechanisms.sentences.domain_pack import InvalidPack
+from core.mechanisms.vectors.projection import Projection, VectorPack, spec_projection
+from core.mechanisms.vectors.pure import Codebook, vector_mechanism
+from core.mechanisms.vectors.release import VectorMechanism, Vectors, share_blocks
 from core.mechanisms.vectors.spec import PACK_DIMENSION, VECTOR_MECHANISMS, VectorSpec, vector_spec
-from core.mechanisms.vectors.threads import share_blocks
-from core.mechanisms.vectors.vector_pack import VectorPack
+from core.memory import ByteCache
 from gpu_workers.engine.arrays import Array, BlockArray
 from gpu_workers.handlers.tasks import VectorTask
 from gpu_workers.packs import VECTOR_PACK

@@ -15,7 +15,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from core.mechanisms.words.laplace import WordMechanism
+from core.mechanisms.words.replacement import WordMechanism
 from core.text.fill_surrogate import Value, distinct, document, draw, in_places, values_of
 from core.text.lists import AllowLists
 from core.text.policy import METRIC_DP, SURROGATE, Sanitised

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from core.files.disk import sync_folder
 from core.files.encrypted_file import decrypt, encrypt
-from core.files.secret_file import sync_folder
 from core.job_errors import JobFilesLost
 from gpu_workers.jobs.messages import JobOrder
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import orjson
 
 from core.job_errors import BadCorpus
-from core.mechanisms.sentences.pack_facts import DIMENSION_MAX
+from core.mechanisms.sentences.domain_pack import DIMENSION_MAX
 from core.text.segment import sentences
 
 

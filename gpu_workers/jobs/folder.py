@@ -10,7 +10,7 @@ import re
 import shutil
 from pathlib import Path
 
-from core.files.file_version import FileVersion, file_version
+from core.files.disk import FileVersion, file_version
 
 OWNER, RUN_LOCK = "owner", "run.lock"  # of one machine
 KEY, SPEC = "key", "spec"  # of the gateway: the wrapped key, and the fields of the request

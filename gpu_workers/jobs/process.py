@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from core.files.file_lock import FileLock
+from core.files.processes import FileLock
 from core.job_errors import JobFailed
 from gpu_workers.jobs.folder import RUN_LOCK
 from gpu_workers.jobs.messages import (

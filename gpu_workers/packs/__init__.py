@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 SHIPPED = Path(__file__).parent
-VECTOR_PACK = SHIPPED / "vectors" / "general.safetensors"  # see core.mechanisms.vectors.vector_pack
+VECTOR_PACK = SHIPPED / "vectors" / "general.safetensors"  # see core.mechanisms.vectors.projection
 ROUTES = "routes.safetensors"  # see core.mechanisms.sentences.routes
 
 

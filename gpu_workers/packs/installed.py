@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.mechanisms.sentences.domain_pack import DomainPack
-from core.mechanisms.sentences.pack_facts import NAME, InvalidPack
+from core.mechanisms.sentences.domain_pack import NAME, DomainPack, InvalidPack
 from core.mechanisms.sentences.routes import AUTO
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from core.synthesis.low_order import by_column
+from core.synthesis.frequencies import by_column
 from core.synthesis.schema import TableSchema
 from gpu_workers.synthesis.cells import Cells, cell_features
 

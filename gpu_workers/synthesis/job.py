@@ -21,12 +21,11 @@ import orjson
 from core.amounts import delta_of, epsilon_of
 from core.errors import BadRow, InvalidInput
 from core.job_errors import BadCorpus, JobFailed, JobFilesLost
-from core.synthesis.declared import DeclaredTable, declared_table
 from core.synthesis.encoding import ROWS_MIN, EncodedTable, Outside, encode_block, joined
 from core.synthesis.marginals_release import MarginalsRelease
 from core.synthesis.pearl_release import Design, PearlRelease
-from core.synthesis.plan import SynthesisPlan
-from core.synthesis.release_file import release_bytes, release_of
+from core.synthesis.plan import SynthesisPlan, release_bytes, release_of
+from core.synthesis.schema import DeclaredTable, declared_table
 from gpu_workers.jobs import corpus
 from gpu_workers.jobs.checkpoint import EncryptedCheckpoint
 from gpu_workers.jobs.messages import INPUT, Charge, JobOrder, ReportProgress

@@ -20,7 +20,7 @@ from sklearn.metrics import accuracy_score, average_precision_score, f1_score, r
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
-from core.mechanisms.vectors.noise import noise_generator
+from core.mechanisms.vectors.release import noise_generator
 from core.synthesis.encoding import STEPS, EncodedTable, unit_vectors
 from core.synthesis.schema import TableSchema
 

@@ -25,7 +25,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from core.mechanisms.vectors.noise import noise_generator
+from core.mechanisms.vectors.release import noise_generator
 from core.synthesis.pearl_release import Design, PearlRelease
 from gpu_workers.models.training_loop import Checkpoint
 from gpu_workers.synthesis.expected_features import expected_features

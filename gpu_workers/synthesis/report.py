@@ -13,8 +13,7 @@ from html import escape
 
 import numpy as np
 
-from core.synthesis.associations import associations
-from core.synthesis.encoding import EncodedTable
+from core.synthesis.encoding import EncodedTable, associations
 from core.synthesis.marginals_release import MarginalsRelease
 from core.synthesis.pearl_release import PearlRelease
 from core.synthesis.schema import TableSchema

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from core.errors import InvalidInput
-from core.mechanisms.vectors.noise import noise_generator
+from core.mechanisms.vectors.release import noise_generator
 from core.synthesis.encoding import CodeArray, EncodedTable
 from core.synthesis.schema import TableSchema, table_schema
 from gpu_workers.synthesis.cells import Cells, all_cells

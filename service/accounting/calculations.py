@@ -26,13 +26,13 @@ from service.turns import Turns
 # Share of the deadline. The rest is for a comparison that answers without its certificate.
 _WORKER_SHARE = 0.8
 _MODULES = {
-    "compare": "core.accounting.compare",
-    "calibrate_noise": "core.accounting.calibrate",
-    "calibrate_steps": "core.accounting.calibrate",
+    "compare": "core.accounting.planning",
+    "calibrate_noise": "core.accounting.planning",
+    "calibrate_steps": "core.accounting.planning",
     "largest_count": "core.accounting.certificate",
-    "training_budget": "core.finetune.pricing",
+    "training_budget": "core.finetune.plan",
     "build_projection": "core.mechanisms.vectors.projection",
-    "codebook_codes": "core.mechanisms.vectors.codebook",
+    "codebook_codes": "core.mechanisms.vectors.pure",
 }
 
 

@@ -7,14 +7,18 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter
 from pydantic import Field, model_validator
 
-from core.accounting.answers import CalibratedNoise, CalibratedSteps, Certificate, Line
-from core.accounting.contract import Interval, Result
 from core.accounting.plans import (
+    CalibratedNoise,
+    CalibratedSteps,
+    Certificate,
     Gaussian,
+    Interval,
     Laplace,
+    Line,
     PlanAdjacency,
     PlanEvent,
     Pure,
+    Result,
     SubsampledGaussian,
     check_count,
     check_delta,

@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from core.accounting.contract import Kind
+from core.accounting.plans import Kind
 from core.amounts import delta_of, epsilon_of
 from core.ledger.records import AccountState, TenantMode
 from service.deps import LedgerDep, SettingsDep

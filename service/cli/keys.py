@@ -110,7 +110,7 @@ def _time(at_ms: int | None) -> str:
 
 def show_key(tenant: str, key: str, key_file: Path | None, as_json: bool) -> None:
     if key_file is not None:
-        from core.files.secret_file import write_secret
+        from core.files.disk import write_secret
 
         try:
             write_secret(key_file, f"{key}\n".encode(), replace=True)

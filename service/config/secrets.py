@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from core import credentials
-from core.files.secret_file import read_secret, write_secret
+from core.files.disk import read_secret, write_secret
 from core.ledger.keys import MasterKey
 from service.config.settings import Settings
 

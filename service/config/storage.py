@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, SecretStr, field_validator
 
-from core.blobs.opening import REMOTE_SCHEMES, open_store
+from core.blobs.local import REMOTE_SCHEMES, open_store
 from core.blobs.store import BlobStore, StoreOptions
 
 MIB = 1024 * 1024

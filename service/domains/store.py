@@ -24,11 +24,10 @@ from typing import Any
 
 from core.blob_errors import BlobCorrupt, BlobMissing
 from core.errors import DomainBroken, InvalidInput, StorageFull, UnknownDomain
-from core.files.file_version import FileVersion, file_digest
+from core.files.disk import FileVersion, file_digest
 from core.ledger.names import SHARED_OWNER
 from core.ledger.stored_files import DOMAINS
-from core.mechanisms.sentences.domain_pack import DomainPack
-from core.mechanisms.sentences.pack_facts import CodeNoise, DomainPackInfo, InvalidPack
+from core.mechanisms.sentences.domain_pack import CodeNoise, DomainPack, DomainPackInfo, InvalidPack
 from core.mechanisms.sentences.routes import AUTO, RoutesInfo
 from gpu_workers.packs import pack_paths, routes_path
 from gpu_workers.packs.installed import load_pack

@@ -19,8 +19,7 @@ from pathlib import Path
 
 from core.blob_errors import BlobCorrupt, BlobExists
 from core.blobs.store import WHOLE_BYTES_MAX, BlobStore
-from core.files.disk import full_disk
-from core.files.file_version import file_digest
+from core.files.disk import file_digest, full_disk
 from core.ledger.names import SHARED_OWNER, check_tenant
 
 _NAME = re.compile(r"([0-9]{10})-([0-9a-f]{64})")

@@ -24,8 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import StorageFull
-from core.files.disk import free_bytes
-from core.files.file_version import FileDigests
+from core.files.disk import FileDigests, free_bytes
 from core.ledger.names import SHARED_OWNER
 from core.ledger.stored_files import AREAS, ARTIFACTS
 from service.config.data_dir import owner_folder

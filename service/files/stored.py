@@ -20,9 +20,8 @@ from pathlib import Path
 
 from core.blob_errors import BlobCorrupt, StoreUnavailable
 from core.blobs.store import BlobStore
-from core.files.disk import full_disk
+from core.files.disk import FileVersion, file_digest, full_disk
 from core.files.encrypted_file import EncryptedFileWriter, new_key, read_encrypted
-from core.files.file_version import FileVersion, file_digest
 from core.job_errors import JobFilesLost
 from core.ledger.keys import MasterKey, Purpose
 from core.ledger.stored_files import NamedEntry, StoredEntry, StoredFileIndex, StoredPart

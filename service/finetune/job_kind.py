@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.amounts import delta_of
 from core.errors import InvalidInput
-from core.finetune.hyperparameters import Hyperparameters
-from core.finetune.rows import RowTerms, check_labels, read_splits
+from core.finetune.inputs import Hyperparameters, RowTerms, check_labels, read_splits
 from core.ledger.records import Charge
 from gpu_workers.finetune.spec import BUNDLED, FinetuneSpec
 from service.accounting.calculations import Calculations
@@ -19,7 +18,7 @@ from service.jobs.kind import JobKind, JobPrice, Outputs
 from service.releases.limits import check_epsilon
 
 if TYPE_CHECKING:
-    from core.finetune.pricing import TrainingBudget
+    from core.finetune.plan import TrainingBudget
 
 _PUBLIC_ROWS_MAX = 10_000  # metrics are computed on them about six times
 _STEPS_MAX = 20_000  # at some 4 seconds a step on a processor, the day of JOB_SECONDS_MAX
@@ -96,7 +95,7 @@ class FinetuneKind(JobKind):
 
     def spec(self, fields: Mapping[str, Any], outputs: Outputs) -> FinetuneSpec:
         """Raises KeyError for an encoder that is no longer the operator's."""
-        from core.finetune.pricing import budget_of  # imported late: scipy
+        from core.finetune.plan import budget_of  # imported late: scipy
 
         model = fields["model"]
         return FinetuneSpec(

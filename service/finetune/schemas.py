@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from core.finetune.hyperparameters import PIECES, PIECES_MAX, PIECES_MIN, RANK, RANK_MAX
-from core.finetune.rows import LABELS_MAX, PUBLIC
+from core.finetune.inputs import LABELS_MAX, PIECES, PIECES_MAX, PIECES_MIN, PUBLIC, RANK, RANK_MAX
 from gpu_workers.finetune.spec import BUNDLED
 from service.config.data_dir import NAME
 from service.config.settings import ROWS_TAKEN

@@ -23,7 +23,7 @@ import orjson
 
 from core.blob_errors import BlobCorrupt, StoreUnavailable
 from core.blobs.store import BlobStore
-from core.files.file_version import FileVersion
+from core.files.disk import FileVersion
 from core.job_errors import JobFilesLost
 from core.ledger.keys import MasterKey, Purpose
 from gpu_workers.jobs.folder import is_plain, snapshot, versions

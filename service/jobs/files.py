@@ -26,10 +26,9 @@ from typing import Any
 import orjson
 
 from core.errors import DataDirInUse
-from core.files.disk import full_disk
+from core.files.disk import full_disk, sync_folder, write_secret
 from core.files.encrypted_file import EncryptedFileWriter, decrypt, encrypt, new_key
-from core.files.file_lock import FileLock
-from core.files.secret_file import sync_folder, write_secret
+from core.files.processes import FileLock
 from core.job_errors import JobFilesLost
 from core.ledger.keys import MasterKey, Purpose
 from gpu_workers.jobs.folder import KEY, OUTPUTS, RUN_LOCK, SPEC

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from core.errors import InvalidInput
-from core.mechanisms.sentences.protection import Segmentation
+from core.mechanisms.sentences.registry import Segmentation
 from core.mechanisms.sentences.routes import AUTO
 from core.mechanisms.vectors.spec import vector_spec
 from core.text.segment import WINDOW_WORDS, WINDOW_WORDS_MAX

@@ -15,13 +15,13 @@ from importlib.metadata import version
 from typing import Any
 
 from core.errors import LedgerError
-from core.freed_memory import TRIM_INTERVAL_S, trim
 from core.ledger.client import LedgerClient
 from core.ledger.presence import Presence, Presences
 from core.ledger.ranks import SubjectRanks
 from core.ledger.series import LedgerSeries
 from core.ledger.spending_totals import SpendingTotals
 from core.ledger.store_identity import check_store
+from core.memory import TRIM_INTERVAL_S, trim
 from service import metrics
 from service.config.settings import Settings
 from service.ledger import LedgerParts

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from core.errors import DataDirInUse
-from core.files.file_lock import FileLock
+from core.files.processes import FileLock
 from service.config.data_dir import PROCESSES
 from service.config.settings import Settings
 

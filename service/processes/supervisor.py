@@ -24,7 +24,7 @@ from typing import Any
 from urllib.parse import quote
 
 from core.errors import DataDirInUse, GatewayError
-from core.files.file_lock import FileLock
+from core.files.processes import FileLock
 from core.ledger.embedded import EmbeddedRedis
 from gpu_workers.fork_server import connect_fork_server, end_fork_server, has_fork_server
 from service.config.data_dir import PROCESSES

@@ -11,7 +11,7 @@ import hmac
 import pickle
 import secrets
 
-from core.byte_cache import ByteCache
+from core.memory import ByteCache
 from gpu_workers.handlers.sanitize_tasks import DocumentTask
 from service.sanitize.reversible import Read
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from core.errors import InvalidInput
-from core.files.file_version import FileVersion
-from core.mechanisms.words.fill_pricing import DOCUMENT
+from core.files.disk import FileVersion
+from core.mechanisms.words.pricing import DOCUMENT
 from core.text.policy import DP, MODEL_FILLS, TOP_1, TOP_K
 from core.text.tokens import count_tokens
 from gpu_workers.engine.protocol import Role

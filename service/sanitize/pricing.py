@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from core.errors import InvalidInput
-from core.files.file_version import FileVersion
+from core.files.disk import FileVersion
 from core.ledger.records import Charge
-from core.mechanisms.words.fill_pricing import fill_event, fill_facts
-from core.mechanisms.words.pricing import word_events, word_facts
+from core.mechanisms.words.pricing import fill_event, fill_facts, word_events, word_facts
 from core.text.formats.form import Form
 from core.text.formats.registry import TEXT
 from core.text.own_recognisers.stored import OwnReference

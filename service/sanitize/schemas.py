@@ -10,8 +10,7 @@ from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from core.errors import InvalidInput
-from core.mechanisms.words.fill_pricing import DOCUMENT, SCOPES, SLOT
-from core.mechanisms.words.pricing import EXPONENTIAL, MECHANISMS
+from core.mechanisms.words.pricing import DOCUMENT, EXPONENTIAL, MECHANISMS, SCOPES, SLOT
 from core.text.formats.registry import TEXT
 from core.text.languages import check_language
 from core.text.own_recognisers.stored import OwnReference

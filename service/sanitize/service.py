@@ -7,7 +7,7 @@ from typing import Any
 
 from core import spans
 from core.errors import InvalidInput, PolicyEnforced
-from core.files.file_version import FileVersion
+from core.files.disk import FileVersion
 from core.text.formats.form import Form
 from core.text.formats.registry import TEXT, check_format_fill
 from core.text.policy import AUTO, PER_TENANT, SURROGATE, Sanitised

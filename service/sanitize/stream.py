@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from core.errors import BudgetExhausted, ClientGone, GatewayError, InvalidInput, NotStarted, Started
-from core.files.file_version import FileVersion
+from core.files.disk import FileVersion
 from core.ledger.names import parse_account_id
 from core.text.formats.form import Form
 from core.text.formats.registry import TEXT

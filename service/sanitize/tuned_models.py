@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 
 from core.blob_errors import BlobCorrupt, BlobMissing
 from core.errors import InvalidInput, StorageFull, UnknownModel
-from core.files.file_version import FileVersion
+from core.files.disk import FileVersion
 from core.ledger.stored_files import MODELS
 from service.config.data_dir import NAME, check_name
 from service.files.stored import StoredFiles

@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from core.mechanisms.sentences.protection import Form, Segmentation
-from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS
+from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, Form, Segmentation
 from core.text.segment import WINDOW_WORDS, WINDOW_WORDS_MAX
 from service.config.settings import DOCUMENTS_TAKEN, SENTENCES_TAKEN
 from service.domains.store import DEFAULT_NAME

@@ -2,7 +2,7 @@
 
 Guarantee: pure epsilon-DP for replacing one entry of a document's unit list, of which the number of entries is public.
 What that promises of the text depends on how the list came about, and the answer's `privacy` block says it
-(`core.mechanisms.sentences.protection`): one sentence; one sentence or token, for sentences that the caller sent; one
+(`core.mechanisms.sentences.registry`): one sentence; one sentence or token, for sentences that the caller sent; one
 word, for windows of words. By `document_selection`: for replacing the whole document, and its answer does not show how
 many sentences there are.
 """
@@ -21,10 +21,9 @@ from core import spans
 from core.accounting.events import PrivacyEvent
 from core.amounts import cost_nano, epsilon_of
 from core.errors import InvalidInput
-from core.files.file_version import FileVersion
+from core.files.disk import FileVersion
 from core.ledger.records import Charge
-from core.mechanisms.sentences.pricing import routing_share, sentence_event, words_event
-from core.mechanisms.sentences.protection import Protection, protection
+from core.mechanisms.sentences.registry import Protection, protection, routing_share, sentence_event, words_event
 from core.text.segment import sentences, windows
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.tasks import EmbedRelease, EmbedTask

@@ -32,7 +32,7 @@ from service.synthesis.job_kind import SynthesisKind
 from service.turns import Turns
 
 if TYPE_CHECKING:
-    from core.synthesis.declared import DeclaredTable
+    from core.synthesis.schema import DeclaredTable
     from gpu_workers.synthesis.artifact import RowSource
 
 router = APIRouter(route_class=JsonRoute, tags=["jobs"])
@@ -71,7 +71,7 @@ class RowText:
 def open_rows(path: Path, dimension: int | None, form: Format) -> RowText:
     """The rows of an artifact. `dimension`: of embeddings, which JSON lines hold as lists. Raises ValueError."""
     # imported late: scipy, which a front end without such jobs does not need
-    from core.synthesis.declared import DeclaredTable
+    from core.synthesis.schema import DeclaredTable
     from gpu_workers.synthesis.artifact import load_source
 
     source = load_source(path)

@@ -17,7 +17,7 @@ from service.releases.limits import check_epsilon
 from service.synthesis.schemas import SynthesisEstimate, SynthesisFields, SynthesisRequest
 
 if TYPE_CHECKING:
-    from core.synthesis.declared import DeclaredTable
+    from core.synthesis.schema import DeclaredTable
 
 STEPS_DEFAULT = 1_000
 _STEPS_MAX = 20_000  # twenty times the default; a training that is near to the release ends earlier
@@ -96,10 +96,10 @@ class SynthesisKind(JobKind):
     def _declared(self, fields: SynthesisFields) -> DeclaredTable:
         """What is declared, checked with the parameters and the budget; no row is looked at."""
         # imported late: as above
-        from core.synthesis.declared import declared_table
         from core.synthesis.pearl_release import Design
         from core.synthesis.plan import BINS_DEFAULT, DESIGN_DEFAULT, FREQUENCIES_DEFAULT, SynthesisPlan
         from core.synthesis.pricing import record_budget
+        from core.synthesis.schema import declared_table
 
         settings = self._settings
         declared = declared_table(fields.table)

@@ -18,9 +18,8 @@ from core.ledger.keystore import ApiKey, KeyStore, NewKey
 from core.ledger.ledger import Ledger
 from core.ledger.names import account_id, check_tenant
 from core.ledger.records import AccountState, Limit, Plan, plan_signature
-from core.mechanisms.sentences.pack_facts import CodeNoise
-from core.mechanisms.sentences.pricing import sentence_event
-from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS
+from core.mechanisms.sentences.domain_pack import CodeNoise
+from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_event
 from service.domains.store import DEFAULT_NAME, Domains
 
 if TYPE_CHECKING:

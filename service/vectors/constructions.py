@@ -13,11 +13,10 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from core.byte_cache import ByteCache
 from core.errors import QueueFull, TenantLimitReached
-from core.mechanisms.vectors.codebook_size import codebook_size
 from core.mechanisms.vectors.projection import Projection, projection
-from core.mechanisms.vectors.spec import VectorSpec
+from core.mechanisms.vectors.spec import VectorSpec, codebook_size
+from core.memory import ByteCache
 from gpu_workers.engine.arrays import Array, ArrayPool, BlockArray
 from gpu_workers.handlers.tasks import PublicProjection
 from service.accounting.calculations import Calculations

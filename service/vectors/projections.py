@@ -7,9 +7,8 @@ import hashlib
 from dataclasses import dataclass, replace
 
 from core.errors import InvalidInput
-from core.mechanisms.vectors.projection import Projection, spec_norm_bound
+from core.mechanisms.vectors.projection import Projection, VectorPack, spec_norm_bound
 from core.mechanisms.vectors.spec import PACK_AXES, PACK_DIMENSION, PROJECTED_MAX, VectorSpec
-from core.mechanisms.vectors.vector_pack import VectorPack
 from gpu_workers.packs import VECTOR_PACK
 from service.config.settings import Settings
 from service.vectors.constructions import Constructions

@@ -12,9 +12,8 @@ from audits.routing import choice_cases, routed_cases
 
 from core.amounts import NANO
 from core.mechanisms.sentences import routing
-from core.mechanisms.sentences.pricing import routing_share
-from core.mechanisms.sentences.routed_codes import RoutedCodes
-from core.mechanisms.sentences.routing import Router
+from core.mechanisms.sentences.registry import routing_share
+from core.mechanisms.sentences.routing import RoutedCodes, Router
 
 VOTES = over_claim("audit of votes", lambda: audit(choice_cases(1), Scale(40_000, 40, 10_000), batch=20_000))
 LENGTHS = over_claim(

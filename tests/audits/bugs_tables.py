@@ -16,10 +16,9 @@ from synthesis_kit import toy_schema
 
 from core.mechanisms.samplers import discrete_noise
 from core.synthesis import encoding, marginals_release, pearl_release
-from core.synthesis.accounted_noise import noise_scale
 from core.synthesis.encoding import EncodedTable
-from core.synthesis.features import FeatureMap
-from core.synthesis.low_order import Group
+from core.synthesis.frequencies import FeatureMap, Group
+from core.synthesis.pricing import noise_scale
 
 
 def half_noise(patch: pytest.MonkeyPatch) -> None:

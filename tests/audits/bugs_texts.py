@@ -14,12 +14,10 @@ from audits.kit import Case, FloatArray, Scale, audit, learned
 from audits.texts import EPSILON, WORDS, Moody, draw_cases, fill_cases, slots, vocabulary, word_cases
 
 from core.amounts import NANO
-from core.mechanisms.words import exponential, token_selection
-from core.mechanisms.words.exponential import ExponentialWords
-from core.mechanisms.words.fill_pricing import DOCUMENT, SLOT
-from core.mechanisms.words.laplace import LaplaceWords
+from core.mechanisms.words import replacement, token_selection
+from core.mechanisms.words.pricing import DOCUMENT, SLOT
+from core.mechanisms.words.replacement import ExponentialWords, LaplaceWords, WordVectors
 from core.mechanisms.words.token_selection import GRID
-from core.mechanisms.words.vocabulary import WordVectors
 from core.text import fill_dp, fill_left_to_right
 from core.text.fill_left_to_right import Scored
 from core.text.infill_model import Blank
@@ -253,21 +251,21 @@ def _finite_enough(patch: pytest.MonkeyPatch) -> None:
 
 def _word_select(**changes: Callable[[int], int]) -> Callable[[pytest.MonkeyPatch], None]:
     def plant(patch: pytest.MonkeyPatch) -> None:
-        real = exponential.select
+        real = replacement.select
 
         def broken(squares: Any, **given: Any) -> Any:
             return real(squares, **{key: changes.get(key, int)(value) for key, value in given.items()})
 
-        patch.setattr(exponential, "select", broken)
+        patch.setattr(replacement, "select", broken)
 
     return plant
 
 
 def _squared(patch: pytest.MonkeyPatch) -> None:
     """Weights by squared distances, for which no triangle inequality holds."""
-    real = exponential.select
+    real = replacement.select
     patch.setattr(
-        exponential,
+        replacement,
         "select",
         lambda squares, *, scale, **rest: real(
             (squares.astype(np.float64) ** 2 / scale**2).astype(np.float32), scale=scale, **rest

@@ -18,7 +18,7 @@ from randomgen import AESCounter
 from scipy import stats
 from torch import nn
 
-from core.finetune import noise, poisson, random_allocation
+from core.finetune import sampling
 from core.finetune.plan import Sampling
 from gpu_workers.finetune import gradients
 from gpu_workers.finetune import training as loop
@@ -121,7 +121,7 @@ def _batches_are_poisson() -> bool:
     counts = np.zeros(40, dtype=np.int64)
     sizes = []
     for _ in range(2_000):
-        chosen = poisson.poisson_batch(rows=40, batch=10)
+        chosen = sampling.poisson_batch(rows=40, batch=10)
         counts[chosen] += 1
         sizes.append(len(chosen))
     variance = float(np.var(sizes)) / (40 * 0.25 * 0.75)
@@ -153,7 +153,7 @@ def _rows_are_allocated_independently() -> bool:
 
 
 def _children_sample_independently() -> bool:
-    one, other = in_two_children(lambda: poisson.poisson_batch(rows=4_000, batch=500).tobytes())
+    one, other = in_two_children(lambda: sampling.poisson_batch(rows=4_000, batch=500).tobytes())
     return one != other
 
 
@@ -169,7 +169,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def _noise(change: Callable[[float], float]) -> Plant:
-    real = noise.noisy_sum
+    real = sampling.noisy_sum
 
     def broken(total: Any, *, deviation: float, generator: Any) -> Any:
         return real(total, deviation=change(deviation), generator=generator)
@@ -247,7 +247,7 @@ def _same_noise_each_step(patch: pytest.MonkeyPatch) -> None:
 
 
 def _first_tensor_only(patch: pytest.MonkeyPatch) -> None:
-    real = noise.noisy_sum
+    real = sampling.noisy_sum
     state = {"calls": 0}
 
     def broken(total: Any, *, deviation: float, generator: Any) -> Any:
@@ -271,23 +271,23 @@ def _fixed_size(patch: pytest.MonkeyPatch) -> None:
     def broken(*, rows: int, batch: int) -> Any:
         return np.sort(np.random.default_rng().permutation(rows)[:batch])
 
-    patch.setattr(poisson, "poisson_batch", broken)
+    patch.setattr(sampling, "poisson_batch", broken)
     patch.setattr(loop, "poisson_batch", broken)
 
 
 def _in_order(patch: pytest.MonkeyPatch) -> None:
     """Batches of neighbouring rows: sizes as they should be, coins shared."""
-    real = poisson.poisson_batch
+    real = sampling.poisson_batch
 
     def broken(*, rows: int, batch: int) -> Any:
         return np.arange(len(real(rows=rows, batch=batch)))
 
-    patch.setattr(poisson, "poisson_batch", broken)
+    patch.setattr(sampling, "poisson_batch", broken)
 
 
 def _seeded_coins(patch: pytest.MonkeyPatch) -> None:
     generator = np.random.default_rng(1)
-    patch.setattr(poisson, "uniform_indices", lambda count, bound: generator.integers(0, bound, size=count))
+    patch.setattr(sampling, "uniform_indices", lambda count, bound: generator.integers(0, bound, size=count))
 
 
 def _four_releases(patch: pytest.MonkeyPatch) -> None:
@@ -308,14 +308,14 @@ def _every_step_of_an_epoch(patch: pytest.MonkeyPatch) -> None:
 
 def _allocated_once(patch: pytest.MonkeyPatch) -> None:
     """The allocation of the first epoch serves all epochs."""
-    patch.setattr(loop, "random_allocation", cache(random_allocation.random_allocation))
+    patch.setattr(loop, "random_allocation", cache(sampling.random_allocation))
 
 
 def _poisson_in_place_of_an_allocation(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         loop.PrivateTraining,
         "_batch",
-        lambda self: poisson.poisson_batch(rows=self._plan.rows, batch=self._plan.batch),
+        lambda self: sampling.poisson_batch(rows=self._plan.rows, batch=self._plan.batch),
     )
 
 

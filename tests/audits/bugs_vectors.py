@@ -16,10 +16,10 @@ from randomgen import AESCounter
 from scipy.special import log_ndtr
 
 from core.mechanisms.samplers import discrete_noise
-from core.mechanisms.vectors import codebook, metric, noise, privunit, trained_codebook
+from core.mechanisms.vectors import metric, pure, release
 from core.mechanisms.vectors.metric import MetricMechanism
-from core.mechanisms.vectors.noise import row_norms
-from core.mechanisms.vectors.privunit import CapLaw, PrivUnitMechanism
+from core.mechanisms.vectors.pure import CapLaw, PrivUnitMechanism
+from core.mechanisms.vectors.release import row_norms
 
 
 def _detector(name: str, cases: Callable[[], Iterator[Case]], pairs: int = 300) -> Detector:
@@ -50,7 +50,7 @@ def planted_row() -> Iterator[Case]:
 COMPANION = over_claim("audit beside a planted vector", lambda: audit(planted_row(), Scale(3_000, 1, 1_000)))
 FORKS = check(
     "forked releases draw independently",
-    lambda: len(set(in_two_children(lambda: noise.noise_generator().standard_normal(8).tobytes()))) == 2,
+    lambda: len(set(in_two_children(lambda: release.noise_generator().standard_normal(8).tobytes()))) == 2,
 )
 COMPANY = check("a vector's subset ignores its company", vectors_ignore_their_company)
 
@@ -60,7 +60,7 @@ def _releases_lie_on_the_grid() -> bool:
     mechanism = mechanism_of("laplace", 1.0, 1)
     assert isinstance(mechanism, MetricMechanism)
     released = mechanism.release(np.zeros((2_000_000, 1), dtype=np.float32)).astype(np.float64)
-    return bool((np.rint(released / noise.grid(mechanism.scale)) * noise.grid(mechanism.scale) == released).all())
+    return bool((np.rint(released / release.grid(mechanism.scale)) * release.grid(mechanism.scale) == released).all())
 
 
 GRID = check("releases are multiples of the public grid", _releases_lie_on_the_grid)
@@ -115,13 +115,13 @@ def _by_coordinate(values: Any, *, scale: float, generator: Any) -> None:
 
 def _one_noise(values: Any, *, scale: float, generator: Any) -> None:
     drawn = np.zeros((1, values.shape[1]))
-    noise.add_l2_laplace(drawn, scale=scale, generator=generator)
+    release.add_l2_laplace(drawn, scale=scale, generator=generator)
     values += drawn
 
 
 def _inherited_generator(patch: pytest.MonkeyPatch) -> None:
     generator = np.random.Generator(AESCounter(key=7))
-    patch.setattr(noise, "noise_generator", lambda: generator)
+    patch.setattr(release, "noise_generator", lambda: generator)
 
 
 def _same_key(patch: pytest.MonkeyPatch) -> None:
@@ -133,26 +133,26 @@ def _no_grid(values: Any, *, scale: float) -> Any:
 
 
 def _another_cap(patch: pytest.MonkeyPatch) -> None:
-    real = privunit.cap_law
+    real = pure.cap_law
 
     def broken(**given: Any) -> CapLaw:
         law = real(**given)
         gamma = law.gamma + 0.5
         return replace(law, gamma=gamma, log_share=float(log_ndtr(-gamma)))
 
-    patch.setattr(privunit, "cap_law", broken)
+    patch.setattr(pure, "cap_law", broken)
 
 
 def _more_odds(patch: pytest.MonkeyPatch) -> None:
     """The odds of e^eps q, without the division by 1 - q turned round: a cap of probability p in place of its odds."""
-    real = privunit.cap_law
+    real = pure.cap_law
 
     def broken(*, dimension: int, epsilon_nano: int) -> CapLaw:
         law = real(dimension=dimension, epsilon_nano=epsilon_nano)
         odds = np.exp(2 * epsilon_nano / 1e9) * np.exp(law.log_share) / (1 - np.exp(law.log_share))
         return replace(law, threshold=int(odds / (1 + odds) * 2.0**64))
 
-    patch.setattr(privunit, "cap_law", broken)
+    patch.setattr(pure, "cap_law", broken)
 
 
 def _lengths_shine_through(self: PrivUnitMechanism, vectors: Any) -> Any:
@@ -178,17 +178,17 @@ def _twice(module: Any, name: str) -> Callable[[pytest.MonkeyPatch], None]:
 
 def _batch_exponent(patch: pytest.MonkeyPatch) -> None:
     """One power of two for a whole call: a row's code moves with its companions."""
-    real = codebook._direction
+    real = pure._direction
 
     def broken(vectors: Any) -> Any:
         return real(np.round(vectors / max(1e-30, float(np.abs(vectors).max())), 2).astype(np.float32))
 
-    patch.setattr(codebook, "_direction", broken)
+    patch.setattr(pure, "_direction", broken)
 
 
 def _own_neighbours(patch: pytest.MonkeyPatch) -> None:
     """Only the nearer half of the codebook can come out."""
-    real = codebook.subset_selection
+    real = pure.subset_selection
 
     def broken(subsets: Any, *, size: int, epsilon_nano: int) -> Any:
         drawn = real(subsets, size=size, epsilon_nano=epsilon_nano)
@@ -196,7 +196,7 @@ def _own_neighbours(patch: pytest.MonkeyPatch) -> None:
         near = (subsets[:, 0] + 1 + np.arange(len(drawn)) % 64) % size
         return np.where(inside, drawn, near)
 
-    patch.setattr(codebook, "subset_selection", broken)
+    patch.setattr(pure, "subset_selection", broken)
 
 
 def _one_member_too_few(patch: pytest.MonkeyPatch) -> None:
@@ -300,7 +300,7 @@ BUGS: tuple[Bug, ...] = (
         "selection at twice the epsilon",
         "codebook",
         "a uniform member with probability n e^eps / (n e^eps + N - n)",
-        _twice(codebook, "subset_selection"),
+        _twice(pure, "subset_selection"),
         CODEBOOK,
     ),
     Bug("the threshold of twice the members", "codebook", "the member's threshold", _one_member_too_few, CODEBOOK),
@@ -310,7 +310,7 @@ BUGS: tuple[Bug, ...] = (
         "responses at twice the epsilon",
         "codebook, pca",
         "k-ary randomised response over the N codes",
-        _twice(trained_codebook, "randomised_response"),
+        _twice(pure, "randomised_response"),
         TRAINED,
     ),
 )

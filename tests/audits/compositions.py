@@ -14,13 +14,12 @@ import torch
 from audits.kit import Audit, Case, FloatArray, Found, Law, Scale, audit, by_law
 from audits.sentences import DIMENSION, candidate_cases, code_pack, selection_cases
 
-from core.accounting.divisions import filter_arms
 from core.accounting.events import PrivacyEvent
-from core.accounting.filters import Sums, admits, cost_of
+from core.accounting.filters import Sums, admits, cost_of, filter_arms
 from core.amounts import FEMTO, NANO
 from core.mechanisms.sentences.clipped_cosine import ClippedCosine
-from core.mechanisms.sentences.pack_facts import CodeNoise
-from core.mechanisms.sentences.pricing import sentence_event
+from core.mechanisms.sentences.domain_pack import CodeNoise
+from core.mechanisms.sentences.registry import sentence_event
 from core.mechanisms.sentences.sentence_codes import SentenceCodes
 
 

@@ -13,7 +13,7 @@ from audits.interference import Attacked
 from audits.interference_models import RESPONSES
 from audits.kit import Audit, Case, FloatArray, Found, Scale, attack
 
-from core.mechanisms.words import fill_pricing
+from core.mechanisms.words import pricing
 
 EPSILON = 0.01
 POLICIES = f"""
@@ -82,7 +82,7 @@ def audits() -> tuple[Audit, ...]:
             "conversations",
             "a turn under surrogates after a priced one",
             "pure",
-            fill_pricing.ANY,
+            pricing.ANY,
             lambda scale: second_turns(200 if scale.runs >= 1_000_000 else 30),
         ),
     )

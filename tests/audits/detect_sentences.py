@@ -25,7 +25,7 @@ from core.mechanisms.sentences import sentence_codes
 from core.mechanisms.sentences.clipped_cosine import ClippedCosine
 from core.mechanisms.sentences.deep_candidate import DeepCandidate
 from core.mechanisms.sentences.document_selection import DocumentSelection
-from core.mechanisms.sentences.pack_facts import CodeNoise
+from core.mechanisms.sentences.domain_pack import CodeNoise
 from core.mechanisms.sentences.sentence_codes import SentenceCodes
 
 

@@ -18,7 +18,7 @@ from audits.kit import Audit
 from audits.neighbours import Texts
 from twin_kit import Sent
 
-from core.mechanisms.words import fill_pricing
+from core.mechanisms.words import pricing
 
 CHAT, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messages"
 FORM = '{"to": %s, "copies": %s, "urgent": %s, "items": [%s, %s], "deep": {"note": %s, "none": null, "sure": true}}'
@@ -235,7 +235,7 @@ def sequence_kinds() -> Iterator[Kind]:
 
 
 def audits() -> tuple[Audit, ...]:
-    any_text = f"any texts and values of a request: {fill_pricing.ANY}"
+    any_text = f"any texts and values of a request: {pricing.ANY}"
     return (
         audit_of("interference-models", "priced requests to language models", any_text, model_kinds, 16),
         audit_of("interference-sequences", "sequences across features", any_text, sequence_kinds, 24),

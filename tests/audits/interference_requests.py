@@ -13,10 +13,9 @@ from finetune_kit import LABELS, labelled
 from synthesis_kit import shop_request, shop_rows
 from twin_kit import Sent
 
-from core.mechanisms.sentences.protection import protection
-from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS
+from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, protection
 from core.mechanisms.vectors.pricing import ADJACENCY_ALL
-from core.mechanisms.words import fill_pricing
+from core.mechanisms.words import pricing
 from core.text.policy import MaskPolicy
 from service.sanitize.schemas import Mask
 
@@ -247,7 +246,7 @@ def job_kinds() -> Iterator[Kind]:
 
 
 def audits() -> tuple[Audit, ...]:
-    place, words = fill_pricing.PLACE.split(",")[0], fill_pricing.ANY
+    place, words = pricing.PLACE.split(",")[0], pricing.ANY
     one_unit = "one sentence, one window, one vector, or the whole document, as each mechanism has it"
     return (
         audit_of("interference-sentdp", "/embed/sentdp", one_unit, sentdp_kinds, 24),

@@ -28,16 +28,14 @@ from core.amounts import EPSILON_MAX, NANO
 from core.mechanisms.sentences.clipped_cosine import ClippedCosine, clip_level
 from core.mechanisms.sentences.deep_candidate import SENSITIVITY, DeepCandidate
 from core.mechanisms.sentences.document_selection import DocumentSelection, subset_size
-from core.mechanisms.sentences.domain_pack import DomainPack
-from core.mechanisms.sentences.pack_facts import CodeNoise
-from core.mechanisms.sentences.protection import protection
+from core.mechanisms.sentences.domain_pack import CodeNoise, DomainPack
+from core.mechanisms.sentences.registry import protection
 from core.mechanisms.sentences.sentence_codes import SentenceCodes, TableRelease
-from core.mechanisms.vectors.mechanism import vector_mechanism
 from core.mechanisms.vectors.pricing import ADJACENCY_ALL
+from core.mechanisms.vectors.pure import TrainedCodebookMechanism, vector_mechanism
 from core.mechanisms.vectors.spec import PACK_DIMENSION, vector_spec
-from core.mechanisms.vectors.trained_codebook import TrainedCodebookMechanism
-from core.mechanisms.words import fill_pricing
-from core.mechanisms.words.vocabulary import shipped
+from core.mechanisms.words import pricing
+from core.mechanisms.words.replacement import shipped
 from core.text.segment import sentences
 from gpu_workers import packs
 from gpu_workers.models.encoder import Encoder
@@ -376,8 +374,8 @@ def _other_audits() -> Iterator[tuple[str, str, str, str, Callable[[Scale], Foun
     yield "http-text-vectors", "/embed/vector, texts", "pure", ADJACENCY_ALL, texts
     yield "http-laplace", "/embed/vector, laplace as JSON", "metric", "any two vectors", laplace
     yield "http-words", "/sanitize, metric_dp", "metric", "any two words", words
-    yield "http-fill-slot", "/sanitize, dp, slot", "pure", fill_pricing.PLACE.split(",")[0], slots
-    yield "http-fill-document", "/sanitize, dp, document", "pure", fill_pricing.ANY, filled
+    yield "http-fill-slot", "/sanitize, dp, slot", "pure", pricing.PLACE.split(",")[0], slots
+    yield "http-fill-document", "/sanitize, dp, document", "pure", pricing.ANY, filled
 
 
 def audits() -> tuple[Audit, ...]:

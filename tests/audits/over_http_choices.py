@@ -22,10 +22,9 @@ from audits.over_http import (
 )
 
 from core.amounts import NANO
-from core.mechanisms.sentences.pricing import routing_share
-from core.mechanisms.sentences.protection import protection
+from core.mechanisms.sentences.registry import protection, routing_share
 from core.mechanisms.sentences.sentence_codes import SentenceCodes
-from core.mechanisms.words import fill_pricing
+from core.mechanisms.words import pricing
 from core.text.segment import sentences
 
 WORDS = ("water", "Maria", "1987", "gold", "engine", "prayer", "goal", "walrus")  # of windows
@@ -92,7 +91,7 @@ def audits() -> tuple[Audit, ...]:
             runs_of(lambda: window_cases(6.0), pairs=60),
         ),
     ]
-    for scope, adjacency in (("slot", fill_pricing.PLACE.split(",")[0]), ("document", fill_pricing.ANY)):
+    for scope, adjacency in (("slot", pricing.PLACE.split(",")[0]), ("document", pricing.ANY)):
         cases = lambda scope=scope: fill_cases(scope, EPSILON, sent)  # noqa: E731
         run = runs_of(cases, runs=4_096, pairs=4, pilot=512)
         rows.append((f"http-model-{scope}", f"/v1/chat/completions, dp, {scope}", adjacency, run))

@@ -16,11 +16,9 @@ from audits.sentences import DIMENSION, EPSILON, code_pack, companions, neighbou
 from pack_kit import make_routes
 
 from core.amounts import NANO
-from core.mechanisms.sentences.pack_facts import CodeNoise
-from core.mechanisms.sentences.pricing import routing_share
-from core.mechanisms.sentences.protection import protection
-from core.mechanisms.sentences.routed_codes import RoutedCodes
-from core.mechanisms.sentences.routing import Router
+from core.mechanisms.sentences.domain_pack import CodeNoise
+from core.mechanisms.sentences.registry import protection, routing_share
+from core.mechanisms.sentences.routing import RoutedCodes, Router
 from core.mechanisms.sentences.sentence_codes import SentenceCodes
 
 _WORST = (1, 2, 3, 17)  # sentences of the documents that are looked at before the search

@@ -17,15 +17,12 @@ from pack_kit import make_pack, parameters_row, with_short_tables
 
 from core.amounts import NANO
 from core.mechanisms.sentences.clipped_cosine import ClippedCosine, clip_level
-from core.mechanisms.sentences.decoder_shapes import LENGTH_FEATURES
 from core.mechanisms.sentences.deep_candidate import SENSITIVITY, DeepCandidate
 from core.mechanisms.sentences.document_selection import DocumentSelection, subset_size
-from core.mechanisms.sentences.domain_pack import CodeTable, DomainPack, Layers
-from core.mechanisms.sentences.histogram_decoder import features
-from core.mechanisms.sentences.pack_facts import CodeNoise
-from core.mechanisms.sentences.protection import protection
+from core.mechanisms.sentences.domain_pack import LENGTH_FEATURES, CodeNoise, CodeTable, DomainPack, Layers
+from core.mechanisms.sentences.registry import protection
 from core.mechanisms.sentences.release import CandidateMechanism
-from core.mechanisms.sentences.sentence_codes import SentenceCodes
+from core.mechanisms.sentences.sentence_codes import SentenceCodes, features
 
 DIMENSION = 8
 EPSILON = 2.0

@@ -19,9 +19,8 @@ from audits.kit import Audit, Found, Scale
 from synthesis_kit import table_of, toy_schema
 
 from core.synthesis import marginals_release, pearl_release
-from core.synthesis.accounted_noise import noisy
 from core.synthesis.encoding import STEPS, EncodedTable
-from core.synthesis.pricing import RecordBudget, record_budget
+from core.synthesis.pricing import RecordBudget, noisy, record_budget
 from core.synthesis.schema import TableSchema
 
 BUDGET = record_budget(4, 1e-5)

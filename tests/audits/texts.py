@@ -12,14 +12,10 @@ import numpy as np
 from audits.kit import Audit, Case, FloatArray, Found, Scale, audit, by_law
 
 from core.amounts import NANO
-from core.mechanisms.words import fill_pricing
-from core.mechanisms.words.exponential import ExponentialWords
-from core.mechanisms.words.fill_pricing import DOCUMENT, SLOT
-from core.mechanisms.words.laplace import LaplaceWords, WordMechanism
-from core.mechanisms.words.pricing import PER_UNIT, WHOLE
+from core.mechanisms.words import pricing
+from core.mechanisms.words.pricing import DOCUMENT, PER_UNIT, SLOT, WHOLE, draw_epsilon_nano
+from core.mechanisms.words.replacement import ExponentialWords, LaplaceWords, WordMechanism, WordVectors, shipped
 from core.mechanisms.words.token_selection import GRID, scores, select
-from core.mechanisms.words.vocabulary import WordVectors, shipped
-from core.mechanisms.words.weight_range import draw_epsilon_nano
 from core.text.fill_dp import CLIP, dp_draws, slots_of
 from core.text.fill_left_to_right import Scored, fill_left_to_right
 from core.text.infill_model import Blank, Candidates
@@ -208,7 +204,7 @@ def audits() -> tuple[Audit, ...]:
     def run(cases: Callable[[], Iterator[Case]], runs: int, pairs: int) -> Callable[[Scale], Found]:
         return lambda scale: audit(cases(), scale.at_most(runs, pairs), batch=20_000)
 
-    place, document = fill_pricing.PLACE.split(",")[0], fill_pricing.ANY
+    place, document = pricing.PLACE.split(",")[0], pricing.ANY
     million = 1_000_000
     metric = f"any two words; per {PER_UNIT}"
     return (

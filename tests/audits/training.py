@@ -26,7 +26,7 @@ from audits.kit import Audit, Found, Scale
 from finetune_kit import Memory, checkpoint, tiny
 from torch import nn
 
-from core.accounting.answers import Certificate
+from core.accounting.plans import Certificate
 from core.accounting.pld import certified_epsilon
 from core.finetune.plan import PrivacyPlan, Sampling
 from gpu_workers.finetune.batches import Batch, Rows

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from core.accounting.divisions import Division
-from core.accounting.filters import Arms, Sums, admits
+from core.accounting.filters import Arms, Division, Sums, admits
 
 
 def division_of(offered: Mapping[Division, Arms], first: Sums) -> Division:

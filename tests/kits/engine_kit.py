@@ -21,7 +21,7 @@ from inline_engine import InlineEngine
 from toys.toy_engine import FACTS
 
 from core.errors import DeadlineBeforeStart, InvalidInput, QueueFull, WorkerDied
-from core.files.file_version import FileVersion
+from core.files.disk import FileVersion
 from gpu_workers.engine.arrays import BlockArray
 from gpu_workers.engine.handler import Draw, UnfitDevice
 from gpu_workers.engine.local.engine import LocalEngine

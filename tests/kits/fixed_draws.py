@@ -22,9 +22,9 @@ from core.mechanisms.sentences import (
     routing,
     sentence_codes,
 )
-from core.mechanisms.vectors import codebook, metric, trained_codebook
-from core.mechanisms.vectors.privunit import PrivUnitMechanism
-from core.mechanisms.words import exponential
+from core.mechanisms.vectors import metric, pure
+from core.mechanisms.vectors.pure import PrivUnitMechanism
+from core.mechanisms.words import replacement
 from core.synthesis import marginals_release, pearl_release
 from core.text import fill_dp
 from core.text.surrogates import draw as surrogate_draw
@@ -73,17 +73,17 @@ def _generator() -> np.random.Generator:
 def fix(patch: pytest.MonkeyPatch) -> None:
     """Fix every sampler."""
     patch.setattr(sentence_codes, "noisy_counts", _counts)
-    for module in (sentence_codes, routing, trained_codebook):
+    for module in (sentence_codes, routing, pure):
         patch.setattr(module, "randomised_response", lambda codes, *, size, epsilon_nano: _places(len(codes), size))
     for module in (routing, clipped_cosine):
         patch.setattr(module, "permute_and_flip", lambda scores, *, epsilon_nano, sensitivity: 1 % len(scores))
     patch.setattr(deep_candidate, "exponential_mechanism", lambda scores, *, epsilon_nano, sensitivity: 2 % len(scores))
-    for module in (document_selection, codebook):
+    for module in (document_selection, pure):
         patch.setattr(module, "subset_selection", lambda subsets, *, size, epsilon_nano: _places(len(subsets), size))
     patch.setattr(metric, "add_l2_laplace", _laplace)
     patch.setattr(PrivUnitMechanism, "_release", _whole)
     patch.setattr(
-        exponential,
+        replacement,
         "select",
         lambda squares, *, epsilon_nano, scale, count: np.full(count, WORD_DRAWN % len(squares), dtype=np.int64),
     )

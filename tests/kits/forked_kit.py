@@ -21,7 +21,7 @@ def fails() -> None:
 
 def main() -> int:
     """Send what it is, then repeat each message until the channel closes."""
-    from core.mechanisms.vectors.noise import noise_generator
+    from core.mechanisms.vectors.release import noise_generator
 
     with Connection(int(sys.argv[-1])) as channel:
         noise = noise_generator().standard_normal(4).tobytes()

@@ -10,8 +10,8 @@ from corpus_kit import json_lines
 from synthesis_kit import SHOP
 
 from core.files.encrypted_file import EncryptedFileWriter, new_key
-from core.finetune.hyperparameters import Hyperparameters
-from core.finetune.pricing import training_budget
+from core.finetune.inputs import Hyperparameters
+from core.finetune.plan import training_budget
 from core.synthesis.pricing import record_budget
 from gpu_workers.domains.spec import DomainSpec
 from gpu_workers.finetune.spec import FinetuneSpec

@@ -7,9 +7,16 @@ import numpy as np
 import torch
 
 from core.mechanisms.integer_vectors import code_scale
-from core.mechanisms.sentences.decoder_shapes import DECODED_CODES_MAX, decoder_shapes
-from core.mechanisms.sentences.domain_pack import RECODER_LAYERS, CodeTable, DomainPack
-from core.mechanisms.sentences.pack_facts import CodeNoise, DomainPackInfo, MechanismParameters
+from core.mechanisms.sentences.domain_pack import (
+    DECODED_CODES_MAX,
+    RECODER_LAYERS,
+    CodeNoise,
+    CodeTable,
+    DomainPack,
+    DomainPackInfo,
+    MechanismParameters,
+    decoder_shapes,
+)
 from core.mechanisms.sentences.routes import Routes, RoutesInfo
 from core.mechanisms.space import Space
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from core.files.disk import file_digest
 from core.files.encrypted_file import new_key
-from core.files.file_version import file_digest
 from core.text.lists import AllowLists
 from core.text.own_recognisers.definition import Definition
 from core.text.own_recognisers.stored import OwnReference, RecogniserFile, write

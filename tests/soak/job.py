@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from core.files.file_version import file_digest
+from core.files.disk import file_digest
 from core.job_errors import JobFailed
 from core.mechanisms.samplers.discrete_noise import two_sided_geometric
 from gpu_workers.jobs import messages

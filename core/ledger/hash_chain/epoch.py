@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from core.errors import LedgerNotTrusted, LedgerUnavailable
-from core.files.secret_file import write_secret
+from core.files.disk import write_secret
 from core.ledger import names
 from core.ledger.hash_chain.chain import Seal, SealId, seal_entry
 from core.ledger.keys import MasterKey

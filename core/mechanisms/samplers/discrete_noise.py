@@ -138,7 +138,7 @@ def discrete_gaussian(count: int, *, scale: int) -> IntArray:
     """Return `count` independent integers with P(z) proportional to exp(-z^2 / (2 scale^2)): int64 `[count]`.
 
     Guarantee: exact, except that |z| is limited to 91 scales, beyond which the law has less than e^-4000.
-    `core.synthesis.accounted_noise` states the privacy guarantee.
+    `core.synthesis.pricing` states the privacy guarantee.
 
     A two-sided geometric Y of rate 1/scale is accepted with probability exp(-(|Y| - scale)^2 / (2 scale^2)), since
     |y|/scale + (|y| - scale)^2 / (2 scale^2) = y^2 / (2 scale^2) + 1/2 (Canonne, Kamath and Steinke 2020, Algorithm 3,

@@ -17,6 +17,10 @@ Selection: the exponential mechanism with weights exp(eps u / (2 * 2)), exact. (
 sensitivity is 1, the weights are the same.)
 Released: the chosen candidate's recoded mean, which is post-processing.
 
+The recoder H (section 4.3 of the source) recodes each sentence independently. Rows are processed in chunks of one fixed
+size, padded with zeros, and in one thread, so that the device runs the same kernel for every batch. Its `self_check`
+measures that rows do not affect each other inside such a kernel; as for the encoder, this is not proven.
+
 Assumption: encoder and recoder map each sentence to its vector independently of the others
 (`gpu_workers.models.encoder` and `Recoder` check this on their device). Source: Meehan, Mrini and Chaudhuri 2022,
 sections 4.1, 4.2 (depth, candidates) and 4.3 (recoder). Their Algorithm 1 in the appendix prints max_j u_j. The text's
@@ -35,8 +39,44 @@ import torch
 from core.mechanisms.integer_vectors import fine_integers
 from core.mechanisms.samplers.exact import exponential_mechanism
 from core.mechanisms.sentences.domain_pack import DomainPack
-from core.mechanisms.sentences.recoder import Recoder
 from core.mechanisms.sentences.release import CandidateMechanism, document_ids
+from core.mechanisms.torch_threads import at_most
+
+Layers = Sequence[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]
+
+_ROWS = 32
+
+
+class Recoder:
+    """Linear layers `[d, d]` with ReLU between them, as in a domain pack."""
+
+    def __init__(self, layers: Layers, device: torch.device) -> None:
+        self._device = device
+        self._layers = [
+            (torch.tensor(weight, device=device), torch.tensor(bias, device=device)) for weight, bias in layers
+        ]
+
+    @torch.inference_mode()
+    def __call__(self, rows: torch.Tensor) -> torch.Tensor:
+        """Map float32 `[n, d]` to float32 `[n, d]`."""
+        padded = torch.nn.functional.pad(rows.to(self._device), (0, 0, 0, -len(rows) % _ROWS))
+        with at_most(1):
+            return torch.cat([self._chunk(chunk) for chunk in torch.split(padded, _ROWS)])[: len(rows)]
+
+    def _chunk(self, hidden: torch.Tensor) -> torch.Tensor:
+        for index, (weight, bias) in enumerate(self._layers):
+            if index:
+                hidden = torch.relu(hidden)
+            hidden = torch.nn.functional.linear(hidden, weight, bias)
+        return hidden
+
+    def self_check(self) -> bool:
+        """Whether a row's result is bitwise the same alone and at any position among other rows."""
+        rows = torch.randn(3 * _ROWS + 5, self._layers[0][0].shape[1])
+        alone = torch.cat([self(row[None]) for row in rows])
+        order = torch.randperm(len(rows))
+        return torch.equal(self(rows), alone) and torch.equal(self(rows[order]), alone[order])
+
 
 SENSITIVITY = 2
 

@@ -18,16 +18,19 @@ import numpy as np
 import numpy.typing as npt
 from safetensors.numpy import save
 
-from core.mechanisms.sentences.domain_pack import CodeArray, checked_array, checked_codes, read_tensors
-from core.mechanisms.sentences.pack_facts import (
+from core.mechanisms.sentences.domain_pack import (
     DIMENSION_MAX,
     FINGERPRINT,
     NAME,
     RANK_MAX,
+    CodeArray,
     DomainPackInfo,
     InvalidPack,
+    checked_array,
+    checked_codes,
     described,
     integer,
+    read_tensors,
     string,
 )
 from core.mechanisms.space import Space
@@ -46,7 +49,7 @@ class RoutesInfo:
 
     `default` is one of the packs. It gets `default_percent` percent of a document's sentences as further votes
     (`core.mechanisms.sentences.routing`), and all documents of k sentences for which k times the epsilon of the choice
-    is below `evidence_min` (`core.mechanisms.sentences.routed_codes`).
+    is below `evidence_min` (`core.mechanisms.sentences.routing`).
     """
 
     encoder: str

@@ -13,7 +13,7 @@ The pack selects one of two kinds of noise for each epsilon:
   is independent, this is exactly two randomised responses at eps / 2 (`core.accounting.filters`).
 
 Released: offset + sum_n H(n)/k * vectors(n) + decoder(H, k), H the noisy histogram. This estimates the mean embedding
-of a public document given such a histogram: a linear map and, where the pack has one, a network (`histogram_decoder`),
+of a public document given such a histogram: a linear map and, where the pack has one, a network (`HistogramDecoder`),
 both fitted on public documents. It is post-processing of H, k and public tables.
 
 Documents of few sentences, where noise on counts would hide all codes, may have a table of their own (`short`): k is
@@ -23,6 +23,12 @@ and 1, and gives the first a probability of a = e^e' / (e^e' + N - 1). Two binar
 the same three ratios, with b = e^e' / (1 + e^(e'/2))^2. If a <= b, the former is the latter after a replacement of
 both extreme outcomes by the middle one with probability 1 - a/b, so it costs no more; and two responses at e' / 2
 cost no more than two at e / 2. As a <= b is e' <= 2 log((N - 2) / 2), e' is the smaller of that and e.
+
+The decoder adds to the linear map what that map misses. A noisy histogram H of a document of k sentences becomes the
+features H/k, H/sqrt(k), 1/sqrt(k) and log(k), and three linear layers with GELU between them map these to a vector. The
+network is trained on public documents through the mechanism's own noise to minimise the squared error, so linear map
+and network together estimate the posterior mean of the document's vector. It is post-processing of H, k and public
+weights, so it may use inexact arithmetic.
 
 The only condition on c is that it depends on that sentence alone. All its sums are sums of bounded integers, exact in
 any order (`integer_vectors`), and the steps between them are elementwise.
@@ -38,16 +44,44 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from core.amounts import NANO
+from core.mechanisms.integer_vectors import CodeSpace
 from core.mechanisms.samplers.discrete_noise import randomised_response, two_sided_geometric
 from core.mechanisms.samplers.exact import IntArray
-from core.mechanisms.sentences.code_space import CodeSpace
-from core.mechanisms.sentences.domain_pack import CodeTable, DomainPack
-from core.mechanisms.sentences.histogram_decoder import HistogramDecoder
-from core.mechanisms.sentences.pack_facts import CodeNoise
+from core.mechanisms.sentences.domain_pack import CodeNoise, CodeTable, DomainPack, Layers
 from core.mechanisms.sentences.release import FloatArray, SentenceMechanism
+
+_SHARE_SCALE = 3.0  # brings the features, and the targets of the training, to a scale near 1
+_LOG_SCALE = 1 / 3
+
+
+def features(histograms: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """Return the network's inputs for float32 `[n, N]` noisy histograms of documents of `lengths` `[n]` sentences."""
+    k = lengths.to(torch.float32)[:, None]
+    return torch.cat([histograms * (_SHARE_SCALE / k), histograms * k.rsqrt(), k.rsqrt(), k.log() * _LOG_SCALE], dim=1)
+
+
+class HistogramDecoder:
+    """The network of one row of a pack's parameters, in main memory."""
+
+    def __init__(self, layers: Layers) -> None:
+        self._layers = [(torch.tensor(weight), torch.tensor(bias)) for weight, bias in layers]
+
+    @torch.inference_mode()
+    def of_histograms(
+        self, histograms: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.float32]:
+        """Map int64 `[n, N]` noisy histograms and `[n]` lengths to float32 `[n, d]`."""
+        hidden = features(torch.from_numpy(histograms.astype(np.float32)), torch.from_numpy(lengths))
+        for index, (weight, bias) in enumerate(self._layers):
+            if index:
+                hidden = torch.nn.functional.gelu(hidden)
+            hidden = torch.nn.functional.linear(hidden, weight, bias)
+        return np.asarray(hidden.numpy())
+
 
 HISTOGRAM_SENSITIVITY = 2
 

@@ -37,18 +37,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.mechanisms.vectors.noise import (
+from core.mechanisms.vectors.projection import Projection
+from core.mechanisms.vectors.release import (
     FloatArray,
+    Rows,
+    VectorMechanism,
+    Vectors,
     add_l2_laplace,
     noise_generator,
     round_to_grid,
     row_norms,
     scaled_rows,
+    share_blocks,
 )
-from core.mechanisms.vectors.projection import Projection
-from core.mechanisms.vectors.release import Rows, VectorMechanism, Vectors
 from core.mechanisms.vectors.spec import VectorSpec
-from core.mechanisms.vectors.threads import share_blocks
 
 _ROUNDING = 1.0 + 2.0**-28
 

@@ -19,9 +19,8 @@ from typing import Any
 from core.accounting.events import Adjacency, Guarantee, PrivacyEvent, Unit
 from core.amounts import EPSILON_MAX, NANO, epsilon_of
 from core.errors import InvalidInput
-from core.mechanisms.vectors.codebook_size import codebook_size, trained_size
 from core.mechanisms.vectors.projection import projection_id
-from core.mechanisms.vectors.spec import VectorSpec
+from core.mechanisms.vectors.spec import VectorSpec, codebook_size, trained_size
 
 ADJACENCY_ALL = "replace-one vector (any vector by any other)"
 PER_UNIT = "unit of Euclidean distance"

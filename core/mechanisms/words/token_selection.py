@@ -14,7 +14,7 @@ T the sum of the a_y and Z_x = T - a_x + e^R (T if x is no candidate) the sum fo
   at most e^R, Z_x >= T and Z_x' <= T - 1 + e^R, which is below e^R T.
 
 Weights are w = exp(R g / G) of integers g in 0..G. The only condition on the model's logits is that they are finite. If
-all scores could change with the token, the cost would be `weight_range.draw_epsilon_nano` of R, up to twice as much.
+all scores could change with the token, the cost would be `pricing.draw_epsilon_nano` of R, up to twice as much.
 
 Source: k-ary randomised response (Kairouz, Oh and Viswanath 2014) with a public prior over the replacements; sampled
 exactly by `samplers.exact.exponential_mechanism`.

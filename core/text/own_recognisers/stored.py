@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import RecogniserBroken
+from core.files.disk import FileVersion
 from core.files.encrypted_file import decrypt, encrypt, read_encrypted
-from core.files.file_version import FileVersion
 from core.job_errors import JobFilesLost
 from core.text.own_recognisers.definition import Definition
 

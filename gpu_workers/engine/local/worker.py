@@ -19,7 +19,7 @@ import traceback
 from multiprocessing.connection import Connection
 from typing import NoReturn
 
-from core.freed_memory import trim
+from core.memory import trim
 from gpu_workers.engine.handler import HandlerFactory, load_failure, run_batch, set_pause
 from gpu_workers.engine.local.messages import Batch, Begun, Done, Failed, Ready, Stage
 from gpu_workers.engine.local.turns import Turns

@@ -22,10 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import InvalidInput, RecogniserBroken, TenantLimitReached, UnknownRecogniser
-from core.files.disk import full_disk
+from core.files.disk import FileDigests, full_disk, write_secret
 from core.files.encrypted_file import new_key
-from core.files.file_version import FileDigests
-from core.files.secret_file import write_secret
 from core.ledger.keys import MasterKey
 from core.text.own_recognisers.definition import Definition
 from core.text.own_recognisers.stored import OwnReference, RecogniserFile, read_definition, read_facts, write

@@ -11,14 +11,22 @@ from typing import Any
 import pytest
 from tiers import cells
 
-from core.accounting.basic import BasicAccountant
-from core.accounting.binomial import epsilon_of_pure
-from core.accounting.contract import Accountant, Direction, Kind
+from core.accounting.additive import BasicAccountant, RdpAccountant
 from core.accounting.edgeworth import EdgeworthAccountant
+from core.accounting.exact import epsilon_of_pure
 from core.accounting.fourier import FourierAccountant
-from core.accounting.plans import Gaussian, Laplace, PlanAdjacency, PlanEvent, Pure, SubsampledGaussian
+from core.accounting.plans import (
+    Accountant,
+    Direction,
+    Gaussian,
+    Kind,
+    Laplace,
+    PlanAdjacency,
+    PlanEvent,
+    Pure,
+    SubsampledGaussian,
+)
 from core.accounting.pld import COARSE, PldCertificate, certified_epsilon, grid_interval
-from core.accounting.rdp import RdpAccountant
 from core.errors import NoUniqueRoot, OutOfRange, UnitMismatch, UnsupportedEvent
 
 ACCOUNTANTS: dict[str, Callable[[], Accountant]] = {

@@ -7,9 +7,8 @@ import math
 import pytest
 from tiers import cells
 
-from core.accounting.calibrate import calibrate_noise, calibrate_steps, estimated_noise
-from core.accounting.edgeworth_interval import edgeworth_error
-from core.accounting.moments import loss_moments
+from core.accounting.edgeworth import edgeworth_error, loss_moments
+from core.accounting.planning import calibrate_noise, calibrate_steps, estimated_noise
 from core.accounting.plans import NOISE_MULTIPLIER_MIN, SubsampledGaussian
 from core.accounting.pld import certified_epsilon
 from core.errors import OutOfRange

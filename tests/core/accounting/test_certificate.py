@@ -9,12 +9,10 @@ from dp_accounting.pld import privacy_loss_distribution as google
 from event_kit import event
 from tiers import cells
 
-from core.accounting.binomial import epsilon_of_pure
 from core.accounting.certificate import PLD_COUNT_MAX, PlanCertificate, certify, largest_count, plan_event
-from core.accounting.divisions import filter_arms
 from core.accounting.events import PrivacyEvent, Unit
-from core.accounting.filters import Sums, admits, cost_of
-from core.accounting.gaussian import delta_of_gaussian
+from core.accounting.exact import delta_of_gaussian, epsilon_of_pure
+from core.accounting.filters import Sums, admits, cost_of, filter_arms
 from core.accounting.plans import COUNT_MAX, Gaussian, Laplace, PlanAdjacency, Pure
 from core.accounting.pld import certified_epsilon
 from core.amounts import FEMTO, NANO

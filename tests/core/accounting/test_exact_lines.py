@@ -14,8 +14,7 @@ import mpmath
 import pytest
 from mpmath import mpf
 
-from core.accounting.binomial import epsilon_of_pure
-from core.accounting.gaussian import delta_of_gaussian, epsilon_of_gaussian
+from core.accounting.exact import delta_of_gaussian, epsilon_of_gaussian, epsilon_of_pure
 
 NEAR_ONE = 1 - 2.0**-53
 MUS = (1e-12, 1e-9, 1e-7, 3e-7, 1e-5, 1e-3, 0.05, 0.1, 0.11, 0.5, 1.0, 1.36, 5.0, 20.0, 40.0, 1e3, 1.3e6)

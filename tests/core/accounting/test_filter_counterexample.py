@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import mpmath
 
-from core.accounting.divisions import filter_arms
+from core.accounting.filters import filter_arms
 from core.amounts import FEMTO, NANO
 
 DELTA = 1e-5

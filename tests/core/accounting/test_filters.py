@@ -12,21 +12,22 @@ from division_kit import division_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.accounting.binomial import epsilon_of_pure
-from core.accounting.divisions import Division, divisions, filter_arms
 from core.accounting.events import ACCOUNT_ADJACENCY, Adjacency, Guarantee, PrivacyEvent, Unit
+from core.accounting.exact import epsilon_of_gaussian, epsilon_of_pure
 from core.accounting.filters import (
     COST_ORDERS,
     COUNTED_MAX,
     FILTER_ORDERS,
     GAUSSIAN,
     Arms,
+    Division,
     Sums,
     admits,
     cost_of,
+    divisions,
+    filter_arms,
     largest_pure_nano,
 )
-from core.accounting.gaussian import epsilon_of_gaussian
 from core.amounts import EPSILON_MAX, FEMTO, NANO
 from core.errors import UnitMismatch
 

@@ -11,10 +11,8 @@ from event_kit import event
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.accounting.divisions import Division, divisions
-from core.accounting.filters import Sums, admits, cost_of
-from core.accounting.gaussian import delta_of_gaussian
-from core.accounting.gaussian_arm import gaussian_cap_nano, pure_square_nano
+from core.accounting.exact import delta_of_gaussian
+from core.accounting.filters import Division, Sums, admits, cost_of, divisions, gaussian_cap_nano, pure_square_nano
 from core.amounts import FEMTO, NANO
 
 

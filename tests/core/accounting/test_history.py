@@ -9,15 +9,12 @@ import mpmath
 import pytest
 from event_kit import event
 
-from core.accounting.binomial import epsilon_of_pure
-from core.accounting.contract import Kind, Result
-from core.accounting.divisions import filter_arms
 from core.accounting.edgeworth import EdgeworthAccountant
-from core.accounting.events import PrivacyEvent
-from core.accounting.filters import Sums, cost_of
+from core.accounting.events import PrivacyEvent, moments_of, pure_epsilon_nano
+from core.accounting.exact import epsilon_of_pure
+from core.accounting.filters import Sums, cost_of, filter_arms
 from core.accounting.history import FIXED_ONLY, HistoryLine, history_lines
-from core.accounting.loss_cumulants import moments_of, pure_epsilon_nano
-from core.accounting.plans import Gaussian, Laplace
+from core.accounting.plans import Gaussian, Kind, Laplace, Result
 from core.accounting.pld import certified_epsilon
 from core.amounts import NANO
 from core.errors import OutOfRange

@@ -21,14 +21,11 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from dp_accounting.rdp import RdpAccountant as GoogleRdpAccountant
 from mpmath import mpf
 
-from core.accounting.answers import Line
-from core.accounting.basic import BasicAccountant
-from core.accounting.binomial import epsilon_of_pure
-from core.accounting.compare import compare
-from core.accounting.contract import Accountant, Kind
+from core.accounting.additive import BasicAccountant, RdpAccountant
 from core.accounting.edgeworth import EdgeworthAccountant
+from core.accounting.exact import epsilon_of_gaussian, epsilon_of_pure
 from core.accounting.fourier import FourierAccountant
-from core.accounting.gaussian import epsilon_of_gaussian
+from core.accounting.planning import compare
 from core.accounting.plans import (
     COUNT_MAX,
     NOISE_MULTIPLIER_MAX,
@@ -36,17 +33,19 @@ from core.accounting.plans import (
     PURE_EPSILON_MAX,
     PURE_EPSILON_MIN,
     SAMPLING_RATE_MIN,
+    Accountant,
     Gaussian,
+    Kind,
     Laplace,
+    Line,
     PlanAdjacency,
     PlanEvent,
     Pure,
     SubsampledGaussian,
 )
 from core.accounting.pld import PldCertificate, certified_epsilon, compose, epsilon_of, grid_interval
-from core.accounting.rdp import RdpAccountant
 from core.errors import UnsupportedEvent
-from core.finetune.pricing import training_budget
+from core.finetune.plan import training_budget
 
 pytestmark = pytest.mark.slow("grid")
 

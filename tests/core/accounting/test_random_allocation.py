@@ -11,11 +11,9 @@ import pytest
 from scipy.special import ndtr
 from tiers import cells
 
-from core.accounting.calibrate import calibrate_allocation
-from core.accounting.compare import compare
-from core.accounting.contract import Kind
-from core.accounting.gaussian import delta_of_gaussian, epsilon_of_gaussian
-from core.accounting.plans import PlanAdjacency, RandomAllocation
+from core.accounting.exact import delta_of_gaussian, epsilon_of_gaussian
+from core.accounting.planning import calibrate_allocation, compare
+from core.accounting.plans import Kind, PlanAdjacency, RandomAllocation
 from core.accounting.pld import certified_epsilon
 from core.accounting.random_allocation import Change, hockey_stick
 from core.errors import OutOfRange, UnsupportedEvent

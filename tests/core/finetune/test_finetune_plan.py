@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from core.accounting.contract import Kind
-from core.accounting.plans import PlanAdjacency, RandomAllocation, SubsampledGaussian
+from core.accounting.plans import Kind, PlanAdjacency, RandomAllocation, SubsampledGaussian
 from core.accounting.pld import certified_epsilon
 from core.errors import InvalidInput, OutOfRange
+from core.finetune.inputs import check_labels
 from core.finetune.plan import (
     PrivacyPlan,
     Sampling,
@@ -19,7 +19,6 @@ from core.finetune.plan import (
     smallest_epsilon,
     steps_of,
 )
-from core.finetune.rows import check_labels
 
 
 @pytest.fixture(scope="module")

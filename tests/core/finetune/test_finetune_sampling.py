@@ -7,10 +7,8 @@ import pytest
 from law_kit import follows
 from scipy import stats
 
-from core.finetune.noise import noisy_sum
-from core.finetune.poisson import poisson_batch
-from core.finetune.random_allocation import random_allocation
-from core.mechanisms.vectors.noise import noise_generator
+from core.finetune.sampling import noisy_sum, poisson_batch, random_allocation
+from core.mechanisms.vectors.release import noise_generator
 
 ALARM = 1e-6  # the chance of a false one, for each test
 

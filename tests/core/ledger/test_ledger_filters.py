@@ -7,10 +7,8 @@ from dataclasses import replace
 import pytest
 from ledger_kit import event, limits, released
 
-from core.accounting.divisions import divisions
-from core.accounting.events import Unit
-from core.accounting.filters import Sums
-from core.accounting.loss_cumulants import moments_of
+from core.accounting.events import Unit, moments_of
+from core.accounting.filters import Sums, divisions
 from core.amounts import FEMTO, NANO
 from core.errors import BudgetExhausted, InvalidInput, PlanMismatch
 from core.ledger.records import Charge, Limit, Plan, plan_signature

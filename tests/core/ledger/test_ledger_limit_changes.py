@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from ledger_kit import MASTER_KEY, event, limits
 
-from core.accounting.divisions import Division, divisions, filter_arms
 from core.accounting.events import ACCOUNT_ADJACENCY, PrivacyEvent, Unit
-from core.accounting.filters import Arms, Sums, admits, cost_of
+from core.accounting.filters import Arms, Division, Sums, admits, cost_of, divisions, filter_arms
 from core.amounts import FEMTO, NANO
 from core.errors import BudgetExhausted
 from core.ledger.hash_chain.audit import audit_tenant

@@ -6,8 +6,7 @@ from pack_kit import make_pack, parameters_row
 
 from core.mechanisms.samplers.exact import IntArray
 from core.mechanisms.sentences import sentence_codes
-from core.mechanisms.sentences.domain_pack import DomainPack
-from core.mechanisms.sentences.pack_facts import CodeNoise
+from core.mechanisms.sentences.domain_pack import CodeNoise, DomainPack
 
 
 @pytest.fixture(scope="session")

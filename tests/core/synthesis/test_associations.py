@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from synthesis_kit import table_of, toy_schema
 
-from core.synthesis.associations import associations
+from core.synthesis.encoding import associations
 
 RNG = np.random.default_rng(5)
 

@@ -9,16 +9,24 @@ import pytest
 from synthesis_kit import table_of, toy_schema
 
 from core.accounting.events import Adjacency, Guarantee, Unit
-from core.accounting.gaussian import delta_of_gaussian
+from core.accounting.exact import delta_of_gaussian
 from core.errors import InvalidInput, OutOfRange
 from core.mechanisms.samplers.discrete_noise import GAUSSIAN_SCALE_MAX
 from core.synthesis import pearl_release as module
-from core.synthesis.accounted_noise import noise_scale
 from core.synthesis.encoding import STEPS, EncodedTable, unit_vectors
-from core.synthesis.features import FeatureMap, public_frequencies
-from core.synthesis.mean_distance import distance_bound, distance_sum, mean_distance, pairs
-from core.synthesis.pearl_release import PEARL, Design, embedded, embedding_plan, pearl_release
-from core.synthesis.pricing import record_budget
+from core.synthesis.frequencies import FeatureMap, public_frequencies
+from core.synthesis.pearl_release import (
+    PEARL,
+    Design,
+    distance_bound,
+    distance_sum,
+    embedded,
+    embedding_plan,
+    mean_distance,
+    pairs,
+    pearl_release,
+)
+from core.synthesis.pricing import noise_scale, record_budget
 
 SCHEMA = toy_schema()
 EVERY_ROW = list(itertools.product(range(0, STEPS + 1, STEPS // 4), range(3), range(2)))
@@ -68,7 +76,7 @@ def test_a_row_adds_the_same_whatever_its_company(monkeypatch: pytest.MonkeyPatc
     together = features.sums(table)
     alone = sum(features.sums(EncodedTable(SCHEMA, table.codes[[i]], table.labels[[i]])) for i in range(200))
     assert np.array_equal(together, alone)
-    monkeypatch.setattr("core.synthesis.features._BLOCK_NUMBERS", 33 * 7)
+    monkeypatch.setattr("core.synthesis.frequencies._BLOCK_NUMBERS", 33 * 7)
     assert np.array_equal(features.sums(table), together)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from core.amounts import NANO
 from core.errors import TaskFailed
-from core.mechanisms.words.fill_pricing import DOCUMENT, SLOT
+from core.mechanisms.words.pricing import DOCUMENT, SLOT
 from core.text.fill_dp import dp_draws, slots_of
 from core.text.fill_left_to_right import FillStrategy, Scored, fill_left_to_right
 from core.text.fill_top_k import top_1, top_k

@@ -7,8 +7,7 @@ import re
 import pytest
 
 from core.errors import InvalidInput
-from core.mechanisms.words.exponential import ExponentialWords
-from core.mechanisms.words.vocabulary import shipped
+from core.mechanisms.words.replacement import ExponentialWords, shipped
 from core.text import mask_entity
 from core.text.fill_dp import slots_of
 from core.text.lists import AllowLists

@@ -10,12 +10,10 @@ import pytest
 import torch
 from tiers import cells
 
+from core.mechanisms.integer_vectors import CodeSpace
 from core.mechanisms.samplers.discrete_noise import randomised_response
-from core.mechanisms.sentences.code_space import CodeSpace
-from core.mechanisms.sentences.domain_pack import CodeTable, DomainPack
-from core.mechanisms.sentences.histogram_decoder import HistogramDecoder
-from core.mechanisms.sentences.pack_facts import CodeNoise
-from core.mechanisms.sentences.sentence_codes import counts_of_codes, noisy_counts
+from core.mechanisms.sentences.domain_pack import CodeNoise, CodeTable, DomainPack
+from core.mechanisms.sentences.sentence_codes import HistogramDecoder, counts_of_codes, noisy_counts
 from gpu_workers.domains import codes, learned_codes
 from gpu_workers.domains.build_pack import known_space, label_tasks
 from gpu_workers.domains.codes import Row

@@ -39,7 +39,7 @@ from core.errors import (
     WorkerCold,
     WorkerDied,
 )
-from core.files.file_version import FileVersion, file_digest
+from core.files.disk import FileVersion, file_digest
 from gpu_workers.engine.arrays import BlockArray
 from gpu_workers.engine.protocol import Role
 

@@ -11,7 +11,7 @@ import pytest
 from core.amounts import NANO
 from core.errors import GatewayError, InvalidInput, TaskFailed
 from core.mechanisms.sentences.release import SentenceMechanism
-from core.mechanisms.vectors import privunit
+from core.mechanisms.vectors import pure
 from core.mechanisms.vectors.spec import vector_spec
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from gpu_workers.engine.arrays import Block, BlockArray
@@ -131,7 +131,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, *, failing: 
     ("owner", "draw", "failing", "failed_at", "draws"),
     [
         (SentenceMechanism, "release", lambda made, *_: made.name == "sentence_codes", 0, 2),
-        (privunit, "round_to_grid", lambda *_: True, 1, 1),
+        (pure, "round_to_grid", lambda *_: True, 1, 1),
     ],
     ids=["sentences", "vectors"],
 )

@@ -14,10 +14,8 @@ from tiers import cells
 
 from core.accounting.events import Adjacency, Unit
 from core.amounts import epsilon_of
-from core.finetune.hyperparameters import Hyperparameters
-from core.finetune.plan import replace_one_epsilon
-from core.finetune.pricing import budget_of
-from core.finetune.rows import RowTerms, read_splits
+from core.finetune.inputs import Hyperparameters, RowTerms, read_splits
+from core.finetune.plan import budget_of, replace_one_epsilon
 from core.job_errors import BadCorpus, JobFailed, JobFilesLost
 from gpu_workers.finetune import job as finetune_job
 from gpu_workers.finetune.artifact import load_classifier

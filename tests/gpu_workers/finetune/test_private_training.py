@@ -16,9 +16,8 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from tiers import cells
 
-from core.finetune.hyperparameters import Hyperparameters
+from core.finetune.inputs import Hyperparameters, Split
 from core.finetune.plan import PrivacyPlan, Sampling, by_every_accountant, plan_training, replace_one_epsilon
-from core.finetune.rows import Split
 from gpu_workers.finetune.artifact import load_classifier, save_classifier
 from gpu_workers.finetune.batches import Rows
 from gpu_workers.finetune.card import classifier_card

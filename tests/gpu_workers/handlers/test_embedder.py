@@ -12,10 +12,9 @@ import torch
 from pack_kit import make_pack, make_routes
 
 from core.errors import TaskFailed
-from core.mechanisms.sentences.domain_pack import DomainPack
-from core.mechanisms.sentences.pack_facts import CodeNoise
+from core.mechanisms.sentences.domain_pack import CodeNoise, DomainPack
 from core.mechanisms.sentences.registry import sentence_mechanism
-from core.mechanisms.sentences.routed_codes import RoutedCodes
+from core.mechanisms.sentences.routing import RoutedCodes
 from gpu_workers.engine.handler import UnfitDevice
 from gpu_workers.handlers.embedder import Embedder
 from gpu_workers.handlers.options import WorkerOptions

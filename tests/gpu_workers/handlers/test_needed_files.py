@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from recogniser_kit import stored
 
-from core.files.file_version import FileVersion
+from core.files.disk import FileVersion
 from core.text.own_recognisers.definition import Definition
 from core.text.policy import MaskPolicy, SanitizeTask
 from gpu_workers.handlers.needed_files import absent

@@ -10,7 +10,7 @@ import torch
 from pack_kit import make_pack
 
 from core.errors import TaskFailed
-from core.files.file_version import FileVersion, file_digest
+from core.files.disk import FileVersion, file_digest
 from core.mechanisms.sentences.domain_pack import InvalidPack
 from gpu_workers.handlers.file_cache import FileCache
 from gpu_workers.handlers.pack_cache import PackCache

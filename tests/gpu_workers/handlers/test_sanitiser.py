@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from core.errors import InvalidInput, TaskFailed
-from core.mechanisms.words.vocabulary import WordVectors
+from core.mechanisms.words.replacement import WordVectors
 from core.text import mask_entity
 from core.text.policy import MaskPolicy, SanitizeTask
 from gpu_workers.engine.handler import UnfitDevice

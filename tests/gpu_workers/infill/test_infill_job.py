@@ -12,7 +12,7 @@ from job_kit import no_charge, quiet, written_order
 from recogniser_kit import stored
 
 from core.errors import InfillBroken, InvalidInput
-from core.files.file_version import FileVersion, file_version
+from core.files.disk import FileVersion, file_version
 from core.job_errors import BadCorpus, JobFilesLost
 from core.text.own_recognisers.definition import Definition
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask

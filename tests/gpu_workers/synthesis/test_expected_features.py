@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from core.synthesis.encoding import STEPS, unit_vectors
-from core.synthesis.features import public_frequencies
-from core.synthesis.low_order import low_order
+from core.synthesis.frequencies import low_order, public_frequencies
 from core.synthesis.schema import TableSchema, table_schema
 from gpu_workers.synthesis.expected_features import expected_features
 from gpu_workers.synthesis.generator import Generator, GeneratorShape

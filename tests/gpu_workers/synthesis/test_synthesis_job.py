@@ -15,8 +15,8 @@ from synthesis_kit import SHOP, shop_rows
 
 from core.job_errors import BadCorpus, JobFilesLost
 from core.synthesis import marginals_release, pearl_release
-from core.synthesis.declared import declared_table
 from core.synthesis.encoding import Outside, encode_rows
+from core.synthesis.schema import declared_table
 from gpu_workers.jobs.checkpoint import EncryptedCheckpoint
 from gpu_workers.jobs.messages import INPUT, JobOrder
 from gpu_workers.synthesis import job as synthesis_job

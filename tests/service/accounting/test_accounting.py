@@ -13,8 +13,7 @@ import pytest
 from alert_kit import until
 from gateway_kit import Tenant, command_line
 
-from core.accounting.contract import Kind
-from core.accounting.plans import SubsampledGaussian
+from core.accounting.plans import Kind, SubsampledGaussian
 from core.errors import CalculationTimeout, QueueFull, TenantLimitReached
 from service.accounting.calculations import Calculations
 

@@ -12,7 +12,7 @@ from inprocess_kit import Gateway, opened_gateway
 
 from core.blobs.local import LocalBlobs
 from core.errors import StorageFull
-from core.files.file_version import file_digest
+from core.files.disk import file_digest
 from core.ledger.names import SHARED_OWNER
 from core.ledger.stored_files import ARTIFACTS, DOMAINS, StoredFileIndex
 from gpu_workers.packs import pack_paths

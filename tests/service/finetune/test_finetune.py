@@ -24,7 +24,7 @@ from finetune_http_kit import (
 from finetune_kit import LABELS, labelled
 from gateway_kit import Gateway, Tenant
 
-from core.finetune.hyperparameters import Hyperparameters
+from core.finetune.inputs import Hyperparameters
 from gpu_workers.finetune.artifact import load_classifier
 
 PLANTED = "the zanzibar walrus"

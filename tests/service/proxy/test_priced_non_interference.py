@@ -16,7 +16,7 @@ from inprocess_kit import Gateway
 from model_kit import ModelServer
 from tiers import cells
 
-from core.mechanisms.words.exponential import ExponentialWords
+from core.mechanisms.words.replacement import ExponentialWords
 from core.text.fill_left_to_right import Scored
 from gpu_workers.handlers import filler
 

@@ -14,8 +14,7 @@ from inprocess_kit import Gateway, opened_gateway
 from pack_kit import make_pack, make_routes, parameters_row
 
 from core.errors import InvalidInput
-from core.mechanisms.sentences.domain_pack import DomainPack
-from core.mechanisms.sentences.pack_facts import CodeNoise, DomainPackInfo
+from core.mechanisms.sentences.domain_pack import CodeNoise, DomainPack, DomainPackInfo
 from gpu_workers.packs import ROUTES, pack_paths
 from service.config.settings import Settings
 from service.domains.store import Domains

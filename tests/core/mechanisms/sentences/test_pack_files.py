@@ -15,8 +15,7 @@ from pack_kit import make_pack, make_routes
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-from core.mechanisms.sentences.domain_pack import DomainPack
-from core.mechanisms.sentences.pack_facts import DomainPackInfo, InvalidPack
+from core.mechanisms.sentences.domain_pack import DomainPack, DomainPackInfo, InvalidPack
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_mechanism
 from core.mechanisms.sentences.routes import Routes, RoutesInfo
 from core.mechanisms.space import Space

@@ -7,10 +7,8 @@ from itertools import permutations
 import pytest
 
 from core.accounting.events import Adjacency, Guarantee, Unit
-from core.mechanisms.sentences.pack_facts import CodeNoise
-from core.mechanisms.sentences.pricing import sentence_event, words_event
-from core.mechanisms.sentences.protection import protection
-from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS
+from core.mechanisms.sentences.domain_pack import CodeNoise
+from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, protection, sentence_event, words_event
 
 BY_SENTENCE = [name for name in SENTENCE_MECHANISMS if name != "document_selection"]
 

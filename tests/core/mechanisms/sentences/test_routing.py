@@ -10,11 +10,9 @@ import torch
 from pack_kit import make_pack, make_routes, parameters_row
 
 from core.mechanisms.sentences import routing
-from core.mechanisms.sentences.domain_pack import CodeTable
-from core.mechanisms.sentences.pack_facts import CodeNoise
-from core.mechanisms.sentences.pricing import ROUTING_NANO_MAX, routing_share
-from core.mechanisms.sentences.routed_codes import RoutedCodes
-from core.mechanisms.sentences.routing import Router
+from core.mechanisms.sentences.domain_pack import CodeNoise, CodeTable
+from core.mechanisms.sentences.registry import ROUTING_NANO_MAX, routing_share
+from core.mechanisms.sentences.routing import RoutedCodes, Router
 from core.mechanisms.sentences.sentence_codes import SentenceCodes
 
 NANO = 10**9

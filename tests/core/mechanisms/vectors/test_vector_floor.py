@@ -10,9 +10,9 @@ import pytest
 from tiers import cells
 
 from core.mechanisms.vectors import metric
-from core.mechanisms.vectors.mechanism import vector_mechanism
 from core.mechanisms.vectors.metric import MetricMechanism
 from core.mechanisms.vectors.projection import spec_projection
+from core.mechanisms.vectors.pure import vector_mechanism
 from core.mechanisms.vectors.spec import CLIP_NORM_MAX, CLIP_NORM_MIN, vector_spec
 
 DIGITS = 60

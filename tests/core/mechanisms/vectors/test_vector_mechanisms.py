@@ -14,12 +14,10 @@ from law_kit import follows
 from scipy import stats
 
 from core.errors import InvalidInput
-from core.mechanisms.vectors import threads
-from core.mechanisms.vectors.mechanism import vector_mechanism
-from core.mechanisms.vectors.noise import grid, noise_generator
-from core.mechanisms.vectors.privunit import cap_law
+from core.mechanisms.vectors import release
 from core.mechanisms.vectors.projection import spec_projection
-from core.mechanisms.vectors.release import VectorMechanism
+from core.mechanisms.vectors.pure import cap_law, vector_mechanism
+from core.mechanisms.vectors.release import VectorMechanism, grid, noise_generator
 from core.mechanisms.vectors.spec import VECTOR_MECHANISMS, vector_spec
 
 ERROR_RATE = 1e-6
@@ -176,7 +174,7 @@ def test_every_finite_vector_is_released_and_no_other(mechanism: str, monkeypatc
 
 
 def test_large_calls_are_shared_among_threads_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "_blas_threads", lambda: 3)
+    monkeypatch.setattr(release, "_blas_threads", lambda: 3)
     rows = np.repeat(unit_rows(300, 4096), 10, axis=0)
     for mechanism in ("laplace", "privunit"):
         wide = made(mechanism, 4096, 1_000.0)

@@ -9,10 +9,9 @@ import pytest
 
 from core.accounting.events import Adjacency, Guarantee, Unit
 from core.errors import InvalidInput
-from core.mechanisms.vectors.codebook_size import codebook_size, expected_cosine
 from core.mechanisms.vectors.pricing import vector_events, vector_facts
 from core.mechanisms.vectors.projection import bound_spectral_norm, projection, spec_norm_bound, spec_projection
-from core.mechanisms.vectors.spec import VECTOR_MECHANISMS, vector_spec
+from core.mechanisms.vectors.spec import VECTOR_MECHANISMS, codebook_size, expected_cosine, vector_spec
 
 
 def test_what_cannot_be_used_is_refused_by_name() -> None:

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from law_kit import follows
 
-from core.mechanisms.words import exponential, pricing
-from core.mechanisms.words.exponential import ExponentialWords, select
-from core.mechanisms.words.vocabulary import WordVectors, shipped
+from core.mechanisms.words import pricing, replacement
+from core.mechanisms.words.replacement import ExponentialWords, WordVectors, select, shipped
 
 NANO = 10**9
 RUNS = 20_000
@@ -72,7 +71,7 @@ def test_the_shipped_words_come_out_as_often_as_the_law_says() -> None:
 
 @pytest.mark.slow("statistics")
 def test_the_exact_path_has_the_same_law(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exponential, "_relative_error", lambda count, epsilon: 2.0)  # nothing is ever decided by it
+    monkeypatch.setattr(replacement, "_relative_error", lambda count, epsilon: 2.0)  # nothing is ever decided by it
     vocabulary = vocabulary_of(PLAIN)
     expected = law(vocabulary, vocabulary.rows(["f"])[0], Decimal(3))
 
@@ -91,7 +90,7 @@ def test_floats_decide_as_all_digits_would(monkeypatch: pytest.MonkeyPatch, epsi
         return select(squares, epsilon_nano=round(epsilon * NANO), scale=vocabulary.scale, count=300).tolist()
 
     fast = drawn(1)
-    monkeypatch.setattr(exponential, "_relative_error", lambda count, epsilon: 2.0)
+    monkeypatch.setattr(replacement, "_relative_error", lambda count, epsilon: 2.0)
     assert drawn(1) == fast
     assert drawn(2) != fast or epsilon > 100
 
@@ -101,7 +100,7 @@ def test_weights_of_the_exact_path_are_off_by_less_than_two() -> None:
     vocabulary = shipped()
     squares = vocabulary.squared_distances(vocabulary.rows(["tuesday"]))[0, :200]
     for epsilon_nano in (1, 3 * NANO, 2_000_000 * NANO):
-        sums = exponential._integer_sums(squares, epsilon_nano=epsilon_nano, scale=vocabulary.scale, bits=192)
+        sums = replacement._integer_sums(squares, epsilon_nano=epsilon_nano, scale=vocabulary.scale, bits=192)
         least, rate = Decimal(int(squares.min())).sqrt(), Decimal(epsilon_nano) / (2 * NANO * vocabulary.scale)
         for square, weight in zip(squares.tolist(), np.diff([0, *sums]), strict=True):
             exact = (rate * (least - Decimal(int(square)).sqrt())).exp() * (1 << 192)
@@ -130,7 +129,7 @@ def test_a_word_has_the_same_law_alone_and_in_company(monkeypatch: pytest.Monkey
         seen.append((squares.tobytes(), epsilon_nano))
         return np.zeros(count, dtype=np.int64)
 
-    monkeypatch.setattr(exponential, "select", spy)
+    monkeypatch.setattr(replacement, "select", spy)
     mechanism = ExponentialWords(shipped())
     words = [*shipped().words[:150], "twenty-one", UNKNOWN]
     mechanism.release(words, [NANO] * len(words))

@@ -12,10 +12,17 @@ from scipy import stats
 from core.accounting.events import Adjacency, Guarantee, Unit
 from core.errors import InvalidInput
 from core.mechanisms.vectors import metric
-from core.mechanisms.words.exponential import ExponentialWords
-from core.mechanisms.words.laplace import NOISE_DIMENSION, LaplaceWords, WordMechanism
 from core.mechanisms.words.pricing import WORDS_MAX, word_events, worst_case_nano
-from core.mechanisms.words.vocabulary import WordVectors, load, save, shipped
+from core.mechanisms.words.replacement import (
+    NOISE_DIMENSION,
+    ExponentialWords,
+    LaplaceWords,
+    WordMechanism,
+    WordVectors,
+    load,
+    save,
+    shipped,
+)
 
 NANO = 10**9
 RUNS = 20_000

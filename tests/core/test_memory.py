@@ -1,6 +1,6 @@
 """What the cache keeps, and what it drops."""
 
-from core.byte_cache import ByteCache
+from core.memory import ByteCache
 
 
 def test_the_least_recently_used_values_are_dropped() -> None:

@@ -9,7 +9,7 @@ import mpmath
 import pytest
 
 from core.amounts import NANO
-from core.mechanisms.words.weight_range import draw_epsilon_nano
+from core.mechanisms.words.pricing import draw_epsilon_nano
 
 
 def brute_force(range_: float, candidates: int) -> float:

@@ -1,8 +1,11 @@
-"""Calibrates noise for a target and steps for a noise. The Edgeworth estimate seeds a search on the PLD certificate.
+"""Questions about a plan: which noise or how many steps meet a target, and what every accountant says of it.
 
-Every returned value is certified: its certified epsilon is at most the target. The estimate only saves evaluations.
-All functions are pure and picklable. An evaluation of the certificate takes tens of milliseconds, so a service runs
-them in a process pool.
+Every value that a calibration returns is certified: its certified epsilon is at most the target. The Edgeworth estimate
+seeds a search on the PLD certificate, and only saves evaluations. `compare` runs all accountants; each result states
+what it claims.
+
+All functions are pure and picklable. An evaluation of the certificate takes tens of milliseconds, and for large plans
+some seconds, so a service runs them in a process pool.
 """
 
 from __future__ import annotations
@@ -12,26 +15,34 @@ from collections.abc import Callable
 
 from scipy.optimize import brentq
 
-from core.accounting.answers import CalibratedNoise, CalibratedSteps, Certificate
-from core.accounting.contract import Direction
+from core.accounting.additive import BasicAccountant, RdpAccountant
 from core.accounting.edgeworth import EdgeworthAccountant
-from core.accounting.gaussian import delta_of_gaussian, epsilon_of_gaussian
+from core.accounting.exact import delta_of_gaussian, epsilon_of_gaussian
+from core.accounting.fourier import FourierAccountant
 from core.accounting.plans import (
     ALLOCATION_NOISE_MAX,
     ALLOCATION_NOISE_MIN,
     COUNT_MAX,
     NOISE_MULTIPLIER_MAX,
     NOISE_MULTIPLIER_MIN,
+    Accountant,
+    CalibratedNoise,
+    CalibratedSteps,
+    Certificate,
+    Direction,
     Gaussian,
+    Kind,
+    Line,
     PlanEvent,
     RandomAllocation,
+    Result,
     SubsampledGaussian,
     check_count,
     check_delta,
     check_number,
 )
-from core.accounting.pld import COARSE, FINE, certified_epsilon, grid_interval
-from core.errors import NoUniqueRoot, OutOfRange
+from core.accounting.pld import COARSE, FINE, PldCertificate, certified_epsilon, grid_interval
+from core.errors import CalculationTimeout, NoUniqueRoot, OutOfRange, UnsupportedEvent
 
 EPSILON_MIN, EPSILON_MAX = 1e-3, 1e3
 _SLACK = 2e-4  # the certified epsilon may be below the target by this relative amount
@@ -267,3 +278,56 @@ def _next_guess(low: int, high: int, seen: dict[int, float], epsilon: float) -> 
     guess = round(low * math.exp(math.log(epsilon / seen[low]) / power))
     margin = (high - low) // 50
     return min(max(guess, low + margin), high - margin)
+
+
+ORDERS = (1, 2, 3)
+
+
+def compare(event: PlanEvent, steps: int, delta: float, *, interval: float | None = None) -> tuple[Line, ...]:
+    """Return epsilon at `delta` of `steps` releases of `event` by every accountant, including the certificate.
+
+    If an accountant cannot price the event, its result is `vacuous` with the reason. The same holds if the caller's
+    deadline interrupts the certificate with CalculationTimeout. `interval` is the loss grid of the certificate
+    (default: its own choice). Adjacency: the event's. Assumes a fixed plan.
+
+    Raises:
+        OutOfRange: `steps` or `delta` is outside its range.
+    """
+    check_count(steps)
+    check_delta(delta)
+    bounds: list[Accountant] = [
+        BasicAccountant(event.adjacency),
+        RdpAccountant(event.adjacency),
+        FourierAccountant(event.adjacency),
+    ]
+    lines = [Line(account.name, _price(account, event, steps, delta)) for account in bounds]
+    for order in ORDERS:
+        found = {
+            direction: _price(
+                EdgeworthAccountant(event.adjacency, order=order, direction=direction), event, steps, delta
+            )
+            for direction in Direction
+        }
+        lines.append(
+            Line(
+                EdgeworthAccountant.name,
+                found[Direction.MAX],
+                order=order,
+                remove=found[Direction.REMOVE],
+                add=found[Direction.ADD],
+            )
+        )
+    # The certificate runs last, so that a timeout does not affect the other results.
+    certificate = PldCertificate(event.adjacency, interval=interval)
+    try:
+        certified = _price(certificate, event, steps, delta)
+    except CalculationTimeout as late:
+        certified = Result(None, Kind.VACUOUS, late.detail)
+    return (*lines[: len(bounds)], Line(certificate.name, certified), *lines[len(bounds) :])
+
+
+def _price(account: Accountant, event: PlanEvent, steps: int, delta: float) -> Result:
+    try:
+        return account.compose(event, steps).epsilon(delta)
+    except UnsupportedEvent as refusal:
+        return Result(None, Kind.VACUOUS, refusal.detail)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.files.secret_file import SECRET_BYTES_MAX, read_secret, write_secret
+from core.files.disk import SECRET_BYTES_MAX, read_secret, write_secret
 
 STEPS = ("fsync", "link", "replace")
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from core.errors import OutOfRange
-from core.synthesis.accounted_noise import noise_scale, noisy
+from core.synthesis.pricing import noise_scale, noisy
 
 
 def test_the_sum_of_rounding_weights_hardly_depends_on_what_is_rounded() -> None:
