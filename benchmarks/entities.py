@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from benchmarks.entity_values import NUMBERS, TAX_NUMBERS, Values
 from core.text import mask_entity
-from core.text.lists import AllowLists
+from core.text.mask_words import AllowLists
 from core.text.masks import union
 from core.text.policy import ENTITIES, Mask, MaskPolicy
 

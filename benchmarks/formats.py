@@ -18,9 +18,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from core.text.formats.builder import FormatLimits
-from core.text.formats.registry import FORMATS, parse
-from core.text.lists import AllowLists
+from core.text.formats.builder import FORMATS, FormatLimits, parse
+from core.text.mask_words import AllowLists
 from core.text.policy import FILLS, MaskPolicy
 from core.text.sanitize import Inspected, fill_masks, inspect
 from service.sanitize.formats import FormatOptions

@@ -33,15 +33,12 @@ from core.amounts import NANO
 from core.mechanisms.words.normal_form import normal
 from core.mechanisms.words.pricing import worst_case_nano
 from core.mechanisms.words.replacement import ExponentialWords, shipped
-from core.text.fill_left_to_right import fill_left_to_right
 from core.text.fill_top_k import top_1
-from core.text.infill_model import CONTEXT_CHARS, Blank
-from core.text.lists import AllowLists
+from core.text.mask_words import AllowLists, ranked
+from core.text.model_fills import CONTEXT_CHARS, Blank, fill_left_to_right
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
-from core.text.replace_words import inspect_words, replace_words
-from core.text.sanitize import Inspected, inspect
-from core.text.tokens import tokenize
-from core.text.vocabulary import ranked
+from core.text.sanitize import Inspected, inspect, inspect_words, replace_words
+from core.text.segment import tokenize
 from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.models import masked_infill
 from gpu_workers.models.embedded import embedded_vocabulary, load_embedded

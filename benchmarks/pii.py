@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from core.text.lists import AllowLists
+from core.text.mask_words import AllowLists
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from core.text.sanitize import inspect
 from gpu_workers.handlers.entity_tagger import NameFinder

@@ -38,9 +38,9 @@ from core.mechanisms.words.replacement import (
     WordMechanism,
     shipped,
 )
-from core.text.lists import AllowLists
+from core.text.mask_words import AllowLists
 from core.text.policy import MaskPolicy
-from core.text.replace_words import inspect_words, replace_words
+from core.text.sanitize import inspect_words, replace_words
 from gpu_workers.models.encoder import Encoder
 
 EPSILONS = (2, 5, 10, 15, 20, 50)

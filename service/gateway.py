@@ -23,7 +23,7 @@ from core.ledger.series import LedgerSeries
 from core.ledger.sessions import SessionStore
 from core.ledger.spending_totals import SpendingTotals
 from core.ledger.vault import Vault
-from core.text.lists import AllowLists
+from core.text.mask_words import AllowLists
 from gpu_workers.engine.protocol import Engine
 from service.accounting.calculations import Calculations
 from service.alerts.watch import build_alerts

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from core.text.vocabulary import ranked
+from core.text.mask_words import ranked
 from gpu_workers.models.encoder import Encoder, bundled_fingerprint
 from gpu_workers.models.encoder_model import bundled_weights
 from gpu_workers.models.integer.encoder import IntegerEncoder

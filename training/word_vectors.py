@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from core.mechanisms.words.pricing import WORDS_MAX
 from core.mechanisms.words.replacement import SHIPPED, Rows, WordVectors, save, unit_codes
-from core.text.vocabulary import ranked
+from core.text.mask_words import ranked
 from gpu_workers.models.encoder import Encoder
 
 DIMENSION = 64

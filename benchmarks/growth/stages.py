@@ -13,25 +13,20 @@ import orjson
 import service.app  # noqa: F401  so that every model of a body is defined
 from benchmarks.growth.measure import Call
 from benchmarks.growth.units import UNITS
-from core.text.formats.builder import FormatLimits
-from core.text.formats.options import Action, FormatOptions, JsonOptions
-from core.text.formats.registry import FORMATS, parse
-from core.text.lists import AllowLists
+from core.text.formats.builder import FORMATS, Action, FormatLimits, FormatOptions, JsonOptions, parse
 from core.text.mask_entity import plain_characters, recognisers
+from core.text.mask_words import AllowLists
 from core.text.own_recognisers.definition import Definition, Limits
-from core.text.own_recognisers.draft import try_out
-from core.text.own_recognisers.recogniser import OwnRecogniser, check
+from core.text.own_recognisers.recogniser import OwnRecogniser, check, try_out
 from core.text.policy import DEFAULT_ENTITIES, MaskPolicy
 from core.text.recogniser import Recogniser
 from core.text.reversible.conversation import mask_conversation
 from core.text.reversible.forms import mapping_of
 from core.text.reversible.lexing import as_read, escapes, lex
-from core.text.reversible.mapping import Content, Pair
-from core.text.reversible.masked import Region
+from core.text.reversible.mapping import Content, Pair, Region
 from core.text.sanitize import fill_masks, inspect, sanitize
-from core.text.segment import sentences
+from core.text.segment import SentText, sentences, visible
 from core.text.segment import windows as word_windows
-from core.text.visible import SentText, visible
 from core.text.windows import windows
 from service.http.body import JsonLimits, check_json, parse_json
 from service.http.strict import Strict

@@ -31,7 +31,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from core.text.piece_estimate import estimated_pieces
+from core.text.windows import estimated_pieces
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests/kits"))
 import litellm_kit

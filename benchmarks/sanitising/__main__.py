@@ -16,10 +16,10 @@ from dataclasses import replace
 
 from benchmarks.sanitising.figures import Figures
 from benchmarks.sanitising.texts import Marked, names, read
-from core.text.lists import AllowLists
+from core.text.mask_words import AllowLists
 from core.text.policy import MaskPolicy, SanitizeTask
 from core.text.sanitize import inspect
-from core.text.visible import visible
+from core.text.segment import visible
 from gpu_workers.handlers.entity_tagger import NameFinder
 from gpu_workers.handlers.own_finder import OwnFinder
 from gpu_workers.handlers.recognition import joined, recognise

@@ -26,9 +26,9 @@ from pathlib import Path
 
 from benchmarks.secrets import dates, held_out_texts, plain_texts, texts, values
 from core.text import mask_entity
-from core.text.lists import AllowLists
+from core.text.mask_words import AllowLists
 from core.text.policy import MaskPolicy
-from core.text.tokens import tokenize
+from core.text.segment import tokenize
 
 HELD_OUT = "held-out"
 TYPES = ("SECRET", "PASSWORD", "USERNAME", "DATE_OF_BIRTH", "AGE", "COORDINATE", "DATE_TIME")

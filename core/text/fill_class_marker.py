@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.text.lists import AllowLists
+from core.text.mask_words import AllowLists
 from core.text.policy import Mask, MaskPolicy
 
 

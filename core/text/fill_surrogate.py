@@ -17,15 +17,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from core.errors import TaskFailed
-from core.text.lists import AllowLists
+from core.text.mask_words import AllowLists, ranked
 from core.text.policy import WORD, Mask, MaskPolicy
-from core.text.surrogates.document import DATES, document_of, surrogate_language
-from core.text.surrogates.draw import LONG_DRAWS, Draw, new_key
-from core.text.surrogates.originals import LEAK_CHARS_MIN, Originals
-from core.text.surrogates.shape import cased
-from core.text.surrogates.table import fake, first_attempt, identity
-from core.text.surrogates.terms import Document
-from core.text.vocabulary import ranked
+from core.text.surrogates.draw import LEAK_CHARS_MIN, LONG_DRAWS, Document, Draw, Originals, cased, new_key
+from core.text.surrogates.table import DATES, document_of, fake, first_attempt, identity, surrogate_language
 
 __all__ = ["LEAK_CHARS_MIN", "Value", "distinct", "document", "draw", "fill", "in_places", "values_of"]
 

@@ -13,10 +13,9 @@ from itertools import islice
 from core.errors import TaskFailed
 from core.mechanisms.samplers.exact import uniform_below
 from core.mechanisms.words.normal_form import normal
-from core.text.fill_left_to_right import Ranked
-from core.text.lists import AllowLists
+from core.text.mask_words import AllowLists, ranked
+from core.text.model_fills import Ranked
 from core.text.policy import Mask, MaskPolicy
-from core.text.vocabulary import ranked
 
 
 def top_1() -> Ranked:

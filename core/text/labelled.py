@@ -7,7 +7,8 @@ part of the find. A list of values after one label is found value by value.
 
 Words match in any case, with or without their accents, and written together, with hyphens or with underscores.
 
-Cost: linear in the text. Each token with a digit is compared with the `LABEL_CHARS` characters before it.
+Cost: linear in the text. `Anchors` tells whether a text can contain any label at all. Each token with a digit is
+compared with the `LABEL_CHARS` characters before it.
 """
 
 from __future__ import annotations
@@ -19,8 +20,38 @@ from dataclasses import dataclass
 
 import regex  # type: ignore[import-untyped]
 
-from core.text.anchors import Anchors
 from core.text.recogniser import REGEX_TIMEOUT_S, Hit, Scan
+
+_SHORT_CHARS = 3  # shorter parts occur within many words, and so are searched for at the start of words
+
+
+class Anchors:
+    """For each phrase, the longest part that every spelling of it has: a run without spaces and accents."""
+
+    def __init__(self, phrases: Sequence[str]) -> None:
+        parts = {max(_parts(phrase), key=len) for phrase in phrases}
+        self._long = sorted(part for part in parts if len(part) > _SHORT_CHARS)
+        short = sorted(parts - set(self._long), key=len, reverse=True)
+        starts = rf"(?<!\p{{L}})(?:{'|'.join(map(regex.escape, short))})"
+        self._short = regex.compile(starts) if short else None
+
+    def may_occur(self, text: str) -> bool:
+        """Return False only if `text` contains none of the phrases, in any case or spelling."""
+        small = text.lower()
+        if any(part in small for part in self._long):
+            return True
+        return self._short is not None and self._short.search(small) is not None
+
+
+def _parts(phrase: str) -> list[str]:
+    """Return the runs that are spelt in one way: no space, and no letter that an accent or digraph replaces."""
+    plain = "".join(char if _plain(char) else " " for char in phrase.lower())
+    return plain.split() or [phrase.lower()]
+
+
+def _plain(char: str) -> bool:
+    return not char.isspace() and char not in "äöüß" and unicodedata.normalize("NFD", char) == char
+
 
 LABEL_CHARS = 90
 LIST_CHARS = 500
@@ -74,7 +105,7 @@ _LIST_GAP = regex.compile(r"\s*(?:[,;&|/]|(?:[,;]\s*)?(?<!\w)(?:and|or|und|oder|
 
 
 @dataclass(frozen=True)
-class Value:
+class LabelledValue:
     """What a value looks like. `pattern` matches it whole, in any case.
 
     spaced: it may be written in groups with spaces between them. dates: it may look like a date, a year or an amount.
@@ -88,16 +119,16 @@ class Value:
 
 
 # A code of at least four letters and digits, with at least three digits.
-CODE = Value(r"(?=(?:[^\W_][-/._]?){4,24}\Z)(?=(?:\D*\d){3})[A-Za-z0-9/._-]+")
+CODE = LabelledValue(r"(?=(?:[^\W_][-/._]?){4,24}\Z)(?=(?:\D*\d){3})[A-Za-z0-9/._-]+")
 # The same, or up to six groups of digits of which the first has at most four: `K 448 201 33`, `7 004 512`.
-GROUPED_CODE = Value(
+GROUPED_CODE = LabelledValue(
     rf"{CODE.pattern}|[A-Z]{{1,4}} {CODE.pattern}"
     r"|(?=(?:\D*\d){4})(?:[A-Z]{1,4}[ \u00a0-])?\d{1,4}(?:[ \u00a0\u202f]\d{2,6}){1,5}",
     spaced=True,
     prefixed=True,
 )
 # Letters and at least five digits, which no amount or count looks like: a label without a word for "number" suffices.
-LETTERED_CODE = Value(
+LETTERED_CODE = LabelledValue(
     r"(?=(?:\D*\d){5})(?!(?:ID|NO|NR)[ -])(?:[A-Z]{1,2}[ -]?|[A-Z]{3,5}-)\d{1,10}(?:[ -]\d{2,6}){0,4}",
     spaced=True,
     prefixed=True,
@@ -173,7 +204,7 @@ def _any(words: Sequence[str]) -> str:
     return f"(?:{'|'.join(_written(word) for word in sorted(set(words), key=len, reverse=True))})"
 
 
-def labelled_scan(label: Label, value: Value = CODE, *, score: float = LABELLED_SCORE) -> Scan:
+def labelled_scan(label: Label, value: LabelledValue = CODE, *, score: float = LABELLED_SCORE) -> Scan:
     """Return a scan for values that stand after a label."""
     shape = regex.compile(value.pattern, regex.IGNORECASE)
 
@@ -211,7 +242,7 @@ def tokens(text: str) -> Iterator[tuple[int, int]]:
             yield head.start(), tail.end()
 
 
-def _starts(text: str, start: int, value: Value) -> list[int]:
+def _starts(text: str, start: int, value: LabelledValue) -> list[int]:
     """Return where the value of a token may start: at the token, or at capital letters before it (`AB 1234567`)."""
     prefix = _UPPER_PREFIX.search(text, max(0, start - 6), start) if value.spaced else None
     if prefix is None:
@@ -220,7 +251,7 @@ def _starts(text: str, start: int, value: Value) -> list[int]:
     return [prefix.start(), start] if first else [start, prefix.start()]
 
 
-def _end(text: str, start: int, end: int, shape: regex.Pattern[str], value: Value) -> int | None:
+def _end(text: str, start: int, end: int, shape: regex.Pattern[str], value: LabelledValue) -> int | None:
     """Return the end of the longest value of the right shape, None if there is none."""
     ends = [end]
     if value.spaced and (more := _MORE_GROUPS.match(text, end)):

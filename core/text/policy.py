@@ -1,27 +1,27 @@
-"""The parameters of `/sanitize`: techniques, entities, fills, limits, and the values passed between processes.
+"""The parameters of `/sanitize`: techniques, entities, fills, profiles, limits, and values passed between processes.
 
 This module is light: the front end builds a `SanitizeTask` from it alone, so it imports no recogniser, word list or
-faker. A technique or a fill is one module and one row of the tables below.
+faker. A technique is a function and a fill is a module, and each is one row of the tables below.
 
 Guarantee: none. A masked text has no differential privacy, and kept words have no protection at all. The property is an
 engineering one: the masked characters themselves are not in the output at the masked places. The fills with a
-guarantee are `metric_dp` (`core.text.replace_words`) and `dp` (`core.text.fill_dp`).
+guarantee are `metric_dp` (`core.text.sanitize`) and `dp` (`core.text.model_fills`).
 """
 
 from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Collection, Mapping
+from array import array
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import NamedTuple, overload
 
 from core.errors import InvalidInput
 from core.files.disk import FileVersion
 from core.mechanisms.words.pricing import DOCUMENT, EXPONENTIAL, MECHANISMS, SCOPES, SLOT
-from core.text.origins import Origins, SuppressedFinds
-from core.text.own_recognisers.stored import OwnReference
-from core.text.spans import Spans
+from core.text.own_recognisers.definition import OwnReference
 
 GUARANTEE = "none"
 
@@ -32,13 +32,13 @@ VOCABULARY_SIZE_DEFAULT = 10_000
 ALLOW_LIST_DEFAULT = "general"
 ALLOW_LIST_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
-# name -> module with `find(text, tokens, policy, lists) -> list[Mask]`; the first row wins a tie between techniques
+# name -> `module:function(text, tokens, policy, lists) -> list[Mask]`; the first row wins a tie between techniques
 TECHNIQUES: Mapping[str, str] = MappingProxyType(
     {
-        "entity": "core.text.mask_entity",
-        "vocabulary": "core.text.mask_vocabulary",
-        "allow_list": "core.text.mask_allow_list",
-        "all": "core.text.mask_all",
+        "entity": "core.text.mask_entity:find",
+        "vocabulary": "core.text.mask_words:outside_vocabulary",
+        "allow_list": "core.text.mask_words:outside_list",
+        "all": "core.text.mask_words:every_token",
     }
 )
 
@@ -97,13 +97,10 @@ class Entity:
 
 _CONTACT, _NUMBERS = "core.text.recognisers.contact", "core.text.recognisers.numbers"
 _PHONE, _PRESIDIO = "core.text.recognisers.phone", "core.text.recognisers.presidio"
-_NATIONAL, _IDENTITY = "core.text.recognisers.national", "core.text.recognisers.identity"
-_MEDICAL, _FINANCE = "core.text.recognisers.medical", "core.text.recognisers.finance"
-_VEHICLE, _DEVICE = "core.text.recognisers.vehicle", "core.text.recognisers.device"
-_BUSINESS = "core.text.recognisers.business"
+_LABELLED, _VEHICLE = "core.text.recognisers.labelled_types", "core.text.recognisers.vehicle"
 _SECRETS, _PASSWORDS = "core.text.recognisers.secrets", "core.text.recognisers.passwords"
 _USERNAMES, _DATES = "core.text.recognisers.usernames", "core.text.recognisers.dates"
-_AGES, _COORDINATES = "core.text.recognisers.ages", "core.text.recognisers.coordinates"
+_COORDINATES = "core.text.recognisers.coordinates"
 
 
 # The thresholds of names were chosen on the texts of `benchmarks.sanitising`: a person that is missed costs more than a
@@ -143,20 +140,20 @@ ENTITIES: dict[str, Entity] = {
     "IT_FISCAL_CODE": Entity(0.6, _PRESIDIO, by_form=True),
     "PL_PESEL": Entity(0.4, _PRESIDIO, by_form=True),
     "DE_TAX_ID": Entity(0.4, _PRESIDIO, by_form=True),
-    "NATIONAL_ID": Entity(0.4, _NATIONAL, by_words=True),
-    "TAX_ID": Entity(0.4, _NATIONAL, by_words=True),
-    "PASSPORT": Entity(0.4, _IDENTITY, by_words=True),
-    "DRIVER_LICENSE": Entity(0.4, _IDENTITY, by_words=True),
-    "MEDICAL_RECORD_NUMBER": Entity(0.4, _MEDICAL, by_words=True),
-    "HEALTH_INSURANCE_NUMBER": Entity(0.4, _MEDICAL, by_words=True),
-    "BANK_ACCOUNT": Entity(0.4, _FINANCE, by_words=True),
-    "BANK_ROUTING": Entity(0.4, _FINANCE, by_words=True),
-    "SWIFT_CODE": Entity(0.4, _FINANCE, by_words=True),
+    "NATIONAL_ID": Entity(0.4, _LABELLED, by_words=True),
+    "TAX_ID": Entity(0.4, _LABELLED, by_words=True),
+    "PASSPORT": Entity(0.4, _LABELLED, by_words=True),
+    "DRIVER_LICENSE": Entity(0.4, _LABELLED, by_words=True),
+    "MEDICAL_RECORD_NUMBER": Entity(0.4, _LABELLED, by_words=True),
+    "HEALTH_INSURANCE_NUMBER": Entity(0.4, _LABELLED, by_words=True),
+    "BANK_ACCOUNT": Entity(0.4, _LABELLED, by_words=True),
+    "BANK_ROUTING": Entity(0.4, _LABELLED, by_words=True),
+    "SWIFT_CODE": Entity(0.4, _NUMBERS, by_words=True),
     "LICENSE_PLATE": Entity(0.4, _VEHICLE, by_words=True),
     "VIN": Entity(0.4, _VEHICLE, by_words=True),
-    "IMEI": Entity(0.4, _DEVICE, by_words=True),
-    "EMPLOYEE_ID": Entity(0.4, _BUSINESS, by_words=True),
-    "CUSTOMER_ID": Entity(0.4, _BUSINESS, by_words=True),
+    "IMEI": Entity(0.4, _LABELLED, by_words=True),
+    "EMPLOYEE_ID": Entity(0.4, _LABELLED, by_words=True),
+    "CUSTOMER_ID": Entity(0.4, _LABELLED, by_words=True),
     "UUID": Entity(0.5, _PRESIDIO, by_form=True, default=False),
     "UK_POSTCODE": Entity(0.1, _PRESIDIO, default=False),
     "SECRET": Entity(0.3, _SECRETS, by_words=True, tagged=True),
@@ -164,7 +161,7 @@ ENTITIES: dict[str, Entity] = {
     "USERNAME": Entity(0.5, _USERNAMES, by_words=True, tagged=True),
     "DATE_OF_BIRTH": Entity(0.5, _DATES, by_words=True),
     "COORDINATE": Entity(0.5, _COORDINATES, by_form=True),
-    "AGE": Entity(0.5, _AGES, by_words=True, default=False),
+    "AGE": Entity(0.5, _DATES, by_words=True, default=False),
     "DATE_TIME": Entity(0.5, _DATES, by_form=True, default=False),
     "US_DRIVER_LICENSE": Entity(0.3, _PRESIDIO, default=False),
     "PERSON": Entity(0.3, tagged=True),
@@ -353,6 +350,135 @@ class Mask:
     recogniser: str = ""
 
 
+class Span(NamedTuple):
+    """One filled region [start, end) of the **output** text."""
+
+    start: int
+    end: int
+    type: str
+    technique: str
+
+
+@dataclass(frozen=True)
+class Spans(Sequence[Span]):
+    """A sequence of `Span`, stored as arrays. Region i is `edges[2 * i] : edges[2 * i + 1]`, of the type and technique
+    `kinds[numbers[i]]`.
+
+    A text may have as many regions as words. As objects, they would take most of the time of sending a result from a
+    worker to the gateway, and hundreds of bytes each.
+    """
+
+    edges: array[int]
+    numbers: array[int]
+    kinds: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, spans: Iterable[Span]) -> Spans:
+        edges, numbers = array("q"), array("H")
+        kinds: dict[tuple[str, str], int] = {}
+        for start, end, kind, technique in spans:
+            edges.append(start)
+            edges.append(end)
+            numbers.append(kinds.setdefault((kind, technique), len(kinds)))
+        return cls(edges, numbers, tuple(kinds))
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> Span: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Span]: ...
+    def __getitem__(self, index: int | slice) -> Span | list[Span]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        place = range(len(self))[index]
+        return Span(self.edges[2 * place], self.edges[2 * place + 1], *self.kinds[self.numbers[place]])
+
+    def __iter__(self) -> Iterator[Span]:
+        return map(self.__getitem__, range(len(self)))
+
+
+OVERLAPPED = "overlapped"  # a longer or stronger find covers a part of it, or all
+BELOW_THRESHOLD = "below_threshold"
+NO_CONTEXT = "no_context"  # below the threshold, which a context word nearby would have raised it to
+ALLOW_LISTED = "allow_listed"  # within a term of an allow list
+RULES = (OVERLAPPED, BELOW_THRESHOLD, NO_CONTEXT, ALLOW_LISTED)
+
+
+class Origin(NamedTuple):
+    """The region [start, end) of the text **as sent**, in code points, that became one span of the output.
+
+    score: of the recogniser, 0 to 1; 0 for a word list. recogniser: its name; empty for a word list.
+    """
+
+    start: int
+    end: int
+    score: float
+    recogniser: str
+
+
+@dataclass(frozen=True)
+class Origins(Sequence[Origin]):
+    """A sequence of `Origin`, with scores as 32-bit floats."""
+
+    edges: array[int]
+    scores: array[float]
+    numbers: array[int]
+    recognisers: tuple[str, ...]
+
+    @classmethod
+    def of(cls, origins: Iterable[Origin]) -> Origins:
+        edges, scores, numbers = array("q"), array("f"), array("H")
+        names: dict[str, int] = {}
+        for start, end, score, recogniser in origins:
+            edges.append(start)
+            edges.append(end)
+            scores.append(score)
+            numbers.append(names.setdefault(recogniser, len(names)))
+        return cls(edges, scores, numbers, tuple(names))
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> Origin: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Origin]: ...
+    def __getitem__(self, index: int | slice) -> Origin | list[Origin]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        place = range(len(self))[index]
+        edges = self.edges[2 * place], self.edges[2 * place + 1]
+        return Origin(*edges, self.scores[place], self.recognisers[self.numbers[place]])
+
+    def __iter__(self) -> Iterator[Origin]:
+        return map(self.__getitem__, range(len(self)))
+
+
+class SuppressedFind(NamedTuple):
+    """A find that did not become a region of its own.
+
+    start, end: the region of the text as sent, in code points. rule: one of `RULES`. by: the type of the find that
+    covers it, for `overlapped`.
+    """
+
+    start: int
+    end: int
+    type: str
+    score: float
+    recogniser: str
+    rule: str
+    by: str | None = None
+
+
+class SuppressedFinds(NamedTuple):
+    """`finds` in order of position, and the number of those `left_out` because of a limit, which have lower scores."""
+
+    finds: tuple[SuppressedFind, ...] = ()
+    left_out: int = 0
+
+
 @dataclass(frozen=True)
 class Sanitised:
     """A released text. `tokens` counts the words and numbers of the original text.
@@ -373,3 +499,82 @@ class Sanitised:
     refused: bool = False
     origins: Origins | None = None
     suppressed: SuppressedFinds | None = None
+
+
+# Profiles: named sets of entities for `mask.profile`. A profile is a starting point for a rule set, and no proof that a
+# text meets it: recognition misses some, and rules such as HIPAA's cover more than text (faces, fingerprints). A new
+# entity joins a profile in one of these groups, each of which is a kind of identifier that several rules name.
+DEFAULT = "default"
+
+NAMES = ("PERSON", "LOCATION")  # organisations identify no person
+PLACES = ("COORDINATE", "UK_POSTCODE")
+CONTACT = ("EMAIL_ADDRESS", "PHONE_NUMBER")
+ONLINE = ("URL", "IP_ADDRESS", "MAC_ADDRESS", "USERNAME", "UUID")
+SECRETS = ("SECRET", "PASSWORD")
+BIRTH = ("DATE_OF_BIRTH",)
+AGES_AND_DATES = ("AGE", "DATE_TIME")
+CARDS = ("CREDIT_CARD",)
+BANK_ACCOUNTS = (
+    "IBAN_CODE",
+    "BANK_ACCOUNT",
+    "BANK_ROUTING",
+    "SWIFT_CODE",
+    "US_BANK_NUMBER",
+    "ABA_ROUTING_NUMBER",
+    "CRYPTO",
+)
+NATIONAL_NUMBERS = (
+    *("NATIONAL_ID", "TAX_ID"),
+    *("US_SSN", "US_ITIN", "UK_NINO", "CA_SIN", "AU_ABN", "AU_TFN", "IN_AADHAAR", "IN_PAN", "SG_NRIC_FIN"),
+    *("ES_NIF", "ES_NIE", "IT_FISCAL_CODE", "PL_PESEL", "DE_TAX_ID"),
+)
+DOCUMENTS = ("PASSPORT", "DRIVER_LICENSE", "US_PASSPORT", "UK_PASSPORT", "US_DRIVER_LICENSE")
+HEALTH_NUMBERS = (
+    "MEDICAL_RECORD_NUMBER",
+    "HEALTH_INSURANCE_NUMBER",
+    "US_MBI",
+    "US_NPI",
+    "MEDICAL_LICENSE",
+    "UK_NHS",
+    "AU_MEDICARE",
+)
+VEHICLES_AND_DEVICES = ("LICENSE_PLATE", "VIN", "IMEI")
+BUSINESS_NUMBERS = ("EMPLOYEE_ID", "CUSTOMER_ID")
+
+PROFILES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        DEFAULT: tuple(name for name, entity in ENTITIES.items() if entity.default),
+        # the 18 identifiers of 45 CFR 164.514(b)(2), as far as text holds them
+        "hipaa": (
+            *(*NAMES, *PLACES, *CONTACT, *ONLINE, *BIRTH, *AGES_AND_DATES, *CARDS, *BANK_ACCOUNTS),
+            *(*NATIONAL_NUMBERS, *DOCUMENTS, *HEALTH_NUMBERS, *VEHICLES_AND_DEVICES, *BUSINESS_NUMBERS),
+        ),
+        # what identifies a natural person directly or by an identifier, Article 4(1)
+        "gdpr": (
+            *(*NAMES, *PLACES, *CONTACT, *ONLINE, *BIRTH, *CARDS, *BANK_ACCOUNTS),
+            *(*NATIONAL_NUMBERS, *DOCUMENTS, *HEALTH_NUMBERS, *VEHICLES_AND_DEVICES, *BUSINESS_NUMBERS),
+        ),
+        # cardholder data and what authenticates: PCI DSS
+        "pci": ("PERSON", *CARDS, *BANK_ACCOUNTS, *SECRETS),
+        "secrets": SECRETS,
+    }
+)
+
+
+def entities_of(profile: str | None, entities: tuple[str, ...], *, techniques: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the entities of a `MaskPolicy`: those named and those of the profile. Empty: the default ones.
+
+    Raises InvalidInput, which lists the supported values, for a profile that does not exist, and for one without the
+    technique `entity`.
+    """
+    if profile is None:
+        return entities
+    if profile not in PROFILES:
+        raise InvalidInput(f"The profile is one of: {', '.join(PROFILES)}.", field="mask.profile")
+    if "entity" not in techniques:
+        raise InvalidInput("A profile needs the technique `entity`.", field="mask.profile")
+    if profile == DEFAULT and not entities:
+        return ()
+    wanted = {*entities, *PROFILES[profile]}
+    others = tuple(name for name in entities if name not in ENTITIES)
+    return (*(name for name in ENTITIES if name in wanted), *others)

@@ -1,20 +1,52 @@
-"""Segmentation: splits a document into its unit list, of sentences or of windows of words.
+"""Reads a text: its visible characters, its tokens of words and numbers, and its units, sentences or windows of words.
 
-SentDP calls this list a document: a multiset of units, of which a neighbour differs in one. Segmentation
-comes **before** the adjacency: a guarantee for "one unit" refers to one entry of this list, not to the
-characters of a modified text.
+A token is a run of letters, combining marks, digits and underscores. An apostrophe or hyphen between two runs joins
+them (`don't`, `well-known`), and so do `. , : /` between two digits (`3.14`, `12:30`). The text outside tokens is
+punctuation, symbols and space. By construction it contains no letter, mark or digit, so it may stay unmasked.
 
-Replacing one word of a text changes one window (`windows`), but any number of sentences (`sentences`), because the end
-of a sentence depends on its words.
+SentDP calls the list of units a document: a multiset of units, of which a neighbour differs in one. Segmentation comes
+**before** the adjacency: a guarantee for "one unit" refers to one entry of this list, not to the characters of a
+modified text. Replacing one word of a text changes one window (`windows`), but any number of sentences (`sentences`),
+because the end of a sentence depends on its words.
+
+Recognisers read the visible text (`visible`).
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import islice, pairwise
+from typing import NamedTuple, Protocol
 
+import regex  # type: ignore[import-untyped]
 import sentencex
+
+_RUN = r"[\p{L}\p{M}\p{N}_]+"
+_TOKEN = regex.compile(rf"{_RUN}(?:(?:['’ʼ＇\-‐‑]|(?<=\p{{N}})[.,:/](?=\p{{N}})){_RUN})*")
+_LETTER = regex.compile(r"\p{L}")
+
+
+class Token(NamedTuple):
+    start: int
+    end: int
+
+
+def tokenize(text: str) -> list[Token]:
+    """Return the tokens of `text` in order. Offsets are code points of `text`."""
+    return [Token(*match.span()) for match in _TOKEN.finditer(text)]
+
+
+def count_tokens(text: str, *, stop: int) -> int:
+    """Return the number of tokens of `text`, counted up to `stop`."""
+    return sum(1 for _ in islice(_TOKEN.finditer(text), stop))
+
+
+def has_letter(text: str) -> bool:
+    return _LETTER.search(text) is not None
+
 
 WINDOW_WORDS = 12
 WINDOW_WORDS_MAX = 256  # the bundled encoder truncates longer inputs
@@ -96,3 +128,61 @@ def windows(text: str, words: int) -> list[str]:
     count = -(-len(found) // words)
     cuts = [len(found) * index // count for index in range(count + 1)] if count else [0]
     return [" ".join(found[start:stop]) for start, stop in pairwise(cuts)]
+
+
+# Invisible characters between visible ones: soft hyphens, joiners, marks of direction, variation selectors, tags.
+# They would split a number or an address for a recogniser, but not for a reader. In other places (emoji, scripts that
+# join, the ends of a line) they have a meaning and stay. The pattern begins with the class of invisible characters
+# because a search for a rare character is fast.
+INVISIBLE = (
+    r"[\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+    r"\U000e0000-\U000e0fff]"
+)
+# ASCII, spaces, digits of any script, and letters of scripts that do not join: Latin, Greek, Cyrillic.
+_BESIDE = r"[ -~\u00a0\u2007\u2009\u202f\d\u00c0-\u02af\u0370-\u052f]"
+HIDDEN = re.compile(rf"{INVISIBLE}(?<={_BESIDE}{INVISIBLE}){INVISIBLE}*+(?={_BESIDE})")
+
+
+def visible(text: str) -> str:
+    """Return the text without invisible characters inside visible ones: the text that inspection and taggers use."""
+    return text if text.isascii() else HIDDEN.sub("", text)
+
+
+class Regions(Protocol):
+    """Maps regions of the text that recognisers read to regions of the text as the caller sent it."""
+
+    def region(self, start: int, end: int) -> tuple[int, int] | None:
+        """Return the region for the non-empty region [start, end); None if the caller sent none of it."""
+
+
+@dataclass(frozen=True)
+class SentText:
+    """Maps places of `visible(text)` to places of `text`, the text as the caller sent it."""
+
+    places: tuple[int, ...] = field(default=())  # of visible characters after removed ones
+    shifts: tuple[int, ...] = field(default=())  # how many characters were removed before each of those
+
+    @classmethod
+    def of(cls, text: str) -> SentText:
+        places: list[int] = []
+        shifts: list[int] = []
+        removed = 0
+        for hidden in () if text.isascii() else HIDDEN.finditer(text):
+            places.append(hidden.start() - removed)
+            removed += hidden.end() - hidden.start()
+            shifts.append(removed)
+        return cls(tuple(places), tuple(shifts))
+
+    def region(self, start: int, end: int) -> tuple[int, int]:
+        """Return the region of the sent text for the non-empty region [start, end) of the visible text."""
+        return self._at(start), self._at(end - 1) + 1
+
+    def _at(self, place: int) -> int:
+        number = bisect_right(self.places, place)
+        return place + self.shifts[number - 1] if number else place
+
+
+def hidden(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of `text` that `visible` leaves out, in order."""
+    if not text.isascii():
+        yield from (match.span() for match in HIDDEN.finditer(text))

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from core.text.reversible.mapping import Content, Mapping
-from core.text.reversible.masked import MaskedConversation, Region
+from core.text.reversible.mapping import Content, Mapping, MaskedConversation, Region
 
 _CHARS_PER_TOKEN = 16  # masking and checking a character takes about a quarter of the time of a tagger
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from core.errors import RecogniserFailed
-from core.text.mask_tagged import Tagged
+from core.text.mask_entity import Tagged
 from core.text.policy import ENTITIES, MaskPolicy
 from gpu_workers.facts import TaggerFacts
 from gpu_workers.models.sources import TAGGER_BUNDLED
@@ -26,7 +26,7 @@ class NamesMissed(RuntimeError):
 
 
 class NameFinder:
-    """Finds the entities `types` of `core.text.policy.ENTITIES`. Give it visible text (`core.text.visible`)."""
+    """Finds the entities `types` of `core.text.policy.ENTITIES`. Give it visible text (`core.text.segment`)."""
 
     def __init__(self, source: str, *, device: str) -> None:
         """`source`: `bundled`, or the folder of a token classifier.

@@ -3,7 +3,7 @@
 The first step is the document's own task (`gpu_workers.handlers.sanitize_tasks.DocumentTask`), which masks it and fills
 its first places. Each further step fills the next ones. A step has about the size of a piece, so that documents of
 other tenants run between two steps. Why this does not change the distribution of the result, and why no place is drawn
-twice: `core.text.partly_filled`. If a step fails, the document fails and none of its places is drawn again.
+twice: `core.text.model_fills`. If a step fails, the document fails and none of its places is drawn again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from core.errors import GatewayError
 from core.mechanisms.words.pricing import slot_epsilon_nano
-from core.text.partly_filled import PartlyFilled
+from core.text.model_fills import PartlyFilled
 from core.text.policy import Mask, Sanitised, SanitizeTask
 from gpu_workers.engine.protocol import Joined, Pieces, Task
 

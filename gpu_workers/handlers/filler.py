@@ -1,6 +1,6 @@
 """The fills of a language model, in the sanitise worker. The regions of many documents are filled together.
 
-The texts have already been inspected. `core.text.fill_left_to_right` and `core.text.fill_dp` document what the model
+The texts have already been inspected. `core.text.model_fills` documents what the model
 reads.
 """
 
@@ -13,12 +13,9 @@ from core.errors import GatewayError, InfillBroken, InvalidInput
 from core.files.disk import FileVersion
 from core.guarded import guarded
 from core.mechanisms.words.token_selection import scores
-from core.text.fill_dp import CLIP, dp_draws, slots_of
-from core.text.fill_left_to_right import FillStrategy, first_words
 from core.text.fill_top_k import top_1, top_k
-from core.text.infill_model import Blank, InfillModel
-from core.text.lists import AllowLists
-from core.text.partly_filled import PartlyFilled
+from core.text.mask_words import AllowLists
+from core.text.model_fills import CLIP, Blank, FillStrategy, InfillModel, PartlyFilled, dp_draws, first_words, slots_of
 from core.text.policy import DP, MODEL_FILLS, TOP_1, SanitizeTask
 from core.text.sanitize import Inspected, fill_in
 from gpu_workers.facts import InfillFacts

@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from core.errors import GatewayError, RecogniserFailed, TaskFailed
 from core.files.disk import FileVersion
 from core.guarded import guarded
-from core.text.own_recognisers.draft import DraftFinds, try_out
-from core.text.own_recognisers.finds import OwnFinds, search
-from core.text.own_recognisers.recogniser import OwnRecogniser, ready
-from core.text.own_recognisers.stored import RecogniserFile, read_definition
+from core.text.own_recognisers.definition import RecogniserFile, read_definition
+from core.text.own_recognisers.recogniser import DraftFinds, OwnFinds, OwnRecogniser, ready, search, try_out
 from core.text.policy import MaskPolicy
 from gpu_workers.handlers.file_cache import FileCache
 

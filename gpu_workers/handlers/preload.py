@@ -27,12 +27,12 @@ def preload(role: Role, *, encoder_precision: str, tagger: str, infill: InfillSo
 def recognition() -> None:
     """Build what each sanitiser has and none changes: patterns, word lists, the model of languages."""
     from core.mechanisms.words import replacement
-    from core.text.language_guess import guess
+    from core.text.languages import guess
     from core.text.mask_entity import recognisers
+    from core.text.mask_words import ranked
     from core.text.policy import SURROGATE
     from core.text.reversible.conversation import mask_conversation
-    from core.text.reversible.masked import Region
-    from core.text.vocabulary import ranked
+    from core.text.reversible.mapping import Region
     from gpu_workers.handlers.sanitiser import CANARY, CANARY_VALUES
 
     recognisers()

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 from core.errors import GatewayError, RecogniserFailed
 from core.guarded import guarded
-from core.text.mask_entity import search
-from core.text.mask_tagged import Tagged
+from core.text.mask_entity import Tagged, search
+from core.text.masks import NOT_RECOGNISED, Recognised, WindowFinds, join
 from core.text.policy import SanitizeTask
-from core.text.recognised import NOT_RECOGNISED, Recognised, WindowFinds, join
-from core.text.visible import visible
+from core.text.segment import visible
 from gpu_workers.engine.handler import pause
 from gpu_workers.handlers.conversation_tasks import MaskTask, RestoreTask
 from gpu_workers.handlers.own_finder import DraftTask, OwnFinder

@@ -18,11 +18,11 @@ from core.guarded import guarded
 from core.mechanisms.words import replacement
 from core.mechanisms.words.pricing import EXPONENTIAL, LAPLACE, MECHANISMS
 from core.mechanisms.words.replacement import NOISE_DIMENSION, ExponentialWords, LaplaceWords, WordMechanism
-from core.text.language_guess import guess, language_of
-from core.text.languages import UNKNOWN
-from core.text.lists import AllowLists
-from core.text.own_recognisers.draft import DraftFinds
-from core.text.partly_filled import PartlyFilled
+from core.text.languages import UNKNOWN, guess, language_of
+from core.text.mask_words import AllowLists
+from core.text.masks import WindowFinds
+from core.text.model_fills import PartlyFilled
+from core.text.own_recognisers.recogniser import DraftFinds
 from core.text.policy import (
     ENTITIES,
     FILLS,
@@ -33,13 +33,11 @@ from core.text.policy import (
     MaskPolicy,
     Sanitised,
     SanitizeTask,
+    Spans,
     supported,
 )
-from core.text.recognised import WindowFinds
-from core.text.replace_words import inspect_words, replace_words
-from core.text.reversible.masked import MaskedConversation
-from core.text.sanitize import Inspected, fill_masks, finds_only, inspect, sanitize
-from core.text.spans import Spans
+from core.text.reversible.mapping import MaskedConversation
+from core.text.sanitize import Inspected, fill_masks, finds_only, inspect, inspect_words, replace_words, sanitize
 from gpu_workers.engine.handler import UnfitDevice
 from gpu_workers.facts import SanitiserFacts, WordVectorFacts
 from gpu_workers.handlers import conversation_tasks

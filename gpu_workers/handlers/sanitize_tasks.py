@@ -15,12 +15,11 @@ from typing import Any
 
 from core.files.disk import FileVersion
 from core.text.formats.form import Form
-from core.text.partly_filled import PartlyFilled
-from core.text.piece_estimate import estimated_pieces
+from core.text.masks import WindowFinds
+from core.text.model_fills import PartlyFilled
 from core.text.policy import DP, FILLS, METRIC_DP, MODEL_FILLS, SURROGATE, MaskPolicy, SanitizeTask
-from core.text.recognised import WindowFinds
-from core.text.visible import visible
-from core.text.windows import WINDOW_CHARS, near_core, windows
+from core.text.segment import visible
+from core.text.windows import WINDOW_CHARS, estimated_pieces, near_core, windows
 from gpu_workers.engine.protocol import Joined, Pieces, Task
 from gpu_workers.handlers.fill_tasks import PLACE_TOKENS, RestTask, places_of
 from gpu_workers.handlers.word_tasks import SurrogateTask, WordsToDraw, WordTask

@@ -17,12 +17,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from core.mechanisms.words.replacement import WordMechanism
 from core.text.fill_surrogate import Value, distinct, document, draw, in_places, values_of
-from core.text.lists import AllowLists
+from core.text.mask_words import AllowLists
+from core.text.masks import WindowFinds
 from core.text.policy import METRIC_DP, SURROGATE, Sanitised
-from core.text.recognised import WindowFinds
-from core.text.replace_words import put, words_of
-from core.text.sanitize import Inspected, fill_in
-from core.text.surrogates.terms import Document
+from core.text.sanitize import Inspected, fill_in, put, words_of
+from core.text.surrogates.draw import Document
 from gpu_workers.handlers.recognition import Finds
 from gpu_workers.handlers.sanitize_tasks import DocumentTask
 from gpu_workers.handlers.word_tasks import SurrogateTask, WordsToDraw, WordTask

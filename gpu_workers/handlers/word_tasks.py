@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from core.text.masks import WindowFinds
 from core.text.policy import MaskPolicy
-from core.text.recognised import WindowFinds
 
 
 @dataclass(frozen=True)
 class WordsToDraw:
     """What to draw for a document, in parts, and what recognisers found in the document's windows. `terms`: of the
-    document, for `surrogate` (`core.text.surrogates.terms`)."""
+    document, for `surrogate` (`core.text.surrogates.draw`)."""
 
     parts: tuple[bytes, ...] = field(repr=False)
     finds: tuple[WindowFinds, ...] = field(repr=False)

@@ -12,10 +12,10 @@ from pathlib import Path
 import torch
 
 from core.errors import GatewayError
-from core.text.fill_left_to_right import Ranked, fill_left_to_right
 from core.text.fill_top_k import top_1, top_k
-from core.text.language_guess import language_of
-from core.text.lists import AllowLists
+from core.text.languages import language_of
+from core.text.mask_words import AllowLists
+from core.text.model_fills import Ranked, fill_left_to_right
 from core.text.policy import TOP_1, Sanitised, SanitizeTask
 from core.text.sanitize import Inspected, inspect
 from gpu_workers.handlers.entity_tagger import NameFinder

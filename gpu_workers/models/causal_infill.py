@@ -1,4 +1,4 @@
-"""A causal language model (LLaMA type) as `core.text.infill_model.InfillModel`.
+"""A causal language model (LLaMA type) as `core.text.model_fills.InfillModel`.
 
 The prompt asks the model to write the text again with each [MASK] filled in, as Vats et al. 2023 prompt LLaMA. The text
 to the left of the blank is the beginning of the model's answer, so the next word that it would write is the word for
@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from core.errors import InfillFailed
-from core.text.infill_model import Blank, Candidates, FloatArray
+from core.text.model_fills import Blank, Candidates, FloatArray
 from gpu_workers.models.one_word import is_number, is_word
 from gpu_workers.models.pieces import IntArray
 from gpu_workers.models.pretrained import load_checkpoint, plain

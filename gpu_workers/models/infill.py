@@ -40,7 +40,7 @@ class Question:
 
 class MaskedLM:
     """Logits at a position depend only on the document's own pieces, up to rounding. No privacy guarantee relies on
-    this: the model receives no original (`core.text.fill_dp`).
+    this: the model receives no original (`core.text.model_fills`).
 
     `mask`: the id of the mask piece. `size`: of the vocabulary. `window`: the pieces that are read together.
     """

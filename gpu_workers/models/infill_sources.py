@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from core.text.infill_model import InfillModel
+from core.text.model_fills import InfillModel
 from gpu_workers.models.causal_infill import causal_infill
 from gpu_workers.models.endpoint import Endpoint
 from gpu_workers.models.infill import embedded_infill, pretrained_infill

@@ -1,4 +1,4 @@
-"""A masked language model as `core.text.infill_model.InfillModel`.
+"""A masked language model as `core.text.model_fills.InfillModel`.
 
 A blank is read in a window of pieces around it, with as many pieces to its left as to its right if the text has them.
 Blanks that are not filled yet are the model's mask piece. Candidates: every piece of the vocabulary that is a whole
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from core.text.infill_model import Blank, Candidates, FloatArray
+from core.text.model_fills import Blank, Candidates, FloatArray
 from gpu_workers.models.infill import MaskedLM, Question
 from gpu_workers.models.pieces import IntArray
 

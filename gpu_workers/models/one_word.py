@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 WORD_CHARS_MAX = 32
-_NUMBER = re.compile(r"[0-9]+(?:[.,:/][0-9]+)*")  # the same pattern as in core.text.tokens
+_NUMBER = re.compile(r"[0-9]+(?:[.,:/][0-9]+)*")  # the same pattern as in core.text.segment
 
 
 def is_word(text: str) -> bool:

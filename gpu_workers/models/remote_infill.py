@@ -1,4 +1,4 @@
-"""An operator's OpenAI-compatible endpoint (such as vLLM) as `core.text.infill_model.InfillModel`.
+"""An operator's OpenAI-compatible endpoint (such as vLLM) as `core.text.model_fills.InfillModel`.
 
 A request to the endpoint contains, for each blank, the text around it including filled words, markers for regions that
 are still masked, and whether a number is wanted. It never contains a masked string. Only one word of letters or one
@@ -26,8 +26,8 @@ import httpx
 
 from core.errors import InfillFailed
 from core.mechanisms.words.normal_form import normal
-from core.text.infill_model import Blank, FloatArray
-from core.text.vocabulary import ranked as public_words
+from core.text.mask_words import ranked as public_words
+from core.text.model_fills import Blank, FloatArray
 from gpu_workers.models.endpoint import Endpoint
 from gpu_workers.models.one_word import is_number, is_word
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS
 from core.mechanisms.vectors.spec import PROJECTIONS, VECTOR_MECHANISMS
 from core.mechanisms.words.pricing import MECHANISMS, SCOPES
-from core.text.formats.options import ACTIONS, ATTACHMENTS, DELIMITERS, HEADERS, HIDDEN_TEXT
-from core.text.formats.registry import FORMAT_NAMES
+from core.text.formats.builder import ACTIONS, ATTACHMENTS, DELIMITERS, FORMAT_NAMES, HEADERS, HIDDEN_TEXT
 from core.text.policy import CONSISTENCIES, FILL_MODES, TECHNIQUES, UNKNOWN_LANGUAGE
 
 if TYPE_CHECKING:

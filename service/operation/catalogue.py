@@ -8,8 +8,7 @@ from fastapi import APIRouter, Response
 
 from core.mechanisms.vectors.spec import PROJECTED_MAX
 from core.text.languages import ENGLISH, EVERY_LANGUAGE_ENTITIES, LANGUAGES
-from core.text.policy import ENTITIES, Entity, supported
-from core.text.profiles import PROFILES
+from core.text.policy import ENTITIES, PROFILES, Entity, supported
 from gpu_workers.engine.protocol import RoleStatus
 from gpu_workers.finetune.spec import BUNDLED
 from service.deps import EngineDep, PoliciesDep, SettingsDep, TunedModelsDep, WorkersDep

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from core.errors import InvalidInput
 from core.text.reversible.json_text import JsonValue, json_values, public_form
 from core.text.reversible.lexing import as_read
-from core.text.reversible.names import is_key
+from core.text.reversible.mapping import is_key
 from service.proxy.slots import Kind
 
 _ESCAPED = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")

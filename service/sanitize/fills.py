@@ -12,7 +12,7 @@ from core.errors import InvalidInput
 from core.files.disk import FileVersion
 from core.mechanisms.words.pricing import DOCUMENT
 from core.text.policy import DP, MODEL_FILLS, TOP_1, TOP_K
-from core.text.tokens import count_tokens
+from core.text.segment import count_tokens
 from gpu_workers.engine.protocol import Role
 from gpu_workers.facts import InfillFacts
 from service.sanitize.tuned_models import TunedModels

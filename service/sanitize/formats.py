@@ -11,11 +11,10 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from core.errors import InvalidInput
-from core.text.formats import options
-from core.text.formats.builder import FormatLimits
+from core.text.formats import builder
+from core.text.formats.builder import TEXT, FormatLimits, parse
 from core.text.formats.form import Form
-from core.text.formats.paths import RULES_MAX
-from core.text.formats.registry import TEXT, parse
+from core.text.formats.json_form import RULES_MAX
 from service.config.settings import Settings
 from service.http.choices import Attachments, Delimiter, HeaderRow, HiddenText, ValueAction
 from service.http.strict import AtMost, Strict
@@ -25,16 +24,16 @@ _COLUMNS_MAX = 1_000
 
 
 class ValueRule(Strict):
-    """What happens to values, as `core.text.formats.options.Action` describes it."""
+    """What happens to values, as `core.text.formats.builder.Action` describes it."""
 
     action: ValueAction = "mask"
     type: str | None = Field(
         None, max_length=64, description="An entity of GET /entities: mask the whole value, as this entity."
     )
 
-    def resolved(self) -> options.Action:
+    def resolved(self) -> builder.Action:
         """Raises InvalidInput for an unknown entity, or one beside `keep` or `drop`."""
-        return options.Action(self.action, self.type or "")
+        return builder.Action(self.action, self.type or "")
 
 
 class PathRule(ValueRule):
@@ -84,20 +83,20 @@ class FormatOptions(Strict):
     html: HtmlOptions = HtmlOptions()
     email: EmailOptions = EmailOptions()
 
-    def resolved(self) -> options.FormatOptions:
+    def resolved(self) -> builder.FormatOptions:
         """Raises InvalidInput as `ValueRule.resolved`."""
         columns = [(rule.index if rule.name is None else rule.name, rule.resolved()) for rule in self.csv.columns]
-        return options.FormatOptions(
-            json=options.JsonOptions(
+        return builder.FormatOptions(
+            json=builder.JsonOptions(
                 tuple((rule.path, rule.resolved()) for rule in self.json_.rules), lines=self.json_.lines
             ),
-            csv=options.CsvOptions(
+            csv=builder.CsvOptions(
                 tuple((column, action) for column, action in columns if column is not None),
                 header=self.csv.header,
                 delimiter=self.csv.delimiter,
             ),
-            html=options.HtmlOptions(scripts=self.html.scripts, comments=self.html.comments),
-            email=options.EmailOptions(attachments=self.email.attachments),
+            html=builder.HtmlOptions(scripts=self.html.scripts, comments=self.html.comments),
+            email=builder.EmailOptions(attachments=self.email.attachments),
         )
 
 

@@ -2,9 +2,9 @@
 
 Guarantee: none, and the answer says so, but for the fills `metric_dp` and `dp`.
 Recognised text is removed from the output; text that was not recognised stays. This costs nothing and is never stored.
-`metric_dp` is metric DP for one masked word (`core.text.replace_words`): each document costs epsilon per unit of
+`metric_dp` is metric DP for one masked word (`core.text.sanitize`): each document costs epsilon per unit of
 distance on its `vector` account and the worst case on its `token` account. `dp` is pure DP for one masked place or for
-the whole document (`core.text.fill_dp`): each document costs epsilon on its `token` account.
+the whole document (`core.text.model_fills`): each document costs epsilon on its `token` account.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from core.errors import InvalidInput
 from core.files.disk import FileVersion
 from core.ledger.records import Charge
 from core.mechanisms.words.pricing import fill_event, fill_facts, word_events, word_facts
+from core.text.formats.builder import TEXT
 from core.text.formats.form import Form
-from core.text.formats.registry import TEXT
-from core.text.own_recognisers.stored import OwnReference
+from core.text.own_recognisers.definition import OwnReference
 from core.text.policy import (
     AUTO,
     DP,

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from core.text.languages import LANGUAGES
 from core.text.policy import SURROGATE, Sanitised
-from core.text.reversible.mapping import Content
-from core.text.reversible.masked import Region
+from core.text.reversible.mapping import Content, Region
 from gpu_workers.engine.protocol import Task
 from gpu_workers.handlers.conversation_tasks import MaskTask
 

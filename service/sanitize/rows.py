@@ -9,12 +9,11 @@ import orjson
 
 from core.errors import GatewayError, InvalidInput
 from core.text.languages import LANGUAGES, UNKNOWN
-from core.text.origins import SuppressedFind
-from core.text.policy import DP, Sanitised
+from core.text.policy import DP, Sanitised, SuppressedFind
 from service.sanitize.schemas import Terms, TextDocument
 
 if TYPE_CHECKING:
-    from core.text.reversible.masked import Filled
+    from core.text.reversible.mapping import Filled
 
 UNKNOWN_NOTE = (
     "the language is none of those supported, or the text is too short to tell; forms and context words are found, "

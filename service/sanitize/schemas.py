@@ -11,9 +11,9 @@ from pydantic_core import PydanticCustomError
 
 from core.errors import InvalidInput
 from core.mechanisms.words.pricing import DOCUMENT, EXPONENTIAL, MECHANISMS, SCOPES, SLOT
-from core.text.formats.registry import TEXT
+from core.text.formats.builder import TEXT
 from core.text.languages import check_language
-from core.text.own_recognisers.stored import OwnReference
+from core.text.own_recognisers.definition import OwnReference
 from core.text.policy import (
     ALLOW_LIST_DEFAULT,
     AUTO,
@@ -24,8 +24,8 @@ from core.text.policy import (
     TECHNIQUES,
     VOCABULARY_SIZE_DEFAULT,
     MaskPolicy,
+    entities_of,
 )
-from core.text.profiles import entities_of
 from service.config.recognisers import RECOGNISERS_TAKEN
 from service.config.settings import DOCUMENTS_TAKEN
 from service.http.choices import (

@@ -8,10 +8,10 @@ from typing import Any
 from core import spans
 from core.errors import InvalidInput, PolicyEnforced
 from core.files.disk import FileVersion
+from core.text.formats.builder import TEXT, check_format_fill
 from core.text.formats.form import Form
-from core.text.formats.registry import TEXT, check_format_fill
 from core.text.policy import AUTO, PER_TENANT, SURROGATE, Sanitised
-from core.text.reversible.masked import MaskedConversation
+from core.text.reversible.mapping import MaskedConversation
 from core.text.surrogates.draw import new_key
 from gpu_workers.engine.protocol import Role, Task
 from service.config.settings import Settings

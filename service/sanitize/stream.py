@@ -21,8 +21,8 @@ from starlette.exceptions import HTTPException
 from core.errors import BudgetExhausted, ClientGone, GatewayError, InvalidInput, NotStarted, Started
 from core.files.disk import FileVersion
 from core.ledger.names import parse_account_id
+from core.text.formats.builder import TEXT
 from core.text.formats.form import Form
-from core.text.formats.registry import TEXT
 from core.text.policy import Sanitised
 from gpu_workers.engine.protocol import Engine, Task
 from service.config.settings import Settings

@@ -20,8 +20,7 @@ from audits.interference_requests import job_kinds, sanitize_kinds, sentdp_kinds
 from core.mechanisms.sentences.routing import Router
 from core.mechanisms.vectors import metric
 from core.text.reversible import json_text
-from core.text.tokens import count_tokens
-from core.text.visible import HIDDEN
+from core.text.segment import HIDDEN, count_tokens
 from gpu_workers.finetune import job as training_job
 from gpu_workers.synthesis import job as synthesis_job
 from service.proxy import priced, texts

@@ -18,9 +18,8 @@ from core.mechanisms.words import replacement, token_selection
 from core.mechanisms.words.pricing import DOCUMENT, SLOT
 from core.mechanisms.words.replacement import ExponentialWords, LaplaceWords, WordVectors
 from core.mechanisms.words.token_selection import GRID
-from core.text import fill_dp, fill_left_to_right
-from core.text.fill_left_to_right import Scored
-from core.text.infill_model import Blank
+from core.text import model_fills
+from core.text.model_fills import Blank, Scored
 
 
 def _detector(name: str, cases: Callable[[], Iterator[Case]], pairs: int, runs: int) -> Detector:
@@ -52,7 +51,7 @@ def leaky_fills() -> Iterator[Case]:
 
         def draw(side: int, runs: int, found: Any = found) -> FloatArray:
             way = texts.dp_draws(found[side], round(EPSILON * NANO), model.candidates, scope=SLOT)
-            filled = fill_left_to_right.fill_left_to_right([found[side]] * runs, [way] * runs, model)
+            filled = model_fills.fill_left_to_right([found[side]] * runs, [way] * runs, model)
             return np.asarray([spelt.get(each.text, len(spelt)) for each in filled])
 
         yield learned(draw, len(spelt) + 1, EPSILON, "two places", pilot=4_000)
@@ -139,7 +138,7 @@ def _select(broken: Callable[[Any, Any, int], int]) -> Callable[[pytest.MonkeyPa
         def select(scored: Any, own: Any, *, epsilon_nano: int) -> int:
             return broken(scored, own, epsilon_nano)
 
-        for module in (texts, token_selection, fill_dp):
+        for module in (texts, token_selection, model_fills):
             patch.setattr(module, "select", select)
 
     return plant
@@ -229,19 +228,19 @@ def _unknown_stays(found: Any, candidates: Any, real: Scored) -> Scored:
 
 def _shows_originals(patch: pytest.MonkeyPatch) -> None:
     """The model reads the originals to the right of a place."""
-    real = fill_left_to_right._Passage.blank.fget  # type: ignore[attr-defined]
+    real = model_fills._Passage.blank.fget  # type: ignore[attr-defined]
 
     def broken(self: Any) -> Any:
         return replace(real(self), after=(self.private,))
 
-    begun = fill_left_to_right._Passage.__init__
+    begun = model_fills._Passage.__init__
 
     def begin(self: Any, found: Any) -> None:
         begun(self, found)
         self.private = found.text
 
-    patch.setattr(fill_left_to_right._Passage, "__init__", begin)
-    patch.setattr(fill_left_to_right._Passage, "blank", property(broken))
+    patch.setattr(model_fills._Passage, "__init__", begin)
+    patch.setattr(model_fills._Passage, "blank", property(broken))
 
 
 def _finite_enough(patch: pytest.MonkeyPatch) -> None:

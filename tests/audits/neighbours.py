@@ -11,13 +11,11 @@ import json
 import random
 from collections.abc import Sequence
 
-from core.text.fill_dp import slots_of
-from core.text.lists import AllowLists
+from core.text.mask_words import AllowLists
+from core.text.model_fills import slots_of
 from core.text.policy import MaskPolicy
-from core.text.replace_words import inspect_words
-from core.text.segment import sentences, windows
-from core.text.tokens import tokenize
-from core.text.visible import visible
+from core.text.sanitize import inspect_words
+from core.text.segment import sentences, tokenize, visible, windows
 
 PLAIN = ("river", "Maria", "KELLER", "zworykin", "no", "the", "I", "paid", "yes", "Lisbon", "walrus", "accommodation")
 FOREIGN = (

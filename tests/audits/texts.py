@@ -16,13 +16,10 @@ from core.mechanisms.words import pricing
 from core.mechanisms.words.pricing import DOCUMENT, PER_UNIT, SLOT, WHOLE, draw_epsilon_nano
 from core.mechanisms.words.replacement import ExponentialWords, LaplaceWords, WordMechanism, WordVectors, shipped
 from core.mechanisms.words.token_selection import GRID, scores, select
-from core.text.fill_dp import CLIP, dp_draws, slots_of
-from core.text.fill_left_to_right import Scored, fill_left_to_right
-from core.text.infill_model import Blank, Candidates
-from core.text.lists import AllowLists
+from core.text.mask_words import AllowLists
+from core.text.model_fills import CLIP, Blank, Candidates, Scored, dp_draws, fill_left_to_right, slots_of
 from core.text.policy import MaskPolicy
-from core.text.replace_words import inspect_words
-from core.text.sanitize import Inspected
+from core.text.sanitize import Inspected, inspect_words
 
 EPSILON = 2.0
 WORDS = ("the", "wife", "zebra")

@@ -26,7 +26,7 @@ from core.mechanisms.vectors import metric, pure
 from core.mechanisms.vectors.pure import PrivUnitMechanism
 from core.mechanisms.words import replacement
 from core.synthesis import marginals_release, pearl_release
-from core.text import fill_dp
+from core.text import model_fills as fill_dp
 from core.text.surrogates import draw as surrogate_draw
 from gpu_workers.finetune import gradients
 from gpu_workers.finetune import training as loop

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from core.files.disk import file_digest
 from core.files.encrypted_file import new_key
-from core.text.lists import AllowLists
-from core.text.own_recognisers.definition import Definition
-from core.text.own_recognisers.stored import OwnReference, RecogniserFile, write
+from core.text.mask_words import AllowLists
+from core.text.own_recognisers.definition import Definition, OwnReference, RecogniserFile, write
 from core.text.policy import MaskPolicy
 from core.text.sanitize import inspect
 

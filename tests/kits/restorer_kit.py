@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from core.text.reversible.key_tree import KeyTree
-from core.text.reversible.mapping import Content, Mapping
-from core.text.reversible.restorer import WHOLE, Form
+from core.text.reversible.mapping import WHOLE, Content, Form, Mapping
 from service.proxy.restorers import MappingRestorers
 
 WORDS = {

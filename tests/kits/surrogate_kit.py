@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.text.fill_surrogate import fill
-from core.text.lists import AllowLists
+from core.text.mask_words import AllowLists
 from core.text.policy import Mask, MaskPolicy
 
 KEY = b"k" * 32

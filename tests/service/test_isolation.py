@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from core.errors import InvalidInput, NotStarted
-from core.text.formats.registry import parse
+from core.text.formats.builder import parse
 from service.isolation import Isolation, Limits
 
 LARGE = 1 << 20

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from core.errors import ClientGone
-from core.text.policy import Sanitised, SanitizeTask
-from core.text.spans import Span, Spans
+from core.text.policy import Sanitised, SanitizeTask, Span, Spans
 from gpu_workers.engine.arrays import ArrayPool
 from gpu_workers.engine.protocol import Role, RoleStatus, Task
 from gpu_workers.facts import EmbedderFacts, EncoderFacts, SanitiserFacts, WordVectorFacts

@@ -1,18 +1,105 @@
-"""Builds the `Form` of a document from its values, in order."""
+"""Reads a document of a format: the options of a request, the builder of its `Form`, and the table of formats.
+
+The front end makes the options from a request; each format reads its own. A format is one module and one row of
+`FORMATS`, and adds the values of a document to a `Builder`, in order.
+"""
 
 from __future__ import annotations
 
 import re
 from array import array
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from types import MappingProxyType
 
 from core.errors import InvalidInput
-from core.text.formats.codecs import CODECS
-from core.text.formats.form import CODEC_NAMES, Block, Form
-from core.text.formats.transfer import Transfer
-from core.text.formats.visible_value import read_value
-from core.text.policy import TEXT_CHARS_MAX
+from core.text.formats.codecs import CODECS, Transfer
+from core.text.formats.form import CODEC_NAMES, Block, Form, read_value
+from core.text.policy import ENTITIES, FILLS, TEXT_CHARS_MAX
 from core.text.recogniser import BOUNDARY
+from core.text.segment import visible
+
+MASK, KEEP, DROP = "mask", "keep", "drop"
+ACTIONS = (MASK, KEEP, DROP)
+HEADERS = ("auto", "yes", "no")
+DELIMITERS = {"auto": "", "comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
+HIDDEN_TEXT = ("mask", "drop", "refuse")  # of scripts, styles and comments
+ATTACHMENTS = ("refuse", "drop", "pass")
+
+
+@dataclass(frozen=True)
+class Action:
+    """What happens to a value: `mask` it as text, `keep` it, `drop` it, or with a `type` mask all of it as this type.
+
+    Raises InvalidInput for an unknown action or type, and for a type beside `keep` or `drop`.
+    """
+
+    action: str = MASK
+    type: str = ""
+
+    def __post_init__(self) -> None:
+        if self.action not in ACTIONS:
+            raise InvalidInput(f"An action is one of: {', '.join(ACTIONS)}.", field="action")
+        if self.type and (self.type not in ENTITIES or self.action != MASK):
+            raise InvalidInput(
+                f"A type belongs to the action `{MASK}` and is one of: {', '.join(ENTITIES)}.", field="type"
+            )
+
+
+@dataclass(frozen=True)
+class JsonOptions:
+    """rules: a path (`core.text.formats.json_form`) and its action; the first that matches decides. lines: JSON
+    Lines."""
+
+    rules: tuple[tuple[str, Action], ...] = ()
+    lines: bool = False
+
+
+@dataclass(frozen=True)
+class CsvOptions:
+    """columns: the name or number (from 0) of a column, and its action. header: whether the first row has names.
+
+    With `auto`, the first row gives labels if it looks like names, and is sanitised like any other row.
+    """
+
+    columns: tuple[tuple[str | int, Action], ...] = ()
+    header: str = "auto"
+    delimiter: str = "auto"
+
+
+@dataclass(frozen=True)
+class HtmlOptions:
+    """What happens to scripts and styles, and to comments: `mask` them as text, `drop` or `refuse` them."""
+
+    scripts: str = "mask"
+    comments: str = "mask"
+
+
+@dataclass(frozen=True)
+class EmailOptions:
+    """What happens to an attachment that is not text: `refuse` the document, `drop` the attachment, or `pass` it."""
+
+    attachments: str = "refuse"
+
+
+@dataclass(frozen=True)
+class FormatOptions:
+    """The options of each format. A format ignores those of others."""
+
+    json: JsonOptions = field(default_factory=JsonOptions)
+    csv: CsvOptions = field(default_factory=CsvOptions)
+    html: HtmlOptions = field(default_factory=HtmlOptions)
+    email: EmailOptions = field(default_factory=EmailOptions)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether an option keeps text that the policy would mask."""
+        actions = [action for _, action in (*self.json.rules, *self.csv.columns)]
+        return (
+            any(each.action == KEEP for each in actions) or self.email.attachments == "pass" or self.csv.header == "yes"
+        )
+
 
 LABEL_CHARS_MAX = 64
 NEW_VALUE = f"\n{BOUNDARY}\n"
@@ -136,3 +223,47 @@ class Builder:
         for own, number in zip(self._arrays, place, strict=True):
             own.append(number)
         self.show(text)
+
+
+TEXT = "text"
+
+# name -> module with `read(builder, options)`, which adds the values of a document
+FORMATS: Mapping[str, str] = MappingProxyType(
+    {
+        "json": "core.text.formats.json_form",
+        "csv": "core.text.formats.csv_form",
+        "email": "core.text.formats.email_form",
+        "markdown": "core.text.formats.markdown_form",
+        "html": "core.text.formats.html_form",
+        "log": "core.text.formats.log_form",
+    }
+)
+FORMAT_NAMES = (TEXT, *FORMATS)
+FORMAT_FILLS = tuple(FILLS)
+
+
+def check_format_fill(fill: str) -> None:
+    """Raise InvalidInput for a fill that is for plain text alone."""
+    if fill not in FORMAT_FILLS:
+        raise InvalidInput(
+            f"Documents of a format other than `{TEXT}` take one of the fills: {', '.join(FORMAT_FILLS)}.",
+            field="fill.mode",
+        )
+
+
+def parse(name: str, source: str, options: FormatOptions, limits: FormatLimits) -> Form | None:
+    """Return the form of a document, None for plain text. Linear in the document.
+
+    Raises InvalidInput if there is no such format, or the document or an option cannot be used. The error shows the
+    position and nothing of the document.
+    """
+    if name == TEXT:
+        return None
+    if name not in FORMATS:
+        raise InvalidInput(f"The format is one of: {', '.join(FORMAT_NAMES)}.", field="format")
+    builder = Builder(source, limits)
+    import_module(FORMATS[name]).read(builder, options)
+    form = builder.form()
+    if visible(form.view) != form.view:
+        raise RuntimeError("a view contains hidden characters, so that offsets of masks would be wrong")
+    return form

@@ -2,19 +2,63 @@
 
 A codec reads the source of a value as its text, with the place in the source of each character. A replacement is
 written so that the value stays one value: with the escapes of the format, in quotes where it needs them. What is not
-replaced keeps its source, byte for byte.
+replaced keeps its source, byte for byte. A `Transfer` is the encoding of a part of a document as a whole, as in e-mail.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
+import codecs
 import html
 import json
+import quopri
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from email.header import Header
 from urllib.parse import quote
 
-from core.text.formats import yaml_scalars
+import yaml
+
+STRING, BOOL, NULL, MERGE = (f"tag:yaml.org,2002:{name}" for name in ("str", "bool", "null", "merge"))
+
+_BREAKS = r"(?:\r\n?|\n)[ \t\r\n]*+"
+_FOLD = rf"(?:(?<![ \t])|(?<=\\[ \t]))[ \t]*+{_BREAKS}"  # begins once in a run of spaces, so that reading is linear
+PLAIN = re.compile(_FOLD)
+SINGLE_QUOTED = re.compile(rf"''|{_FOLD}")
+DOUBLE_QUOTED = re.compile(rf"\\(?:x[0-9a-fA-F]{{2}}|u[0-9a-fA-F]{{4}}|U[0-9a-fA-F]{{8}}|{_BREAKS}|[^\r\n]|\Z)|{_FOLD}")
+_LETTERS = dict(zip("0abtnvfreNLP_", "\0\a\b\t\n\v\f\r\x1b\x85\u2028\u2029\xa0", strict=True))
+_RESOLVER = yaml.SafeLoader("")
+
+
+def implicit_type(scalar: str) -> str:
+    """Return the tag of a plain scalar, such as `tag:yaml.org,2002:int`."""
+    return str(_RESOLVER.resolve(yaml.ScalarNode, scalar, (True, False)))
+
+
+def folded(match: re.Match[str]) -> str:
+    """Return what a match of `PLAIN` or `SINGLE_QUOTED` stands for."""
+    if match.group() == "''":
+        return "'"
+    return "\n" * (_breaks(match.group()) - 1) or " "
+
+
+def unescaped(match: re.Match[str]) -> str:
+    """Return what a match of `DOUBLE_QUOTED` stands for. Its escapes are also those of TOML."""
+    if match.group()[0] != "\\":
+        return folded(match)
+    escape = match.group()[1:]
+    if escape[:1] in ("x", "u", "U") and len(escape) > 1:
+        return chr(int(escape[1:], 16))
+    if escape[:1] in ("\r", "\n"):
+        return "\n" * (_breaks(escape) - 1)
+    return _LETTERS.get(escape, escape)
+
+
+def _breaks(text: str) -> int:
+    return text.count("\n") + text.count("\r") - text.count("\r\n")
+
 
 _SPACES = re.compile(r"\s+")
 _JSON_ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})(?:\\u([dD][c-fC-F][0-9a-fA-F]{2}))?|(["\\/bfnrt]))')
@@ -179,7 +223,7 @@ def _yaml_line(text: str) -> str:
 def _yaml_typed(raw: str, fills: Sequence[str]) -> Written:
     """A number stays one of its kind where the fill is one."""
     number = len(fills) == 1 and _JSON_NUMBER.fullmatch(fills[0])
-    if number and yaml_scalars.implicit_type(fills[0]) == yaml_scalars.implicit_type(raw):
+    if number and implicit_type(fills[0]) == implicit_type(raw):
         return Written(str)
     return Written(_yaml_single, before="'", after="'")
 
@@ -229,13 +273,11 @@ CODECS: dict[str, Codec] = {
     ),
     "markdown_title": Codec(_always(_markdown_title), _MARKDOWN_ESCAPE, _markdown_plain),
     "markdown_label": Codec(_always(_markdown_label), _MARKDOWN_ESCAPE, _markdown_plain, whole=True),
-    "yaml_plain": Codec(
-        lambda _raw, _fills: Written(_yaml_single, _yaml_kept, "'", "'"), yaml_scalars.PLAIN, yaml_scalars.folded
-    ),
+    "yaml_plain": Codec(lambda _raw, _fills: Written(_yaml_single, _yaml_kept, "'", "'"), PLAIN, folded),
     "yaml_typed": Codec(_yaml_typed, whole=True),
     "yaml_line": Codec(_always(_yaml_line)),
-    "single_quoted": Codec(_always(_yaml_single), yaml_scalars.SINGLE_QUOTED, yaml_scalars.folded),
-    "double_quoted": Codec(_always(_json_string), yaml_scalars.DOUBLE_QUOTED, yaml_scalars.unescaped),
+    "single_quoted": Codec(_always(_yaml_single), SINGLE_QUOTED, folded),
+    "double_quoted": Codec(_always(_json_string), DOUBLE_QUOTED, unescaped),
     "toml_bare": Codec(_always(_json_string, before='"', after='"'), whole=True),
     "target": Codec(_always(_target), _ENTITY, _entity),
     "autolink": Codec(_autolink, whole=True),
@@ -244,3 +286,59 @@ CODECS: dict[str, Codec] = {
     "address": Codec(_always(_address), whole=True),
     "phrase": Codec(_phrase, whole=True),
 }
+
+
+_BASE64_LINE = 76
+# Codecs of Python that are no charsets of texts. Those of host names take the square of the length.
+_NO_CHARSETS = frozenset({"idna", "punycode", "raw_unicode_escape", "undefined", "unicode_escape"})
+
+
+def check_charset(name: str) -> None:
+    """Raise ValueError for a name that is no charset of an e-mail."""
+    try:
+        found = codecs.lookup(name).name
+    except LookupError:
+        found = ""
+    if not found or found.replace("-", "_") in _NO_CHARSETS:
+        raise ValueError("The charset is unknown.")
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """How a part is encoded. `kind`: empty (as it is), `base64`, `quoted-printable` or `header` (RFC 2047).
+
+    A character that the charset lacks becomes a question mark.
+    """
+
+    kind: str = ""
+    charset: str = "utf-8"
+    newline: str = "\n"
+
+    @property
+    def encoded(self) -> bool:
+        return bool(self.kind)
+
+    def encode(self, text: str) -> str:
+        if not self.kind:
+            return text
+        if self.kind == "header":
+            return Header(text, "utf-8").encode(linesep=self.newline, maxlinelen=_BASE64_LINE)
+        content = text.encode(self.charset, "replace")
+        if self.kind == "base64":
+            encoded = base64.b64encode(content).decode("ascii")
+            lines = [encoded[at : at + _BASE64_LINE] for at in range(0, len(encoded), _BASE64_LINE)]
+            return self.newline.join(lines)
+        return quopri.encodestring(content).decode("ascii").replace("\r\n", "\n").replace("\n", self.newline)
+
+    def decode(self, text: str) -> str:
+        """Return the text of an encoded part. Raises ValueError if it is not in this encoding."""
+        try:
+            check_charset(self.charset)
+            content = text.encode("ascii")
+            if self.kind == "base64":
+                decoded = base64.b64decode(b"".join(content.split()), validate=True)
+            else:
+                decoded = quopri.decodestring(content)
+            return decoded.decode(self.charset)
+        except (UnicodeError, binascii.Error, LookupError) as error:
+            raise ValueError("The part cannot be decoded.") from error

@@ -12,8 +12,19 @@ from itertools import islice
 from typing import NamedTuple
 
 from core.errors import InvalidInput
-from core.text.formats.builder import NEW_VALUE, Builder, label_of, malformed, unfit
-from core.text.formats.options import DELIMITERS, DROP, KEEP, Action, CsvOptions, FormatOptions
+from core.text.formats.builder import (
+    DELIMITERS,
+    DROP,
+    KEEP,
+    NEW_VALUE,
+    Action,
+    Builder,
+    CsvOptions,
+    FormatOptions,
+    label_of,
+    malformed,
+    unfit,
+)
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _QUOTED = re.compile(r'"[^"]*+(?:""[^"]*+)*+"')

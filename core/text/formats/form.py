@@ -3,11 +3,13 @@
 This text, the **view**, holds the values of the document in order, each after its label (a key, a column, a header).
 Recognisers, taggers and fills work on the view as on any other text. `Form.restrict` limits their masks to values, and
 `Form.rebuild` writes the fills into the source. Hence a value is replaced consistently in the whole document, and
-everything that is no masked value keeps its source, character for character.
+everything that is no masked value keeps its source, character for character. `FormRegions` says where finds of the view
+are in the source.
 """
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,12 +17,48 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import NamedTuple
 
-from core.text.formats.codecs import CODECS, Codec
-from core.text.formats.transfer import Transfer
-from core.text.formats.visible_value import read_value
-from core.text.policy import Mask
-from core.text.spans import Span
-from core.text.tokens import Token
+from core.text.formats.codecs import CODECS, Codec, Transfer
+from core.text.policy import Mask, Span
+from core.text.recogniser import BOUNDARY
+from core.text.segment import HIDDEN, INVISIBLE, Token
+
+# A run of them is read once, because no find begins inside a run.
+_AT_EDGES = re.compile(rf"\A{INVISIBLE}++|(?<!{INVISIBLE}){INVISIBLE}++\Z")
+# Not characters of a text: halves of a surrogate pair, NUL, and the boundary of values.
+_NO_TEXT = re.compile(rf"[\ud800-\udfff\x00{BOUNDARY}]")
+_REPLACEMENT = "\ufffd"
+
+
+def read_value(codec: Codec, raw: str) -> tuple[str, Sequence[int]]:
+    """Return what `codec` reads, as `core.text.segment` shows it, and the places of its characters and of its end.
+
+    Invisible characters at the edges are left out, so that values that follow one another directly hide none.
+    """
+    text, places = codec.read(raw)
+    if text.isascii():
+        return (text.replace("\x00", _REPLACEMENT) if "\x00" in text else text), places
+    text = _NO_TEXT.sub(_REPLACEMENT, text)
+    for pattern in (_AT_EDGES, HIDDEN):
+        text, places = _without(pattern, text, places)
+    return text, places
+
+
+def _without(pattern: re.Pattern[str], text: str, places: Sequence[int]) -> tuple[str, Sequence[int]]:
+    if pattern.search(text) is None:
+        return text, places
+    pieces: list[str] = []
+    kept: list[int] = []
+    read = 0
+    for match in pattern.finditer(text):
+        pieces.append(text[read : match.start()])
+        kept.extend(places[read : match.start()])
+        read = match.end()
+    pieces.append(text[read:])
+    # The end is that of the last character which is kept, so that what follows it stays.
+    kept.extend(places[read:-1] if read < len(text) else ())
+    end = places[-1] if read < len(text) else places[len(text) - len(match.group())]
+    return "".join(pieces), [*kept, end]
+
 
 RULE = "rule"  # the technique of a mask that a rule asks for
 CODEC_NAMES = tuple(CODECS)
@@ -206,3 +244,32 @@ class _Output:
         for span in inner.spans:
             ends = (self._length, start) if transfer.encoded else (start + span.end, start + span.start)
             self.spans.append(span._replace(start=ends[1], end=ends[0]))
+
+
+class FormRegions:
+    """Maps regions of the view to regions of the source. In a block that is encoded as a whole, the region is the
+    block. Regions in ascending order take time linear in the source."""
+
+    def __init__(self, form: Form) -> None:
+        self._form = form
+        self._read: tuple[int, Sequence[int]] | None = None  # a place, and where its characters are
+
+    def region(self, start: int, end: int) -> tuple[int, int] | None:
+        """Return the smallest region with all characters of values in [start, end); None if there are none."""
+        found = [self._source(*part) for part in self._form.parts(start, end)]
+        return (min(first for first, _ in found), max(last for _, last in found)) if found else None
+
+    def _source(self, at: int, start: int, end: int) -> tuple[int, int]:
+        form = self._form
+        block = form.block(at)
+        if block.transfer.encoded:
+            return block.start, block.end
+        if self._read is None or self._read[0] != at:
+            raw = block.content[form.starts[at] : form.ends[at]]
+            self._read = at, read_value(form.codec(at), raw)[1]
+        places, base = self._read[1], block.start + form.starts[at]
+        first, last = start - form.view_starts[at], end - form.view_starts[at]
+        # Several characters may have one place, as an entity of two characters has.
+        while places[last] <= places[last - 1] and last + 1 < len(places):
+            last += 1
+        return base + places[first], base + places[last]

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 
-from core.text.formats.builder import NEW_VALUE, Builder, label_of, unfit
-from core.text.formats.options import FormatOptions, HtmlOptions
+from core.text.formats.builder import NEW_VALUE, Builder, FormatOptions, HtmlOptions, label_of, unfit
 
 
 def _names(text: str) -> frozenset[str]:

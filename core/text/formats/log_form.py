@@ -10,9 +10,8 @@ from __future__ import annotations
 import json
 import re
 
-from core.text.formats.builder import NEW_VALUE, Builder, label_of
+from core.text.formats.builder import NEW_VALUE, Builder, FormatOptions, label_of
 from core.text.formats.json_form import JsonReader
-from core.text.formats.options import FormatOptions
 
 _LINE = re.compile(r"[^\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+")
 _TIME = r"\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?"

@@ -10,11 +10,9 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 
-from core.text.formats.builder import NEW_VALUE, Builder, label_of
+from core.text.formats.builder import NEW_VALUE, Builder, FormatOptions, label_of
+from core.text.formats.front_matter import read_toml, read_yaml
 from core.text.formats.html_form import HtmlReader
-from core.text.formats.options import FormatOptions
-from core.text.formats.toml_matter import read_toml
-from core.text.formats.yaml_matter import read_yaml
 
 _PREFIX = re.compile(
     r"(?:[ \t]*(?:>|[-*+](?=[ \t])|\d{1,9}[.)](?=[ \t])|#{1,6}(?=[ \t])|\[[ xX]\](?=[ \t])))*[ \t]*", re.ASCII
@@ -67,7 +65,7 @@ def read_front_matter(builder: Builder) -> int:
 
 
 def read(builder: Builder, options: FormatOptions) -> None:
-    """Add the values of the document. Raises InvalidInput as `html_form.read` for HTML in it."""
+    """Add the values of the document. Raises InvalidInput, also for HTML in it."""
     MarkdownReader(builder, options).read()
 
 

@@ -1,9 +1,12 @@
-"""What a recogniser of a tenant or of the operator consists of, and its limits.
+"""What a recogniser of a tenant or of the operator consists of, its limits, and its encrypted file.
 
     patterns   regular expressions in the syntax of RE2; each find has the recogniser's score
     deny       terms that are always masked
     allow      terms in which no find of a pattern or of the tagger is masked, unless the find reaches beyond the term
     context    words near which a find of a pattern scores higher
+
+A file holds a line of facts, then the definition. Guarantee: as `core.files.encrypted_file`. Patterns and terms are on
+the disk in encrypted form alone. The facts contain counts, and the name and type that requests use.
 
 This module is light: the front end builds definitions from it.
 """
@@ -12,9 +15,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
 
 from core.errors import InvalidInput, RecogniserBroken
+from core.files.disk import FileVersion
+from core.files.encrypted_file import decrypt, encrypt, read_encrypted
+from core.job_errors import JobFilesLost
 
 ENTITY = re.compile(r"[A-Z][A-Z0-9_]{1,62}[A-Z0-9]")
 RESERVED_ENTITIES = frozenset({"WORD", "NUMBER"})  # types of words outside a list
@@ -114,3 +123,45 @@ def _check_list(values: tuple[str, ...], name: str, *, count_max: int, chars_max
     for index, value in enumerate(values):
         if not 0 < len(value) <= chars_max:
             raise InvalidInput(f"An item of `{name}` has 1 to {chars_max} characters.", field=f"{name}.{index}")
+
+
+@dataclass(frozen=True)
+class RecogniserFile(FileVersion):
+    """A version of the file, with what decrypts it."""
+
+    key: bytes = field(repr=False)
+    label: str
+
+
+@dataclass(frozen=True)
+class OwnReference:
+    """A recogniser that a mask uses. `entity`: the type of its finds, empty if it only allows."""
+
+    name: str
+    entity: str
+    file: RecogniserFile
+
+
+def write(path: Path, key: bytes, label: str, facts: Mapping[str, Any], definition: Definition) -> None:
+    """Replace the file at once. Raises OSError."""
+    encrypt(path, key, label, json.dumps(facts).encode() + b"\n" + definition.packed())
+
+
+def read_facts(file: RecogniserFile) -> dict[str, Any]:
+    """Return the facts. Reads only the beginning of the file. Raises RecogniserBroken."""
+    try:
+        first = next(read_encrypted(Path(file.path), file.key, file.label), b"")
+        found = json.loads(first.partition(b"\n")[0])
+    except (JobFilesLost, ValueError):
+        raise RecogniserBroken from None
+    if not isinstance(found, dict):
+        raise RecogniserBroken
+    return found
+
+
+def read_definition(file: RecogniserFile) -> bytes:
+    """Return the definition as `Definition.packed`. Raises RecogniserBroken."""
+    try:
+        return decrypt(Path(file.path), file.key, file.label).partition(b"\n")[2]
+    except JobFilesLost:
+        raise RecogniserBroken from None

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 
 import regex  # type: ignore[import-untyped]
 
-from core.text.recogniser import Hit, Recogniser, context_of, matches
-from core.text.recognisers.regions import matches_in, merged
+from core.text.recogniser import Hit, Recogniser, context_of, matches, matches_in, merged
 
 SCORE = 0.85
 BARE_SCORE = 0.2
@@ -60,15 +59,13 @@ _BARE = regex.compile(
 )
 _PREPOSITION = regex.compile(
     r"(?r)(?<!\w)(?:at|near|from|around|bei|nahe|von|à|près de|depuis|en|cerca de|desde|presso|vicino a|bij"
-    r"|nabij|op|em"
-    r"|perto de|przy|koło|w pobliżu)[ ]\(?\Z",
+    r"|nabij|op|em|perto de|przy|koło|w pobliżu)[ ]\(?\Z",
     regex.IGNORECASE,
 )
 _CONTEXT = (
     "coordinates coordinate coords coord gps location located position latitude longitude lat lng lon geo"
-    " geolocation map maps waypoint"
-    " koordinaten koordinate standort position lage breitengrad coordonnées localisation emplacement coordenadas"
-    " ubicación localización posición"
+    " geolocation map maps waypoint koordinaten koordinate standort position lage breitengrad coordonnées localisation"
+    " emplacement coordenadas ubicación localización posición"
     " coordinate posizione ubicazione coördinaten locatie positie coordenadas localização posição współrzędne"
     " lokalizacja położenie"
 )

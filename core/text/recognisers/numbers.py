@@ -1,16 +1,18 @@
-"""Own recognisers for payment cards, IBANs and US social security numbers.
+"""Payment cards, IBANs, US social security numbers, SWIFT codes (ISO 9362) and machine-readable lines of passports.
 
-Presidio's recognisers have defects for these types. Its card pattern misses the 2-series, 19 digits and separators
-other than space and hyphen. Its IBAN check logs the string it receives. Its SSN rule drops the numbers that are
-commonly typed as examples.
+Presidio's recognisers have defects for the first three types. Its card pattern misses the 2-series, 19 digits and
+separators other than space and hyphen. Its IBAN check logs the string it receives. Its SSN rule drops the numbers that
+are commonly typed as examples.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import phonenumbers
 import regex  # type: ignore[import-untyped]
 
+from core.text.labelled import LABELLED_SCORE, Label, phrases
 from core.text.recogniser import Hit, Pattern, Recogniser, context_of, matches, pattern_scan
 
 # ---------------------------------------------------------------- cards
@@ -140,6 +142,91 @@ _SSN = (
 )
 
 
+# ---------------------------------------------------------------- SWIFT (ISO 9362)
+
+_BIC = regex.compile(r"(?<![\w-])[A-Z]{4}([A-Z]{2})[A-Z0-9]{2}([A-Z0-9]{3})?(?![\w-])", regex.IGNORECASE)
+_BIC_COUNTRIES = frozenset(phonenumbers.SUPPORTED_REGIONS)
+_BIC_LABEL = Label(
+    names=phrases(
+        "BIC|BIC code|BIC/SWIFT|SWIFT/BIC|SWIFT-BIC|SWIFT code|SWIFT number|SWIFT address|code BIC|code SWIFT|"
+        "código SWIFT|código BIC|codice SWIFT|codice BIC|kod SWIFT|kod BIC"
+    )
+)
+_SWIFT_LABEL = regex.compile(r"(?r)(?<![^\W_])SWIFT[ \t]*[:=#(][\s\"'*]{0,4}\Z", regex.IGNORECASE)
+
+
+_PAID_THROUGH = regex.compile(
+    r"(?r)(?<!\p{L})(?:[Ww]ired?|[Rr]emit|[Tt]ransfer(?:red)?|[Pp]ay(?:ment|able)?|[Üü]berweis\p{L}{1,6}|[Vv]irement"
+    r"|[Tt]ransferencia|[Bb]onifico|[Oo]verboeking|[Tt]ransferência|[Pp]rzelew)[ ](?:\p{Ll}{1,10}[ ]){0,2}"
+    r"(?:via|through|to|über|an|par|por|tramite|para|przez|do)[ ]\Z"
+)
+
+
+def _paid_through(text: str, start: int) -> bool:
+    """Whether money goes through the bank whose code starts at `start`. The code holds a digit: words in capitals do
+    not."""
+    code = text[start : start + 8]
+    return any(map(str.isdecimal, code)) and _PAID_THROUGH.search(text, max(0, start - 50), start) is not None
+
+
+def _codes(text: str) -> Iterator[regex.Match[str]]:
+    """Yield what has the form of a code, in capital or in small letters, with the code of a country."""
+    for match in matches(_BIC, text):
+        if match.group(1).upper() in _BIC_COUNTRIES and (match.group().isupper() or match.group().islower()):
+            yield match
+
+
+def _labelled_code(text: str) -> Iterator[Hit]:
+    """Yield codes after a label and those of a head office (XXX). Words have this form too: `business`, NE is Niger."""
+    for match in _codes(text):
+        start, end = match.span()
+        if (
+            _BIC_LABEL.score(text, start)
+            or _SWIFT_LABEL.search(text, max(0, start - 12), start)
+            or _paid_through(text, start)
+        ):
+            yield Hit(start, end, LABELLED_SCORE)
+        elif match.group(2) == "XXX":
+            yield Hit(start, end, 0.6)
+
+
+def _code_with_digit(text: str) -> Iterator[Hit]:
+    for match in _codes(text):
+        if match.group().isupper() and any(map(str.isdecimal, match.group())):
+            yield Hit(match.start(), match.end(), 0.1)
+
+
+# ---------------------------------------------------------------- machine-readable lines (ICAO 9303)
+
+_LINE = regex.compile(r"(?<![\w<])[A-Z0-9<]{30,44}+(?![\w<])")
+_NAMES = regex.compile(r"(?:[PVIAC][A-Z<][A-Z<]{3})?[A-Z]+(?:<[A-Z]+)*<<[A-Z<]*")
+_LINE_LENGTHS = (30, 36, 44)
+_CHECK_VALUES = {char: place for place, char in enumerate("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ")} | {"<": 0}
+# Fields that the digit after them checks, for each kind of line.
+_FIELDS = {
+    44: (((0, 9), (13, 19), (21, 27)),),
+    36: (((0, 9), (13, 19), (21, 27)),),
+    30: (((5, 14),), ((0, 6), (8, 14))),
+}
+
+
+def _checked(line: str, start: int, end: int) -> bool:
+    total = sum(_CHECK_VALUES[char] * (7, 3, 1)[place % 3] for place, char in enumerate(line[start:end]))
+    return line[end : end + 1] == str(total % 10)
+
+
+def machine_readable(text: str) -> Iterator[Hit]:
+    for match in matches(_LINE, text):
+        line = match.group()
+        if len(line) not in _LINE_LENGTHS:
+            continue
+        names = line.endswith("<") and _NAMES.fullmatch(line)
+        fields = any(all(_checked(line, *field) for field in kind) for kind in _FIELDS[len(line)])
+        document = len(line) != 30 or (fields and (line[0] in "IAC" or line[:6].isdigit()))
+        if names or (fields and document and any(map(str.isdigit, line))):
+            yield Hit(match.start(), match.end(), 0.9)
+
+
 def recognisers() -> tuple[Recogniser, ...]:
     card = "credit debit card cards visa mastercard amex american express discover jcb diners maestro cc payment pan"
     ssn = ("social security", "social-security", "social", "ssn", "ss#", "ssid", "ss number", "tax id", "tin")
@@ -149,4 +236,6 @@ def recognisers() -> tuple[Recogniser, ...]:
             "IBAN_CODE", _iban, context_of(("iban", "bank", "account", "transfer", "swift", "bic")), digits_min=2
         ),
         Recogniser("US_SSN", pattern_scan(_SSN), context_of(ssn), digits_min=9),
+        Recogniser("SWIFT_CODE", _labelled_code, copies=True),
+        Recogniser("SWIFT_CODE", _code_with_digit, context_of(("BIC", "SWIFT", "IBAN")), digits_min=1),
     )

@@ -1,9 +1,11 @@
 """PASSWORD: passwords, PINs and one-time codes that a context names, in eight languages.
 
 A word such as `password`, `Kennwort` or `mot de passe` must precede the value, or `is your verification code` follow
-it.
-A hit covers the value. Plain words are passwords only where the form leaves no doubt: in quotes, or alone after a colon
-or an equals sign at the end of a line. `Password: required` and `password: str` are none.
+it. A hit covers the value. Plain words are passwords only where the form leaves no doubt: in quotes, or alone after a
+colon or an equals sign at the end of a line. `Password: required` and `password: str` are none.
+
+In a conversation the value may stand away from its word: `the root pw? - its ...`, `a bad password, I changed mine to
+...`. Then it holds a letter and a digit, and is no amount or time.
 """
 
 from __future__ import annotations
@@ -13,15 +15,78 @@ from collections.abc import Iterator
 import regex  # type: ignore[import-untyped]
 
 from core.text.labelled import phrases
-from core.text.recogniser import Hit, Recogniser
-from core.text.recognisers.configurations import flag_passwords
-from core.text.recognisers.conversations import conversation_passwords
-from core.text.recognisers.credential_commands import command_passwords
-from core.text.recognisers.credential_pairs import credential_pairs
-from core.text.recognisers.credential_tables import table_passwords
-from core.text.recognisers.named_values import Name, NamedValue, named_values
-from core.text.recognisers.regions import around, lower, matches_in
-from core.text.recognisers.secret_values import placeholder, reference
+from core.text.recogniser import Hit, Recogniser, around, lower, matches_in
+from core.text.recognisers.credentials import credential_pairs, written_passwords
+from core.text.recognisers.secret_values import Name, NamedValue, named_values, placeholder, reference
+
+SAID_SCORE = 0.75
+CHARS_MIN = 5
+CHARS = 240
+
+_WORD = (
+    r"(?<!\p{L})(?:pass(?:word|phrase|wd|code)?|pwd|pw|passwort|kennwort|mot[ ]de[ ]passe|mdp|contraseña|contrasena"
+    r"|clave|wachtwoord|senha|palavra-passe|parola[ ]d['’]ordine|hasł[oa]|wifi[ -]?key)s?(?!\p{L})"
+)
+_CHANGED = (
+    r"(?:changed|reset|switched|set|updated)[ ](?:mine|it|ours|that|hers|his|theirs|this)[ ](?:back[ ])?to"
+    r"|(?:meines|meins|es|unseres|das)[ ](?:jetzt[ ])?(?:auf|in|zu)"
+    r"|(?:changé|remplacé|modifié|mis)[ ](?:le[ ](?:mien|nôtre)|ça)?[ ]?(?:en|par|à)"
+    r"|(?:cambi(?:é|ado|amos)|puse)[ ](?:la[ ](?:mía|nuestra)[ ])?(?:a|por)"
+    r"|cambiat[oa][ ](?:la[ ](?:mia|nostra)[ ])?in|(?:de|het)[ ](?:mijne|onze)[ ](?:veranderd[ ])?(?:in|naar)"
+    r"|(?:mudei|troquei|alterei)[ ](?:a[ ](?:minha|nossa)[ ])?para|(?:zmieni[łl]\w{1,4})[ ](?:(?:swoje|moje|je)[ ])?na"
+)
+_ITS = (
+    r"(?:it['’]?s|it[ ]is|should[ ]be|das[ ]ist|es[ ]ist|ist|lautet|c['’]est|es|è|het[ ]is|is|é|to)(?:[ ](?:still|now"
+    r"|noch|jetzt|toujours|sigue|ancora|nog|ainda|nadal))?"
+)
+_VALUE = r"[ ][\"'`“„«]?(?P<value>[^\s\"'`“”„«»<>]{5,64})"
+# the answer to a question that unlocks an account, whatever it is
+_ANSWER = regex.compile(
+    r"(?<!\p{L})(?:(?:security|secret)[ ]question|sicherheitsfrage|question[ ](?:secrète|de[ ]sécurité)"
+    r"|pregunta[ ](?:secreta|de[ ]seguridad)|domanda[ ](?:segreta|di[ ]sicurezza)|(?:beveiligings|geheime[ ])vraag"
+    r"|pergunta[ ](?:secreta|de[ ]segurança)|pytanie[ ](?:pomocnicze|bezpieczeństwa"
+    r"|zabezpieczające))[^\n]{0,80}?(?<!\p{L})"
+    r"(?:answer|antwort|réponse|respuesta|risposta|antwoord|resposta|odpowiedź)[ ]?[:=][ ]?[\"'„“«]?"
+    r"(?P<value>[\p{L}\d][^\n\"'“”»,;.]{1,40})",
+    regex.IGNORECASE,
+)
+_ANSWER_WORDS = ("question", "frage", "pregunta", "domanda", "vraag", "pergunta", "pytanie")
+_USER_AND_VALUE = regex.compile(
+    r"(?<![\w/.-])(?:(?:admin(?:istrator)?|root|guest|gast|invité|invitado|ospite|convidado|gość|postgres|pi"
+    r"|sa|sysadmin)|(?:wi-?fi|wlan|ssid)(?:[ ]\p{L}{1,15}){0,4}?[ ]?(?:[:=]|is|ist|est|es|è|é|to)[ ]{1,2}[\w.-]{2,32})"
+    r"[ ]/[ ](?P<value>[^\s\"'`“”„«»<>]{5,64})",
+    regex.IGNORECASE,
+)
+_FORMS = (
+    _USER_AND_VALUE,
+    regex.compile(rf"{_WORD}[^\n]{{0,60}}?[ ](?:{_CHANGED}){_VALUE}", regex.IGNORECASE),
+    regex.compile(
+        rf"{_WORD}[^\n.!?]{{0,40}}(?:[?!.…,]|[ ][-–—]"
+        rf"|(?=\n))[\s>*•–—-]{{1,4}}(?:\p{{L}}{{1,20}}(?:[ ]\d\d:\d\d)?[:>|]?[ ]){{0,2}}?(?:{_ITS}){_VALUE}",
+        regex.IGNORECASE,
+    ),
+)
+_LITERALS = phrases("pass|pwd|pw|kennwort|mdp|contrase|clave|wachtwoord|senha|parola|hasł|wifi| / ")
+_AMOUNT = regex.compile(
+    r"[\d.,:/%€$£+-]+(?:-?\p{L}{1,12})?"
+    r"|(?:\p{L}{1,3}|version|release|level|step|phase|page|part)\d{1,4}"
+)
+
+
+def conversation_passwords(text: str, low: str) -> Iterator[Hit]:
+    """Yield the passwords. `low`: the text in lower case, of equal length."""
+    for match in matches_in(_ANSWER, text, around(low, _ANSWER_WORDS, before=20, after=CHARS)):
+        yield Hit(match.start("value"), match.end("value"), SAID_SCORE)
+    for pattern in _FORMS:
+        for match in matches_in(pattern, text, around(low, _LITERALS, before=20, after=CHARS)):
+            start, end = match.span("value")
+            end = start + len(text[start:end].rstrip(".,;:)!?"))
+            value = text[start:end]
+            mixed = any(map(str.isdecimal, value)) and any(map(str.isalpha, value))
+            other = _AMOUNT.fullmatch(value) or placeholder(value) or reference(value) or "://" in value or "=" in value
+            if len(value) >= CHARS_MIN and mixed and not other:
+                yield Hit(start, end, SAID_SCORE)
+
 
 SCORE = 0.85
 PASSWORD_CHARS_MIN = 3
@@ -49,8 +114,7 @@ _NAMES = (
 )
 _PASSWORD = Name(
     regex.compile(
-        rf"(?<!\p{{L}})(?:\w{{0,30}}_|--?|\p{{L}}{{1,12}}?(?=passw|pwd))?(?:{_NAMES})(?![\p{{Ll}}])",
-        regex.IGNORECASE,
+        rf"(?<!\p{{L}})(?:\w{{0,30}}_|--?|\p{{L}}{{1,12}}?(?=passw|pwd))?(?:{_NAMES})(?![\p{{Ll}}])", regex.IGNORECASE
     ),
     phrases(
         "pass|pwd|pw|kennwort|losung|zugangsdaten|mdp|phrase|contrase|clave|palabra|parola|chiave|wachtwoord|"
@@ -64,11 +128,9 @@ _CAMEL = Name(
 
 _CODE = (
     r"PIN(?:[ -]?(?:code|number|nummer|kode))?|code[ ](?:pin|secret)|código[ ]pin|codice[ ]pin|kod(?:em|u)?[ ]pin"
-    r"|pincode"
-    r"|T\.?A\.?N\.?|m-?tan|sms-?tan|O\.?T\.?P\.?(?:[ -]code)?|CV[VC]2?|puk"
+    r"|pincode|T\.?A\.?N\.?|m-?tan|sms-?tan|O\.?T\.?P\.?(?:[ -]code)?|CV[VC]2?|puk"
     r"|(?:verification|security|access|login|log-in|sign-in|one[ -]time|auth(?:entication|orization)?|confirmation"
-    r"|sms|2fa"
-    r"|mfa|two-factor|unlock|entry|door|gate|alarm|safe|garage|voicemail|lockbox|keypad|reset|backup|recovery"
+    r"|sms|2fa|mfa|two-factor|unlock|entry|door|gate|alarm|safe|garage|voicemail|lockbox|keypad|reset|backup|recovery"
     r"|activation)"
     r"[ ](?:pass)?(?:code|pin)"
     r"|(?:bestätigungs|verifizierungs|sicherheits|zugangs|einmal|anmelde|freischalt|tür|alarm|sms-|entsperr"
@@ -80,18 +142,15 @@ _CODE = (
     r"|codice[ ](?:del(?:la)?[ ]|dell['’])(?:cancello|portone|porta|allarme|cassaforte|garage)"
     r"|(?:safe|vault|padlock|lock(?:er)?|gate|tresor)(?:[ ]combination|[ ]combo|[ ]opens[ ]with|[ ]code)"
     r"|code[ ](?:de[ ](?:vérification|sécurité|confirmation|validation|connexion|déverrouillage|la[ ]porte"
-    r"|l['’]alarme)"
-    r"|d['’](?:accès|authentification|activation|entrée)|à[ ]usage[ ]unique|sms)"
+    r"|l['’]alarme)|d['’](?:accès|authentification|activation|entrée)|à[ ]usage[ ]unique|sms)"
     r"|código[ ](?:de[ ](?:verificación|seguridad|acceso|acesso|confirmación|un[ ]solo[ ]uso|verificação|segurança"
-    r"|confirmação|autenticação"
-    r"|autenticación|activación|ativação|la[ ]puerta|uso[ ]único|desbloqueo)|sms)"
+    r"|confirmação|autenticação|autenticación|activación|ativação|la[ ]puerta|uso[ ]único|desbloqueo)|sms)"
     r"|codice[ ](?:di[ ](?:verifica|sicurezza|accesso|conferma|attivazione|autenticazione|sblocco)|otp|sms|monouso"
     r"|segreto)"
     r"|(?:verificatie|beveiligings|toegangs|bevestigings|inlog|activerings|deur|ontgrendel|sms-)code|eenmalige[ ]code"
     r"|kod(?:em|u)?[ ](?:weryfikacyjny(?:m)?|dostępu|jednorazow\w{1,3}|bezpieczeństwa|aktywacyjny|potwierdzający|sms"
-    r"|do[ ]\w{1,15})"
-    r"|(?:your|dein|ihr|votre|ton|tu|su|il[ ]tuo|il[ ]suo|uw|je|jouw|seu|teu|o[ ]seu|twój|pana|pani)[ ](?:code"
-    r"|código|codice|kod)"
+    r"|do[ ]\w{1,15})|(?:your|dein|ihr|votre|ton|tu|su|il[ ]tuo|il[ ]suo|uw|je|jouw|seu|teu|o[ ]seu|twój|pana"
+    r"|pani)[ ](?:code|código|codice|kod)"
 )
 _CODES = regex.compile(rf"(?<![\p{{L}}\d_])(?:{_CODE})(?![\p{{L}}])", regex.IGNORECASE)
 _CODE_WORDS = phrases("code|kode|código|codice|kod|pin|tan|otp|o.t.p|t.a.n|cvv|cvc|puk|passwort|opens with|comb")
@@ -120,12 +179,9 @@ _FLAGS = (" -p", " -w", " -a")
 
 _PROSE_WORDS = (
     "required optional needed mandatory missing invalid incorrect wrong valid correct changed reset expired"
-    " forgotten forgot"
-    " protected secure weak strong hashed encrypted stored empty blank unknown new old same different longer shorter"
-    " not"
-    " a an the to in on at for from with must should will can cannot please enter your my our their her his its it"
-    " this that"
-    " too very also always never only below above attached provided sent given shown"
+    " forgotten forgot protected secure weak strong hashed encrypted stored empty blank unknown new old same different"
+    " longer shorter not a an the to in on at for from with must should will can cannot please enter your my our their"
+    " her his its it this that too very also always never only below above attached provided sent given shown"
     " falsch richtig ungültig erforderlich geändert abgelaufen vergessen nicht das der die ein eine bitte"
     " requis obligatoire incorrect incorrecte invalide oublié oubliée expiré modifié faux le la les un une votre"
     " requerida obligatoria incorrecta olvidada inválida caducada el los las su"
@@ -233,7 +289,7 @@ def _alone(text: str, found: NamedValue) -> bool:
 def _passwords(text: str) -> Iterator[Hit]:
     for pattern in (_PASSWORD, _CAMEL):
         for found in named_values(text, pattern, _BARE):
-            if _suffix_allowed(found.suffix) and _accepted(text, found):
+            if not _OTHER_FIELD.search(found.suffix) and _accepted(text, found):
                 yield Hit(found.start, found.end, SCORE)
     yield from _codes(text)
     low = lower(text)
@@ -245,9 +301,7 @@ def _passwords(text: str) -> Iterator[Hit]:
             start, end = start + 1, end - 1
         if not placeholder(text[start:end]) and "://" not in text[start:end]:
             yield Hit(start, end, SCORE)
-    yield from flag_passwords(text, low)
-    yield from command_passwords(text, low)
-    yield from table_passwords(text, low)
+    yield from written_passwords(text, low)
     yield from conversation_passwords(text, low)
 
 
@@ -270,16 +324,10 @@ def _codes(text: str) -> Iterator[Hit]:
 
 _OTHER_FIELD = regex.compile(
     r"(?:hash|salt|field|input|label|policy|min|max|length|len|file|path|url|reset|changed|expir|hint|type|name"
-    r"|strength"
-    r"|regex|pattern|manager|validator|help|text|error|form|count|age|history|less|context|algorithm|encoder"
-    r"|encryption"
-    r"|protected|required|prompt|callback|id|at|attempt|auth|mode|state|rule|check)",
+    r"|strength|regex|pattern|manager|validator|help|text|error|form|count|age|history|less|context|algorithm|encoder"
+    r"|encryption|protected|required|prompt|callback|id|at|attempt|auth|mode|state|rule|check)",
     regex.IGNORECASE,
 )
-
-
-def _suffix_allowed(suffix: str) -> bool:
-    return _OTHER_FIELD.search(suffix) is None
 
 
 def _code(value: str) -> bool:

@@ -1,7 +1,7 @@
 """Own recogniser for phone numbers, in their national and international forms.
 
 Presidio's takes most of the whole time and misses local formats. A number in groups or with a country code passes by
-its form; any other needs a word for a phone nearby (`core.text.recognisers.phone_words`). The scan is linear in the
+its form; any other needs a word for a phone nearby (`core.text.recognisers.number_words`). The scan is linear in the
 text.
 """
 
@@ -14,8 +14,7 @@ import phonenumbers
 import regex  # type: ignore[import-untyped]
 
 from core.text.recogniser import Hit, Recogniser, matches
-from core.text.recognisers.numbered_things import is_article, names_thing
-from core.text.recognisers.phone_words import PHONE_CONTEXT, labels_phone, names_card
+from core.text.recognisers.number_words import PHONE_CONTEXT, is_article, labels_phone, names_card, names_thing
 
 _BLANK = r"[ \t\u00a0\u2007\u2009\u202f]"
 _DASH = r"\-\u2010-\u2015\u2212"

@@ -18,7 +18,7 @@ from typing import Any
 import regex  # type: ignore[import-untyped]
 
 from core.text.recogniser import Pattern, Recogniser, context_of, pattern_scan
-from core.text.recognisers.numbered_things import without_versions
+from core.text.recognisers.number_words import without_versions
 
 _NLP_ENGINE = "presidio_analyzer.nlp_engine"
 _LOGGERS = ("presidio-analyzer", "decision_process", "tldextract", "filelock")

@@ -1,10 +1,15 @@
-"""SECRET: keys, tokens, private keys, and credentials in web addresses and connection strings.
+"""SECRET: keys, tokens, private keys, credentials in web addresses and connection strings, backup codes and phrases.
 
 Three kinds of evidence: a published format (`core.text.recognisers.secret_formats`), a structure (the block of a
-private key, the credentials of a URL, an HTTP header), and a name such as `api_key` before a value that looks random.
-A random string without such evidence is not a secret: commits, checksums and identifiers look the same.
+private key, the credentials of a URL, an HTTP header), and a name such as `api_key` before a value that looks random. A
+random string without such evidence is not a secret: commits, checksums and identifiers look the same. A hit covers the
+value, and not its name. In a URL it covers the user and the password, and not the host.
 
-A hit covers the value, and not its name. In a URL it covers the user and the password, and not the host.
+Two secrets are lists. Backup codes are two codes or more after a word for them. A recovery phrase is exactly 12, 15,
+18, 21 or 24 small words after a word for it, in one of eight languages, with or without their numbers. A sentence is
+none: it holds words such as `the` that no word list of recovery phrases holds, or words of fewer than three letters.
+
+Cost: linear in the text. Each label of a list is followed over at most `LIST_CHARS` characters.
 """
 
 from __future__ import annotations
@@ -17,15 +22,108 @@ from functools import cache
 import regex  # type: ignore[import-untyped]
 
 from core.text.labelled import phrases
-from core.text.recogniser import Hit, Recogniser, matches
-from core.text.recognisers.configurations import device_secrets
-from core.text.recognisers.credential_commands import call_secrets
-from core.text.recognisers.credential_tables import table_secrets
-from core.text.recognisers.named_values import Name, NamedValue, named_values
-from core.text.recognisers.regions import lower, matches_in, merged
+from core.text.recogniser import REGEX_TIMEOUT_S, Hit, Recogniser, around, lower, matches, matches_in, merged
+from core.text.recognisers.credentials import written_secrets
 from core.text.recognisers.secret_formats import Format, formats
-from core.text.recognisers.secret_lists import secret_lists
-from core.text.recognisers.secret_values import dotted_token, made_of_words, placeholder, random_looking, reference
+from core.text.recognisers.secret_values import (
+    Name,
+    NamedValue,
+    dotted_token,
+    made_of_words,
+    named_values,
+    placeholder,
+    random_looking,
+    reference,
+)
+
+SCORE = 0.85
+LIST_CHARS = 600
+LABEL_CHARS = 60
+CODES_MIN = 2
+CODES_MAX = 40
+PHRASE_WORDS = (24, 21, 18, 15, 12)
+DISTINCT_SHARE = 0.75  # of the words of a phrase, which are drawn at random
+
+_OF = r"(?:[ ](?:for|of|to|für|zu[mr]?|de|del|du|pour|para|di|per|voor|van|do|da|dla)[ ][\p{L}\d ._-]{1,30}?)?"
+_BEFORE_LIST = (
+    rf"{_OF}[\"'`*_\])]{{0,3}}(?:(?:,[ ]|[ ]\()[^\n:.]{{1,40}}(?=:)|)(?:[ ]?[:=]"
+    r"|[ ](?:are|is|sind|lauten|lautet|ist|sont|est|son|es|sono|è|zijn|são|é|to))[\s\"'`*\[]{1,6}"
+)
+_CODES = regex.compile(
+    r"(?<!\p{L})(?:(?:backup|back-up|recovery|scratch|rescue|emergency|one-time|2fa|mfa)[ _-]?(?:login[ ])?codes"
+    r"|(?:backup|wiederherstellungs|ersatz|notfall|sicherungs)[ -]?codes"
+    r"|codes[ ]de[ ](?:secours|récupération|sauvegarde)"
+    r"|códigos[ ]de[ ](?:respaldo|recuperación|recuperação|reserva|emergencia|emergência|backup|seguridad)"
+    r"|codici[ ]di[ ](?:backup|recupero|riserva|emergenza)"
+    r"|(?:herstel|back-?up|nood)[ -]?codes|kody[ ](?:zapasowe|odzyskiwania|awaryjne|jednorazowe))" + _BEFORE_LIST,
+    regex.IGNORECASE,
+)
+_CODE_WORDS = ("code", "código", "codici", "kody")
+_ITEM = regex.compile(
+    r"(?:\d{1,2}[.)][ ]|[-*•][ ])?(?P<code>[A-Za-z0-9]{4,12}(?:[ -]?\d{4}|-[A-Za-z0-9]{3,12}){0,3})(?![\w-])"
+)
+_GAP = regex.compile(r"[\s,;|/\"'`]{1,12}(?:(?:and|und|et|y|e|en|i)[ ])?")
+
+_PHRASE = regex.compile(
+    r"(?<!\p{L})(?:(?:seed|recovery|mnemonic|backup|wallet|secret)[ _-]?(?:recovery[ ])?(?:phrase|words|seed|mnemonic)"
+    r"|mnemonic|seed|(?:seed|wiederherstellungs|mnemonik|sicherungs)[ -]?(?:phrase|wörter|satz)"
+    r"|(?:phrase|mots)[ ](?:de[ ](?:récupération|secours|départ|passe)|secrète|secrets|mnémonique|seed)"
+    r"|(?:frase|palabras|palavras|parole)[ -](?:(?:de|di)[ ](?:recuperación|recuperação|recupero|respaldo)|semilla"
+    r"|semente|seme|secreta|segreta|mnemónica|mnemônica|mnemonica|seed)"
+    r"|(?:herstel|seed|geheime)[ -]?(?:zin|woorden|frase)"
+    r"|(?:fraz[aęy]|sł[oó]w[ay]?)[ ](?:odzyskiwania|seed|zapasow[ae]|mnemoniczn[ae]))" + _BEFORE_LIST,
+    regex.IGNORECASE,
+)
+_PHRASE_WORDS = phrases(
+    "seed|phrase|mnemonic|words|wörter|satz|mots|frase|palabras|palavras|parole|zin|woorden|fraz|słow|słów"
+)
+_WORD = regex.compile(r"(?:\d{1,2}[.):]?[ ])?(?P<word>\p{Ll}{3,10})(?![\w'’-])")
+_WORD_GAP = regex.compile(r"(?:[ ]{1,3}|[ ]?,[ ]?|[ ]?\n[ ]?|[ ]-[ ])")
+_SENTENCE_WORDS = (
+    "the and for are not your our has was und der die das den dem ein eine ist nicht les des une est pas que pour los"
+    " las una por con para che non per sono het een dat niet van voor são não como uma nie jest się oraz"
+)
+_SENTENCE = frozenset(_SENTENCE_WORDS.split())
+
+
+def secret_lists(text: str) -> Iterator[Hit]:
+    low = lower(text)
+    for match in matches_in(_CODES, text, around(low, _CODE_WORDS, before=LABEL_CHARS, after=LABEL_CHARS)):
+        yield from _codes_after(text, match.end())
+    for match in matches_in(_PHRASE, text, around(low, _PHRASE_WORDS, before=LABEL_CHARS, after=LABEL_CHARS)):
+        yield from _phrase_after(text, match.end())
+
+
+def _codes_after(text: str, start: int) -> Iterator[Hit]:
+    spans: list[tuple[int, int]] = []
+    at, limit = start, start + LIST_CHARS
+    while len(spans) < CODES_MAX and (item := _ITEM.match(text, at, limit, timeout=REGEX_TIMEOUT_S)):
+        code = item.group("code")
+        as_long = bool(spans) and len(code) == spans[0][1] - spans[0][0]
+        if not any(map(str.isdecimal, code)) and not (as_long and not code.isalpha()):
+            break
+        spans.append(item.span("code"))
+        gap = _GAP.match(text, item.end())
+        if gap is None:
+            break
+        at = gap.end()
+    if len(spans) >= CODES_MIN:
+        yield from (Hit(*span, SCORE) for span in spans)
+
+
+def _phrase_after(text: str, start: int) -> Iterator[Hit]:
+    words: list[tuple[int, int]] = []
+    at = start
+    while len(words) <= max(PHRASE_WORDS) and (found := _WORD.match(text, at, timeout=REGEX_TIMEOUT_S)):
+        words.append(found.span("word"))
+        gap = _WORD_GAP.match(text, found.end())
+        if gap is None:
+            break
+        at = gap.end()
+    held = {text[slice(*word)] for word in words}
+    if len(words) in PHRASE_WORDS and len(held) >= DISTINCT_SHARE * len(words) and held.isdisjoint(_SENTENCE):
+        yield Hit(words[0][0], words[-1][1], SCORE)
+
 
 FORMAT_SCORE = 0.95
 STRUCTURE_SCORE = 0.9
@@ -220,11 +318,9 @@ _KEY = Name(
 )
 _NO_SECRET = regex.compile(
     r"(?:type|name|url|uri|endpoint|file|filename|path|hash|sha\d*|fingerprint|digest|len|length|size|count|version"
-    r"|expir\w*"
-    r"|ttl|lifetime|algorithm|alg|format|prefix|suffix|class|index|position|ids|public|issuer|scope|dir|regex"
-    r"|pattern|field"
-    r"|header|param|column|label|description|hint|help|text|title|method|provider|status|state|limit|usage|date"
-    r"|at)\d*$",
+    r"|expir\w*|ttl|lifetime|algorithm|alg|format|prefix|suffix|class|index|position|ids|public|issuer|scope|dir|regex"
+    r"|pattern|field|header|param|column|label|description|hint|help|text|title|method|provider|status|state|limit"
+    r"|usage|date|at)\d*$",
     regex.IGNORECASE,
 )
 _PREFIX = regex.compile(r"(?:base64|base32|hex|plain|raw):|django-insecure-")
@@ -237,8 +333,7 @@ _PASSWORD_KEY = Name(
 _OTHER_KEY = Name(
     regex.compile(
         r"(?<=[a-z0-9])(?<!(?i:cache|sort|partition|foreign|public|object|idempotency|query|file|map|index"
-        r"|hash|lookup|item"
-        r"|row|group|primary|etag|dedup|image|host|s3|commit|build))(?:Key|_key|_KEY)(?![A-Za-z])"
+        r"|hash|lookup|item|row|group|primary|etag|dedup|image|host|s3|commit|build))(?:Key|_key|_KEY)(?![A-Za-z])"
     ),
     ("key",),
 )
@@ -276,9 +371,7 @@ def _secrets(text: str) -> Iterator[Hit]:
     yield from _by_format(text)
     yield from _named(text)
     low = lower(text)
-    yield from device_secrets(text, low)
-    yield from call_secrets(text, low)
-    yield from table_secrets(text, low)
+    yield from written_secrets(text, low)
     yield from secret_lists(text)
 
 

@@ -13,20 +13,17 @@ from collections.abc import Iterator
 import regex  # type: ignore[import-untyped]
 
 from core.text.labelled import phrases
-from core.text.recogniser import Hit, Recogniser, matches
-from core.text.recognisers.account_names import identifies, login
-from core.text.recognisers.credential_pairs import credential_pairs
-from core.text.recognisers.named_values import Name, NamedValue, named_values
-from core.text.recognisers.regions import around, lower, matches_in
+from core.text.recogniser import Hit, Recogniser, around, lower, matches, matches_in
+from core.text.recognisers.credentials import credential_pairs
+from core.text.recognisers.secret_values import Name, NamedValue, identifies, login, named_values
 
 SCORE = 0.8
 STATED_WORDS_MAX = 4  # `the username is jdoe`; a longer sentence says something else
 
 _NAMES = (
     r"user[ _-]?names?|user[ _-]?id|userid|login(?:[ _-]?(?:name|id))?|log-in|account[ _-]?name|screen[ _-]?name"
-    r"|nick[ _-]?name|nick"
-    r"|handle|gamertag|logon(?:[ _]name)?|logname|sam[ _-]?account[ _-]?name|uid|usr|acct|ruser|auid"
-    r"|benutzer(?:name|kennung|konto)?|nutzer(?:name|kennung)|anmeldename|kennung|loginname"
+    r"|nick[ _-]?name|nick|handle|gamertag|logon(?:[ _]name)?|logname|sam[ _-]?account[ _-]?name|uid|usr|acct|ruser"
+    r"|auid|benutzer(?:name|kennung|konto)?|nutzer(?:name|kennung)|anmeldename|kennung|loginname"
     r"|noms?[ ]d['’]utilisateur|utilisateur|identifiants?|pseudo(?:nyme)?"
     r"|nombre[ ]de[ ](?:usuario|cuenta)|usuari[oa]|apodo"
     r"|nome[ ]utente|utente|nick"
@@ -56,12 +53,10 @@ _IN_LOGS = (
     ),
     regex.compile(
         r"(?<![\w.])(?:(?:for|by|as|of|from)[ ](?:invalid[ ]|illegal[ ]|unknown[ ])?user|[Ii]nvalid[ ]user|USER"
-        r"|[Uu]ser|Benutzer"
-        r"|utilisateur|usuario|utente|gebruiker|usuário|użytkownik)[ ]"
+        r"|[Uu]ser|Benutzer|utilisateur|usuario|utente|gebruiker|usuário|użytkownik)[ ]"
         r"(?P<value>\w[\w.+\\@-]{2,63})(?=[ ](?:from[ ]|by[ ]|logged|signed|authenticated|failed|has[ ]logged"
-        r"|connected|disconnected"
-        r"|\(uid|at[ ]\d|on[ ]tty|port[ ]|hat[ ]sich|s['’]est|inició|ha[ ]effettuato|is[ ]ingelogd|entrou|iniciou"
-        r"|zalogowa))"
+        r"|connected|disconnected|\(uid|at[ ]\d|on[ ]tty|port[ ]|hat[ ]sich|s['’]est|inició|ha[ ]effettuato"
+        r"|is[ ]ingelogd|entrou|iniciou|zalogowa))"
     ),
     regex.compile(
         r"(?:session[ ](?:opened|closed)[ ]for[ ]user|Failed[ ]password[ ]for(?:[ ]invalid[ ]user)?"
@@ -69,8 +64,7 @@ _IN_LOGS = (
         r"|[Ll]ogged[ ]in[ ]as|[Ss]igned[ ]in[ ]as|[Ll]og[ ]in[ ]as|[Ll]ogin[ ](?:als|as|:)|login[ ]as:"
         r"|[Aa]ngemeldet[ ]als|connecté[ ]en[ ]tant[ ]que"
         r"|conectado[ ]como|connesso[ ]come|ingelogd[ ]als|zalogowany[ ]jako|sudo[ ]-u|useradd|usermod|userdel"
-        r"|adduser|passwd"
-        r"|[Aa]uthenticated[ ]as|ssh[ ]-l)[ ](?P<value>\w[\w.+\\@-]{2,63})"
+        r"|adduser|passwd|[Aa]uthenticated[ ]as|ssh[ ]-l)[ ](?P<value>\w[\w.+\\@-]{2,63})"
     ),
     regex.compile(r"(?<![\w])sudo(?:\[\d+\])?:\s{1,8}(?P<value>[a-z_][\w.-]{2,31})[ ]:[ ]TTY"),
     regex.compile(

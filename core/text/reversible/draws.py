@@ -17,17 +17,12 @@ from typing import NamedTuple
 
 from core.errors import TaskFailed
 from core.text.policy import NUMBER
-from core.text.reversible.forms import PERSON, marker, name_parts, parts_of
-from core.text.reversible.frequent import is_ordinary
+from core.text.reversible.forms import PERSON, is_ordinary, marker, name_parts, parts_of
 from core.text.reversible.lexing import as_read, folded, folded_words, lex, normal
-from core.text.surrogates.date_shift import shift_of
-from core.text.surrogates.document import DATES
-from core.text.surrogates.draw import Draw
-from core.text.surrogates.name_book import book_of
-from core.text.surrogates.originals import Originals
-from core.text.surrogates.shape import alphanumerics
-from core.text.surrogates.table import NUMBERS, fake, first_attempt, identity
-from core.text.surrogates.terms import Document
+from core.text.surrogates.dates import shift_of
+from core.text.surrogates.draw import Document, Draw, Originals, alphanumerics
+from core.text.surrogates.names import book_of
+from core.text.surrogates.table import DATES, NUMBERS, fake, first_attempt, identity
 
 DRAWS_MAX = 1_000
 _WORDS = (PERSON, "ORGANIZATION", "LOCATION")

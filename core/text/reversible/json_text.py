@@ -15,10 +15,8 @@ from typing import NamedTuple
 import regex  # type: ignore[import-untyped]
 
 from core.text.formats import json_form
-from core.text.formats.builder import Builder, FormatLimits
+from core.text.formats.builder import Builder, FormatLimits, FormatOptions, parse
 from core.text.formats.codecs import CODECS
-from core.text.formats.options import FormatOptions
-from core.text.formats.registry import parse
 
 _HALF = regex.compile(r"[\ud800-\udfff]")
 _PART = re.compile(

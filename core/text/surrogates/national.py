@@ -14,10 +14,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from core.text.recognisers.national_table import NATIONAL_NUMBERS, TAX_NUMBERS
-from core.text.surrogates.draw import Draw
-from core.text.surrogates.shape import alphanumerics, laid_out, longer, same_shape
-from core.text.written_numbers import Number
+from core.text.recognisers.written_numbers import NATIONAL_NUMBERS, TAX_NUMBERS, Number
+from core.text.surrogates.draw import Draw, alphanumerics, laid_out, longer, same_shape
 
 CHARS_MAX = 64  # of a number with its separators
 BODIES = 300  # candidates, each with every last character; then the check digit is given up

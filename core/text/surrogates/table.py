@@ -2,17 +2,17 @@
 letter, and its check digits are not guaranteed.
 
 A function takes the original and a `Draw`, whose attempts are counted. Beyond `LONG_DRAWS` attempts it widens its
-range, so that a document that contains a whole small range still ends.
+range, so that a document that contains a whole small range still ends. The masked strings of a document give the terms
+of all its surrogates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
-from core.text.surrogates import contacts, dates, national, numbers, persons, phones, places
-from core.text.surrogates.draw import Draw
-from core.text.surrogates.originals import Originals
-from core.text.surrogates.shape import LETTER_DRAWS, alphanumerics, same_shape, secret
+from core.text.surrogates import dates, national, numbers, persons, places
+from core.text.surrogates.draw import LETTER_DRAWS, Document, Draw, Originals, alphanumerics, same_shape, secret
+from core.text.surrogates.names import LOCALES, book_of
 
 Surrogate = Callable[[str, Draw], str]
 
@@ -23,10 +23,10 @@ SURROGATES: dict[str, Surrogate] = {
     "DATE_TIME": dates.shifted,
     "DATE_OF_BIRTH": dates.shifted,
     "AGE": dates.age,
-    "EMAIL_ADDRESS": contacts.email,
-    "USERNAME": contacts.user,
-    "URL": contacts.url,
-    "PHONE_NUMBER": phones.phone,
+    "EMAIL_ADDRESS": persons.email,
+    "USERNAME": persons.user,
+    "URL": persons.url,
+    "PHONE_NUMBER": numbers.phone,
     "IP_ADDRESS": numbers.ip_address,
     "MAC_ADDRESS": numbers.mac_address,
     "IMEI": numbers.imei,
@@ -65,16 +65,7 @@ SURROGATES: dict[str, Surrogate] = {
 }
 # Types whose separators and letter case do not matter: two writings of one number have the same surrogate.
 NUMBERS = frozenset(SURROGATES) - {
-    *(
-        "PERSON",
-        "ORGANIZATION",
-        "LOCATION",
-        "DATE_TIME",
-        "DATE_OF_BIRTH",
-        "AGE",
-        "EMAIL_ADDRESS",
-        "USERNAME",
-    ),
+    *("PERSON", "ORGANIZATION", "LOCATION", "DATE_TIME", "DATE_OF_BIRTH", "AGE", "EMAIL_ADDRESS", "USERNAME"),
     *("URL", "SECRET", "PASSWORD", "COORDINATE", "IP_ADDRESS", "CRYPTO"),
 }
 EXACT = frozenset({"SECRET", "PASSWORD", "CRYPTO"})
@@ -100,3 +91,31 @@ def fake(type_: str, original: str, draw: Draw) -> str:
     if draw.attempt >= LETTER_DRAWS:
         return same_shape(original, draw)
     return SURROGATES.get(type_, numbers.shape)(original, draw)
+
+
+DEFAULT_LANGUAGE = "en"
+DATES = ("DATE_TIME", "DATE_OF_BIRTH")
+PERSON = "PERSON"
+
+
+def surrogate_language(language: str | None) -> str:
+    """Return the language that surrogates are in: English for one that is not supported or not known."""
+    return language if language in LOCALES else DEFAULT_LANGUAGE
+
+
+def document_of(values: Iterable[tuple[str, str]], strings: frozenset[str], *, key: bytes, language: str) -> Document:
+    """Return the terms of a document. `values`: its types and masked strings. `strings`: as in `Document`."""
+    found = list(values)
+    bare = Document(key, language, strings)
+
+    def draw(*parts: str, attempt: int) -> Draw:
+        return Draw(bare, *parts, attempt=attempt)
+
+    known = Originals(strings)
+    names = book_of(_of(found, (PERSON,)), language, draw, known.repeated_by)
+    shift = dates.shift_of(_of(found, DATES), language, draw, known)
+    return Document(key, language, strings, names, shift)
+
+
+def _of(values: Sequence[tuple[str, str]], types: tuple[str, ...]) -> list[str]:
+    return [original for type_, original in values if type_ in types]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from core.text.reversible.names import is_name
+from core.text.reversible.mapping import is_name
 from service.proxy.dialects.public import PLAIN, WORD, record
 from service.proxy.dialects.shapes import (
     DEFINITION,

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from core.text.reversible.names import DIGITS_MAX, is_name
+from core.text.reversible.mapping import DIGITS_MAX, is_name
 from service.proxy.dialects.shapes import (
     Each,
     Either,

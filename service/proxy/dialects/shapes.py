@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from core.errors import InvalidInput
-from core.text.reversible.names import is_key
+from core.text.reversible.mapping import is_key
 from service.proxy.slots import Kind, NameSlot, Slot
 
 DEPTH_MAX = 100

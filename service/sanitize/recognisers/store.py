@@ -25,8 +25,14 @@ from core.errors import InvalidInput, RecogniserBroken, TenantLimitReached, Unkn
 from core.files.disk import FileDigests, full_disk, write_secret
 from core.files.encrypted_file import new_key
 from core.ledger.keys import MasterKey
-from core.text.own_recognisers.definition import Definition
-from core.text.own_recognisers.stored import OwnReference, RecogniserFile, read_definition, read_facts, write
+from core.text.own_recognisers.definition import (
+    Definition,
+    OwnReference,
+    RecogniserFile,
+    read_definition,
+    read_facts,
+    write,
+)
 from service.config.data_dir import NAME, check_name, owner_folder
 from service.jobs.storage import Storage
 

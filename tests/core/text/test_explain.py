@@ -5,13 +5,20 @@ from __future__ import annotations
 import pytest
 
 from core.errors import InvalidInput
-from core.text.lists import AllowLists
-from core.text.mask_tagged import Tagged
-from core.text.origins import BELOW_THRESHOLD, NO_CONTEXT, OVERLAPPED, SuppressedFinds
-from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
-from core.text.recognised import Recognised
+from core.text.mask_entity import Tagged
+from core.text.mask_words import AllowLists
+from core.text.masks import Recognised
+from core.text.policy import (
+    BELOW_THRESHOLD,
+    NO_CONTEXT,
+    OVERLAPPED,
+    MaskPolicy,
+    Sanitised,
+    SanitizeTask,
+    SuppressedFinds,
+)
 from core.text.sanitize import fill_masks, finds_only, inspect
-from core.text.visible import SentText, visible
+from core.text.segment import SentText, visible
 
 LISTS = AllowLists()
 CARD = "4111 1111 1111 1111"

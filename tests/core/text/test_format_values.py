@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from core.text.formats.builder import FormatLimits
-from core.text.formats.options import FormatOptions
-from core.text.formats.registry import parse
-from core.text.lists import AllowLists
+from core.text.formats.builder import FormatLimits, FormatOptions, parse
+from core.text.mask_words import AllowLists
 from core.text.policy import MaskPolicy
 from core.text.sanitize import fill_masks, finds_only, inspect
 

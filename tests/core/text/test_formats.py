@@ -15,11 +15,18 @@ import pytest
 from form_kit import LEAVES, Writer, round_trip_fault
 
 from core.errors import InvalidInput
-from core.text.formats.builder import FormatLimits
-from core.text.formats.options import Action, CsvOptions, EmailOptions, FormatOptions, HtmlOptions, JsonOptions
-from core.text.formats.paths import Matcher, parse_path
-from core.text.formats.registry import parse
-from core.text.lists import AllowLists
+from core.text.formats.builder import (
+    Action,
+    CsvOptions,
+    EmailOptions,
+    FormatLimits,
+    FormatOptions,
+    HtmlOptions,
+    JsonOptions,
+    parse,
+)
+from core.text.formats.json_form import Matcher, parse_path
+from core.text.mask_words import AllowLists
 from core.text.policy import FILLS, MaskPolicy, Sanitised
 from core.text.sanitize import fill_masks, inspect
 from service.sanitize.formats import FormatOptions as RequestOptions

@@ -10,10 +10,8 @@ import pytest
 import yaml
 
 from core.errors import InvalidInput
-from core.text.formats.builder import FormatLimits
-from core.text.formats.options import FormatOptions
-from core.text.formats.registry import parse
-from core.text.lists import AllowLists
+from core.text.formats.builder import FormatLimits, FormatOptions, parse
+from core.text.mask_words import AllowLists
 from core.text.policy import FILLS, MaskPolicy
 from core.text.sanitize import fill_masks, inspect
 

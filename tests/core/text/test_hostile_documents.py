@@ -12,9 +12,7 @@ import pytest
 from tiers import cells
 
 from core.errors import InvalidInput
-from core.text.formats.builder import FormatLimits
-from core.text.formats.options import Action, FormatOptions, JsonOptions
-from core.text.formats.registry import FORMATS, parse
+from core.text.formats.builder import FORMATS, Action, FormatLimits, FormatOptions, JsonOptions, parse
 
 SIZE = 300_000
 BYTES_PER_CHARACTER_MAX = 200

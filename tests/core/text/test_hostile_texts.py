@@ -3,13 +3,13 @@
 import pytest
 from tiers import cells
 
-from core.text.lists import AllowLists
 from core.text.mask_entity import plain_characters
+from core.text.mask_words import AllowLists
 from core.text.masks import union
 from core.text.policy import DEFAULT_ENTITIES, ENTITIES, MaskPolicy
-from core.text.recognisers.date_forms import dates
+from core.text.recognisers.dates import dates
 from core.text.sanitize import inspect
-from core.text.visible import visible
+from core.text.segment import visible
 
 POLICY = MaskPolicy(entities=(*DEFAULT_ENTITIES, "DATE_TIME", "AGE"))
 VALUES = {

@@ -6,8 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from language_texts import OTHERS, SUPPORTED, UNDECIDABLE
 
-from core.text.language_guess import Guess, guess, language_of
-from core.text.languages import LANGUAGES, UNKNOWN
+from core.text.languages import LANGUAGES, UNKNOWN, Guess, guess, language_of
 from core.text.policy import MaskPolicy
 
 TEXTS = [text for texts in (*SUPPORTED.values(), *OTHERS.values(), UNDECIDABLE) for text in texts]

@@ -5,9 +5,8 @@ from recogniser_kit import finds
 
 from core.errors import InvalidInput
 from core.text.languages import EVERY_LANGUAGE_ENTITIES, LANGUAGES, check_language
-from core.text.lists import AllowLists
-from core.text.policy import ENTITIES, TAGGED_ENTITIES, MaskPolicy
-from core.text.profiles import PROFILES, entities_of
+from core.text.mask_words import AllowLists
+from core.text.policy import ENTITIES, PROFILES, TAGGED_ENTITIES, MaskPolicy, entities_of
 from core.text.sanitize import inspect
 
 VALUES = {

@@ -3,9 +3,9 @@
 import pytest
 
 from core.errors import RecogniserFailed
-from core.text.mask_tagged import Tagged
+from core.text.mask_entity import Tagged
+from core.text.masks import Recognised
 from core.text.policy import MaskPolicy
-from core.text.recognised import Recognised
 from core.text.sanitize import sanitize
 
 TEXT = "Maria left Lisbon"

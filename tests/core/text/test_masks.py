@@ -1,12 +1,11 @@
 """Union, overlap and merge; the two list techniques."""
 
 from core.mechanisms.words.normal_form import normal
-from core.text.lists import AllowLists
+from core.text.mask_words import AllowLists, ranked
 from core.text.masks import NOT_RECOGNISED, findings, regions_of, union
 from core.text.policy import Mask, MaskPolicy
 from core.text.sanitize import sanitize
-from core.text.tokens import tokenize
-from core.text.vocabulary import ranked
+from core.text.segment import tokenize
 
 
 def masks_of(text: str, *techniques: str, **options) -> list[Mask]:

@@ -10,15 +10,22 @@ import pytest
 from core.amounts import NANO
 from core.errors import TaskFailed
 from core.mechanisms.words.pricing import DOCUMENT, SLOT
-from core.text.fill_dp import dp_draws, slots_of
-from core.text.fill_left_to_right import FillStrategy, Scored, fill_left_to_right
 from core.text.fill_top_k import top_1, top_k
-from core.text.infill_model import CONTEXT_CHARS, Blank, Candidates, FloatArray
-from core.text.lists import AllowLists
+from core.text.mask_words import AllowLists
+from core.text.model_fills import (
+    CONTEXT_CHARS,
+    Blank,
+    Candidates,
+    FillStrategy,
+    FloatArray,
+    Scored,
+    dp_draws,
+    fill_left_to_right,
+    slots_of,
+)
 from core.text.policy import MaskPolicy, Sanitised
-from core.text.replace_words import inspect_words
-from core.text.sanitize import Inspected, inspect
-from core.text.tokens import count_tokens
+from core.text.sanitize import Inspected, inspect, inspect_words
+from core.text.segment import count_tokens
 
 LISTS = AllowLists()
 FEW = MaskPolicy(techniques=("vocabulary",), vocabulary_size=5_000)

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from core.errors import GatewayError, InvalidInput
-from core.text.lists import AllowLists
+from core.text.mask_words import AllowLists
 from core.text.policy import DEFAULT_ENTITIES, ENTITIES, MaskPolicy, SanitizeTask
 from core.text.sanitize import sanitize
 

@@ -9,13 +9,12 @@ import pytest
 from core.errors import InvalidInput
 from core.mechanisms.words.replacement import ExponentialWords, shipped
 from core.text import mask_entity
-from core.text.fill_dp import slots_of
-from core.text.lists import AllowLists
+from core.text.mask_words import AllowLists
+from core.text.masks import Recognised
+from core.text.model_fills import slots_of
 from core.text.policy import Mask, MaskPolicy, Sanitised, SanitizeTask
-from core.text.recognised import Recognised
-from core.text.replace_words import inspect_words, replace_words
-from core.text.sanitize import Inspected
-from core.text.visible import visible
+from core.text.sanitize import Inspected, inspect_words, replace_words
+from core.text.segment import visible
 
 EXACT = 10**15  # a million per unit: hardly any noise
 LOOSE = 10**9

@@ -10,15 +10,14 @@ import pytest
 from tiers import cells
 
 from core.errors import RecogniserFailed
-from core.text import mask_entity, mask_tagged
+from core.text import mask_entity
 from core.text import windows as windows_module
-from core.text.lists import AllowLists
-from core.text.mask_tagged import Tagged
-from core.text.piece_estimate import estimated_pieces
+from core.text.mask_entity import Tagged
+from core.text.mask_words import AllowLists
+from core.text.masks import Recognised, WindowFinds, join
 from core.text.policy import ENTITIES, Mask, MaskPolicy
-from core.text.recognised import Recognised, WindowFinds, join
 from core.text.sanitize import inspect
-from core.text.windows import CONTEXT_CHARS, near_core, windows
+from core.text.windows import CONTEXT_CHARS, estimated_pieces, near_core, windows
 
 SIZE, OVERLAP = 1_000, 200
 LISTS = AllowLists()
@@ -172,7 +171,7 @@ def test_names_at_a_boundary_are_kept_once_and_those_beyond_the_margin_are_left_
         )
         for window in cut
     ]
-    joined = mask_tagged.join(text, names)
+    joined = mask_entity.join_tagged(text, names)
 
     assert joined.text == text
     assert joined.found == ((at - 5, at + 4, "PERSON", 0.9), (at + 50, at + 54, "PERSON", 0.9))

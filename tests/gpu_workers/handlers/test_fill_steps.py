@@ -13,12 +13,10 @@ from pieces_kit import run_batches
 
 from core.amounts import NANO
 from core.errors import InvalidInput, TaskFailed
-from core.text import fill_dp
-from core.text.fill_left_to_right import first_words
+from core.text import model_fills
 from core.text.fill_top_k import top_1
-from core.text.infill_model import CONTEXT_CHARS, Blank, Candidates, FloatArray
-from core.text.lists import AllowLists
-from core.text.partly_filled import PartlyFilled
+from core.text.mask_words import AllowLists
+from core.text.model_fills import CONTEXT_CHARS, Blank, Candidates, FloatArray, PartlyFilled, first_words
 from core.text.policy import DP, TOP_1, TOP_K, MaskPolicy, Sanitised
 from core.text.sanitize import Inspected, inspect
 from gpu_workers.engine.protocol import Role
@@ -140,7 +138,7 @@ def test_each_place_is_drawn_once_by_dp_at_its_share(
         drawn.append((own, epsilon_nano))
         return own or 0
 
-    monkeypatch.setattr(fill_dp, "select", draw)
+    monkeypatch.setattr(model_fills, "select", draw)
     text = " ".join(WORDS * 20)
     document = DocumentTask(text, ALL, DP, 600 * NANO, scope=scope)
     ((answer,),), batches = run(sanitiser, ("a", [document]))
@@ -160,7 +158,7 @@ def test_the_draws_before_a_step_that_fails_are_not_repeated(
         drawn.append(own)
         return own or 0
 
-    monkeypatch.setattr(fill_dp, "select", draw)
+    monkeypatch.setattr(model_fills, "select", draw)
     text = " ".join(f"zqxv{n}," if n != 35 else "of poison and" for n in range(100))
     policy = MaskPolicy(techniques=("vocabulary",), vocabulary_size=100_000)
     ((failed, short), (other,)), _ = run(

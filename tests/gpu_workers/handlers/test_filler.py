@@ -13,7 +13,7 @@ from transformers import AutoModelForMaskedLM
 
 from core.amounts import NANO
 from core.errors import InvalidInput, TaskFailed
-from core.text.infill_model import Blank
+from core.text.model_fills import Blank
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.models.infill import Question, pretrained_infill

@@ -9,8 +9,7 @@ import pytest
 from recogniser_kit import stored
 
 from core.errors import RecogniserBroken
-from core.text.own_recognisers.definition import Definition
-from core.text.own_recognisers.stored import OwnReference, RecogniserFile
+from core.text.own_recognisers.definition import Definition, OwnReference, RecogniserFile
 from core.text.policy import METRIC_DP, MaskPolicy, Sanitised
 from gpu_workers.handlers.own_finder import DraftTask
 from gpu_workers.handlers.sanitiser import Sanitiser

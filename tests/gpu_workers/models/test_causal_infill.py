@@ -16,7 +16,7 @@ from tiny_models import PLAIN, checkpoint
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from core.errors import InfillFailed
-from core.text.infill_model import CONTEXT_CHARS, Blank
+from core.text.model_fills import CONTEXT_CHARS, Blank
 from core.text.policy import MaskPolicy, SanitizeTask
 from gpu_workers.engine.handler import run_batch
 from gpu_workers.handlers.sanitiser import Sanitiser

@@ -15,7 +15,7 @@ import pytest
 from endpoint_kit import MODEL, ChatServer, chat
 
 from core.errors import InfillFailed
-from core.text.infill_model import Blank
+from core.text.model_fills import Blank
 from core.text.policy import MaskPolicy, SanitizeTask
 from gpu_workers.engine.handler import run_batch
 from gpu_workers.handlers.options import WorkerOptions

@@ -19,7 +19,7 @@ from sdk_samples_kit import literals, mask
 from tiers import cells
 
 from core.errors import InvalidInput
-from core.text.reversible.names import is_key
+from core.text.reversible.mapping import is_key
 from service.guardrail.service import Shown
 from service.proxy.dialects.openai_others import OTHERS
 from service.proxy.dialects.public import FLAG, MODEL, is_word

@@ -17,7 +17,7 @@ from model_kit import ModelServer
 from tiers import cells
 
 from core.mechanisms.words.replacement import ExponentialWords
-from core.text.fill_left_to_right import Scored
+from core.text.model_fills import Scored
 from gpu_workers.handlers import filler
 
 DRAWN = "maria"  # which is also among the originals

@@ -12,7 +12,7 @@ from gateway_kit import Tenant
 from inprocess_kit import Gateway, module_gateway
 from model_kit import left_in
 
-from core.text.formats.registry import FORMATS
+from core.text.formats.builder import FORMATS
 
 MAIL = "jane.roe@acme-corp.com"
 DOCUMENTS = {

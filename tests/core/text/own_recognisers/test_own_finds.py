@@ -10,18 +10,15 @@ from tiers import cells
 
 from core.errors import InvalidInput, RecogniserFailed
 from core.text import mask_entity
-from core.text.mask_tagged import Tagged
+from core.text.mask_entity import Tagged
+from core.text.masks import Recognised, WindowFinds, join
 from core.text.own_recognisers import patterns
-from core.text.own_recognisers.definition import Definition
-from core.text.own_recognisers.draft import ALLOWED, BELOW_THRESHOLD, try_out
-from core.text.own_recognisers.finds import search
+from core.text.own_recognisers.definition import Definition, OwnReference, RecogniserFile
 from core.text.own_recognisers.patterns import FINDS_MAX
-from core.text.own_recognisers.recogniser import OwnRecogniser
-from core.text.own_recognisers.stored import OwnReference, RecogniserFile
+from core.text.own_recognisers.recogniser import ALLOWED, BELOW_THRESHOLD, OwnRecogniser, search, try_out
 from core.text.policy import MaskPolicy
-from core.text.recognised import Recognised, WindowFinds, join
 from core.text.sanitize import sanitize
-from core.text.visible import visible
+from core.text.segment import visible
 from core.text.windows import windows
 
 

@@ -6,7 +6,7 @@ import string
 
 from recogniser_kit import finds
 
-from core.text.lists import AllowLists
+from core.text.mask_words import AllowLists
 from core.text.policy import MaskPolicy
 from core.text.sanitize import inspect
 

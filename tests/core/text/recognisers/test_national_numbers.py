@@ -5,9 +5,9 @@ import string
 
 from recogniser_kit import finds
 
-from core.text.lists import AllowLists
+from core.text.mask_words import AllowLists
 from core.text.policy import MaskPolicy
-from core.text.recognisers.national_table import NATIONAL_NUMBERS, TAX_NUMBERS
+from core.text.recognisers.written_numbers import NATIONAL_NUMBERS, TAX_NUMBERS
 from core.text.sanitize import inspect
 
 EVERY = (*NATIONAL_NUMBERS, *TAX_NUMBERS)

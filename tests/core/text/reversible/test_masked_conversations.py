@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from core.errors import InvalidInput
 from core.text.policy import ENTITIES
-from core.text.reversible.conversation import FILLS, VALUES_MAX, mask_conversation
-from core.text.reversible.masked import MaskedConversation
-from core.text.reversible.places import Region
+from core.text.reversible.conversation import FILLS, VALUES_MAX, Region, mask_conversation
+from core.text.reversible.mapping import MaskedConversation
 
 KEY = b"k" * 32
 

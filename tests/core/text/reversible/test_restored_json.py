@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from core.errors import InvalidInput
 from core.text.reversible.forms import mapping_of
 from core.text.reversible.json_text import json_values, with_values
-from core.text.reversible.mapping import Content, Pair
-from core.text.reversible.names import is_key
+from core.text.reversible.mapping import Content, Pair, is_key
 
 MAPPING = mapping_of(
     Content(

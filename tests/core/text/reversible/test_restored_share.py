@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 from urllib.parse import quote, quote_plus, unquote
 
-from core.text.reversible.conversation import mask_conversation
-from core.text.reversible.places import Region
+from core.text.reversible.conversation import Region, mask_conversation
 
 SHARE_MIN = 0.995
 PERSONS = {

@@ -8,8 +8,7 @@ from core.errors import TaskFailed
 from core.text import fill_surrogate
 from core.text.policy import ENTITIES, MaskPolicy
 from core.text.sanitize import sanitize
-from core.text.surrogates.draw import Draw
-from core.text.surrogates.originals import Originals
+from core.text.surrogates.draw import Draw, Originals
 from core.text.surrogates.table import SURROGATES
 
 FINDS = (

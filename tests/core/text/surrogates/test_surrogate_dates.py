@@ -5,8 +5,7 @@ from datetime import date, datetime
 
 from surrogate_kit import all_of, surrogates_of
 
-from core.text.surrogates.date_shift import DAYS_MAX, DAYS_MIN
-from core.text.surrogates.date_words import month_of, weekday_of
+from core.text.surrogates.dates import DAYS_MAX, DAYS_MIN, month_of, weekday_of
 
 
 def test_distances_are_kept_and_the_shift_is_in_range():

@@ -6,7 +6,7 @@ from importlib import import_module
 from stdnum import iban, imei, luhn
 from surrogate_kit import all_of
 
-from core.text.recognisers.national_table import NATIONAL_NUMBERS, TAX_NUMBERS
+from core.text.recognisers.written_numbers import NATIONAL_NUMBERS, TAX_NUMBERS
 
 # of the check digit in 49 CFR 565.15
 LETTER_VALUES = (

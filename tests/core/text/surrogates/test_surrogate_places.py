@@ -4,7 +4,7 @@ import re
 
 from surrogate_kit import all_of
 
-from core.text.surrogates.place_lists import countries, towns
+from core.text.surrogates.places import countries, towns
 
 # some names in the lists have digits
 STREET = r"(?:[^,\d]+|Konstytucji 3 Maja|Av Nacional 209)"
