@@ -27,7 +27,7 @@ import torch
 
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS
 from core.text.segment import sentences
-from gpu_workers.models.precision import fastest_dtype
+from gpu_workers.models.encoder_model import fastest_dtype
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests/kits"))
 from gateway_kit import Gateway, Tenant

@@ -40,11 +40,9 @@ from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from core.text.sanitize import Inspected, inspect, inspect_words, replace_words
 from core.text.segment import tokenize
 from gpu_workers.handlers.sanitiser import Sanitiser
-from gpu_workers.models import masked_infill
-from gpu_workers.models.embedded import embedded_vocabulary, load_embedded
-from gpu_workers.models.infill import MaskedLM, embedded_infill
-from gpu_workers.models.masked_infill import MaskedInfill
-from gpu_workers.models.nets import InfillNet
+from gpu_workers.models import infill
+from gpu_workers.models.embedded import InfillNet, embedded_vocabulary, load_embedded
+from gpu_workers.models.infill import MaskedInfill, MaskedLM, embedded_infill
 
 LISTS = AllowLists()
 COMMON = 20_000
@@ -202,7 +200,7 @@ def window(data: Path, documents: int) -> None:
             hidden.append(text[start:end].lower())
     print(f"{len(blanks)} hidden words of {len(texts)} reviews")
     for pieces in (32, 48, 64, 126):
-        masked_infill.WINDOW_PIECES = pieces
+        infill.WINDOW_PIECES = pieces
         model = MaskedInfill(lm)
         begun = time.process_time()
         best = [

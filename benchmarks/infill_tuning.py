@@ -25,11 +25,10 @@ import torch
 from core.files.encrypted_file import EncryptedFileWriter, new_key
 from core.text.policy import MaskPolicy
 from gpu_workers.infill import job as infill_job
-from gpu_workers.infill.batches import Masked
-from gpu_workers.infill.fine_tuning import shipped_net, trained
+from gpu_workers.infill.fine_tuning import Masked, shipped_net, trained
 from gpu_workers.infill.spec import InfillSpec
-from gpu_workers.jobs.messages import INPUT, JobOrder
-from gpu_workers.models.adapter_file import load_adapter
+from gpu_workers.jobs.protocol import INPUT, JobOrder
+from gpu_workers.models.embedded import load_adapter
 from gpu_workers.models.encoder import weights_fingerprint
 from gpu_workers.models.encoder_model import bundled_path
 from training.infill import scores

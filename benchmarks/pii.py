@@ -36,9 +36,8 @@ from gpu_workers.handlers.entity_tagger import NameFinder
 from gpu_workers.handlers.own_finder import OwnFinder
 from gpu_workers.handlers.recognition import joined, recognise
 from gpu_workers.handlers.sanitiser import Sanitiser
-from gpu_workers.models.embedded import embedded_vocabulary, load_embedded
-from gpu_workers.models.nets import TaggerNet
-from gpu_workers.models.precision import fastest_dtype
+from gpu_workers.models.embedded import TaggerNet, embedded_vocabulary, load_embedded
+from gpu_workers.models.encoder_model import fastest_dtype
 from gpu_workers.models.sources import TAGGER_BUNDLED
 from gpu_workers.models.tagger import EntityTagger
 from training.public_text import json_lines

@@ -34,7 +34,7 @@ from core.synthesis.marginals_release import marginals_release
 from core.synthesis.pearl_release import FREQUENCIES_MAX, pearl_release
 from core.synthesis.pricing import record_budget
 from core.synthesis.schema import table_schema
-from gpu_workers.domains.embedded_documents import Embedded
+from gpu_workers.domains.spec import Embedded
 from gpu_workers.models.encoder import Encoder
 from gpu_workers.synthesis.reconstruction import train_generator
 from training import public_text

@@ -23,8 +23,7 @@ from fastapi import FastAPI
 from core.errors import GatewayError
 from core.memory import use_few_arenas
 from gpu_workers.engine.protocol import Engine, Role
-from gpu_workers.environment import drop_other_variables
-from gpu_workers.fork_server import end_fork_server, start_fork_server
+from gpu_workers.fork_server import drop_other_variables, end_fork_server, start_fork_server
 from service.app import configure_logging, create_admin_app, create_app
 from service.config.settings import Settings
 from service.gateway import Gateway

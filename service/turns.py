@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from gpu_workers.engine.fair_queue import FairQueue
+from gpu_workers.engine.fairness import FairQueue
 
 
 @dataclass(eq=False)

@@ -233,7 +233,7 @@ def test_the_client_and_the_gateway_import_nothing_of_each_other() -> None:
         assert {imported.split(".")[0] for imported in imports(path)} <= allowed | optional | library, name
         if path.parent.name != "integrations":
             assert not any("integrations" in imported for imported in imports(path)), f"{name}: nobody asked for it"
-        assert len(path.read_text().splitlines()) <= 400, f"{name}: one concept a file"
+        assert len(path.read_text().splitlines()) <= 800, f"{name}: one concept a file"
     for layer in LAYERS:
         for name, path in modules(layer).items():
             assert not any(imported.startswith("privacy_gateway_client") for imported in imports(path)), name

@@ -29,7 +29,7 @@ from core.mechanisms.sentences.routing import Router
 from core.mechanisms.space import CODE_MAX
 from gpu_workers.domains.build_pack import SEED, select
 from gpu_workers.domains.codes import integer_space
-from gpu_workers.domains.embedded_documents import Embedded
+from gpu_workers.domains.spec import Embedded
 from gpu_workers.models.encoder import Encoder
 from training import public_text
 from training.public_text import show

@@ -15,13 +15,10 @@ from pathlib import Path
 
 import torch
 
-from gpu_workers.infill.batches import InfillBatches, Masked
-from gpu_workers.infill.fine_tuning import BATCH_PIECES, SEED, masked_loss, trained
-from gpu_workers.models.adapter_file import AdapterInfo, save_adapter
+from gpu_workers.infill.fine_tuning import BATCH_PIECES, SEED, InfillBatches, Masked, attach, masked_loss, trained
+from gpu_workers.models.embedded import AdapterInfo, InfillNet, backbone, save_adapter
 from gpu_workers.models.encoder import weights_fingerprint
 from gpu_workers.models.encoder_model import bundled_path
-from gpu_workers.models.nets import InfillNet, backbone
-from gpu_workers.models.trainable_adapter import attach
 from gpu_workers.models.training_loop import CheckpointFile, Schedule, Training
 from training.infill_texts import HELD_OUT, frequencies, held_out, public_streams
 from training.tagger_batches import training_tokenizer

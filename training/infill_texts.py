@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from gpu_workers.infill.batches import CLS, MASK, SEP, SPECIAL_MAX, Masked, Stream, encoded, stream_of
+from gpu_workers.infill.fine_tuning import CLS, MASK, SEP, SPECIAL_MAX, Masked, Stream, encoded, stream_of
 from training.public_text import json_lines
 from training.tagger_batches import training_tokenizer
 

@@ -14,11 +14,10 @@ from pathlib import Path
 import torch
 from torch.nn.functional import embedding
 
-from gpu_workers.models.adapter_file import shipped
+from gpu_workers.models.embedded import packed_adapter, shipped
+from gpu_workers.models.integer.bert import STEPS, IntegerTagger, adapter_digest
 from gpu_workers.models.integer.layers import FORMAT
-from gpu_workers.models.integer.tagger import STEPS, IntegerTagger, adapter_digest
-from gpu_workers.models.packed_adapter import packed_adapter
-from gpu_workers.models.packed_tagger import PackedTagger
+from gpu_workers.models.tagger import PackedTagger
 from gpu_workers.models.tensor_file import write_tensors
 from training.integer_steps import Build
 from training.tagger_batches import CORPORA, Batches

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from core.text.segment import sentences
-from gpu_workers.domains.embedded_documents import Embedded
+from gpu_workers.domains.spec import Embedded
 
 if TYPE_CHECKING:
     from gpu_workers.models.encoder import Encoder

@@ -16,11 +16,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from gpu_workers.models.adapter_file import AdapterInfo, load_adapter, save_adapter
+from gpu_workers.models.embedded import REPLACED, AdapterInfo, TaggerNet, backbone, load_adapter, merged, save_adapter
 from gpu_workers.models.encoder import weights_fingerprint
 from gpu_workers.models.encoder_model import bundled_path
-from gpu_workers.models.lora import REPLACED, merged
-from gpu_workers.models.nets import TaggerNet, backbone
 from gpu_workers.models.training_loop import CheckpointFile, Schedule, Training
 from training import ner_corpora, rampart
 from training.ner_corpora import IGNORED, NONE, Tagged

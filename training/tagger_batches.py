@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from gpu_workers.infill.batches import CLS, MASK, SEP
+from gpu_workers.infill.fine_tuning import CLS, MASK, SEP
 from gpu_workers.models.embedded import embedded_vocabulary
 from gpu_workers.models.pieces import IntArray, Pieces, pieces_of
 from training import ner_corpora

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from gpu_workers.models.adapter_file import AdapterInfo, load_adapter, save_adapter
+from gpu_workers.models.embedded import AdapterInfo, load_adapter, save_adapter
 from gpu_workers.models.encoder import weights_fingerprint
 from gpu_workers.models.encoder_model import bundled_path
 

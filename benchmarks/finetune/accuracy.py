@@ -96,11 +96,8 @@ def trained(data: Path, file: Path, plan: PrivacyPlan, *, task: str, method: str
     """Train by the plan and keep the accuracy in `file`; a line to show."""
     import torch
 
-    from gpu_workers.finetune.base import load_base
-    from gpu_workers.finetune.batches import Rows
-    from gpu_workers.finetune.classifier import Classifier
-    from gpu_workers.finetune.evaluation import measure
-    from gpu_workers.finetune.methods import Method, prepare
+    from gpu_workers.finetune.classifier import Classifier, Rows, load_base, measure
+    from gpu_workers.finetune.gradients import Method, prepare
     from gpu_workers.finetune.training import PrivateTraining
 
     torch.set_num_threads(1)

@@ -30,10 +30,8 @@ def _ours(data: Path) -> Callable[[], None]:
 
     from core.accounting.plans import Certificate
     from core.finetune.plan import PrivacyPlan
-    from gpu_workers.finetune.base import load_base
-    from gpu_workers.finetune.batches import Rows
-    from gpu_workers.finetune.classifier import Classifier
-    from gpu_workers.finetune.methods import Method, prepare
+    from gpu_workers.finetune.classifier import Classifier, Rows, load_base
+    from gpu_workers.finetune.gradients import Method, prepare
     from gpu_workers.finetune.training import PrivateTraining
 
     task, device = glue(data, "sst2", rows=None, seed=0), torch.device("cpu")
@@ -74,9 +72,8 @@ def _opacus(data: Path, *, by_length: bool) -> Callable[[], None]:
     from opacus.utils.batch_memory_manager import BatchMemoryManager
     from torch.utils.data import DataLoader
 
-    from gpu_workers.finetune.base import load_base
-    from gpu_workers.finetune.classifier import Classifier, Part
-    from gpu_workers.finetune.methods import Method, prepare
+    from gpu_workers.finetune.classifier import Classifier, Part, load_base
+    from gpu_workers.finetune.gradients import Method, prepare
     from gpu_workers.finetune.training import CLIP_NORM
 
     task, device = glue(data, "sst2", rows=None, seed=0), torch.device("cpu")

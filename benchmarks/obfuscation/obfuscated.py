@@ -19,10 +19,8 @@ from core.amounts import NANO
 from core.files.disk import FileVersion, file_version
 from core.text.policy import DEFAULT_ENTITIES, MODEL_FILLS, TAGGED_ENTITIES, TOP_K, MaskPolicy, Sanitised, SanitizeTask
 from gpu_workers.handlers.sanitiser import Sanitiser
-from gpu_workers.infill.batches import stream_of
-from gpu_workers.infill.fine_tuning import fine_tune, shipped_net, trained
-from gpu_workers.models.adapter_file import SHIPPED, save_adapter
-from gpu_workers.models.embedded import embedded_vocabulary
+from gpu_workers.infill.fine_tuning import fine_tune, shipped_net, stream_of, trained
+from gpu_workers.models.embedded import SHIPPED, embedded_vocabulary, save_adapter
 from gpu_workers.models.sources import INFILL_BUNDLED, TAGGER_BUNDLED
 from gpu_workers.models.training_loop import CheckpointFile
 from training.public_text import show

@@ -13,8 +13,7 @@ from benchmarks.sentdp.table import Cell, Row, Table
 from benchmarks.sentdp.words import WordMechanism
 from core.mechanisms.sentences.domain_pack import DomainPack
 from gpu_workers.domains import build_pack
-from gpu_workers.domains.embedded_documents import Embedded
-from gpu_workers.domains.spec import STEPS_MAX
+from gpu_workers.domains.spec import STEPS_MAX, Embedded
 from gpu_workers.models.encoder import Encoder
 from training import public_text, shipped_packs
 from training.public_text import Document

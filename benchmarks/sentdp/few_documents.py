@@ -19,8 +19,8 @@ from benchmarks.sentdp.corpus import SOURCES
 from benchmarks.sentdp.methods import classifier, macro_f1, shipped
 from core.mechanisms.sentences.domain_pack import DomainPack
 from gpu_workers.domains.build_pack import SEED, build_pack, known_space, select
-from gpu_workers.domains.embedded_documents import Embedded
 from gpu_workers.domains.job import DOCUMENTS_MIN
+from gpu_workers.domains.spec import Embedded
 from gpu_workers.models.encoder import Encoder
 from training import public_text
 

@@ -24,7 +24,7 @@ from benchmarks.sentdp.baselines import FloatArray
 from benchmarks.sentdp.retrieval import VECTOR, means, prepared
 from benchmarks.sentdp.table import Cell, Row, Table
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS
-from gpu_workers.domains.embedded_documents import Embedded
+from gpu_workers.domains.spec import Embedded
 from training import public_text
 from training.public_text import Document
 

@@ -19,8 +19,8 @@ from core.mechanisms.sentences.deep_candidate import DeepCandidate, Recoder
 from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, Protection, protection, sentence_mechanism
 from core.mechanisms.sentences.release import SentenceMechanism
-from gpu_workers.domains import recoder
-from gpu_workers.domains.embedded_documents import Embedded
+from gpu_workers.domains import build_pack
+from gpu_workers.domains.spec import Embedded
 
 Documents = Sequence[FloatArray]
 OWN, GENERAL, LABELLED = "own pack", "general pack", "own pack with labels"
@@ -56,7 +56,7 @@ class Classifiers:
         clipped = Embedded(self.box.clip(train.vectors), train.lengths, train.labels)
         features = {"encoder": train.means(), "truncated": clipped.means()}
         for title, pack in packs.items():
-            features[f"recoded, {title}"] = recoder.recoded_means(pack.recoder, train)
+            features[f"recoded, {title}"] = build_pack.recoded_means(pack.recoder, train)
         self._models = {space: classifier(rows, train.labels) for space, rows in features.items()}
 
     def score(self, space: str, vectors: FloatArray, labels: Sequence[str]) -> float:

@@ -33,7 +33,7 @@ from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.registry import sentence_mechanism
 from core.mechanisms.sentences.release import SentenceMechanism
 from core.text.segment import windows
-from gpu_workers.domains.embedded_documents import Embedded
+from gpu_workers.domains.spec import Embedded
 from gpu_workers.models.encoder import Encoder
 from training import public_text
 from training.public_text import Document

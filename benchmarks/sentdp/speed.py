@@ -14,7 +14,7 @@ from core.amounts import NANO
 from core.mechanisms.sentences.domain_pack import CodeNoise, CodeTable, DomainPack
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_mechanism
 from core.mechanisms.sentences.release import SentenceMechanism
-from gpu_workers.domains.embedded_documents import Embedded
+from gpu_workers.domains.spec import Embedded
 
 SENTENCES = 12
 RANDOM_ROWS = 5_000  # as many as the paper has candidates

@@ -3,6 +3,9 @@
 The parameters of `clipped_cosine` and `deep_candidate` are chosen on held-out public documents that are not candidates,
 without labels: the setting whose released vectors are nearest to the documents' own means, by centred cosine. They are
 constants for every later document. The randomness of all steps comes from one seed.
+
+The recoder is a map of sentence embeddings whose means separate public topics (Meehan et al. 2022, section 4.3). It is
+trained on public documents only, without labels. The targets are k-means clusters of the documents' mean embeddings.
 """
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ import numpy.typing as npt
 import torch
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from core.mechanisms.sentences.deep_candidate import Recoder
 from core.mechanisms.sentences.domain_pack import (
+    RECODER_LAYERS,
     CodeArray,
     CodeTable,
     DomainPack,
@@ -29,13 +34,72 @@ from core.mechanisms.sentences.domain_pack import (
 from core.mechanisms.sentences.registry import sentence_mechanism
 from core.mechanisms.space import Space
 from core.mechanisms.torch_threads import at_most
-from gpu_workers.domains import codes, learned_codes, recoder
-from gpu_workers.domains.embedded_documents import Embedded, half
+from gpu_workers.domains import codes, learned_codes
 from gpu_workers.domains.learned_codes import Task
-from gpu_workers.domains.spec import STEPS_MAX
+from gpu_workers.domains.spec import STEPS_MAX, Embedded, half, mean_by_document
 from gpu_workers.packs import pack_paths
 
 FloatArray = npt.NDArray[np.float32]
+
+CLUSTERS = 50
+_DOCUMENTS_A_CLUSTER = 10
+_EPOCHS = 12
+_DOCUMENTS_A_BATCH = 128
+
+
+def network(dimension: int) -> torch.nn.Sequential:
+    """Four layers d -> d with ReLU between them."""
+    layers: list[torch.nn.Module] = []
+    for i in range(RECODER_LAYERS):
+        layers.append(torch.nn.Linear(dimension, dimension))
+        if i + 1 < RECODER_LAYERS:
+            layers.append(torch.nn.ReLU())
+    return torch.nn.Sequential(*layers)
+
+
+def train_recoder(corpus: Embedded, seed: int, *, on_update: Callable[[float], None]) -> Layers:
+    """Train H and a linear L by cross-entropy of L(mean_i H(s_i)) against the clusters. Returns H's layers.
+
+    `on_update` is called with the finished share.
+    """
+    from sklearn.cluster import KMeans
+
+    torch.manual_seed(seed)
+    order_source = np.random.default_rng(seed)
+    means = corpus.means()
+    clusters = min(CLUSTERS, max(2, len(means) // _DOCUMENTS_A_CLUSTER))
+    targets = torch.from_numpy(KMeans(clusters, n_init=3, random_state=seed).fit_predict(means).astype(np.int64))
+    documents = [torch.from_numpy(document) for document in corpus.documents()]
+    recoder = network(means.shape[1])
+    head = torch.nn.Linear(means.shape[1], clusters)
+    steps = -(-len(documents) // _DOCUMENTS_A_BATCH) * _EPOCHS
+    optimiser = torch.optim.AdamW([*recoder.parameters(), *head.parameters()], lr=1e-3, weight_decay=1e-2)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=1e-3, total_steps=steps)
+    for epoch in range(_EPOCHS):
+        order = order_source.permutation(len(documents))
+        for start in range(0, len(order), _DOCUMENTS_A_BATCH):
+            chosen = order[start : start + _DOCUMENTS_A_BATCH]
+            lengths = torch.tensor([len(documents[i]) for i in chosen])
+            ids = torch.repeat_interleave(torch.arange(len(chosen)), lengths)
+            coded = recoder(torch.cat([documents[i] for i in chosen]))
+            mean = torch.zeros(len(chosen), means.shape[1]).index_add(0, ids, coded) / lengths[:, None]
+            loss = torch.nn.functional.cross_entropy(head(mean), targets[chosen])
+            optimiser.zero_grad()
+            torch.autograd.backward(loss)
+            optimiser.step()
+            schedule.step()
+        on_update((epoch + 1) / _EPOCHS)
+    linears = [layer for layer in recoder if isinstance(layer, torch.nn.Linear)]
+    # The pack stores float16: train on, and recode with, the stored numbers.
+    return tuple((half(layer.weight.detach().numpy()), half(layer.bias.detach().numpy())) for layer in linears)
+
+
+def recoded_means(layers: Layers, corpus: Embedded) -> FloatArray:
+    """Mean recoded embedding of each document, `[n, d]`."""
+    recode = Recoder(layers, torch.device("cpu"))
+    return mean_by_document(recode(torch.from_numpy(corpus.vectors)).numpy(), corpus.lengths)
+
+
 Progress = Callable[[str, float], None]
 
 SEED = 20221
@@ -58,12 +122,12 @@ def select(corpus: Embedded, kept: npt.NDArray[np.int64]) -> Embedded:
     )
 
 
-def join(parts: list[Embedded]) -> Embedded:
+def join(corpora: list[Embedded]) -> Embedded:
     """Concatenate several corpora."""
     return Embedded(
-        vectors=np.concatenate([part.vectors for part in parts]),
-        lengths=np.concatenate([part.lengths for part in parts]),
-        labels=[label for part in parts for label in part.labels],
+        vectors=np.concatenate([corpus.vectors for corpus in corpora]),
+        lengths=np.concatenate([corpus.lengths for corpus in corpora]),
+        labels=[label for corpus in corpora for label in corpus.labels],
     )
 
 
@@ -113,7 +177,7 @@ def choose_parameters(pack: DomainPack, validation: Embedded, progress: Progress
     levels = prefixes(pack.info.candidates)
     documents = [torch.from_numpy(document) for document in validation.documents()]
     truth = validation.means()
-    truth_recoded = recoder.recoded_means(pack.recoder, validation)
+    truth_recoded = recoded_means(pack.recoder, validation)
     recoded_centre = pack.recoded.mean(axis=0)
 
     def score(mechanism: str, parameters: MechanismParameters) -> float:
@@ -136,27 +200,27 @@ def choose_parameters(pack: DomainPack, validation: Embedded, progress: Progress
     return tuple(table)
 
 
-def split(parts: list[Embedded], draw: np.random.Generator) -> tuple[list[Embedded], Embedded]:
+def split(corpora: list[Embedded], draw: np.random.Generator) -> tuple[list[Embedded], Embedded]:
     """Split into the documents to fit on, one corpus after another, and held-out documents of all corpora to choose
     on."""
     kept, held = [], []
-    rows_max = min(VALIDATION_MAX // len(parts), VALIDATION_CORPUS_MAX)
-    for part in parts:
-        order = draw.permutation(len(part.lengths))
+    rows_max = min(VALIDATION_MAX // len(corpora), VALIDATION_CORPUS_MAX)
+    for corpus in corpora:
+        order = draw.permutation(len(corpus.lengths))
         count = max(1, round(VALIDATION_SHARE * len(order)))
-        held.append(select(part, order[:count][:rows_max]))
-        kept.append(select(part, order[count:]))
+        held.append(select(corpus, order[:count][:rows_max]))
+        kept.append(select(corpus, order[count:]))
     return kept, join(held)
 
 
-def label_tasks(parts: Sequence[Embedded], weights: Mapping[int, Sequence[float]]) -> list[Task]:
-    """Return a task for each aspect of the labels of the parts in `weights`. A label has its aspects between "/".
+def label_tasks(corpora: Sequence[Embedded], weights: Mapping[int, Sequence[float]]) -> list[Task]:
+    """Return a task for each aspect of the labels of the corpora in `weights`. A label has its aspects between "/".
 
     Documents with an empty aspect are left out of its task.
     """
     tasks = []
     for number, aspects in weights.items():
-        labels = [label.split("/") for label in parts[number].labels]
+        labels = [label.split("/") for label in corpora[number].labels]
         for place, weight in enumerate(aspects):
             own = [label[place] for label in labels]
             names = sorted(set(own) - {""})
@@ -179,7 +243,7 @@ def _one_thread() -> Iterator[None]:
 
 @_one_thread()
 def build_pack(
-    parts: list[Embedded],
+    corpora: list[Embedded],
     *,
     name: str,
     source: str,
@@ -196,14 +260,14 @@ def build_pack(
     """Build the pack of one or several public corpora. A few dozen documents are enough; smaller corpora get fewer
     candidates and smaller codebooks.
 
-    `parts` hold unit vectors of one dimension. `aspect_weights` has the weight of each aspect of the labels of a part
+    `corpora` hold unit vectors of one dimension. `aspect_weights` has the weight of each aspect of its labels
     (`label_tasks`); other labels are not used. `rows` are those of `codes`. `steps` is the length of each training of
     the codes. `known` is the space of another pack of the same encoder, which helps where the documents are few.
     `progress` is called with a stage and the finished share of this call.
     """
     draw = np.random.default_rng(seed)
-    kept, validation = split(parts, draw)
-    public = join([part for part in kept if part.lengths.mean() > 1.5])
+    kept, validation = split(corpora, draw)
+    public = join([corpus for corpus in kept if corpus.lengths.mean() > 1.5])
 
     tasks = label_tasks(kept, aspect_weights)
     shape = codes.geometry(kept, tasks)
@@ -218,7 +282,7 @@ def build_pack(
         steps=steps,
         on_update=lambda share: progress("learning-codes", 0.5 * share),
     )
-    layers = recoder.train(public, seed, on_update=lambda share: progress("training-recoder", 0.5 + 0.1 * share))
+    layers = train_recoder(public, seed, on_update=lambda share: progress("training-recoder", 0.5 + 0.1 * share))
     progress("choosing-candidates", 0.6)
     facts = {
         "name": name,
@@ -267,7 +331,7 @@ def _with_candidates(
         code_tables=tuple(tables.values()),
         candidates=half(means[chosen]),
         centre=centre,
-        recoded=half(recoder.recoded_means(layers, public)[chosen]),
+        recoded=half(recoded_means(layers, public)[chosen]),
         projections=half(directions),
         recoder=layers,
     )

@@ -28,8 +28,8 @@ import numpy.typing as npt
 from core.mechanisms.integer_vectors import code_scale
 from core.mechanisms.sentences.domain_pack import CodeArray, CodeNoise, CodeTable, FloatArray
 from core.mechanisms.space import CODE_MAX, EXACT_MAX, Space
-from gpu_workers.domains.embedded_documents import Embedded
 from gpu_workers.domains.learned_codes import DOCUMENTS_A_STEP, Learner, Task, placed
+from gpu_workers.domains.spec import Embedded
 
 RATIO_MIN = 0.2
 RANK = (8, 128)  # minimum, maximum
@@ -99,13 +99,13 @@ class Geometry:
     def places(self, vectors: npt.NDArray[np.floating]) -> Doubles:
         return np.asarray((vectors - self.centre) @ self.axes, dtype=np.float64)
 
-    def blended(self, known: Space, parts: Sequence[Embedded]) -> Geometry:
+    def blended(self, known: Space, corpora: Sequence[Embedded]) -> Geometry:
         """Return the space whose squared distances are a weighted mean of this space's and those of `known`, a space of
         other public documents of the same encoder.
 
-        The weight of `known` is that of `KNOWN_DOCUMENTS` further documents. `parts` are the corpora of this space.
+        The weight of `known` is that of `KNOWN_DOCUMENTS` further documents. `corpora` are the corpora of this space.
         """
-        documents = sum(len(part.lengths) for part in parts)
+        documents = sum(len(corpus.lengths) for corpus in corpora)
         weight = KNOWN_DOCUMENTS / (KNOWN_DOCUMENTS + documents)
         other = known.directions.T.astype(np.float64) * known.factor
         together = np.hstack(
@@ -116,7 +116,7 @@ class Geometry:
         )
         directions, scales, _ = np.linalg.svd(together, full_matrices=False)
         rank = min(RANK[1], int((scales > _SCALE_MIN * scales[0]).sum()))
-        return on_grid(directions[:, :rank] * scales[:rank], self.centre, parts)
+        return on_grid(directions[:, :rank] * scales[:rank], self.centre, corpora)
 
 
 def _covariances(corpus: Embedded) -> tuple[Doubles, Doubles]:
@@ -140,15 +140,15 @@ def _class_covariance(corpus: Embedded, classes: Codes) -> Doubles:
     return np.asarray(away.T @ away, dtype=np.float64)
 
 
-def geometry(parts: list[Embedded], tasks: Sequence[Task] = ()) -> Geometry:
-    """Compute the space of a domain. `parts` are its corpora; the differences between corpora are not counted.
+def geometry(corpora: list[Embedded], tasks: Sequence[Task] = ()) -> Geometry:
+    """Compute the space of a domain. `corpora` are its corpora; the differences between corpora are not counted.
 
     `tasks` are the public labels that the space must keep apart.
     """
     from scipy.linalg import eigh
 
     # A corpus of single sentences says nothing about the differences within a document.
-    pairs = [_covariances(part) for part in parts if part.lengths.mean() > 1.5]
+    pairs = [_covariances(corpus) for corpus in corpora if corpus.lengths.mean() > 1.5]
     within: Doubles = np.mean([pair[0] for pair in pairs], axis=0)
     between: Doubles = np.mean([pair[1] for pair in pairs], axis=0)
     dimension = len(within)
@@ -156,42 +156,42 @@ def geometry(parts: list[Embedded], tasks: Sequence[Task] = ()) -> Geometry:
     ridge = max(_RIDGE_WITHIN * np.trace(within) / dimension, _RIDGE_MIN)
     noise = within + ridge * np.eye(dimension)
     for task in tasks:
-        apart = _class_covariance(parts[task.corpus], task.classes)
+        apart = _class_covariance(corpora[task.corpus], task.classes)
         between = between + LABEL_WEIGHT * apart / max(np.trace(np.linalg.solve(noise, apart)), _RIDGE_MIN)
     ratios, directions = eigh(between, noise)
     ratios, directions = ratios[::-1], directions[:, ::-1]
     rank = min(dimension, max(RANK[0], min(RANK[1], int((ratios >= RATIO_MIN).sum()))))
     axes = directions[:, :rank] * np.maximum(ratios[:rank], 1e-6) ** 0.25
-    vectors = np.concatenate([part.vectors for part in parts])
+    vectors = np.concatenate([corpus.vectors for corpus in corpora])
     centre = vectors.mean(axis=0, dtype=np.float64)
-    return on_grid(axes, centre, parts)
+    return on_grid(axes, centre, corpora)
 
 
-def on_grid(axes: Doubles, centre: Doubles, parts: Sequence[Embedded]) -> Geometry:
-    """Return the geometry of these axes for sentences such as those of `parts`.
+def on_grid(axes: Doubles, centre: Doubles, corpora: Sequence[Embedded]) -> Geometry:
+    """Return the geometry of these axes for sentences such as those of `corpora`.
 
     One grid serves all axes. It is fine enough for the widest: four standard deviations reach the end of the grid.
     """
-    step = CODE_MAX / (4.0 * float(((balanced(parts, _SAMPLE_ROWS) - centre) @ axes).std(axis=0).max()))
+    step = CODE_MAX / (4.0 * float(((balanced(corpora, _SAMPLE_ROWS) - centre) @ axes).std(axis=0).max()))
     return Geometry(integer_space(axes, centre, step), axes, centre)
 
 
-def balanced(parts: Sequence[Embedded], rows: int) -> FloatArray:
+def balanced(corpora: Sequence[Embedded], rows: int) -> FloatArray:
     """Return about `rows` sentence vectors, as many of each corpus."""
     draw = np.random.default_rng(0)
-    share = max(1, rows // len(parts))
-    return np.concatenate([part.vectors[draw.permutation(len(part.vectors))[:share]] for part in parts])
+    share = max(1, rows // len(corpora))
+    return np.concatenate([corpus.vectors[draw.permutation(len(corpus.vectors))[:share]] for corpus in corpora])
 
 
-def clusters(parts: Sequence[Embedded], shape: Geometry, seed: int) -> list[Task]:
+def clusters(corpora: Sequence[Embedded], shape: Geometry, seed: int) -> list[Task]:
     """Return a task for each corpus that needs no label: the k-means cluster of a document's mean, in the space."""
     from sklearn.cluster import KMeans
 
     tasks = []
-    for number, part in enumerate(parts):
-        count = min(CLUSTERS, len(part.lengths) // _DOCUMENTS_A_CLUSTER)
+    for number, corpus in enumerate(corpora):
+        count = min(CLUSTERS, len(corpus.lengths) // _DOCUMENTS_A_CLUSTER)
         if count >= 2:
-            found = KMeans(count, n_init=1, random_state=seed).fit_predict(shape.places(part.means()))
+            found = KMeans(count, n_init=1, random_state=seed).fit_predict(shape.places(corpus.means()))
             tasks.append(Task(number, found.astype(np.int64)))
     return tasks
 
@@ -226,7 +226,7 @@ def codebook(places: CodeArray, size: int, seed: int, *, starts: int = 1) -> Cod
 
 def learned_tables(
     shape: Geometry,
-    parts: Sequence[Embedded],
+    corpora: Sequence[Embedded],
     tasks: Sequence[Task],
     seed: int,
     *,
@@ -239,12 +239,12 @@ def learned_tables(
     Rows of one size share a codebook, learned at the smallest of their epsilons. `steps` is the length of each
     training, of which a small corpus takes fewer. `on_update` is called with the finished share.
     """
-    learner = Learner(parts, shape.space, shape.axes, seed)
-    sample = placed(balanced(parts, _KMEANS_ROWS), shape.space)
-    known = [*tasks, *clusters(parts, shape, seed)]
-    documents = sum(len(part.lengths) for part in parts)
+    learner = Learner(corpora, shape.space, shape.axes, seed)
+    sample = placed(balanced(corpora, _KMEANS_ROWS), shape.space)
+    known = [*tasks, *clusters(corpora, shape, seed)]
+    documents = sum(len(corpus.lengths) for corpus in corpora)
     steps = min(steps, max(STEPS_MIN, documents * EPOCHS // DOCUMENTS_A_STEP))
-    most = max(_CODES_AT_LEAST, sum(map(len, (part.vectors for part in parts))) // SENTENCES_A_CODE)
+    most = max(_CODES_AT_LEAST, sum(map(len, (corpus.vectors for corpus in corpora))) // SENTENCES_A_CODE)
     books: dict[int, CodeArray] = {}
     tables: dict[float, CodeTable] = {}
 

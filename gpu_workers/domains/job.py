@@ -24,13 +24,18 @@ import orjson
 
 from core.job_errors import BadCorpus
 from core.mechanisms.sentences.domain_pack import DomainPack, DomainPackInfo
-from gpu_workers.domains.embedded_documents import Embedded, mean_by_document
-from gpu_workers.domains.spec import DomainSpec, check_memory
+from gpu_workers.domains.spec import DomainSpec, Embedded, check_memory, mean_by_document
 from gpu_workers.jobs import corpus
-from gpu_workers.jobs.card import card, cell
-from gpu_workers.jobs.checkpoint import EncryptedCheckpoint, kept_part
-from gpu_workers.jobs.messages import Charge, JobOrder, ReportProgress
-from gpu_workers.jobs.targets import publish
+from gpu_workers.jobs.protocol import (
+    Charge,
+    EncryptedCheckpoint,
+    JobOrder,
+    ReportProgress,
+    card,
+    cell,
+    kept_part,
+    publish,
+)
 
 if TYPE_CHECKING:
     from gpu_workers.models.encoder import Encoder
@@ -160,7 +165,7 @@ def _embedded(order: JobOrder, found: corpus.Survey, source: _Source, report: Re
     stored encrypted."""
     spec: DomainSpec = order.spec
     shards = -(-len(found.chosen) // _SHARD_ROWS)
-    parts: list[_Shard] = []
+    shards: list[_Shard] = []
     short = sentences = 0
     dimension = source.dimension
     rest = corpus.chosen_lines(order.received(), found)
@@ -176,15 +181,15 @@ def _embedded(order: JobOrder, found: corpus.Survey, source: _Source, report: Re
             rows_added, dimension = shard.vectors.shape
             check_memory(sentences=sentences + rows_added, dimension=dimension, bytes_max=order.memory_bytes_max)
             sentences += rows_added
-            parts.append(shard)
+            shards.append(shard)
         short += shard.short
         report("encoding", min(0.7, 0.05 + 0.65 * (index + 1) / shards))
-    if not parts:
+    if not shards:
         raise _too_few(0)
     return Embedded(
-        vectors=np.concatenate([shard.vectors for shard in parts]).astype(np.float32),
-        lengths=np.concatenate([shard.lengths for shard in parts]),
-        labels=[label for shard in parts for label in shard.labels],
+        vectors=np.concatenate([shard.vectors for shard in shards]).astype(np.float32),
+        lengths=np.concatenate([shard.lengths for shard in shards]),
+        labels=[label for shard in shards for label in shard.labels],
     ), short
 
 

@@ -31,7 +31,7 @@ from core.mechanisms.sentences.domain_pack import (
 )
 from core.mechanisms.sentences.sentence_codes import features
 from core.mechanisms.space import CODE_MAX, Space
-from gpu_workers.domains.embedded_documents import Embedded, half
+from gpu_workers.domains.spec import Embedded, half
 
 HIDDEN = 256
 WINDOW_MAX = 24  # sentences
@@ -171,19 +171,19 @@ class Decoder(torch.nn.Module):
 class Learner:
     """The public documents of a domain, and what both trainings share.
 
-    `parts` are its corpora. `axes` `[d, r]` are the real axes of the `space` of the codes.
+    `corpora` are its corpora. `axes` `[d, r]` are the real axes of the `space` of the codes.
     """
 
-    def __init__(self, parts: Sequence[Embedded], space: Space, axes: npt.NDArray[np.float64], seed: int) -> None:
+    def __init__(self, corpora: Sequence[Embedded], space: Space, axes: npt.NDArray[np.float64], seed: int) -> None:
         self._space, self._seed = space, seed
-        self._windows = [Windows(part, placed(part.vectors, space)) for part in parts]
-        sums = sum(part.vectors.sum(axis=0, dtype=np.float64) for part in parts)
-        self._mean = torch.from_numpy((sums / sum(len(part.vectors) for part in parts)).astype(np.float32))
+        self._windows = [Windows(corpus, placed(corpus.vectors, space)) for corpus in corpora]
+        sums = sum(corpus.vectors.sum(axis=0, dtype=np.float64) for corpus in corpora)
+        self._mean = torch.from_numpy((sums / sum(len(corpus.vectors) for corpus in corpora)).astype(np.float32))
         dimension = len(self._mean)
         spread = torch.stack([window.vectors.std(dim=0) for window in self._windows]).amax(dim=0)
         self._varies = (spread > _CONSTANT * spread.max()).float()
         self._axes = torch.from_numpy((axes / np.linalg.norm(axes) * math.sqrt(dimension)).astype(np.float32))
-        shares = [1.0 if part.lengths.mean() > 2 else _SINGLES_SHARE for part in parts]
+        shares = [1.0 if corpus.lengths.mean() > 2 else _SINGLES_SHARE for corpus in corpora]
         self._counts = [round(DOCUMENTS_A_STEP * share / sum(shares)) for share in shares]
         sample = torch.cat([w.places[:: max(1, len(w.places) // _ROWS)] for w in self._windows])
         self._spread = float(sample.float().var(dim=0).sum())

@@ -1,13 +1,19 @@
-"""The interface of a handler, which a worker runs for a role, and the function that runs a batch with it."""
+"""The interface of a handler, which a worker runs for a role, and the function that runs a batch with it.
+
+A worker process and its gateway exchange the messages below (`Stage` to `Done`), over a socket that only these two can
+access.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from core.errors import GatewayError, Started, TaskFailed, TooCostly
 from core.guarded import guarded
+from gpu_workers.engine.arrays import Block, blocks_of
 from gpu_workers.facts import WorkerFacts
 
 Draw = Callable[[], Sequence[Any]]
@@ -113,3 +119,52 @@ def _in_time(
             return guarded(work, tasks)
     except OutOfTime:
         return TooCostly()
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A step of loading, which is shown to waiting callers."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The worker exits before it is ready. `reason` is public."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Ready:
+    facts: WorkerFacts
+
+
+@dataclass(frozen=True)
+class Batch:
+    """`says_begun`: the worker sends `Begun` once it has read the batch."""
+
+    batch_id: int
+    payloads: list[Any]
+    says_begun: bool = False
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The shared memory of the payloads, which is sent after the message."""
+        return blocks_of(self.payloads)
+
+
+@dataclass(frozen=True)
+class Begun:
+    """The worker is about to run the batch. It has drawn nothing of it before it has written this message."""
+
+    batch_id: int
+
+
+@dataclass(frozen=True)
+class Done:
+    """`results` holds a result or a `GatewayError` for each payload."""
+
+    batch_id: int
+    results: list[Any]
+    seconds: float

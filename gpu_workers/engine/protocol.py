@@ -140,7 +140,7 @@ class Engine(Protocol):
         """Run a group and return its results in order.
 
         `tenant` is an opaque id, or `GATEWAY`. Tenants share the workers equally by the weight of their tasks
-        (`gpu_workers.engine.fair_queue`). The groups of one tenant start in the order of their admission, and each
+        (`gpu_workers.engine.fairness`). The groups of one tenant start in the order of their admission, and each
         tenant may hold only a share of the queue (`gpu_workers.engine.task_queue.QueueLimits`). A task that is much
         larger than others runs in pieces if its payload is `Divisible`. If `client_disconnected` is set before any task
         of a group has started, the group is dropped. With `isolate_failures`, a started task that fails does not affect

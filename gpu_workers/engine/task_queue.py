@@ -2,14 +2,21 @@
 
 A task has *started* once `start_batch` has returned it or a piece of it: the engine then passes it to a worker, which
 may draw noise at any moment. Until then, only the gateway holds the task and can guarantee that nothing was read.
+
+`Pace` measures how fast tasks arrive and workers are, which decides the size of a batch. The labels of the Prometheus
+metrics are roles and fixed outcomes, never tenant data.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+from prometheus_client import Counter, Gauge, Histogram
 
 from core.errors import (
     ClientGone,
@@ -23,14 +30,97 @@ from core.errors import (
     WorkerCold,
     WorkerDied,
 )
-from gpu_workers.engine import metrics
-from gpu_workers.engine.batch_spans import trace_batch
-from gpu_workers.engine.fair_queue import FairQueue
-from gpu_workers.engine.pace import Pace
-from gpu_workers.engine.pace import QueueLimits as QueueLimits
-from gpu_workers.engine.pending import Group, PendingTask
-from gpu_workers.engine.protocol import Role, Task
-from gpu_workers.engine.shares import tenant_places
+from gpu_workers.engine.fairness import FairQueue, tenant_places
+from gpu_workers.engine.pending import Group, PendingTask, trace_batch
+from gpu_workers.engine.protocol import NOT_SERVED, Role, Task
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+QUEUE_LENGTH = Gauge("gateway_queue_tasks", "Tasks waiting for a worker", ["role"])
+QUEUE_SECONDS = Histogram("gateway_queue_seconds", "Time from admission to a worker", ["role"], buckets=_SECONDS)
+BATCH_TASKS = Histogram("gateway_batch_tasks", "Tasks in a batch", ["role"], buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256))
+BATCH_SECONDS = Histogram("gateway_batch_seconds", "Time of a batch in a worker", ["role"], buckets=_SECONDS)
+WORKER_READY = Gauge("gateway_workers_ready", "Workers that are warm", ["role"])
+WORKER_RESTARTS = Counter("gateway_worker_restarts", "Workers that died and were started again", ["role"])
+REFUSED = Counter("gateway_engine_refused", "Groups of tasks that were not started", ["role", "code"])
+
+
+# While several tenants are active, a batch takes about this time on a slow device, so that the next task of another
+# tenant waits for less than a full batch. A tenant is active while it waits, and for a second after its last request.
+CROWDED_BATCH_S = 0.06
+ACTIVE_S = 1.0
+
+# One batch counts for at most this many times slower than those before it: the content of a text can make it slow.
+_SLOWER_MAX = 4
+_TOKENS_PER_S = 10_000  # of a processor with a few cores; counts until a batch has been measured
+
+
+# A task that is larger than a batch is cut into pieces of this share of a batch. While several tenants wait, a batch
+# takes no more than that from a tenant, so that a short task of one is not part of a batch that is full of another's.
+PIECES_PER_BATCH = 8
+
+
+@dataclass(frozen=True)
+class QueueLimits:
+    """Limits of one role's queue, all of them settings of the gateway, which have the same defaults.
+
+    `tasks_max` and `tokens_max` are for all tenants together. Each tenant may hold `tenant_share` of what the others
+    leave free: n tenants that queue as much as they may hold 1/(n+1) of the queue each at a share of one half, and as
+    much remains free for the next tenant. A tenant with nothing in the queue may always queue one group of any weight,
+    because requests have limits of their own, and every tenant may always queue tokens for one batch.
+    """
+
+    tasks_max: int = 16_384
+    tokens_max: int = 8_000_000
+    tenant_share: float = 0.5
+    batch_tokens_max: int = 4096
+
+    @property
+    def piece_tokens_max(self) -> int:
+        return max(1, self.batch_tokens_max // PIECES_PER_BATCH)
+
+
+class Pace:
+    """The pace of one role. Used on the event loop only, without locks."""
+
+    def __init__(self, limits: QueueLimits) -> None:
+        self._piece, self._full = limits.piece_tokens_max, limits.batch_tokens_max
+        self._arrivals: dict[str, float] = {}  # the last one of each active tenant
+        self._arrived_at = -math.inf  # the last of all
+        self.gap_s = math.inf  # between the last two
+        self._tokens_per_s = math.inf
+
+    def arrived(self, tenant: str, now: float) -> None:
+        """Record a request of a tenant."""
+        self._arrivals[tenant] = now
+        self.gap_s, self._arrived_at = now - self._arrived_at, now
+
+    def budget(self, waiting: FairQueue[Any]) -> int:
+        """The token budget of the next batch."""
+        earliest = time.monotonic() - ACTIVE_S
+        self._arrivals = {tenant: at for tenant, at in self._arrivals.items() if at > earliest}
+        others = sum(1 for tenant in self._arrivals if waiting.held(tenant) == (0, 0))
+        if waiting.tenants + others < 2 or not self.is_slow:
+            return self._full
+        return max(self._piece, int(self._tokens_per_s * CROWDED_BATCH_S))
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether a full batch takes longer than a batch should while several tenants are active."""
+        return self._tokens_per_s * CROWDED_BATCH_S < self._full
+
+    def measured(self, tokens: int, seconds: float) -> None:
+        """Record the time that a worker took for a batch. Small batches say little about the speed of large ones."""
+        if tokens >= self._piece and seconds > 0:
+            speed = tokens / seconds
+            if math.isfinite(known := self._tokens_per_s):
+                speed = 0.8 * known + 0.2 * max(speed, known / _SLOWER_MAX)
+            self._tokens_per_s = speed
+
+    def tokens_in(self, seconds: float) -> int:
+        """The work that the workers do in this time."""
+        return int(seconds * (self._tokens_per_s if math.isfinite(self._tokens_per_s) else _TOKENS_PER_S))
+
 
 OVERTIME_S = 0.1  # the estimate of a batch is not more exact
 
@@ -70,7 +160,7 @@ class TaskQueue:
         self._shrunk = asyncio.Event()
         self.pace = Pace(limits)
         self._shared = False  # whether the last batch had tasks of several requests
-        self._length = metrics.QUEUE_LENGTH.labels(role)
+        self._length = QUEUE_LENGTH.labels(role)
         self._open = False
 
     def __len__(self) -> int:
@@ -235,8 +325,8 @@ class TaskQueue:
             trace_batch(self._role, batch)
             for pending in batch:
                 pending.group.starts += 1
-                metrics.QUEUE_SECONDS.labels(self._role).observe(now - pending.admitted_at)
-            metrics.BATCH_TASKS.labels(self._role).observe(len(batch))
+                QUEUE_SECONDS.labels(self._role).observe(now - pending.admitted_at)
+            BATCH_TASKS.labels(self._role).observe(len(batch))
         return batch
 
     def put_back(self, batch: Sequence[PendingTask], lacking: Collection[int] = (), lost: bool = False) -> None:
@@ -340,5 +430,45 @@ class TaskQueue:
         self._shrunk.clear()
 
     def _refused(self, error: NotStarted) -> NotStarted:
-        metrics.REFUSED.labels(self._role, error.code).inc()
+        REFUSED.labels(self._role, error.code).inc()
         return error
+
+
+class QueuedEngine:
+    """The part of `Engine` that the queues of its roles do."""
+
+    def __init__(self, queues: Mapping[Role, TaskQueue]) -> None:
+        self._queues = queues
+
+    @property
+    def roles(self) -> Sequence[Role]:
+        """See `Engine.roles`."""
+        return tuple(self._queues)
+
+    async def run(
+        self,
+        role: Role,
+        tasks: Sequence[Task],
+        *,
+        tenant: str,
+        timeout_s: float,
+        client_disconnected: asyncio.Event,
+        isolate_failures: bool = False,
+    ) -> list[Any]:
+        """See `Engine.run`."""
+        return await self._queue(role).run(
+            tasks,
+            tenant=tenant,
+            timeout_s=timeout_s,
+            client_disconnected=client_disconnected,
+            isolate_failures=isolate_failures,
+        )
+
+    async def wait_for_capacity(self, role: Role, tasks: Sequence[Task], *, tenant: str, timeout_s: float) -> None:
+        """See `Engine.wait_for_capacity`."""
+        await self._queue(role).wait_for_capacity(tasks, tenant=tenant, timeout_s=timeout_s)
+
+    def _queue(self, role: Role) -> TaskQueue:
+        if role not in self._queues:
+            raise WorkerCold(NOT_SERVED)
+        return self._queues[role]

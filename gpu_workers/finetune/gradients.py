@@ -20,26 +20,48 @@ changes it by exactly the vector of that row, as long as the gradients of the ot
 float32 and float64 does not affect the sum before the noise is added (`core.finetune.sampling`).
 
 Assumption: a row's gradient depends on that row and on earlier releases alone. Within a physical batch this holds up to
-the rounding of float32, which may depend on the number of rows (`gpu_workers.finetune.companions`).
+the rounding of float32, which may depend on the number of rows (`gpu_workers.finetune.training`).
 
 This module returns no loss, norm or batch size, only the release.
 
 In hooks mode, Opacus records each row's gradient for linear layers and layer norms. (Its ghost mode clips through a
 loss that it returns, and does not clip if another loss is used.)
+
+Three methods choose which tensors get per-row gradients, and which are optimised:
+
+* `lora`: low-rank adapters (peft) on the encoder's attention, and the head; the rest is frozen.
+* `rgp`: all linear layers of the encoder through low-rank carriers, and the head.
+* `full`: everything except the embeddings. (Position ids are one row for a whole batch, so they have no per-row
+  gradients.)
+
+`rgp` is reparametrised gradient perturbation (Yu et al. 2021; EW-Tune). In a step, W is written as L R + (W - L R): L
+`[out, rank]` with orthonormal columns, R `[rank, in]` with orthonormal rows, the rest fixed. Only L and R (and the
+head) have gradients. These are clipped together and get noise, and dW = dL R + L dR - L L^T dL R is the part of the
+gradient of W that remains after projection on the columns of L and the rows of R (EW-Tune's Algorithm 1 prints the last
+term without its first L). An ordinary optimiser updates W with it.
+
+The carriers use nothing private: they come from one power iteration, from a random start, on W itself in the first
+steps and on W - W_0 afterwards, where W_0 is public and W results from the noisy releases (their Algorithm 2). They
+read no batch, so they are post-processing and cost nothing.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
+from typing import ClassVar
 
 import torch
 from opacus.grad_sample import GradSampleHooks
 from torch import nn
 
+from core.errors import InvalidInput
+from core.finetune.inputs import RANK
 from core.finetune.sampling import noisy_sum
 from core.mechanisms.vectors.release import noise_generator
-from gpu_workers.finetune.batches import Batch
+from gpu_workers.finetune.classifier import Batch, Classifier
 
 ROUNDING_MARGIN = 2.0**-10
 UNIT = 2.0**-30  # of the clipping norm: the value of the integer 1 in a clipped sum
@@ -137,3 +159,182 @@ def clipped_sum(own: Tensors, *, clip_norm: float) -> Tensors:
 
 def _wide(flags: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
     return flags.reshape(-1, *[1] * (tensor.dim() - 1))
+
+
+WARMUP_STEPS = 10  # before, W - W_0 is mostly noise
+
+
+class RgpLinear(nn.Module):
+    """A linear layer that trains through its carriers. In evaluation mode it is the original layer."""
+
+    def __init__(self, base: nn.Linear, rank: int) -> None:
+        super().__init__()
+        rank = min(rank, base.in_features, base.out_features)
+        self.weight, self.bias = base.weight.requires_grad_(False), base.bias
+        if self.bias is not None:
+            self.bias.requires_grad_(False)
+        self.first = base.weight.detach().clone()
+        self.rest = base.weight.detach().clone()
+        self.left = nn.Linear(rank, base.out_features, bias=False).to(self.weight)
+        self.right = nn.Linear(base.in_features, rank, bias=False).to(self.weight)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        if not self.training:
+            return nn.functional.linear(inputs, self.weight, self.bias)
+        carried: torch.Tensor = self.left(self.right(inputs))
+        return nn.functional.linear(inputs, self.rest, self.bias) + carried
+
+    @torch.no_grad()
+    def new_carriers(self, step: int) -> None:
+        """Compute the carriers for this step. W does not change."""
+        matrix = self.weight if step < WARMUP_STEPS else self.weight - self.first
+        start = torch.randn(self.right.weight.shape, device=matrix.device, dtype=matrix.dtype)
+        left = torch.linalg.qr(matrix @ start.T)[0]
+        right = torch.linalg.qr(matrix.T @ left)[0].T
+        self.left.weight.copy_(left)
+        self.right.weight.copy_(right)
+        torch.sub(self.weight, left @ right, out=self.rest)
+
+    @torch.no_grad()
+    def projected(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        """The gradient of W that results from the carriers' (noisy) gradients."""
+        column, row = self.left.weight, self.right.weight
+        return (left - column @ (column.T @ left)) @ row + column @ right
+
+
+class Rgp:
+    """The converted linear layers of an encoder. `carriers` have per-row gradients; `weights` are optimised."""
+
+    def __init__(self, backbone: nn.Module, *, rank: int) -> None:
+        backbone.requires_grad_(False)
+        self._layers: dict[str, RgpLinear] = {}
+        for name, parent, attribute in list(_linear_layers(backbone)):
+            layer = RgpLinear(getattr(parent, attribute), rank)
+            setattr(parent, attribute, layer)
+            self._layers[name] = layer
+
+    @property
+    def carriers(self) -> dict[str, nn.Parameter]:
+        found: dict[str, nn.Parameter] = {}
+        for name, layer in self._layers.items():
+            found[f"{name}.left"] = layer.left.get_parameter("weight")
+            found[f"{name}.right"] = layer.right.get_parameter("weight")
+        return found
+
+    @property
+    def weights(self) -> dict[str, nn.Parameter]:
+        return {f"{name}.weight": layer.get_parameter("weight") for name, layer in self._layers.items()}
+
+    def new_carriers(self, step: int) -> None:
+        for layer in self._layers.values():
+            layer.new_carriers(step)
+
+    def projected(self, released: Mapping[str, torch.Tensor]) -> Tensors:
+        """The gradients of the weights, computed from a release that names the carriers."""
+        return {
+            f"{name}.weight": layer.projected(released[f"{name}.left"], released[f"{name}.right"])
+            for name, layer in self._layers.items()
+        }
+
+
+def _linear_layers(backbone: nn.Module) -> Iterator[tuple[str, nn.Module, str]]:
+    for name, parent in backbone.named_modules():
+        for attribute, child in parent.named_children():
+            if type(child) is nn.Linear:
+                yield f"{name}.{attribute}" if name else attribute, parent, attribute
+
+
+_ATTENTION = ("query", "value")  # the names in BERT and RoBERTa
+
+
+class Method(StrEnum):
+    LORA = "lora"
+    RGP = "rgp"
+    FULL = "full"
+
+
+class Trained(ABC):
+    """`own`: the tensors with per-row gradients. `optimised`: the tensors that the optimiser updates and a file
+    holds."""
+
+    rate: ClassVar[float]  # of Adam; a rate at which the method has been shown to learn
+
+    own: dict[str, nn.Parameter]
+    optimised: dict[str, nn.Parameter]
+
+    def begin(self, step: int) -> None:  # noqa: B027 - most methods have nothing to prepare
+        """Called before a step's rows are read."""
+
+    @abstractmethod
+    def gradients(self, released: Tensors) -> Tensors:
+        """Derive the gradients of `optimised` from the released ones of `own`: post-processing."""
+
+
+class _Direct(Trained):
+    """The tensors with per-row gradients are the optimised ones."""
+
+    def gradients(self, released: Tensors) -> Tensors:
+        return released
+
+
+class Lora(_Direct):
+    rate = 5e-3
+
+    def __init__(self, model: Classifier, *, rank: int) -> None:
+        from peft import LoraConfig, inject_adapter_in_model
+
+        model.backbone.requires_grad_(False)
+        config = LoraConfig(
+            r=rank, lora_alpha=2 * rank, lora_dropout=0.0, bias="none", target_modules=_attention(model.backbone)
+        )
+        inject_adapter_in_model(config, model.backbone)
+        self.own = self.optimised = _trained(model)
+
+
+class Full(_Direct):
+    rate = 2e-4
+
+    def __init__(self, model: Classifier) -> None:
+        model.backbone.requires_grad_(True)
+        for name, parameter in model.backbone.named_parameters():
+            if "embeddings" in name:
+                parameter.requires_grad_(False)
+        self.own = self.optimised = _trained(model)
+
+
+class Reparametrised(Trained):
+    rate = 5e-4
+
+    def __init__(self, model: Classifier, *, rank: int) -> None:
+        self._rgp = Rgp(model.backbone, rank=rank)
+        self._head = {f"head.{name}": parameter for name, parameter in model.head.named_parameters()}
+        self.own = {**self._rgp.carriers, **self._head}
+        self.optimised = {**self._rgp.weights, **self._head}
+
+    def begin(self, step: int) -> None:
+        self._rgp.new_carriers(step)
+
+    def gradients(self, released: Tensors) -> Tensors:
+        return {**self._rgp.projected(released), **{name: released[name] for name in self._head}}
+
+
+def prepare(model: Classifier, method: Method, *, rank: int = RANK) -> Trained:
+    """Convert the classifier to the method's form, in place. `rank`: of adapters or carriers.
+
+    Raises: InvalidInput for a model without layers of known names.
+    """
+    if method is Method.LORA:
+        return Lora(model, rank=rank)
+    return Full(model) if method is Method.FULL else Reparametrised(model, rank=rank)
+
+
+def _trained(model: Classifier) -> dict[str, nn.Parameter]:
+    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+
+def _attention(backbone: nn.Module) -> list[str]:
+    """The layers that compute queries and values, by the last part of their names."""
+    ends = {name.rpartition(".")[2] for name, module in backbone.named_modules() if isinstance(module, nn.Linear)}
+    if not ends.issuperset(_ATTENTION):
+        raise InvalidInput("The model has no attention layers of known names.", field="model")
+    return list(_ATTENTION)

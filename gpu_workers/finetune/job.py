@@ -26,15 +26,12 @@ from core.finetune.inputs import RowTerms, Split, read_splits
 from core.job_errors import JobFailed
 from gpu_workers.finetune.spec import FinetuneSpec
 from gpu_workers.jobs import corpus
-from gpu_workers.jobs.checkpoint import EncryptedCheckpoint
-from gpu_workers.jobs.messages import Charge, JobOrder, ReportProgress
-from gpu_workers.jobs.targets import publish
+from gpu_workers.jobs.protocol import Charge, EncryptedCheckpoint, JobOrder, ReportProgress, publish
 
 if (
     TYPE_CHECKING
 ):  # rows are checked before the training code is imported, so an invalid row is reported within a second
-    from gpu_workers.finetune.training import Progress
-    from gpu_workers.finetune.tuning import FineTuned
+    from gpu_workers.finetune.training import FineTuned, Progress
 
 _TRAINED_FROM, _TRAINED_SHARE = 0.05, 0.9
 
@@ -46,8 +43,7 @@ def run(order: JobOrder, report: ReportProgress, charge: Charge) -> dict[str, An
     made = _trained(order, private, public, report, charge)
 
     from core.finetune.plan import by_every_accountant
-    from gpu_workers.finetune.artifact import save_classifier
-    from gpu_workers.finetune.card import classifier_card
+    from gpu_workers.finetune.artifact import classifier_card, save_classifier
 
     report("writing", _TRAINED_FROM + _TRAINED_SHARE)
     lines = by_every_accountant(spec.budget.plan)
@@ -80,8 +76,8 @@ def _trained(
     spec: FinetuneSpec = order.spec
     report("loading", 0.02)
 
-    from gpu_workers.finetune.methods import Method
-    from gpu_workers.finetune.tuning import Task, fine_tune
+    from gpu_workers.finetune.gradients import Method
+    from gpu_workers.finetune.training import Task, fine_tune
     from gpu_workers.models.device import torch_device
 
     loaded = False

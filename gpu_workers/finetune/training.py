@@ -1,37 +1,48 @@
-"""The private training loop. It can be stopped at any moment and resumes from its last checkpoint.
+"""Private fine-tuning of a classifier on texts, as jobs and benchmarks call it: `fine_tune` and the training loop.
 
 Guarantee: the reported progress and the final weights are a function of the releases of at most `plan.steps` steps of
-the plan and of public data: (plan.certificate.epsilon, delta)-DP for one row, add-remove. Nothing that depends on a
-step's release leaves the process before a checkpoint that holds it is on disk. Steps after the last checkpoint are lost
-with the process. The resumed training repeats them with fresh noise, and nothing that left the process depends on their
-first releases. So there is one release for each step, and as many steps as the plan has. Batches of Poisson sampling
-are also drawn again. With random allocation, a checkpoint in the middle of an epoch holds the steps of the rows, so
-that each row is in one step of the epoch. An epoch is allocated again only if none of its steps is in a checkpoint.
+the plan and of public data: (plan.certificate.epsilon, delta)-DP for one row of `private`, add-remove. Public are the
+plan, the labels' names, the `public` split, the limits, the encoder and the method.
+
+The loop can be stopped at any moment and resumes from its last checkpoint. Nothing that depends on a step's release
+leaves the process before a checkpoint that holds it is on disk. Steps after the last checkpoint are lost with the
+process. The resumed training repeats them with fresh noise, and nothing that left the process depends on their first
+releases. So there is one release for each step, and as many steps as the plan has. Batches of Poisson sampling are also
+drawn again. With random allocation, a checkpoint in the middle of an epoch holds the steps of the rows, so that each
+row is in one step of the epoch. An epoch is allocated again only if none of its steps is in a checkpoint.
 
 The loop reports, at fixed steps: the finished steps, and metrics on the caller's public rows. It never reports a loss
 of private rows, the norm of a gradient, the size of a batch, or a time: a step takes longer the longer the rows of its
 batch are. When a report is made is not covered (docs/KNOWN_LIMITATIONS.md).
+
+Before a training, `batch_pieces` checks on the device whether a row's gradient depends on the other rows of its
+physical batch. The sensitivity of a clipped sum (`gpu_workers.finetune.gradients`) assumes that a row's gradient is a
+function of that row. Products of float32 matrices may round differently for another number of rows and, on some
+processors, at another position in a batch. All physical batches of one row length have the same number of rows, except
+the last one. If the position does not matter, one row more or less therefore changes the gradients of at most one
+physical batch of each length that it adds or removes. If the position matters, it would change those of all later
+batches. `batch_pieces` tests the position with generated rows at public lengths, bitwise. A device that fails gets
+batches of one row, which are slower but independent of other rows by construction.
 """
 
 from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from core.finetune.inputs import Hyperparameters
+from core.finetune.inputs import Hyperparameters, Split
 from core.finetune.plan import PrivacyPlan, Sampling
 from core.finetune.sampling import poisson_batch, random_allocation
 from core.mechanisms.samplers.exact import IntArray
-from gpu_workers.finetune.batches import Rows
-from gpu_workers.finetune.classifier import Classifier
-from gpu_workers.finetune.evaluation import Metrics, measure
-from gpu_workers.finetune.gradients import PrivateGradient
-from gpu_workers.finetune.methods import Trained
+from gpu_workers.finetune.artifact import ClassifierInfo
+from gpu_workers.finetune.classifier import Base, Batch, Classifier, Metrics, Part, Rows, load_base, measure
+from gpu_workers.finetune.gradients import Method, PrivateGradient, Trained, prepare
 from gpu_workers.models.training_loop import Checkpoint, Schedule
 
 CLIP_NORM = 0.1  # nearly every row is clipped, so that all rows count alike; Adam compensates for the scale
@@ -190,3 +201,150 @@ def _groups(trained: Trained, rate: float, head_rate: float) -> list[dict[str, A
     head = [tensor for name, tensor in trained.optimised.items() if name.startswith("head.")]
     body = [tensor for name, tensor in trained.optimised.items() if not name.startswith("head.")]
     return [{"params": body, "rate": rate}, {"params": head, "rate": head_rate}]
+
+
+ROW_BY_ROW = 1
+_LENGTHS = (8, 24, 64, 128, 512)
+_SPECIAL_IDS = 5  # padding and separators come first in a vocabulary
+
+
+def batch_pieces(model: Classifier, trained: Trained, base: Base, *, pairs: bool) -> int:
+    """Return the word pieces of a physical batch for this model on its device: BATCH_PIECES, or ROW_BY_ROW if the check
+    fails.
+
+    The model is unchanged afterwards.
+    """
+    gradient = PrivateGradient(model, trained.own, clip_norm=1.0, noise_multiplier=1.0, expected_batch=1)
+    zero = [parameter for parameter in trained.own.values() if not bool(parameter.any())]
+    texts = 2 if pairs and not base.joint else 1
+    try:
+        with torch.no_grad():
+            for parameter in zero:  # a head or adapter of zeros would hide the gradients of the layers before it
+                parameter.normal_(std=0.1)
+        checked = [length for length in _LENGTHS if length <= base.pieces_max]
+        ignored = all(_place_is_ignored(gradient, _made_up(model, base, length, texts=texts)) for length in checked)
+    finally:
+        gradient.close()
+        with torch.no_grad():
+            for parameter in zero:
+                parameter.zero_()
+    return BATCH_PIECES if ignored else ROW_BY_ROW
+
+
+def _place_is_ignored(gradient: PrivateGradient, batch: Batch) -> bool:
+    """Whether every row keeps its gradient, bitwise, at another position in the batch."""
+    own, moved = gradient.own(batch), gradient.own(_rolled(batch))
+    return all(torch.equal(moved[name], tensor.roll(1, dims=0)) for name, tensor in own.items())
+
+
+def _made_up(model: Classifier, base: Base, length: int, *, texts: int) -> Batch:
+    """A full physical batch of random word pieces; every other row is padded."""
+    device = next(model.parameters()).device
+    rows = max(1, BATCH_PIECES // (texts * length))
+    generator = torch.Generator().manual_seed(length)
+    parts = []
+    for _ in range(texts):
+        ids = torch.randint(_SPECIAL_IDS, base.model.config.vocab_size, (rows, length), generator=generator)
+        mask = torch.ones_like(ids, dtype=torch.bool)
+        mask[::2, length - 3 :] = False
+        ids[~mask] = base.pad
+        types = torch.zeros_like(ids).to(device) if base.typed else None
+        parts.append(Part(ids.to(device), mask.to(device), types))
+    return Batch(tuple(parts), (torch.arange(rows) % 2).to(device))
+
+
+def _rolled(batch: Batch) -> Batch:
+    """The same rows, each one position later. Segment types are all zero."""
+    parts = (Part(part.ids.roll(1, dims=0), part.mask.roll(1, dims=0), part.types) for part in batch.parts)
+    return Batch(tuple(parts), batch.labels.roll(1))
+
+
+@dataclass(frozen=True)
+class Task:
+    """`labels`: the declared names, in the order of the logits. `pairs`: whether a row is two texts."""
+
+    labels: tuple[str, ...]
+    pairs: bool
+    method: Method = Method.LORA
+    hyperparameters: Hyperparameters = field(default_factory=Hyperparameters)
+
+
+@dataclass(frozen=True)
+class FineTuned:
+    """`tensors`: the contents of the artifact. `metrics`: on the public split, if there is one."""
+
+    info: ClassifierInfo
+    tensors: dict[str, torch.Tensor]
+    metrics: Metrics | None
+
+
+def fine_tune(
+    private: Split,
+    public: Split | None,
+    task: Task,
+    plan: PrivacyPlan,
+    *,
+    base_path: Path | None,
+    device: torch.device,
+    checkpoint: Checkpoint,
+    report: Callable[[Progress], None],
+    charge: Callable[[], None] = lambda: None,
+) -> FineTuned:
+    """Train by the plan, or resume from the checkpoint. `charge` returns once the plan is paid for. It is called after
+    everything is loaded, right before the first private step.
+
+    `private`, `public`: the result of `core.finetune.inputs.read_splits` for the task's labels and the plan's rows.
+
+    Raises: InvalidInput for an encoder that cannot be trained in this way; ValueError for a checkpoint of another plan,
+    a folder without an encoder, or another number of rows.
+    """
+
+    base = load_base(base_path, device=device, pieces_max=task.hyperparameters.pieces_max)
+    model, trained = _prepared(base, task)
+    training = PrivateTraining(
+        model,
+        trained,
+        plan,
+        checkpoint,
+        hyperparameters=task.hyperparameters,
+        batch_pieces=batch_pieces(model, trained, base, pairs=task.pairs),
+    )
+    rows = _rows(base, private, task, device)
+    shown = _rows(base, public, task, device) if public else None
+    charge()
+    metrics = training.run(rows, shown, report)
+    used = replace(
+        task.hyperparameters,
+        rank=0 if task.method is Method.FULL else task.hyperparameters.rank,
+        learning_rate=training.rate,
+    )
+    return FineTuned(_info(base, task, plan, used), dict(trained.optimised), metrics)
+
+
+def _rows(base: Base, split: Split, task: Task, device: torch.device) -> Rows:
+    places = {name: place for place, name in enumerate(task.labels)}
+    return Rows(base, split.texts, [places[label] for label in split.labels], device=device)
+
+
+def _prepared(base: Base, task: Task) -> tuple[Classifier, Trained]:
+    model = Classifier(base, labels=len(task.labels), pairs=task.pairs)
+    return model, prepare(model, task.method, rank=task.hyperparameters.rank)
+
+
+def _info(base: Base, task: Task, plan: PrivacyPlan, used: Hyperparameters) -> ClassifierInfo:
+    return ClassifierInfo(
+        method=task.method.value,
+        base=base.name,
+        base_fingerprint=base.fingerprint,
+        labels=task.labels,
+        pairs=task.pairs,
+        hyperparameters=used,
+        rows=plan.rows,
+        batch=plan.batch,
+        steps=plan.steps,
+        clip_norm=CLIP_NORM,
+        noise_multiplier=plan.noise_multiplier,
+        epsilon=plan.certificate.epsilon,
+        delta=plan.delta,
+        sampling=plan.sampling.value,
+    )

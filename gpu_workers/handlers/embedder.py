@@ -1,13 +1,15 @@
 """The handler of the embed role: encode the sentences of many documents together, then release each document.
 
-`gpu_workers.handlers.vector_release` releases single vectors and texts, in the same worker.
-
 The encoder processes sentences, not documents. The vector of a sentence depends on that sentence alone, which makes the
 sensitivity of the mechanisms exact. `warm_up` checks this on the device in use and refuses to serve otherwise.
+
+`VectorReleaser` releases vectors and the vectors of texts. A text is one unit: it is encoded as a whole, up to the
+encoder's token limit, into one vector of length 1. `PackCache` holds the domain packs of the data directory.
 """
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import uuid
 from collections import defaultdict
@@ -15,36 +17,180 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
 from core.accounting.events import Unit
-from core.errors import GatewayError
+from core.errors import GatewayError, TaskFailed
 from core.files.disk import FileVersion
 from core.guarded import guarded
-from core.mechanisms.sentences.domain_pack import CodeNoise, InvalidPack
+from core.mechanisms.sentences.domain_pack import CodeNoise, DomainPack, InvalidPack
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_mechanism
 from core.mechanisms.sentences.release import SentenceMechanism
 from core.mechanisms.sentences.routes import AUTO, Routes
 from core.mechanisms.sentences.routing import RoutedCodes, Router
 from core.mechanisms.sentences.sentence_codes import SentenceCodes
 from core.mechanisms.torch_threads import threads_for
-from core.mechanisms.vectors.spec import VECTOR_MECHANISMS
+from core.mechanisms.vectors.projection import Projection, VectorPack, spec_projection
+from core.mechanisms.vectors.pure import Codebook, vector_mechanism
+from core.mechanisms.vectors.release import VectorMechanism, Vectors, share_blocks
+from core.mechanisms.vectors.spec import PACK_DIMENSION, VECTOR_MECHANISMS, VectorSpec, vector_spec
+from core.memory import ByteCache
+from gpu_workers.engine.arrays import Array, BlockArray
 from gpu_workers.engine.handler import UnfitDevice
 from gpu_workers.facts import EmbedderFacts
-from gpu_workers.handlers.options import WorkerOptions
-from gpu_workers.handlers.pack_cache import PackCache
+from gpu_workers.handlers.options import FileCache, WorkerOptions, load_pack
 from gpu_workers.handlers.tasks import EmbedRelease, EmbedTask, Encoded, EncodeTask, VectorTask
-from gpu_workers.handlers.vector_release import VectorReleaser
-from gpu_workers.models.device import torch_device
+from gpu_workers.models.device import Measured, torch_device
 from gpu_workers.models.encoder import Encoder
 from gpu_workers.models.integer.compiled import keep_compiled
-from gpu_workers.models.measured import Measured
 from gpu_workers.models.sources import AUTO_PRECISION, FLOATING, INT8
-from gpu_workers.packs import pack_paths, routes_path
-from gpu_workers.packs.installed import load_pack
+from gpu_workers.packs import VECTOR_PACK, pack_paths, routes_path
 
 if TYPE_CHECKING:
+    from gpu_workers.models.encoder import Encoder
     from gpu_workers.models.integer.encoder import IntegerEncoder
+
+
+class PackCache:
+    """Holds at most `packs_max` packs with all their mechanisms, in a `FileCache`."""
+
+    def __init__(self, device: torch.device, *, packs_max: int) -> None:
+        self._device = device
+        self._loaded = FileCache(self._load, loaded_max=packs_max)
+
+    def mechanism(self, file: FileVersion, name: str, encoder_fingerprint: str | None) -> SentenceMechanism:
+        """Return the mechanism over that pack. With `encoder_fingerprint`, the pack must be made for that encoder.
+
+        Raises: InvalidPack; UnfitDevice if this device does not compute the pack's scores exactly.
+        """
+        made_for, mechanisms = self._loaded.get(file)
+        if encoder_fingerprint is not None and encoder_fingerprint != made_for:
+            raise InvalidPack("the pack was made for another encoder")
+        return mechanisms[name]
+
+    def _load(self, file: FileVersion) -> tuple[str, dict[str, SentenceMechanism]]:
+        pack = DomainPack.load(Path(file.path))
+        mechanisms = {name: sentence_mechanism(name, pack, self._device) for name in SENTENCE_MECHANISMS}
+        if not all(mechanism.self_check() for mechanism in mechanisms.values()):
+            raise UnfitDevice("this device does not compute scores exactly")
+        return pack.info.encoder_fingerprint, mechanisms
+
+
+_NUMBERS_AT_ONCE = 1 << 20  # for each thread, so that intermediate results stay in the cache
+_KEPT_BYTES_MAX = 1 << 29  # of mechanisms, and of codebooks
+_OTHER_BYTES = 1 << 16
+_FLOAT16 = np.finfo(np.float16)
+_CANARY_ROWS = 4
+_CANARY_DIMENSION = 8
+_CANARY_TENANT = "canary"
+
+
+class VectorReleaser:
+    """Releases the vectors of tasks. `pack`: public axes and codebooks of the encoder's space, None if there are
+    none."""
+
+    def __init__(self, encoder: Encoder | IntegerEncoder) -> None:
+        self._encoder = encoder
+        self._mechanisms: ByteCache[tuple[VectorSpec, str], VectorMechanism] = ByteCache(_KEPT_BYTES_MAX)
+        self._codebooks: ByteCache[tuple[int, int], Codebook] = ByteCache(_KEPT_BYTES_MAX)
+        self._checked: set[tuple[int, int]] = set()  # shapes of codebooks, at most seven for each dimension
+        self.pack: VectorPack | None = None
+        with contextlib.suppress(InvalidPack):  # the shipped pack is made for another encoder than the operator's
+            self.pack = VectorPack.load(VECTOR_PACK, encoder_fingerprint=encoder.packs_of)
+
+    def _mechanism(self, task: VectorTask) -> VectorMechanism:
+        key = (task.spec, task.tenant)
+        made = self._mechanisms.get(key)
+        if made is None:
+            made = vector_mechanism(task.spec, _projection(task), self.pack, self._codebook(task))
+            self._mechanisms.put(key, made, _mechanism_bytes(made))
+        return made
+
+    def _codebook(self, task: VectorTask) -> Codebook | None:
+        """Return the codebook that the task brings. Its copy is kept while there is space.
+
+        A codebook is determined by its shape. It is checked once: the check takes a second for a large one.
+        """
+        if task.codebook is None:
+            return None
+        made = self._codebooks.get(task.codebook.shape)
+        if made is None:
+            shape = task.codebook.shape
+            made = Codebook(torch.from_numpy(task.codebook.read().copy()), is_checked=shape in self._checked)
+            self._checked.add(shape)
+            self._codebooks.put(shape, made, made.nbytes)
+        return made
+
+    def check(self) -> None:
+        """Release a canary by every mechanism. Raises RuntimeError if a release is not finite."""
+        specs = [vector_spec(mechanism=name, dimension=_CANARY_DIMENSION, epsilon=1) for name in VECTOR_MECHANISMS]
+        if self.pack is not None:
+            specs.append(vector_spec(mechanism="codebook", dimension=PACK_DIMENSION, epsilon=1, projection="pca"))
+        for spec in specs:
+            vectors = np.eye(_CANARY_ROWS, spec.dimension, dtype=np.float32)
+            mechanism = vector_mechanism(spec, spec_projection(spec, tenant=_CANARY_TENANT), self.pack)
+            if not np.isfinite(mechanism.release(vectors)).all():
+                raise RuntimeError("the canary release of a vector is not finite")
+
+    def prepare(self, tasks: Sequence[VectorTask]) -> Callable[[], list[int | GatewayError]]:
+        """Encode the texts of all tasks together (see `Handler.prepare`). The draw releases every row of every task
+        into its block and returns the number of rows. A task that fails does not affect the others.
+
+        Guarantee: that of each task's mechanism (`core.mechanisms.vectors`), for each row separately.
+        """
+        texts = [text for task in tasks for text in task.texts or ()]
+        encoded = self._encoder.encode(texts) if texts else np.empty((0, 0), dtype=np.float32)
+
+        def draw() -> list[int | GatewayError]:
+            answers: list[int | GatewayError] = []
+            start = 0
+            for task in tasks:
+                own = encoded[start : start + len(task.texts or ())]
+                start += len(own)
+                answers.append(guarded(self._release, task, own))
+            return answers
+
+        return draw
+
+    def _release(self, task: VectorTask, encoded: Array) -> int:
+        """Release the task's vectors, else `encoded`. Return the number of rows. Raises TaskFailed for mismatched
+        shapes."""
+        vectors = encoded if task.vectors is None else task.vectors.read()
+        if task.released.shape != (len(vectors), task.spec.output_dimension):
+            raise TaskFailed(reason="shape")
+        mechanism = self._mechanism(task)
+        step = max(1, _NUMBERS_AT_ONCE // task.spec.dimension)
+
+        def work(share: list[slice]) -> None:
+            for part in share:
+                own = np.ascontiguousarray(vectors[part], dtype=np.result_type(vectors.dtype, np.float32))
+                _put(task.released, mechanism.release(own), part.start)
+
+        share_blocks(work, [slice(start, start + step) for start in range(0, len(vectors), step)])
+        return len(vectors)
+
+
+def _projection(task: VectorTask) -> Projection | None:
+    spec, given = task.spec, task.projection
+    if given is None:
+        return spec_projection(spec, tenant=task.tenant)
+    matrix = given.matrix.read()
+    return Projection(spec.projection, spec.dimension, spec.output_dimension, matrix, given.spectral_norm_bound)
+
+
+def _mechanism_bytes(made: VectorMechanism) -> int:
+    """The memory of a mechanism, about: a projection in float32 and transposed in float64. Codebooks are shared."""
+    return _OTHER_BYTES + (0 if made.projection is None else 3 * made.projection.matrix.nbytes)
+
+
+def _put(place: BlockArray, rows: Vectors, start: int) -> None:
+    if place.dtype == "float16":
+        # Noise may exceed the range of float16: clip to the largest finite number instead of writing infinity.
+        place.write_rows(np.clip(rows, _FLOAT16.min, _FLOAT16.max).astype(np.float16), start)
+    else:
+        place.write_rows(rows, start)
+
 
 Answer = EmbedRelease | Encoded | int | GatewayError
 

@@ -19,14 +19,11 @@ from core.text.model_fills import CLIP, Blank, FillStrategy, InfillModel, Partly
 from core.text.policy import DP, MODEL_FILLS, TOP_1, SanitizeTask
 from core.text.sanitize import Inspected, fill_in
 from gpu_workers.facts import InfillFacts
-from gpu_workers.handlers.file_cache import FileCache
-from gpu_workers.handlers.fill_tasks import Filled, FilledPlaces, FillTask
-from gpu_workers.handlers.sanitize_tasks import DocumentTask
-from gpu_workers.models.endpoint import Endpoint
-from gpu_workers.models.infill import embedded_infill
+from gpu_workers.handlers.options import FileCache
+from gpu_workers.handlers.sanitize_tasks import DocumentTask, Filled, FilledPlaces, FillTask
+from gpu_workers.models.infill import MaskedInfill, embedded_infill
 from gpu_workers.models.infill_sources import infill_model
-from gpu_workers.models.masked_infill import MaskedInfill
-from gpu_workers.models.sources import InfillSource
+from gpu_workers.models.sources import Endpoint, InfillSource
 
 _CANARY = Blank("The parcel was sent from the ", (" near our ", "."))
 

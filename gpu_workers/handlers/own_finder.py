@@ -10,7 +10,7 @@ from core.guarded import guarded
 from core.text.own_recognisers.definition import RecogniserFile, read_definition
 from core.text.own_recognisers.recogniser import DraftFinds, OwnFinds, OwnRecogniser, ready, search, try_out
 from core.text.policy import MaskPolicy
-from gpu_workers.handlers.file_cache import FileCache
+from gpu_workers.handlers.options import FileCache
 
 _CHARS_PER_TOKEN = 4
 _INSTRUCTIONS_PER_TOKEN = 20  # to compile so many takes as long as to recognise a token

@@ -16,8 +16,7 @@ from core.text.segment import visible
 from gpu_workers.engine.handler import pause
 from gpu_workers.handlers.conversation_tasks import MaskTask, RestoreTask
 from gpu_workers.handlers.own_finder import DraftTask, OwnFinder
-from gpu_workers.handlers.sanitize_tasks import DocumentTask, WindowTask, window_tasks
-from gpu_workers.handlers.word_tasks import SurrogateTask, WordTask
+from gpu_workers.handlers.sanitize_tasks import DocumentTask, SurrogateTask, WindowTask, WordTask, window_tasks
 
 if TYPE_CHECKING:
     from gpu_workers.handlers.entity_tagger import NameFinder

@@ -2,8 +2,18 @@
 
 Recognisers run in windows of a long document (`core.text.windows`). The engine runs the windows as tasks of their own,
 so that short documents of other tenants run between them. The task that follows joins the finds and fills the document.
-A language model fills a document in steps of a few places (`gpu_workers.handlers.fill_tasks`). For a long document,
-`metric_dp` and `surrogate` draw in parts (`gpu_workers.handlers.word_tasks`).
+
+A language model fills a document in steps of a few places. The first step is the document's own task, which masks it
+and fills its first places. Each further step fills the next ones. A step has about the size of a piece, so that
+documents of other tenants run between two steps. Why this does not change the distribution of the result, and why no
+place is drawn twice: `core.text.model_fills`. If a step fails, the document fails and none of its places is drawn
+again.
+
+For a document with many words or values, `metric_dp` and `surrogate` draw in parts. The document's first step masks it
+and lists what to draw. Each part is drawn by a task of its own. The last step masks the document again, from the same
+finds, and puts the results in their places; it draws nothing. `gpu_workers.handlers.sanitiser` has the argument that
+the distribution of the result does not change. If a part fails, the document fails. Parts and results are bytes, so
+that the front end passes them on without reading them.
 """
 
 from __future__ import annotations
@@ -13,16 +23,121 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
+from core.errors import GatewayError
 from core.files.disk import FileVersion
+from core.mechanisms.words.pricing import slot_epsilon_nano
 from core.text.formats.form import Form
 from core.text.masks import WindowFinds
 from core.text.model_fills import PartlyFilled
-from core.text.policy import DP, FILLS, METRIC_DP, MODEL_FILLS, SURROGATE, MaskPolicy, SanitizeTask
+from core.text.policy import DP, FILLS, METRIC_DP, MODEL_FILLS, SURROGATE, Mask, MaskPolicy, Sanitised, SanitizeTask
 from core.text.segment import visible
 from core.text.windows import WINDOW_CHARS, estimated_pieces, near_core, windows
 from gpu_workers.engine.protocol import Joined, Pieces, Task
-from gpu_workers.handlers.fill_tasks import PLACE_TOKENS, RestTask, places_of
-from gpu_workers.handlers.word_tasks import SurrogateTask, WordsToDraw, WordTask
+
+
+@dataclass(frozen=True)
+class WordsToDraw:
+    """What to draw for a document, in parts, and what recognisers found in the document's windows. `terms`: of the
+    document, for `surrogate` (`core.text.surrogates.draw`)."""
+
+    parts: tuple[bytes, ...] = field(repr=False)
+    finds: tuple[WindowFinds, ...] = field(repr=False)
+    terms: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True)
+class WordTask:
+    """A part of a document with `metric_dp`. Its result is the drawn words. Units: epsilon in nano, per unit of
+    distance."""
+
+    part: bytes = field(repr=False)
+    mechanism: str
+    epsilon_nano: int
+
+
+@dataclass(frozen=True)
+class SurrogateTask:
+    """A part of a document with `surrogate`. Its result is the drawn values."""
+
+    part: bytes = field(repr=False)
+    terms: bytes = field(repr=False)
+    policy: MaskPolicy
+
+
+PLACE_TOKENS = 48  # a model reads about as many pieces of text for each place
+
+
+def places_of(weight: int) -> int:
+    """The number of places that a model fills in a step of this weight."""
+    return max(1, weight // PLACE_TOKENS)
+
+
+@dataclass(frozen=True)
+class FilledPlaces:
+    """The words of the places of a `FillTask`."""
+
+    words: tuple[str, ...] = field(repr=False)
+
+
+Filled = Sanitised | PartlyFilled | FilledPlaces | GatewayError
+
+
+@dataclass(frozen=True)
+class FillTask(SanitizeTask):
+    """The next `places` of a document. Its text is a part of the document, in which the places to the left are filled.
+    `masks` are all places in it. `epsilon_nano` is that of one place. Its result is a `FilledPlaces`."""
+
+    masks: Sequence[Mask] = ()
+    places: int = 0
+
+    @property
+    def needs_recognisers(self) -> bool:
+        """The document was inspected in its first step."""
+        return False
+
+    @property
+    def weight(self) -> int:
+        return self.places * PLACE_TOKENS
+
+
+@dataclass(frozen=True)
+class RestTask:
+    """A document whose first places are filled. Only its pieces are run, one after the other: each needs the words of
+    the one before it. `slot_epsilon_nano`: the epsilon of each place, None for a fill without a price."""
+
+    document: SanitizeTask
+    filled: PartlyFilled
+    slot_epsilon_nano: int | None
+    only_pieces = True
+
+    @classmethod
+    def of(cls, document: SanitizeTask, filled: PartlyFilled) -> RestTask:
+        """The rest of `document` after its first places."""
+        epsilon_nano = document.epsilon_nano
+        if epsilon_nano is not None:
+            epsilon_nano = slot_epsilon_nano(epsilon_nano, scope=document.scope, slots=len(filled.masks))
+        return cls(document, filled, epsilon_nano)
+
+    @property
+    def task(self) -> Task:
+        return Task(self, self.filled.left * PLACE_TOKENS, stepwise=True)
+
+    def pieces(self, weight_max: int) -> Pieces:
+        """The next places as one piece. See `gpu_workers.engine.protocol.Divisible`."""
+        places = min(self.filled.left, places_of(weight_max))
+        text, masks = self.filled.part(places)
+        own = self.document
+        step = FillTask(
+            text, own.policy, own.fill, self.slot_epsilon_nano, k=own.k, model=own.model, masks=masks, places=places
+        )
+        return Pieces([Task(step, step.weight)], self._continued)
+
+    def _continued(self, results: Sequence[FilledPlaces]) -> Task | Joined:
+        filled = self.filled.filled(results[0].words)
+        return (
+            RestTask(self.document, filled, self.slot_epsilon_nano).task if filled.left else Joined(filled.sanitised())
+        )
+
 
 _CHARS_PER_TOKEN = 4
 _TEXT_TOKENS = 10  # what each text takes beside its characters: 4 ms for a word, where a piece of a long text takes .33

@@ -18,7 +18,7 @@ from gpu_workers.engine.protocol import Joined, Pieces, Task
 _ROWS_PER_TOKEN = 16
 _CODEBOOK_TOKENS_PER_ROW = 16
 _TOKENS_PER_TEXT_MAX = 512  # of most encoders; the bundled one truncates at 256
-_CHARS_READ_PER_TOKEN = 64  # at most a microsecond for each character (`gpu_workers.models.token_prefix`)
+_CHARS_READ_PER_TOKEN = 64  # at most a microsecond for each character (`gpu_workers.models.pieces`)
 
 
 @dataclass(frozen=True)

@@ -25,15 +25,20 @@ from core.job_errors import BadCorpus
 from core.text.policy import GUARANTEE
 from gpu_workers.infill.spec import InfillSpec
 from gpu_workers.jobs import corpus
-from gpu_workers.jobs.card import card, cell
-from gpu_workers.jobs.checkpoint import EncryptedCheckpoint, kept_part
-from gpu_workers.jobs.messages import Charge, JobOrder, ReportProgress
-from gpu_workers.jobs.targets import publish
+from gpu_workers.jobs.protocol import (
+    Charge,
+    EncryptedCheckpoint,
+    JobOrder,
+    ReportProgress,
+    card,
+    cell,
+    kept_part,
+    publish,
+)
 
 if TYPE_CHECKING:
-    from gpu_workers.infill.obfuscate import Filled
-    from gpu_workers.models.adapter_file import AdapterInfo
-    from gpu_workers.models.nets import InfillNet
+    from gpu_workers.infill.fine_tuning import Filled
+    from gpu_workers.models.embedded import AdapterInfo, InfillNet
 
 DOCUMENTS_MIN = 20
 PIECES_MIN = 1_000  # about eight rows of a batch; with fewer, every step would use the same rows
@@ -55,9 +60,7 @@ def run(order: JobOrder, report: ReportProgress, _charge: Charge) -> dict[str, A
         raise _too_few(len(found.chosen))
     report("loading", 0.02)
     # with torch: a corpus that is refused needs none
-    from gpu_workers.infill.batches import guessable, stream_of
-    from gpu_workers.infill.fine_tuning import fine_tune, shipped_net
-    from gpu_workers.infill.obfuscate import Obfuscator
+    from gpu_workers.infill.fine_tuning import Obfuscator, fine_tune, guessable, shipped_net, stream_of
     from gpu_workers.models.device import torch_device
     from gpu_workers.models.embedded import embedded_vocabulary
 
@@ -120,13 +123,13 @@ def _filled(
     """Return the chosen documents with their masked places filled. Every finished shard is stored encrypted."""
     documents = _documents(order, found)
     shards = -(-len(found.chosen) // _SHARD_DOCUMENTS)
-    parts: list[Filled] = []
+    shards: list[Filled] = []
     for index in range(shards):
         progress(index / shards)
         texts = list(islice(documents, _SHARD_DOCUMENTS))
         checkpoint = EncryptedCheckpoint(order, f"filled-{number}-{index:06d}")
-        parts.append(kept_part(checkpoint, partial(fill, texts), packed=orjson.dumps, unpacked=_unpacked))
-    return sum(parts[1:], parts[0])
+        shards.append(kept_part(checkpoint, partial(fill, texts), packed=orjson.dumps, unpacked=_unpacked))
+    return sum(shards[1:], shards[0])
 
 
 def _documents(order: JobOrder, found: corpus.Survey) -> Iterator[str]:
@@ -136,14 +139,14 @@ def _documents(order: JobOrder, found: corpus.Survey) -> Iterator[str]:
 
 
 def _unpacked(shard: bytes) -> Filled:
-    from gpu_workers.infill.obfuscate import Filled
+    from gpu_workers.infill.fine_tuning import Filled
 
     return Filled(**orjson.loads(shard))
 
 
 def _saved(path: Path, info: AdapterInfo, net: InfillNet) -> None:
     from gpu_workers.infill.fine_tuning import trained
-    from gpu_workers.models.adapter_file import load_adapter, save_adapter
+    from gpu_workers.models.embedded import load_adapter, save_adapter
 
     save_adapter(path, info, trained(net))
     load_adapter(path, info.kind, info.encoder_fingerprint)

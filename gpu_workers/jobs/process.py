@@ -24,8 +24,8 @@ from pathlib import Path
 
 from core.files.processes import FileLock
 from core.job_errors import JobFailed
-from gpu_workers.jobs.folder import RUN_LOCK
-from gpu_workers.jobs.messages import (
+from gpu_workers.jobs.protocol import (
+    RUN_LOCK,
     Charged,
     ChargeRequested,
     Failed,

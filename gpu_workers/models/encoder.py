@@ -33,12 +33,11 @@ import torch
 
 from gpu_workers.facts import EncoderFacts
 from gpu_workers.models import independence
-from gpu_workers.models.encoder_model import EncoderModel, bundled, bundled_path, model_of
+from gpu_workers.models.device import Measured
+from gpu_workers.models.encoder_model import EncoderModel, bundled, bundled_path, fastest_dtype, model_of
 from gpu_workers.models.independence import STEP
-from gpu_workers.models.measured import Measured
 from gpu_workers.models.packed_bert import Group
-from gpu_workers.models.precision import fastest_dtype
-from gpu_workers.models.token_prefix import TokenPrefix
+from gpu_workers.models.pieces import TokenPrefix
 
 FloatArray = npt.NDArray[np.float32]
 

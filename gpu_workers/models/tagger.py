@@ -1,6 +1,7 @@
 """The entity tagger maps documents to spans of named entities, many documents in a batch.
 
-One class serves two sources: the adapter shipped for the bundled encoder, and an operator's token classifier.
+One class serves two sources: the adapter shipped for the bundled encoder, and an operator's token classifier. On a CPU,
+the shipped one runs without transformers (`PackedTagger`, in floating point).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,18 +19,51 @@ import numpy as np
 import numpy.typing as npt
 import regex  # type: ignore[import-untyped]
 import torch
+from torch.nn.functional import embedding, linear
 
 from core.text.policy import TAGGED_SCORE_MIN
-from gpu_workers.models.adapter_file import AdapterInfo
-from gpu_workers.models.embedded import embedded_vocabulary, load_embedded
+from gpu_workers.models.embedded import AdapterInfo, TaggerNet, embedded_vocabulary, load_embedded, packed_adapter
 from gpu_workers.models.integer.compiled import keep_compiled
 from gpu_workers.models.integer.products import fastest_way
-from gpu_workers.models.measured_folder import MeasuredFolder
-from gpu_workers.models.nets import TaggerNet
-from gpu_workers.models.packed_tagger import PackedTagger
-from gpu_workers.models.pieces import Pieces, pieces_of
+from gpu_workers.models.packed_bert import Group
+from gpu_workers.models.pieces import Pieces, Window, batches, padded, pieces_of, windows
 from gpu_workers.models.pretrained import Vocabulary, load_pretrained
-from gpu_workers.models.windows import Window, batches, padded, windows
+from gpu_workers.models.sources import MeasuredFolder
+
+_STEP = 8  # the padded length of a row is a multiple: the first use of a shape takes about 3 ms
+
+
+class PackedTagger:
+    """Logits of the labels for every piece, equal to those of `TaggerNet` up to rounding. `info`: the adapter's
+    metadata."""
+
+    def __init__(self, path: Path | None, dtype: torch.dtype | None) -> None:
+        """See `packed_adapter`."""
+        loaded = packed_adapter("tagger", path, dtype)
+        self.info = loaded.info
+        self._bert = loaded.bert
+        self._case = loaded.tensors["case"]
+        self._head = loaded.tensors["head.weight"], loaded.tensors["head.bias"]
+
+    def __call__(self, ids: torch.Tensor, cases: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Map `ids`, `cases` int64 and `mask` `[rows, length]` to logits `[rows, length, labels]`. Most of the padding
+        is not computed, and its logits are 0."""
+        lengths = [min(-(-int(size) // _STEP) * _STEP, ids.shape[1]) for size in mask.sum(dim=1)]
+        groups: list[Group] = []
+        added = []
+        first = 0
+        for length, rows in groupby(lengths):
+            own = slice(first, first := first + len(list(rows)))
+            groups.append((ids[own, :length], mask[own, :length].bool()))
+            added.append(embedding(cases[own, :length].reshape(-1), self._case))
+        blocks = self._bert(groups, torch.cat(added))
+        logits = torch.zeros((*ids.shape, len(self._head[1])), dtype=self._head[1].dtype)
+        first = 0
+        for block in blocks:
+            logits[first : first + len(block), : block.shape[1]] = linear(block, *self._head)
+            first += len(block)
+        return logits
+
 
 FloatArray = npt.NDArray[np.float32]
 # ids, cases, attention mask `[rows, length]` to logits `[rows, length, labels]`
@@ -304,7 +339,7 @@ def embedded_tagger(
     info: AdapterInfo
     if own.type == "cpu" and path is None and dtype is None and fastest_way() == "integers":
         keep_compiled(MeasuredFolder.path)
-        from gpu_workers.models.integer.tagger import IntegerTagger
+        from gpu_workers.models.integer.bert import IntegerTagger
 
         forward = integer = IntegerTagger()
         info = integer.info

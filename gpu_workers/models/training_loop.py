@@ -89,7 +89,7 @@ class Training:
         self._optimiser = torch.optim.AdamW(self.parameters.values(), lr=schedule.rate, weight_decay=0.01)
         state = checkpoint.read()
         if state is not None:
-            self._restore(state)
+            self._load(state)
 
     def run(self, loss_of: Loss, every: Callable[[int], None], every_steps: int) -> None:
         """Train to the end of the schedule. `every` is called each `every_steps` steps, after a checkpoint."""
@@ -152,7 +152,7 @@ class Training:
         torch.save(state, buffer)
         self._checkpoint.write(buffer.getvalue())
 
-    def _restore(self, saved: bytes) -> None:
+    def _load(self, saved: bytes) -> None:
         device = next(iter(self.parameters.values())).device
         state = torch.load(io.BytesIO(saved), weights_only=True, map_location=device)
         self.step = state["step"]

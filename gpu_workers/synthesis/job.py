@@ -27,13 +27,10 @@ from core.synthesis.pearl_release import Design, PearlRelease
 from core.synthesis.plan import SynthesisPlan, release_bytes, release_of
 from core.synthesis.schema import DeclaredTable, declared_table
 from gpu_workers.jobs import corpus
-from gpu_workers.jobs.checkpoint import EncryptedCheckpoint
-from gpu_workers.jobs.messages import INPUT, Charge, JobOrder, ReportProgress
-from gpu_workers.jobs.targets import publish
-from gpu_workers.synthesis.artifact import load_source, save_counts
-from gpu_workers.synthesis.report import Facts, page
-from gpu_workers.synthesis.report_parts import ROWS_MAX
+from gpu_workers.jobs.protocol import INPUT, Charge, EncryptedCheckpoint, JobOrder, ReportProgress, publish
+from gpu_workers.synthesis.report import ROWS_MAX, Facts, page
 from gpu_workers.synthesis.spec import SynthesisSpec
+from gpu_workers.synthesis.stored_generator import load_source, save_counts
 
 Release = PearlRelease | MarginalsRelease
 Curve = tuple[tuple[int, float], ...]

@@ -28,8 +28,7 @@ from torch import nn
 from core.mechanisms.vectors.release import noise_generator
 from core.synthesis.pearl_release import Design, PearlRelease
 from gpu_workers.models.training_loop import Checkpoint
-from gpu_workers.synthesis.expected_features import expected_features
-from gpu_workers.synthesis.generator import Generator, GeneratorShape, default_shape
+from gpu_workers.synthesis.generator import Generator, GeneratorShape, default_shape, expected_features
 
 _SAVED_SECONDS = 10.0
 _CURVE_POINTS = 100
@@ -99,7 +98,7 @@ def train_generator(
     )
     state = None if checkpoint is None else checkpoint.read()
     if state is not None:
-        training.restore(state)
+        training.load(state)
     saved = time.monotonic()
     while not training.done:
         if progress is not None:
@@ -161,7 +160,7 @@ class _Reconstruction:
         torch.save(state | {"step": self.step, "done": self.done, "curve": self.curve}, buffer)
         return buffer.getvalue()
 
-    def restore(self, saved: bytes) -> None:
+    def load(self, saved: bytes) -> None:
         """Restore the result of `state`."""
         device = self._target.device
         state = torch.load(io.BytesIO(saved), weights_only=True, map_location=device)

@@ -1,37 +1,315 @@
 """The page about a synthesis: what was released, how the synthetic rows are distributed, and what further use costs.
 
 Guarantee: the page is derived from the release, from rows drawn from it and from the public schema alone. It is
-post-processing and costs nothing. It is one HTML file without scripts or links. Names of columns and categories come
-from the caller and are escaped.
+post-processing and costs nothing.
+
+It is one HTML file without scripts or links. Its charts are SVG, coloured by the page's style sheet and readable
+without colour. Names of columns and categories come from the caller and are escaped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
-from core.synthesis.encoding import EncodedTable, associations
+from core.synthesis.encoding import STEPS, EncodedTable, associations
 from core.synthesis.marginals_release import MarginalsRelease
 from core.synthesis.pearl_release import PearlRelease
-from core.synthesis.schema import TableSchema
-from gpu_workers.synthesis import report_charts as charts
-from gpu_workers.synthesis.label_scores import label_scores, split
-from gpu_workers.synthesis.report_parts import (
-    PAIRED_COLUMNS,
-    class_shares,
-    column_grid,
-    column_shares,
-    document,
-    figure,
-    key,
-    paired_names,
-    pairs_text,
-    scores_table,
-    strongest_pairs,
-)
+from core.synthesis.schema import Column, NumericColumn, TableSchema
+from gpu_workers.synthesis.label_scores import ROWS_MIN, LabelScores, label_scores, measures, split
+
+FloatArray = npt.NDArray[np.float64]
+
+_WIDTH, _HEIGHT = 320, 150
+_LEFT, _RIGHT, _TOP, _BOTTOM = 8, 8, 18, 22
+_LABELS_MAX = 8  # under one chart
+_CHARS_MAX = 14
+SERIES_MAX = 6  # colours of the style sheet
+
+
+def short(text: str, *, chars_max: int = _CHARS_MAX) -> str:
+    """Shorten to at most `chars_max` characters and escape for HTML."""
+    return escape(text if len(text) <= chars_max else text[: chars_max - 1] + "…")
+
+
+def stacked_bars(
+    heights: FloatArray, names: Sequence[str], *, series: Sequence[str], marks: tuple[str, FloatArray] | None
+) -> str:
+    """Shares `[series, bins]` as stacked bars, one for each bin. `marks`, a name and `[bins]`: a line across each
+    bar."""
+    totals = heights.sum(axis=0)
+    highest = max(float(totals.max()), float(marks[1].max()) if marks is not None else 0.0) or 1.0
+    bins = heights.shape[1]
+    step = (_WIDTH - _LEFT - _RIGHT) / bins
+    plot_height = _HEIGHT - _TOP - _BOTTOM
+    drawn = []
+    for b in range(bins):
+        x, top = _LEFT + b * step, float(_HEIGHT - _BOTTOM)
+        for s in range(len(heights)):
+            tall = heights[s, b] / highest * plot_height
+            top -= tall
+            label = escape(names[b]) + (f", {escape(series[s])}" if len(heights) > 1 else "")
+            drawn.append(
+                f'<rect class="s{s % SERIES_MAX}" x="{x + step * 0.08:.1f}" y="{top:.1f}" width="{step * 0.84:.1f}"'
+                f' height="{tall:.1f}"><title>{label}: {heights[s, b]:.1%}</title></rect>'
+            )
+        if marks is not None:
+            marked, share = marks[0], marks[1][b]
+            y = _HEIGHT - _BOTTOM - share / highest * plot_height
+            drawn.append(
+                f'<line class="mark" x1="{x:.1f}" x2="{x + step:.1f}" y1="{y:.1f}" y2="{y:.1f}">'
+                f"<title>{escape(names[b])}, {marked}: {share:.1%}</title></line>"
+            )
+    return _chart("".join(drawn) + _axis_labels(names, step) + _top_label(f"{highest:.0%}"))
+
+
+def line(points: Sequence[tuple[int, float]]) -> str:
+    """A curve over steps, with a logarithmic vertical axis."""
+    steps = [step for step, _ in points]
+    heights = [math.log10(max(value, 1e-12)) for _, value in points]
+    low, high = min(heights), max(heights)
+    span, last = (high - low) or 1.0, max(steps)
+    width, height, left = 3 * _WIDTH, int(1.4 * _HEIGHT), 56
+
+    def at(step: int, value: float) -> str:
+        x = left + step / last * (width - left - _RIGHT)
+        y = _TOP + (high - value) / span * (height - _TOP - _BOTTOM)
+        return f"{x:.1f},{y:.1f}"
+
+    path = " ".join(at(step, value) for step, value in zip(steps, heights, strict=True))
+    rules = []
+    between = [
+        whole for whole in range(math.ceil(low), math.floor(high) + 1) if low + span / 9 < whole < high - span / 9
+    ]
+    for exponent in (low, *between, high):
+        y = at(0, exponent).split(",")[1]
+        rules.append(
+            f'<line class="rule" x1="{left}" x2="{width - _RIGHT}" y1="{y}" y2="{y}"/>'
+            f'<text x="{left - 6}" y="{y}" dy="4" text-anchor="end">{10**exponent:.2g}</text>'
+        )
+    end = f'<text x="{width - _RIGHT}" y="{height - 6}" text-anchor="end">{last} steps</text>'
+    return _chart(f'{"".join(rules)}<polyline class="curve" points="{path}"/>{end}', width=width, height=height)
+
+
+def heat(matrix: FloatArray, names: Sequence[str]) -> str:
+    """A symmetric matrix of numbers in [0, 1]. Darker cells are nearer to 1; a tooltip shows each number."""
+    cell, margin = max(12, min(28, 560 // max(1, len(names)))), 110
+    size = margin + cell * len(names)
+    drawn = []
+    for i, name in enumerate(names):
+        middle = margin + (i + 0.5) * cell
+        drawn.append(f'<text x="{margin - 6}" y="{middle:.1f}" dy="4" text-anchor="end">{short(name)}</text>')
+        drawn.append(
+            f'<text transform="translate({middle:.1f},{margin - 6}) rotate(-60)">{short(name, chars_max=16)}</text>'
+        )
+        for j, other in enumerate(names):
+            drawn.append(
+                f'<rect class="heat" x="{margin + j * cell}" y="{margin + i * cell}" width="{cell - 1}"'
+                f' height="{cell - 1}" fill-opacity="{matrix[i, j]:.3f}">'
+                f"<title>{escape(name)} and {escape(other)}: {matrix[i, j]:.2f}</title></rect>"
+            )
+    return _chart("".join(drawn), width=size + 24, height=size, wide=True)
+
+
+def _axis_labels(names: Sequence[str], step: float) -> str:
+    """All names if there are few, else the first and the last."""
+    y = _HEIGHT - _BOTTOM + 14
+    if len(names) > _LABELS_MAX:
+        first, last = short(names[0]), short(names[-1])
+        end = _WIDTH - _RIGHT
+        return f'<text x="{_LEFT}" y="{y}">{first}</text><text x="{end}" y="{y}" text-anchor="end">{last}</text>'
+    chars = max(3, int(step / 6.2))
+    return "".join(
+        f'<text x="{_LEFT + (i + 0.5) * step:.1f}" y="{y}" text-anchor="middle">{short(name, chars_max=chars)}</text>'
+        for i, name in enumerate(names)
+    )
+
+
+def _top_label(text: str) -> str:
+    return f'<text x="{_LEFT}" y="{_TOP - 6}">{text}</text>'
+
+
+def _chart(drawn: str, *, width: int = _WIDTH, height: int = _HEIGHT, wide: bool = False) -> str:
+    style = f' style="max-width:{width}px"' if wide else ""
+    return f'<svg viewBox="0 0 {width} {height}" role="img"{style}>{drawn}</svg>'
+
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1d2330; --soft: #5b6475; --paper: #fff; --card: #f5f6f9; --edge: #d9dde6;
+  --free: #1b7a4b; --paid: #b3401f; --mark: #111; --c0: #3565c4; --c1: #d98a1f; --c2: #2c9a77; --c3: #9a4fb3;
+  --c4: #c4485f; --c5: #6b7280 }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e7eaf1; --soft: #a2abbd; --paper: #14171e; --card: #1d222c; --edge: #333b4a;
+    --free: #5ccb95; --paid: #f08a66; --mark: #fff; --c0: #7fa6f5; --c1: #f2b45c; --c2: #62cfa9; --c3: #c98fe0;
+    --c4: #f08a9c; --c5: #9aa3b2 }
+}
+body { margin: 0; background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif }
+main { max-width: 1080px; margin: 0 auto; padding: 32px 20px 64px }
+h1 { font-size: 26px; margin: 0 }
+h2 { font-size: 18px; margin: 36px 0 8px }
+h3 { font-size: 14px; margin: 0 0 4px; font-weight: 600; overflow-wrap: anywhere }
+p { margin: 6px 0; max-width: 76ch }
+figure { margin: 0; min-width: 0 }
+ul { margin: 6px 0; padding-left: 20px }
+dl { display: grid; margin: 0; grid-template-columns: auto 1fr; gap: 4px 16px }
+dt { color: var(--soft) }
+dd { margin: 0 }
+table { border-collapse: collapse }
+td, th { padding: 3px 14px 3px 0; text-align: left; border-bottom: 1px solid var(--edge); overflow-wrap: anywhere }
+th { color: var(--soft); font-weight: 400; vertical-align: bottom }
+.number { text-align: right; overflow-wrap: normal }
+.soft { color: var(--soft) }
+.grid { display: grid; gap: 14px; grid-template-columns: repeat(auto-fill, minmax(280px, 1fr)) }
+.two { display: grid; gap: 14px; grid-template-columns: repeat(auto-fit, minmax(300px, 1fr)) }
+.two + .two { margin-top: 14px }
+.card { background: var(--card); border: 1px solid var(--edge); border-radius: 8px; padding: 12px 14px }
+.free { border-left: 4px solid var(--free) }
+.paid { border-left: 4px solid var(--paid) }
+.key { display: inline-block; margin-right: 14px }
+.key svg { display: inline; width: 12px; height: 12px; vertical-align: -1px }
+svg { width: 100%; height: auto; display: block }
+svg text { font: 11px system-ui, sans-serif; fill: var(--soft) }
+.s0 { fill: var(--c0) }
+.s1 { fill: var(--c1) }
+.s2 { fill: var(--c2) }
+.s3 { fill: var(--c3) }
+.s4 { fill: var(--c4) }
+.s5 { fill: var(--c5) }
+.mark { stroke: var(--mark); stroke-width: 2 }
+.rule { stroke: var(--edge) }
+.curve { fill: none; stroke: var(--c0); stroke-width: 2 }
+.heat { fill: var(--c0); stroke: var(--edge); stroke-width: .5 }
+"""
+
+ROWS_MAX = 20_000  # of the page's table
+PAIRED_COLUMNS = 32
+_BINS = 32
+_COLUMNS_SHOWN = 48
+_CATEGORIES_SHOWN = 40
+_STRONGEST = 8
+
+
+def document(title: str, sections: Sequence[str]) -> str:
+    """Return a whole page, without scripts or links. `title` is text, `sections` are HTML."""
+    head = (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head>"
+    )
+    return f"{head}<body><main>{''.join(sections)}</main></body></html>\n"
+
+
+def number_table(heads: Sequence[str], lines: Sequence[tuple[Sequence[str], Sequence[float]]], *, digits: int) -> str:
+    """Return a table. Each line has texts, then numbers, and as many cells as `heads`."""
+    texts = len(heads) - len(lines[0][1])
+    top = "".join(f"<th{_side(i >= texts)}>{escape(head)}</th>" for i, head in enumerate(heads))
+    rows = (
+        "".join(f"<td>{escape(name)}</td>" for name in names)
+        + "".join(f"<td{_side(True)}>{value:.{digits}f}</td>" for value in values)
+        for names, values in lines
+    )
+    return f"<table><tr>{top}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+
+
+def _side(number: bool) -> str:
+    return ' class="number"' if number else ""
+
+
+def key(series: Sequence[str]) -> str:
+    """The legend: the meaning of the colours."""
+    shapes = [(f'<rect class="s{i}" width="12" height="12"/>', name) for i, name in enumerate(series)]
+    keys = (
+        f'<span class="key"><svg viewBox="0 0 12 12">{shape}</svg> {short(name, chars_max=30)}</span>'
+        for shape, name in shapes
+    )
+    return f"<p>{''.join(keys)}</p>"
+
+
+def figure(title: str, chart: str) -> str:
+    """A chart with its title, which is text."""
+    return f'<figure class="card"><h3>{escape(title)}</h3>{chart}</figure>'
+
+
+def column_grid(schema: TableSchema, chart: Callable[[int], str]) -> str:
+    """The charts of the first columns; `chart` takes a column's index."""
+    columns = enumerate(schema.columns[:_COLUMNS_SHOWN])
+    figures = "".join(figure(column.name, chart(j)) for j, column in columns)
+    more = len(schema.columns) - _COLUMNS_SHOWN
+    rest = f'<p class="soft">{more} further columns are not shown.</p>' if more > 0 else ""
+    return f'<div class="grid">{figures}</div>{rest}'
+
+
+def column_shares(
+    table: EncodedTable, j: int, *, groups: npt.NDArray[np.int64], groups_count: int
+) -> tuple[FloatArray, Sequence[str]]:
+    """Shares of all rows in each (group, bar) of column `j`, `[groups_count, bars]`, and the bars' names."""
+    bars, names = _bars(table.schema.columns[j], table.codes[:, j].astype(np.int64))
+    counts = np.bincount(groups * len(names) + bars, minlength=groups_count * len(names))
+    return counts.reshape(groups_count, -1)[:, :_CATEGORIES_SHOWN] / len(table), names[:_CATEGORIES_SHOWN]
+
+
+def class_shares(table: EncodedTable) -> FloatArray:
+    """Share of each class in all rows, `[classes]`."""
+    shares: FloatArray = np.bincount(table.labels, minlength=table.schema.classes) / len(table)
+    return shares
+
+
+def _bars(column: Column, codes: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], Sequence[str]]:
+    """The bar of each row, and the bars' names: categories, few whole numbers, or even bins."""
+    if not isinstance(column, NumericColumn):
+        return codes, column.categories
+    span = column.maximum - column.minimum
+    if column.integer and span < _BINS:
+        whole = range(int(column.minimum), int(column.maximum) + 1)
+        return np.rint(codes * span / STEPS).astype(np.int64), [str(number) for number in whole]
+    edges = np.linspace(column.minimum, column.maximum, _BINS + 1)
+    names = [f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges)]
+    names[0], names[-1] = f"{column.minimum:.4g}", f"{column.maximum:.4g}"
+    return np.minimum(codes * _BINS // STEPS, _BINS - 1), names
+
+
+def paired_names(schema: TableSchema) -> list[str]:
+    """The names of the columns that are compared in pairs, the label last; the order of `associations`."""
+    names = [column.name for column in schema.columns[:PAIRED_COLUMNS]]
+    return names + ([schema.label.name] if schema.label is not None else [])
+
+
+def pairs_text(schema: TableSchema) -> str:
+    """Explain the numbers of a pair."""
+    note = f" of the first {PAIRED_COLUMNS} columns" if len(schema.columns) > PAIRED_COLUMNS else ""
+    return (
+        f"Strength of the association of two columns in the synthetic rows{note}: correlation of two numbers, Cramér's"
+        " V of two categories, correlation ratio of one of each; 0 to 1."
+    )
+
+
+def strongest_pairs(matrix: FloatArray, names: Sequence[str]) -> str:
+    """The strongest pairs of a matrix, and their numbers."""
+    pairs = [(i, j) for i in range(len(names)) for j in range(i)]
+    strongest = sorted(pairs, key=lambda pair: -matrix[pair])[:_STRONGEST]
+    lines = [((names[i], names[j]), [float(matrix[i, j])]) for i, j in strongest]
+    return number_table(["", "", "Strength"], lines, digits=2)
+
+
+def scores_table(scores: LabelScores | None, schema: TableSchema) -> str:
+    """One line for each classifier with a number for each measure."""
+    if scores is None:
+        return (
+            f"<p>Not enough rows: training and test need {ROWS_MIN} rows each, of two classes at least, and a column"
+            " that varies.</p>"
+        )
+    heads = measures(schema)
+    lines = [((name,), scores.values[i].tolist()) for i, name in enumerate(scores.classifiers)]
+    about = f"{scores.trained_rows} rows to train on, {scores.tested_rows} to test on."
+    if schema.label is not None and schema.classes == 2:
+        about += f" Average precision is that of {escape(schema.label.categories[1])}."
+    return f'<div class="card">{number_table(["", *heads], lines, digits=3)}</div><p class="soft">{about}</p>'
 
 
 @dataclass(frozen=True)
@@ -55,7 +333,7 @@ def page(
 ) -> str:
     """Return the page as HTML. `drawn`: synthetic rows. `curve`: the training's objective by step, empty without
     training."""
-    parts = [
+    sections = [
         f"<h1>Synthetic rows <em>{escape(facts.name)}</em></h1>",
         '<p class="soft">Charts show synthetic rows or released numbers. No private row was read for this page.</p>',
         _facts(facts, release),
@@ -67,7 +345,7 @@ def page(
         _scores(drawn),
         f'<p class="soft">Charts of {len(drawn)} synthetic rows, drawn for this page.</p>',
     ]
-    return document(f"Synthetic rows {facts.name}", parts)
+    return document(f"Synthetic rows {facts.name}", sections)
 
 
 def _facts(facts: Facts, release: PearlRelease | MarginalsRelease) -> str:
@@ -117,7 +395,7 @@ def _training(curve: Sequence[tuple[int, float]]) -> str:
     return (
         "<h2>Training</h2><p>The squared distance of the generator from the released numbers, in units of their noise."
         " The private table itself would be near 1, where training ends: below 1, a generator fits the noise.</p>"
-        f'<figure class="card">{charts.line(curve)}</figure>'
+        f'<figure class="card">{line(curve)}</figure>'
     )
 
 
@@ -128,7 +406,7 @@ def _classes(release: PearlRelease | MarginalsRelease, drawn: EncodedTable) -> s
     released = np.maximum(release.classes if isinstance(release, MarginalsRelease) else release.counts, 0.0)
     released = released / released.sum() if released.sum() > 0 else released
     made = class_shares(drawn)[None, :]
-    chart = charts.stacked_bars(made, label.categories, series=[label.name], marks=("released", released))
+    chart = stacked_bars(made, label.categories, series=[label.name], marks=("released", released))
     return (
         f"<h2>Classes</h2><p>Bars: synthetic rows. Lines: the released, noisy shares.</p>"
         f'<div class="grid">{figure(label.name, chart)}</div>'
@@ -136,13 +414,13 @@ def _classes(release: PearlRelease | MarginalsRelease, drawn: EncodedTable) -> s
 
 
 def _columns(schema: TableSchema, drawn: EncodedTable) -> str:
-    coloured = schema.label is not None and schema.classes <= charts.SERIES_MAX
+    coloured = schema.label is not None and schema.classes <= SERIES_MAX
     series = schema.label.categories if schema.label is not None and coloured else ("all",)
     groups = drawn.labels.astype(np.int64) if coloured else np.zeros(len(drawn), dtype=np.int64)
 
     def chart(j: int) -> str:
         shares, names = column_shares(drawn, j, groups=groups, groups_count=len(series))
-        return charts.stacked_bars(shares, names, series=series, marks=None)
+        return stacked_bars(shares, names, series=series, marks=None)
 
     return f"<h2>Columns</h2>{key(series) if coloured else ''}{column_grid(schema, chart)}"
 
@@ -154,7 +432,7 @@ def _pairs(drawn: EncodedTable) -> str:
     matrix = associations(drawn, columns=PAIRED_COLUMNS)
     return (
         f"<h2>Pairs</h2><p>{pairs_text(drawn.schema)}</p>"
-        f'<div class="two"><figure class="card">{charts.heat(matrix, names)}</figure>'
+        f'<div class="two"><figure class="card">{heat(matrix, names)}</figure>'
         f'<div class="card"><h3>The strongest</h3>{strongest_pairs(matrix, names)}</div></div>'
     )
 

@@ -1,22 +1,79 @@
-"""A generator's file and its sampling, without torch. The front end uses it to draw synthetic rows.
+"""The artifact of a synthesis: one file, from which synthetic rows can be drawn at any time, at no cost.
 
-Guarantee: post-processing of the release that the generator was trained on; no private row is read.
+Guarantee: post-processing of one release. Neither the file nor its rows depend on private rows except through the
+release.
+
+The file holds a generator's distributions (`pearl`) or consistent counts (`marginals`), as safetensors. The front end
+draws rows from it, so this module does not import torch.
+
+A generator divides the values of each column into public cells. A categorical column has a cell for each category. A
+numeric column with few whole numbers has a cell for each number. Another numeric column has a cell for each bound,
+because many tables have a point mass there, and even bins between the bounds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from core.errors import InvalidInput
+from core.mechanisms.samplers.exact import IntArray
 from core.mechanisms.vectors.release import noise_generator
-from core.synthesis.encoding import CodeArray, EncodedTable
-from core.synthesis.schema import TableSchema, table_schema
-from gpu_workers.synthesis.cells import Cells, all_cells
+from core.synthesis.encoding import STEPS, CodeArray, EncodedTable
+from core.synthesis.marginals_release import MarginalsRelease
+from core.synthesis.schema import CategoricalColumn, Column, NumericColumn, TableSchema, table_schema
+from gpu_workers.models.tensor_file import read_tensors, write_tensors
+
+WHOLE_NUMBERS_MAX = 128
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """A column's cells: codes `first` to `last`, both included, int64 `[cells]`. The codes of a cell are equally
+    likely."""
+
+    first: IntArray
+    last: IntArray
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+def cells_of(column: Column, bins: int) -> Cells:
+    """Return the cells of a column. `bins`: their number between the bounds of a numeric column."""
+    if isinstance(column, CategoricalColumn):
+        codes = np.arange(len(column.categories))
+        return Cells(codes, codes)
+    if column.integer and column.maximum - column.minimum < WHOLE_NUMBERS_MAX:
+        whole = np.arange(column.maximum - column.minimum + 1)
+        steps = np.rint(whole / whole[-1] * STEPS).astype(np.int64)
+        return Cells(steps, steps)
+    edges = 1 + np.arange(bins + 1) * (STEPS - 1) // bins
+    first = np.concatenate([[0], edges[:-1], [STEPS]])
+    last = np.concatenate([[0], edges[1:] - 1, [STEPS]])
+    return Cells(first, last)
+
+
+def all_cells(schema: TableSchema, bins: int) -> list[Cells]:
+    """Return the cells of every column."""
+    return [cells_of(column, bins) for column in schema.columns]
+
+
+def cell_features(column: Column, cells: Cells, frequencies: np.ndarray) -> np.ndarray:
+    """The mean of exp(i t.x) over each cell's codes: complex `[cells, k]`. `frequencies` `[k, coordinates]`."""
+    if not isinstance(column, NumericColumn):
+        turned: np.ndarray = np.exp(1j * frequencies.T)
+        return turned
+    every = np.exp(1j * np.outer(np.arange(STEPS + 1) / STEPS, frequencies[:, 0]))
+    sums = np.concatenate([np.zeros((1, every.shape[1])), np.cumsum(every, axis=0)])
+    means: np.ndarray = (sums[cells.last + 1] - sums[cells.first]) / (cells.last - cells.first + 1)[:, None]
+    return means
+
 
 FORMAT: Final = "privacy-gateway/generator/1"
 FloatArray = npt.NDArray[np.float32]
@@ -79,3 +136,51 @@ def stored_generator(facts: Mapping[str, Any], tensors: Mapping[str, FloatArray]
     if (made.class_sizes < 0).any() or not made.class_sizes.sum() > 0:
         raise ValueError("the classes have no sizes")
     return made
+
+
+COUNTS_FORMAT: Final = "privacy-gateway/counts/1"
+
+
+class RowSource(Protocol):
+    """Draws synthetic rows of a schema."""
+
+    @property
+    def schema(self) -> TableSchema: ...
+
+    def sample(self, count: int) -> EncodedTable:
+        """Draw `count` rows. Raises InvalidInput for a count below 1."""
+        ...
+
+
+def save_counts(path: Path, release: MarginalsRelease) -> None:
+    """Write the counts and a description of their columns atomically."""
+    arrays = {f"column.{j}": table for j, table in enumerate(release.tables)}
+    facts = {
+        "schema": release.schema.as_json(),
+        "bins": release.bins,
+        "rows": release.rows,
+        "noise": release.noise,
+    }
+    write_tensors(path, COUNTS_FORMAT, facts, arrays | {"classes": release.classes})
+
+
+def load_source(path: Path) -> RowSource:
+    """Return the row source of an artifact. Raises ValueError for another file or for numbers that are not finite."""
+    kind, facts, tensors = read_tensors(path)
+    try:
+        if kind == FORMAT:
+            return stored_generator(facts, tensors)
+        if kind == COUNTS_FORMAT:
+            return _counts(facts, tensors)
+    except (InvalidInput, LookupError, TypeError, AttributeError):
+        raise ValueError("the file's metadata does not describe an artifact") from None
+    raise ValueError("not an artifact of a known format")
+
+
+def _counts(facts: dict[str, Any], tensors: dict[str, Any]) -> MarginalsRelease:
+    schema = table_schema(facts["schema"])
+    tables = tuple(tensors[f"column.{j}"] for j in range(len(schema.columns)))
+    classes = tensors["classes"]
+    if not all(np.isfinite(array).all() and (array >= 0).all() for array in (*tables, classes)):
+        raise ValueError("the counts are not finite")
+    return MarginalsRelease(schema, facts["rows"], facts["bins"], tables, classes, facts["noise"])

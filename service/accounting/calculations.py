@@ -20,7 +20,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from core.errors import CalculationTimeout, NotStarted, QueueFull, TenantLimitReached
-from gpu_workers.engine.shares import tenant_places
+from gpu_workers.engine.fairness import tenant_places
 from service.turns import Turns
 
 # Share of the deadline. The rest is for a comparison that answers without its certificate.

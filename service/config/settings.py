@@ -16,8 +16,7 @@ from core import credentials
 from core.ledger.sessions import LIFETIME_S_MAX
 from gpu_workers.engine.task_queue import QueueLimits
 from gpu_workers.finetune.spec import BUNDLED
-from gpu_workers.models.endpoint import Endpoint, is_url
-from gpu_workers.models.sources import INFILL_BUNDLED, INFILL_OFF, INT8, TAGGER_BUNDLED, TAGGER_OFF
+from gpu_workers.models.sources import INFILL_BUNDLED, INFILL_OFF, INT8, TAGGER_BUNDLED, TAGGER_OFF, Endpoint, is_url
 from service.config.checkpoints import checkpoint_folder, is_pinned
 from service.config.precision import check_devices, check_int8
 from service.config.recognisers import RecogniserSettings

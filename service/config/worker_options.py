@@ -5,14 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from gpu_workers.engine.handler import HandlerFactory
-from gpu_workers.engine.local.engine import LocalEngine
-from gpu_workers.engine.local.worker_pool import WorkerPoolOptions
+from gpu_workers.engine.local.engine import LocalEngine, WorkerPoolOptions
 from gpu_workers.engine.protocol import Engine, Role
 from gpu_workers.engine.task_queue import QueueLimits
-from gpu_workers.handlers.needed_files import absent
-from gpu_workers.handlers.options import WorkerOptions
-from gpu_workers.handlers.preload import preload
-from gpu_workers.handlers.registry import make_handler
+from gpu_workers.handlers.options import WorkerOptions, absent
+from gpu_workers.handlers.preload import make_handler, preload
 from gpu_workers.models.sources import INFILL_OFF
 from service import isolation
 from service.config.data_dir import MEASURED

@@ -29,8 +29,8 @@ from core.ledger.names import SHARED_OWNER
 from core.ledger.stored_files import DOMAINS
 from core.mechanisms.sentences.domain_pack import CodeNoise, DomainPack, DomainPackInfo, InvalidPack
 from core.mechanisms.sentences.routes import AUTO, RoutesInfo
+from gpu_workers.handlers.options import load_pack
 from gpu_workers.packs import pack_paths, routes_path
-from gpu_workers.packs.installed import load_pack
 from service.config.data_dir import NAME, check_name
 from service.files.stored import StoredFiles
 

@@ -9,7 +9,7 @@ from fastapi import Request
 from starlette.requests import ClientDisconnect
 
 from core.errors import ClientGone
-from gpu_workers.engine.shares import MemoryShares
+from gpu_workers.engine.fairness import MemoryShares
 
 
 class BodyMemory:

@@ -18,7 +18,7 @@ from core.job_errors import JobFailed, JobFilesLost
 from core.ledger.job_records import JobRecord
 from core.ledger.jobs import JobStore
 from gpu_workers.child_process import ChildProcess
-from gpu_workers.jobs.messages import Charged, ChargeRequested, Failed, JobOrder, Priority, Progress, Succeeded
+from gpu_workers.jobs.protocol import Charged, ChargeRequested, Failed, JobOrder, Priority, Progress, Succeeded
 from service.config.settings import Settings
 from service.jobs.files import JobFiles
 from service.jobs.kind import JobKinds

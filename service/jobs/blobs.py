@@ -26,7 +26,7 @@ from core.blobs.store import BlobStore
 from core.files.disk import FileVersion
 from core.job_errors import JobFilesLost
 from core.ledger.keys import MasterKey, Purpose
-from gpu_workers.jobs.folder import is_plain, snapshot, versions
+from gpu_workers.jobs.protocol import is_plain, snapshot, versions
 from service.files.blobs import fetch_blob, get_blob, owner_prefix, put_blob, put_blob_file
 
 JOBS = "jobs"

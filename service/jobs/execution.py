@@ -14,7 +14,7 @@ from core.errors import LedgerError, StorageFull, UnknownJob
 from core.job_errors import JobFailed, JobFilesLost
 from core.ledger.job_records import JobRecord, JobStatus
 from core.ledger.jobs import LEASE_MS, JobStore
-from gpu_workers.jobs.messages import Failed, Succeeded
+from gpu_workers.jobs.protocol import Failed, Succeeded
 from service.files.stored import StoredFiles
 from service.jobs.attempt import Attempt, AttemptLimits, End, Outcome
 from service.jobs.kind import JobKinds

@@ -31,8 +31,7 @@ from core.files.encrypted_file import EncryptedFileWriter, decrypt, encrypt, new
 from core.files.processes import FileLock
 from core.job_errors import JobFilesLost
 from core.ledger.keys import MasterKey, Purpose
-from gpu_workers.jobs.folder import KEY, OUTPUTS, RUN_LOCK, SPEC
-from gpu_workers.jobs.messages import INPUT
+from gpu_workers.jobs.protocol import INPUT, KEY, OUTPUTS, RUN_LOCK, SPEC
 from service.jobs.kind import Outputs
 from service.jobs.storage import Allowance, Storage, write_owner
 

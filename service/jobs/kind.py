@@ -56,7 +56,7 @@ class JobKind(ABC):
     fields: the request's members besides its rows; of JSON lines, the query.
     body: the request as JSON, `fields` with rows.
     rows_description: what a row of JSON lines is, for the API page.
-    entry_point: what the job's process runs, as `module:function`; a `gpu_workers.jobs.messages.JobFunction`.
+    entry_point: what the job's process runs, as `module:function`; a `gpu_workers.jobs.protocol.JobFunction`.
     shared: whether the operator may create one with the admin key, for all tenants.
     estimate: the body that `POST /budget/estimate` takes, None for a kind that charges nothing.
     kept_limit: the setting that limits how many results a tenant keeps by name, None where results have no names.

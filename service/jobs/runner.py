@@ -28,7 +28,7 @@ from core.ledger.job_owners import LISTED_MS
 from core.ledger.job_records import JobRecord, JobStatus
 from core.ledger.jobs import JobStore
 from core.ledger.stored_files import ARTIFACTS
-from gpu_workers.engine.shares import tenant_places
+from gpu_workers.engine.fairness import tenant_places
 from service import metrics
 from service.files.stored import StoredFiles
 from service.jobs.attempt import Attempt, End, Outcome, RunnerLimits

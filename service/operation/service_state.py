@@ -15,7 +15,7 @@ from typing import Any
 from fastapi import APIRouter
 from prometheus_client.metrics import MetricWrapperBase
 
-from gpu_workers.engine import metrics as engine_metrics
+from gpu_workers.engine import task_queue as engine_metrics
 from gpu_workers.engine.protocol import RoleStatus
 from service import metrics
 from service.deps import EngineDep

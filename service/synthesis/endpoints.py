@@ -33,7 +33,7 @@ from service.turns import Turns
 
 if TYPE_CHECKING:
     from core.synthesis.schema import DeclaredTable
-    from gpu_workers.synthesis.artifact import RowSource
+    from gpu_workers.synthesis.stored_generator import RowSource
 
 router = APIRouter(route_class=JsonRoute, tags=["jobs"])
 
@@ -72,7 +72,7 @@ def open_rows(path: Path, dimension: int | None, form: Format) -> RowText:
     """The rows of an artifact. `dimension`: of embeddings, which JSON lines hold as lists. Raises ValueError."""
     # imported late: scipy, which a front end without such jobs does not need
     from core.synthesis.schema import DeclaredTable
-    from gpu_workers.synthesis.artifact import load_source
+    from gpu_workers.synthesis.stored_generator import load_source
 
     source = load_source(path)
     return RowText(source, DeclaredTable(source.schema, dimension), form)

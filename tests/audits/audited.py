@@ -52,10 +52,7 @@ AUDITED: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "gpu_workers/models/independence.py",
             "gpu_workers/models/infill.py",
             "gpu_workers/models/integer",
-            "gpu_workers/models/masked_infill.py",
             "gpu_workers/models/packed_bert.py",
-            "gpu_workers/models/packed_infill.py",
-            "gpu_workers/models/precision.py",
         ),
         "workers": ("gpu_workers/handlers", "gpu_workers/packs"),
         "service": (

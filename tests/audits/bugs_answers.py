@@ -34,8 +34,8 @@ from core.amounts import Amount
 from core.job_errors import BadCorpus, JobFailed
 from core.ledger import job_records
 from core.ledger.job_records import JobRecord, JobStatus
-from gpu_workers.engine.local.messages import Ready
-from gpu_workers.engine.local.worker_pool import WorkerPool, WorkerPoolOptions
+from gpu_workers.engine.handler import Ready
+from gpu_workers.engine.local.engine import WorkerPool, WorkerPoolOptions
 from gpu_workers.engine.protocol import Role
 from gpu_workers.facts import EmbedderFacts
 from gpu_workers.finetune import job as training_job

@@ -22,7 +22,7 @@ from core.finetune import sampling
 from core.finetune.plan import Sampling
 from gpu_workers.finetune import gradients
 from gpu_workers.finetune import training as loop
-from gpu_workers.finetune.batches import Batch
+from gpu_workers.finetune.classifier import Batch
 from gpu_workers.finetune.gradients import PrivateGradient, Tensors
 
 CANARIES = over_claim("canaries in whole trainings", lambda: orthogonal(NOISE, 12))

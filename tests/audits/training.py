@@ -29,9 +29,8 @@ from torch import nn
 from core.accounting.plans import Certificate
 from core.accounting.pld import certified_epsilon
 from core.finetune.plan import PrivacyPlan, Sampling
-from gpu_workers.finetune.batches import Batch, Rows
-from gpu_workers.finetune.gradients import PrivateGradient, Tensors
-from gpu_workers.finetune.methods import Method, Trained
+from gpu_workers.finetune.classifier import Batch, Rows
+from gpu_workers.finetune.gradients import Method, PrivateGradient, Tensors, Trained
 from gpu_workers.finetune.training import PrivateTraining
 
 CANARIES, STEPS, DELTA = 2_048, 4, 0.01

@@ -15,8 +15,7 @@ import forked_kit
 import pytest
 from gateway_kit import command_line, until_ended
 
-from gpu_workers.environment import allowed
-from gpu_workers.fork_server import Forked, ForkServer
+from gpu_workers.fork_server import Forked, ForkServer, allowed
 
 MODULE = "forked_kit"
 

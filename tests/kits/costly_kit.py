@@ -12,7 +12,7 @@ from typing import Any, Literal
 from engine_kit import END, TOY_FACTS
 
 from gpu_workers.engine.handler import Draw, pause
-from gpu_workers.engine.local import turns
+from gpu_workers.engine.local import worker
 from gpu_workers.facts import EmbedderFacts
 
 CPU_S_MAX = 0.5  # of a preparation, so that a test does not wait
@@ -45,7 +45,7 @@ class Costly:
 
 class CostlyHandler:
     def warm_up(self) -> EmbedderFacts:
-        turns.PREPARED_CPU_S_MAX = CPU_S_MAX
+        worker.PREPARED_CPU_S_MAX = CPU_S_MAX
         return TOY_FACTS
 
     def prepare(self, tasks: Sequence[Costly]) -> Draw:
@@ -69,5 +69,5 @@ class PatientHandler(CostlyHandler):
     """Cuts nothing."""
 
     def warm_up(self) -> EmbedderFacts:
-        turns.PREPARED_CPU_S_MAX = 3600.0
+        worker.PREPARED_CPU_S_MAX = 3600.0
         return TOY_FACTS

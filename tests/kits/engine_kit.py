@@ -24,12 +24,11 @@ from core.errors import DeadlineBeforeStart, InvalidInput, QueueFull, WorkerDied
 from core.files.disk import FileVersion
 from gpu_workers.engine.arrays import BlockArray
 from gpu_workers.engine.handler import Draw, UnfitDevice
-from gpu_workers.engine.local.engine import LocalEngine
-from gpu_workers.engine.local.worker_pool import WorkerPoolOptions
+from gpu_workers.engine.local.engine import LocalEngine, WorkerPoolOptions
 from gpu_workers.engine.protocol import Engine, Joined, Pieces, Role, Task
 from gpu_workers.engine.task_queue import QueueLimits
 from gpu_workers.facts import EmbedderFacts
-from gpu_workers.handlers.needed_files import absent
+from gpu_workers.handlers.options import absent
 
 KITS = Path(__file__).parent
 HELD_S_MAX = 240.0

@@ -13,11 +13,8 @@ import tiny_models
 import torch
 from transformers import AutoModel
 
-from gpu_workers.finetune.base import Base, load_base
-from gpu_workers.finetune.batches import Batch, Rows
-from gpu_workers.finetune.classifier import Classifier
-from gpu_workers.finetune.gradients import PrivateGradient
-from gpu_workers.finetune.methods import Method, Trained, prepare
+from gpu_workers.finetune.classifier import Base, Batch, Classifier, Rows, load_base
+from gpu_workers.finetune.gradients import Method, PrivateGradient, Trained, prepare
 
 CPU = torch.device("cpu")
 LABELS = ("away", "home")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_workers.jobs.messages import Charge, JobOrder, ReportProgress
+from gpu_workers.jobs.protocol import Charge, JobOrder, ReportProgress
 
 STEP_BYTES = 64 * 1024 * 1024
 

@@ -19,13 +19,12 @@ from typing import Any
 
 from core.errors import WorkerDied
 from core.guarded import without_text
-from gpu_workers.engine import metrics
+from gpu_workers.engine import task_queue
 from gpu_workers.engine.arrays import ARRAY_BYTES_MAX, ArrayPool, blocks_of
-from gpu_workers.engine.batch_spans import trace_work
 from gpu_workers.engine.handler import Handler, HandlerFactory, load_failure, run_batch
+from gpu_workers.engine.pending import trace_work
 from gpu_workers.engine.protocol import Role, RoleStatus
-from gpu_workers.engine.queued import QueuedEngine
-from gpu_workers.engine.task_queue import QueueLimits, TaskQueue
+from gpu_workers.engine.task_queue import QueuedEngine, QueueLimits, TaskQueue
 from gpu_workers.facts import WorkerFacts
 
 DEFAULT_LIMITS = QueueLimits()
@@ -84,7 +83,7 @@ class InlineEngine(QueuedEngine):
         array_bytes_max: int = ARRAY_BYTES_MAX,
         array_owner_bytes_max: int | None = None,
     ) -> None:
-        """`lacking`: see `gpu_workers.engine.local.worker_pool`."""
+        """`lacking`: see `gpu_workers.engine.local.engine`."""
         self._lacking = lacking
         self._wake = asyncio.Event()
         self._workers = {
@@ -120,11 +119,11 @@ class InlineEngine(QueuedEngine):
         )
 
     async def _load(self, role: Role, worker: _Worker) -> None:
-        metrics.WORKER_READY.labels(role).set(0)
+        task_queue.WORKER_READY.labels(role).set(0)
         await asyncio.get_running_loop().run_in_executor(self._thread, worker.load)
         if worker.handler is not None and not self._stopping:
             worker.queue.open()
-        metrics.WORKER_READY.labels(role).set(worker.handler is not None)
+        task_queue.WORKER_READY.labels(role).set(worker.handler is not None)
 
     async def _run_batches(self) -> None:
         while not self._stopping:
@@ -146,10 +145,10 @@ class InlineEngine(QueuedEngine):
         started = time.perf_counter()
         results = await asyncio.get_running_loop().run_in_executor(self._thread, worker.results, handler, payloads)
         seconds = time.perf_counter() - started
-        metrics.BATCH_SECONDS.labels(role).observe(seconds)
+        task_queue.BATCH_SECONDS.labels(role).observe(seconds)
         trace_work(batch, seconds)
         for pending, result in zip(batch, results, strict=True):
             pending.finish(result)
         if worker.handler is None and not self._stopping:
-            metrics.WORKER_RESTARTS.labels(role).inc()
+            task_queue.WORKER_RESTARTS.labels(role).inc()
             await self._load(role, worker)

@@ -26,9 +26,8 @@ from gpu_workers.engine.handler import Draw
 from gpu_workers.engine.protocol import Role
 from gpu_workers.facts import WorkerFacts
 from gpu_workers.handlers import entity_tagger
-from gpu_workers.handlers.needed_files import absent
-from gpu_workers.handlers.options import WorkerOptions
-from gpu_workers.handlers.registry import make_handler
+from gpu_workers.handlers.options import WorkerOptions, absent
+from gpu_workers.handlers.preload import make_handler
 from gpu_workers.models.integer import encoder as integer_encoder
 from gpu_workers.models.sources import INFILL_OFF
 from service.app import create_app

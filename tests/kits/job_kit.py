@@ -15,7 +15,7 @@ from core.finetune.plan import training_budget
 from core.synthesis.pricing import record_budget
 from gpu_workers.domains.spec import DomainSpec
 from gpu_workers.finetune.spec import FinetuneSpec
-from gpu_workers.jobs.messages import INPUT, JobOrder
+from gpu_workers.jobs.protocol import INPUT, JobOrder
 from gpu_workers.synthesis.spec import SynthesisSpec
 
 

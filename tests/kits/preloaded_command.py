@@ -21,14 +21,14 @@ from typing import NoReturn
 from setproctitle import setproctitle
 
 from gpu_workers import fork_server, fork_server_process
-from gpu_workers.environment import child_environment
+from gpu_workers.fork_server import child_environment
 
 MESSAGE_BYTES_MAX = 256 * 1024
 COMMANDS = ("service.serve", "service.cli.main", "service.config.settings")
 JOBS = (
     "gpu_workers.jobs.process",
     "gpu_workers.domains.build_pack",
-    "gpu_workers.finetune.tuning",
+    "gpu_workers.finetune.training",
     "gpu_workers.infill.fine_tuning",
     "gpu_workers.synthesis.reconstruction",
     "gpu_workers.synthesis.report",

@@ -106,11 +106,10 @@ def checkpoint(folder: Path, family: str, auto_class: Any, *, teach: bool = Fals
 
 def adapter(path: Path, of: str, **changes: Any) -> Any:
     """The file of a random adapter of the bundled encoder, and the network as its training sees it."""
-    from gpu_workers.models.adapter_file import AdapterInfo, save_adapter
+    from gpu_workers.infill.fine_tuning import adapter_parameters, attach
+    from gpu_workers.models.embedded import AdapterInfo, InfillNet, TaggerNet, backbone, save_adapter
     from gpu_workers.models.encoder import weights_fingerprint
     from gpu_workers.models.encoder_model import bundled_path
-    from gpu_workers.models.nets import InfillNet, TaggerNet, backbone
-    from gpu_workers.models.trainable_adapter import adapter_parameters, attach
 
     torch.manual_seed(11)
     bert = backbone()

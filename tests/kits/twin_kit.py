@@ -25,7 +25,7 @@ from model_kit import ModelServer
 
 from core.accounting.events import Unit
 from gpu_workers.jobs import process as job_process
-from gpu_workers.jobs.messages import Charged, JobOrder
+from gpu_workers.jobs.protocol import Charged, JobOrder
 
 # What two runs of one request may differ in, and why it shows nothing of a text.
 PUBLIC: Mapping[str, str] = {

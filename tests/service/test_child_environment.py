@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from gateway_kit import LEAN, Gateway, children
 
-from gpu_workers.environment import allowed, child_environment
+from gpu_workers.fork_server import allowed, child_environment
 
 CANARY = "canary0123456789"
 SECRETS = {

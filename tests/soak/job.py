@@ -20,11 +20,9 @@ import orjson
 from core.files.disk import file_digest
 from core.job_errors import JobFailed
 from core.mechanisms.samplers.discrete_noise import two_sided_geometric
-from gpu_workers.jobs import messages
-from gpu_workers.jobs.checkpoint import EncryptedCheckpoint
+from gpu_workers.jobs import protocol
 from gpu_workers.jobs.corpus import corpus_lines
-from gpu_workers.jobs.messages import JobOrder, ReportProgress
-from gpu_workers.jobs.targets import publish
+from gpu_workers.jobs.protocol import EncryptedCheckpoint, JobOrder, ReportProgress, publish
 from gpu_workers.models.tensor_file import write_tensors
 
 STEP_S = 0.25
@@ -43,7 +41,7 @@ class SoakSpec:
     targets: tuple[str, ...]
 
 
-def run(order: JobOrder, report: ReportProgress, charge: messages.Charge) -> dict[str, Any]:
+def run(order: JobOrder, report: ReportProgress, charge: protocol.Charge) -> dict[str, Any]:
     """Replacing one row moves the count by at most 1. Every attempt after the draw was stored has the same noise."""
     spec: SoakSpec = order.spec
     report("counting", 0.0)

@@ -95,7 +95,7 @@ windows_without_overlap gpu_workers/handlers/sanitize_tasks.py gpu_workers/handl
 kept_values_under_a_policy service/sanitize/service.py service/sanitize
 -if self._policies.enforced(tenant) and any(keeps(
 +if False and any(keeps(
-secrets_for_children gpu_workers/environment.py service/test_child_environment.py gpu_workers
+secrets_for_children gpu_workers/fork_server.py service/test_child_environment.py gpu_workers
 -    return name in NAMES or name.startswith(PREFIXES)
 +    return True
 webhook_without_its_time service/alerts/webhook.py service/alerts
@@ -104,21 +104,21 @@ webhook_without_its_time service/alerts/webhook.py service/alerts
 webhooks_to_private_addresses service/alerts/webhook.py service/alerts
 -        if is_address(host) and not admitted(host, self._receiver(url)):
 +        if not host:
-changed_file_is_used gpu_workers/handlers/file_cache.py gpu_workers/handlers
+changed_file_is_used gpu_workers/handlers/options.py gpu_workers/handlers
 -        if file.digest is not None and
 +        if False and
 # tenants beside each other
-longest_line_first gpu_workers/engine/fair_queue.py gpu_workers/engine
+longest_line_first gpu_workers/engine/fairness.py gpu_workers/engine
 -tenant = min(names, key=lambda name: self._lines[name].start)
 +tenant = max(names, key=lambda name: self._lines[name].start)
-work_that_is_not_charged gpu_workers/engine/fair_queue.py gpu_workers/engine
+work_that_is_not_charged gpu_workers/engine/fairness.py gpu_workers/engine
 -        line.start += entry.work
 +        line.start += 1
          self._remove_first(tenant)
 no_share_of_the_queue gpu_workers/engine/task_queue.py gpu_workers/engine service/http
 -            return TenantLimitReached(limit="queue_tenant_share")
 +            pass
-suspects_run_with_others gpu_workers/engine/quarantine.py gpu_workers/engine
+suspects_run_with_others gpu_workers/engine/pending.py gpu_workers/engine
 -        return pending.group.tenant in self._suspected or self._digest(pending) in self._documents
 +        return False
 one_tenant_has_all_places service/turns.py service/test_turns.py service/test_isolation.py
@@ -130,7 +130,7 @@ parsers_without_a_limit_of_memory service/isolation_process.py service/test_isol
 no_limit_of_values service/http/body.py service/http
 -        if values > limits.values_max or containers > limits.containers_max:
 +        if containers > limits.containers_max:
-the_only_file_of_another_tenant_goes gpu_workers/handlers/file_cache.py gpu_workers/handlers
+the_only_file_of_another_tenant_goes gpu_workers/handlers/options.py gpu_workers/handlers
 -        del self._loaded[next(file for file in self._loaded if loaded[_folder(file)] == most)]
 +        self._loaded.popitem(last=False)
 """

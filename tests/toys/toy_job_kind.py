@@ -20,10 +20,9 @@ from core.amounts import cost_nano
 from core.job_errors import BadCorpus
 from core.ledger.records import Charge
 from core.mechanisms.samplers.discrete_noise import two_sided_geometric
-from gpu_workers.jobs import messages
+from gpu_workers.jobs import protocol
 from gpu_workers.jobs.corpus import corpus_lines
-from gpu_workers.jobs.messages import JobOrder, ReportProgress
-from gpu_workers.jobs.targets import publish
+from gpu_workers.jobs.protocol import JobOrder, ReportProgress, publish
 from gpu_workers.models.tensor_file import write_tensors
 from service.config.data_dir import NAME
 from service.config.settings import Settings
@@ -98,7 +97,7 @@ class ToyKind(JobKind):
         return ToySpec(fields["question"], cost_nano(fields["epsilon"]), targets=(str(outputs.artifact),))
 
 
-def run(order: JobOrder, report: ReportProgress, charge: messages.Charge) -> dict[str, Any]:
+def run(order: JobOrder, report: ReportProgress, charge: protocol.Charge) -> dict[str, Any]:
     """Replacing one answer moves the count by at most 1, which is the sensitivity of the noise. Raises BadCorpus."""
     spec: ToySpec = order.spec
     report("counting", 0.0)

@@ -9,7 +9,7 @@ import pytest
 
 from core.mechanisms.sentences.routes import Routes
 from core.mechanisms.sentences.routing import Router
-from gpu_workers.domains.embedded_documents import Embedded
+from gpu_workers.domains.spec import Embedded
 from training import build_routes
 from training.build_routes import choices, held_out, majority_accuracy, sentence_accuracy
 

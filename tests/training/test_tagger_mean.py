@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from gpu_workers.models.adapter_file import AdapterInfo
+from gpu_workers.models.embedded import AdapterInfo
 from training.tagger_mean import mean
 
 

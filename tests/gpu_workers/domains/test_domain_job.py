@@ -16,9 +16,9 @@ from core.job_errors import BadCorpus, JobFilesLost
 from core.mechanisms.sentences.domain_pack import DomainPack
 from gpu_workers.domains import codes
 from gpu_workers.domains import job as domain_job
-from gpu_workers.domains.embedded_documents import Embedded
+from gpu_workers.domains.spec import Embedded
 from gpu_workers.jobs import corpus
-from gpu_workers.jobs.messages import JobOrder
+from gpu_workers.jobs.protocol import JobOrder
 
 SECRET = "walrus"
 pytestmark = pytest.mark.usefixtures("few_steps")

@@ -17,8 +17,8 @@ from core.mechanisms.sentences.sentence_codes import HistogramDecoder, counts_of
 from gpu_workers.domains import codes, learned_codes
 from gpu_workers.domains.build_pack import known_space, label_tasks
 from gpu_workers.domains.codes import Row
-from gpu_workers.domains.embedded_documents import Embedded
 from gpu_workers.domains.learned_codes import Learner, Task, placed
+from gpu_workers.domains.spec import Embedded
 from gpu_workers.packs import pack_paths
 
 DIMENSION, TOPICS = 32, 4

@@ -9,8 +9,7 @@ from multiprocessing import Pipe
 import numpy as np
 import pytest
 
-from gpu_workers.engine.arrays import Block, BlockArray
-from gpu_workers.engine.shared_memory import receive_blocks, send_blocks
+from gpu_workers.engine.arrays import Block, BlockArray, receive_blocks, send_blocks
 
 
 def test_shared_memory_passes_through_a_socket_as_a_descriptor() -> None:

@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass
 
-from gpu_workers.engine.fair_queue import FairQueue
+from gpu_workers.engine.fairness import FairQueue
 
 
 @dataclass(frozen=True)

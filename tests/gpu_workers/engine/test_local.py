@@ -22,9 +22,8 @@ from gateway_kit import children
 from core.errors import QueueFull, Started, WorkerCold, WorkerDied
 from gpu_workers.child_process import ChildProcess
 from gpu_workers.engine.arrays import BlockArray
-from gpu_workers.engine.local import worker_process
-from gpu_workers.engine.local.engine import LocalEngine
-from gpu_workers.engine.local.worker_pool import WorkerPoolOptions
+from gpu_workers.engine.local import engine
+from gpu_workers.engine.local.engine import LocalEngine, WorkerPoolOptions
 from gpu_workers.engine.protocol import Role, Task
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -168,9 +167,9 @@ async def test_a_worker_that_dies_while_the_machine_lacks_something_is_replaced_
 
 
 def test_a_worker_that_has_died_for_hours_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_process, "_DELAY_S_MAX", 0.0)
+    monkeypatch.setattr(engine, "_DELAY_S_MAX", 0.0)
     launched: list[int] = []
-    asyncio.run(worker_process.start_again(lambda: launched.append(1), deaths=2000))
+    asyncio.run(engine.start_again(lambda: launched.append(1), deaths=2000))
     assert launched == [1]
 
 

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from engine_kit import Work
 
-from gpu_workers.engine.pending import PendingTask
+from gpu_workers.engine.pending import RETENTION_S, PendingTask, Quarantine
 from gpu_workers.engine.protocol import Task
-from gpu_workers.engine.quarantine import RETENTION_S, Quarantine
 
 
 def sent(tenant: str, text: str) -> PendingTask:

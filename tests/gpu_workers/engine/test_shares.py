@@ -3,7 +3,7 @@
 import pytest
 
 from core.errors import TenantLimitReached
-from gpu_workers.engine.shares import MemoryShares, tenant_places
+from gpu_workers.engine.fairness import MemoryShares, tenant_places
 
 
 def test_every_tenant_takes_a_share_of_what_the_others_leave_free() -> None:

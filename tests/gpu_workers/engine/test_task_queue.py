@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from gpu_workers.engine import pace, task_queue
-from gpu_workers.engine.pace import CROWDED_BATCH_S
+from gpu_workers.engine import task_queue
 from gpu_workers.engine.protocol import Joined, Pieces, Role, Task
-from gpu_workers.engine.task_queue import QueueLimits, TaskQueue
+from gpu_workers.engine.task_queue import CROWDED_BATCH_S, QueueLimits, TaskQueue
 
 LIMITS = QueueLimits(batch_tokens_max=4096)
 SLOW, FAST = 10_000, 10_000_000  # tokens a second
@@ -33,7 +32,7 @@ class Queue(TaskQueue):
 
 @pytest.mark.parametrize("speed", [SLOW, FAST])
 def test_other_active_tenants_shorten_the_batches_of_a_slow_device(speed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace, "ACTIVE_S", 3600.0)
+    monkeypatch.setattr(task_queue, "ACTIVE_S", 3600.0)
 
     async def main() -> None:
         queue = Queue()
@@ -80,7 +79,7 @@ def test_a_batch_waits_for_more_only_where_requests_arrive_together(monkeypatch:
 
 @dataclass(frozen=True)
 class Rest:
-    """What follows a first step, as `gpu_workers.handlers.fill_tasks.RestTask`."""
+    """What follows a first step, as `gpu_workers.handlers.sanitize_tasks.RestTask`."""
 
     only_pieces = True
 

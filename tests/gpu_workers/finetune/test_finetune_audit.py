@@ -6,7 +6,7 @@ from audits.bugs_training import BUGS
 from audits.training import NOISE, one_run, orthogonal
 
 from core.finetune.plan import Sampling
-from gpu_workers.finetune.methods import Method
+from gpu_workers.finetune.gradients import Method
 
 pytestmark = pytest.mark.slow("statistics")
 

@@ -19,7 +19,7 @@ from core.finetune.plan import budget_of, replace_one_epsilon
 from core.job_errors import BadCorpus, JobFailed, JobFilesLost
 from gpu_workers.finetune import job as finetune_job
 from gpu_workers.finetune.artifact import load_classifier
-from gpu_workers.jobs.messages import INPUT, JobOrder
+from gpu_workers.jobs.protocol import INPUT, JobOrder
 
 ROWS, STEPS = 48, 21
 PLAN = {"epsilon": 50.0, "delta": 1e-3, "rows": ROWS, "batch": 8, "steps": STEPS}

@@ -13,13 +13,9 @@ from tiers import cells
 from torch import nn
 
 from core.errors import InvalidInput
-from gpu_workers.finetune.base import load_base
-from gpu_workers.finetune.batches import Batch
-from gpu_workers.finetune.companions import ROW_BY_ROW, batch_pieces
-from gpu_workers.finetune.gradients import UNIT, PrivateGradient, Tensors, clipped_sum
-from gpu_workers.finetune.methods import Method
-from gpu_workers.finetune.rgp import RgpLinear
-from gpu_workers.finetune.training import BATCH_PIECES
+from gpu_workers.finetune.classifier import Batch, load_base
+from gpu_workers.finetune.gradients import UNIT, Method, PrivateGradient, RgpLinear, Tensors, clipped_sum
+from gpu_workers.finetune.training import BATCH_PIECES, ROW_BY_ROW, batch_pieces
 
 FORMS = [("bert", False), ("bert", True), ("roberta", False), ("roberta", True)]
 
@@ -190,7 +186,7 @@ def test_a_model_that_mixes_rows_is_refused(folder: Path) -> None:
 def test_dropout_is_off_and_what_stays_random_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = checkpoint(folder, "bert")
     assert load_base(path, device=CPU).model.config.hidden_dropout_prob > 0  # what the checkpoint asks for
-    monkeypatch.setattr("gpu_workers.finetune.base._still", lambda model: None)
+    monkeypatch.setattr("gpu_workers.finetune.classifier._still", lambda model: None)
     with pytest.raises(InvalidInput) as refusal:
         load_base(path, device=CPU)
     assert refusal.value.field == "model"

@@ -12,9 +12,8 @@ from scipy import stats
 from tiers import cells
 from torch import nn
 
-from gpu_workers.finetune.batches import Batch
-from gpu_workers.finetune.gradients import PrivateGradient
-from gpu_workers.finetune.methods import Method
+from gpu_workers.finetune.classifier import Batch
+from gpu_workers.finetune.gradients import Method, PrivateGradient
 from service.config.settings import Settings
 
 EXPECTED = 12

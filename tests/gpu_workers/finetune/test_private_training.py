@@ -18,13 +18,10 @@ from tiers import cells
 
 from core.finetune.inputs import Hyperparameters, Split
 from core.finetune.plan import PrivacyPlan, Sampling, by_every_accountant, plan_training, replace_one_epsilon
-from gpu_workers.finetune.artifact import load_classifier, save_classifier
-from gpu_workers.finetune.batches import Rows
-from gpu_workers.finetune.card import classifier_card
-from gpu_workers.finetune.evaluation import measure, probabilities
-from gpu_workers.finetune.methods import Method
-from gpu_workers.finetune.training import PrivateTraining, Progress
-from gpu_workers.finetune.tuning import FineTuned, Task, fine_tune
+from gpu_workers.finetune.artifact import classifier_card, load_classifier, save_classifier
+from gpu_workers.finetune.classifier import Rows, measure, probabilities
+from gpu_workers.finetune.gradients import Method
+from gpu_workers.finetune.training import FineTuned, PrivateTraining, Progress, Task, fine_tune
 
 ROWS, STEPS = 64, 9
 PRIVATE, PUBLIC = Split(texts(ROWS), labels(ROWS)), Split(texts(32), labels(32))

@@ -31,7 +31,7 @@ def test_the_bundled_models_need_no_transformers_and_patterns_no_torch() -> None
     """Every gateway's start would wait for them."""
     code = (
         "import sys; from gpu_workers.handlers.options import WorkerOptions; "
-        "from gpu_workers.engine.protocol import Role; from gpu_workers.handlers.registry import make_handler; "
+        "from gpu_workers.engine.protocol import Role; from gpu_workers.handlers.preload import make_handler; "
         "make_handler(Role.SANITIZE, WorkerOptions(tagger='off', infill='off')).warm_up(); "
         "assert 'torch' not in sys.modules; "
         "make_handler(Role.SANITIZE, WorkerOptions(tagger='bundled', infill='off')).warm_up(); "

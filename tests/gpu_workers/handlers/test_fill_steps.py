@@ -21,9 +21,8 @@ from core.text.policy import DP, TOP_1, TOP_K, MaskPolicy, Sanitised
 from core.text.sanitize import Inspected, inspect
 from gpu_workers.engine.protocol import Role
 from gpu_workers.handlers import filler
-from gpu_workers.handlers.fill_tasks import FillTask
 from gpu_workers.handlers.sanitiser import Sanitiser
-from gpu_workers.handlers.sanitize_tasks import DocumentTask
+from gpu_workers.handlers.sanitize_tasks import DocumentTask, FillTask
 
 ALL = MaskPolicy(techniques=("all",))
 RARE = MaskPolicy(techniques=("vocabulary",))

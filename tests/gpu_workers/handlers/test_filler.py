@@ -16,9 +16,8 @@ from core.errors import InvalidInput, TaskFailed
 from core.text.model_fills import Blank
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from gpu_workers.handlers.sanitiser import Sanitiser
-from gpu_workers.models.infill import Question, pretrained_infill
+from gpu_workers.models.infill import MaskedInfill, Question, pretrained_infill
 from gpu_workers.models.infill_sources import infill_model
-from gpu_workers.models.masked_infill import MaskedInfill
 
 ALL = MaskPolicy(techniques=("all",))
 FEW = MaskPolicy(techniques=("vocabulary",), vocabulary_size=20_000)

@@ -10,7 +10,7 @@ from recogniser_kit import stored
 from core.files.disk import FileVersion
 from core.text.own_recognisers.definition import Definition
 from core.text.policy import MaskPolicy, SanitizeTask
-from gpu_workers.handlers.needed_files import absent
+from gpu_workers.handlers.options import absent
 from gpu_workers.handlers.sanitize_tasks import WindowTask
 from gpu_workers.handlers.tasks import EmbedTask
 

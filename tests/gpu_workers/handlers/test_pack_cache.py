@@ -12,8 +12,8 @@ from pack_kit import make_pack
 from core.errors import TaskFailed
 from core.files.disk import FileVersion, file_digest
 from core.mechanisms.sentences.domain_pack import InvalidPack
-from gpu_workers.handlers.file_cache import FileCache
-from gpu_workers.handlers.pack_cache import PackCache
+from gpu_workers.handlers.embedder import PackCache
+from gpu_workers.handlers.options import FileCache
 
 
 def pack(path: Path, candidates: int) -> FileVersion:

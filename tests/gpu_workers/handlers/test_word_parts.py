@@ -18,8 +18,7 @@ from core.text.policy import METRIC_DP, MaskPolicy, Sanitised
 from core.text.surrogates.draw import Draw
 from gpu_workers.engine.protocol import Role
 from gpu_workers.handlers.sanitiser import Sanitiser
-from gpu_workers.handlers.sanitize_tasks import DocumentTask
-from gpu_workers.handlers.word_tasks import SurrogateTask, WordTask
+from gpu_workers.handlers.sanitize_tasks import DocumentTask, SurrogateTask, WordTask
 
 ALL = MaskPolicy(techniques=("all",))
 RARE = MaskPolicy(techniques=("vocabulary", "entity"))

@@ -18,13 +18,10 @@ from core.text.own_recognisers.definition import Definition
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.infill import job as infill_job
-from gpu_workers.infill.batches import MASK, SPECIAL_MAX, InfillBatches, stream_of
-from gpu_workers.infill.fine_tuning import shipped_net
-from gpu_workers.infill.obfuscate import Obfuscator
+from gpu_workers.infill.fine_tuning import MASK, SPECIAL_MAX, InfillBatches, Obfuscator, shipped_net, stream_of
 from gpu_workers.infill.spec import InfillSpec
-from gpu_workers.jobs.messages import JobOrder
-from gpu_workers.models.adapter_file import SHIPPED, load_adapter, save_adapter
-from gpu_workers.models.embedded import embedded_vocabulary
+from gpu_workers.jobs.protocol import JobOrder
+from gpu_workers.models.embedded import SHIPPED, embedded_vocabulary, load_adapter, save_adapter
 from gpu_workers.models.encoder import weights_fingerprint
 from gpu_workers.models.encoder_model import bundled_path
 

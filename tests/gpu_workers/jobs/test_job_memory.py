@@ -11,7 +11,7 @@ from engine_kit import find_kits
 
 from gpu_workers.child_process import ChildProcess
 from gpu_workers.fork_server import end_fork_server, start_fork_server
-from gpu_workers.jobs.messages import Failed, JobOrder, Succeeded
+from gpu_workers.jobs.protocol import Failed, JobOrder, Succeeded
 from service.jobs.attempt import PRELOAD
 
 LIMIT_BYTES = 1024 * 1024 * 1024

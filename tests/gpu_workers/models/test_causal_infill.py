@@ -20,10 +20,9 @@ from core.text.model_fills import CONTEXT_CHARS, Blank
 from core.text.policy import MaskPolicy, SanitizeTask
 from gpu_workers.engine.handler import run_batch
 from gpu_workers.handlers.sanitiser import Sanitiser
-from gpu_workers.models import causal_infill
-from gpu_workers.models.causal_infill import CausalInfill
-from gpu_workers.models.infill_sources import infill_model
-from gpu_workers.models.word_pieces import word_continuations
+from gpu_workers.models import infill_sources
+from gpu_workers.models.infill_sources import CausalInfill, infill_model
+from gpu_workers.models.pieces import word_continuations
 
 FEW = MaskPolicy(techniques=("vocabulary",), vocabulary_size=20_000)
 BLANKS = [Blank(" ".join(PLAIN[:n]) + " ", (" " + " ".join(PLAIN[n:]),)) for n in range(1, 12)]
@@ -85,7 +84,7 @@ class StepByStep:
         words = []
         for first in sorted(allowed, key=lambda n: -numbers[n])[: min(max(count, 4), len(begins or goes_on))]:
             word, own = allowed[first], [*row, first]
-            for _ in range(causal_infill.WORD_PIECES):
+            for _ in range(infill_sources.WORD_PIECES):
                 following = int(self.logits(own).argmax())
                 if following not in goes_on:
                     words.append(word)
@@ -130,7 +129,7 @@ def test_a_long_text_is_cut_at_its_ends_and_never_at_the_blank(infill: CausalInf
     long = ("the parcel was lost again near our house " * 100)[:CONTEXT_CHARS]
     for before, after in ((long, long), (long, ""), ("", long)):
         row = infill._row(Blank(before, (after, "bob")))
-        assert len(row) + causal_infill.WORD_PIECES <= 512
+        assert len(row) + infill_sources.WORD_PIECES <= 512
         prompt, begun = slowly.tokenizer.decode(row).split("Filled in:")
         text = prompt.partition("one word for each [MASK].")[2].strip()
         left, right = text.split("[MASK]")[:2]
@@ -138,7 +137,7 @@ def test_a_long_text_is_cut_at_its_ends_and_never_at_the_blank(infill: CausalInf
         assert after.startswith(right)
         assert begun.strip() == left.strip()
         read = len(slowly.tokenizer(text, add_special_tokens=False).input_ids)
-        assert abs(read - causal_infill.WINDOW_PIECES) < 5, "as much as fits into the window"
+        assert abs(read - infill_sources.WINDOW_PIECES) < 5, "as much as fits into the window"
 
 
 def test_a_model_too_short_for_a_prompt_is_refused(slowly: StepByStep) -> None:

@@ -17,10 +17,9 @@ import torch
 from tiers import cells
 from tiny_models import sentence_encoder
 
-from gpu_workers.models import packed_bert, precision
+from gpu_workers.models import encoder_model, packed_bert
 from gpu_workers.models.encoder import Encoder, bundled_fingerprint, weights_fingerprint
-from gpu_workers.models.encoder_model import bundled_path
-from gpu_workers.models.precision import fastest_dtype
+from gpu_workers.models.encoder_model import bundled_path, fastest_dtype
 
 SUBJECTS = ("The committee", "My neighbour's old dog", "A report of forty pages", "She", "The new driver for the card")
 VERBS = ("did not agree", "was lost", "left early, which surprised everybody")
@@ -268,9 +267,9 @@ def test_another_number_of_threads_than_was_checked_is_refused(small: dict[str, 
 
 def test_the_dtype_is_the_faster_one_of_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     def chosen(flag: str, seconds: float) -> torch.dtype:
-        precision._fastest_on_processor.cache_clear()
+        encoder_model._fastest_on_processor.cache_clear()
         monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {flag: True})
-        monkeypatch.setattr(precision, "layer_seconds", lambda: {torch.bfloat16: seconds, torch.float32: 1.0})
+        monkeypatch.setattr(encoder_model, "layer_seconds", lambda: {torch.bfloat16: seconds, torch.float32: 1.0})
         return fastest_dtype(torch.device("cpu"))
 
     try:
@@ -279,7 +278,7 @@ def test_the_dtype_is_the_faster_one_of_the_processor(monkeypatch: pytest.Monkey
         assert chosen("avx512_bf16", 0.95) is torch.float32, "it is less exact, and hardly faster"
         assert chosen("avx2", 0.5) is torch.float32, "it would be emulated"
     finally:
-        precision._fastest_on_processor.cache_clear()
+        encoder_model._fastest_on_processor.cache_clear()
 
 
 @pytest.mark.slow("matrix")

@@ -11,13 +11,12 @@ import torch
 from tiers import cells
 
 from gpu_workers.models import tagger
+from gpu_workers.models.encoder_model import fastest_dtype
 from gpu_workers.models.integer import products
+from gpu_workers.models.integer.bert import STEPS, IntegerTagger
 from gpu_workers.models.integer.layers import STEPS as STEPS_OF_ENCODER
-from gpu_workers.models.integer.tagger import STEPS, IntegerTagger
-from gpu_workers.models.packed_tagger import PackedTagger
 from gpu_workers.models.pieces import Case
-from gpu_workers.models.precision import fastest_dtype
-from gpu_workers.models.tagger import EntityTagger, embedded_tagger
+from gpu_workers.models.tagger import EntityTagger, PackedTagger, embedded_tagger
 from gpu_workers.models.tensor_file import read_tensors, write_tensors
 
 TEXTS = (

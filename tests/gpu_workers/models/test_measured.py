@@ -8,9 +8,9 @@ import pytest
 import torch
 from tiny_models import sentence_encoder
 
-from gpu_workers.models import independence, measured, packed_bert
+from gpu_workers.models import device, independence, packed_bert
+from gpu_workers.models.device import Measured
 from gpu_workers.models.encoder import Encoder
-from gpu_workers.models.measured import Measured
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_a_second_start_finds_the_first_ones_outcome(
     file.write_text('{"batching": "NEVER", "tokens_per_s": 1}')
     assert checked(small, tmp_path / "measured", monkeypatch)[1:] == (True, 1)
 
-    monkeypatch.setattr(measured, "machine", lambda: {"processor": "another"})
+    monkeypatch.setattr(device, "machine", lambda: {"processor": "another"})
     assert checked(small, tmp_path / "measured", monkeypatch)[1:] == (True, 1), "another processor"
     assert checked(small, None, monkeypatch)[1:] == (True, 1), "nothing is kept without a folder"
 

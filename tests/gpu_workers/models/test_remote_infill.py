@@ -20,10 +20,9 @@ from core.text.policy import MaskPolicy, SanitizeTask
 from gpu_workers.engine.handler import run_batch
 from gpu_workers.handlers.options import WorkerOptions
 from gpu_workers.handlers.sanitiser import Sanitiser
-from gpu_workers.models import remote_infill
-from gpu_workers.models.endpoint import Endpoint
-from gpu_workers.models.infill_sources import infill_model
-from gpu_workers.models.remote_infill import RemoteInfill
+from gpu_workers.models import infill_sources
+from gpu_workers.models.infill_sources import RemoteInfill, infill_model
+from gpu_workers.models.sources import Endpoint
 
 FEW = MaskPolicy(techniques=("vocabulary",), vocabulary_size=20_000)
 KEY = "sk-of-the-operator"
@@ -115,7 +114,7 @@ def test_what_is_no_number_fails_the_place_of_one(server: ChatServer, infill: Re
         (200, b'{"choices": [{"message": {"content": null}}]}', "bad-answer"),
         (200, b'{"choices": [{"text": "parcel"}]}', "bad-answer"),
         (200, b'{"choices": []}', "no-word"),
-        (200, b" " * (remote_infill.ANSWER_BYTES_MAX + 1), "bad-answer"),
+        (200, b" " * (infill_sources.ANSWER_BYTES_MAX + 1), "bad-answer"),
     ],
 )
 def test_a_broken_answer_fails_the_fill(
@@ -138,14 +137,14 @@ def test_samples_come_first_by_how_often_and_then_known_alternatives(server: Cha
     assert second["n"] == 2
     server.say(chat("parcel", "box"))
     assert infill.ranked([BLANK], count=200) == [["parcel", "box"]], "an endpoint without alternatives"
-    assert json.loads(server.requests[-1].body)["n"] == remote_infill.SAMPLES_MAX
+    assert json.loads(server.requests[-1].body)["n"] == infill_sources.SAMPLES_MAX
 
 
 def test_answers_keep_the_order_of_their_blanks(server: ChatServer, infill: RemoteInfill) -> None:
     words = ["a" * length for length in range(1, 31)]
     server.answer = lambda body: chat(json.loads(body)["messages"][0]["content"].partition("Text:\n")[2].split()[0])
     assert infill.ranked([Blank(f"{word} ", ("",)) for word in words], count=1) == [[word] for word in words]
-    assert server.most_at_once <= remote_infill.REQUESTS_MAX
+    assert server.most_at_once <= infill_sources.REQUESTS_MAX
 
 
 def test_an_endpoint_that_hangs_is_left_alone_for_a_while(
@@ -159,7 +158,7 @@ def test_an_endpoint_that_hangs_is_left_alone_for_a_while(
     assert len(server.requests) <= 1, "none where a busy machine did not even send it in time"
     now = time.monotonic()
     for times in range(1, 10):  # a busy machine may take longer for an answer than this client waits
-        monkeypatch.setattr(time, "monotonic", lambda later=now + times * remote_infill.COOL_DOWN_S: later)
+        monkeypatch.setattr(time, "monotonic", lambda later=now + times * infill_sources.COOL_DOWN_S: later)
         with contextlib.suppress(InfillFailed):
             assert infill.ranked([BLANK], count=1) == [["parcel"]]
             return

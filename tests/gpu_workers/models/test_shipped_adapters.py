@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from core.text.policy import ENTITIES
-from gpu_workers.models.adapter_file import SHIPPED
+from gpu_workers.models.embedded import SHIPPED
 from gpu_workers.models.infill import MaskedLM, Question, embedded_infill
 from gpu_workers.models.tagger import EntityTagger, embedded_tagger
 

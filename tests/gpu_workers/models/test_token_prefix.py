@@ -11,7 +11,7 @@ from tiers import cells
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from gpu_workers.models.encoder_model import bundled_path
-from gpu_workers.models.token_prefix import TokenPrefix
+from gpu_workers.models.pieces import TokenPrefix
 
 TOKENS_MAX = 16
 

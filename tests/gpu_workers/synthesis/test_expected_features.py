@@ -7,8 +7,7 @@ import torch
 from core.synthesis.encoding import STEPS, unit_vectors
 from core.synthesis.frequencies import low_order, public_frequencies
 from core.synthesis.schema import TableSchema, table_schema
-from gpu_workers.synthesis.expected_features import expected_features
-from gpu_workers.synthesis.generator import Generator, GeneratorShape
+from gpu_workers.synthesis.generator import Generator, GeneratorShape, expected_features
 
 SCHEMA = table_schema(
     {

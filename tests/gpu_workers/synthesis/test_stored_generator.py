@@ -14,8 +14,8 @@ from core.synthesis.encoding import decode_rows
 from core.synthesis.marginals_release import marginals_release
 from core.synthesis.pricing import record_budget
 from gpu_workers.models.tensor_file import read_tensors
-from gpu_workers.synthesis.artifact import load_source, save_counts
 from gpu_workers.synthesis.generator import Generator, GeneratorShape, save_generator
+from gpu_workers.synthesis.stored_generator import load_source, save_counts
 
 SHAPE = GeneratorShape(components=3, bins=4)
 

@@ -17,10 +17,9 @@ from core.job_errors import BadCorpus, JobFilesLost
 from core.synthesis import marginals_release, pearl_release
 from core.synthesis.encoding import Outside, encode_rows
 from core.synthesis.schema import declared_table
-from gpu_workers.jobs.checkpoint import EncryptedCheckpoint
-from gpu_workers.jobs.messages import INPUT, JobOrder
+from gpu_workers.jobs.protocol import INPUT, EncryptedCheckpoint, JobOrder
 from gpu_workers.synthesis import job as synthesis_job
-from gpu_workers.synthesis.artifact import load_source
+from gpu_workers.synthesis.stored_generator import load_source
 
 
 class Crash(Exception):

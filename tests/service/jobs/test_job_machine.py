@@ -38,7 +38,7 @@ from core.ledger.keys import MasterKey
 from core.ledger.ledger import Ledger
 from core.ledger.records import Limit
 from core.ledger.stored_files import ARTIFACTS, StoredFileIndex
-from gpu_workers.jobs.messages import ChargeRequested, Failed, JobOrder, Progress, Succeeded
+from gpu_workers.jobs.protocol import ChargeRequested, Failed, JobOrder, Progress, Succeeded
 from service.config.settings import Settings
 from service.files.copies import LocalCopies
 from service.files.stored import StoredFiles

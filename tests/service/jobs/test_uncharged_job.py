@@ -12,7 +12,7 @@ from finetune_http_kit import NOTHING, RECORD, costs, transitions
 from inprocess_kit import Gateway
 from synthesis_kit import shop_request, shop_rows
 
-from gpu_workers.jobs.messages import Progress, Succeeded
+from gpu_workers.jobs.protocol import Progress, Succeeded
 from service.jobs import attempt
 
 

@@ -16,7 +16,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 from prometheus_client import REGISTRY
 from prometheus_client.metrics_core import Metric
 
-import gpu_workers.engine.metrics
+import gpu_workers.engine.task_queue
 import service.metrics  # noqa: F401 - registers the metrics of the front end
 
 ROOT = Path(__file__).parents[3]
@@ -77,7 +77,7 @@ def test_a_dashboard_has_only_members_of_grafanas_schema(dashboard: dict[str, An
 
 
 def test_queries_use_metrics_and_labels_that_the_gateway_has(dashboard: dict[str, Any]) -> None:
-    assert gpu_workers.engine.metrics
+    assert gpu_workers.engine.task_queue
     exported = series()
     for query in queries(dashboard):
         names = set(re.findall(r"gateway_[a-z_]+", query))

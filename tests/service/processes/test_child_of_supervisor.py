@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_workers.environment import child_environment
+from gpu_workers.fork_server import child_environment
 from service.processes import child as child_module
 from service.processes.child import STARTS_MAX, Child
 

@@ -19,7 +19,7 @@ from finetune_http_kit import NOTHING, costs, transitions
 from gateway_kit import Gateway, Tenant
 from synthesis_kit import SHOP, shop_request, shop_rows
 
-from gpu_workers.synthesis.artifact import load_source
+from gpu_workers.synthesis.stored_generator import load_source
 
 COST = {"epsilon": 1.0, "delta": 1e-5}
 RECORD = {"epsilon": 3.0, "delta": 1e-4, "basic_delta": 1e-4}

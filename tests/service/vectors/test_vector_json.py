@@ -12,8 +12,8 @@ import pytest
 from core.mechanisms.vectors import metric
 from core.mechanisms.vectors.spec import VECTOR_MECHANISMS, VectorSpec, vector_spec
 from gpu_workers.engine.arrays import ArrayPool, BlockArray
+from gpu_workers.handlers.embedder import VectorReleaser
 from gpu_workers.handlers.tasks import VectorTask
-from gpu_workers.handlers.vector_release import VectorReleaser
 from service.vectors.batch import array_batch, matrix_of
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from gpu_workers.models.lora import merged
-from gpu_workers.models.nets import backbone
-from gpu_workers.models.trainable_adapter import adapter_parameters, attach
+from gpu_workers.infill.fine_tuning import adapter_parameters, attach
+from gpu_workers.models.embedded import backbone, merged
 
 
 def test_an_adapted_encoder_starts_as_the_encoder() -> None:

@@ -1,22 +1,29 @@
-"""A queue that shares a server among tenants by start-time fair queueing.
+"""What tenants share: a queue by start-time fair queueing, and limits of tasks and memory.
 
-Each tenant has a line of its own, which is first in, first out. The next entry is taken from the tenant that has
-received the least work since it began to wait. A tenant that begins to wait starts level with the entry that was taken
-last, so it can neither save up its turn nor be held back by what others have queued before.
+In a `FairQueue`, each tenant has a line of its own, which is first in, first out. The next entry is taken from the
+tenant that has received the least work since it began to wait. A tenant that begins to wait starts level with the entry
+that was taken last, so it can neither save up its turn nor be held back by what others have queued before.
 
 Guarantee: between two moments in which tenants a and b both wait, the work that they receive differs by at most the
 largest entry of a plus the largest entry of b. A tenant with one entry therefore waits for at most about one entry of
 each other tenant, however many they have queued. An entry that turned out to be more work than was estimated counts as
 what it was, once that is known (`FairQueue.charge`).
 
+`tenant_places` and `MemoryShares` give a tenant a share of what the other tenants leave free, so that a few tenants at
+their limits leave something to the next one. Memory is also limited for each tenant.
+
 Source: P. Goyal, H. Vin, H. Cheng, "Start-time Fair Queueing", IEEE/ACM Transactions on Networking 5(5), 1997.
 """
 
 from __future__ import annotations
 
-from collections import deque
+import math
+import threading
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator
 from typing import Generic, Protocol, TypeVar
+
+from core.errors import QueueFull, TenantLimitReached
 
 
 class Entry(Protocol):
@@ -167,3 +174,47 @@ class FairQueue(Generic[T]):
         line.count(entry, sign)
         self.work += sign * entry.work
         self.places += sign * entry.places
+
+
+_SHARE = 0.5
+
+
+def tenant_places(places: int, *, others: int, share: float) -> int:
+    """How many of `places` one tenant may have: `share` of what the `others` leave free, and one while there is one."""
+    return math.ceil(share * (places - others))
+
+
+class MemoryShares:
+    """Counts bytes in use by owner. `limit` is the name of the setting that limits one owner. If that allows one owner
+    everything, there is no other limit of an owner.
+
+    Thread-safe: memory may be given back while the garbage collector runs, in any thread.
+    """
+
+    def __init__(self, *, bytes_max: int, owner_bytes_max: int, limit: str) -> None:
+        self._bytes_max = bytes_max
+        self._owner_bytes_max = owner_bytes_max
+        self._share = _SHARE if owner_bytes_max < bytes_max else 1
+        self._limit = limit
+        self._used: Counter[str] = Counter()
+        self._total = 0
+        self._lock = threading.RLock()
+
+    def take(self, owner: str, size: int) -> None:
+        """Raises QueueFull if all together would exceed the limit, TenantLimitReached if the owner would exceed its
+        share. Nothing is counted then."""
+        with self._lock:
+            if self._total + size > self._bytes_max:
+                raise QueueFull
+            others = self._total - self._used[owner]
+            if self._used[owner] + size > min(self._owner_bytes_max, (self._bytes_max - others) * self._share):
+                raise TenantLimitReached(limit=self._limit)
+            self._used[owner] += size
+            self._total += size
+
+    def give_back(self, owner: str, size: int) -> None:
+        with self._lock:
+            self._used[owner] -= size
+            self._total -= size
+            if self._used[owner] == 0:
+                del self._used[owner]

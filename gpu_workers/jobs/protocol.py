@@ -1,0 +1,211 @@
+"""The interface between the gateway and the code of a job: orders, messages, files, checkpoints and results.
+
+The messages pass over a socket that only the gateway and the process of the job can access. The files are in the job's
+folder; a checkpoint holds the state that one attempt stores for the next one.
+
+Guarantee: a name that `is_plain` accepts stays in the folder that it is joined to. `snapshot` links whole files that
+the folder had at one moment, while the job's process may replace them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeVar
+
+from core.files.disk import FileVersion, file_version, sync_folder
+from core.files.encrypted_file import decrypt, encrypt, read_encrypted
+from core.job_errors import JobFailed, JobFilesLost
+
+INPUT = "input"  # the file that holds the uploaded data
+# How a job shares the cores with requests: see `gpu_workers/jobs/process.py`.
+Priority = Literal["idle", "low", "normal"]
+# Returns once the job's cost is spent in the ledger. A job draws noise only after this call. Kinds that charge nothing
+# do not call it.
+Charge = Callable[[], None]
+
+
+class ReportProgress(Protocol):
+    """Reports a stage (a fixed label), the fraction of the whole job in [0, 1], and metrics that are public or
+    released, with the names of `core.ledger.jobs.METRICS`. A metric keeps its last value until it is reported again."""
+
+    def __call__(self, stage: str, fraction: float, metrics: Mapping[str, float] | None = None, /) -> None: ...
+
+
+@dataclass(frozen=True)
+class JobOrder:
+    """One job.
+
+    entry_point: the `JobFunction` that runs it, as `module:function`. It comes from the gateway's registry of kinds.
+
+    folder: holds the job's encrypted files, under `key`.
+
+    spec: the parameters, in the form that the kind of job defines.
+
+    memory_bytes_max: what the process may allocate; 0 for no limit. See `gpu_workers/jobs/process.py`.
+    """
+
+    entry_point: str
+    folder: Path
+    key: bytes = field(repr=False)
+    spec: Any
+    priority: Priority = "idle"
+    memory_bytes_max: int = 0
+
+    def received(self) -> Iterator[bytes]:
+        """Yield the uploaded data in chunks. Raises JobFilesLost."""
+        return read_encrypted(self.folder / INPUT, self.key, INPUT)
+
+
+@dataclass(frozen=True)
+class Progress:
+    stage: str
+    fraction: float
+    metrics: Mapping[str, float] | None = None
+
+
+@dataclass(frozen=True)
+class ChargeRequested:
+    """The job is about to draw noise. It draws none before it receives `Charged`."""
+
+
+@dataclass(frozen=True)
+class Charged:
+    """The gateway's answer: the ledger has spent the job's hold, in this attempt or an earlier one."""
+
+
+@dataclass(frozen=True)
+class Succeeded:
+    """`result` holds counts, names and fixed words, never text."""
+
+    result: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Failed:
+    problem: JobFailed
+
+
+# Runs a job and returns its result: counts, names and fixed words, never text. Raises JobFailed.
+JobFunction = Callable[[JobOrder, ReportProgress, Charge], dict[str, Any]]
+
+
+OWNER, RUN_LOCK = "owner", "run.lock"  # of one machine
+KEY, SPEC = "key", "spec"  # of the gateway: the wrapped key, and the fields of the request
+OUTPUTS = "out"  # the folder of what a job has made
+_OF_THIS_MACHINE = frozenset({OWNER, RUN_LOCK})
+_PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
+_SNAPSHOTS_MAX = 10
+
+
+class FolderBusy(OSError):
+    """The files changed each time that they were looked at."""
+
+
+def is_plain(name: object) -> bool:
+    """Whether this is the name of a file of a job: no path, and no draft, whose name begins with a dot."""
+    return isinstance(name, str) and _PLAIN.fullmatch(name) is not None
+
+
+def versions(folder: Path) -> dict[str, FileVersion]:
+    """The versions of the folder's own files that another gateway needs, by name."""
+    found = {}
+    for path in sorted(folder.iterdir()):
+        if is_plain(path.name) and path.name not in _OF_THIS_MACHINE and path.is_file():
+            version = file_version(path)
+            if version is not None:
+                found[path.name] = version
+    return found
+
+
+def snapshot(folder: Path, linked: Path) -> dict[str, FileVersion]:
+    """Link the files of one moment into the new folder `linked`. A file is replaced by renaming, never changed, so a
+    link keeps its bytes. Raises FolderBusy."""
+    for _ in range(_SNAPSHOTS_MAX):
+        found = versions(folder)
+        linked.mkdir(mode=0o700)
+        try:
+            for name in found:
+                (linked / name).hardlink_to(folder / name)
+        except FileNotFoundError:
+            pass
+        else:
+            if versions(folder) == found:
+                return found
+        shutil.rmtree(linked)
+    raise FolderBusy
+
+
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True)
+class EncryptedCheckpoint:
+    """One state, of a training or a release, in the job's encrypted folder."""
+
+    order: JobOrder
+    label: str
+
+    def read(self) -> bytes | None:
+        """Raises JobFilesLost if the file was modified."""
+        path = self.order.folder / self.label
+        return decrypt(path, self.order.key, self.label) if path.exists() else None
+
+    def write(self, state: bytes) -> None:
+        """Write the state. On return, the state and its directory entry are on disk."""
+        encrypt(self.order.folder / self.label, self.order.key, self.label, state)
+        sync_folder(self.order.folder)
+
+
+def kept_part(
+    checkpoint: EncryptedCheckpoint,
+    make: Callable[[], Part],
+    *,
+    packed: Callable[[Part], bytes],
+    unpacked: Callable[[bytes], Part],
+) -> Part:
+    """A part of the work: that of an earlier attempt, or else a new one, which is kept. Raises JobFilesLost."""
+    state = checkpoint.read()
+    if state is None:
+        part = make()
+        checkpoint.write(packed(part))
+        return part
+    try:
+        return unpacked(state)
+    except (ValueError, KeyError, TypeError):
+        raise JobFilesLost from None
+
+
+def publish(save: Callable[[Path], None], card: str, targets: tuple[str, ...]) -> None:
+    """Put a file and its card at every target and replace each atomically. `save` writes the first file atomically."""
+    first = Path(targets[0])
+    for target in map(Path, targets):
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    save(first)
+    partial_card = first.with_suffix(".md.partial")
+    partial_card.write_text(card)
+    partial_card.replace(first.with_suffix(".md"))
+    for target in map(Path, targets[1:]):
+        for suffix in (".md", ".safetensors"):
+            link = target.with_name(f".{target.stem}.{os.getpid()}{suffix}.partial")
+            link.unlink(missing_ok=True)
+            link.hardlink_to(first.with_suffix(suffix))
+            link.replace(target.with_suffix(suffix))
+            link.unlink(missing_ok=True)  # needed if the target already was the same file
+
+
+def card(title: str, text: Sequence[str], facts: Mapping[str, object], result: Mapping[str, Any], *end: str) -> str:
+    """A title, lines of text, a table of facts, and the rows that the job did not use, from its warnings."""
+    warnings = [f"* {row['code']}: {row['count']} of {result['rows']} rows" for row in result["warnings"]]
+    table = ["| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in facts.items())]
+    rest = ["## What was left out", "", *(warnings or ["Nothing."]), "", *end]
+    return "\n".join([f"# {title}", "", *text, "", *table, "", *rest])
+
+
+def cell(value: str) -> str:
+    """Escape a value for a table cell."""
+    return " ".join(value.split()).replace("|", "\\|")
