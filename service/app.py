@@ -1,60 +1,24 @@
-"""The application: middleware, routers and error handlers, in order. Nothing registers itself."""
+"""The application: middleware, the routers of the capabilities, and error handlers, in order."""
 
 from __future__ import annotations
 
 import logging
 from importlib.metadata import version
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from core.errors import GatewayError
-from service.accounting.endpoints import router as accounting
-from service.alerts.endpoints import operator_router as operator_alerts
-from service.alerts.endpoints import router as alerts
-from service.budget.bounds import router as bounds
-from service.budget.endpoints import account_router, series_router
-from service.budget.estimate import estimate_router
-from service.budget.events import events_router
-from service.budget.headroom import headroom_router
-from service.budget.integrity import admin_router as all_integrity
-from service.budget.integrity import router as integrity
-from service.budget.journal import router as journal
-from service.budget.spending import router as spending
-from service.dashboard.endpoints import router as dashboard
-from service.dashboard.views import Surface
-from service.domains.endpoints import router as domains
+from service.capability import Routes
+from service.dashboard.views import Surface, Views
 from service.gateway import Gateway
-from service.guardrail.endpoints import router as guardrail
 from service.http import problems
 from service.http.api_page import add_api_page
 from service.http.body import json_limits
-from service.http.middleware import BodyLimit, BodyPace, JsonLines, RequestContext
-from service.http.open_streams import StreamGuard
-from service.http.request_tracing import RequestTracing
-from service.jobs.endpoints import creation_router
-from service.jobs.endpoints import router as jobs
-from service.openai.endpoints import router as openai
-from service.operation.audit import router as audit
-from service.operation.catalogue import router as catalogue
-from service.operation.health import metrics_router as metrics
-from service.operation.health import router as health
-from service.operation.service_state import router as service_state
-from service.presidio.endpoints import router as presidio
-from service.proxy.endpoints import router as proxy
-from service.proxy.vault_endpoints import router as vault
-from service.restore.endpoints import router as restore
-from service.sanitize.endpoints import router as sanitize
-from service.sanitize.recognisers.endpoints import router as recognisers
-from service.sentdp.endpoints import router as sentdp
-from service.synthesis.endpoints import router as synthesis
-from service.tenants.endpoints import router as tenants
-from service.tenants.keys import operator_router as operator_keys
-from service.tenants.keys import tenant_router as own_keys
-from service.vectors.endpoints import projections_router
-from service.vectors.endpoints import router as vectors
+from service.http.middleware import BodyLimit, BodyPace, JsonLines, RequestContext, RequestTracing
+from service.http.open_streams import OpenStreams, StreamGuard
 
 
 def create_app(gateway: Gateway) -> FastAPI:
@@ -62,67 +26,32 @@ def create_app(gateway: Gateway) -> FastAPI:
 
     With `admin_port` set, administration and metrics are in `create_admin_app` alone.
     """
-    app = _app(gateway)
-    app.include_router(sentdp)
-    app.include_router(vectors)
-    app.include_router(openai)
-    app.include_router(proxy)
-    app.include_router(vault)
-    app.include_router(guardrail)
-    app.include_router(sanitize)
-    app.include_router(restore)
-    app.include_router(presidio)
-    app.include_router(recognisers)
-    app.include_router(series_router)
-    app.include_router(events_router)
-    app.include_router(estimate_router(gateway.estimated))
-    app.include_router(headroom_router(gateway.estimated, gateway.openai))
-    app.include_router(integrity)
-    app.include_router(spending)
-    app.include_router(journal)
-    app.include_router(bounds)
-    app.include_router(account_router)
-    app.include_router(accounting)
-    app.include_router(catalogue)
-    app.include_router(projections_router)
-    app.include_router(creation_router(gateway.job_kinds))
-    app.include_router(jobs)
-    app.include_router(domains)
-    app.include_router(synthesis)
-    app.include_router(own_keys)
-    app.include_router(alerts)
-    app.include_router(dashboard)
-    app.include_router(health)
-    administers = gateway.settings.admin_port is None
-    app.state.surface = Surface(tenants=True, operator=administers)
-    if administers:
-        _administrate(app)
-    return app
+    return _app(gateway, Surface(tenants=True, operator=gateway.settings.admin_port is None))
 
 
 def create_admin_app(gateway: Gateway) -> FastAPI:
     """Build the app of `admin_port`."""
-    app = _app(gateway)
-    app.include_router(dashboard)
-    app.include_router(health)
-    app.state.surface = Surface(tenants=False, operator=True)
-    _administrate(app)
+    return _app(gateway, Surface(tenants=False, operator=True))
+
+
+def _app(gateway: Gateway, surface: Surface) -> FastAPI:
+    """The routes of every capability, as far as they belong to `surface`."""
+    app = _without_routes(gateway)
+    capabilities = gateway.capabilities
+    routes: list[Routes] = []
+    if surface.tenants:
+        routes += [each for capability in capabilities for each in capability.routers]
+    routes += [each for capability in capabilities for each in capability.common_routers]
+    if surface.operator:
+        routes += [each for capability in capabilities for each in capability.operator_routers]
+    for each in routes:
+        app.include_router(each if isinstance(each, APIRouter) else each(gateway.parts))
+    app.state.views = Views((view for capability in capabilities for view in capability.views), surface)
     return app
 
 
-def _administrate(app: FastAPI) -> None:
-    app.include_router(metrics)
-    app.include_router(tenants)
-    app.include_router(operator_keys)
-    app.include_router(operator_alerts)
-    app.include_router(all_integrity)
-    app.include_router(audit)
-    app.include_router(service_state)
-
-
-def _app(gateway: Gateway) -> FastAPI:
-    """An app without routes."""
-    settings = gateway.settings
+def _without_routes(gateway: Gateway) -> FastAPI:
+    settings, parts = gateway.settings, gateway.parts
     app = FastAPI(
         openapi_url=None,  # with it, the framework's own pages; `add_api_page` adds them
         title="Privacy gateway",
@@ -136,7 +65,7 @@ def _app(gateway: Gateway) -> FastAPI:
                     tenants=settings.traces_tenants, accept_incoming=settings.traces_accept_incoming
                 ),
             ),
-            Middleware(StreamGuard, streams=gateway.streams),
+            Middleware(StreamGuard, streams=parts[OpenStreams]),
             Middleware(BodyPace, idle_s=settings.body_idle_s, bytes_per_s_min=settings.transfer_bytes_per_s_min),
             Middleware(
                 BodyLimit,
@@ -165,13 +94,8 @@ def _app(gateway: Gateway) -> FastAPI:
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     add_api_page(app)
-    app.state.gateway = gateway
-    app.state.authenticator = gateway.authenticator
+    app.state.parts = parts
     app.state.json_limits = json_limits(settings)
-    app.state.preparation = gateway.preparation
-    app.state.body_memory = gateway.body_memory
-    app.state.in_flight = gateway.in_flight
-    app.state.large_requests = gateway.large_requests
     return app
 
 

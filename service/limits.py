@@ -7,6 +7,7 @@ language models. Limits that protect the memory and the time of one process rema
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,8 +16,7 @@ from core.ledger.client import LedgerClient
 from core.ledger.keys import MasterKey, Purpose
 from core.ledger.shared_limit import SharedLimit
 from service.config.settings import Settings
-from service.http.failure_limit import FailureLimit
-from service.http.rate_limit import RateLimit
+from service.http.rate_limit import FailureLimit, RateLimit
 from service.proxy.shares import CallShares, share
 
 SAMPLES_PER_MINUTE = 10  # of an owner of alerts: each is a message to receivers of the owner's choice
@@ -40,7 +40,7 @@ def build_limits(
     master_key: MasterKey,
     *,
     is_alone: bool,
-    clock: Callable[[], float],
+    clock: Callable[[], float] = time.monotonic,
 ) -> Limits:
     """`is_alone`: no other process can serve this ledger, so nothing is shared."""
     requests, failures = settings.rate_limit_per_minute, settings.auth_failures_per_minute

@@ -25,9 +25,13 @@ from core.memory import use_few_arenas
 from gpu_workers.engine.protocol import Engine, Role
 from gpu_workers.fork_server import drop_other_variables, end_fork_server, start_fork_server
 from service.app import configure_logging, create_admin_app, create_app
+from service.capabilities import CAPABILITIES
+from service.capability import Capability
 from service.config.settings import Settings
+from service.domains.store import Domains
 from service.gateway import Gateway
 from service.http.connections import ConnectionLimits, LimitedProtocol
+from service.operation.readiness import Readiness
 from service.processes.folder import leave
 
 _POLL_S = 0.1
@@ -49,7 +53,13 @@ class Inherited:
     report_ready: Callable[[], None]
 
 
-def run(settings: Settings, *, engine: Engine | None = None, inherited: Inherited | None = None) -> None:
+def run(
+    settings: Settings,
+    *,
+    engine: Engine | None = None,
+    capabilities: Sequence[Capability] = CAPABILITIES,
+    inherited: Inherited | None = None,
+) -> None:
     """Serve until interrupted, by default with the local engine.
 
     Exits with 1 and one line with the reason if the gateway cannot start.
@@ -62,7 +72,7 @@ def run(settings: Settings, *, engine: Engine | None = None, inherited: Inherite
     drop_other_variables()  # before the first child process
     start_fork_server()
     try:
-        code = asyncio.run(_serve(settings, engine, inherited))
+        code = asyncio.run(_serve(settings, engine, capabilities, inherited))
     finally:
         end_fork_server()
     sys.exit(code)
@@ -85,7 +95,9 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _serve(settings: Settings, engine: Engine | None, inherited: Inherited | None) -> int:
+async def _serve(
+    settings: Settings, engine: Engine | None, capabilities: Sequence[Capability], inherited: Inherited | None
+) -> int:
     started = time.monotonic()
     servers: list[_Server] = []
     this_task = asyncio.current_task()
@@ -109,7 +121,8 @@ async def _serve(settings: Settings, engine: Engine | None, inherited: Inherited
     try:
         if inherited is None:
             await leave(settings)
-        gateway = Gateway(settings, engine=engine, own_dir=None if inherited is None else inherited.own_dir)
+        own_dir = None if inherited is None else inherited.own_dir
+        gateway = Gateway(settings, engine=engine, own_dir=own_dir, capabilities=capabilities)
     except (GatewayError, ValueError, OSError) as error:
         say(f"cannot start: {error}")
         return 1
@@ -194,8 +207,8 @@ async def _report_progress(
             gateway.engine.status(role).ready for role in gateway.engine.roles
         ):
             with contextlib.suppress(GatewayError):
-                await gateway.readiness.check()
-                gateway.domains.warn_of_unloaded()
+                await gateway.parts[Readiness].check()
+                gateway.parts[Domains].warn_of_unloaded()
                 break
         await asyncio.sleep(_POLL_S)
     if inherited is not None:

@@ -83,3 +83,10 @@ class Turns:
     def _next(self) -> _Waiting | None:
         heads = self._waiting.heads()
         return next((entry for entry in heads if self._running[entry.tenant] < self._tenant_places), None)
+
+
+class LedgerReads(Turns):
+    """The turns of long reads of the ledger: parts of journals are written one after the other."""
+
+    def __init__(self) -> None:
+        super().__init__(1)

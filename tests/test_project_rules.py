@@ -34,7 +34,7 @@ FOLDERS = {
     "service.config": set(),
     "service.http": {"config"},
     "service.releases": {"config", "http"},
-    "service.accounting": {"http"},
+    "service.accounting": {"config", "http"},
     "service.files": {"config"},
     "service.jobs": {"config", "http", "files"},
     "service.budget": {"config", "http", "releases", "jobs"},  # the estimate prices every kind of job
@@ -63,7 +63,8 @@ FOLDERS = {
     "service.restore": {"config", "http", "releases"},
     "service.outbound": set(),
     "service.tracing": {"config"},  # receives the spans of every folder, by core.spans
-    "service.alerts": {"config", "http", "budget", "outbound"},  # a rule about forecasts
+    # rules about forecasts, and about seals that are late
+    "service.alerts": {"config", "http", "budget", "outbound", "operation"},
     "service.proxy": {
         "config",
         "http",
@@ -74,8 +75,10 @@ FOLDERS = {
     "service.presidio": {"config", "http", "releases", "sanitize"},  # another form of `/sanitize`
     "service.dashboard": {"config", "http"},  # its pages use the REST API
     "service.guardrail": {"config", "http", "releases", "proxy"},  # masks as requests to language models are
-    "service.operation": {"config", "http", "vectors"},  # GET /models lists the projections
-    "service.tenants": {"http", "releases", "domains"},  # the price of a plan follows from the domain's pack
+    # GET /models lists the projections, the fine-tuned models and the allow lists
+    "service.operation": {"config", "http", "sanitize", "vectors"},
+    # the price of a plan follows from the domain's pack, and how often it fits from a calculation
+    "service.tenants": {"accounting", "config", "http", "releases", "domains"},
     "service.processes": {"config", "files"},  # the processes of one gateway
     "service.cli": {
         "config",
@@ -115,10 +118,10 @@ INTEGRATIONS = {
     "scikit_learn": {"sklearn"},
 }
 RESTRICTED = {
-    "service.gateway": {"service.app", "service.deps", "service.serve"},
+    "service.gateway": {"service.app", "service.serve"},
     "service.app": {"service.serve"},
     "service.serve": {"service.cli.main", "service.processes.gateway_process"},
-    "service.registry": {"service.gateway"},
+    "service.capabilities": {"service.gateway", "service.serve"},
 }
 
 
@@ -198,11 +201,23 @@ def test_the_composition_root_is_imported_by_few(module: str, allowed: set[str])
     assert {name for name, imported in own_imports().items() if module in imported} == allowed
 
 
-def test_dependencies_are_imported_by_endpoints_alone() -> None:
-    """What `service.deps` gives belongs in signatures of endpoints. Services take their parts as arguments."""
-    for name, imported in own_imports().items():
-        if "service.deps" in imported:
-            assert "APIRouter(" in modules("service")[name].read_text(), name
+def test_parts_are_asked_for_by_endpoints_and_builders_alone() -> None:
+    """`Part[X]` belongs in signatures of endpoints, and `Parts` where services are built. Services take their parts as
+    arguments."""
+    files = modules("service")
+    for name in (name for name, imported in own_imports().items() if "service.parts" in imported):
+        text = files[name].read_text()
+        is_endpoint = "APIRouter(" in text or name.startswith("service.http.")
+        is_builder = "CAPABILITY = " in text or name in ("service.capability", "service.gateway")
+        assert is_endpoint or is_builder, name
+
+
+@pytest.mark.usefixtures("processes")
+def test_the_routes_of_health_load_few_modules() -> None:
+    code = f"import sys, service.operation.health; print(sum(each.split('.')[0] in {LAYERS} for each in sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+
+    assert int(loaded.stdout) <= 80
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from benchmarks.conversations.recorded import FORMATS, Conversation
 from benchmarks.conversations.requests import body_of
 from benchmarks.conversations.rewriting import Rewriting, as_read, rewritings
 from core.text.reversible.mapping import Pair
+from service.proxy.service import ProxyParts
 
 DISTRACTORS = (
     "Marginal notes by Mariano Webster-Smythe stay as they are, and so do mark, grace and will.",
@@ -72,7 +73,7 @@ class Bench:
         self.gateway, self.model = gateway, model
         self.tenant: Tenant = gateway.tenant()
         self.pairs: tuple[Pair, ...] = ()
-        service = gateway.service.proxy.service
+        service = gateway.service.parts[ProxyParts].service
         service._surrogate_key = lambda _: key  # so that every run has the same surrogates
         made = service.outgoing
 

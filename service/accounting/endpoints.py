@@ -23,10 +23,13 @@ from core.accounting.plans import (
     check_count,
     check_delta,
 )
-from service.deps import CalculationsDep
+from service.accounting.calculations import Calculations
+from service.capability import Capability
+from service.config.settings import Settings
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
 from service.http.strict import Strict
+from service.parts import Part, Parts
 
 router = APIRouter(route_class=JsonRoute, tags=["accounting"])
 
@@ -99,7 +102,7 @@ class CalibrateRequest(Strict):
 
 
 @router.post("/accounting/compare", summary="Epsilon of a plan by every accountant")
-async def compare(body: CompareRequest, caller: ReadCallerDep, calculations: CalculationsDep) -> dict[str, Any]:
+async def compare(body: CompareRequest, caller: ReadCallerDep, calculations: Part[Calculations]) -> dict[str, Any]:
     """`kind` states what a number is: a `bound` is never below the true value, an `estimate` may be."""
     event = body.mechanism.event()
     check_count(body.steps)
@@ -114,7 +117,7 @@ async def compare(body: CompareRequest, caller: ReadCallerDep, calculations: Cal
 
 
 @router.post("/accounting/calibrate", summary="Noise, or steps, for a target; certified")
-async def calibrate(body: CalibrateRequest, caller: ReadCallerDep, calculations: CalculationsDep) -> dict[str, Any]:
+async def calibrate(body: CalibrateRequest, caller: ReadCallerDep, calculations: Part[Calculations]) -> dict[str, Any]:
     """The answer contains the certificate, and every accountant's epsilon of the calibrated plan."""
     delta = body.target.delta
     certificate: Certificate | None
@@ -191,3 +194,19 @@ def _interval(interval: Interval | None) -> dict[str, Any] | str | None:
     if interval.low is None:
         return interval.kind.value
     return {"low": interval.low, "high": interval.high, "kind": interval.kind.value}
+
+
+def _calculations(parts: Parts) -> Calculations:
+    settings = parts[Settings]
+    return Calculations(
+        workers=settings.accounting_workers,
+        tenant_share=settings.queue_tenant_share,
+        timeout_s=settings.accounting_timeout_s,
+    )
+
+
+async def _end(parts: Parts) -> None:
+    parts[Calculations].close()
+
+
+CAPABILITY = Capability(name="accounting", routers=[router], services={Calculations: _calculations}, end=_end)

@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
 
+from core.ledger.alerts import AlertLimits, AlertStore
+from core.ledger.client import LedgerClient
+from core.ledger.hash_chain.admin_log import AdminLog
+from core.ledger.jobs import JobStore
+from core.ledger.keys import MasterKey
+from core.ledger.keystore import KeyRole
+from core.ledger.ledger import Ledger
 from core.ledger.names import SHARED_OWNER
+from core.ledger.series import LedgerSeries
+from core.ledger.spending_totals import SpendingTotals
 from service.alerts.schemas import OperatorRuleBody, RuleBody
-from service.deps import AlertsDep, PagingDep
+from service.alerts.service import AlertService
+from service.alerts.view import Sources
+from service.alerts.watch import DELIVERIES, AlertWatch
+from service.alerts.webhook import WebhookSender
+from service.capability import Capability, View
+from service.config.settings import Settings
 from service.http.auth import OPERATOR, AdminCallerDep, Caller, ReadCallerDep
 from service.http.body import JsonRoute
 from service.http.operator_log import BY_OPERATOR
+from service.http.paging import PagingDep
+from service.limits import Limits
+from service.operation.maintenance import Maintenance
+from service.parts import Part, Parts
 
 router = APIRouter(prefix="/alerts", route_class=JsonRoute, tags=["alerts"])
 operator_router = APIRouter(prefix="/admin/alerts", route_class=JsonRoute, tags=["admin"], dependencies=[OPERATOR])
@@ -25,17 +44,19 @@ def _by(caller: Caller) -> str:
 
 
 @router.get("", summary="Alerts that fired, newest first, page by page")
-async def fired(caller: ReadCallerDep, alerts: AlertsDep, page: PagingDep, status: Status = None) -> dict[str, Any]:
+async def fired(
+    caller: ReadCallerDep, alerts: Part[AlertService], page: PagingDep, status: Status = None
+) -> dict[str, Any]:
     return await alerts.page(caller.tenant, status, cursor=page.cursor, limit=page.limit)
 
 
 @router.get("/rules", summary="The rules of the tenant's alerts, without secrets")
-async def rules(caller: AdminCallerDep, alerts: AlertsDep) -> dict[str, Any]:
+async def rules(caller: AdminCallerDep, alerts: Part[AlertService]) -> dict[str, Any]:
     return {"rules": await alerts.rules(caller.tenant)}
 
 
 @router.get("/rules/{name}", summary="One rule, without its secret, and its last delivery")
-async def rule(name: str, caller: AdminCallerDep, alerts: AlertsDep) -> dict[str, Any]:
+async def rule(name: str, caller: AdminCallerDep, alerts: Part[AlertService]) -> dict[str, Any]:
     return await alerts.rule(caller.tenant, name)
 
 
@@ -43,7 +64,7 @@ async def rule(name: str, caller: AdminCallerDep, alerts: AlertsDep) -> dict[str
     "/rules/{name}", summary="Store a rule; shows the secret of its webhook once, when it is new", responses=_NEW
 )
 async def put_rule(
-    name: str, body: RuleBody, response: Response, caller: AdminCallerDep, alerts: AlertsDep
+    name: str, body: RuleBody, response: Response, caller: AdminCallerDep, alerts: Part[AlertService]
 ) -> dict[str, Any]:
     block, is_new = await alerts.put(caller.tenant, name, body, by=_by(caller))
     response.status_code = 201 if is_new else 200
@@ -51,46 +72,99 @@ async def put_rule(
 
 
 @router.delete("/rules/{name}", status_code=204, summary="Delete a rule; its open alerts end without a delivery")
-async def delete_rule(name: str, caller: AdminCallerDep, alerts: AlertsDep) -> Response:
+async def delete_rule(name: str, caller: AdminCallerDep, alerts: Part[AlertService]) -> Response:
     await alerts.delete(caller.tenant, name, by=_by(caller))
     return Response(status_code=204)
 
 
 @router.post("/rules/{name}/test", summary="Send a sample to the receivers of a rule now")
-async def send_sample(name: str, caller: AdminCallerDep, alerts: AlertsDep) -> dict[str, Any]:
+async def send_sample(name: str, caller: AdminCallerDep, alerts: Part[AlertService]) -> dict[str, Any]:
     return {"results": await alerts.send_sample(caller.tenant, name)}
 
 
 @operator_router.get("", summary="Alerts of the operator's rules that fired, newest first, page by page")
-async def fired_of_operator(alerts: AlertsDep, page: PagingDep, status: Status = None) -> dict[str, Any]:
+async def fired_of_operator(alerts: Part[AlertService], page: PagingDep, status: Status = None) -> dict[str, Any]:
     return await alerts.page(SHARED_OWNER, status, cursor=page.cursor, limit=page.limit)
 
 
 @operator_router.get("/rules", summary="The rules of the operator's alerts, without secrets")
-async def operator_rules(alerts: AlertsDep) -> dict[str, Any]:
+async def operator_rules(alerts: Part[AlertService]) -> dict[str, Any]:
     return {"rules": await alerts.rules(SHARED_OWNER)}
 
 
 @operator_router.get("/rules/{name}", summary="One rule of the operator, without its secret, and its last delivery")
-async def operator_rule(name: str, alerts: AlertsDep) -> dict[str, Any]:
+async def operator_rule(name: str, alerts: Part[AlertService]) -> dict[str, Any]:
     return await alerts.rule(SHARED_OWNER, name)
 
 
 @operator_router.put(
     "/rules/{name}", summary="Store a rule of the operator; shows the secret of its webhook once", responses=_NEW
 )
-async def put_operator_rule(name: str, body: OperatorRuleBody, response: Response, alerts: AlertsDep) -> dict[str, Any]:
+async def put_operator_rule(
+    name: str, body: OperatorRuleBody, response: Response, alerts: Part[AlertService]
+) -> dict[str, Any]:
     block, is_new = await alerts.put(SHARED_OWNER, name, body, by=BY_OPERATOR)
     response.status_code = 201 if is_new else 200
     return block
 
 
 @operator_router.delete("/rules/{name}", status_code=204, summary="Delete a rule of the operator")
-async def delete_operator_rule(name: str, alerts: AlertsDep) -> Response:
+async def delete_operator_rule(name: str, alerts: Part[AlertService]) -> Response:
     await alerts.delete(SHARED_OWNER, name, by=BY_OPERATOR)
     return Response(status_code=204)
 
 
 @operator_router.post("/rules/{name}/test", summary="Send a sample to the receivers of a rule of the operator now")
-async def send_operator_sample(name: str, alerts: AlertsDep) -> dict[str, Any]:
+async def send_operator_sample(name: str, alerts: Part[AlertService]) -> dict[str, Any]:
     return {"results": await alerts.send_sample(SHARED_OWNER, name)}
+
+
+def _store(parts: Parts) -> AlertStore:
+    limits = AlertLimits(rules_max=parts[Settings].alert_rules_per_tenant_max)
+    return AlertStore(parts[LedgerClient], parts[MasterKey], limits=limits)
+
+
+def _webhooks(parts: Parts) -> WebhookSender:
+    """Raises ValueError for a file of certificates that cannot be used."""
+    settings = parts[Settings]
+    return WebhookSender(
+        private_addresses=settings.alert_webhook_private_addresses,
+        ca_file=settings.alert_webhook_ca_file,
+    )
+
+
+def _service(parts: Parts) -> AlertService:
+    return AlertService(parts[AlertStore], parts[WebhookSender], parts[AdminLog], samples=parts[Limits].samples)
+
+
+def _watch(parts: Parts) -> AlertWatch:
+    sources = Sources(
+        parts[Ledger],
+        parts[LedgerSeries],
+        parts[SpendingTotals],
+        parts[JobStore],
+        seal_age_s=parts[Maintenance].seal_age_s,
+    )
+    return AlertWatch(
+        parts[AlertStore],
+        sources,
+        parts[WebhookSender],
+        DELIVERIES,
+        interval_s=parts[Settings].alert_interval_s,
+    )
+
+
+def _background(parts: Parts) -> list[Coroutine[Any, Any, None]]:
+    watch = parts[AlertWatch]
+    return [watch.evaluate_regularly(), watch.deliver_regularly()]
+
+
+CAPABILITY = Capability(
+    name="alerts",
+    routers=[router],
+    operator_routers=[operator_router],
+    services={AlertStore: _store, WebhookSender: _webhooks, AlertService: _service, AlertWatch: _watch},
+    views=[View(100, "alerts", "Alerts", "What fired, and is it over?", KeyRole.READ, operator=True)],
+    background=_background,
+    leave=lambda parts: parts[AlertWatch].stop(),
+)

@@ -9,10 +9,12 @@ from fastapi import APIRouter
 
 from core.accounting.plans import Kind
 from core.amounts import delta_of, epsilon_of
+from core.ledger.ledger import Ledger
 from core.ledger.records import AccountState, TenantMode
-from service.deps import LedgerDep, SettingsDep
+from service.config.settings import Settings
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
+from service.parts import Part
 from service.releases.budget_blocks import block_with_history
 
 router = APIRouter(route_class=JsonRoute, tags=["budget"])
@@ -50,7 +52,7 @@ _NAMES = {"basic": "basic", "rdp": "renyi", "edgeworth": "edgeworth"}  # as `acc
 
 
 @router.get("/budget/{account:path}/bounds", summary="What is proven of an account, and what is an estimate")
-async def bounds(account: str, caller: ReadCallerDep, ledger: LedgerDep, settings: SettingsDep) -> dict[str, Any]:
+async def bounds(account: str, caller: ReadCallerDep, ledger: Part[Ledger], settings: Part[Settings]) -> dict[str, Any]:
     """`limit` and `certificate` are of the account, whatever it will release; the others are of its releases so far."""
     state = await ledger.account(caller.tenant, account)
     is_quota = state.subject_hash is None and (await ledger.tenant(caller.tenant)).mode is TenantMode.SUBJECT

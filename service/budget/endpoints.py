@@ -12,14 +12,19 @@ from pydantic import BaseModel, ConfigDict, Field
 from core.accounting.events import Unit
 from core.amounts import EPSILON_MAX, cost_nano
 from core.errors import InvalidInput
-from core.ledger.series import SeriesQuery, SubjectClass
+from core.ledger.ledger import Ledger
+from core.ledger.ranks import SubjectRanks
+from core.ledger.series import LedgerSeries, SeriesQuery, SubjectClass
 from service.budget.forecasting import forecast_of
-from service.deps import LedgerDep, LedgerReadsDep, PagingDep, RanksDep, SeriesDep, SettingsDep
+from service.config.settings import Settings
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
-from service.http.numbers import Digits
+from service.http.paging import PagingDep
 from service.http.problems import amount
+from service.http.strict import Digits
+from service.parts import Part
 from service.releases.budget_blocks import account_block, block_with_history, page_answer, series_block
+from service.turns import LedgerReads
 
 series_router = APIRouter(route_class=JsonRoute, tags=["budget"])
 # To be included last of this prefix: its paths match those of the others.
@@ -43,7 +48,7 @@ class SeriesParameters(BaseModel):
 
 @series_router.get("/budget", summary="The accounts of the tenant, page by page: its own, then its subjects'")
 async def budget(
-    caller: ReadCallerDep, ledger: LedgerDep, settings: SettingsDep, reads: LedgerReadsDep, page: PagingDep
+    caller: ReadCallerDep, ledger: Part[Ledger], settings: Part[Settings], reads: Part[LedgerReads], page: PagingDep
 ) -> Response:
     async with reads.turn(caller.tenant, page.limit):
         found = await ledger.accounts_page(caller.tenant, cursor=page.cursor, limit=page.limit)
@@ -52,7 +57,10 @@ async def budget(
 
 @series_router.get("/budget/series", summary="Committed and reserved over time, by unit, mechanism and subject class")
 async def series(
-    caller: ReadCallerDep, series: SeriesDep, reads: LedgerReadsDep, query: Annotated[SeriesParameters, Query()]
+    caller: ReadCallerDep,
+    series: Part[LedgerSeries],
+    reads: Part[LedgerReads],
+    query: Annotated[SeriesParameters, Query()],
 ) -> Response:
     wanted = SeriesQuery(
         from_ms=query.from_ms,
@@ -73,8 +81,8 @@ async def series(
 async def subjects(
     account: str,
     caller: ReadCallerDep,
-    ledger: LedgerDep,
-    ranks: RanksDep,
+    ledger: Part[Ledger],
+    ranks: Part[SubjectRanks],
     page: PagingDep,
     near: Annotated[
         float | None, Query(description="Only subjects whose next pure release of this epsilon is refused")
@@ -107,7 +115,9 @@ def _near_nano(epsilon: float) -> int:
 
 
 @account_router.get("/budget/{account:path}/forecast", summary="When the account runs out: an estimate, with a band")
-async def account_forecast(account: str, caller: ReadCallerDep, ledger: LedgerDep, series: SeriesDep) -> dict[str, Any]:
+async def account_forecast(
+    account: str, caller: ReadCallerDep, ledger: Part[Ledger], series: Part[LedgerSeries]
+) -> dict[str, Any]:
     """Exhausted means that the sum of epsilon reaches the value at which the account admits nothing more, if future
     releases are of the same kinds as the past ones."""
     state = await ledger.account(caller.tenant, account)
@@ -116,6 +126,8 @@ async def account_forecast(account: str, caller: ReadCallerDep, ledger: LedgerDe
 
 # Last, because `account` holds slashes: this path would match those above.
 @account_router.get("/budget/{account:path}", summary="One account, by its id")
-async def one_account(account: str, caller: ReadCallerDep, ledger: LedgerDep, settings: SettingsDep) -> dict[str, Any]:
+async def one_account(
+    account: str, caller: ReadCallerDep, ledger: Part[Ledger], settings: Part[Settings]
+) -> dict[str, Any]:
     state = await ledger.account(caller.tenant, account)
     return await asyncio.to_thread(block_with_history, state, settings.display_delta)

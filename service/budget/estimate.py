@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import reduce
 from operator import or_
 from typing import Annotated, Any
@@ -11,15 +10,17 @@ from fastapi import APIRouter
 from pydantic import Discriminator, Tag
 
 from core.amounts import epsilon_of
-from service.budget.pricing import Estimated
-from service.deps import LedgerDep
+from core.ledger.ledger import Ledger
+from service.budget.pricing import Prices
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
 from service.http.problems import amount
+from service.parts import Part, Parts
 
 
-def estimate_router(endpoints: Sequence[Estimated]) -> APIRouter:
-    """`POST /budget/estimate` for these charging endpoints."""
+def estimate_router(parts: Parts) -> APIRouter:
+    """`POST /budget/estimate` for the charging endpoints of a gateway."""
+    endpoints = parts[Prices].rows
 
     def name_of(body: Any) -> str:
         members = set(body) if isinstance(body, dict) else set()
@@ -27,7 +28,7 @@ def estimate_router(endpoints: Sequence[Estimated]) -> APIRouter:
 
     bodies: Any = reduce(or_, (Annotated[endpoint.body, Tag(endpoint.name)] for endpoint in endpoints))
 
-    async def estimate(body: Any, caller: ReadCallerDep, ledger: LedgerDep) -> dict[str, Any]:
+    async def estimate(body: Any, caller: ReadCallerDep, ledger: Part[Ledger]) -> dict[str, Any]:
         """Takes the body of a charging endpoint. Documents, texts and vectors are counted, not read."""
         pricing = next(endpoint.pricing for endpoint in endpoints if type(body) is endpoint.body)
         price = await pricing.price(caller.tenant, body)

@@ -9,11 +9,13 @@ from typing import Annotated
 from fastapi import APIRouter, Header
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
-from service.deps import BudgetWatchDep, EndlessStreamDep
+from service.budget.watch import BudgetWatch
 from service.http import problems
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
-from service.http.numbers import whole_number
+from service.http.open_streams import EndlessStreamDep
+from service.http.strict import whole_number
+from service.parts import Part
 
 events_router = APIRouter(route_class=JsonRoute, tags=["budget"])
 
@@ -21,7 +23,7 @@ events_router = APIRouter(route_class=JsonRoute, tags=["budget"])
 @events_router.get("/budget/events", summary="That the tenant's budget has changed", response_class=EventSourceResponse)
 async def events(
     caller: ReadCallerDep,
-    watch: BudgetWatchDep,
+    watch: Part[BudgetWatch],
     open_: EndlessStreamDep,
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> AsyncIterator[ServerSentEvent]:

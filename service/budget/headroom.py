@@ -11,12 +11,14 @@ from fastapi import APIRouter, Query
 from core.amounts import epsilon_of
 from core.errors import GatewayError
 from core.ledger.headroom import AccountHeadroom, Fit, Headroom
-from service.budget.pricing import Estimated, PresetPricing
-from service.deps import LedgerDep, SettingsDep
+from core.ledger.ledger import Ledger
+from service.budget.pricing import Prices
+from service.capability import Estimated, PresetPricing
+from service.config.settings import Settings
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
-from service.releases.limits import check_epsilon
-from service.releases.request import Price
+from service.parts import Part, Parts
+from service.releases.request import Price, check_epsilon
 
 
 @dataclass(frozen=True)
@@ -27,14 +29,15 @@ class _Offer:
     price: Price | GatewayError
 
 
-def headroom_router(endpoints: Sequence[Estimated], presets: PresetPricing) -> APIRouter:
-    """The route for these charging endpoints and presets."""
+def headroom_router(parts: Parts) -> APIRouter:
+    """The route for the charging endpoints and presets of a gateway."""
+    endpoints, presets = parts[Prices].rows, parts[PresetPricing]
 
     async def headroom(
         account: str,
         caller: ReadCallerDep,
-        ledger: LedgerDep,
-        settings: SettingsDep,
+        ledger: Part[Ledger],
+        settings: Part[Settings],
         epsilon: Annotated[
             float | None,
             Query(

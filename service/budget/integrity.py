@@ -10,12 +10,14 @@ from fastapi import APIRouter
 from core.accounting.events import Unit
 from core.amounts import Amount
 from core.errors import LedgerNotTrusted, LedgerUnavailable
-from core.ledger.integrity import LedgerIntegrity, TenantIntegrity
+from core.ledger.integrity import Integrity, LedgerIntegrity, TenantIntegrity
 from core.ledger.journal_fold import Totals
-from service.deps import IntegrityDep, PagingDep, SpendingDep
+from core.ledger.spending_totals import SpendingTotals
 from service.http.auth import OPERATOR, ReadCallerDep
 from service.http.body import JsonRoute
+from service.http.paging import PagingDep
 from service.http.problems import amount
+from service.parts import Part
 
 router = APIRouter(route_class=JsonRoute, tags=["budget"])
 admin_router = APIRouter(prefix="/admin", route_class=JsonRoute, tags=["admin"], dependencies=[OPERATOR])
@@ -24,7 +26,9 @@ _NOT_TRUSTED = "The ledger does not match its seals. The gateway's log has the d
 
 
 @router.get("/budget/integrity", summary="Seals, open holds, epsilon spent without output, and the last audit")
-async def integrity(caller: ReadCallerDep, integrity: IntegrityDep, spending: SpendingDep) -> dict[str, Any]:
+async def integrity(
+    caller: ReadCallerDep, integrity: Part[Integrity], spending: Part[SpendingTotals]
+) -> dict[str, Any]:
     """Of the tenant, and the end of the chain of seals, which all tenants share. 503 for a seal that is not genuine."""
     try:
         ledger, found = await integrity.ledger(), await integrity.tenant(caller.tenant)
@@ -39,7 +43,7 @@ async def integrity(caller: ReadCallerDep, integrity: IntegrityDep, spending: Sp
 
 
 @admin_router.get("/integrity", summary="The same for every tenant, page by page")
-async def all_integrity(integrity: IntegrityDep, spending: SpendingDep, page: PagingDep) -> dict[str, Any]:
+async def all_integrity(integrity: Part[Integrity], spending: Part[SpendingTotals], page: PagingDep) -> dict[str, Any]:
     """`cursor` is the name of the last tenant of the page before."""
     try:
         ledger = await integrity.ledger()

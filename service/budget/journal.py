@@ -20,14 +20,15 @@ from core.ledger.hash_chain.export import decimal_text
 from core.ledger.journal_pages import JournalFilter
 from core.ledger.ledger import Ledger
 from core.ledger.records import EntryAmount, JournalEntry, JournalPage
-from service.deps import LedgerDep, LedgerReadsDep, OpenStreamDep, SettingsDep
+from service.config.settings import Settings
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
 from service.http.ndjson import MEDIA_TYPE, LineStream
-from service.http.numbers import Digits
-from service.http.open_streams import OpenStream
+from service.http.open_streams import OpenStream, OpenStreamDep
 from service.http.problems import amount
-from service.turns import Turns
+from service.http.strict import Digits
+from service.parts import Part
+from service.turns import LedgerReads, Turns
 
 router = APIRouter(route_class=JsonRoute, tags=["budget"])
 
@@ -85,8 +86,8 @@ class ExportParameters(JournalParameters):
 async def journal(
     account: str,
     caller: ReadCallerDep,
-    ledger: LedgerDep,
-    reads: LedgerReadsDep,
+    ledger: Part[Ledger],
+    reads: Part[LedgerReads],
     query: Annotated[PageParameters, Query()],
 ) -> Response:
     """`seal` is the number of the seal that contains an entry, and `sha256` the digest of the entry in that chain."""
@@ -134,9 +135,9 @@ def _page_text(account: str, page: JournalPage, seals: Mapping[int, int | None])
 async def export(
     account: str,
     caller: ReadCallerDep,
-    ledger: LedgerDep,
-    settings: SettingsDep,
-    reads: LedgerReadsDep,
+    ledger: Part[Ledger],
+    settings: Part[Settings],
+    reads: Part[LedgerReads],
     open_: OpenStreamDep,
     query: Annotated[ExportParameters, Query()],
 ) -> Response:

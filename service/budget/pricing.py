@@ -1,51 +1,32 @@
-"""The registry of `POST /budget/estimate`: a row for each charging endpoint."""
+"""The prices that `POST /budget/estimate` knows: those of the kinds of jobs, and of the capabilities' endpoints."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
 
+from service.capability import Estimated
 from service.http.strict import Strict
 from service.jobs.kind import JobKind
 from service.releases.request import Price
 
 
-class Pricing(Protocol):
-    """The part of a charging endpoint that computes its price. The endpoint itself charges this price."""
-
-    async def price(self, tenant: str, body: Any) -> Price: ...
-
-
 @dataclass(frozen=True)
-class Estimated:
-    """A row of the estimate's registry.
+class Prices:
+    """The charging endpoints of one gateway, in the order in which the estimate looks for their marks."""
 
-    name: the endpoint's name.
-    body: the body that the estimate accepts for it, usually the endpoint's own body.
-    marks: members that only this body has. The estimate selects the first endpoint with a mark in the body, and the
-        last endpoint if there is none.
-    typical: makes the bodies with one document, text or vector at an epsilon, one for each mechanism. Empty for an
-        endpoint whose price depends on more than that.
-    route: the route that accepts these bodies, without its first slash.
-    """
+    rows: tuple[Estimated, ...]
 
-    name: str
-    body: type[Strict]
-    marks: Set[str]
-    pricing: Pricing
-    typical: Callable[[float], Sequence[Strict]] = lambda _: ()
-    route: str = ""
-
-
-class PresetPricing(Protocol):
-    """The prices of presets, whose epsilon is fixed."""
-
-    @property
-    def names(self) -> Sequence[str]: ...
-
-    async def price(self, tenant: str, name: str) -> Price: ...
+    @classmethod
+    def of(cls, kinds: Iterable[JobKind], endpoints: Iterable[Estimated]) -> Prices:
+        """Kinds of jobs that charge come first, and an endpoint without marks is the last one."""
+        jobs = (
+            Estimated(kind.name, kind.estimate, kind.marks, JobPricing(kind))
+            for kind in kinds
+            if kind.estimate is not None
+        )
+        return cls((*jobs, *sorted(endpoints, key=lambda row: not row.marks)))
 
 
 class JobPricing:
@@ -55,18 +36,9 @@ class JobPricing:
         self._kind = kind
 
     async def price(self, tenant: str, body: Strict) -> Price:
-        """Raises as `JobKind.resolve` and `JobKind.price`."""
+        """Raises the errors of `JobKind.resolve` and `JobKind.price`."""
         fields = await asyncio.to_thread(self._kind.resolve, tenant, body)
         found = await self._kind.price(tenant, fields.model_dump())
         if found is None:
             raise TypeError("a kind with an estimate has a price")
         return Price([found.charge], found.facts)
-
-
-def estimated_jobs(kinds: Mapping[str, JobKind]) -> list[Estimated]:
-    """The rows of the kinds of job that charge."""
-    return [
-        Estimated(kind.name, kind.estimate, kind.marks, JobPricing(kind))
-        for kind in kinds.values()
-        if kind.estimate is not None
-    ]

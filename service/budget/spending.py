@@ -20,16 +20,17 @@ from core.ledger.journal_fold import DAY_S, JournalFold, SumsRow, Totals
 from core.ledger.ledger import Ledger
 from core.ledger.ranks import SubjectRanks
 from core.ledger.records import AccountState
-from core.ledger.series import SubjectClass
-from core.ledger.spending_totals import HOUR_S, UNKNOWN, Dimension, series_name
+from core.ledger.series import LedgerSeries, SubjectClass
+from core.ledger.spending_totals import HOUR_S, UNKNOWN, Dimension, SpendingTotals, series_name
 from core.ledger.subject_history import Spent
 from service.budget.forecasting import ROWS_MAX
 from service.config.settings import Settings
-from service.deps import LedgerDep, LedgerReadsDep, RanksDep, SeriesDep, SettingsDep, SpendingDep
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
-from service.http.numbers import Digits
 from service.http.problems import amount
+from service.http.strict import Digits
+from service.parts import Part
+from service.turns import LedgerReads
 
 router = APIRouter(route_class=JsonRoute, tags=["budget"])
 
@@ -68,12 +69,12 @@ class _Range:
 async def spending(
     account: str,
     caller: ReadCallerDep,
-    ledger: LedgerDep,
-    ranks: RanksDep,
-    series: SeriesDep,
-    spending: SpendingDep,
-    settings: SettingsDep,
-    reads: LedgerReadsDep,
+    ledger: Part[Ledger],
+    ranks: Part[SubjectRanks],
+    series: Part[LedgerSeries],
+    spending: Part[SpendingTotals],
+    settings: Part[Settings],
+    reads: Part[LedgerReads],
     query: Annotated[SpendingParameters, Query()],
 ) -> Response:
     """Rows with the largest spending first, each with its buckets that are not empty.

@@ -9,14 +9,18 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 
 from core.browser_errors import CrossSiteRequest, SignOnFailed
+from core.ledger.keys import MasterKey
 from core.ledger.keystore import KeyRole
+from core.ledger.ledger import Ledger
 from core.ledger.sessions import Session, SignedInBy
-from service.dashboard import pages, views
-from service.dashboard.sign_on import REQUEST_S
-from service.dashboard.views import View
-from service.deps import LedgerDep, SessionsDep, SignOnDep
+from service.capability import Capability, View
+from service.config.settings import Settings
+from service.dashboard import pages
+from service.dashboard.sign_on import REQUEST_S, SignOn
+from service.dashboard.views import Views
 from service.http.auth import Admin, Caller, Needs
-from service.http.browser_sessions import set_cookie
+from service.http.browser_sessions import BrowserSessions, set_cookie
+from service.parts import Part, Parts, parts_of
 
 router = APIRouter(tags=["dashboard"])
 
@@ -27,8 +31,17 @@ READING = Needs(KeyRole.READ, operator=True)
 IdentityDep = Annotated[Caller | Admin, Depends(READING)]
 
 
+async def _provider(request: Request) -> SignOn | None:
+    return parts_of(request).find(SignOn)
+
+
+ProviderDep = Annotated[SignOn | None, Depends(_provider)]  # None where people sign in with a key alone
+
+
 @router.post(f"{PREFIX}/session", summary="Sign in: a session for the key of this request")
-async def sign_in(request: Request, response: Response, identity: IdentityDep, sessions: SessionsDep) -> dict[str, Any]:
+async def sign_in(
+    request: Request, response: Response, identity: IdentityDep, sessions: Part[BrowserSessions]
+) -> dict[str, Any]:
     """The answer sets a cookie. The key needs the role `read`, or is the admin key."""
     sessions.check_host(request)
     if getattr(request.state, "session", None) is not None:
@@ -49,7 +62,7 @@ async def sign_in(request: Request, response: Response, identity: IdentityDep, s
 
 
 @router.get(f"{PREFIX}/session", summary="The session of this browser")
-async def session_of(request: Request, _: IdentityDep, ledger: LedgerDep) -> dict[str, Any]:
+async def session_of(request: Request, _: IdentityDep, ledger: Part[Ledger]) -> dict[str, Any]:
     """`last_entry`: the number of the tenant's last journal entry. A page that reads afterwards compares it with
     `GET /budget/events`, so that no change is missed in between."""
     session: Session | None = getattr(request.state, "session", None)
@@ -60,7 +73,7 @@ async def session_of(request: Request, _: IdentityDep, ledger: LedgerDep) -> dic
 
 
 @router.post(f"{PREFIX}/session/end", status_code=204, summary="Sign out: end the session of this browser")
-async def sign_out(request: Request, response: Response, _: IdentityDep, sessions: SessionsDep) -> None:
+async def sign_out(request: Request, response: Response, _: IdentityDep, sessions: Part[BrowserSessions]) -> None:
     await sessions.end(request, response)
 
 
@@ -76,17 +89,17 @@ async def file(path: str, request: Request) -> Response:
 
 
 @router.get(SIGN_ON, summary="Sign in through the identity provider", response_class=Response)
-async def sign_on(request: Request, sessions: SessionsDep, provider: SignOnDep, view: str = "") -> Response:
+async def sign_on(request: Request, sessions: Part[BrowserSessions], provider: ProviderDep, view: str = "") -> Response:
     """Redirects to the provider. 404 without one."""
     sessions.check_host(request)
     if provider is None:
         raise HTTPException(404)
     try:
         address, carried = await provider.begin(
-            redirect_uri=_redirect_uri(request), view=view if views.exists(view) else ""
+            redirect_uri=_redirect_uri(request), view=view if _views(request).exists(view) else ""
         )
     except SignOnFailed as error:
-        return pages.sign_in(sign_on=_sign_on_address(view), refusal=error.reason)
+        return pages.sign_in(sign_on=_sign_on_address(request, view), refusal=error.reason)
     response = RedirectResponse(address, status_code=303)
     # `lax`, because the answer comes with a navigation from the provider's pages
     set_cookie(request, response, SIGN_ON_COOKIE, carried, samesite="lax", path=SIGN_ON, max_age=REQUEST_S)
@@ -96,8 +109,8 @@ async def sign_on(request: Request, sessions: SessionsDep, provider: SignOnDep, 
 @router.get(f"{SIGN_ON}/done", summary="The answer of the identity provider", response_class=Response)
 async def signed_on(
     request: Request,
-    sessions: SessionsDep,
-    provider: SignOnDep,
+    sessions: Part[BrowserSessions],
+    provider: ProviderDep,
     state: str = "",
     code: str = "",
     error: str | None = None,
@@ -115,7 +128,7 @@ async def signed_on(
             code=code,
         )
     except SignOnFailed as failed:
-        return pages.sign_in(sign_on=_sign_on_address(""), refusal=failed.reason)
+        return pages.sign_in(sign_on=_sign_on_address(request, ""), refusal=failed.reason)
     response = pages.signed_on(view)
     grant = person.grant
     await sessions.open_for_person(
@@ -132,22 +145,29 @@ async def signed_on(
 
 @router.get(PREFIX, summary="The dashboard: its first view, or the page to sign in", response_class=Response)
 @router.get(f"{PREFIX}/{{view}}", summary="A view of the dashboard", response_class=Response)
-async def view(request: Request, sessions: SessionsDep, provider: SignOnDep, view: str | None = None) -> Response:
+async def view(
+    request: Request, sessions: Part[BrowserSessions], provider: ProviderDep, view: str | None = None
+) -> Response:
     sessions.check_host(request)
     session = await sessions.of(request)
     if session is None:
-        return pages.sign_in(sign_on=None if provider is None else _sign_on_address(view or ""))
+        return pages.sign_in(sign_on=None if provider is None else _sign_on_address(request, view or ""))
     offered = _offered(request, session)
     found = next((each for each in offered if view in (None, each.name)), None)
     return pages.missing(session, offered) if found is None else pages.page(session, found, offered)
 
 
+def _views(request: Request) -> Views:
+    views: Views = request.app.state.views
+    return views
+
+
 def _offered(request: Request, session: Session) -> tuple[View, ...]:
-    return views.of(session, request.app.state.surface)
+    return _views(request).of(session)
 
 
-def _sign_on_address(view: str) -> str:
-    return f"{SIGN_ON}?view={view}" if views.exists(view) else SIGN_ON
+def _sign_on_address(request: Request, view: str) -> str:
+    return f"{SIGN_ON}?view={view}" if _views(request).exists(view) else SIGN_ON
 
 
 def _redirect_uri(request: Request) -> str:
@@ -163,3 +183,11 @@ def _shown(request: Request, session: Session) -> dict[str, Any]:
         "ends_ms": session.ends_ms,
         "form_token": session.form_token,
     }
+
+
+def _sign_on(parts: Parts) -> SignOn | None:
+    settings = parts[Settings].sign_on
+    return None if settings is None else SignOn(settings, parts[MasterKey])
+
+
+CAPABILITY = Capability(name="dashboard", common_routers=[router], services={SignOn: _sign_on})

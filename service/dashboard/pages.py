@@ -17,7 +17,7 @@ from fastapi import Response
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from core.ledger.sessions import Session
-from service.dashboard.views import View
+from service.capability import View
 
 # A page runs and loads nothing but the gateway's own files, and asks nobody but the gateway.
 POLICY = (

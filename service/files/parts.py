@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from core.ledger.client import LedgerClient
@@ -12,6 +13,13 @@ from service.config.settings import Settings
 from service.config.storage import opened_store
 from service.files.copies import IN_USE_S, LocalCopies
 from service.files.stored import StoredFiles
+
+
+@dataclass(frozen=True)
+class OwnDirectory:
+    """The folder for the files of this process alone, where others use the data directory, too."""
+
+    path: Path
 
 
 def stored_files(

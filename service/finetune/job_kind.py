@@ -12,13 +12,15 @@ from core.finetune.inputs import Hyperparameters, RowTerms, check_labels, read_s
 from core.ledger.records import Charge
 from gpu_workers.finetune.spec import BUNDLED, FinetuneSpec
 from service.accounting.calculations import Calculations
+from service.capability import Capability
 from service.config.settings import Settings
 from service.finetune.schemas import FinetuneEstimate, FinetuneFields, FinetuneRequest
 from service.jobs.kind import JobKind, JobPrice, Outputs
-from service.releases.limits import check_epsilon
+from service.releases.request import check_epsilon
 
 if TYPE_CHECKING:
     from core.finetune.plan import TrainingBudget
+
 
 _PUBLIC_ROWS_MAX = 10_000  # metrics are computed on them about six times
 _STEPS_MAX = 20_000  # at some 4 seconds a step on a processor, the day of JOB_SECONDS_MAX
@@ -145,3 +147,9 @@ class FinetuneKind(JobKind):
             raise InvalidInput("no such encoder; GET /models lists them under `finetune`", field="model")
         if not any(folder.glob("*.safetensors")):
             raise InvalidInput("the encoder has no safetensors weights; other formats are not read", field="model")
+
+
+CAPABILITY = Capability(
+    name="finetune",
+    job_kinds=lambda parts: [FinetuneKind(parts[Settings], calculations=parts[Calculations])],
+)

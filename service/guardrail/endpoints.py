@@ -7,11 +7,18 @@ from typing import Any
 import orjson
 from fastapi import APIRouter, Request, Response
 
-from service.deps import GuardrailDep
+from core.ledger.vault import Vault
+from service.capability import Capability
+from service.config.settings import Settings
 from service.guardrail.schemas import GuardrailRequest
+from service.guardrail.service import GuardrailService
 from service.http.auth import GUARDRAIL_PATH, ReleaseCallerDep
 from service.http.body import JsonRoute
-from service.http.disconnect import disconnect_of
+from service.http.exchange import disconnect_of
+from service.parts import Part, Parts
+from service.preparation import Preparation
+from service.proxy.service import ProxyService
+from service.releases.pipeline import ReleasePipeline
 
 router = APIRouter(route_class=JsonRoute, tags=["language models"])
 
@@ -20,7 +27,7 @@ GUARANTEE = {"Privacy-Guarantee": "none"}
 
 @router.post(GUARDRAIL_PATH, summary="Mask a request of LiteLLM, or restore its answer", response_model=None)
 async def guardrail(
-    body: GuardrailRequest, request: Request, caller: ReleaseCallerDep, guardrails: GuardrailDep
+    body: GuardrailRequest, request: Request, caller: ReleaseCallerDep, guardrails: Part[GuardrailService]
 ) -> Response:
     async with disconnect_of(request) as client_disconnected:
         decision: dict[str, Any] = await guardrails.decision(
@@ -28,3 +35,16 @@ async def guardrail(
         )
     request.state.headers |= GUARANTEE
     return Response(orjson.dumps(decision), media_type="application/json")
+
+
+def _service(parts: Parts) -> GuardrailService:
+    return GuardrailService(
+        parts[Settings],
+        proxy=parts[ProxyService],
+        vault=parts[Vault],
+        releases=parts[ReleasePipeline],
+        preparation=parts[Preparation],
+    )
+
+
+CAPABILITY = Capability(name="guardrail", routers=[router], services={GuardrailService: _service})

@@ -27,7 +27,7 @@ from gpu_workers.handlers.conversation_tasks import Beginning, BeginningsTask
 from service.config.settings import Settings
 from service.guardrail.schemas import GuardrailParameters, GuardrailRequest
 from service.http.auth import Caller
-from service.http.validation import invalid_request
+from service.http.strict import invalid_request
 from service.preparation import Preparation
 from service.proxy.dialects.openai_chat_shapes import REQUEST, TOOL_CALL_LIST
 from service.proxy.dialects.requests import first_text_of_user
@@ -35,7 +35,7 @@ from service.proxy.dialects.shapes import slots_of
 from service.proxy.service import ProxyService
 from service.proxy.slots import Kind, Slot
 from service.releases.pipeline import ReleasePipeline
-from service.releases.request import ReleaseRequest
+from service.releases.request import Work
 
 Decision = dict[str, Any]
 
@@ -190,8 +190,8 @@ class GuardrailService:
         self, caller: Caller, texts: Sequence[str], content: Content, client_disconnected: asyncio.Event
     ) -> list[Beginning]:
         task = BeginningsTask(texts, content)
-        request = ReleaseRequest(charges=(), role=Role.SANITIZE, tasks=[Task(task, task.weight)], render=lambda *_: {})
-        (found,) = await self._releases.results(caller, request, client_disconnected)
+        work = Work(role=Role.SANITIZE, tasks=[Task(task, task.weight)])
+        (found,) = await self._releases.results(caller, work, client_disconnected)
         beginnings: list[Beginning] = found
         return beginnings
 

@@ -26,9 +26,9 @@ from core.ledger.sessions import Session
 from service import metrics
 from service.http import anthropic_errors
 from service.http.browser_sessions import BrowserSessions
-from service.http.failure_limit import FailureLimit
 from service.http.in_flight import InFlight
-from service.http.rate_limit import RateLimit
+from service.http.rate_limit import FailureLimit, RateLimit
+from service.parts import parts_of
 
 GUARDRAIL_PATH = "/beta/litellm_basic_guardrail_api"
 _X_API_KEY_PATHS = (anthropic_errors.PATH, GUARDRAIL_PATH)
@@ -166,7 +166,7 @@ async def identify(request: Request) -> Caller | Admin:
     known: Caller | Admin | None = getattr(request.state, "identity", None)
     if known is not None:
         return known
-    authenticator: Authenticator = request.app.state.authenticator
+    authenticator = parts_of(request)[Authenticator]
     with metrics.stage("authenticate"):
         authorization = _credential(request)
         if authorization:
@@ -180,8 +180,7 @@ async def identify(request: Request) -> Caller | Admin:
     if isinstance(identity, Caller):
         request.state.tenant = identity.tenant
         request.state.headers = await authenticator.admit(identity)
-        in_flight: InFlight = request.app.state.in_flight
-        await in_flight.take(request, identity.tenant)
+        await parts_of(request)[InFlight].take(request, identity.tenant)
     return identity
 
 

@@ -4,11 +4,14 @@ A body is measured before it is parsed: a scan of its brackets and commas bounds
 the number of arrays and objects, so that neither the parser nor the models of a body can be made to work or to
 allocate beyond a known bound. `orjson` refuses NaN, Infinity and trailing text. Any other media type gets 415.
 The models derive from `service/http/strict.py`.
+
+The memory of bodies is counted by tenant as the bytes arrive, and limited.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,15 +20,73 @@ import orjson
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from core import spans
-from core.errors import InvalidInput
+from core.errors import ClientGone, InvalidInput
 from core.ledger.names import SHARED_OWNER
+from gpu_workers.engine.fairness import MemoryShares
 from service.config.settings import Settings
 from service.http.auth import Caller, identify, needs_of
-from service.http.body_memory import BodyMemory, CountedBody
 from service.http.in_flight import LargeRequests
+from service.parts import parts_of
 from service.preparation import Preparation
+
+
+class BodyMemory:
+    """The bytes of all bodies that this process holds."""
+
+    def __init__(self, *, bytes_max: int, owner_bytes_max: int) -> None:
+        self._shares = MemoryShares(
+            bytes_max=bytes_max, owner_bytes_max=owner_bytes_max, limit="bodies_memory_per_tenant_bytes_max"
+        )
+
+    @contextmanager
+    def of(self, owner: str) -> Iterator[CountedBody]:
+        """The body of one request of `owner`. Its bytes are free again after the block."""
+        body = self.opened(owner)
+        try:
+            yield body
+        finally:
+            body.close()
+
+    def opened(self, owner: str) -> CountedBody:
+        """The same, until its `close`."""
+        return CountedBody(self._shares, owner)
+
+
+class CountedBody:
+    """The bytes of one body that are in memory."""
+
+    def __init__(self, shares: MemoryShares, owner: str) -> None:
+        self._shares = shares
+        self._owner = owner
+        self.size = 0
+
+    def take(self, size: int) -> None:
+        """Count `size` bytes more. Raises TenantLimitReached, QueueFull."""
+        self._shares.take(self._owner, size)
+        self.size += size
+
+    def give_back(self, size: int) -> None:
+        self._shares.give_back(self._owner, size)
+        self.size -= size
+
+    def close(self) -> None:
+        """Count no bytes any more."""
+        self.give_back(self.size)
+
+    async def read(self, request: Request) -> bytes:
+        """The whole body. Raises TenantLimitReached, QueueFull, ClientGone."""
+        chunks: list[bytes] = []
+        try:
+            async for chunk in request.stream():
+                self.take(len(chunk))
+                chunks.append(chunk)
+        except ClientDisconnect:
+            raise ClientGone from None
+        return b"".join(chunks)
+
 
 _STEP_BYTES = 1024 * 1024  # scanned at once: other threads run between two steps
 _VALUES_PER_CONTAINER = 8
@@ -117,8 +178,7 @@ class JsonRequest(Request):
         return self._json
 
     async def _prepared(self, work: Callable[..., Any], raw: bytes, *arguments: Any) -> Any:
-        preparation: Preparation = self.app.state.preparation
-        return await preparation.run(self._owner, len(raw), work, raw, *arguments)
+        return await parts_of(self)[Preparation].run(self._owner, len(raw), work, raw, *arguments)
 
 
 class JsonRoute(APIRoute):
@@ -145,11 +205,10 @@ class JsonRoute(APIRoute):
             if (needs_body or content_type) and not is_json(content_type):
                 raise HTTPException(415)
             owner = identity.tenant if isinstance(identity, Caller) else SHARED_OWNER
-            memory: BodyMemory = request.app.state.body_memory
-            large: LargeRequests = request.app.state.large_requests
+            parts = parts_of(request)
             held = request.state.exchange.held  # until the answer has been sent
-            await large.take(owner, request.headers, held)
-            body = memory.opened(owner)
+            await parts[LargeRequests].take(owner, request.headers, held)
+            body = parts[BodyMemory].opened(owner)
             held.callback(body.close)
             with spans.span("receive and check"):
                 await json_request.receive_body(body, owner=owner)

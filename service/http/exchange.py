@@ -3,15 +3,18 @@
 uvicorn takes a message of any size into its buffer and returns. It waits for the client before the next message, while
 the buffer is above its limit of 64 KiB. A large body is therefore sent in pieces: the exchange then ends when all but
 the last few pieces have left the process, and the body is never copied as a whole.
+
+`disconnect_of` notices that a client closes its connection while its request is in work.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import ExitStack, asynccontextmanager
 from typing import Any
 
+from fastapi import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from core.errors import ClientGone
@@ -100,3 +103,20 @@ class Exchange:
         for start in range(0, last, PIECE_BYTES):
             await self._send_message({**message, "body": view[start : start + PIECE_BYTES], "more_body": True})
         await self._send_message({**message, "body": view[last:]})
+
+
+@asynccontextmanager
+async def disconnect_of(request: Request) -> AsyncIterator[asyncio.Event]:
+    """An event that is set when the client closes the connection. The body has been read by now."""
+    client_disconnected = asyncio.Event()
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        client_disconnected.set()
+
+    watcher = asyncio.create_task(watch())
+    try:
+        yield client_disconnected
+    finally:
+        watcher.cancel()

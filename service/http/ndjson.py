@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 
 from core.errors import InvalidInput, QueueFull, TenantLimitReached
 from service.config.settings import Settings
-from service.http.body_memory import CountedBody
+from service.http.body import CountedBody
 from service.http.open_streams import OpenStream
 
 MEDIA_TYPE = "application/x-ndjson"

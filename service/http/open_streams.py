@@ -16,9 +16,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from fastapi import Request
+from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -177,3 +177,7 @@ def endless_stream(request: Request) -> OpenStream:
     exchange: Exchange = request.state.exchange
     exchange.is_endless = True
     return open_stream(request)
+
+
+OpenStreamDep = Annotated[OpenStream, Depends(open_stream)]
+EndlessStreamDep = Annotated[OpenStream, Depends(endless_stream)]

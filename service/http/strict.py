@@ -1,13 +1,16 @@
-"""The base class of models for input from callers and operators, and the bound that every list of theirs has."""
+"""Input from callers and operators: the base class of its models, the bound that every list of theirs has, whole
+numbers of headers and queries, and the errors of models that a route validates itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 from annotated_types import BaseMetadata, GroupedMetadata, MaxLen
-from pydantic import BaseModel, ConfigDict, FailFast, model_validator
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from service.config.settings import DIMENSIONS_TAKEN
@@ -57,3 +60,42 @@ def exactly_one_of(*fields: str) -> Any:
         return model
 
     return model_validator(mode="after")(check)
+
+
+def findings(error: ValidationError, *place: str) -> list[dict[str, Any]]:
+    """What is wrong and where, with locations below `place`. Contains no input."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return [{**entry, "loc": (*place, *entry["loc"])} for entry in found]
+
+
+def invalid_request(error: ValidationError, *place: str) -> RequestValidationError:
+    """The error to raise for a model at `place` of the request."""
+    return RequestValidationError(findings(error, *place))
+
+
+def names(found: Sequence[dict[str, Any]]) -> str:
+    """The findings in one line, for messages to the operator about configuration files."""
+    return "; ".join(f"{'.'.join(map(str, entry['loc']))}: {entry['msg']}" for entry in found)
+
+
+_DIGITS_MAX = 18  # fits into 64 bits; `int` refuses texts of thousands of digits
+
+
+def whole_number(text: str | None) -> int | None:
+    """The number that `text` writes in up to 18 ASCII digits, else None.
+
+    `str.isdigit` also accepts characters such as a superscript two, for which `int` raises an error.
+    """
+    if not text or len(text) > _DIGITS_MAX or not (text.isascii() and text.isdigit()):
+        return None
+    return int(text)
+
+
+def _digits(value: str) -> str:
+    if not (value.isascii() and value.isdigit()):
+        raise ValueError("digits alone")
+    return value
+
+
+# A number of a query, exact in JSON and in Redis.
+Digits = Annotated[int, BeforeValidator(_digits), Field(lt=2**53)]

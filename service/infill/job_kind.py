@@ -12,11 +12,13 @@ from core.ledger.stored_files import MODELS
 from core.text.policy import K_DEFAULT
 from gpu_workers.infill.spec import InfillSpec
 from gpu_workers.models.sources import INFILL_BUNDLED
+from service.capability import Capability
 from service.config.data_dir import NAME
 from service.config.settings import ROWS_TAKEN, TEXTS_TAKEN, Settings
 from service.files.stored import StoredFiles
 from service.http.strict import AtMost, Strict, exactly_one_of
 from service.jobs.kind import JobKind, Outputs
+from service.parts import Parts
 from service.sanitize.fills import check_options
 from service.sanitize.policies import Policies
 from service.sanitize.pricing import mask_policy
@@ -146,3 +148,16 @@ class InfillKind(JobKind):
             places_max=settings.fill_slots_max,
             recognisers_loaded_max=settings.recognisers_loaded_max,
         )
+
+
+def _kind(parts: Parts) -> InfillKind:
+    return InfillKind(
+        parts[Settings],
+        policies=parts[Policies],
+        recognisers=parts[Recognisers],
+        workers=parts[Workers],
+        files=parts[StoredFiles],
+    )
+
+
+CAPABILITY = Capability(name="infill", job_kinds=lambda parts: [_kind(parts)])

@@ -5,6 +5,7 @@ A tenant's key sees the tenant's jobs; the admin key sees the shared ones, whose
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,24 +16,43 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from core.errors import LedgerError, UnknownJob
 from core.job_errors import JobNotSucceeded
+from core.ledger.client import LedgerClient
+from core.ledger.hash_chain.admin_log import AdminLog
 from core.ledger.job_records import JobRecord, JobStatus
-from service.deps import AdminLogDep, EndlessStreamDep, JobsDep, PagingDep, SubmissionDep
+from core.ledger.jobs import JobStore
+from core.ledger.keys import MasterKey
+from core.ledger.keystore import KeyRole
+from core.ledger.ledger import Ledger
+from service.capability import Capability, View
+from service.config.settings import Settings
+from service.files.parts import OwnDirectory
+from service.files.stored import StoredFiles
 from service.http import problems
 from service.http.auth import JobsCallerDep, OwnerDep
-from service.http.body import JsonRoute
+from service.http.body import BodyMemory, JsonRoute
+from service.http.open_streams import EndlessStreamDep
 from service.http.operator_log import log_if_shared
+from service.http.paging import PagingDep
 from service.http.problems import documented
+from service.jobs.attempt import runner_limits
+from service.jobs.blobs import JobBlobs
 from service.jobs.blocks import event_id, job_block
+from service.jobs.files import JobFiles
 from service.jobs.kind import JobKind, JobKinds
 from service.jobs.runner import JobRunner
+from service.jobs.storage import Storage
+from service.jobs.submit import JobSubmission
+from service.ledger import tenant_caps
+from service.parts import Part, Parts
+from service.preparation import Preparation
 
 router = APIRouter(route_class=JsonRoute, tags=["jobs"])
 
 
-def creation_router(kinds: JobKinds) -> APIRouter:
+def creation_router(parts: Parts) -> APIRouter:
     """`POST /jobs/NAME` for every kind."""
     created = APIRouter(route_class=JsonRoute, tags=["jobs"])
-    for kind in kinds.values():
+    for kind in parts[JobKinds].values():
         created.add_api_route(
             f"/jobs/{kind.name}",
             _creation(kind),
@@ -62,8 +82,8 @@ def _creation(kind: JobKind) -> Any:
 
     async def create(
         request: Request,
-        submission: SubmissionDep,
-        log: AdminLogDep,
+        submission: Part[JobSubmission],
+        log: Part[AdminLog],
         response: Response,
         owner: str = Depends(owner_of),  # a default: an annotation could not name a local variable
     ) -> dict[str, Any]:
@@ -78,12 +98,12 @@ def _creation(kind: JobKind) -> Any:
 
 
 @router.get("/jobs", summary="The jobs, newest first, page by page")
-async def jobs(owner: OwnerDep, runner: JobsDep, page: PagingDep) -> dict[str, Any]:
+async def jobs(owner: OwnerDep, runner: Part[JobRunner], page: PagingDep) -> dict[str, Any]:
     found = await runner.store.page(owner, cursor=page.cursor, limit=page.limit)
     return {"jobs": [job_block(job) for job in found.jobs], "next_cursor": found.next_cursor}
 
 
-async def job_of(job_id: str, owner: OwnerDep, runner: JobsDep) -> JobRecord:
+async def job_of(job_id: str, owner: OwnerDep, runner: Part[JobRunner]) -> JobRecord:
     """The job that a path names, as a dependency: found before a stream begins, which has no 404."""
     return await runner.store.get(owner, job_id)
 
@@ -97,7 +117,7 @@ async def one_job(job: JobDep) -> dict[str, Any]:
 
 
 @router.post("/jobs/{job_id}/cancel", summary="Cancel a job; one that has ended stays what it is")
-async def cancel(job_id: str, owner: OwnerDep, runner: JobsDep, log: AdminLogDep) -> dict[str, Any]:
+async def cancel(job_id: str, owner: OwnerDep, runner: Part[JobRunner], log: Part[AdminLog]) -> dict[str, Any]:
     job = await runner.cancel(owner, job_id)
     await log_if_shared(log, owner, action="job.cancel", name=job.job_id)
     return job_block(job)
@@ -105,7 +125,7 @@ async def cancel(job_id: str, owner: OwnerDep, runner: JobsDep, log: AdminLogDep
 
 @router.get("/jobs/{job_id}/events", summary="The job's states as they change", response_class=EventSourceResponse)
 async def events(
-    runner: JobsDep, job: JobDep, open_: EndlessStreamDep, last_event_id: Annotated[str | None, Header()] = None
+    runner: Part[JobRunner], job: JobDep, open_: EndlessStreamDep, last_event_id: Annotated[str | None, Header()] = None
 ) -> AsyncIterator[ServerSentEvent]:
     """Server-sent events `progress`, then one named as the end state; the id of an event is a digest of its data.
 
@@ -135,7 +155,7 @@ async def events(
 
 
 @router.get("/jobs/{job_id}/artifact", summary="What the job made", response_class=FileResponse)
-async def artifact(job: JobDep, runner: JobsDep) -> FileResponse:
+async def artifact(job: JobDep, runner: Part[JobRunner]) -> FileResponse:
     path = await existing(job, runner, ".safetensors")
     return FileResponse(path, media_type="application/octet-stream", filename=f"{job.label}.safetensors")
 
@@ -143,7 +163,7 @@ async def artifact(job: JobDep, runner: JobsDep) -> FileResponse:
 @router.delete(
     "/jobs/{job_id}/artifact", status_code=204, summary="Delete what the job made, with its card; frees disk space"
 )
-async def delete_artifact(job: JobDep, runner: JobsDep, log: AdminLogDep) -> Response:
+async def delete_artifact(job: JobDep, runner: Part[JobRunner], log: Part[AdminLog]) -> Response:
     if not await runner.remove_outputs(job):
         raise JobNotSucceeded
     await log_if_shared(log, job.owner, action="job.artifact.delete", name=job.job_id)
@@ -151,7 +171,7 @@ async def delete_artifact(job: JobDep, runner: JobsDep, log: AdminLogDep) -> Res
 
 
 @router.get("/jobs/{job_id}/card", summary="What the job made, described in Markdown", response_class=FileResponse)
-async def card(job: JobDep, runner: JobsDep) -> FileResponse:
+async def card(job: JobDep, runner: Part[JobRunner]) -> FileResponse:
     path = await existing(job, runner, ".md")
     return FileResponse(path, media_type="text/markdown; charset=utf-8", filename=f"{job.label}.md")
 
@@ -163,3 +183,45 @@ async def existing(job: JobRecord, runner: JobRunner, suffix: str) -> Path:
     if found is None:
         raise JobNotSucceeded
     return found
+
+
+def _store(parts: Parts) -> JobStore:
+    settings = parts[Settings]
+    return JobStore(
+        parts[LedgerClient],
+        gateway=secrets.token_hex(8),
+        retention_ms=int(settings.job_retention_s * 1000),
+        tombstone_ttl_ms=int(settings.tombstone_retention_s * 1000),
+        caps=tenant_caps(settings),
+    )
+
+
+def _runner(parts: Parts) -> JobRunner:
+    stored = parts[StoredFiles]
+    return JobRunner(
+        parts[JobStore],
+        JobFiles(parts[OwnDirectory].path, parts[MasterKey], parts[Storage]),
+        JobBlobs(stored.store, parts[MasterKey]),
+        stored,
+        parts[JobKinds],
+        limits=runner_limits(parts[Settings]),
+    )
+
+
+def _submission(parts: Parts) -> JobSubmission:
+    return JobSubmission(
+        parts[Settings],
+        ledger=parts[Ledger],
+        master_key=parts[MasterKey],
+        runner=parts[JobRunner],
+        body_memory=parts[BodyMemory],
+        preparation=parts[Preparation],
+    )
+
+
+CAPABILITY = Capability(
+    name="jobs",
+    routers=[creation_router, router],
+    services={JobStore: _store, JobRunner: _runner, JobSubmission: _submission},
+    views=[View(130, "jobs", "Jobs", "What runs, how far is it, and what did it cost?", KeyRole.JOBS, shared=True)],
+)

@@ -1,6 +1,6 @@
 """A kind of job: everything that the gateway needs for it, in one class.
 
-To add one, subclass `JobKind` in a file of its own, and add a row to `service/registry.py`. The endpoint that
+To add one, subclass `JobKind` in a file of its own, and name it in the capability of that folder. The endpoint that
 creates it, its estimate, its process, its record and its entry in the API page follow from the class.
 """
 

@@ -29,12 +29,10 @@ from core.ledger.names import SHARED_OWNER
 from core.ledger.records import Charge, Replay
 from service.config.settings import Settings
 from service.http.auth import Caller
-from service.http.body import is_json, json_limits, parse_json
-from service.http.body_memory import BodyMemory
+from service.http.body import BodyMemory, is_json, json_limits, parse_json
 from service.http.idempotency import idempotency_key, is_generated
 from service.http.middleware import is_json_lines
-from service.http.strict import Strict
-from service.http.validation import invalid_request
+from service.http.strict import Strict, invalid_request
 from service.jobs.files import Incoming
 from service.jobs.kind import JobKind
 from service.jobs.runner import JobRunner

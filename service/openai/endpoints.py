@@ -10,26 +10,54 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from service.deps import OpenAIDep, ReleasesDep
+from service.capability import Capability, PresetPricing
+from service.config.settings import Settings
 from service.http.auth import ReadCallerDep, ReleaseCallerDep
 from service.http.body import JsonRoute
+from service.openai.presets import load_presets
 from service.openai.schemas import EmbeddingsRequest
+from service.openai.service import OpenAIService
+from service.parts import Part, Parts
+from service.proxy.upstreams import Upstreams
+from service.releases.pipeline import ReleasePipeline
+from service.sentdp.service import SentDPService
+from service.vectors.service import VectorService
 
 router = APIRouter(prefix="/v1", route_class=JsonRoute, tags=["OpenAI-compatible"])
 
 
 @router.post("/embeddings", summary="Private embeddings, in OpenAI's shape")
 async def embeddings(
-    body: EmbeddingsRequest, request: Request, caller: ReleaseCallerDep, openai: OpenAIDep, releases: ReleasesDep
+    body: EmbeddingsRequest,
+    request: Request,
+    caller: ReleaseCallerDep,
+    openai: Part[OpenAIService],
+    releases: Part[ReleasePipeline],
 ) -> Response:
     return await releases.release(request, caller, await openai.release_request(caller.tenant, body))
 
 
 @router.get("/models", summary="The presets, and the upstreams' models")
-async def models(openai: OpenAIDep, caller: ReadCallerDep) -> dict[str, Any]:
+async def models(openai: Part[OpenAIService], caller: ReadCallerDep) -> dict[str, Any]:
     return {"object": "list", "data": openai.models(caller.tenant)}
 
 
 @router.get("/models/{model:path}", summary="One preset, or one model of an upstream")
-async def one_model(model: str, openai: OpenAIDep, caller: ReadCallerDep) -> dict[str, Any]:
+async def one_model(model: str, openai: Part[OpenAIService], caller: ReadCallerDep) -> dict[str, Any]:
     return openai.model(model, caller.tenant)
+
+
+def _service(parts: Parts) -> OpenAIService:
+    return OpenAIService(
+        load_presets(parts[Settings]),
+        sentdp=parts[SentDPService],
+        vectors=parts[VectorService],
+        upstreams=parts[Upstreams],
+    )
+
+
+CAPABILITY = Capability(
+    name="openai",
+    routers=[router],
+    services={OpenAIService: _service, PresetPricing: lambda parts: parts[OpenAIService]},
+)

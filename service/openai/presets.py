@@ -23,7 +23,7 @@ from service.config.data_dir import NAME as DOMAIN_NAME
 from service.config.settings import Settings
 from service.domains.store import DEFAULT_NAME
 from service.http.choices import Projection, SentenceMechanism, VectorMechanism
-from service.http.validation import findings, names
+from service.http.strict import findings, names
 
 PresetName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 SubjectRule = Literal["none", "user", "required"]

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from service.deps import AdminLogDep
+from core.ledger.hash_chain.admin_log import AdminLog
 from service.http.auth import OPERATOR
+from service.parts import Part
 
 _PAGE_MAX = 1000  # entries, as of the journals of accounts
 
@@ -17,7 +18,7 @@ router = APIRouter(prefix="/admin", tags=["admin"], dependencies=[OPERATOR])
 
 @router.get("/audit", summary="The log of administrative actions, oldest first, page by page")
 async def audit(
-    log: AdminLogDep,
+    log: Part[AdminLog],
     cursor: Annotated[int, Query(ge=0, lt=2**53, description="`next_cursor` of the page before")] = 0,
     limit: Annotated[int, Query(ge=1)] = 100,
 ) -> dict[str, Any]:

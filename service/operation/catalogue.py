@@ -9,18 +9,26 @@ from fastapi import APIRouter, Response
 from core.mechanisms.vectors.spec import PROJECTED_MAX
 from core.text.languages import ENGLISH, EVERY_LANGUAGE_ENTITIES, LANGUAGES
 from core.text.policy import ENTITIES, PROFILES, Entity, supported
-from gpu_workers.engine.protocol import RoleStatus
+from gpu_workers.engine.protocol import Engine, RoleStatus
 from gpu_workers.finetune.spec import BUNDLED
-from service.deps import EngineDep, PoliciesDep, SettingsDep, TunedModelsDep, WorkersDep
+from service.config.settings import Settings
 from service.http.auth import READER, JobsCallerDep, ReadCallerDep
+from service.parts import Part
+from service.sanitize.policies import Policies
+from service.sanitize.tuned_models import TunedModels
 from service.vectors.projections import KINDS, RECIPE
+from service.workers import Workers
 
 router = APIRouter(tags=["catalogue"])
 
 
 @router.get("/models", summary="The models that run, and how")
 async def models(
-    caller: ReadCallerDep, engine: EngineDep, policies: PoliciesDep, settings: SettingsDep, tuned: TunedModelsDep
+    caller: ReadCallerDep,
+    engine: Part[Engine],
+    policies: Part[Policies],
+    settings: Part[Settings],
+    tuned: Part[TunedModels],
 ) -> dict[str, Any]:
     roles = {role: engine.status(role) for role in engine.roles}
     allow_lists = list(policies.allow_lists(caller.tenant))
@@ -42,7 +50,7 @@ async def models(
 
 
 @router.delete("/models/fine-tuned/{name}", status_code=204, summary="Delete a fine-tuned model of the tenant")
-async def remove_model(name: str, caller: JobsCallerDep, tuned: TunedModelsDep) -> Response:
+async def remove_model(name: str, caller: JobsCallerDep, tuned: Part[TunedModels]) -> Response:
     await tuned.remove(caller.tenant, name)
     return Response(status_code=204)
 
@@ -60,7 +68,7 @@ def _recognisers(entity: Entity, tagged: bool) -> list[str]:
 
 
 @router.get("/entities", summary="What the entity technique recognises", dependencies=[READER])
-async def entities(workers: WorkersDep) -> dict[str, Any]:
+async def entities(workers: Part[Workers]) -> dict[str, Any]:
     rows = [(name, ENTITIES[name]) for name in supported(workers.tagger_types)]
     return {
         "entities": [

@@ -8,8 +8,10 @@ from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from core.errors import GatewayError
-from service.deps import ReadinessDep, ScrapesDep
 from service.http import problems
+from service.operation.readiness import Readiness
+from service.operation.scrape import Scrapes
+from service.parts import Part
 
 router = APIRouter(tags=["operation"])
 metrics_router = APIRouter(tags=["operation"])
@@ -21,7 +23,7 @@ async def livez() -> dict[str, str]:
 
 
 @router.get("/readyz", summary="Workers are warm and right, the ledger takes a durable write", response_model=None)
-async def readyz(readiness: ReadinessDep) -> dict[str, Any] | Response:
+async def readyz(readiness: Part[Readiness]) -> dict[str, Any] | Response:
     stages = readiness.stages()
     try:
         await readiness.check()
@@ -31,5 +33,5 @@ async def readyz(readiness: ReadinessDep) -> dict[str, Any] | Response:
 
 
 @metrics_router.get("/metrics", summary="Prometheus metrics")
-async def metrics(scrapes: ScrapesDep) -> Response:
+async def metrics(scrapes: Part[Scrapes]) -> Response:
     return Response(await scrapes.text(), media_type=CONTENT_TYPE_LATEST)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from core.errors import DeadlineBeforeStart, QueueFull, TenantLimitReached, WorkerCold
-from core.ledger.ledger import Ledger
 from core.text.policy import MaskPolicy, SanitizeTask
 from gpu_workers.engine.protocol import GATEWAY, Engine, Role, Task
 from gpu_workers.handlers.tasks import EmbedTask
 from service.workers import Workers
+
+if TYPE_CHECKING:  # the routes of health load as little as they can
+    from core.ledger.ledger import Ledger
 
 PROBE_S_MAX = 10.0
 _PLANTED = "canary@example.com"

@@ -16,10 +16,10 @@ from fastapi import APIRouter
 from prometheus_client.metrics import MetricWrapperBase
 
 from gpu_workers.engine import task_queue as engine_metrics
-from gpu_workers.engine.protocol import RoleStatus
+from gpu_workers.engine.protocol import Engine, RoleStatus
 from service import metrics
-from service.deps import EngineDep
 from service.http.auth import OPERATOR
+from service.parts import Part
 
 router = APIRouter(prefix="/admin", tags=["admin"], dependencies=[OPERATOR])
 
@@ -51,7 +51,7 @@ class Times:
 
 
 @router.get("/service", summary="Workers, queues, throughput, latency and errors since the gateway's start")
-async def service(engine: EngineDep) -> dict[str, Any]:
+async def service(engine: Part[Engine]) -> dict[str, Any]:
     """Times are seconds. `at_most` bounds quantiles from above, and is null beyond the histogram's last bucket.
 
     A rate is the difference of two answers' counts by that of their `at_ms`.

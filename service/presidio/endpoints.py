@@ -9,14 +9,22 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from service.deps import PresidioDep
+from service.capability import Capability
+from service.config.settings import Settings
 from service.http.auth import READER, Caller, ReleaseCallerDep
 from service.http.body import JsonRoute
-from service.http.disconnect import disconnect_of
+from service.http.exchange import disconnect_of
+from service.isolation import Isolation
+from service.parts import Part, Parts
+from service.preparation import Preparation
 from service.presidio.operators import ANONYMIZERS, DEANONYMIZERS
 from service.presidio.replacing import Replaced
 from service.presidio.schemas import AnalyzeRequest, AnonymizeRequest, DeanonymizeRequest
 from service.presidio.service import PresidioService
+from service.releases.pipeline import ReleasePipeline
+from service.sanitize.policies import Policies
+from service.sanitize.service import SanitizeService
+from service.workers import Workers
 
 router = APIRouter(route_class=JsonRoute, tags=["Presidio"])
 
@@ -25,7 +33,9 @@ Language = Annotated[str | None, Query(max_length=16, description="A language of
 
 
 @router.post("/analyze", summary="Find personal data in texts, by the contract of Presidio's analyzer")
-async def analyze(body: AnalyzeRequest, request: Request, caller: ReleaseCallerDep, presidio: PresidioDep) -> Response:
+async def analyze(
+    body: AnalyzeRequest, request: Request, caller: ReleaseCallerDep, presidio: Part[PresidioService]
+) -> Response:
     async with disconnect_of(request) as client_disconnected:
         found = await presidio.analyzed(caller, body, client_disconnected)
     shown = found[0] if isinstance(body.text, str) else found
@@ -34,7 +44,7 @@ async def analyze(body: AnalyzeRequest, request: Request, caller: ReleaseCallerD
 
 @router.post("/anonymize", summary="Replace finds in texts, by the contract of Presidio's anonymizer")
 async def anonymize(
-    body: AnonymizeRequest, request: Request, caller: ReleaseCallerDep, presidio: PresidioDep
+    body: AnonymizeRequest, request: Request, caller: ReleaseCallerDep, presidio: Part[PresidioService]
 ) -> Response:
     results = await presidio.anonymized(caller.tenant, body)
     return await _replaced(request, caller, presidio, results, is_one=isinstance(body.text, str))
@@ -42,19 +52,19 @@ async def anonymize(
 
 @router.post("/deanonymize", summary="Decrypt places of texts, by the contract of Presidio's anonymizer")
 async def deanonymize(
-    body: DeanonymizeRequest, request: Request, caller: ReleaseCallerDep, presidio: PresidioDep
+    body: DeanonymizeRequest, request: Request, caller: ReleaseCallerDep, presidio: Part[PresidioService]
 ) -> Response:
     results = await presidio.deanonymized(caller.tenant, body)
     return await _replaced(request, caller, presidio, results, is_one=isinstance(body.text, str))
 
 
 @router.get("/supportedentities", summary="The types that POST /analyze finds", dependencies=[READER])
-async def supported_entities(presidio: PresidioDep, language: Language = None) -> list[str]:
+async def supported_entities(presidio: Part[PresidioService], language: Language = None) -> list[str]:
     return presidio.entities(language)
 
 
 @router.get("/recognizers", summary="The recognisers of POST /analyze", dependencies=[READER])
-async def recognizers(presidio: PresidioDep, language: Language = None) -> list[str]:
+async def recognizers(presidio: Part[PresidioService], language: Language = None) -> list[str]:
     return presidio.recognisers(language)
 
 
@@ -79,3 +89,18 @@ async def _replaced(
 def _answer(request: Request, content: bytes) -> Response:
     request.state.headers |= GUARANTEE
     return Response(content, media_type="application/json")
+
+
+def _service(parts: Parts) -> PresidioService:
+    return PresidioService(
+        parts[Settings],
+        policies=parts[Policies],
+        sanitize=parts[SanitizeService],
+        releases=parts[ReleasePipeline],
+        workers=parts[Workers],
+        preparation=parts[Preparation],
+        isolation=parts[Isolation],
+    )
+
+
+CAPABILITY = Capability(name="presidio", routers=[router], services={PresidioService: _service})

@@ -32,7 +32,7 @@ from service.presidio.places import lists_of, places_of
 from service.presidio.replacing import Replaced, replaced, without_conflicts
 from service.presidio.schemas import AdHocRecogniser, AnalyzeRequest, AnonymizeRequest, DeanonymizeRequest
 from service.releases.pipeline import ReleasePipeline
-from service.releases.request import ReleaseRequest
+from service.releases.request import Work
 from service.sanitize.policies import Policies
 from service.sanitize.recognisers.trials import TEST_CHARS_MAX
 from service.sanitize.schemas import Fill, Mask, SanitizeRequest, Terms, TextDocument, Thresholds
@@ -117,8 +117,8 @@ class PresidioService:
         drafts = [_draft(texts[number], each) for each in own for number in read]
         found: list[list[Found]] = [[] for _ in texts]
         if documents or drafts:
-            request = ReleaseRequest(charges=(), role=Role.SANITIZE, tasks=[*documents, *drafts], render=lambda *_: {})
-            results = await self._releases.results(caller, request, client_disconnected)
+            work = Work(role=Role.SANITIZE, tasks=[*documents, *drafts])
+            results = await self._releases.results(caller, work, client_disconnected)
             explained = bool(body.return_decision_process)
             count = sum(len(each.spans) for each in results if isinstance(each, Sanitised))
             if count > self._settings.places_per_request_max:

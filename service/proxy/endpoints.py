@@ -13,17 +13,31 @@ from fastapi import APIRouter, Header, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from core.errors import ClientGone, NotStarted, TaskFailed
-from service.deps import OpenStreamDep, ProxyDep
+from core.ledger.client import LedgerClient
+from core.ledger.keys import MasterKey
+from core.ledger.vault import Vault
+from service.capability import Capability
+from service.config.settings import Settings
 from service.http.auth import ReleaseCallerDep
 from service.http.body import JsonRoute
-from service.http.disconnect import disconnect_of
-from service.http.open_streams import OpenStream
+from service.http.exchange import disconnect_of
+from service.http.open_streams import OpenStream, OpenStreamDep
+from service.isolation import Isolation
+from service.limits import Limits
+from service.parts import Part, Parts
+from service.preparation import Preparation
 from service.proxy.answers import EventAnswer, events, shown, whole
-from service.proxy.client import Answer, EventStream
+from service.proxy.client import Answer, EventStream, UpstreamClient, client_limits
 from service.proxy.dialects.registry import DIALECTS
-from service.proxy.priced import Payer
-from service.proxy.service import Outgoing, ProxyParts
-from service.proxy.upstreams import Upstream
+from service.proxy.kept_conversations import KeptConversations
+from service.proxy.masking import ConversationMasking
+from service.proxy.priced import Payer, PricedFills
+from service.proxy.service import Outgoing, ProxyParts, ProxyService
+from service.proxy.upstreams import Upstream, Upstreams, load_upstreams
+from service.proxy.vault_endpoints import router as vault_router
+from service.releases.pipeline import ReleasePipeline
+from service.sanitize.policies import Policies
+from service.sanitize.service import SanitizeService
 
 router = APIRouter(route_class=JsonRoute, tags=["language models"])
 
@@ -59,7 +73,7 @@ async def _proxied(
     _: ModelRequest,
     request: Request,
     caller: ReleaseCallerDep,
-    parts: ProxyDep,
+    parts: Part[ProxyParts],
     open_: OpenStreamDep,
     policy: Policy = None,
     conversation: Conversation = None,
@@ -140,3 +154,73 @@ for _path, _dialect in DIALECTS.items():
         operation_id=_dialect.name,
         response_class=Response,
     )
+
+
+def _vault(parts: Parts) -> Vault:
+    settings = parts[Settings]
+    return Vault(
+        parts[LedgerClient],
+        parts[MasterKey],
+        entries_max=settings.vault_entries_max,
+        bytes_max=settings.vault_bytes_max,
+    )
+
+
+def _masking(parts: Parts) -> ConversationMasking:
+    return ConversationMasking(
+        parts[Settings],
+        policies=parts[Policies],
+        sanitize=parts[SanitizeService],
+        releases=parts[ReleasePipeline],
+        preparation=parts[Preparation],
+        surrogate_key=parts[MasterKey].surrogate_key,
+    )
+
+
+def _priced(parts: Parts) -> PricedFills:
+    return PricedFills(
+        parts[Settings],
+        sanitize=parts[SanitizeService],
+        releases=parts[ReleasePipeline],
+        preparation=parts[Preparation],
+    )
+
+
+def _service(parts: Parts) -> ProxyService:
+    return ProxyService(
+        parts[Settings],
+        upstreams=parts[Upstreams],
+        policies=parts[Policies],
+        sanitize=parts[SanitizeService],
+        surrogate_key=parts[MasterKey].surrogate_key,
+        masking=_masking(parts),
+        kept=KeptConversations(parts[Vault], parts[Settings], parts[Preparation]),
+        priced=_priced(parts),
+        preparation=parts[Preparation],
+        isolation=parts[Isolation],
+    )
+
+
+def _client(parts: Parts) -> UpstreamClient:
+    settings = parts[Settings]
+    return UpstreamClient(parts[Upstreams].all, client_limits(settings), send_trace=settings.traces_send_to_upstreams)
+
+
+def _of_endpoints(parts: Parts) -> ProxyParts:
+    return ProxyParts(
+        parts[Settings], parts[ProxyService], parts[UpstreamClient], parts[Limits].calls, parts[Preparation]
+    )
+
+
+CAPABILITY = Capability(
+    name="proxy",
+    routers=[router, vault_router],
+    services={
+        Upstreams: lambda parts: load_upstreams(parts[Settings]),
+        Vault: _vault,
+        ProxyService: _service,
+        UpstreamClient: _client,
+        ProxyParts: _of_endpoints,
+    },
+    end=lambda parts: parts[UpstreamClient].aclose(),
+)

@@ -23,7 +23,7 @@ from service.preparation import Preparation
 from service.proxy.outgoing import Field
 from service.proxy.recognition import Finds
 from service.releases.pipeline import ReleasePipeline
-from service.releases.request import ReleaseRequest
+from service.releases.request import Work
 from service.sanitize import reversible
 from service.sanitize.policies import Policies
 from service.sanitize.reversible import NOTHING, Read, read_of
@@ -154,8 +154,7 @@ class ConversationMasking:
         return surrogates
 
     async def _run(self, caller: Caller, tasks: Sequence[Task], client_disconnected: asyncio.Event) -> list[Any]:
-        request = ReleaseRequest(charges=(), role=Role.SANITIZE, tasks=tasks, render=lambda *_: {})
-        return await self._releases.results(caller, request, client_disconnected)
+        return await self._releases.results(caller, Work(role=Role.SANITIZE, tasks=tasks), client_disconnected)
 
     def _tasks(self, tenant: str, terms: Terms, paths: Mapping[str, str]) -> list[Task]:
         """The dry runs of some texts, one for each. Raises as `SanitizeService.prepare`, with the path of the text, and

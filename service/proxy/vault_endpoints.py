@@ -6,15 +6,18 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from service.deps import PagingDep, SettingsDep, VaultDep
+from core.ledger.vault import Vault
+from service.config.settings import Settings
 from service.http.auth import ReadCallerDep, ReleaseCallerDep
 from service.http.body import JsonRoute
+from service.http.paging import PagingDep
+from service.parts import Part
 
 router = APIRouter(prefix="/vault", route_class=JsonRoute, tags=["language models"])
 
 
 @router.get("", summary="What the vault has of the tenant, in numbers, and its entries, page by page")
-async def vault(caller: ReadCallerDep, vault: VaultDep, settings: SettingsDep, page: PagingDep) -> dict[str, Any]:
+async def vault(caller: ReadCallerDep, vault: Part[Vault], settings: Part[Settings], page: PagingDep) -> dict[str, Any]:
     count = await vault.count(caller.tenant)
     found = await vault.page(caller.tenant, cursor=page.cursor, limit=page.limit + 1)
     shown = found[: page.limit]
@@ -31,12 +34,12 @@ async def vault(caller: ReadCallerDep, vault: VaultDep, settings: SettingsDep, p
 
 
 @router.delete("", status_code=204, summary="Delete all entries of the tenant")
-async def clear(caller: ReleaseCallerDep, vault: VaultDep) -> Response:
+async def clear(caller: ReleaseCallerDep, vault: Part[Vault]) -> Response:
     await vault.clear(caller.tenant)
     return Response(status_code=204)
 
 
 @router.delete("/{entry_id}", status_code=204, summary="Delete an entry, if there is one of this id")
-async def delete(entry_id: str, caller: ReleaseCallerDep, vault: VaultDep) -> Response:
+async def delete(entry_id: str, caller: ReleaseCallerDep, vault: Part[Vault]) -> Response:
     await vault.delete(caller.tenant, entry_id)
     return Response(status_code=204)

@@ -32,11 +32,11 @@ from service import metrics
 from service.config.settings import Settings
 from service.http.auth import Caller
 from service.http.buffers import BuffersResponse
-from service.http.disconnect import disconnect_of
+from service.http.exchange import disconnect_of
 from service.http.idempotency import idempotency_key, is_generated
 from service.preparation import Preparation
 from service.releases.budget_blocks import account_block, least_left
-from service.releases.request import JSON, Buffer, ReleaseRequest, Rendered
+from service.releases.request import JSON, Buffer, ReleaseRequest, Rendered, Work
 from service.releases.reuse import Reuse
 
 log = logging.getLogger("privacy_gateway.release")
@@ -185,13 +185,11 @@ class ReleasePipeline:
             return await self.run_free(caller, following, client_disconnected)
         return await self._rendered(caller, release_request, results, without_guarantee(release_request.privacy))
 
-    async def results(
-        self, caller: Caller, release_request: ReleaseRequest, client_disconnected: asyncio.Event
-    ) -> list[Any]:
-        """The results of work without a guarantee, for an answer that is made of them elsewhere. Raises as
+    async def results(self, caller: Caller, work: Work, client_disconnected: asyncio.Event) -> list[Any]:
+        """The results of work that has no price, for an answer that is made of them elsewhere. Raises the errors of
         `run_free`."""
         try:
-            return await self._run(caller, release_request, client_disconnected)
+            return await self._run(caller, work, client_disconnected)
         except Started as error:
             error.charged = False
             raise
@@ -230,17 +228,15 @@ class ReleasePipeline:
             return rendered
         return await self._preparation.run(caller.tenant, max(size, _numbers(rendered)), _encoded, rendered)
 
-    async def _run(
-        self, caller: Caller, release_request: ReleaseRequest, client_disconnected: asyncio.Event
-    ) -> list[Any]:
+    async def _run(self, caller: Caller, work: Work, client_disconnected: asyncio.Event) -> list[Any]:
         with metrics.stage("run"):
             return await self._engine.run(
-                release_request.role,
-                release_request.tasks,
+                work.role,
+                work.tasks,
                 tenant=caller.tenant,
                 timeout_s=self._settings.request_timeout_s,
                 client_disconnected=client_disconnected,
-                isolate_failures=release_request.isolate_failures,
+                isolate_failures=work.isolate_failures,
             )
 
     async def _settle(self, tenant: str, release_id: str, *, cancel: bool, reason: str) -> None:

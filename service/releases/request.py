@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.accounting.events import PrivacyEvent
+from core.errors import InvalidInput
 from core.ledger.records import Charge
 from gpu_workers.engine.protocol import Role, Task
+from service.config.settings import Settings
 
 Buffer = bytes | memoryview
 Rendered = dict[str, Any] | list[Buffer]
@@ -54,19 +56,29 @@ class Parts:
     unpack: Callable[[bytes], Any]
 
 
-@dataclass(frozen=True)
-class ReleaseRequest:
-    """One release.
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """Tasks that the engine runs together, and nothing else: no price, and no answer.
+
+    isolate_failures: a task that fails after its start does not fail the others. Its error takes the place of its
+        result.
+    """
+
+    role: Role
+    tasks: Sequence[Task]
+    isolate_failures: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseRequest(Work):
+    """One release: work with its price, and how its answer is made. A task that fails is charged like the others.
 
     charges: the price; the answer shows the first event. Empty for work without a guarantee.
-    role, tasks: the work, for the engine.
     collect: makes the results that `render` takes from the results of the tasks.
     render: makes the answer from them and from the common blocks `privacy` and `budget`: a JSON object, or the pieces
         of a file of another `media_type`.
     privacy: adds to the answer's privacy block, or replaces members of it.
     fingerprint: identifies the request's body where the endpoint has not read it as a whole.
-    isolate_failures: a task that fails after its start does not fail the others. `render` gets its error in the place
-        of its result, and the task is charged like the others.
     answer_size: estimates the characters of the answer from what `render` takes. A large answer is rendered outside the
         event loop.
     follow: makes a second request of the results, which is run next and answers. Only for work without a guarantee.
@@ -74,13 +86,10 @@ class ReleaseRequest:
     """
 
     charges: Sequence[Charge]
-    role: Role
-    tasks: Sequence[Task]
     render: Render
     privacy: Mapping[str, Any] = field(default_factory=dict)
     media_type: str = JSON
     fingerprint: bytes | None = None
-    isolate_failures: bool = False
     collect: Callable[[list[Any]], Any] = list
     answer_size: Callable[[Any], int] = lambda _: 0
     follow: Callable[[list[Any]], ReleaseRequest] | None = None
@@ -90,3 +99,11 @@ class ReleaseRequest:
     def event(self) -> PrivacyEvent:
         """The event that the answer shows."""
         return self.charges[0].event
+
+
+def check_epsilon(epsilon: float, settings: Settings, *, field: str = "epsilon") -> None:
+    """Raises InvalidInput for an epsilon outside the operator's range."""
+    if not settings.epsilon_min <= epsilon <= settings.epsilon_max:
+        raise InvalidInput(
+            f"epsilon must be between {settings.epsilon_min:g} and {settings.epsilon_max:g}", field=field
+        )

@@ -8,15 +8,20 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 
 from core.errors import InvalidInput
+from core.ledger.keys import MasterKey
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.conversation_tasks import RestoreTask
-from service.config.settings import DOCUMENTS_TAKEN
-from service.deps import PreparationDep, ReleasesDep, RestoreTokensDep, SettingsDep
+from service.capability import Capability
+from service.config.settings import DOCUMENTS_TAKEN, Settings
 from service.http.auth import ReleaseCallerDep
 from service.http.body import JsonRoute
-from service.http.disconnect import disconnect_of
+from service.http.exchange import disconnect_of
 from service.http.strict import AtMost, Strict
-from service.releases.request import ReleaseRequest
+from service.parts import Part, Parts
+from service.preparation import Preparation
+from service.releases.pipeline import ReleasePipeline
+from service.releases.request import Work
+from service.restore.tokens import RestoreTokens
 
 router = APIRouter(route_class=JsonRoute, tags=["text"])
 
@@ -35,10 +40,10 @@ async def restore(
     body: RestoreRequest,
     request: Request,
     caller: ReleaseCallerDep,
-    tokens: RestoreTokensDep,
-    settings: SettingsDep,
-    preparation: PreparationDep,
-    releases: ReleasesDep,
+    tokens: Part[RestoreTokens],
+    settings: Part[Settings],
+    preparation: Part[Preparation],
+    releases: Part[ReleasePipeline],
 ) -> dict[str, Any]:
     if len(body.texts) > settings.documents_max:
         raise InvalidInput(f"At most {settings.documents_max} texts a call.", field="texts")
@@ -48,7 +53,14 @@ async def restore(
     size = len(body.restore_token) + sum(map(len, body.texts))
     content = await preparation.run(caller.tenant, size, tokens.open, caller.tenant, body.restore_token)
     task = RestoreTask(body.texts, content)
-    restoring = ReleaseRequest(charges=(), role=Role.SANITIZE, tasks=[Task(task, task.weight)], render=lambda *_: {})
+    restoring = Work(role=Role.SANITIZE, tasks=[Task(task, task.weight)])
     async with disconnect_of(request) as client_disconnected:
         (restored,) = await releases.results(caller, restoring, client_disconnected)
     return {"data": [{"index": index, "text": text} for index, text in enumerate(restored)]}
+
+
+def _tokens(parts: Parts) -> RestoreTokens:
+    return RestoreTokens(parts[MasterKey].restore_key, lifetime_s=parts[Settings].restore_token_lifetime_s)
+
+
+CAPABILITY = Capability(name="restore", routers=[router], services={RestoreTokens: _tokens})

@@ -9,14 +9,35 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from core.errors import InvalidInput
-from service.deps import EndlessStreamDep, PoliciesDep, ReleasesDep, SanitizeDep, StreamPartsDep
+from core.ledger.keys import MasterKey
+from core.ledger.keystore import KeyRole
+from core.text.mask_words import AllowLists
+from gpu_workers.engine.protocol import Engine
+from service.capability import Capability, Estimated, View
+from service.config.settings import Settings
+from service.files.parts import OwnDirectory
+from service.files.stored import StoredFiles
 from service.http.auth import ReadCallerDep, ReleaseCallerDep
-from service.http.body import JsonRoute, json_limits
+from service.http.body import BodyMemory, JsonRoute, json_limits
 from service.http.middleware import STREAM_PATH, is_json_lines
 from service.http.ndjson import MEDIA_TYPE, LineReader, LineStream
-from service.http.validation import invalid_request
-from service.sanitize.schemas import SanitizeRequest, Terms
-from service.sanitize.stream import DocumentStream, parse_line
+from service.http.open_streams import EndlessStreamDep
+from service.http.strict import invalid_request
+from service.isolation import Isolation
+from service.jobs.storage import Storage
+from service.parts import Part, Parts
+from service.preparation import Preparation
+from service.releases.pipeline import ReleasePipeline
+from service.restore.tokens import RestoreTokens
+from service.sanitize.policies import Policies, load_policies
+from service.sanitize.recognisers.endpoints import router as recognisers_router
+from service.sanitize.recognisers.store import Recognisers
+from service.sanitize.recognisers.trials import RecogniserTrials
+from service.sanitize.schemas import SanitizeRequest, Terms, typical
+from service.sanitize.service import SanitizeService
+from service.sanitize.stream import DocumentStream, StreamParts, parse_line
+from service.sanitize.tuned_models import TunedModels
+from service.workers import Workers
 
 router = APIRouter(route_class=JsonRoute, tags=["text"])
 
@@ -44,7 +65,11 @@ LINES: dict[str, Any] = {
 
 @router.post("/sanitize", summary="Mask and fill text (a formal guarantee by metric_dp and dp alone)")
 async def sanitize(
-    body: SanitizeRequest, request: Request, caller: ReleaseCallerDep, sanitizing: SanitizeDep, releases: ReleasesDep
+    body: SanitizeRequest,
+    request: Request,
+    caller: ReleaseCallerDep,
+    sanitizing: Part[SanitizeService],
+    releases: Part[ReleasePipeline],
 ) -> Response:
     return await releases.release(request, caller, await sanitizing.release_request(caller.tenant, body))
 
@@ -56,7 +81,7 @@ async def sanitize(
     openapi_extra=LINES,
 )
 async def sanitize_batch(
-    request: Request, caller: ReleaseCallerDep, parts: StreamPartsDep, open_: EndlessStreamDep
+    request: Request, caller: ReleaseCallerDep, parts: Part[StreamParts], open_: EndlessStreamDep
 ) -> Response:
     """The first line may hold the terms; any other holds a document. An error in the first line is a status code; an
     error in a later one is a problem of that line."""
@@ -92,5 +117,70 @@ def _terms(value: Any) -> Terms:
 
 
 @router.get("/policies", summary="The operator's policies that the tenant may name, or must")
-async def policies(caller: ReadCallerDep, policies: PoliciesDep) -> dict[str, Any]:
+async def policies(caller: ReadCallerDep, policies: Part[Policies]) -> dict[str, Any]:
     return {"policies": policies.visible(caller.tenant)}
+
+
+def _policies(parts: Parts) -> Policies:
+    settings = parts[Settings]
+    return load_policies(settings, lists=AllowLists(settings.allow_lists_dir).names)
+
+
+def _recognisers(parts: Parts) -> Recognisers:
+    settings = parts[Settings]
+    return Recognisers(
+        settings.data_dir,
+        parts[MasterKey],
+        parts[Storage],
+        per_tenant_max=settings.recognisers_per_tenant_max,
+        per_request_max=settings.recognisers_per_request_max,
+        policies=parts[Policies].recognisers,
+        own_dir=parts[OwnDirectory].path,
+    )
+
+
+def _service(parts: Parts) -> SanitizeService:
+    return SanitizeService(
+        parts[Settings],
+        policies=parts[Policies],
+        models=parts[TunedModels],
+        recognisers=parts[Recognisers],
+        workers=parts[Workers],
+        preparation=parts[Preparation],
+        isolation=parts[Isolation],
+        surrogate_key=parts[MasterKey].surrogate_key,
+        tokens=parts[RestoreTokens],
+    )
+
+
+def _of_streams(parts: Parts) -> StreamParts:
+    return StreamParts(
+        parts[Settings],
+        parts[SanitizeService],
+        parts[ReleasePipeline],
+        parts[Engine],
+        parts[Preparation],
+        parts[BodyMemory],
+    )
+
+
+def _price(parts: Parts) -> Estimated:
+    marks = frozenset({"policy", "mask", "fill"})
+    return Estimated("sanitize", SanitizeRequest, marks, parts[SanitizeService], typical, "sanitize")
+
+
+CAPABILITY = Capability(
+    name="sanitize",
+    routers=[router, recognisers_router],
+    services={
+        Policies: _policies,
+        TunedModels: lambda parts: TunedModels(parts[StoredFiles]),
+        Recognisers: _recognisers,
+        RecogniserTrials: lambda parts: RecogniserTrials(parts[Isolation]),
+        SanitizeService: _service,
+        StreamParts: _of_streams,
+    },
+    prices=lambda parts: [_price(parts)],
+    views=[View(140, "try", "Try it", "What does the gateway make of a document?", KeyRole.RELEASE)],
+    begin=lambda parts: parts[Recognisers].open(),
+)

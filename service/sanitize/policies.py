@@ -22,8 +22,7 @@ from core.text.own_recognisers.recogniser import check
 from core.text.policy import ALLOW_LIST_DEFAULT, PRICED_FILLS, TAGGED_ENTITIES
 from service.config.data_dir import NAME
 from service.config.settings import Settings
-from service.http.strict import Strict
-from service.http.validation import findings, names
+from service.http.strict import Strict, findings, names
 from service.sanitize.pricing import price, tasks_of
 from service.sanitize.proxy_terms import ProxyTerms
 from service.sanitize.recognisers.schemas import RecogniserBody

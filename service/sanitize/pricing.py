@@ -33,7 +33,7 @@ from core.text.policy import (
 from gpu_workers.facts import InfillFacts
 from gpu_workers.handlers.sanitize_tasks import DocumentTask
 from service.config.settings import Settings
-from service.releases import limits
+from service.releases import request
 from service.releases.request import Price
 from service.sanitize.fills import DRY_RUN, FINE_TUNED, GUESSED, candidates_facts, check_options, check_places
 from service.sanitize.formats import check_chars
@@ -69,7 +69,7 @@ def price(body: SanitizeRequest, settings: Settings, infill: InfillFacts | None)
     if epsilon is None:
         note = FINE_TUNED if body.fill.model else GUESSED
         return Price(facts={"note": note} if body.fill.mode in MODEL_FILLS else {})
-    limits.check_epsilon(epsilon, settings, field="fill.epsilon")
+    request.check_epsilon(epsilon, settings, field="fill.epsilon")
     whole = "all" in body.techniques
     if body.fill.mode == DP:
         scope = body.fill.scope_or_default

@@ -28,11 +28,10 @@ from gpu_workers.engine.protocol import Engine, Task
 from service.config.settings import Settings
 from service.http import problems
 from service.http.auth import Caller
-from service.http.body import JsonLimits, json_limits, parse_json
-from service.http.body_memory import BodyMemory
+from service.http.body import BodyMemory, JsonLimits, json_limits, parse_json
 from service.http.ndjson import Line, LineReader
 from service.http.open_streams import OpenStream
-from service.http.validation import findings
+from service.http.strict import findings
 from service.preparation import Preparation
 from service.releases.pipeline import ReleasePipeline, without_guarantee
 from service.releases.request import Buffer, Price, ReleaseRequest

@@ -4,16 +4,43 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from service.deps import ReleasesDep, SentDPDep
+from service.capability import Capability, Estimated
+from service.config.settings import Settings
+from service.domains.store import Domains
 from service.http.auth import ReleaseCallerDep
 from service.http.body import JsonRoute
-from service.sentdp.schemas import SentDPRequest
+from service.parts import Part, Parts
+from service.preparation import Preparation
+from service.releases.pipeline import ReleasePipeline
+from service.sentdp.schemas import SentDPRequest, typical
+from service.sentdp.service import SentDPService
+from service.workers import Workers
 
 router = APIRouter(route_class=JsonRoute, tags=["embeddings"])
 
 
 @router.post("/embed/sentdp", summary="Sentence-private document embeddings")
 async def embed_sentdp(
-    body: SentDPRequest, request: Request, caller: ReleaseCallerDep, sentdp: SentDPDep, releases: ReleasesDep
+    body: SentDPRequest,
+    request: Request,
+    caller: ReleaseCallerDep,
+    sentdp: Part[SentDPService],
+    releases: Part[ReleasePipeline],
 ) -> Response:
     return await releases.release(request, caller, await sentdp.release_request(caller.tenant, body))
+
+
+def _service(parts: Parts) -> SentDPService:
+    return SentDPService(
+        parts[Settings], domains=parts[Domains], workers=parts[Workers], preparation=parts[Preparation]
+    )
+
+
+CAPABILITY = Capability(
+    name="sentdp",
+    routers=[router],
+    services={SentDPService: _service},
+    prices=lambda parts: [
+        Estimated("sentdp", SentDPRequest, {"documents"}, parts[SentDPService], typical, "embed/sentdp")
+    ],
+)

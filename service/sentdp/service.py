@@ -31,8 +31,7 @@ from service.config.settings import Settings
 from service.domains.store import Domain, Domains
 from service.http.strict import Vector
 from service.preparation import Preparation
-from service.releases.limits import check_epsilon
-from service.releases.request import Part, Parts, Price, ReleaseRequest
+from service.releases.request import Part, Parts, Price, ReleaseRequest, check_epsilon
 from service.sentdp.schemas import Document, SentDPRequest
 from service.workers import Workers
 

@@ -22,18 +22,22 @@ from pydantic import Field
 from core.errors import InvalidInput
 from core.job_errors import JobNotSucceeded
 from core.ledger.job_records import JobRecord, JobStatus
-from service.deps import JobsDep, OpenStreamDep, SamplingDep, SettingsDep
+from service.capability import Capability
+from service.config.settings import Settings
 from service.http.body import JsonRoute
 from service.http.ndjson import MEDIA_TYPE, LineStream
-from service.http.open_streams import OpenStream
+from service.http.open_streams import OpenStream, OpenStreamDep
 from service.http.strict import Strict
 from service.jobs.endpoints import JobDep, existing
+from service.jobs.runner import JobRunner
+from service.parts import Part
 from service.synthesis.job_kind import SynthesisKind
 from service.turns import Turns
 
 if TYPE_CHECKING:
     from core.synthesis.schema import DeclaredTable
     from gpu_workers.synthesis.stored_generator import RowSource
+
 
 router = APIRouter(route_class=JsonRoute, tags=["jobs"])
 
@@ -84,6 +88,13 @@ def _csv(rows: list[list[object]]) -> bytes:
     return text.getvalue().encode()
 
 
+class Sampling(Turns):
+    """The turns of those who draw rows: blocks of synthetic rows are drawn one after the other."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+
+
 class SampleRequest(Strict):
     """Body of `POST /jobs/{job_id}/sample`."""
 
@@ -107,9 +118,9 @@ SynthesisDep = Annotated[JobRecord, Depends(_succeeded)]
 async def sample(
     body: SampleRequest,
     job: SynthesisDep,
-    runner: JobsDep,
-    settings: SettingsDep,
-    sampling: SamplingDep,
+    runner: Part[JobRunner],
+    settings: Part[Settings],
+    sampling: Part[Sampling],
     open_: OpenStreamDep,
 ) -> Response:
     """JSON lines, or CSV with a header; streamed."""
@@ -149,6 +160,14 @@ async def _written(
 
 
 @router.get("/jobs/{job_id}/report", summary="A page about the rows; costs nothing", response_class=FileResponse)
-async def report(job: SynthesisDep, runner: JobsDep) -> FileResponse:
+async def report(job: SynthesisDep, runner: Part[JobRunner]) -> FileResponse:
     path = await existing(job, runner, ".html")
     return FileResponse(path, media_type="text/html; charset=utf-8", headers=_PAGE_HEADERS)
+
+
+CAPABILITY = Capability(
+    name="synthesis",
+    routers=[router],
+    services={Sampling: lambda _: Sampling()},
+    job_kinds=lambda parts: [SynthesisKind(parts[Settings])],
+)

@@ -13,7 +13,7 @@ from core.ledger.records import Charge
 from gpu_workers.synthesis.spec import SynthesisSpec
 from service.config.settings import Settings
 from service.jobs.kind import JobKind, JobPrice, Outputs
-from service.releases.limits import check_epsilon
+from service.releases.request import check_epsilon
 from service.synthesis.schemas import SynthesisEstimate, SynthesisFields, SynthesisRequest
 
 if TYPE_CHECKING:

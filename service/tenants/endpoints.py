@@ -10,22 +10,23 @@ from fastapi import APIRouter, Response
 from pydantic import Field
 
 from core.accounting.events import Unit
+from core.ledger.hash_chain.admin_log import AdminLog
+from core.ledger.keystore import KeyRole, KeyStore
+from core.ledger.ledger import Ledger
 from gpu_workers.engine.protocol import GATEWAY
-from service.deps import (
-    AdminLogDep,
-    CalculationsDep,
-    DomainsDep,
-    KeysDep,
-    LedgerDep,
-    PagingDep,
-    SessionsDep,
-    SettingsDep,
-)
+from service.accounting.calculations import Calculations
+from service.capability import Capability, View
+from service.config.settings import Settings
+from service.domains.store import Domains
 from service.http.auth import OPERATOR
 from service.http.body import JsonRoute
+from service.http.browser_sessions import BrowserSessions
 from service.http.operator_log import BY_OPERATOR
+from service.http.paging import PagingDep
 from service.http.strict import AtMost, Strict
+from service.parts import Part
 from service.releases.budget_blocks import account_block, page_answer
+from service.tenants.keys import operator_router, tenant_router
 from service.tenants.service import TenantTerms, UnitLimit, open_tenant, set_limit
 
 router = APIRouter(prefix="/admin", route_class=JsonRoute, tags=["admin"], dependencies=[OPERATOR])
@@ -68,7 +69,11 @@ class NewTenant(LimitBody):
 
 @router.post("/tenants", status_code=201, summary="Open a tenant; shows its first key once")
 async def create_tenant(
-    body: NewTenant, ledger: LedgerDep, keys: KeysDep, calculations: CalculationsDep, domains: DomainsDep
+    body: NewTenant,
+    ledger: Part[Ledger],
+    keys: Part[KeyStore],
+    calculations: Part[Calculations],
+    domains: Part[Domains],
 ) -> dict[str, str]:
     own = {unit: getattr(body, unit.value) for unit in Unit}
     terms = TenantTerms(
@@ -90,18 +95,20 @@ async def create_tenant(
 
 
 @router.get("/tenants", summary="All tenants")
-async def tenants(ledger: LedgerDep) -> dict[str, Any]:
+async def tenants(ledger: Part[Ledger]) -> dict[str, Any]:
     return {"tenants": [asdict(tenant) for tenant in await ledger.tenants()]}
 
 
 @router.get("/tenants/{tenant}/budgets", summary="The accounts of a tenant, page by page, as `GET /budget`")
-async def budgets(tenant: str, ledger: LedgerDep, settings: SettingsDep, page: PagingDep) -> Response:
+async def budgets(tenant: str, ledger: Part[Ledger], settings: Part[Settings], page: PagingDep) -> Response:
     found = await ledger.accounts_page(tenant, cursor=page.cursor, limit=page.limit)
     return await page_answer(found, settings.display_delta)
 
 
 @router.put("/tenants/{tenant}/budgets/{unit}/limit", summary="Raise or lower what an account may spend")
-async def put_limit(tenant: str, unit: Unit, body: CurrentLimit, ledger: LedgerDep, keys: KeysDep) -> dict[str, Any]:
+async def put_limit(
+    tenant: str, unit: Unit, body: CurrentLimit, ledger: Part[Ledger], keys: Part[KeyStore]
+) -> dict[str, Any]:
     """The account stays (epsilon, delta)-DP for the epsilon that it was opened with; this epsilon is at most that.
 
     The answer is the account. It has `current_limit` unless the current limit equals the guarantee.
@@ -112,7 +119,9 @@ async def put_limit(tenant: str, unit: Unit, body: CurrentLimit, ledger: LedgerD
 @router.post(
     "/tenants/{tenant}/sessions/end", status_code=204, summary="End every session of the dashboard for a tenant"
 )
-async def end_of_tenant(tenant: str, ledger: LedgerDep, sessions: SessionsDep, log: AdminLogDep) -> Response:
+async def end_of_tenant(
+    tenant: str, ledger: Part[Ledger], sessions: Part[BrowserSessions], log: Part[AdminLog]
+) -> Response:
     await ledger.own_accounts(tenant)  # raises UnknownTenant
     await log.append(by=BY_OPERATOR, action="sessions.end", target=tenant)
     await sessions.end_all(tenant)
@@ -120,7 +129,18 @@ async def end_of_tenant(tenant: str, ledger: LedgerDep, sessions: SessionsDep, l
 
 
 @router.post("/sessions/end", status_code=204, summary="End every session of the dashboard for the operator")
-async def end_of_operator(sessions: SessionsDep, log: AdminLogDep) -> Response:
+async def end_of_operator(sessions: Part[BrowserSessions], log: Part[AdminLog]) -> Response:
     await log.append(by=BY_OPERATOR, action="operator.sessions.end", target="operator")
     await sessions.end_all(None)
     return Response(status_code=204)
+
+
+CAPABILITY = Capability(
+    name="tenants",
+    routers=[tenant_router],
+    operator_routers=[router, operator_router],
+    views=[
+        View(20, "tenants", "Tenants", "Who may spend how much, and with which keys?", None),
+        View(150, "keys", "Keys", "Who can use the gateway for this tenant?", KeyRole.ADMIN),
+    ],
+)

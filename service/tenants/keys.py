@@ -11,11 +11,11 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from core.ledger.keystore import LIFE_S_MAX, OVERLAP_S_MAX, KeyRole, KeyStore, NewKey
-from service.deps import KeysDep
 from service.http.auth import OPERATOR, AdminCallerDep, Caller
 from service.http.body import JsonRoute
 from service.http.operator_log import BY_OPERATOR
 from service.http.strict import AtMost, Strict
+from service.parts import Part
 from service.tenants.service import key_block
 
 operator_router = APIRouter(prefix="/admin", route_class=JsonRoute, tags=["admin"], dependencies=[OPERATOR])
@@ -42,46 +42,46 @@ class Rotation(Strict):
 
 
 @operator_router.post("/tenants/{tenant}/keys", status_code=201, summary="A further key of a tenant; shown once")
-async def create_key(tenant: str, keys: KeysDep, body: KeyTerms | None = None) -> dict[str, Any]:
+async def create_key(tenant: str, keys: Part[KeyStore], body: KeyTerms | None = None) -> dict[str, Any]:
     return await _create(keys, tenant, body, by=BY_OPERATOR)
 
 
 @operator_router.get("/tenants/{tenant}/keys", summary="The keys of a tenant, without their secrets")
-async def list_keys(tenant: str, keys: KeysDep) -> dict[str, Any]:
+async def list_keys(tenant: str, keys: Part[KeyStore]) -> dict[str, Any]:
     return {"keys": [key_block(key) for key in await keys.list(tenant)]}
 
 
 @operator_router.post(
     "/tenants/{tenant}/keys/{key_id}/rotate", status_code=201, summary="Replace a key; the old one ends after a while"
 )
-async def rotate_key(tenant: str, key_id: str, body: Rotation, keys: KeysDep) -> dict[str, Any]:
+async def rotate_key(tenant: str, key_id: str, body: Rotation, keys: Part[KeyStore]) -> dict[str, Any]:
     return await _rotate(keys, tenant, key_id, body, by=BY_OPERATOR)
 
 
 @operator_router.delete("/tenants/{tenant}/keys/{key_id}", summary="Revoke a key")
-async def revoke_key(tenant: str, key_id: str, keys: KeysDep) -> dict[str, Any]:
+async def revoke_key(tenant: str, key_id: str, keys: Part[KeyStore]) -> dict[str, Any]:
     return key_block(await keys.revoke(tenant, key_id, by=BY_OPERATOR))
 
 
 @tenant_router.post("/keys", status_code=201, summary="A further key of the calling tenant; shown once")
-async def create_own_key(caller: AdminCallerDep, keys: KeysDep, body: KeyTerms | None = None) -> dict[str, Any]:
+async def create_own_key(caller: AdminCallerDep, keys: Part[KeyStore], body: KeyTerms | None = None) -> dict[str, Any]:
     return await _create(keys, caller.tenant, body, by=_by(caller))
 
 
 @tenant_router.get("/keys", summary="The keys of the calling tenant, without their secrets")
-async def list_own_keys(caller: AdminCallerDep, keys: KeysDep) -> dict[str, Any]:
+async def list_own_keys(caller: AdminCallerDep, keys: Part[KeyStore]) -> dict[str, Any]:
     return {"keys": [key_block(key) for key in await keys.list(caller.tenant)]}
 
 
 @tenant_router.post(
     "/keys/{key_id}/rotate", status_code=201, summary="Replace a key of the calling tenant; the old one ends later"
 )
-async def rotate_own_key(key_id: str, body: Rotation, caller: AdminCallerDep, keys: KeysDep) -> dict[str, Any]:
+async def rotate_own_key(key_id: str, body: Rotation, caller: AdminCallerDep, keys: Part[KeyStore]) -> dict[str, Any]:
     return await _rotate(keys, caller.tenant, key_id, body, by=_by(caller))
 
 
 @tenant_router.delete("/keys/{key_id}", summary="Revoke a key of the calling tenant")
-async def revoke_own_key(key_id: str, caller: AdminCallerDep, keys: KeysDep) -> dict[str, Any]:
+async def revoke_own_key(key_id: str, caller: AdminCallerDep, keys: Part[KeyStore]) -> dict[str, Any]:
     return key_block(await keys.revoke(caller.tenant, key_id, by=_by(caller)))
 
 

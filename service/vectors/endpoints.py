@@ -17,21 +17,30 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from core.errors import ClientGone, InvalidInput
+from core.ledger.keys import MasterKey
 from core.mechanisms.vectors.spec import DIMENSION_MAX
 from gpu_workers.engine.arrays import Array, ArrayPool, Block, BlockArray
 from service import metrics
-from service.deps import ArraysDep, MasterKeyDep, ProjectionsDep, ReleasesDep, SettingsDep, VectorsDep
+from service.accounting.calculations import Calculations
+from service.capability import Capability, Estimated
+from service.config.settings import Settings
 from service.http.auth import ReadCallerDep, ReleaseCallerDep
 from service.http.body import JsonRoute
 from service.http.buffers import BuffersResponse
 from service.http.middleware import VECTOR_FILE_PATH
-from service.http.numbers import whole_number
 from service.http.problems import documented
-from service.http.validation import invalid_request
+from service.http.strict import invalid_request, whole_number
+from service.parts import Part, Parts
+from service.preparation import Preparation
+from service.releases.pipeline import ReleasePipeline
 from service.releases.request import Rendered
 from service.vectors.batch import file_batch
+from service.vectors.constructions import Constructions
+from service.vectors.projections import Projections
 from service.vectors.safetensors_header import HEADER_BYTES_MAX, MEDIA_TYPE, MatrixHeader, header_of, read_header
-from service.vectors.schemas import FileParameters, VectorRequest
+from service.vectors.schemas import FileParameters, VectorRequest, typical
+from service.vectors.service import VectorService
+from service.workers import Workers
 
 router = APIRouter(route_class=JsonRoute, tags=["embeddings"])
 projections_router = APIRouter(tags=["catalogue"])
@@ -111,7 +120,11 @@ async def receive(request: Request, pool: ArrayPool, tag: Poly1305, *, owner: st
     "/embed/vector", summary="Private vectors, from texts or vectors", responses=documented(s504=_NOT_COMPUTED)
 )
 async def embed_vector(
-    body: VectorRequest, request: Request, caller: ReleaseCallerDep, vectors: VectorsDep, releases: ReleasesDep
+    body: VectorRequest,
+    request: Request,
+    caller: ReleaseCallerDep,
+    vectors: Part[VectorService],
+    releases: Part[ReleasePipeline],
 ) -> Response:
     return await releases.release(request, caller, await vectors.release_request(caller.tenant, body))
 
@@ -126,11 +139,11 @@ async def embed_vector(
 async def embed_vector_file(
     request: Request,
     caller: ReleaseCallerDep,
-    vectors: VectorsDep,
-    releases: ReleasesDep,
-    arrays: ArraysDep,
-    master_key: MasterKeyDep,
-    settings: SettingsDep,
+    vectors: Part[VectorService],
+    releases: Part[ReleasePipeline],
+    arrays: Part[ArrayPool],
+    master_key: Part[MasterKey],
+    settings: Part[Settings],
 ) -> Response:
     """The answer's one tensor is `embeddings`; its metadata hold `privacy`, `budget` and `usage` as JSON."""
     if request.headers.get("content-type", "").split(";", 1)[0].strip().lower() not in _MEDIA_TYPES:
@@ -194,7 +207,7 @@ async def projection(
     dimension: Dimension,
     output_dimension: Dimension,
     caller: ReadCallerDep,
-    projections: ProjectionsDep,
+    projections: Part[Projections],
 ) -> Response:
     """The principal axes (`pca`) are the same for every tenant, and their file has an `ETag`."""
     file = await projections.file(
@@ -204,3 +217,37 @@ async def projection(
     if file.etag is not None and file.etag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     return BuffersResponse(file.buffers, media_type=MEDIA_TYPE, headers=headers, kept=file.projection)
+
+
+def _constructions(parts: Parts) -> Constructions:
+    return Constructions(
+        parts[Calculations],
+        parts[Preparation],
+        parts[ArrayPool],
+        bytes_max=parts[Settings].vector_matrices_bytes_max,
+    )
+
+
+def _service(parts: Parts) -> VectorService:
+    return VectorService(
+        parts[Settings],
+        workers=parts[Workers],
+        projections=parts[Projections],
+        constructions=parts[Constructions],
+        arrays=parts[ArrayPool],
+        preparation=parts[Preparation],
+    )
+
+
+CAPABILITY = Capability(
+    name="vectors",
+    routers=[router, projections_router],
+    services={
+        Constructions: _constructions,
+        Projections: lambda parts: Projections(parts[Settings], parts[Constructions]),
+        VectorService: _service,
+    },
+    prices=lambda parts: [
+        Estimated("vector", VectorRequest, frozenset(), parts[VectorService], typical, "embed/vector")
+    ],
+)

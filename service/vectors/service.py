@@ -26,8 +26,7 @@ from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.tasks import VectorTask
 from service.config.settings import Settings
 from service.preparation import Preparation
-from service.releases.limits import check_epsilon
-from service.releases.request import JSON, Part, Parts, Price, ReleaseRequest, Rendered
+from service.releases.request import JSON, Part, Parts, Price, ReleaseRequest, Rendered, check_epsilon
 from service.vectors.batch import FLOAT32, VectorBatch, array_batch, matrix_of, rows_dimension, text_batch
 from service.vectors.constructions import NO_MATRICES, Constructions, Matrices
 from service.vectors.projections import Projections

@@ -16,6 +16,7 @@ from client_kit import Recorder, async_client_of, client_of, extras
 from gateway_kit import DOCUMENT, Tenant
 from inprocess_kit import Gateway as InProcessGateway
 
+from core.ledger.vault import Vault
 from privacy_gateway_client import (
     BudgetCapReached,
     BudgetExhausted,
@@ -340,7 +341,7 @@ def no_text_in(call: Any) -> None:
 
 
 def test_the_entries_of_the_vault_are_listed(client: Gateway, gateway: InProcessGateway, tenant: Tenant) -> None:
-    vault = gateway.service.vault
+    vault = gateway.service.parts[Vault]
     for number in range(3):
         gateway.on_loop(vault.put(tenant.name, f"name {number}", b"content", lifetime_s=60 + number))
 

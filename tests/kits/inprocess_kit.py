@@ -31,6 +31,8 @@ from gpu_workers.handlers.preload import make_handler
 from gpu_workers.models.integer import encoder as integer_encoder
 from gpu_workers.models.sources import INFILL_OFF
 from service.app import create_app
+from service.capabilities import CAPABILITIES
+from service.capability import Capability
 from service.config.settings import Settings
 from service.config.worker_options import handler_factories, queue_limits
 from service.gateway import Gateway as ServiceGateway
@@ -151,8 +153,14 @@ class _LoopTransport(httpx.BaseTransport):
 class Gateway(Tenants):
     """A started `service.gateway.Gateway` with its `app`, on an event loop in a thread of its own."""
 
-    def __init__(self, data_dir: Path, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        environment: Mapping[str, str] | None = None,
+        capabilities: Sequence[Capability] = CAPABILITIES,
+    ) -> None:
         super().__init__(data_dir)
+        self._capabilities = capabilities
         with mock.patch.dict(os.environ, clean_environment() | DEFAULTS | dict(environment or {}), clear=True):
             self.settings = Settings(data_dir=data_dir)
         self.loop = asyncio.new_event_loop()
@@ -163,7 +171,7 @@ class Gateway(Tenants):
         self.transport = _LoopTransport(self.app, self.loop)
 
     async def _start(self) -> ServiceGateway:
-        gateway = ServiceGateway(self.settings, engine=inline_engine(self.settings))
+        gateway = ServiceGateway(self.settings, engine=inline_engine(self.settings), capabilities=self._capabilities)
         await gateway.start()
         for role in gateway.engine.roles:
             status = gateway.engine.status(role)

@@ -20,6 +20,7 @@ from gpu_workers.models.encoder import bundled_fingerprint
 from gpu_workers.models.encoder_model import bundled_path
 from gpu_workers.packs import pack_paths
 from service.config.precision import precision_of_workers
+from service.files.stored import StoredFiles
 
 INT8 = {"PRIVACY_GATEWAY_ENCODER_PRECISION": "int8"}
 FLOATING = ("float32", "bfloat16", "float16")
@@ -42,7 +43,9 @@ def gateway(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 @pytest.mark.slow("process")
 def test_shipped_packs_and_those_of_a_tenant_serve_each_precision(gateway: Gateway) -> None:
     tenant = gateway.tenant(epsilon=1000, vector={"epsilon": 1000})
-    gateway.on_loop(gateway.service.files.put(tenant.name, DOMAINS, "own", {".safetensors": pack_paths()["general"]}))
+    gateway.on_loop(
+        gateway.service.parts[StoredFiles].put(tenant.name, DOMAINS, "own", {".safetensors": pack_paths()["general"]})
+    )
     for domain in ("general", "own", "auto"):
         answer = tenant.embed(domain=domain, epsilon=10)
         assert answer.status_code == 200, answer.text

@@ -45,7 +45,7 @@ revoked_key_keeps_its_streams service/http/auth.py service/http service/sanitize
          if not is_valid:
 -            return HTTPException(401)
 +            return None
-no_failure_limit service/http/failure_limit.py service/http
+no_failure_limit service/http/rate_limit.py service/http
 -        if left < 1:
 +        if left < 0:
 rate_without_refill service/http/rate_limit.py service/http

@@ -11,11 +11,12 @@ from pathlib import Path
 from soak.job_kind import SoakKind
 from soak.worker import soak_engine
 
+from service.capabilities import CAPABILITIES
+from service.capability import Capability
 from service.config.settings import Settings
-from service.registry import JOB_KINDS
 from service.serve import run
 
-JOB_KINDS.append(lambda parts: SoakKind(parts.settings))
+SOAK = Capability(name="soak", job_kinds=lambda parts: [SoakKind(parts[Settings])])
 
 
 def main() -> None:
@@ -24,7 +25,8 @@ def main() -> None:
     arguments.add_argument("--port", type=int)
     arguments.add_argument("--data-dir", type=Path)
     given = arguments.parse_args()
-    run(Settings(port=given.port, data_dir=given.data_dir), engine=soak_engine())
+    settings = Settings(port=given.port, data_dir=given.data_dir)
+    run(settings, engine=soak_engine(), capabilities=[*CAPABILITIES, SOAK])
 
 
 if __name__ == "__main__":

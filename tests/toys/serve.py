@@ -10,16 +10,16 @@ from pathlib import Path
 from toys.rows import handler_with_rows  # first: it adds rows that the schemas of `service` are built from
 
 # isort: split
+
 from gpu_workers.engine.local.engine import LocalEngine
 from gpu_workers.engine.protocol import Engine
+from service.capabilities import CAPABILITIES
 from service.config.settings import Settings
 from service.config.worker_options import worker_pools
-from service.registry import JOB_KINDS
 from service.serve import run
+from toys.toy_endpoint import CAPABILITY as TOY_ENDPOINT
 from toys.toy_engine import ToyEngine
-from toys.toy_job_kind import ToyKind
-
-JOB_KINDS.append(lambda parts: ToyKind(parts.settings))
+from toys.toy_job_kind import CAPABILITY as TOY_JOB
 
 
 def local_engine(settings: Settings) -> LocalEngine:
@@ -44,7 +44,7 @@ def main() -> None:
     given = arguments.parse_args()
     settings = Settings(port=given.port, data_dir=given.data_dir)
     engine: Engine = ToyEngine() if given.toy_engine else local_engine(settings)
-    run(settings, engine=engine)
+    run(settings, engine=engine, capabilities=[*CAPABILITIES, TOY_JOB, TOY_ENDPOINT])
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A toy job kind: it counts the answers "yes" under differential privacy.
 
-In the project itself this would be two files, since `gpu_workers` does not import `service`: the class belongs in
-`service/NAME/job_kind.py`, the specification and `run` in `gpu_workers/NAME/job.py`.
+In the project itself this would be two files, since `gpu_workers` does not import `service`: the class and the
+capability belong in `service/NAME/job_kind.py`, the specification and `run` in `gpu_workers/NAME/job.py`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from gpu_workers.jobs import protocol
 from gpu_workers.jobs.corpus import corpus_lines
 from gpu_workers.jobs.protocol import JobOrder, ReportProgress, publish
 from gpu_workers.models.tensor_file import write_tensors
+from service.capability import Capability
 from service.config.data_dir import NAME
 from service.config.settings import Settings
 from service.http.strict import Strict
 from service.jobs.kind import JobKind, JobPrice, Outputs
-from service.releases.limits import check_epsilon
+from service.releases.request import check_epsilon
 
 
 class ToyFields(Strict):
@@ -119,3 +120,6 @@ def _answer(line: bytes, number: int) -> bool:
     if not isinstance(answer, bool):
         raise BadCorpus('A row is {"answer"}, true or false.', reason="wrong-row", line=number)
     return answer
+
+
+CAPABILITY = Capability(name="toy", job_kinds=lambda parts: [ToyKind(parts[Settings])])

@@ -9,24 +9,32 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from service.deps import PagingDep, RecognisersDep, RecogniserTrialsDep, ReleasesDep
 from service.http.auth import JobsCallerDep, ReadCallerDep, ReleaseCallerDep
 from service.http.body import JsonRoute
+from service.http.paging import PagingDep
 from service.http.problems import documented
+from service.parts import Part
+from service.releases.pipeline import ReleasePipeline
 from service.sanitize.recognisers.schemas import DraftBody, RecogniserBody
+from service.sanitize.recognisers.store import Recognisers
+from service.sanitize.recognisers.trials import RecogniserTrials
 
 router = APIRouter(prefix="/sanitize/recognisers", route_class=JsonRoute, tags=["text"])
 
 
 @router.post("/test", summary="What a draft of a recogniser finds in a text; costs and stores nothing")
 async def try_draft(
-    body: DraftBody, request: Request, caller: ReleaseCallerDep, trials: RecogniserTrialsDep, releases: ReleasesDep
+    body: DraftBody,
+    request: Request,
+    caller: ReleaseCallerDep,
+    trials: Part[RecogniserTrials],
+    releases: Part[ReleasePipeline],
 ) -> Response:
     return await releases.release(request, caller, await trials.release_request(caller.tenant, body))
 
 
 @router.get("", summary="The tenant's recognisers without their patterns and terms, page by page")
-async def recognisers(caller: ReadCallerDep, stored: RecognisersDep, page: PagingDep) -> dict[str, Any]:
+async def recognisers(caller: ReadCallerDep, stored: Part[Recognisers], page: PagingDep) -> dict[str, Any]:
     rows, next_cursor = await stored.page(caller.tenant, cursor=page.cursor, limit=page.limit)
     return {"recognisers": rows, "next_cursor": next_cursor}
 
@@ -41,8 +49,8 @@ async def put(
     body: RecogniserBody,
     response: Response,
     caller: JobsCallerDep,
-    stored: RecognisersDep,
-    trials: RecogniserTrialsDep,
+    stored: Part[Recognisers],
+    trials: Part[RecogniserTrials],
 ) -> dict[str, Any]:
     facts, is_new = await stored.put(caller.tenant, name, await trials.checked(caller.tenant, body))
     response.status_code = 201 if is_new else 200
@@ -50,11 +58,11 @@ async def put(
 
 
 @router.get("/{name}", summary="One recogniser with its patterns and terms")
-async def get(name: str, caller: JobsCallerDep, stored: RecognisersDep) -> dict[str, Any]:
+async def get(name: str, caller: JobsCallerDep, stored: Part[Recognisers]) -> dict[str, Any]:
     return await stored.get(caller.tenant, name)
 
 
 @router.delete("/{name}", status_code=204, summary="Delete a recogniser")
-async def remove(name: str, caller: JobsCallerDep, stored: RecognisersDep) -> Response:
+async def remove(name: str, caller: JobsCallerDep, stored: Part[Recognisers]) -> Response:
     await stored.remove(caller.tenant, name)
     return Response(status_code=204)

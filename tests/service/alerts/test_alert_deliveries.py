@@ -20,6 +20,7 @@ from core.accounting.events import Unit
 from core.ledger.records import Charge
 from service.alerts import watch
 from service.alerts.delivery import DeliveryLimits
+from service.alerts.watch import AlertWatch
 
 CANARY = "Zimtstern-4711"
 _numbers = itertools.count()
@@ -160,7 +161,7 @@ def test_a_ledger_that_is_not_trusted_is_reported_from_memory(world: World) -> N
     """Comes last: nothing trusts this ledger afterwards."""
     tenant = world.tenant()
     tenant.rule("seals", when={"kind": "integrity"})
-    books = [gateway.service.alert_watch.book for gateway in world.gateways]
+    books = [gateway.service.parts[AlertWatch].book for gateway in world.gateways]
     until(lambda: all(book.find(tenant.name, "seals") for book in books))
     with world.redis.admin() as redis:
         redis.hset(f"{{{tenant.name}}}:tenant", "seq", "1")

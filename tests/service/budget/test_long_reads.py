@@ -8,10 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from gateway_kit import Tenant
 from inprocess_kit import Gateway
 
+from service.turns import LedgerReads
+
 
 def test_each_long_read_waits_for_its_turn(gateway: Gateway, tenant: Tenant) -> None:
     assert tenant.embed().status_code == 200
-    turns, account = gateway.service.ledger_reads, f"/budget/{tenant.name}/sentence"
+    turns, account = gateway.service.parts[LedgerReads], f"/budget/{tenant.name}/sentence"
     paths = ["/budget", "/budget/series", *(account + end for end in ("/journal", "/journal/export", "/spending"))]
     for path in paths:
         gateway.on_loop(turns.wait("another"))

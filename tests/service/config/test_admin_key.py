@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 from service.config.settings import Settings
-from service.gateway import Gateway
+from service.gateway import AdminKeys, Gateway
 
 MADE = "pga_0123456789abcdef0123456789abcdef"
 
@@ -49,9 +49,9 @@ def test_the_key_is_made_once_and_kept(tmp_path: Path) -> None:
     first = Gateway(Settings(data_dir=tmp_path))
     path = tmp_path / "admin.key"
 
-    assert first.admin_keys[0] == path.read_text().strip()
-    assert len(first.admin_keys[0]) >= 32
+    assert first.parts[AdminKeys].keys[0] == path.read_text().strip()
+    assert len(first.parts[AdminKeys].keys[0]) >= 32
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert Gateway(Settings(data_dir=tmp_path)).admin_keys[0] == first.admin_keys[0]
+    assert Gateway(Settings(data_dir=tmp_path)).parts[AdminKeys].keys[0] == first.parts[AdminKeys].keys[0]
     path.write_text(f"  {'k' * 32}  \n")
-    assert Gateway(Settings(data_dir=tmp_path)).admin_keys[0] == "k" * 32, "the operator's own"
+    assert Gateway(Settings(data_dir=tmp_path)).parts[AdminKeys].keys[0] == "k" * 32, "the operator's own"

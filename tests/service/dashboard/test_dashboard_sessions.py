@@ -10,6 +10,7 @@ import pytest
 from gateway_kit import Tenant
 from inprocess_kit import Gateway, module_gateway, opened_gateway
 
+from core.ledger.keys import MasterKey
 from core.ledger.sessions import SessionStore, SignedInBy
 
 ORIGIN = "http://127.0.0.1:8000"
@@ -107,7 +108,7 @@ def test_the_operator_ends_every_session_of_a_tenant(served: Gateway, owner: Ten
 def test_a_session_ends_by_time_and_by_too_many_others(served: Gateway, owner: Tenant) -> None:
     """By a clock of the test, whatever Redis does."""
     now = [1_000.0]
-    client, key = served.service.ledger._client, served.service.master_key
+    client, key = served.service.ledger._client, served.service.parts[MasterKey]
     store = SessionStore(client, key, lifetime_s=600, each_max=3, clock=lambda: now[0])
 
     async def opened(credential: str = "0" * 16) -> tuple[str, Any]:

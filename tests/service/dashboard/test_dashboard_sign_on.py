@@ -25,6 +25,7 @@ from joserfc.jwk import KeySet, RSAKey
 from stub_kit import Request, StubServer, answer, body_of
 
 from service.config.sign_on import SignOnSettings
+from service.http.auth import Authenticator
 
 CLIENT, SECRET = "privacy-gateway", "s" * 40
 
@@ -165,7 +166,7 @@ def test_a_session_ends_with_the_grants_that_opened_it(
     client = browser(served)
     assert signed_on(client, provider).status_code == 200
     assert client.get("/budget").status_code == 200
-    sessions = served.service.authenticator.sessions
+    sessions = served.service.parts[Authenticator].sessions
     for changed in (granted({"search-team": {"tenant": "acme"}}), None):  # as after a restart with another setting
         with monkeypatch.context() as patch:
             patch.setattr(sessions, "_grants", changed)

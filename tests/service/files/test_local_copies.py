@@ -13,6 +13,7 @@ from inprocess_kit import Gateway, opened_gateway
 from core.blobs.local import LocalBlobs
 from core.errors import StorageFull
 from core.files.disk import file_digest
+from core.ledger.keys import MasterKey
 from core.ledger.names import SHARED_OWNER
 from core.ledger.stored_files import ARTIFACTS, DOMAINS, StoredFileIndex
 from gpu_workers.packs import pack_paths
@@ -103,7 +104,7 @@ def test_an_artifact_is_in_use_for_a_minute(tmp_path: Path) -> None:
 
 def test_copies_that_no_entry_names_are_removed_once_they_are_idle(gateway: Gateway, tmp_path: Path) -> None:
     owner = f"t-{secrets.token_hex(6)}"
-    client, master_key = gateway.service.files.index._client, gateway.service.master_key
+    client, master_key = gateway.service.parts[StoredFiles].index._client, gateway.service.parts[MasterKey]
     store, index = LocalBlobs(tmp_path / "store"), StoredFileIndex(client, bytes_max=10**9)
     first, second = (
         StoredFiles(opened(tmp_path / name, bytes_max=10**9), store, index, master_key) for name in ("first", "second")
@@ -137,7 +138,7 @@ def test_a_pack_that_does_not_fit_is_a_507_and_costs_nothing(tmp_path: Path) -> 
     with opened_gateway(tmp_path, STORE_CACHE_BYTES_MAX="1000") as gateway:
         tenant = gateway.tenant()
         pack = {PACK: pack_paths()["general"]}
-        gateway.on_loop(gateway.service.files.put(tenant.name, DOMAINS, "own", pack))
+        gateway.on_loop(gateway.service.parts[StoredFiles].put(tenant.name, DOMAINS, "own", pack))
         answer = tenant.embed(domain="own")
         assert (answer.status_code, answer.json()["code"]) == (507, "storage-full")
         assert answer.json()["limit"] == "store_cache_bytes_max"

@@ -14,6 +14,7 @@ from synthesis_kit import shop_request, shop_rows
 
 from core.ledger.stored_files import DOMAINS
 from gpu_workers.packs import pack_paths
+from service.files.stored import StoredFiles
 
 RECORD = {"epsilon": 3.0, "delta": 1e-4, "basic_delta": 1e-4}
 
@@ -29,7 +30,7 @@ def test_nothing_is_charged_for_what_needs_a_store_that_is_away(server: S3Server
     with opened_gateway(tmp_path, stored, STORE_TIMEOUT_S="60", STORE_RETRIES_MAX="0") as gateway:
         tenant = gateway.tenant(record=RECORD)
         general = pack_paths()["general"]
-        gateway.on_loop(gateway.service.files.put(tenant.name, DOMAINS, "own", {".safetensors": general}))
+        gateway.on_loop(gateway.service.parts[StoredFiles].put(tenant.name, DOMAINS, "own", {".safetensors": general}))
         assert tenant.embed(domain="own").status_code == 200
         (copy,) = (tmp_path / "data/cache/domains/tenants" / tenant.name).glob("own.*.safetensors")
         copy.unlink()

@@ -12,6 +12,7 @@ from inprocess_kit import Gateway
 from core.blob_errors import BlobCorrupt, BlobMissing
 from core.blobs.local import LocalBlobs
 from core.errors import StorageFull
+from core.ledger.keys import MasterKey
 from core.ledger.names import SHARED_OWNER
 from core.ledger.stored_files import ARTIFACTS, DOMAINS, StoredFileIndex
 from service.files.copies import LocalCopies
@@ -35,10 +36,10 @@ def source(tmp_path: Path) -> Path:
 
 def opened(gateway: Gateway, data_dir: Path, *, cache: int = 10**9, quota: int = 10**9, store: Path) -> StoredFiles:
     """The files as another gateway sees them: a data directory of its own, the same Redis, the same store."""
-    client = gateway.service.files.index._client
+    client = gateway.service.parts[StoredFiles].index._client
     index = StoredFileIndex(client, bytes_max=quota)
     copies = LocalCopies(data_dir, bytes_max=cache, free_bytes_min=0)
-    return StoredFiles(copies, LocalBlobs(store), index, gateway.service.master_key)
+    return StoredFiles(copies, LocalBlobs(store), index, gateway.service.parts[MasterKey])
 
 
 @pytest.fixture

@@ -11,6 +11,9 @@ from exchange_kit import Exchange, kept_job, of_documents
 from gateway_kit import Tenant
 from inprocess_kit import Gateway, module_gateway
 
+from core.ledger.keystore import KeyStore
+from service.http.in_flight import InFlight
+
 PLACES = 2
 LINE = orjson.dumps({"text": "Mail jane@example.com."}) + b"\n"
 
@@ -67,7 +70,7 @@ def test_a_request_that_waits_too_long_learns_which_setting_limits_it(
     narrow: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tenant = narrow.tenant()
-    monkeypatch.setattr(narrow.service.in_flight._places, "_wait_s", 0.01)
+    monkeypatch.setattr(narrow.service.parts[InFlight]._places, "_wait_s", 0.01)
 
     async def ask() -> tuple[int, Any]:
         held = await occupied(narrow, tenant)
@@ -111,7 +114,7 @@ def test_a_request_whose_key_ends_while_it_waits_is_refused(narrow: Gateway) -> 
         held = await occupied(narrow, tenant)
         waiting = read(narrow, second.key)
         await waits(narrow, waiting)
-        await narrow.service.keys.revoke(tenant.name, second.key_id, by="operator")
+        await narrow.service.parts[KeyStore].revoke(tenant.name, second.key_id, by="operator")
         await waiting.ended()
         for each in held:
             each.read.set()

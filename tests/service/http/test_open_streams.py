@@ -12,7 +12,9 @@ from exchange_kit import HANG_S, Exchange, kept_job, of_documents
 from gateway_kit import Tenant
 from inprocess_kit import Gateway, module_gateway
 
+from core.ledger.keystore import KeyStore
 from service.app import create_app
+from service.releases.pipeline import ReleasePipeline
 
 LINE = orjson.dumps({"text": "Mail jane@example.com."}) + b"\n"
 
@@ -22,11 +24,11 @@ watched = module_gateway(STREAM_KEY_CHECK_S="0.05", RATE_LIMIT_PER_MINUTE="4")
 
 
 async def revoke(gateway: Gateway, tenant: Tenant) -> None:
-    await gateway.service.keys.revoke(tenant.name, tenant.key_id, by="operator")
+    await gateway.service.parts[KeyStore].revoke(tenant.name, tenant.key_id, by="operator")
 
 
 async def rotate(gateway: Gateway, tenant: Tenant) -> None:
-    await gateway.service.keys.rotate(tenant.name, tenant.key_id, by="operator", overlap_s=0)
+    await gateway.service.parts[KeyStore].rotate(tenant.name, tenant.key_id, by="operator", overlap_s=0)
 
 
 async def exceed_the_rate(gateway: Gateway, tenant: Tenant) -> None:
@@ -62,14 +64,14 @@ def test_a_stream_of_documents_ends_with_a_summary_that_says_why(watched: Gatewa
 def test_a_stream_ends_while_a_group_is_at_work(watched: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     tenant = watched.tenant()
     at_work, released = asyncio.Event(), asyncio.Event()
-    run_free = watched.service.releases.run_free
+    run_free = watched.service.parts[ReleasePipeline].run_free
 
     async def slow(*arguments: Any) -> Any:
         at_work.set()
         await released.wait()
         return await run_free(*arguments)
 
-    monkeypatch.setattr(watched.service.releases, "run_free", slow)
+    monkeypatch.setattr(watched.service.parts[ReleasePipeline], "run_free", slow)
 
     async def ask() -> bytes:
         exchange = of_documents(watched, tenant.key, LINE)

@@ -13,6 +13,7 @@ from gateway_kit import Tenant
 from inprocess_kit import Gateway, module_gateway, opened_gateway
 
 from core.ledger.job_records import JobRecord
+from service.files.stored import StoredFiles
 from service.jobs.queue import JobQueue
 
 
@@ -162,7 +163,7 @@ def keep(gateway: Gateway, tenant: Tenant, kind: str, *names: str) -> None:
     path = gateway.data_dir / "as-if-built"
     path.write_bytes(b"as if built")
     for name in names:
-        gateway.on_loop(gateway.service.files.put(tenant.name, kind, name, {".safetensors": path}))
+        gateway.on_loop(gateway.service.parts[StoredFiles].put(tenant.name, kind, name, {".safetensors": path}))
 
 
 def over(answer: Any, limit: str) -> bool:

@@ -174,7 +174,7 @@ def test_who_hits_the_quota_gets_507_and_keeps_nothing(narrow: Gateway) -> None:
     priced = shop_request(rows=shop_rows(3000))
     assert full(tenant.http.post("/jobs/synthesis", json=priced), "tenant_disk_bytes_max")
 
-    assert narrow.on_loop(narrow.service.storage.used_by(tenant.name)) == 0
+    assert narrow.on_loop(narrow.service.parts[Storage].used_by(tenant.name)) == 0
     assert not incoming_folders(narrow.data_dir)
     assert tenant.http.get("/jobs").json()["jobs"] == []
     for account in tenant.http.get("/budget").json()["accounts"]:
@@ -191,11 +191,11 @@ def test_a_job_that_runs_while_the_disk_fills_fails_and_leaves_nothing(
     narrow: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tenant: Tenant = narrow.tenant()
-    monkeypatch.setattr(narrow.service.storage, "is_low", lambda: True)
+    monkeypatch.setattr(narrow.service.parts[Storage], "is_low", lambda: True)
 
     created = submit(tenant.http, rows(110))
     ended = until(tenant.http, created.json()["job_id"])
 
     assert (ended["status"], ended["problem"]["reason"]) == ("failed", "storage-full")
     until_deleted(narrow.data_dir / "jobs" / created.json()["job_id"])
-    assert narrow.on_loop(narrow.service.storage.used_by(tenant.name)) == 0
+    assert narrow.on_loop(narrow.service.parts[Storage].used_by(tenant.name)) == 0

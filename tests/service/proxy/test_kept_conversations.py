@@ -14,6 +14,7 @@ from inprocess_kit import Gateway
 from model_kit import ModelServer, heard_in, left_in
 
 from core.errors import LedgerUnavailable
+from core.ledger.vault import Vault
 
 FIRST = "I am Maria Keller and live in Lisbon."
 ORIGINALS = ("Maria", "Keller", "Lisbon", "Jonas", "Weber")
@@ -162,13 +163,13 @@ def test_no_identifier_reaches_a_client_without_its_entry(
         raise LedgerUnavailable("Redis cannot be reached.")
 
     with monkeypatch.context() as patched:
-        patched.setattr(proxying.service.vault, "put", unavailable)
+        patched.setattr(proxying.service.parts[Vault], "put", unavailable)
         lost = respond(tenant, llm, FIRST, answer="secret-id", stream=stream)
         assert "ledger-unavailable" in lost.text
         assert "secret-id" not in lost.text
         assert stream or lost.status_code == 503
     with monkeypatch.context() as patched:
-        patched.setattr(proxying.service.vault, "count", unavailable)
+        patched.setattr(proxying.service.parts[Vault], "count", unavailable)
         llm.bodies.clear()
         assert respond(tenant, llm, FIRST, answer="a1", stream=stream).status_code == 503
         assert not llm.bodies

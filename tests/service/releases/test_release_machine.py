@@ -29,6 +29,7 @@ from toys.toy_engine import ToyEngine
 from core.errors import ClientGone, LedgerUnavailable, QueueFull, WorkerDied
 from core.ledger.client import LedgerClient, connect
 from core.ledger.hash_chain.audit import audit_tenant
+from core.ledger.keys import MasterKey
 from core.ledger.ledger import Ledger
 from gpu_workers.engine.protocol import Role, Task
 from service.app import create_app
@@ -146,8 +147,8 @@ class Served:
         self.go(self.gateway.start())
         self.app = create_app(self.gateway)
         self.client = LedgerClient(connect(url=redis_url))
-        self.ledger = Ledger(self.client, self.gateway.master_key)
-        self.later = Ledger(self.client, self.gateway.master_key, clock=lambda: int(time.time() * 1000) + HOUR_MS)
+        self.ledger = Ledger(self.client, self.gateway.parts[MasterKey])
+        self.later = Ledger(self.client, self.gateway.parts[MasterKey], clock=lambda: int(time.time() * 1000) + HOUR_MS)
         self.admin_key = (folder / "data/admin.key").read_text().strip()
 
     async def nothing(self) -> None:

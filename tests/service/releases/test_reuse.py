@@ -17,6 +17,7 @@ from core.ledger.reuse import ReuseStore
 from core.ledger.stored_files import DOMAINS
 from gpu_workers.engine.protocol import Role
 from gpu_workers.packs import pack_paths
+from service.files.stored import StoredFiles
 
 OTHER = "The hotel was quiet. Breakfast was late. The staff were kind. We would come back."
 THIRD = "The train left on time. The seats were clean. A child sang. We arrived early."
@@ -239,7 +240,9 @@ def test_another_pack_of_the_same_name_is_another_release(thrifty: Gateway, save
 
     def install(content: bytes) -> None:
         (tmp_path / "new").write_bytes(content)
-        thrifty.on_loop(thrifty.service.files.put(saver.name, DOMAINS, "own", {".safetensors": tmp_path / "new"}))
+        thrifty.on_loop(
+            thrifty.service.parts[StoredFiles].put(saver.name, DOMAINS, "own", {".safetensors": tmp_path / "new"})
+        )
 
     install(pack)
     assert origins(saver.embed(domain="own")) == [None]

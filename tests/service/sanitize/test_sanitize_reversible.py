@@ -10,6 +10,7 @@ from gateway_kit import Tenant, good
 from inprocess_kit import Gateway
 from model_kit import left_in
 
+from core.ledger.keys import MasterKey
 from service.restore.tokens import RestoreTokens
 
 TEXTS = ["Maria Keller asks about card 4111 1111 1111 1111.", "Call Maria Keller or Jonas Weber on +44 20 7946 0958."]
@@ -64,9 +65,9 @@ def test_a_token_is_of_one_tenant_and_cannot_be_changed(gateway: Gateway, tenant
 
 
 def test_a_token_ends(gateway: Gateway, tenant: Tenant) -> None:
-    sealing = gateway.service.restore_tokens
+    sealing = gateway.service.parts[RestoreTokens]
     surrogates = sealing.open(tenant.name, masked(tenant).json()["restore_token"])
-    key = gateway.service.master_key.restore_key
+    key = gateway.service.parts[MasterKey].restore_key
     old = RestoreTokens(key, lifetime_s=60, clock=lambda: 1_000.0)
     token, ends_at = old.seal(tenant.name, surrogates)
     assert ends_at == 1_060

@@ -16,6 +16,7 @@ from inprocess_kit import Gateway
 from core.ledger.stored_files import DOMAINS
 from gpu_workers.engine.protocol import Role
 from gpu_workers.packs import pack_paths
+from service.files.stored import StoredFiles
 
 PACK = ".safetensors"
 WITHIN_S = 120
@@ -26,7 +27,7 @@ def released_while_the_pack_changes(
 ) -> tuple[httpx.Response, httpx.Response]:
     """The answers to a release that has been passed to its worker and to one by the pack `own` that waits behind it,
     when `change` happens meanwhile."""
-    files, engine = gateway.service.files, gateway.service.engine
+    files, engine = gateway.service.parts[StoredFiles], gateway.service.engine
     assert isinstance(engine, InlineEngine)
     gateway.on_loop(files.put(tenant.name, DOMAINS, "own", {PACK: pack_paths()["general"]}))
     go = threading.Event()
@@ -46,7 +47,7 @@ def released_while_the_pack_changes(
 
 
 def test_a_waiting_release_uses_the_pack_that_it_was_priced_with(gateway: Gateway) -> None:
-    tenant, files = gateway.tenant(epsilon=10), gateway.service.files
+    tenant, files = gateway.tenant(epsilon=10), gateway.service.parts[StoredFiles]
     answers = released_while_the_pack_changes(
         gateway,
         tenant,
@@ -59,7 +60,7 @@ def test_a_waiting_release_uses_the_pack_that_it_was_priced_with(gateway: Gatewa
 
 
 def test_a_queued_release_whose_pack_is_deleted_is_not_charged(gateway: Gateway) -> None:
-    tenant, files = gateway.tenant(epsilon=10), gateway.service.files
+    tenant, files = gateway.tenant(epsilon=10), gateway.service.parts[StoredFiles]
     served, refused = released_while_the_pack_changes(
         gateway, tenant, {}, lambda: files.remove(tenant.name, DOMAINS, "own")
     )
