@@ -37,7 +37,7 @@ from service.presidio.schemas import AdHocRecogniser
 from service.proxy.dialects.registry import DIALECTS
 from service.proxy.outgoing import sources_of
 from service.proxy.texts import TextLimits, read_texts
-from service.sanitize.proxy_terms import ProxyTerms
+from service.sanitize.policies import ProxyTerms
 from service.vectors.safetensors_header import read_header
 
 Run = Callable[[str], object]

@@ -29,8 +29,8 @@ from service.guardrail.schemas import GuardrailParameters, GuardrailRequest
 from service.http.auth import Caller
 from service.http.strict import invalid_request
 from service.preparation import Preparation
-from service.proxy.dialects.openai_chat_shapes import REQUEST, TOOL_CALL_LIST
-from service.proxy.dialects.requests import first_text_of_user
+from service.proxy.dialects.openai_chat import REQUEST, TOOL_CALL_LIST
+from service.proxy.dialects.protocol import first_text_of_user
 from service.proxy.dialects.shapes import slots_of
 from service.proxy.service import ProxyService
 from service.proxy.slots import Kind, Slot

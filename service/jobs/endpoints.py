@@ -5,11 +5,13 @@ A tenant's key sees the tenant's jobs; the admin key sees the shared ones, whose
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated, Any
 
+import orjson
 from fastapi import APIRouter, Depends, Header, Request, Response
 from fastapi.responses import FileResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
@@ -33,10 +35,9 @@ from service.http.body import BodyMemory, JsonRoute
 from service.http.open_streams import EndlessStreamDep
 from service.http.operator_log import log_if_shared
 from service.http.paging import PagingDep
-from service.http.problems import documented
+from service.http.problems import amount, documented, problem_type
 from service.jobs.attempt import runner_limits
 from service.jobs.blobs import JobBlobs
-from service.jobs.blocks import event_id, job_block
 from service.jobs.files import JobFiles
 from service.jobs.kind import JobKind, JobKinds
 from service.jobs.runner import JobRunner
@@ -45,6 +46,39 @@ from service.jobs.submit import JobSubmission
 from service.ledger import tenant_caps
 from service.parts import Part, Parts
 from service.preparation import Preparation
+
+
+def job_block(job: JobRecord) -> dict[str, Any]:
+    """A job as every answer shows it; `problem` of a failed one, `result` of one that succeeded."""
+    block: dict[str, Any] = {
+        "job_id": job.job_id,
+        "kind": job.kind,
+        "label": job.label,
+        "status": job.status.value,
+        "progress": job.progress,
+        "stage": job.stage,
+        "attempts": job.attempts,
+        "cancel_requested": job.cancel_requested,
+        "created_ms": job.created_ms,
+        "started_ms": job.started_ms,
+        "ended_ms": job.ended_ms,
+        "reserved": amount(job.reserved),
+        "spent": amount(job.spent),
+    }
+    if job.metrics is not None:
+        block["metrics"] = job.metrics
+    if job.problem is not None:
+        block["problem"] = {"type": problem_type(job.problem["code"]), **job.problem}
+    if job.result is not None:
+        block["result"] = job.result
+    return block
+
+
+def event_id(block: dict[str, Any]) -> str:
+    """The id of the event with this block. It is a function of what the event shows: a count of changes would tell how
+    fast the job's process was, which depends on its rows."""
+    return hashlib.sha256(orjson.dumps(block)).hexdigest()[:16]
+
 
 router = APIRouter(route_class=JsonRoute, tags=["jobs"])
 

@@ -1,4 +1,4 @@
-"""Runs jobs: one process a job, a few at a time; the rest wait in a `JobQueue`.
+"""Runs jobs: one process a job, a few at a time; the rest wait in a `JobQueue`, in the order in which they start.
 
 Every gateway runs the jobs of all gateways: `JobSweep` finds those that wait, and those whose gateway has died.
 
@@ -7,19 +7,24 @@ attempts; an orderly stop of the gateway is no attempt. An attempt that lost its
 job's files are removed. While Redis or the blob store does not answer, no job is started and no end is persisted; the
 runner tries again until they answer.
 
-A job stays queued, where any gateway may take it, until this one can start its process. So no gateway holds the lease
-of a job that it cannot run.
+A job is taken from another gateway only if its lease has ended on the clock of Redis. This process then waits for
+GRACE_S more, so that a gateway that lives renews its leases first after an outage of Redis. `job.lua` checks the lease
+again. A job stays queued, where any gateway may take it, until this one can start its process. So no gateway holds the
+lease of a job that it cannot run.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import secrets
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import JobQuotaExceeded, LedgerError, QueueFull, TenantLimitReached, UnknownJob
@@ -36,9 +41,109 @@ from service.jobs.blobs import JobBlobs, Manifest
 from service.jobs.execution import RETRY_S, JobExecution
 from service.jobs.files import Incoming, JobFiles
 from service.jobs.kind import JobKinds
-from service.jobs.queue import JobQueue
-from service.jobs.sweep import SWEEP_S, JobSweep
 from service.jobs.working import WorkingFolders
+
+
+class JobQueue:
+    """Jobs start in turns of their owners: how many jobs an owner has waiting does not delay another owner's.
+
+    The next job is of the owner with the fewest running jobs; among those, of the one whose last start is longest ago;
+    of one owner, the job that has waited longest. A job that has ended its turn is put at the end.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, JobRecord] = {}  # in the order of arrival
+        self._running: Counter[str] = Counter()
+        self.elsewhere: Counter[str] = Counter()  # jobs that run on other gateways, by their owners
+        self._last_start: dict[str, int] = {}
+        self._starts = itertools.count(1)
+        self._came = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def ids(self) -> set[str]:
+        return set(self._waiting)
+
+    def waiting_of(self, owner: str) -> int:
+        return sum(job.owner == owner for job in self._waiting.values())
+
+    def others_wait(self, owner: str) -> bool:
+        """Whether a job of another owner waits."""
+        return any(job.owner != owner for job in self._waiting.values())
+
+    def put(self, job: JobRecord) -> None:
+        self._waiting[job.job_id] = job
+        self._came.set()
+
+    def remove(self, job_id: str) -> bool:
+        """Returns whether the job was waiting."""
+        return self._waiting.pop(job_id, None) is not None
+
+    async def get(self) -> JobRecord:
+        """Wait until a job waits. The job that is next then counts as running until `ended`."""
+        while not self._waiting:
+            self._came.clear()
+            await self._came.wait()
+        job = min(  # the first of equal ones
+            self._waiting.values(),
+            key=lambda each: (
+                self._running[each.owner] + self.elsewhere[each.owner],
+                self._last_start.get(each.owner, 0),
+            ),
+        )
+        del self._waiting[job.job_id]
+        self._running[job.owner] += 1
+        self._last_start[job.owner] = next(self._starts)
+        return job
+
+    def ended(self, job: JobRecord) -> None:
+        self._running[job.owner] -= 1
+
+
+SWEEP_S = 2.0
+GRACE_S = 5.0
+
+
+@dataclass(frozen=True)
+class Found:
+    """Unfinished jobs that this gateway may take, oldest first, and how many run elsewhere, by owner."""
+
+    free: list[JobRecord]
+    running_elsewhere: Counter[str]
+
+
+class JobSweep:
+    """Remembers when it first saw that a lease had ended."""
+
+    def __init__(self, store: JobStore) -> None:
+        self._store = store
+        self._ended_at: dict[str, float] = {}  # by run
+        self._left: set[str] = set()
+
+    def leave(self, job_id: str) -> None:
+        """Leave this job to other gateways, as long as this process lives: it has not the job's files."""
+        self._left.add(job_id)
+
+    async def look(self) -> Found:
+        """Raises LedgerUnavailable."""
+        jobs = await self._store.unfinished_of_all()
+        self._left &= {job.job_id for job in jobs}
+        running = [job for job in jobs if job.status is JobStatus.RUNNING and job.gateway != self._store.gateway]
+        overdue = set()
+        if running:
+            now_ms = await self._store.now_ms()
+            overdue = {job.run for job in running if job.lease_ms <= now_ms}
+        now = time.monotonic()
+        self._ended_at = {run: self._ended_at.get(run, now) for run in overdue}
+        dead = {run for run, since in self._ended_at.items() if now - since >= GRACE_S}
+        elsewhere = {job.job_id for job in running if job.run not in dead}
+        return Found(
+            [job for job in jobs if job.state is not None and job.job_id not in elsewhere | self._left],
+            Counter(job.owner for job in running if job.job_id in elsewhere),
+        )
+
 
 log = logging.getLogger("privacy_gateway.jobs")
 

@@ -14,8 +14,8 @@ from gpu_workers.finetune.spec import BUNDLED
 from service.config.settings import Settings
 from service.http.auth import READER, JobsCallerDep, ReadCallerDep
 from service.parts import Part
+from service.sanitize.fills import TunedModels
 from service.sanitize.policies import Policies
-from service.sanitize.tuned_models import TunedModels
 from service.vectors.projections import KINDS, RECIPE
 from service.workers import Workers
 

@@ -3,24 +3,96 @@
 Guarantee: once the call has ended, failed or been cancelled, its connection is closed or, after a whole answer, free
 for the next call. No part of an answer is in an error. A call is never repeated: the pool drops a kept connection that
 the upstream has closed before it sends anything on it, and what was sent once is not sent again.
+
+Content is read in pieces of bounded size, however far compressed content grows. Requests ask for uncompressed content;
+an upstream that compresses nevertheless may use gzip. The headers that pass are listed below, and every other header
+stays behind. No header of a client that names it, its key or its address is among them: `Authorization`, `X-Api-Key`,
+`Cookie`, `User-Agent`, `X-Forwarded-For`, `X-Stainless-*`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
+import zlib
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import cast
+from typing import Protocol, cast
 
 import httpcore
 
 from core import spans
 from core import upstream_errors as errors
+from core.errors import InvalidInput
+from core.upstream_errors import UpstreamAnswerInvalid
 from service import metrics
+from service.config.upstreams import UpstreamKind
 from service.outbound.addresses import TAIL_BYTES, NotConnected, UpstreamSocket
-from service.proxy.content import Content, content
 from service.proxy.upstreams import Upstream
+
+_PIECE_BYTES = 64 * 1024
+_GZIP = 16 + zlib.MAX_WBITS
+
+
+class Content(Protocol):
+    """`feed` takes bytes as they arrive, after `piece` returned nothing."""
+
+    def feed(self, raw: bytes) -> None: ...
+
+    def piece(self) -> bytes:
+        """The next piece; empty if more bytes are needed. Raises UpstreamAnswerInvalid."""
+
+    def end(self) -> None:
+        """No more bytes come. Raises UpstreamAnswerInvalid if some are missing."""
+
+
+def content(encoding: str) -> Content:
+    """The reader of a `Content-Encoding`. Raises UpstreamAnswerInvalid for one that was not asked for."""
+    if encoding in ("", "identity"):
+        return _Plain()
+    if encoding == "gzip":
+        return _Gzip()
+    raise UpstreamAnswerInvalid(reason="content-encoding")
+
+
+class _Plain:
+    def __init__(self) -> None:
+        self._waiting = b""
+
+    def feed(self, raw: bytes) -> None:
+        self._waiting = raw
+
+    def piece(self) -> bytes:
+        found, self._waiting = self._waiting, b""
+        return found
+
+    def end(self) -> None:
+        pass
+
+
+class _Gzip:
+    def __init__(self) -> None:
+        self._inflate = zlib.decompressobj(_GZIP)
+        self._waiting = b""
+
+    def feed(self, raw: bytes) -> None:
+        self._waiting = raw
+
+    def piece(self) -> bytes:
+        try:
+            found = self._inflate.decompress(self._waiting, _PIECE_BYTES)
+        except zlib.error:
+            raise UpstreamAnswerInvalid(reason="content-encoding") from None
+        self._waiting = self._inflate.unconsumed_tail
+        if self._inflate.unused_data:
+            raise UpstreamAnswerInvalid(reason="content-encoding")
+        return found
+
+    def end(self) -> None:
+        if not self._inflate.eof:
+            raise UpstreamAnswerInvalid(reason="incomplete")
+
 
 RawHeaders = list[tuple[bytes, bytes]]
 
@@ -189,3 +261,51 @@ def _own_errors(*, began: bool) -> Iterator[None]:
         if began:
             raise errors.UpstreamAnswerInvalid(reason="framing") from None
         raise errors.UpstreamUnreachable(reason="closed") from None
+
+
+# Of a request: flags of the wire format.
+TO_UPSTREAM: Mapping[UpstreamKind, frozenset[str]] = {
+    "openai": frozenset({"openai-beta"}),
+    "anthropic": frozenset({"anthropic-version", "anthropic-beta"}),
+}
+# Of an answer: what clients need to retry and to report a fault. Names of the operator's account are not passed on.
+FROM_UPSTREAM = frozenset(
+    {
+        "content-type", "retry-after", "retry-after-ms", "x-should-retry", "x-request-id", "request-id",
+        "openai-processing-ms", "openai-version",
+    }
+)  # fmt: skip
+FROM_UPSTREAM_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
+
+_DATE = r"20\d\d-?\d\d-?\d\d"
+_FLAG = rf"(?:[a-z0-9]{{1,32}}-){{1,8}}{_DATE}|[a-z][a-z0-9_-]{{0,31}}=(?:v\d{{1,2}}|experimental|{_DATE})|{_DATE}"
+# A name and a date, or a name and a version: nothing else of a client's text.
+_FLAGS = re.compile(rf"(?:{_FLAG})(?:, ?(?:{_FLAG}))*")
+_FLAGS_CHARS_MAX = 1024
+_VALUE = re.compile(r"[ -~]{1,512}")
+
+
+def to_upstream(headers: Mapping[str, str], kind: UpstreamKind) -> dict[str, str]:
+    """The headers of a client's request that an upstream gets, names in lower case.
+
+    Raises: InvalidInput for a value that is no list of flags.
+    """
+    chosen = {name.lower(): value for name, value in headers.items() if name.lower() in TO_UPSTREAM[kind]}
+    for name, value in chosen.items():
+        if len(value) > _FLAGS_CHARS_MAX or not _FLAGS.fullmatch(value):
+            raise InvalidInput(
+                "The header holds flags of the API, separated by commas: a name and a date, such as "
+                "context-management-2025-06-27, or a name and a version, such as assistants=v2.",
+                field=name,
+            )
+    return chosen
+
+
+def from_upstream(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """The headers of an upstream's answer that a client gets, names in lower case. The last of several counts."""
+    chosen: dict[str, str] = {}
+    for raw_name, raw_value in headers:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        if (name in FROM_UPSTREAM or name.startswith(FROM_UPSTREAM_PREFIXES)) and _VALUE.fullmatch(value):
+            chosen[name] = value
+    return chosen

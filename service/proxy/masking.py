@@ -1,27 +1,35 @@
 """Masks the texts of a conversation: recognisers read them, and one mapping of surrogates replaces what they found.
 
-Guarantee: none beyond `core.text.reversible`. Nothing is kept but where the finds of each text were (`Finds`).
+Clients send the whole conversation with every request, so most of its texts were read before. `Finds` keeps where and
+of which type the finds were, in memory, by a keyed hash of tenant, policy and text. It holds no text.
+
+Guarantee: none beyond `core.text.reversible`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
+import pickle
 import re
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from core import spans
 from core.errors import InvalidInput
+from core.memory import ByteCache
 from core.text.policy import AUTO, PER_TENANT
 from core.text.reversible.mapping import Content
 from core.text.reversible.mapping import Mapping as Surrogates
 from gpu_workers.engine.protocol import Role, Task
+from gpu_workers.handlers.sanitize_tasks import DocumentTask
 from service.config.settings import Settings
 from service.http.auth import Caller
 from service.preparation import Preparation
 from service.proxy.outgoing import Field
-from service.proxy.recognition import Finds
 from service.releases.pipeline import ReleasePipeline
 from service.releases.request import Work
 from service.sanitize import reversible
@@ -29,6 +37,27 @@ from service.sanitize.policies import Policies
 from service.sanitize.reversible import NOTHING, Read, read_of
 from service.sanitize.schemas import Fill, SanitizeRequest, Terms, TextDocument
 from service.sanitize.service import SanitizeService
+
+
+class Finds:
+    """Used on the event loop only, without locks."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._key = secrets.token_bytes(32)
+        self._kept: ByteCache[bytes, Read] = ByteCache(bytes_max)
+
+    def name(self, tenant: str, task: DocumentTask) -> bytes:
+        """The name of what is found by a task: a keyed hash, which tells nothing without the key of this process."""
+        parts = pickle.dumps((tenant, task.policy, task.text), protocol=5)
+        return hmac.digest(self._key, parts, hashlib.sha256)
+
+    def get(self, name: bytes) -> Read | None:
+        return self._kept.get(name)
+
+    def keep(self, name: bytes, read: Read) -> None:
+        if self._kept.get(name) is None:
+            self._kept.put(name, read, read.size)
+
 
 _DOCUMENT = re.compile(r"documents\.(\d+)")
 

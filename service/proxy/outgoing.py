@@ -16,7 +16,7 @@ from core.errors import InvalidInput
 from core.text.reversible.json_text import with_values
 from service.proxy.slots import Kind, Slot
 from service.proxy.texts import Read, TextLimits
-from service.sanitize.proxy_terms import ProxyTerms
+from service.sanitize.policies import ProxyTerms
 
 PSEUDONYM_CHARS = 32
 _NOT_IN_NAMES = re.compile(r"[\s<|\\/>]+")  # of the author of a message, which OpenAI refuses there

@@ -41,8 +41,7 @@ from service.proxy.slots import Slot
 from service.proxy.texts import TextLimits, read_texts
 from service.proxy.upstreams import Upstream, Upstreams
 from service.sanitize import reversible
-from service.sanitize.policies import Policies
-from service.sanitize.proxy_terms import ProxyTerms
+from service.sanitize.policies import Policies, ProxyTerms
 from service.sanitize.schemas import Fill, Terms
 from service.sanitize.service import SanitizeService
 

@@ -29,6 +29,7 @@ from service.parts import Part, Parts
 from service.preparation import Preparation
 from service.releases.pipeline import ReleasePipeline
 from service.restore.tokens import RestoreTokens
+from service.sanitize.fills import TunedModels
 from service.sanitize.policies import Policies, load_policies
 from service.sanitize.recognisers.endpoints import router as recognisers_router
 from service.sanitize.recognisers.store import Recognisers
@@ -36,7 +37,6 @@ from service.sanitize.recognisers.trials import RecogniserTrials
 from service.sanitize.schemas import SanitizeRequest, Terms, typical
 from service.sanitize.service import SanitizeService
 from service.sanitize.stream import DocumentStream, StreamParts, parse_line
-from service.sanitize.tuned_models import TunedModels
 from service.workers import Workers
 
 router = APIRouter(route_class=JsonRoute, tags=["text"])

@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, StringConstraints, ValidationError, model_validator
 
@@ -24,10 +24,29 @@ from service.config.data_dir import NAME
 from service.config.settings import Settings
 from service.http.strict import Strict, findings, names
 from service.sanitize.pricing import price, tasks_of
-from service.sanitize.proxy_terms import ProxyTerms
-from service.sanitize.recognisers.schemas import RecogniserBody
-from service.sanitize.recognisers.store import PolicyRecognisers
+from service.sanitize.recognisers.store import PolicyRecognisers, RecogniserBody
 from service.sanitize.schemas import Fill, Mask, SanitizeRequest, Terms, TextDocument
+
+_MemberPath = Annotated[str, Field(pattern=r"^[A-Za-z_$][A-Za-z0-9_.$-]{0,255}$")]
+
+
+class ProxyTerms(Strict):
+    """The table `proxy` of a policy.
+
+    `definitions`: descriptions of tools and schemas. `media`: images, sound, files and content of unknown types, which
+    nothing reads. `identifiers`: names that a client gives to its users; `pseudonym` replaces each by a keyed one.
+    `block`: types that are no part of any request; a request with one is refused. `vault`: surrogates and originals are
+    kept, sealed, for conversations that the upstream keeps. `unread`: members of requests that leave as they are, by
+    the names on their paths (`tools.server_url`), although nothing reads them.
+    """
+
+    definitions: Literal["mask", "pass"] = "mask"
+    media: Literal["refuse", "pass"] = "refuse"
+    identifiers: Literal["pseudonym", "pass"] = "pseudonym"
+    block: list[str] = Field(default=[], max_length=128)
+    vault: bool = False
+    unread: list[_MemberPath] = Field(default=[], max_length=128)
+
 
 PolicyName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 RecogniserName = Annotated[str, StringConstraints(pattern=rf"^{NAME}$")]

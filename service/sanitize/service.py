@@ -20,7 +20,7 @@ from service.preparation import Preparation
 from service.releases.request import Price, ReleaseRequest
 from service.restore.tokens import RestoreTokens
 from service.sanitize import reversible
-from service.sanitize.fills import REVERSIBLE, infill_facts, role_of, tuned_model
+from service.sanitize.fills import REVERSIBLE, TunedModels, infill_facts, role_of, tuned_model
 from service.sanitize.formats import form_of, keeps
 from service.sanitize.policies import Policies
 from service.sanitize.pricing import price, tasks_of
@@ -28,7 +28,6 @@ from service.sanitize.recognisers.store import Recognisers
 from service.sanitize.reversible import read_of
 from service.sanitize.rows import answer_size, counts, language_refused, reversible_row, row
 from service.sanitize.schemas import Fill, SanitizeRequest, Terms
-from service.sanitize.tuned_models import TunedModels
 from service.workers import Workers
 
 

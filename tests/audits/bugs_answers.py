@@ -42,7 +42,7 @@ from gpu_workers.finetune import job as training_job
 from gpu_workers.models.encoder import Encoder
 from gpu_workers.synthesis import job as synthesis_job
 from service.jobs import endpoints
-from service.jobs.blocks import job_block
+from service.jobs.endpoints import job_block
 from service.releases import pipeline
 from service.sentdp import service as sentdp
 

@@ -83,10 +83,10 @@ charged_is_not_said service/releases/pipeline.py service/sanitize
 -                    error.charged = True
 +                    error.charged = None
 # what leaves
-keys_go_upstream service/proxy/headers.py service/proxy
+keys_go_upstream service/proxy/call.py service/proxy
 -"openai": frozenset({"openai-beta"}),
 +"openai": frozenset({"openai-beta", "authorization"}),
-account_of_the_operator service/proxy/headers.py service/proxy
+account_of_the_operator service/proxy/call.py service/proxy
 -"openai-processing-ms", "openai-version",
 +"openai-processing-ms", "openai-version", "openai-organization",
 windows_without_overlap gpu_workers/handlers/sanitize_tasks.py gpu_workers/handlers

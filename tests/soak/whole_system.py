@@ -41,7 +41,7 @@ from soak.load import OPEN, Account, Client
 from core.ledger import names
 from core.ledger.client import LedgerClient, connect
 from core.ledger.jobs import LEASE_MS
-from service.jobs.sweep import GRACE_S, SWEEP_S
+from service.jobs.runner import GRACE_S, SWEEP_S
 
 TESTS = Path(__file__).parents[1]
 SERVE = Path(__file__).with_name("serve.py")

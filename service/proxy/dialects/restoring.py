@@ -1,4 +1,7 @@
-"""Restoring the texts of an answer: those of a whole body, one that comes in pieces, and the positions inside them."""
+"""Restoring the texts of an answer: those of a whole body, one that comes in pieces, and the positions inside them.
+
+`CommonDialect` is what the wire formats have in common.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
-from service.proxy.dialects.protocol import Restorer, Restorers
+from service.proxy.dialects.protocol import Restorer, Restorers, flag, model_of
 from service.proxy.dialects.shapes import ERROR, Shape, slots_of, strings
 from service.proxy.slots import Kind, Slot
 
@@ -142,3 +145,24 @@ def move_positions(annotation: Any, positions: Positions) -> None:
 def move_all_positions(annotations: Iterable[Any], positions: Positions) -> None:
     for annotation in annotations:
         move_positions(annotation, positions)
+
+
+class CommonDialect:
+    """The methods of `protocol.Dialect` that do not depend on the format, or that most formats have in common."""
+
+    def model(self, body: Any) -> str:
+        return model_of(body)
+
+    def streams(self, body: Any) -> bool:
+        return flag(body, "stream", default=False)
+
+    def continues(self, body: Any) -> str | None:
+        del body
+        return None
+
+    def answer_id(self, data: Any) -> str | None:
+        del data
+        return None
+
+    def restore_error(self, body: Any, restorers: Restorers) -> None:
+        restore_error(body, restorers)

@@ -15,8 +15,7 @@ from service.http.paging import PagingDep
 from service.http.problems import documented
 from service.parts import Part
 from service.releases.pipeline import ReleasePipeline
-from service.sanitize.recognisers.schemas import DraftBody, RecogniserBody
-from service.sanitize.recognisers.store import Recognisers
+from service.sanitize.recognisers.store import DraftBody, RecogniserBody, Recognisers
 from service.sanitize.recognisers.trials import RecogniserTrials
 
 router = APIRouter(prefix="/sanitize/recognisers", route_class=JsonRoute, tags=["text"])

@@ -13,7 +13,7 @@ from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.own_finder import DraftTask
 from service.isolation import IN_LOOP_SIZE_MAX, Isolation
 from service.releases.request import ReleaseRequest
-from service.sanitize.recognisers.schemas import DraftBody, RecogniserBody
+from service.sanitize.recognisers.store import DraftBody, RecogniserBody
 
 TEST_CHARS_MAX = 100_000  # of a text that a recogniser is tried on: an answer lists up to 1,000 finds in it
 

@@ -23,9 +23,9 @@ from service.files.orphans import Orphans
 from service.files.stored import StoredFiles
 from service.jobs.attempt import AttemptLimits, RunnerLimits
 from service.jobs.blobs import JobBlobs
+from service.jobs.execution import seal_outcome, store_outcome
 from service.jobs.files import JobFiles
 from service.jobs.kind import JobKinds, Outputs
-from service.jobs.outcome import seal_outcome, store_outcome
 from service.jobs.runner import JobRunner
 from service.jobs.storage import Storage
 from service.ledger import LedgerParts, ledger_access

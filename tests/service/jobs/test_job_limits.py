@@ -14,7 +14,7 @@ from inprocess_kit import Gateway, module_gateway, opened_gateway
 
 from core.ledger.job_records import JobRecord
 from service.files.stored import StoredFiles
-from service.jobs.queue import JobQueue
+from service.jobs.runner import JobQueue
 
 
 def entry(job_id: str) -> Any:

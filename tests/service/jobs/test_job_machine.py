@@ -43,7 +43,7 @@ from service.config.settings import Settings
 from service.files.copies import LocalCopies
 from service.files.stored import StoredFiles
 from service.jobs import attempt as attempt_module
-from service.jobs import execution, runner, sweep
+from service.jobs import execution, runner
 from service.jobs.attempt import AttemptLimits, RunnerLimits
 from service.jobs.blobs import JobBlobs
 from service.jobs.files import JobFiles
@@ -359,7 +359,7 @@ def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execution, "RETRY_S", 0.02)
     monkeypatch.setattr(runner, "RETRY_S", 0.02)
     monkeypatch.setattr(runner, "SWEEP_S", 0.1)
-    monkeypatch.setattr(sweep, "GRACE_S", 0.2)
+    monkeypatch.setattr(runner, "GRACE_S", 0.2)
 
 
 @pytest.mark.parametrize("examples", [6, pytest.param(60, marks=pytest.mark.slow("crash"))])

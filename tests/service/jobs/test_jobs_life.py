@@ -28,7 +28,7 @@ from corpus_kit import (
 )
 from gateway_kit import Gateway, Tenant, children
 
-from service.jobs.blocks import event_id
+from service.jobs.endpoints import event_id
 
 
 def own_vectors(count: int = 9, dimension: int = 16) -> dict:

@@ -21,7 +21,7 @@ from core.ledger.series import LedgerSeries, SeriesQuery
 from service.config.secrets import load_master_key
 from service.config.settings import Settings
 from service.ledger import LedgerParts, build_ledger
-from service.operation.duties import Duties
+from service.operation.maintenance import Duties
 
 WITHIN_S = 300.0
 

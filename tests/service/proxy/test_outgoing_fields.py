@@ -8,7 +8,7 @@ from core.errors import InvalidInput
 from service.proxy.outgoing import sources_of
 from service.proxy.slots import Kind, Slot
 from service.proxy.texts import TextLimits, read_texts
-from service.sanitize.proxy_terms import ProxyTerms
+from service.sanitize.policies import ProxyTerms
 
 LIMITS = TextLimits(1_000, 100)
 

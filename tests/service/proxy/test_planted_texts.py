@@ -21,7 +21,7 @@ from tiers import cells
 from core.errors import InvalidInput
 from core.text.reversible.mapping import is_key
 from service.guardrail.service import Shown
-from service.proxy.dialects.openai_others import OTHERS
+from service.proxy.dialects.openai_chat import OTHERS
 from service.proxy.dialects.public import FLAG, MODEL, is_word
 from service.proxy.dialects.registry import DIALECTS
 from service.proxy.slots import Kind, NameSlot

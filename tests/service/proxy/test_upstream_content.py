@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import tracemalloc
 
-from service.proxy.content import Content, content
+from service.proxy.call import Content, content
 
 MIB = 1024 * 1024
 

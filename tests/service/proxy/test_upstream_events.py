@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.upstream_errors import UpstreamAnswerInvalid
-from service.proxy.events import Event, EventParser
+from service.proxy.client import Event, EventParser
 
 STREAM = (
     "\ufeffdata: Jürgen 🙂\n\n"

@@ -27,8 +27,7 @@ from upstream_kit import (
 
 from core.errors import GatewayError, QueueFull
 from core.upstream_errors import UpstreamAnswerInvalid, UpstreamTimeout, UpstreamUnreachable
-from service.proxy.client import Answer, EventStream, UpstreamClient
-from service.proxy.events import Event
+from service.proxy.client import Answer, Event, EventStream, UpstreamClient
 from service.proxy.upstreams import Upstream
 
 KEY = "sk-canary-5f2c"
