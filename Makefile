@@ -87,54 +87,43 @@ client: setup
 ## bench: measure speed (ledger, gateway) and, where DATA holds the evaluation data, utility
 bench: setup
 	$(BIN)/python -m benchmarks.ledger
-	$(BIN)/python -m benchmarks.alerts
-	$(BIN)/python -m benchmarks.tracing
-	$(BIN)/python -m benchmarks.growth
-	$(BIN)/python -m benchmarks.growth.over_http
 	$(BIN)/python -m benchmarks.attacks
 	$(BIN)/python -m benchmarks.gateway --data $(DATA)
-	$(BIN)/python -m benchmarks.start
-	$(BIN)/python -m benchmarks.fairness
+	$(BIN)/python -m benchmarks.integer_encoder --data $(DATA)
 	$(BIN)/python -m benchmarks.processes
 	$(BIN)/python -m benchmarks.small_requests
-	$(BIN)/python -m benchmarks.thrift --data $(DATA)
 	$(BIN)/python -m benchmarks.sanitize --data $(DATA)
 	$(BIN)/python -m benchmarks.pii --data $(DATA)
-	$(BIN)/python -m benchmarks.entities
+	$(BIN)/python -m benchmarks.entity_tagger --data $(DATA)
 	$(BIN)/python -m benchmarks.sanitising
 	$(BIN)/python -m benchmarks.conversations
-	$(BIN)/python -m benchmarks.infill --data $(DATA)
+	$(BIN)/python -m benchmarks.words --data $(DATA)
 	$(BIN)/python -m benchmarks.obfuscation --data $(DATA)
-	$(BIN)/python -m benchmarks.infill_tuning --data $(DATA)
+	$(BIN)/python -m benchmarks.accounting
 	tests/peers/install_litellm
 	$(BIN)/python -m benchmarks.proxy_latency
-	$(BIN)/python -m benchmarks.vectors
-	$(BIN)/python -m benchmarks.words --data $(DATA)
-	$(BIN)/python -m benchmarks.words --speed
 	$(MAKE) bench-sentdp
 	$(MAKE) bench-vectors
 	$(MAKE) bench-synthesis
 	$(MAKE) bench-finetune
 
-## bench-sentdp: utility of sentence-level release beside its baselines (redraws the figures in docs), then its speed;
+## bench-sentdp: utility of sentence-level release beside its baselines (redraws the figures in docs);
 ##   builds the two corpora' own packs into the cache folder first (6 minutes once their embeddings are there)
 bench-sentdp: setup
 	$(BIN)/python -m benchmarks.sentdp --data $(DATA) --figures docs/reference/sentdp
-	$(BIN)/python -m benchmarks.sentdp --data $(DATA) --speed
+	$(BIN)/python -m benchmarks.sentdp.few_sentences --data $(DATA)
+	$(BIN)/python -m benchmarks.sentdp.retrieval --data $(DATA)
 
 ## bench-vectors: utility of private vectors, the four experiments of the paper (redraws the figures in docs)
 bench-vectors: setup
 	$(BIN)/python -m benchmarks.privemb --data $(DATA) --figures docs/reference/vectors
 
-## bench-synthesis: classifiers trained on synthetic rows, beside real ones and peers (an hour; MST only where
-##   `opendp[mbi]` and pandas are installed), then time and memory of a whole table
+## bench-synthesis: classifiers trained on synthetic rows, beside real ones
 bench-synthesis: setup
 	$(BIN)/python -m benchmarks.synthesis --data $(DATA)
-	$(BIN)/python -m benchmarks.synthesis --data $(DATA) --speed
-	$(BIN)/python -m benchmarks.synthesis_vectors --data $(DATA)
 
-## bench-finetune: private fine-tuning: multipliers of EW-Tune's Table I and what they cost, accuracy by calibration, speed
-##   beside Opacus (about an hour; finished runs are kept in the cache folder)
+## bench-finetune: private fine-tuning: multipliers of EW-Tune's Table I and what they cost, accuracy by calibration
+##   and by sampling (an hour and a half; finished runs are kept in the cache folder)
 bench-finetune: setup
 	$(BIN)/python -m benchmarks.finetune --data $(DATA)
 

@@ -1,4 +1,4 @@
-"""Bounds against the truth, the estimate's under-reports, and the time of an evaluation and of a calibration.
+"""Bounds against the truth, the estimate's under-reports, and the time of a calibration beside dp-accounting.
 
     python -m benchmarks.accounting [--figure docs/reference/accounting/under-reports.svg]
 
@@ -9,13 +9,10 @@ bound is under the optimistic value. The peer of the calibration is dp-accountin
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import math
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
@@ -23,11 +20,12 @@ import dp_accounting
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
+from benchmarks.kit import arguments, head, row
 from core.accounting.additive import BasicAccountant, RdpAccountant
 from core.accounting.edgeworth import EdgeworthAccountant
 from core.accounting.fourier import FourierAccountant
 from core.accounting.planning import calibrate_noise
-from core.accounting.plans import Accountant, Direction, Kind, SubsampledGaussian
+from core.accounting.plans import Direction, Kind, SubsampledGaussian
 from core.accounting.pld import compose, epsilon_of, grid_interval
 
 PLANS = list(
@@ -76,11 +74,10 @@ def check_bounds() -> tuple[int, dict[int, list[Point]], dict[int, list[int]]]:
             if value < low - 1e-9:
                 violations += 1
                 print(f"VIOLATION {name} {value} under {low} at {(rate, noise, steps, delta)}")
-    print("| bound | over the PLD: median | p95 | worst | points |\n|" + " --- |" * 5)
+    head("bound", "over the PLD: median", "p95", "worst", "points")
     for name, found in ratios.items():
         ordered = sorted(found)
-        shown = [ordered[int(share * (len(ordered) - 1))] for share in (0.5, 0.95, 1.0)]
-        print(f"| {name} | " + " | ".join(f"{value:.4g}" for value in shown) + f" | {len(ordered)} |")
+        row(name, *(f"{ordered[int(share * (len(ordered) - 1))]:.4g}" for share in (0.5, 0.95, 1.0)), len(ordered))
     return violations, points, counts
 
 
@@ -108,29 +105,8 @@ def draw(points: dict[int, list[Point]], path: Path) -> None:
     figure.savefig(path, metadata={"Date": None}, dpi=130)
 
 
-def fastest(work: Callable[[], object], repeats: int) -> float:
-    """The least seconds of several runs."""
-    best = math.inf
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        best = min(best, time.perf_counter() - start)
-    return best
-
-
-def time_evaluations() -> None:
-    event = SubsampledGaussian(0.01, 1.1)
-    for steps in (1, 1000, 10**7):
-        account: Accountant = EdgeworthAccountant(order=3).compose(event, steps)
-        one = fastest(lambda account=account: account.epsilon(1e-5), 50)  # type: ignore[misc]
-        add = fastest(lambda account=account: account.compose(event, 1), 50)  # type: ignore[misc]
-        print(
-            f"edgeworth order 3, both directions, {steps} steps: evaluate {one * 1e3:.3f} ms, update {add * 1e6:.1f} us"
-        )
-
-
 def time_calibration() -> None:
-    print("| plan | noise | seconds | peer's noise | peer's seconds | evaluations | ratio |\n|" + " --- |" * 7)
+    head("plan", "noise", "seconds", "peer's noise", "peer's seconds", "evaluations", "ratio")
     for name, rate, steps in EWTUNE:
         calls = [0]
 
@@ -149,17 +125,13 @@ def time_calibration() -> None:
         start = time.perf_counter()
         found = calibrate_noise(8.0, 1e-6, sampling_rate=rate, steps=steps)
         ours = time.perf_counter() - start
-        print(
-            f"| {name} | {found.noise_multiplier:.4f} | {ours:.3f} | {peer:.4f} | {theirs:.2f} | "
-            f"{found.evaluations} / {calls[0]} | {theirs / ours:.0f} |"
-        )
+        counts = f"{found.evaluations} / {calls[0]}"
+        cells = (f"{found.noise_multiplier:.4f}", f"{ours:.3f}", f"{peer:.4f}", f"{theirs:.2f}", counts)
+        row(name, *cells, f"{theirs / ours:.0f}")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--figure", type=Path)
-    chosen = parser.parse_args()
-    time_evaluations()
+    chosen = arguments(__doc__, figure=(Path, "file of the SVG"))
     time_calibration()
     start = time.perf_counter()
     violations, points, counts = check_bounds()

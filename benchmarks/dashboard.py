@@ -1,49 +1,33 @@
-"""How fast the first view of the dashboard is usable in Chromium, and the pictures of its views for the documentation.
+"""The pictures of the dashboard's views for the documentation: writes docs/guide/dashboard/*.png.
 
-    python -m benchmarks.dashboard             # time and bytes of the first view
-    python -m benchmarks.dashboard pictures    # writes docs/guide/dashboard/*.png
+    python -m benchmarks.dashboard
 
-Starts a gateway of its own with two tenants that have weeks of releases. Each time is of a browser profile without a
-cache, with a session: from the navigation until the view shows its figures.
+Starts a gateway of its own with two tenants that have weeks of releases.
 """
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 import random
-import statistics
-import sys
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
-from PIL import Image
-from playwright.sync_api import Browser, BrowserContext, Page, Request
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests/kits"))
 from alert_kit import until
 from browser_kit import running_browser, until_shown
 from gateway_kit import DOCUMENT, LEAN, Gateway, Tenant
 from history_kit import DAY_MS, HOUR_MS, Past, tenant_with_history
+from PIL import Image
+from playwright.sync_api import Browser, BrowserContext, Page
 
+from benchmarks.kit import ROOT, arguments, running
 from core.accounting.events import Unit
 
-FOLDER = Path(__file__).parent.parent / "docs/guide/dashboard"
+FOLDER = ROOT / "docs/guide/dashboard"
 BYTES_MAX = 600_000  # of all pictures together
 COLOURS = 64
-ROUNDS = 10
 SETTINGS = {"PRIVACY_GATEWAY_SERIES_INTERVAL_S": "0.5", "PRIVACY_GATEWAY_ALERT_INTERVAL_S": "0.5"}
-_WHEN_SHOWN = """
-addEventListener("DOMContentLoaded", () => {
-  const view = document.getElementById("view");
-  const seen = () => { if (view.getAttribute("aria-busy") === "false") window.shownMs ??= performance.now(); };
-  new MutationObserver(seen).observe(view, { attributes: true });
-});
-"""
 
 
 @dataclass(frozen=True)
@@ -152,28 +136,6 @@ def profile(
     return context
 
 
-def first_view(browser: Browser, gateway: Gateway, tenant: Tenant) -> tuple[float, int]:
-    """Milliseconds until the first view is usable, and the bytes of all answers up to then."""
-    context = profile(browser, gateway, tenant, dark=False, width=1280, height=800)
-    page = context.new_page()
-    page.add_init_script(_WHEN_SHOWN)
-    finished: list[Request] = []
-    page.on("requestfinished", lambda request: finished.append(request))
-    page.goto("/dashboard")
-    until_shown(page)
-    shown_ms = page.evaluate("window.shownMs")
-    sizes = [request.sizes() for request in finished]
-    context.close()
-    return shown_ms, sum(each["responseHeadersSize"] + each["responseBodySize"] for each in sizes)
-
-
-def measure(browser: Browser, gateway: Gateway, tenant: Tenant) -> None:
-    first_view(browser, gateway, tenant)  # the browser's own start
-    found = [first_view(browser, gateway, tenant) for _ in range(ROUNDS)]
-    times, sizes = [each[0] for each in found], [each[1] for each in found]
-    print(json.dumps({"p50_ms": round(statistics.median(times)), "worst_ms": round(max(times)), "bytes": max(sizes)}))
-
-
 def take(browser: Browser, gateway: Gateway, tenants: dict[str, Tenant]) -> None:
     FOLDER.mkdir(exist_ok=True)
     total = 0
@@ -198,19 +160,9 @@ def take(browser: Browser, gateway: Gateway, tenants: dict[str, Tenant]) -> None
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="?", choices=["speed", "pictures"], default="speed")
-    what = parser.parse_args().what
-    with tempfile.TemporaryDirectory() as folder, running_browser() as browser:
-        gateway = Gateway(Path(folder) / "data", LEAN | SETTINGS)
-        try:
-            tenants = seeded(gateway)
-            if what == "pictures":
-                take(browser, gateway, tenants)
-            else:
-                measure(browser, gateway, tenants["acme"])
-        finally:
-            gateway.stop()
+    arguments(__doc__)
+    with running_browser() as browser, running(LEAN | SETTINGS) as gateway:
+        take(browser, gateway, seeded(gateway))
 
 
 if __name__ == "__main__":

@@ -8,26 +8,21 @@ the device offers. The second part starts one gateway for each device, with all 
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import torch
+from gateway_kit import Tenant
 from sentence_transformers import SentenceTransformer
 
-from benchmarks.gateway import drive, load_documents
+from benchmarks.gateway import drive
+from benchmarks.kit import arguments, head, in_turn, reviews, row, running
 from gpu_workers.models.encoder import Encoder
 from gpu_workers.models.encoder_model import bundled_path
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests/kits"))
-from gateway_kit import Gateway, Tenant
 
 _ROUNDS = 3
 _INDEPENDENT_ROWS = 20_000
@@ -35,13 +30,7 @@ _INDEPENDENT_ROWS = 20_000
 
 def seconds(work: Callable[[], object]) -> float:
     """The median of some rounds after one that is not counted."""
-    work()
-    times = []
-    for _ in range(_ROUNDS):
-        started = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - started)
-    return statistics.median(times)
+    return statistics.median(in_turn([work], _ROUNDS)[0])
 
 
 def moved_rows(encoder: Encoder, texts: Sequence[str]) -> int:
@@ -71,22 +60,22 @@ def encoders(device: str, documents: list[list[str]]) -> None:
     print(f"{moved_rows(encoder, texts)} of {_INDEPENDENT_ROWS} rows moved by their companions")
     exact = Encoder(dtype=torch.float32).encode(texts[:1000])
     cosines = (encoder.encode(texts[:1000]) * exact).sum(axis=1)
-    print(f"cosine to float32 on the processor: mean {cosines.mean():.5f}, least {cosines.min():.5f}")
-    print("\n| | all at once, sentences/s | document by document, sentences/s |\n| --- | --- | --- |")
-    print(f"| worker's encoder, {facts.dtype} | {rates(encoder.encode, documents)} |")
+    print(f"cosine to float32 on the processor: mean {cosines.mean():.5f}, least {cosines.min():.5f}\n")
+    head("", "all at once, sentences/s", "document by document, sentences/s")
+    row(f"worker's encoder, {facts.dtype}", *rates(encoder.encode, documents))
     for dtype in ("float32", "float16", "bfloat16"):
         peer = SentenceTransformer(str(bundled_path()), device=device, model_kwargs={"dtype": dtype})
         encode = partial(peer.encode, batch_size=256, show_progress_bar=False)
-        print(f"| `encode`, {dtype}, batches of 256 | {rates(encode, documents)} |", flush=True)
+        row(f"`encode`, {dtype}, batches of 256", *rates(encode, documents))
 
 
-def rates(encode: Callable[[list[str]], object], documents: list[list[str]]) -> str:
-    """Sentences a second, all at once and document by document, as two cells of a table."""
+def rates(encode: Callable[[list[str]], object], documents: list[list[str]]) -> tuple[str, str]:
+    """Sentences a second, all at once and document by document."""
     texts = [sentence for units in documents for sentence in units]
     few = documents[:100]
     whole = len(texts) / seconds(lambda: encode(texts))
     single = sum(map(len, few)) / seconds(lambda: [encode(units) for units in few])
-    return f"{whole:.0f} | {single:.0f}"
+    return f"{whole:.0f}", f"{single:.0f}"
 
 
 def sanitised(tenant: Tenant, texts: Sequence[str], fill: str) -> list[str]:
@@ -105,38 +94,28 @@ def one_gateway(device: str, documents: list[list[str]], clients: int) -> list[s
     """Measure a gateway with all roles on `device`. Returns some masked texts."""
     flat = sum(map(len, documents))
     texts = [" ".join(units)[:1500] for units in documents[:32]]
-    with tempfile.TemporaryDirectory() as folder:
-        settings = {"PRIVACY_GATEWAY_DEVICES": f'["{device}"]'}
-        started = time.perf_counter()
-        gateway = Gateway(Path(folder) / "data", settings)
+    started = time.perf_counter()
+    with running({"PRIVACY_GATEWAY_DEVICES": f'["{device}"]'}) as gateway:
         ready = time.perf_counter() - started
-        try:
-            tenant = gateway.tenant(epsilon=1_000_000)
-            embed = flat / seconds(lambda: drive(gateway, tenant, documents, clients, "sentence_codes"))
-            plain = len(texts) / seconds(lambda: sanitised(tenant, texts, "class_marker"))
-            filled = len(texts) / seconds(lambda: sanitised(tenant, texts, "top1"))
-            print(f"| {device} | {ready:.1f} | {embed:.0f} | {plain:.1f} | {filled:.1f} |", flush=True)
-            return sanitised(tenant, texts, "class_marker")
-        finally:
-            gateway.stop()
+        tenant = gateway.tenant(epsilon=1_000_000)
+        embed = flat / seconds(lambda: drive(gateway, tenant, documents, clients, "sentence_codes"))
+        plain = len(texts) / seconds(lambda: sanitised(tenant, texts, "class_marker"))
+        filled = len(texts) / seconds(lambda: sanitised(tenant, texts, "top1"))
+        row(device, f"{ready:.1f}", f"{embed:.0f}", f"{plain:.1f}", f"{filled:.1f}")
+        return sanitised(tenant, texts, "class_marker")
 
 
 def gateways(device: str, documents: list[list[str]], clients: int) -> None:
-    print("\n| all roles on | ready s | `/embed/sentdp` sentences/s | `/sanitize` documents/s | with `top1` fills |")
-    print("| --- | --- | --- | --- | --- |")
+    print()
+    head("all roles on", "ready s", "`/embed/sentdp` sentences/s", "`/sanitize` documents/s", "with `top1` fills")
     ours, theirs = (one_gateway(each, documents, clients) for each in (device, "cpu"))
     same = sum(a == b for a, b in zip(ours, theirs, strict=True))
     print(f"\n{same} of {len(ours)} documents are masked alike on {device} and the processor")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--device", default="cuda:0")
-    parser.add_argument("--documents", type=int, default=1000)
-    parser.add_argument("--clients", type=int, default=32)
-    options = parser.parse_args()
-    documents = load_documents(options.data, options.documents)
+    options = arguments(__doc__, needs_data=True, device="cuda:0", documents=1000, clients=32)
+    documents = reviews(options.data, options.documents)
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads", end="; ")
     print(torch.cuda.get_device_name(options.device) if options.device.startswith("cuda") else options.device)
     encoders(options.device, documents)

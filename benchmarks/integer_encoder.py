@@ -10,53 +10,45 @@ product, are compared bit by bit with the vector of each sentence alone.
 
 from __future__ import annotations
 
-import argparse
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
+from sentence_transformers import SentenceTransformer
 
-from benchmarks.gateway import load_documents
-from benchmarks.processors import best
+from benchmarks.kit import arguments, head, in_turn, reviews, row
 from gpu_workers.models.encoder import Encoder
 from gpu_workers.models.encoder_model import bundled_path
 from gpu_workers.models.integer.encoder import IntegerEncoder
 from gpu_workers.models.integer.products import exact_ways
 from training import public_text
 
-_THREADS = 2
+_THREADS, _ROUNDS = 2, 3
 _BATCH_MAX = 40
 
 
-def speeds(documents: list[list[str]], encoder: IntegerEncoder) -> None:
-    from sentence_transformers import SentenceTransformer
+def path_of(encoder: Encoder | IntegerEncoder) -> str:
+    """The type and the kind of batches of an encoder, once it is checked."""
+    passed, facts = encoder.self_check(), encoder.facts()
+    path = f"{facts.dtype}, {'packed' if facts.packed else 'fixed batches'}"
+    path += f" in tiles of {facts.tile_rows}" if facts.tile_rows else ""
+    return path if passed else f"{path}, FAILS its check"
 
-    floating = {str(dtype).removeprefix("torch."): Encoder(dtype=dtype) for dtype in (torch.bfloat16, torch.float32)}
-    for each in floating.values():
-        each.self_check()
+
+def speeds(documents: list[list[str]], encoders: list[Encoder | IntegerEncoder]) -> None:
     peer = SentenceTransformer(str(bundled_path()), device="cpu", model_kwargs={"dtype": "float32"})
-    encodes: dict[str, Callable[[list[str]], object]] = {
-        "int8": encoder.encode,
-        **{name: each.encode for name, each in floating.items()},
-        "`encode`, float32": lambda sentences: peer.encode(sentences, show_progress_bar=False),
-    }
+    encodes = {path_of(encoder): encoder.encode for encoder in encoders}
+    encodes["`encode`, float32"] = lambda sentences: peer.encode(sentences, show_progress_bar=False)
     texts = [sentence for units in documents for sentence in units]
-
-    def one_by_one(encode: Callable[[list[str]], object]) -> None:
-        for units in documents:
-            encode(units)
-
     works = [lambda encode=encode: encode(texts) for encode in encodes.values()]
-    works += [lambda encode=encode: one_by_one(encode) for encode in encodes.values()]
-    rates = [len(texts) / seconds for seconds in best(works)]
-    print("| | all at once, sentences/s | int8 to it | document by document | int8 to it |")
-    print("| --- | --- | --- | --- | --- |")
+    works += [lambda encode=encode: [encode(units) for units in documents] for encode in encodes.values()]
+    rates = [len(texts) / min(seconds) for seconds in in_turn(works, _ROUNDS)]
+    head("", "all at once, sentences/s", "int8 to it", "document by document", "int8 to it")
     count = len(encodes)
     for i, name in enumerate(encodes):
         whole, single = rates[i], rates[count + i]
-        print(f"| {name} | {whole:.0f} | {rates[0] / whole:.2f} | {single:.0f} | {rates[count] / single:.2f} |")
+        row(name, f"{whole:.0f}", f"{rates[0] / whole:.2f}", f"{single:.0f}", f"{rates[count] / single:.2f}")
 
 
 def public_sentences(data: Path, count: int) -> list[str]:
@@ -68,16 +60,12 @@ def public_sentences(data: Path, count: int) -> list[str]:
 
 def cosines(sentences: list[str], encoder: IntegerEncoder) -> None:
     exact = Encoder(dtype=torch.float32).encode(sentences).astype(np.float64)
-    for name, vectors in (
-        ("int8", encoder.encode(sentences)),
-        ("bfloat16", Encoder(dtype=torch.bfloat16).encode(sentences)),
-    ):
+    bfloat16 = Encoder(dtype=torch.bfloat16)
+    for name, vectors in (("int8", encoder.encode(sentences)), ("bfloat16", bfloat16.encode(sentences))):
         found = (vectors * exact).sum(axis=1)
-        print(
-            f"{name}: cosine to float32 over {len(sentences)} sentences {found.mean():.5f} on average, "
-            f"{np.quantile(found, 0.001):.4f} for one in a thousand, {found.min():.4f} at worst",
-            flush=True,
-        )
+        rare = np.quantile(found, 0.001)
+        shares = f"{found.mean():.5f} on average, {rare:.4f} for one in a thousand, {found.min():.4f} at worst"
+        print(f"{name}: cosine to float32 {shares}", flush=True)
 
 
 def differing_rows(sentences: list[str], rows: int) -> None:
@@ -100,20 +88,17 @@ def differing_rows(sentences: list[str], rows: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--documents", type=int, default=60)
-    parser.add_argument("--sentences", type=int, default=10_000)
-    parser.add_argument("--rows", type=int, default=100_000)
-    options = parser.parse_args()
+    options = arguments(__doc__, needs_data=True, documents=60, sentences=10_000, rows=100_000)
     torch.set_num_threads(_THREADS)
     encoder = IntegerEncoder()
-    encoder.self_check()
     if options.documents:
-        speeds(load_documents(options.data, options.documents), encoder)
-    sentences = public_sentences(options.data, options.sentences)
-    cosines(sentences, encoder)
-    if options.rows:
+        speeds(
+            reviews(options.data, options.documents),
+            [encoder, *(Encoder(dtype=dtype) for dtype in (torch.bfloat16, torch.float32))],
+        )
+    if options.sentences:
+        sentences = public_sentences(options.data, options.sentences)
+        cosines(sentences, encoder)
         differing_rows(sentences[:2_000], options.rows)
 
 

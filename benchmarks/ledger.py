@@ -1,35 +1,35 @@
 """The ledger on the embedded Redis with `appendfsync always`, against redis-benchmark on the same server.
 
-    python -m benchmarks.ledger [--parts throughput,memory,journal] [--directory PATH] [--redis-server PATH]
+    python -m benchmarks.ledger [--parts throughput memory] [--directory PATH] [--redis-server PATH]
 
 throughput: each client reserves (two accounts, an idempotency key) and commits (a 4 KiB response) in a closed loop, one
 process for all of them, on uvloop as the gateway. In turn with it, `redis-benchmark` with the same number of clients
 sends EVALSHA of a script that adds as many bytes to the append-only file: with one write command, and with as many
 as a transition has. The ratio is transitions (a reserve or a commit) to EVALSHA; medians over the rounds.
-memory: bytes a subject account. journal (minutes; runs a gateway): reads of the budget beside 1,000,000 entries.
+memory: bytes a subject account.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import http.client
 import os
+import shutil
 import statistics
-import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import uvloop
 
-from benchmarks.redis_peer import Peer, PeerResult, aof_bytes, available
+from benchmarks.kit import arguments, head, row
 from core.accounting.events import Adjacency, Guarantee, PrivacyEvent, Unit
 from core.amounts import EPSILON_MAX, FEMTO, NANO
 from core.ledger.client import LedgerClient, connect
 from core.ledger.counters import LARGEST
-from core.ledger.embedded import attached, socket_path
+from core.ledger.embedded import attached
 from core.ledger.hash_chain.audit import audit_tenant
 from core.ledger.keys import MasterKey
 from core.ledger.ledger import Ledger, TenantCaps
@@ -41,9 +41,8 @@ RESPONSE = bytes(4096)
 WRITES = ("set", "hset", "hdel", "hincrby", "xadd", "zadd", "zrem", "pexpire", "persist", "del")
 ACCOUNTS = 100_000
 SUBJECTS_A_RELEASE = 100
-ENTRIES = 1_000_000
-READS = 500
-PARTS = ("throughput", "memory", "journal")
+PEER_KEYS = 100_000  # redis-benchmark draws the key anew for each request
+CALIBRATION_REQUESTS = 500
 LIMITS = {unit: Limit(EPSILON_MAX * NANO, FEMTO // 10**6) for unit in Unit}  # every arm is offered
 
 
@@ -59,6 +58,48 @@ def event(unit: Unit) -> PrivacyEvent:
 
 
 CHARGE = Charge(event(Unit.SENTENCE))
+
+
+class PeerResult(NamedTuple):
+    """What redis-benchmark reports: requests a second, and quantiles in milliseconds."""
+
+    per_second: float
+    quantiles: tuple[float, float, float]
+
+
+async def aof_bytes(client: LedgerClient) -> int:
+    return int((await client.call("INFO", "persistence"))["aof_current_size"])
+
+
+class Peer:
+    """A script of `writes` write commands that together add `size` bytes to the append-only file."""
+
+    def __init__(self, client: LedgerClient, socket: Path, *, writes: int) -> None:
+        self._client = client
+        self._socket = socket
+        self._writes = writes
+        self._value = ""
+        self._sha = ""
+
+    async def calibrate(self, size: int) -> None:
+        """Choose the value so that one request writes `size` bytes, framing included."""
+        calls = [f"redis.call('SET', KEYS[1] .. '{number}', ARGV[1])" for number in range(self._writes)]
+        self._sha = (await self._client.call("SCRIPT", "LOAD", "\n".join(calls))).decode()
+        self._value = "x"
+        before = await aof_bytes(self._client)
+        await self.run(clients=1, requests=CALIBRATION_REQUESTS)
+        framing = (await aof_bytes(self._client) - before) / CALIBRATION_REQUESTS - self._writes
+        self._value = "x" * max(1, round((size - framing) / self._writes))
+
+    async def run(self, *, clients: int, requests: int) -> PeerResult:
+        arguments = ["-s", str(self._socket), "-c", str(clients), "-n", str(requests), "-r", str(PEER_KEYS), "--csv"]
+        command = ["EVALSHA", self._sha, "1", "peer:__rand_int__:", self._value]
+        process = await asyncio.create_subprocess_exec(
+            "redis-benchmark", *arguments, *command, stdout=asyncio.subprocess.PIPE
+        )
+        output, _ = await process.communicate()
+        rate, *times = (float(output.decode().splitlines()[-1].split(",")[i].strip('"')) for i in (1, 4, 5, 6))
+        return PeerResult(rate, tuple(times))
 
 
 def quantiles(times: list[float]) -> tuple[float, float, float]:
@@ -102,9 +143,8 @@ async def transitions(
     return times
 
 
-def row(clients: int, what: str, per_second: float, times: tuple[float, float, float], ratio: str = "") -> None:
-    p50, p95, p99 = times
-    print(f"{clients:>7}  {what:<18} {per_second:>9.0f} {p50:8.2f} {p95:8.2f} {p99:8.2f} {ratio:>7}", flush=True)
+def show(clients: int, what: str, per_second: float, times: tuple[float, ...], ratio: str = "") -> None:
+    row(clients, what, f"{per_second:.0f}", *(f"{value:.2f}" for value in times), ratio)
 
 
 async def throughput(directory: Path, redis_server: Path | None, *, seconds: float, rounds: int) -> None:
@@ -130,13 +170,13 @@ async def throughput(directory: Path, redis_server: Path | None, *, seconds: flo
         print(f"fdatasync alone: p50 {p50:.2f}, p95 {p95:.2f}, p99 {p99:.2f} ms")
         print(f"a transition writes {size:.0f} bytes in {writes:.1f} commands to the append-only file\n")
         peers = {1: Peer(client, socket, writes=1), round(writes): Peer(client, socket, writes=round(writes))}
-        if available():
+        if shutil.which("redis-benchmark"):
             for peer in peers.values():
                 await peer.calibrate(round(size))
         else:
             print("redis-benchmark is not installed: no peer\n")
             peers = {}
-        print(f"{'clients':>7}  {'what':<18} {'per s':>9} {'p50 ms':>8} {'p95 ms':>8} {'p99 ms':>8} {'ratio':>7}")
+        head("clients", "what", "per s", "p50 ms", "p95 ms", "p99 ms", "ratio")
         for clients in CLIENTS:
             ours: list[float] = []
             times: dict[str, list[float]] = {"reserve": [], "commit": []}
@@ -150,13 +190,12 @@ async def throughput(directory: Path, redis_server: Path | None, *, seconds: flo
                     theirs[writes_a_request].append(await peer.run(clients=clients, requests=PEER_REQUESTS[clients]))
             rate = statistics.median(ours)
             for step, values in times.items():
-                row(clients, step, rate / 2, quantiles(values))
-            row(clients, "transitions", rate, quantiles(times["reserve"] + times["commit"]))
+                show(clients, step, rate / 2, quantiles(values))
+            show(clients, "transitions", rate, quantiles(times["reserve"] + times["commit"]))
             for writes_a_request, results in theirs.items():
                 ratio = statistics.median(mine / peer.per_second for mine, peer in zip(ours, results, strict=True))
-                middle = sorted(results, key=lambda result: result.per_second)[len(results) // 2]
-                quantile = (middle.p50_ms, middle.p95_ms, middle.p99_ms)
-                row(clients, f"peer, {writes_a_request} write(s)", middle.per_second, quantile, f"{ratio:.2f}")
+                middle = sorted(results)[len(results) // 2]
+                show(clients, f"peer, {writes_a_request} write(s)", *middle, f"{ratio:.2f}")
         await audited(ledger)
 
 
@@ -192,90 +231,6 @@ async def memory(directory: Path, redis_server: Path | None) -> None:
         await ledger.close()
 
 
-async def journal(parent: Path | None, *, entries_max: int) -> None:
-    """`GET /budget` of a real gateway and the ledger's own read beside a long journal of the same tenant."""
-    sys.path.insert(0, str(Path(__file__).parent.parent / "tests/kits"))
-    from gateway_kit import Gateway
-
-    from service.config.secrets import load_master_key
-    from service.config.settings import Settings
-
-    with tempfile.TemporaryDirectory(dir=parent) as folder:
-        data_dir = Path(folder) / "data"
-        gateway = Gateway(data_dir)
-        try:
-            tenant = gateway.tenant(epsilon=EPSILON_MAX)
-            client = LedgerClient(connect(socket_path=socket_path(data_dir)))
-            ledger = Ledger(client, load_master_key(Settings(data_dir=data_dir)))
-            entries = int(await client.call("XLEN", f"{{{tenant.name}}}:journal"))
-            print(f"\n{'entries':>9}  {'what':<26} {'p50 ms':>8} {'p95 ms':>8} {'p99 ms':>8}")
-            for upto in (entries, entries_max):
-                started = time.perf_counter()
-                await _lengthen(ledger, tenant.name, upto - entries)
-                entries = int(await client.call("XLEN", f"{{{tenant.name}}}:journal"))
-                took = time.perf_counter() - started
-                times = quantiles(_get_budget(gateway.port, tenant.key))
-                print(
-                    f"{entries:>9,}  {'GET /budget, catching up':<26} " + " ".join(f"{value:8.2f}" for value in times)
-                )
-                await _folded_and_sealed(client, tenant.name)
-                times = quantiles(_get_budget(gateway.port, tenant.key))
-                print(f"{entries:>9,}  {'GET /budget over HTTP':<26} " + " ".join(f"{value:8.2f}" for value in times))
-                times = quantiles(await _timed(lambda: ledger.accounts(tenant.name)))
-                print(f"{entries:>9,}  {'ledger.accounts()':<26} " + " ".join(f"{value:8.2f}" for value in times))
-            print(f"({took:.0f} s to write the entries)")
-            await ledger.close()
-        finally:
-            gateway.stop()
-
-
-async def _folded_and_sealed(client: LedgerClient, tenant: str) -> None:
-    """Wait until the gateway has folded and sealed every entry."""
-    while True:
-        seq, folded = await client.call("HMGET", f"{{{tenant}}}:tenant", "seq", "folded")
-        head = await client.call("HGET", "{seals}:heads", tenant)
-        if folded == seq and head is not None and head.split()[0] == seq:
-            return
-        await asyncio.sleep(0.5)
-
-
-async def _lengthen(ledger: Ledger, tenant: str, entries: int) -> None:
-    left = entries // 2  # a release is two entries
-
-    async def client() -> None:
-        nonlocal left
-        while left > 0:
-            left -= 1
-            hold = await ledger.reserve(tenant, [CHARGE])
-            await ledger.commit(tenant, hold.release_id)
-
-    await asyncio.gather(*(client() for _ in range(128)))
-
-
-async def _timed(read: Callable[[], Awaitable[object]]) -> list[float]:
-    times = []
-    for _ in range(READS):
-        start = time.perf_counter()
-        await read()
-        times.append((time.perf_counter() - start) * 1000)
-    return times
-
-
-def _get_budget(port: int, key: str) -> list[float]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    times = []
-    for _ in range(READS):
-        start = time.perf_counter()
-        connection.request("GET", "/budget", headers={"Authorization": f"Bearer {key}"})
-        answer = connection.getresponse()
-        body = answer.read()
-        times.append((time.perf_counter() - start) * 1000)
-        if answer.status != 200:
-            raise RuntimeError(body.decode())
-    connection.close()
-    return times
-
-
 async def audited(ledger: Ledger) -> None:
     reports = [await audit_tenant(ledger._client, tenant.name) for tenant in await ledger.tenants()]
     await ledger.close()
@@ -283,26 +238,20 @@ async def audited(ledger: Ledger) -> None:
         raise SystemExit(f"the audit failed: {reports}")
 
 
-async def main(options: argparse.Namespace) -> None:
-    parts = options.parts.split(",")
-    if not set(parts) <= set(PARTS):
-        raise SystemExit(f"the parts are {', '.join(PARTS)}")
-    if "throughput" in parts:
+async def measured(options: argparse.Namespace) -> None:
+    parts = {
+        "throughput": partial(throughput, seconds=options.seconds, rounds=options.rounds),
+        "memory": memory,
+    }
+    for name in options.parts:
         with tempfile.TemporaryDirectory(dir=options.directory) as directory:
-            await throughput(Path(directory), options.redis_server, seconds=options.seconds, rounds=options.rounds)
-    if "memory" in parts:
-        with tempfile.TemporaryDirectory(dir=options.directory) as directory:
-            await memory(Path(directory), options.redis_server)
-    if "journal" in parts:
-        await journal(options.directory, entries_max=options.entries)
+            await parts[name](Path(directory), options.redis_server)
+
+
+def main() -> None:
+    parts = ["throughput", "memory"]
+    uvloop.run(measured(arguments(__doc__, parts=parts, seconds=3.0, rounds=3, directory=Path, redis_server=Path)))
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", default="throughput,memory")
-    parser.add_argument("--seconds", type=float, default=3)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--entries", type=int, default=ENTRIES, help="length of the journal")
-    parser.add_argument("--directory", type=Path)
-    parser.add_argument("--redis-server", type=Path)
-    uvloop.run(main(parser.parse_args()))
+    main()

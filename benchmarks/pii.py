@@ -17,18 +17,16 @@ text by text. Rounds alternate between the systems; the ratio is the median of t
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
 import statistics
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
 
+from benchmarks.kit import arguments, head, in_turn, row
 from core.text.mask_words import AllowLists
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from core.text.sanitize import inspect
@@ -112,17 +110,20 @@ def theirs(engine: Any, texts: Sequence[str]) -> Iterator[list[Find]]:
         yield [Find(r.start, r.end, r.entity_type) for r in engine.analyze(text=text, language="en")]
 
 
-def _share(start: int, end: int, finds: Sequence[Find]) -> float:
+def _share(start: int, end: int, finds: Sequence[Any]) -> float:
     covered = {place for find in finds for place in range(max(start, find.start), min(end, find.end))}
     return len(covered) / (end - start)
 
 
-def quality(name: str, rows: Sequence[dict[str, Any]], finds: Iterator[list[Find]]) -> None:
+def quality(
+    name: str, rows: Sequence[dict[str, Any]], finds: Iterable[Sequence[Any]], types: Sequence[str] = TYPES
+) -> None:
+    """Print recall, precision and F2 of each type; `finds` of each row have `start`, `end` and `type`."""
     gold, hits, hidden, named, wrong = (Counter[str]() for _ in range(5))
-    for row, found in zip(rows, finds, strict=True):
+    for text, found in zip(rows, finds, strict=True):
         spans = [
             Find(s["start_position"], s["end_position"], LABELS.get(s["entity_type"], s["entity_type"]))
-            for s in row["spans"]
+            for s in text["spans"]
         ]
         for start, end, kind in spans:
             gold[kind] += 1
@@ -134,14 +135,15 @@ def quality(name: str, rows: Sequence[dict[str, Any]], finds: Iterator[list[Find
                 span.type == find.type and span.start < find.end and find.start < span.end for span in spans
             )
     for counts in (gold, hits, hidden, named, wrong):
-        counts["all"] = sum(counts[kind] for kind in TYPES)
+        counts["all"] = sum(counts[kind] for kind in types)
         counts["names"] = sum(counts[kind] for kind in NAMES)
-    print(f"\n{name}\n{'entity':<16}{'labelled':>9}{'recall':>8}{'hidden':>8}{'prec.':>7}{'F2':>7}")
-    for kind in (*TYPES, "names", "all"):
+    print(f"\n{name}\n")
+    head("entity", "labelled", "recall", "hidden", "precision", "F2")
+    for kind in (*types, "names", "all"):
         recall = hits[kind] / gold[kind]
         precision = 1 - wrong[kind] / named[kind] if named[kind] else 0.0
         f2 = 5 * precision * recall / (4 * precision + recall) if precision + recall else 0.0
-        print(f"{kind:<16}{gold[kind]:>9}{recall:>8.3f}{hidden[kind] / gold[kind]:>8.3f}{precision:>7.3f}{f2:>7.3f}")
+        row(kind, gold[kind], *(f"{each:.3f}" for each in (recall, hidden[kind] / gold[kind], precision, f2)))
 
 
 def closed_batches(texts: Sequence[str], policy: MaskPolicy) -> Iterator[list[SanitizeTask]]:
@@ -170,13 +172,7 @@ def speed(name: str, texts: Sequence[str], peers: dict[str, Any], rounds: int) -
         return lambda: [None for _ in theirs(engine, texts)] and None
 
     systems: dict[str, Callable[[], None]] = {"ours": run_ours, **{n: run_peer(e) for n, e in peers.items()}}
-    took: dict[str, list[float]] = {each: [] for each in systems}
-    for number in range(rounds + 1):  # the first one warms up
-        for each, run in systems.items():
-            begun = time.perf_counter()
-            run()
-            if number:
-                took[each].append(time.perf_counter() - begun)
+    took = dict(zip(systems, in_turn(list(systems.values()), rounds), strict=True))
     print(f"\n{name}: {len(texts)} texts, {sum(map(len, texts)) / len(texts):.0f} characters each, {rounds} rounds")
     for each, seconds in took.items():
         ratio = statistics.median(theirs_s / ours_s for theirs_s, ours_s in zip(seconds, took["ours"], strict=True))
@@ -184,14 +180,8 @@ def speed(name: str, texts: Sequence[str], peers: dict[str, Any], rounds: int) -
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument(
-        "--documents", type=int, default=40, help="IMDB reviews of the speed part; ten times as many PII"
-    )
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=1)
-    options = parser.parse_args()
+    documents = (40, "IMDB reviews of the speed part; ten times as many PII texts")
+    options = arguments(__doc__, needs_data=True, documents=documents, rounds=5, threads=1)
     logging.disable()
     torch.set_num_threads(options.threads)
     own = fastest_dtype(torch.device("cpu"))

@@ -11,29 +11,23 @@ compete for the processors: the time that each of them uses is printed, which sa
 from __future__ import annotations
 
 import argparse
-import asyncio
 import http.client
-import os
-import platform
 import statistics
-import sys
 import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.small_requests import BODIES, ROOT, TICKS, drive, request_of
+from gateway_kit import DOCUMENT, Gateway, children, free_port
 
-sys.path.insert(0, str(ROOT / "tests/kits"))
-from gateway_kit import DOCUMENT, Gateway, children, cpu_ticks, free_port
+from benchmarks.kit import arguments, head, machine, row
+from benchmarks.small_requests import BODIES, Round, measured, request_of
 
 PROCESS = "service.processes.gateway_process"
 KINDS = ("gateways", "workers", "Redis", "clients")
-WARM_S = 2.0
 
 
 class Served(Gateway):
@@ -73,31 +67,6 @@ class Served(Gateway):
         return found
 
 
-@dataclass(frozen=True)
-class Round:
-    """Documents a second, the median time of a request and processor time of each kind of process by request, in
-    milliseconds."""
-
-    rate: float
-    p50: float
-    used: dict[str, float]
-
-
-def measured(gateway: Served, request: bytes, options: argparse.Namespace) -> Round:
-    asyncio.run(drive(gateway.port, request, options.clients, WARM_S))
-    processes = gateway.processes()
-    before = {pid: cpu_ticks(pid) for own in processes.values() for pid in own}
-    began, own = time.perf_counter(), time.process_time()
-    times = asyncio.run(drive(gateway.port, request, options.clients, options.seconds))
-    seconds = time.perf_counter() - began
-    used = {
-        kind: sum(cpu_ticks(pid) - before[pid] for pid in own) / TICKS * 1000 / len(times)
-        for kind, own in processes.items()
-    }
-    used["clients"] = (time.process_time() - own) * 1000 / len(times)
-    return Round(len(times) * options.documents / seconds, 1000 * statistics.median(times), used)
-
-
 def memory_mib(pids: Sequence[int]) -> float:
     """What the processes have, where each page counts once for all that share it."""
     lines = "\n".join(Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in pids).splitlines()
@@ -120,7 +89,7 @@ def compared(options: argparse.Namespace, folder: Path) -> None:
             gateways[gateway] = request_of(options.route, body, gateway.tenant(epsilon=4_000_000))
         for _ in range(options.rounds):
             for gateway, request in gateways.items():
-                rows[gateway.number].append(measured(gateway, request, options))
+                rows[gateway.number].append(measured(gateway, request, options.clients, options.seconds))
         for gateway in gateways:
             memory[gateway.number] = memory_mib([pid for own in gateway.processes().values() for pid in own])
     show(options, rows, memory)
@@ -128,32 +97,32 @@ def compared(options: argparse.Namespace, folder: Path) -> None:
 
 def show(options: argparse.Namespace, rows: dict[int, list[Round]], memory: dict[int, float]) -> None:
     print(f"\n{options.route}, {options.documents} documents in a request, {options.clients} clients")
-    print("| N | documents/s | ratio | p50 | " + ", CPU ms | ".join(KINDS) + ", CPU ms | memory, MiB | rounds |")
-    print("| --- | --- | --- | --- |" + " --- |" * (len(KINDS) + 2))
+    used = (f"{kind}, CPU ms" for kind in KINDS)
+    head("N", "documents/s", "ratio", "p50", *used, "memory, MiB", "rounds")
     base = statistics.median(one.rate for one in rows[options.processes[0]])
     for number, own in rows.items():
         rate, p50 = statistics.median(one.rate for one in own), statistics.median(one.p50 for one in own)
-        used = " | ".join(f"{statistics.median(one.used.get(kind, 0) for one in own):.2f}" for kind in KINDS)
-        rounds = ", ".join(f"{one.rate:.0f}" for one in own)
-        print(f"| {number} | {rate:.0f} | {rate / base:.2f} | {p50:.1f} | {used} | {memory[number]:.0f} | {rounds} |")
+        times = [f"{statistics.median(one.used.get(kind, 0) for one in own):.2f}" for kind in KINDS]
+        rounds = ", ".join(f"{one.rate * options.documents:.0f}" for one in own)
+        cells = (f"{rate * options.documents:.0f}", f"{rate / base:.2f}", f"{p50:.1f}", *times)
+        row(number, *cells, f"{memory[number]:.0f}", rounds)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--route", default="/embed/sentdp", choices=list(BODIES))
-    parser.add_argument("--documents", type=int, default=1, help="in each request")
-    parser.add_argument("--setting", action="append", default=[], help="NAME=VALUE, of every gateway")
-    parser.add_argument("--clients", type=int, default=32)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=5)
-    options = parser.parse_args(arguments)
-    print(f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, "
-          f"Python {platform.python_version()}, {time.strftime('%Y-%m-%d')}")  # fmt: skip
+def main() -> None:
+    options = arguments(
+        __doc__,
+        processes=[1, 2],
+        route="/embed/sentdp",
+        documents=(1, "in each request"),
+        setting=([], "NAME=VALUE, of every gateway"),
+        clients=32,
+        rounds=5,
+        seconds=5.0,
+    )
+    print(machine())
     with tempfile.TemporaryDirectory() as folder:
         compared(options, Path(folder))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -7,27 +7,22 @@ DATA holds `imdb/test.jsonl.gz`. Names are not looked for.
 
 from __future__ import annotations
 
-import argparse
-import gzip
-import json
 import logging
 import time
+from itertools import islice
 from pathlib import Path
 
+from benchmarks.kit import arguments, head, percentile, row
 from core.text.policy import FILLS, TECHNIQUES, MaskPolicy
 from core.text.sanitize import sanitize
 from gpu_workers.handlers.sanitiser import Sanitiser
-
-
-def _rows(path: Path) -> list[dict[str, object]]:
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
+from training.public_text import json_lines
 
 
 def speed(path: Path, documents: int) -> None:
-    texts = [str(row["text"]) for row in _rows(path)[:documents]]
-    print(f"\n{len(texts)} documents, {sum(map(len, texts)) / len(texts):.0f} characters each on average")
-    print(f"{'techniques':<34}{'fill':<14}{'masked':>8}{'docs/s':>9}{'p50 ms':>8}{'p99 ms':>8}")
+    texts = [str(row["text"]) for row in islice(json_lines(path), documents)]
+    print(f"{len(texts)} documents, {sum(map(len, texts)) / len(texts):.0f} characters each on average\n")
+    head("techniques", "fill", "tokens masked", "documents/s", "p50 ms", "p99 ms")
     names = [name for name in TECHNIQUES if name != "all"]
     plans = [(name,) for name in names] + [tuple(names)]
     for techniques in plans:
@@ -40,11 +35,8 @@ def speed(path: Path, documents: int) -> None:
                 took.append(time.perf_counter() - begun)
                 tokens += result.tokens
                 masked += result.masked_tokens
-            took.sort()
-            print(
-                f"{'+'.join(techniques):<34}{fill:<14}{masked / tokens:>8.2%}{len(took) / sum(took):>9.0f}"
-                f"{took[len(took) // 2] * 1e3:>8.2f}{took[len(took) * 99 // 100] * 1e3:>8.2f}"
-            )
+            p50, p99 = (f"{percentile(took, share) * 1e3:.2f}" for share in (0.5, 0.99))
+            row("+".join(techniques), fill, f"{masked / tokens:.2%}", f"{len(took) / sum(took):.0f}", p50, p99)
     long = "\n".join(texts * (1 + 1_000_000 // sum(map(len, texts))))[:1_000_000]
     begun = time.perf_counter()
     sanitize(long, MaskPolicy(), "class_marker")
@@ -52,10 +44,7 @@ def speed(path: Path, documents: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--documents", type=int, default=1_000)
-    options = parser.parse_args()
+    options = arguments(__doc__, needs_data=True, documents=1_000)
     logging.disable()
     begun = time.perf_counter()
     Sanitiser().warm_up()

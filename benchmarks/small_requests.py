@@ -16,23 +16,21 @@ import argparse
 import asyncio
 import json
 import os
-import platform
 import statistics
 import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import uvloop
+from gateway_kit import DOCUMENT, Gateway, Tenant, children, cpu_ticks
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests/kits"))
-from gateway_kit import DOCUMENT, Gateway, Tenant, children, cpu_ticks  # noqa: E402
+from benchmarks.kit import ROOT, arguments, head, machine, row
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -47,17 +45,13 @@ WARM_S = 1.0
 
 
 class Checkout(Gateway):
-    """The gateway of a checkout, run by this interpreter."""
+    """The gateway of a checkout, run by this interpreter. `settings`: each `NAME=VALUE`."""
 
-    def __init__(self, root: Path, data_dir: Path, environment: dict[str, str]) -> None:
+    def __init__(self, root: Path, data_dir: Path, settings: list[str]) -> None:
         given = filter(None, [os.environ.get("PYTHONPATH")])
-        paths = os.pathsep.join([str(root), str(root / "client/src"), *given])
-        super().__init__(
-            data_dir,
-            environment | {"PYTHONPATH": paths},
-            command=(sys.executable, str(root / "privacy_gateway.py")),
-            folder=root,
-        )
+        environment = {f"PRIVACY_GATEWAY_{name}": value for name, _, value in (one.partition("=") for one in settings)}
+        environment["PYTHONPATH"] = os.pathsep.join([str(root), str(root / "client/src"), *given])
+        super().__init__(data_dir, environment, command=(sys.executable, str(root / "privacy_gateway.py")), folder=root)
 
     def processes(self) -> dict[str, list[int]]:
         """The process ids by what is measured."""
@@ -144,7 +138,8 @@ def ticks_of(pid: int) -> int:
         return 0  # it has ended
 
 
-def measured(gateway: Checkout, request: bytes, clients: int, seconds: float) -> Round:
+def measured(gateway: Any, request: bytes, clients: int, seconds: float) -> Round:
+    """A round of a gateway that tells its process ids by what is measured."""
     uvloop.run(drive(gateway.port, request, clients, WARM_S))
     groups = gateway.processes()
 
@@ -174,8 +169,8 @@ def compared(options: argparse.Namespace, folder: Path) -> None:
     for clients in options.clients:
         rounds = f"{options.rounds} rounds of {options.seconds:g} s in turn"
         print(f"\n{clients} clients, starts: {options.starts}, each with {rounds}; milliseconds")
-        print("| route | checkout | p50 | requests/s | " + ", CPU | ".join(PROCESSES) + ", CPU | rounds, requests/s |")
-        print("| --- | --- | --- | --- |" + " --- |" * (len(PROCESSES) + 1))
+        used = (f"{name}, CPU" for name in PROCESSES)
+        head("route", "checkout", "p50", "requests/s", *used, "rounds, requests/s")
         for path in options.routes:
             show(path, rows[clients, path])
 
@@ -186,9 +181,7 @@ def started(options: argparse.Namespace, folder: Path, stack: ExitStack) -> dict
     gateways: dict[str, tuple[Checkout, Tenant]] = {}
     folder.mkdir()
     for name, root in roots.items():
-        chosen = options.setting if name == "this" else []
-        environment = {f"PRIVACY_GATEWAY_{key}": value for key, _, value in (one.partition("=") for one in chosen)}
-        gateway = Checkout(root, folder / name, environment)
+        gateway = Checkout(root, folder / name, options.setting if name == "this" else [])
         stack.callback(gateway.stop)
         gateways[name] = gateway, gateway.tenant(epsilon=4_000_000)
     return gateways
@@ -196,35 +189,33 @@ def started(options: argparse.Namespace, folder: Path, stack: ExitStack) -> dict
 
 def show(path: str, rows: dict[str, list[Round]]) -> None:
     for name, own in rows.items():
-        used = " | ".join(f"{statistics.median(one.used.get(kind, 0) for one in own):.2f}" for kind in PROCESSES)
+        used = [f"{statistics.median(one.used.get(kind, 0) for one in own):.2f}" for kind in PROCESSES]
         p50, rate = statistics.median(one.p50 for one in own), statistics.median(one.rate for one in own)
-        rounds = ", ".join(f"{one.rate:.0f}" for one in own)
-        print(f"| {path} | {name} | {p50:.2f} | {rate:.0f} | {used} | {rounds} |", flush=True)
+        row(path, name, f"{p50:.2f}", f"{rate:.0f}", *used, ", ".join(f"{one.rate:.0f}" for one in own))
     if "peer" in rows:
         pairs = list(zip(rows["this"], rows["peer"], strict=True))
         p50 = statistics.median(ours.p50 / theirs.p50 for ours, theirs in pairs)
         rate = statistics.median(ours.rate / theirs.rate for ours, theirs in pairs)
         spent = statistics.median(ours.used["front end"] / theirs.used["front end"] for ours, theirs in pairs)
-        print(f"| | this / peer, median of the pairs | {p50:.2f} | {rate:.2f} | {spent:.2f} | | | | |", flush=True)
+        row("", "this / peer, median of the pairs", f"{p50:.2f}", f"{rate:.2f}", f"{spent:.2f}", "", "", "", "")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peer", type=Path, help="another checkout of the project")
-    parser.add_argument("--setting", action="append", default=[], help="NAME=VALUE, of the gateway of this checkout")
-    parser.add_argument("--document", action="store_true", help="six sentences in each request")
-    parser.add_argument("--routes", nargs="+", default=list(BODIES), choices=list(BODIES))
-    parser.add_argument("--clients", type=int, nargs="+", default=[1, 32])
-    parser.add_argument("--starts", type=int, default=1, help="how often the gateways are started again")
-    parser.add_argument("--rounds", type=int, default=5, help="for each start")
-    parser.add_argument("--seconds", type=float, default=4)
-    options = parser.parse_args(arguments)
-    print(f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, "
-          f"Python {platform.python_version()}, {time.strftime('%Y-%m-%d')}")  # fmt: skip
+def main() -> None:
+    options = arguments(
+        __doc__,
+        peer=(Path, "another checkout of the project"),
+        setting=([], "NAME=VALUE, of the gateway of this checkout"),
+        document=(False, "six sentences in each request"),
+        routes=list(BODIES),
+        clients=[1, 32],
+        starts=(1, "how often the gateways are started again"),
+        rounds=(5, "for each start"),
+        seconds=4.0,
+    )
+    print(machine())
     with tempfile.TemporaryDirectory() as folder:
         compared(options, Path(folder))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,7 +1,6 @@
-"""Classifiers trained on synthetic rows of UCI Adult and tested on real ones; time and memory of a whole table.
+"""Classifiers trained on synthetic rows of UCI Adult and tested on real ones.
 
     python -m benchmarks.synthesis --data DATA [--runs 5] [--epsilon 1] [--delta 1e-5] [--only ROW ...]
-    python -m benchmarks.synthesis --data DATA --speed
 
 As in the PEARL paper (Liew, Takahashi and Ueno 2021, tables 2 and 3), the majority class is thinned out before anything
 else: four of ten rows stay, in training and test. The ten classifiers are the paper's kinds, all of scikit-learn, with
@@ -14,11 +13,13 @@ figures are; "score": of scores. A figure is the mean over the classifiers, its 
 from __future__ import annotations
 
 import argparse
-import resource
+import csv
+import gzip
 import time
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -31,18 +32,76 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from benchmarks import synthesis_mst
-from benchmarks.adult import adult, adult_schema
-from benchmarks.synthesis_paper import FREQUENCIES_PAPER, STEPS_PAPER, class_sizes, sums_by_loops, trained
-from core.synthesis.encoding import STEPS, EncodedTable, unit_vectors
+from benchmarks.kit import arguments, head, row
+from core.synthesis.encoding import STEPS, EncodedTable, Outside, encode_rows, unit_vectors
 from core.synthesis.marginals_release import marginals_release
 from core.synthesis.pearl_release import Design, pearl_release
 from core.synthesis.pricing import RecordBudget, record_budget
+from core.synthesis.schema import TableSchema, table_schema
 from gpu_workers.synthesis.reconstruction import TrainingPlan, train_generator
 
-FREQUENCIES = 5_000
-BINS = 16
+FREQUENCIES, BINS = 5_000, 16
+FREQUENCIES_PAPER = 1_000
+KEPT = 0.4  # of the majority class
+NUMBERS = {
+    "age": (17, 90),
+    "fnlwgt": (10_000, 1_500_000),
+    "education-num": (1, 16),
+    "capital-gain": (0, 100_000),
+    "capital-loss": (0, 5_000),
+    "hours-per-week": (1, 99),
+}
+CATEGORIES = {
+    "workclass": "Private Self-emp-not-inc Self-emp-inc Federal-gov Local-gov State-gov Without-pay Never-worked ?",
+    "education": "Bachelors Some-college 11th HS-grad Prof-school Assoc-acdm Assoc-voc 9th 7th-8th 12th Masters "
+    "1st-4th 10th Doctorate 5th-6th Preschool",
+    "marital-status": "Married-civ-spouse Divorced Never-married Separated Widowed Married-spouse-absent "
+    "Married-AF-spouse",
+    "occupation": "Tech-support Craft-repair Other-service Sales Exec-managerial Prof-specialty Handlers-cleaners "
+    "Machine-op-inspct Adm-clerical Farming-fishing Transport-moving Priv-house-serv Protective-serv Armed-Forces ?",
+    "relationship": "Wife Own-child Husband Not-in-family Other-relative Unmarried",
+    "race": "White Asian-Pac-Islander Amer-Indian-Eskimo Other Black",
+    "sex": "Female Male",
+    "native-country": "United-States Cambodia England Puerto-Rico Canada Germany Outlying-US(Guam-USVI-etc) India "
+    "Japan Greece South China Cuba Iran Honduras Philippines Italy Poland Jamaica Vietnam Mexico Portugal Ireland "
+    "France Dominican-Republic Laos Ecuador Taiwan Haiti Columbia Hungary Guatemala Nicaragua Scotland Thailand "
+    "Yugoslavia El-Salvador Trinadad&Tobago Peru Hong Holand-Netherlands ?",
+}
+COLUMNS = (
+    *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship"),
+    *("race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country"),
+)
+LABEL = {"name": "income", "kind": "categorical", "categories": ["<=50K", ">50K"]}
 Method = Callable[[EncodedTable], EncodedTable]
+
+
+def adult_schema() -> TableSchema:
+    """UCI Adult as a declared table, with its published bounds and categories."""
+    columns: list[dict[str, Any]] = []
+    for name in COLUMNS:
+        if name in NUMBERS:
+            low, high = NUMBERS[name]
+            columns.append({"name": name, "kind": "numeric", "minimum": low, "maximum": high, "integer": True})
+        else:
+            columns.append({"name": name, "kind": "categorical", "categories": CATEGORIES[name].split()})
+    return table_schema({"columns": columns, "label": LABEL})
+
+
+def adult(data: Path, parts: Iterable[str], schema: TableSchema, *, kept: float = KEPT) -> EncodedTable:
+    """The rows of `data`, `test` or both; of the majority class the share `kept`, chosen by a fixed stream."""
+    draw = np.random.default_rng(0)
+    rows = []
+    for part in parts:
+        with gzip.open(data / "adult" / f"adult.{part}.csv.gz", "rt", encoding="utf-8") as lines:
+            for values in csv.reader(lines, skipinitialspace=True):
+                if len(values) != len(COLUMNS) + 1:
+                    continue
+                row: dict[str, Any] = dict(zip(COLUMNS, values, strict=False))
+                row |= {name: int(row[name]) for name in NUMBERS}
+                row["income"] = values[-1].rstrip(".")
+                if row["income"] == ">50K" or draw.random() < kept:
+                    rows.append(row)
+    return encode_rows(schema, rows, outside=Outside.CLIP)
 
 
 def classifiers(seed: int) -> Iterable[ClassifierMixin]:
@@ -79,12 +138,6 @@ def methods(budget: RecordBudget, options: argparse.Namespace) -> dict[str, Meth
     def marginals(table: EncodedTable) -> EncodedTable:
         return marginals_release(table, bins=options.bins, budget=budget, rows_are_public=True).sample(len(table))
 
-    def paper(table: EncodedTable) -> EncodedTable:
-        release = pearl_release(
-            table, frequencies=FREQUENCIES_PAPER, budget=budget, rows_are_public=True, design=Design.GAUSSIAN
-        )
-        return trained(release, steps=options.paper_steps).sample(len(table), class_sizes(release))
-
     def pearl(design: Design, frequencies: int) -> Method:
         def made(table: EncodedTable) -> EncodedTable:
             release = pearl_release(table, frequencies=frequencies, budget=budget, rows_are_public=True, design=design)
@@ -92,16 +145,9 @@ def methods(budget: RecordBudget, options: argparse.Namespace) -> dict[str, Meth
 
         return made
 
-    def mst(table: EncodedTable) -> EncodedTable:
-        return synthesis_mst.mst(
-            table, epsilon=options.epsilon, delta=options.delta, bins=options.bins, count=len(table)
-        )
-
     return {
         "real": lambda table: table,
         "marginals": marginals,
-        "mst": mst,
-        "paper": paper,
         "pearl-gaussian": pearl(Design.GAUSSIAN, FREQUENCIES_PAPER),
         "pearl": pearl(Design.LOW_ORDER, options.frequencies),
     }
@@ -117,13 +163,10 @@ def compare(options: argparse.Namespace) -> None:
         parts = (order[:cut], order[cut:])
         train, test = (EncodedTable(schema, train.codes[part], train.labels[part]) for part in parts)
     print(f"{len(train)} rows, {len(test)} to test; epsilon {options.epsilon}, delta {options.delta}")
-    print("| rows | hard ROC | hard PRC | score ROC | score PRC | seconds |\n| --- | --- | --- | --- | --- | --- |")
+    head("rows", "hard ROC", "hard PRC", "score ROC", "score PRC", "seconds")
     every = []
     for name, method in methods(record_budget(options.epsilon, options.delta), options).items():
-        if options.only and name not in options.only:
-            continue
-        if name == "mst" and not synthesis_mst.installed():
-            print(f"| {name} | {synthesis_mst.WHY_NOT} |")
+        if name not in options.only:
             continue
         found, seconds = [], []
         for run in range(options.runs):
@@ -133,72 +176,29 @@ def compare(options: argparse.Namespace) -> None:
             found.append(scores(made, test, run))
         each = np.array(found)
         means, spread = each.mean(axis=(0, 1)), each.mean(axis=1).std(axis=0)
-        cells = " | ".join(f"{mean:.3f} ± {sd:.3f}" for mean, sd in zip(means, spread, strict=True))
-        print(f"| {name} | {cells} | {np.median(seconds):.0f} |", flush=True)
+        cells = (f"{mean:.3f} ± {sd:.3f}" for mean, sd in zip(means, spread, strict=True))
+        row(name, *cells, f"{np.median(seconds):.0f}")
         every.append((name, each[:, :, 0].mean(axis=0), each[:, :, 1].mean(axis=0)))
     print("\nhard ROC / PRC of each classifier, mean of the runs")
     for i, model in enumerate(classifiers(0)):
-        line = " | ".join(f"{name} {roc[i]:.3f} / {prc[i]:.3f}" for name, roc, prc in every)
-        print(f"| {type(model).__name__} | {line} |")
-
-
-def speed(options: argparse.Namespace) -> None:
-    """All rows of Adult, as many out; beside the paper's way by plain loops, of which a part is timed."""
-    schema = adult_schema()
-    table = adult(options.data, ["data", "test"], schema, kept=1.0)
-    budget = record_budget(options.epsilon, options.delta)
-    marks = [time.monotonic()]
-    release = pearl_release(table, frequencies=options.frequencies, budget=budget, rows_are_public=True)
-    marks.append(time.monotonic())
-    generator = train_generator(release, plan=TrainingPlan(steps=options.steps))
-    marks.append(time.monotonic())
-    generator.sample(len(table))
-    marks.append(time.monotonic())
-    parts, trained_steps = np.diff(marks), generator.curve[-1][0]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(
-        f"{len(table)} rows in and out: release {parts[0]:.1f} s, training of {trained_steps} steps {parts[1]:.1f} s,"
-    )
-    print(f"  sampling {parts[2]:.1f} s; together {parts.sum():.1f} s, peak memory {peak:.0f} MiB")
-    gaussian = pearl_release(
-        table, frequencies=FREQUENCIES_PAPER, budget=budget, rows_are_public=True, design=Design.GAUSSIAN
-    )
-    some, steps = 2_000, 5
-    start = time.monotonic()
-    sums_by_loops(EncodedTable(schema, table.codes[:some], table.labels[:some]), gaussian.frequencies)
-    loop_release = (time.monotonic() - start) * len(table) / some
-    loop_training = per_step(lambda count: trained(gaussian, steps=count, loops=True), steps) * trained_steps
-    matrix_training = per_step(lambda count: trained(gaussian, steps=count), 10 * steps) * trained_steps
-    ratio = (loop_release + loop_training) / parts.sum()
-    print(f"plain loops, {FREQUENCIES_PAPER} frequencies: release {loop_release:.1f} s, {trained_steps} steps")
-    print(f"  {loop_training:.1f} s ({steps} timed); together {ratio:.1f} times as long as ours")
-    print(f"the same steps by matrices: {matrix_training:.1f} s")
-
-
-def per_step(train: Callable[[int], object], steps: int) -> float:
-    """Seconds a step, after a warm-up."""
-    train(1)
-    start = time.monotonic()
-    train(steps)
-    return (time.monotonic() - start) / steps
+        row(type(model).__name__, *(f"{name} {roc[i]:.3f} / {prc[i]:.3f}" for name, roc, prc in every))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--delta", type=float, default=1e-5)
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=TrainingPlan.steps)
-    parser.add_argument("--paper-steps", type=int, default=STEPS_PAPER)
-    parser.add_argument("--frequencies", type=int, default=FREQUENCIES)
-    parser.add_argument("--bins", type=int, default=BINS)
-    parser.add_argument("--only", nargs="+")
-    parser.add_argument("--dev", action="store_true")
-    parser.add_argument("--speed", action="store_true")
-    options = parser.parse_args()
+    options = arguments(
+        __doc__,
+        needs_data=True,
+        epsilon=1.0,
+        delta=1e-5,
+        runs=5,
+        steps=TrainingPlan.steps,
+        frequencies=FREQUENCIES,
+        bins=BINS,
+        only=(["real", "marginals", "pearl-gaussian", "pearl"], "rows"),
+        dev=False,
+    )
     warnings.simplefilter("ignore")
-    (speed if options.speed else compare)(options)
+    compare(options)
 
 
 if __name__ == "__main__":

@@ -15,12 +15,9 @@ passes if
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import multiprocessing
-import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,14 +25,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tests/kits"))
 from gateway_kit import Gateway, Tenant, children
 
-from benchmarks.attacks.load import Connection, attacked
+from benchmarks.attacks.load import SHORT, Connection, Probe, attacked, batch_seconds, memory
 from benchmarks.attacks.rows import CLAUDE, MODEL, Attack, Sent, attacks, chat, document, posted
-from benchmarks.fairness import SHORT, batch_seconds, percentile
-from benchmarks.growth.over_http import Probe, memory
-from benchmarks.proxy_latency.__main__ import server
+from benchmarks.kit import arguments, head, percentile, row, running
+from benchmarks.proxy_latency import server
 from core.memory import TRIM_INTERVAL_S
 
 MB = 1_000_000
@@ -164,8 +159,8 @@ def measured(gateway: Gateway, attack: Attack, *, seconds: float, connections: i
         grew = growth(before, resident(gateway))
     return Result(
         probe.worst_s * 1000,
-        {name: percentile(each, 0.99) for name, each in quiet.items()},
-        {name: percentile(each, 0.99) for name, each in beside.items()},
+        {name: percentile(each, 0.99) * 1000 for name, each in quiet.items()},
+        {name: percentile(each, 0.99) * 1000 for name, each in beside.items()},
         batch_ms,
         taken,
         max(grew, default=1.0),
@@ -174,59 +169,58 @@ def measured(gateway: Gateway, attack: Attack, *, seconds: float, connections: i
     )
 
 
-def row(attack: Attack, found: Result) -> str:
-    victims = " | ".join(
-        f"{found.beside[name]:.0f} / {QUIET_FACTOR * found.quiet[name] + found.batch_ms:.0f}" for name in VICTIMS
-    )
-    answers = ", ".join(f"{count} x {status}" for status, count in sorted(found.answers.items()))
-    faults = ", ".join(found.faults()) or "held"
-    return (
-        f"| {attack.name} | {found.livez_ms:.0f} | {victims} | {found.request_bytes / MB:.0f} | {found.grown:.2f} "
-        f"| {answers} | {dict(found.errors) or ''} | {faults} |"
+def shown(attack: Attack, found: Result) -> None:
+    row(
+        attack.name,
+        f"{found.livez_ms:.0f}",
+        *(f"{found.beside[name]:.0f} / {QUIET_FACTOR * found.quiet[name] + found.batch_ms:.0f}" for name in VICTIMS),
+        f"{found.request_bytes / MB:.0f}",
+        f"{found.grown:.2f}",
+        ", ".join(f"{count} x {status}" for status, count in sorted(found.answers.items())),
+        dict(found.errors) or "",
+        ", ".join(found.faults()) or "held",
     )
 
 
 @contextlib.contextmanager
-def running() -> Iterator[Gateway]:
-    with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        stub = stack.enter_context(server("stub"))
+def with_models() -> Iterator[Gateway]:
+    """A gateway in front of a stub of both kinds of language models."""
+    with server("stub") as stub:
+        address = f"http://127.0.0.1:{stub}/v1"
         upstreams = {
-            "stub": {"base_url": f"http://127.0.0.1:{stub}/v1", "models": [MODEL], "kind": "openai"},
-            "other": {"base_url": f"http://127.0.0.1:{stub}/v1", "models": [CLAUDE], "kind": "anthropic"},
+            "stub": {"base_url": address, "models": [MODEL], "kind": "openai"},
+            "other": {"base_url": address, "models": [CLAUDE], "kind": "anthropic"},
         }
-        gateway = Gateway(folder / "data", {"PRIVACY_GATEWAY_UPSTREAMS": json.dumps(upstreams)})
-        stack.callback(gateway.stop)
-        yield gateway
+        with running({"PRIVACY_GATEWAY_UPSTREAMS": json.dumps(upstreams)}) as gateway:
+            yield gateway
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="*", default=[""], metavar="NAME", help="parts of names")
-    parser.add_argument("--seconds", type=float, default=20)
-    parser.add_argument("--connections", type=int, default=32)
-    parser.add_argument("--list", action="store_true", help="show the names")
-    options = parser.parse_args()
+    options = arguments(
+        __doc__,
+        only=([""], "parts of names"),
+        seconds=20.0,
+        connections=32,
+        list=(False, "show the names"),
+    )
     chosen: Sequence[Attack] = [each for each in attacks() if any(part in each.name for part in options.only)]
     if options.list:
         print("\n".join(each.name for each in chosen))
         return
-    names = " | ".join(f"{name} p99 / bar ms" for name in VICTIMS)
-    print(
-        f"| attack | /livez ms | {names} | request MB | memory after / before | answers | errors of victims | misses |"
-    )
-    print("| --- |" + " --- |" * (len(VICTIMS) + 6), flush=True)
+    bars = (f"{name} p99 / bar ms" for name in VICTIMS)
+    costs = ("request MB", "memory after / before", "answers", "errors of victims", "misses")
+    head("attack", "/livez ms", *bars, *costs)
     missed = 0
     for attack in chosen:
-        with running() as gateway:
+        with with_models() as gateway:
             try:
                 found = measured(gateway, attack, seconds=options.seconds, connections=options.connections)
             except (OSError, RuntimeError, AssertionError) as error:
-                print(f"| {attack.name} | {type(error).__name__}: the gateway did not serve |", flush=True)
+                row(attack.name, f"{type(error).__name__}: the gateway did not serve")
                 missed += 1
                 continue
         missed += bool(found.faults())
-        print(row(attack, found), flush=True)
+        shown(attack, found)
     print(f"\n{len(chosen) - missed} of {len(chosen)} held")
 
 

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import base64
 import json
-import sys
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+import msgpack
 import redis
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "tests/kits"))
 from gateway_kit import Gateway, Tenant
 
-from benchmarks.journal_pages import lengthen
+from core.ledger import names
+from core.ledger.counters import Vector
 from core.ledger.embedded import socket_path
 
 JSON, LINES = "application/json", "application/x-ndjson"
 MODEL, CLAUDE = "stub-gpt", "stub-claude"  # of the upstreams of both kinds
 GUARDRAIL = "/beta/litellm_basic_guardrail_api"
 JOURNAL_ENTRIES = 5_000
+ROUTES = ("embed/sentdp", "embed/vector", "v1/embeddings")
 OWN = "attack"
 
 
@@ -76,9 +76,6 @@ def attacks() -> Iterator[Attack]:
     yield from _bodies()
 
 
-# recognisers of the tenant
-
-
 def _recognisers() -> Iterator[Attack]:
     yield _one("recogniser test, repeated classes", _draft([rf"\pL{{1,30}}{n % 10}" for n in range(64)], "a"))
     yield _one("recogniser test, nested repeats", _draft(["((a{1,9}){1,9}){1,9}" + str(n) for n in range(64)], "a"))
@@ -110,9 +107,6 @@ def _analyze(text: str, ad_hoc: list[dict[str, Any]]) -> dict[str, Any]:
     return {"text": text, "language": "en", "entities": ["OWN"], "ad_hoc_recognizers": ad_hoc}
 
 
-# formats
-
-
 def _front_matter() -> Iterator[Attack]:
     for parts in (45_000, 20_000):
         yield _one(
@@ -142,9 +136,6 @@ def _documents() -> Iterator[Attack]:
     yield _one("JSON, rules", document("json", nested, format_options={"json": {"rules": rules}}))
 
 
-# requests to language models
-
-
 def _language_models() -> Iterator[Attack]:
     texts = {
         "percent escapes": "%4D%61" * 1_000_000,
@@ -167,9 +158,6 @@ def _language_models() -> Iterator[Attack]:
     yield _one("chat, many messages", posted("/v1/chat/completions", {"model": MODEL, "messages": many}))
     restored = {"input_type": "response", "litellm_call_id": "c", "texts": ["%4D%61" * 1_000_000]}
     yield _one("guardrail, an answer", posted(GUARDRAIL, restored))
-
-
-# texts
 
 
 def _masking() -> Iterator[Attack]:
@@ -195,6 +183,32 @@ def _reading() -> Iterator[Attack]:
     yield _one("lists", Sent("/jobs?limit=1000"))
 
 
+def lengthen(server: redis.Redis, tenant: str, entries: int) -> None:
+    """Repeat the tenant's last release until its journal has so many entries. All of its releases must be alike.
+
+    The releases are 50 ms apart.
+    """
+    journal, record = names.journal_key(tenant), names.tenant_key(tenant)
+    template: list[Any] = server.xrange(journal)[-2:]  # reserve and commit
+    seq = int(server.hget(record, "seq") or 0)
+    times, before = (entries - seq) // 2, (seq - 1) // 2
+    ones: dict[str, Vector] = {}
+    for unit in ("sentence", "token"):
+        account = names.account_key(tenant, unit)
+        ones[account] = tuple(value // before for value in msgpack.unpackb(server.hget(account, "committed")))
+    pipeline = server.pipeline(transaction=True)  # the accounts are the sums of the journal at every moment
+    for number in range(times):
+        release, route = secrets.token_hex(16), ROUTES[number % len(ROUTES)]
+        for _, fields in template:
+            seq += 1
+            own = {b"release": release, b"route": route, b"at_ms": int(fields[b"at_ms"]) + number * 50}
+            pipeline.xadd(journal, {**fields, **own}, id=f"{seq}-0")
+    for account, one in ones.items():
+        pipeline.hset(account, "committed", msgpack.packb([value * (before + times) for value in one]))
+    pipeline.hset(record, "seq", seq)
+    pipeline.execute()
+
+
 def _pages(attacker: Tenant) -> Requests:
     return [Sent(f"/budget/{attacker.name}/sentence/journal?limit=1000&cursor={n}") for n in range(0, 4_000, 500)]
 
@@ -205,9 +219,6 @@ def _lengthened(gateway: Gateway, attacker: Tenant) -> None:
     server = redis.Redis(unix_socket_path=str(socket_path(gateway.data_dir)))
     lengthen(server, attacker.name, JOURNAL_ENTRIES)
     server.close()
-
-
-# bodies
 
 
 def _bodies() -> Iterator[Attack]:

@@ -13,15 +13,14 @@ client reads with the original. Wrong: what the client reads as anything else th
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from collections import Counter
 from pathlib import Path
 
-from benchmarks.conversations.figures import Figures
-from benchmarks.conversations.measure import bench
+from benchmarks.conversations.measure import Figures, bench
 from benchmarks.conversations.recorded import LANGUAGES, recorded
+from benchmarks.kit import arguments, head, row
 
 
 def show(figures: Figures, examples: int) -> None:
@@ -33,9 +32,9 @@ def show(figures: Figures, examples: int) -> None:
     total = figures.probes.total()
     print(f"written by the model: {total}, restored {figures.share:.4%}")
     print(f"left as surrogates: {len(figures.left)}, wrong: {len(figures.wrong)}\n")
-    print("| rewriting | written | restored |\n| --- | --- | --- |")
+    head("rewriting", "written", "restored")
     for kind, count in figures.probes.most_common():
-        print(f"| {kind} | {count:,} | {figures.restored[kind] / count:.4f} |")
+        row(kind, f"{count:,}", f"{figures.restored[kind] / count:.4f}")
     for name, found in (
         ("seen", figures.leaked),
         ("wrong", figures.wrong),
@@ -47,11 +46,12 @@ def show(figures: Figures, examples: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=LANGUAGES, default=LANGUAGES, help="these languages")
-    parser.add_argument("--every", type=int, default=1, help="each N-th conversation alone")
-    parser.add_argument("--show", type=int, default=0, help="examples of what went wrong")
-    options = parser.parse_args()
+    options = arguments(
+        __doc__,
+        only=(list(LANGUAGES), "these languages"),
+        every=(1, "each so many-th conversation alone"),
+        show=(0, "examples of what went wrong"),
+    )
     chosen = [each for each in recorded() if each.language in options.only][:: options.every]
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, bench(Path(folder)) as running:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import html
 import json
 import random
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
 import httpx
 from gateway_kit import Tenant
@@ -17,10 +22,7 @@ from model_formats_kit import Call, Said, Split
 from model_kit import ModelServer, pieces_of
 
 from benchmarks.conversations.answers import Heard, heard
-from benchmarks.conversations.figures import Figures, strings, writings
-from benchmarks.conversations.recorded import FORMATS, Conversation
-from benchmarks.conversations.requests import body_of
-from benchmarks.conversations.rewriting import Rewriting, as_read, rewritings
+from benchmarks.conversations.recorded import FORMATS, Conversation, Original, body_of
 from core.text.reversible.mapping import Pair
 from service.proxy.service import ProxyParts
 
@@ -200,3 +202,169 @@ def bench(folder: Path) -> Iterator[Bench]:
             yield Bench(gateway, model)
         finally:
             gateway.stop()
+
+
+_PART_CHARS_MIN = 3
+
+
+@dataclass
+class Figures:
+    """`leaked`: originals that the recogniser found and that the upstream saw nevertheless. `missed`: originals that it
+    did not find, or of which it left a part, and that the upstream saw. `wrong`: restored to something else.
+    """
+
+    conversations: int = 0
+    requests: int = 0
+    originals: int = 0
+    leaked: list[tuple[str, str, str]] = field(default_factory=list)
+    missed: list[tuple[str, str, str]] = field(default_factory=list)
+    probes: Counter[str] = field(default_factory=Counter)
+    restored: Counter[str] = field(default_factory=Counter)
+    left: list[tuple[str, str, str, str]] = field(default_factory=list)
+    wrong: list[tuple[str, str, str, str]] = field(default_factory=list)
+
+    def see(self, conversation: Conversation, body: Any, pairs: Iterable[Pair]) -> None:
+        """Count the originals in a masked request, once for each conversation."""
+        seen = "\n".join(variant for text in strings(body) for variant in writings(text))
+        found = [pair.original for pair in pairs]
+        words = {word for original in found for word in _words(original)}
+        for original in conversation.originals:
+            self.originals += 1
+            known = set(_words(original.value)) <= words
+            standing = [part for part in _parts(original) if _stands(part, seen)]
+            if not standing:
+                continue
+            place = (conversation.name, original.type, standing[0])
+            (self.leaked if known else self.missed).append(place)
+        for value in found:
+            if _stands(value, seen) and (conversation.name, "found", value) not in self.leaked:
+                self.leaked.append((conversation.name, "found", value))
+
+    @property
+    def share(self) -> float:
+        return self.restored.total() / max(1, self.probes.total())
+
+
+def strings(value: Any) -> Iterator[str]:
+    """Yield every string of a JSON value, also its keys."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield key
+            yield from strings(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from strings(each)
+
+
+def writings(text: str) -> list[str]:
+    """Return a text as it is, and as it reads without each of its encodings."""
+    found = [text, unquote(text), unquote_plus(text), html.unescape(text), unicodedata.normalize("NFKC", text)]
+    found.append(re.sub(r"\\[nrt]", " ", text))
+    found.append(re.sub(r"\\u([0-9a-fA-F]{4})", lambda code: chr(int(code[1], 16)), text))
+    try:
+        inner = json.loads(text)
+    except ValueError:
+        return found
+    return found if isinstance(inner, str) else found + list(strings(inner))
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.casefold())
+
+
+def _parts(original: Original) -> list[str]:
+    """Return an original, and the parts of a name that must not stand alone either."""
+    if original.type != "PERSON":
+        return [original.value]
+    words = [word for word in original.value.split() if len(word) >= _PART_CHARS_MIN and word[0].isupper()]
+    joined = [mark.join(original.value.lower().split()) for mark in " -_."]
+    return [original.value, *words, *(word.upper() for word in words), *joined]
+
+
+def _stands(value: str, seen: str) -> bool:
+    """Whether a value stands in a text, not as a part of a word."""
+    return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", seen) is not None
+
+
+Change = Callable[[str], str]
+_EXACT = {"EMAIL_ADDRESS", "URL", "IBAN_CODE", "SECRET", "PASSWORD", "UUID"}
+_NUMBERS = {"PHONE_NUMBER", "CREDIT_CARD"}
+_NAMES = {"PERSON", "LOCATION", "ORGANIZATION"}
+_SIBILANTS = tuple("sßxzSXZ")
+_MARKDOWN = str.maketrans({char: f"\\{char}" for char in "_-.'`*"})
+
+
+class Rewriting(NamedTuple):
+    """`change`: of a surrogate and of its original."""
+
+    name: str
+    change: Change
+
+
+_ALL = (
+    Rewriting("as it is", str),
+    Rewriting("bold", lambda text: f"**{text}**"),
+    Rewriting("in code", lambda text: f"`{text}`"),
+    Rewriting("quoted", lambda text: f'"{text}", „{text}“ and ({text})'),
+    Rewriting("table", lambda text: f"| 1 | {text} | {text} |"),
+    Rewriting("heading", lambda text: f"## {text}:"),
+    Rewriting("HTML element", lambda text: f"<td>{html.escape(text)}</td>"),
+    Rewriting("URL", lambda text: f"https://example.org/?q={quote(text, safe='')}&page=2"),
+    Rewriting("form data", lambda text: f"q={quote_plus(text)}&page=2"),
+    Rewriting("JSON", lambda text: json.dumps({"value": text}, ensure_ascii=False)),
+    Rewriting("escaped Markdown", lambda text: text.translate(_MARKDOWN)),
+    Rewriting("CSV", lambda text: f'1;"{text}";2'),
+)
+_CASES = (
+    Rewriting("capitals", str.upper),
+    Rewriting("possessive", lambda text: f"{text}'s and {text}’s"),
+)
+_FULL_NAMES = (
+    Rewriting("first name", lambda text: text.split()[0]),
+    Rewriting("last name", lambda text: text.split()[-1]),
+    Rewriting("first name in capitals", lambda text: text.split()[0].upper()),
+    Rewriting("possessive of the last name", lambda text: f"{text.split()[-1]}'s"),
+    Rewriting("last name first", lambda text: f"{text.split()[-1]}, {text.split()[0]}"),
+    Rewriting("slug", lambda text: f"/people/{'-'.join(text.split())}/"),
+    Rewriting("slug in small letters", lambda text: f"/people/{'-'.join(text.lower().split())}/"),
+    Rewriting("name of a file", lambda text: f"cv_{'_'.join(text.lower().split())}.pdf"),
+    Rewriting("initial", lambda text: f"{text[0]}. {text.split()[-1]}"),
+)
+_ENDINGS = {
+    "de": (Rewriting("genitive", lambda text: f"{text.split()[0]}s Brief"),),
+    "nl": (Rewriting("genitive", lambda text: f"{text.split()[0]}s brief"),),
+    "en": (Rewriting("plural of the family", lambda text: f"the {text.split()[-1]}s"),),
+}
+
+
+def rewritings(type_: str, original: str, surrogate: str, language: str) -> Iterator[Rewriting]:
+    """Yield the rewritings in which a model may write a surrogate of the type."""
+    if surrogate.startswith("["):
+        yield from _ALL
+        return
+    yield from _ALL
+    if type_ in _NAMES and min(len(original), len(surrogate)) > 3:
+        yield from _CASES
+    if type_ in _NUMBERS and len(_bare(original)) == len(_bare(surrogate)) >= 7:
+        yield Rewriting("digits alone", _bare)
+    own, other = original.split(), surrogate.split()
+    if type_ == "PERSON" and len(own) == len(other) == 2 and all(map(_is_part, own + other)):
+        yield from _FULL_NAMES
+        words = (own[0], own[-1], other[0], other[-1])
+        if not any(word.endswith(_SIBILANTS) or word.isupper() for word in words):
+            yield from _ENDINGS.get(language, ())
+
+
+def _is_part(word: str) -> bool:
+    return sum(map(str.isalpha, word)) >= 3 and word[:1].isupper()
+
+
+def _bare(text: str) -> str:
+    return "".join(filter(str.isalnum, text))
+
+
+def as_read(text: str) -> str:
+    """Return a text without its encodings: whether an apostrophe is escaped does not count."""
+    return re.sub(r"\\(?=[^\w\s])", "", html.unescape(unquote(text.replace("+", " "))))

@@ -3,19 +3,18 @@
     python -m benchmarks.sanitising [--only de fr ...] [--show N]
 
 Runs the patterns and the shipped tagger with every entity that is masked by default. The texts are written by hand, in
-`texts/`; `texts.py` describes their marks and `figures.py` the figures. Cut: masks that begin or end inside a word.
+`texts/`; `marked.py` describes their marks and the figures. Cut: masks that begin or end inside a word.
 Loose: masks that begin or end with a space or punctuation. A border that a mark shares is neither.
 """
 
 from __future__ import annotations
 
-import argparse
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from benchmarks.sanitising.figures import Figures
-from benchmarks.sanitising.texts import Marked, names, read
+from benchmarks.kit import arguments
+from benchmarks.sanitising.marked import Figures, Marked, names, read
 from core.text.mask_words import AllowLists
 from core.text.policy import MaskPolicy, SanitizeTask
 from core.text.sanitize import inspect
@@ -71,10 +70,8 @@ def show(name: str, figures: Figures, examples: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=names(), default=names(), metavar="FILE", help=", ".join(names()))
-    parser.add_argument("--show", type=int, default=0, metavar="N", help="print N examples of each mistake of a file")
-    options = parser.parse_args()
+    files = (names(), "names of files without their ending")
+    options = arguments(__doc__, only=files, show=(0, "print so many examples of each mistake of a file"))
     logging.disable()
     finder = NameFinder(TAGGER_BUNDLED, device="cpu")
     for name in options.only:

@@ -1,53 +1,54 @@
-"""Macro-F1 of releases of documents of 1 to 6 sentences, for all mechanisms that protect one sentence.
+"""Macro-F1 of releases of short documents, and of packs that are chosen for each document (`auto`).
 
     python -m benchmarks.sentdp.few_sentences --data DATA [--trials 3]
 
-The first k sentences of test documents of 20 Newsgroups (7 topics) and IMDB (sentiment), and for k = 1 also the
-questions of TREC (6 types) and sentences of customer reviews (sentiment). No text of them was used for a pack. The
-score is the mean over 5 folds of a logistic regression that is trained and tested on released vectors. The `general`
-pack. At k = 1 the trained codebook of `/embed/vector` has the same guarantee.
+Test documents of 20 Newsgroups (7 topics) and IMDB (sentiment), cut to their first k sentences or to 24, questions of
+TREC (6 types) and sentences of customer reviews (sentiment). No text of them was used for a pack. The score is the mean
+over 5 folds of a logistic regression that is trained and tested on released vectors. Rows: the mechanisms that protect
+one sentence, with the `general` pack; `sentence_codes` with each other installed pack, and with `auto`, beside the
+share of documents that got each pack at the largest epsilon; at k = 1 the trained codebook of `/embed/vector`, which
+has the same guarantee; and `sentence_codes` on windows of words, which protects a word.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.sentdp.baselines import FloatArray
-from benchmarks.sentdp.retrieval import VECTOR, means, prepared
-from benchmarks.sentdp.table import Cell, Row, Table
+from benchmarks.kit import CACHE, Cell, Row, Table, arguments
+from benchmarks.sentdp.methods import Documents, FloatArray, means, released
+from benchmarks.sentdp.retrieval import VECTOR, methods
+from core.amounts import NANO
+from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS
-from gpu_workers.domains.spec import Embedded
+from core.mechanisms.sentences.routes import AUTO, Routes
+from core.mechanisms.sentences.routing import RoutedCodes, Router
+from core.mechanisms.sentences.sentence_codes import SentenceCodes
+from core.mechanisms.vectors.projection import VectorPack
+from core.text.segment import windows
+from gpu_workers.models.encoder import Encoder
+from gpu_workers.packs import VECTOR_PACK, pack_paths, routes_path
 from training import public_text
 from training.public_text import Document
 
-EPSILONS = (1, 3, 6, 10)
+EPSILONS = (1, 3, 6, 10, 25)
 LENGTHS = (1, 2, 3, 4, 6)
-DOCUMENTS = 1_200
-FOLDS = 5
-
-
-@dataclass(frozen=True)
-class Source:
-    read: Callable[[Path], list[Document]]
-    lengths: tuple[int, ...] = LENGTHS
-
-
+DOCUMENTS, SENTENCES_MAX, WINDOW_WORDS, FOLDS = 1_200, 24, 12, 5
 SOURCES = {
-    "20 Newsgroups": Source(partial(public_text.newsgroups, split="test", limit=2_500, least=1)),
-    "IMDB": Source(partial(public_text.imdb, split="test", limit=2_000, least=1)),
-    "TREC": Source(partial(public_text.labelled_sentences, path="senteval/trec6_test.jsonl.gz", limit=500), (1,)),
-    "customer reviews": Source(
-        partial(public_text.labelled_sentences, path="senteval/cr_all.jsonl.gz", limit=2_000), (1,)
-    ),
+    "20 Newsgroups": partial(public_text.newsgroups, split="test", limit=2_500, least=1),
+    "IMDB": partial(public_text.imdb, split="test", limit=2_000, least=1),
+    "TREC": partial(public_text.labelled_sentences, path="senteval/trec6_test.jsonl.gz", limit=500),
+    "customer reviews": partial(public_text.labelled_sentences, path="senteval/cr_all.jsonl.gz", limit=2_000),
 }
+Release = Callable[[Documents, float], tuple[FloatArray, str]]
 
 
 def score(vectors: FloatArray, labels: list[str]) -> float:
@@ -56,33 +57,53 @@ def score(vectors: FloatArray, labels: list[str]) -> float:
     return float(cross_val_score(model, vectors, labels, cv=folds, scoring="f1_macro").mean())
 
 
-def first_sentences(corpus: Embedded, k: int, at_most: int = 0) -> tuple[list[FloatArray], list[str]]:
-    """Return the first documents of at least k sentences, cut to k (or to `at_most`), and the documents' labels."""
-    documents = corpus.documents()
-    chosen = [i for i, document in enumerate(documents) if len(document) >= k][:DOCUMENTS]
-    return [documents[i][: at_most or k] for i in chosen], [corpus.labels[i] for i in chosen]
+def rows_of(packs: dict[str, DomainPack], routes: Routes, vectors: VectorPack) -> dict[str, Release]:
+    """The rows by name. Each returns the vectors, and what it says of the packs."""
+    kept = {name for name, each in SENTENCE_MECHANISMS.items() if each.protects == "sentence"} | {VECTOR}
+    releases = {each.name: each.release for each in methods(packs["general"], vectors) if each.name in kept}
+    codes = {name: SentenceCodes(pack) for name, pack in packs.items()}
+    releases |= {f"sentence_codes, {name}": partial(released, own) for name, own in codes.items() if name != "general"}
+    routed = RoutedCodes(Router(routes), codes)
+
+    def chosen(documents: Documents, epsilon: float) -> tuple[FloatArray, str]:
+        texts = [torch.from_numpy(document) for document in documents]
+        made, names = routed.release(texts, [round(epsilon * NANO)] * len(texts))
+        return made, ", ".join(f"{name} {count / len(texts):.2f}" for name, count in Counter(names).most_common())
+
+    named = {name: lambda documents, epsilon, own=own: (own(documents, epsilon), "") for name, own in releases.items()}
+    return {**named, AUTO: chosen}
 
 
 def main() -> None:
-    chosen, encoder, all_rows = prepared(__doc__, trials=3)
-    one = {name for name, row in SENTENCE_MECHANISMS.items() if row.protects == "sentence"}
-    rows = [row for row in all_rows if row.name in one | {VECTOR}]
-    for title, source in SOURCES.items():
-        corpus = public_text.embed(source.read(chosen.data), encoder, chosen.cache, f"few-{title.replace(' ', '-')}")
-        for k in source.lengths:
-            documents, labels = first_sentences(corpus, k)
-            table = Table(f"{title}, k {k}", EPSILONS, [f"eps {epsilon}" for epsilon in EPSILONS], about="documents")
-            for row in rows:
-                if row.name == VECTOR and k > 1:
+    further = (Path, "folder of further packs, as PRIVACY_GATEWAY_PACKS_DIR")
+    options = arguments(__doc__, needs_data=True, cache=CACHE, packs=further, trials=3)
+    encoder, routes, paths = Encoder(), Routes.load(routes_path(options.packs)), pack_paths(options.packs)
+    load = partial(DomainPack.load, encoder_fingerprint=encoder.packs_of)
+    packs = {name: load(paths[name]) for name in routes.info.packs}
+    rows = rows_of(packs, routes, VectorPack.load(VECTOR_PACK, encoder_fingerprint=encoder.packs_of))
+    for title, read in SOURCES.items():
+        texts = read(options.data)
+        corpus = public_text.embed(texts, encoder, options.cache, f"few-{title.replace(' ', '-')}")
+        documents = corpus.documents()
+        for k in (*LENGTHS, SENTENCES_MAX) if max(corpus.lengths) > 1 else LENGTHS[:1]:
+            long = [i for i, document in enumerate(documents) if len(document) >= k or k == SENTENCES_MAX][:DOCUMENTS]
+            cut, labels = [documents[i][:k] for i in long], [corpus.labels[i] for i in long]
+            table = Table(f"{title}, k {k}, {len(long)} documents", EPSILONS, about="documents' packs")
+            for name, release in rows.items():
+                if name == VECTOR and k > 1:
                     continue
-                cells = [
-                    Cell.of([score(row.release(documents, epsilon), labels) for _ in range(chosen.trials)])
-                    for epsilon in EPSILONS
-                ]
-                table.rows[row.name] = Row(str(len(labels)), cells)
-            clean = Cell.of([score(means(documents), labels)], random=False)
-            table.rows["non-private"] = Row(str(len(labels)), [clean] * len(EPSILONS))
-            print(f"\n{table.markdown()}", flush=True)
+                runs = [[release(cut, epsilon) for _ in range(options.trials)] for epsilon in EPSILONS]
+                cells = [Cell.of([score(vectors, labels) for vectors, _ in run]) for run in runs]
+                table.rows[name] = Row(runs[-1][-1][1], cells)
+            if k == SENTENCES_MAX:
+                words = [windows(" ".join(texts[i].sentences[:k]), WINDOW_WORDS) for i in long]
+                units = public_text.embed([Document(each) for each in words], encoder, options.cache, "few-windows")
+                runs = [[rows["sentence_codes"](units.documents(), epsilon)[0]] for epsilon in EPSILONS]
+                cells = [Cell.of([score(vectors, labels) for vectors in run]) for run in runs]
+                table.rows[f"sentence_codes, windows of {WINDOW_WORDS} words"] = Row("one word", cells)
+            clean = Cell.of([score(means(cut), labels)], random=False)
+            table.rows["non-private"] = Row("", [clean] * len(EPSILONS))
+            table.show()
 
 
 if __name__ == "__main__":

@@ -15,27 +15,23 @@ over queries.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
-from benchmarks.sentdp.__main__ import CACHE, PACK
-from benchmarks.sentdp.baselines import FloatArray
-from core.amounts import NANO
-from core.mechanisms.sentences.deep_candidate import Recoder
+from benchmarks.kit import CACHE, arguments, head, row
+from benchmarks.sentdp.methods import Documents, FloatArray, means, recoded, released
 from core.mechanisms.sentences.domain_pack import DomainPack
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_mechanism
-from core.mechanisms.sentences.release import SentenceMechanism
 from core.mechanisms.vectors.projection import VectorPack
 from core.mechanisms.vectors.pure import vector_mechanism
 from core.mechanisms.vectors.spec import vector_spec
 from core.text.segment import sentences
 from gpu_workers.models.encoder import Encoder
+from gpu_workers.packs import VECTOR_PACK, pack_paths
 from training import public_text
 from training.public_text import Document
 
@@ -46,10 +42,9 @@ HALF = 8  # sentences
 DISTRACTORS = 4_000
 IN_PACK = 8_000  # texts of the training split, of which the general pack was built
 VECTOR = "/embed/vector, codebook"
-VECTOR_PACK = PACK.parent / "vectors" / PACK.name
 
 BoolArray = npt.NDArray[np.bool_]
-Release = Callable[[list[FloatArray], int], FloatArray]
+Embed = Callable[[list[Document], str], list[FloatArray]]
 
 
 def ndcg(hits: BoolArray, relevant: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
@@ -101,9 +96,7 @@ class Task:
         return f"{(share * ndcg(certain, relevant)).mean():.3f} / {(share * recall(certain, relevant)).mean():.3f}"
 
 
-def question_task(
-    title: str, name: str, positive: str, data: Path, embed: Callable[[list[Document], str], list[FloatArray]]
-) -> Task:
+def question_task(title: str, name: str, positive: str, data: Path, embed: Embed) -> Task:
     """Pairs of the validation split, neither of whose texts the general pack was built from.
 
     The second texts of that split and of the training split's first pairs are the collection.
@@ -125,7 +118,7 @@ def question_task(
     )
 
 
-def message_tasks(data: Path, embed: Callable[[list[Document], str], list[FloatArray]]) -> Iterator[Task]:
+def message_tasks(data: Path, embed: Embed) -> Iterator[Task]:
     """Messages of the test split of 20 Newsgroups with at least 16 sentences."""
     documents = public_text.newsgroups(data, "test", 5_000, 1, groups=True)
     vectors = embed(documents, "20news-test")
@@ -137,35 +130,27 @@ def message_tasks(data: Path, embed: Callable[[list[Document], str], list[FloatA
     yield Task("topic", queries, rest[QUERIES:], groups[:QUERIES, None] == groups[None, QUERIES:])
 
 
-def means(documents: list[FloatArray]) -> FloatArray:
-    return np.stack([document.mean(axis=0) for document in documents])
-
-
 @dataclass(frozen=True)
 class Method:
+    """`public` gives clean vectors of the space in which `release` answers."""
+
     name: str
-    release: Release
-    public: Callable[[list[FloatArray]], FloatArray] = means  # clean vectors of the same space
+    release: Callable[[Documents, float], FloatArray]
+    public: Callable[[Documents], FloatArray] = means
 
 
-def methods(pack: DomainPack, vectors: VectorPack) -> list[Method]:
+def methods(pack: DomainPack, vectors: VectorPack) -> Iterator[Method]:
     """The sentence mechanisms, and the trained codebook of single vectors."""
-    recode = Recoder(pack.recoder, torch.device("cpu"))
+    for name in SENTENCE_MECHANISMS:
+        own = sentence_mechanism(name, pack)
+        space = means if own.space == "encoder" else recoded(pack)
+        yield Method(name, lambda documents, epsilon, own=own: released(own, documents, epsilon), space)
 
-    def recoded(documents: list[FloatArray]) -> FloatArray:
-        return np.stack([recode(torch.from_numpy(document)).numpy().mean(axis=0) for document in documents])
-
-    def of(mechanism: SentenceMechanism) -> Method:
-        def release(documents: list[FloatArray], epsilon: int) -> FloatArray:
-            return mechanism.release([torch.from_numpy(rows) for rows in documents], [epsilon * NANO] * len(documents))
-
-        return Method(mechanism.name, release, means if mechanism.space == "encoder" else recoded)
-
-    def codebook(documents: list[FloatArray], epsilon: int) -> FloatArray:
+    def codebook(documents: Documents, epsilon: float) -> FloatArray:
         spec = vector_spec(mechanism="codebook", dimension=documents[0].shape[1], epsilon=epsilon, projection="pca")
         return vector_mechanism(spec, None, vectors).release(np.concatenate(documents))
 
-    return [*(of(sentence_mechanism(name, pack)) for name in SENTENCE_MECHANISMS), Method(VECTOR, codebook)]
+    yield Method(VECTOR, codebook)
 
 
 @dataclass
@@ -186,62 +171,39 @@ class Scores:
         return f"{each[0].mean():.3f} / {each[1].mean():.3f}"
 
 
-def table(task: Task, rows: list[Method], trials: int, source: np.random.Generator) -> str:
-    lines = [
-        f"| {task.title}: nDCG@10 / recall@10 | private | " + " | ".join(f"eps {e}" for e in EPSILONS) + " |",
-        "|" + " --- |" * (2 + len(EPSILONS)),
-    ]
+def show(task: Task, rows: list[Method], trials: int, source: np.random.Generator) -> None:
+    print(f"\n{len(task.queries)} queries, {len(task.collection)} documents\n")
+    head(f"{task.title}: nDCG@10 / recall@10", "private", *(f"eps {epsilon}" for epsilon in EPSILONS))
     scores = Scores(task, source)
-    for row in rows:
-        if row.name == VECTOR and not task.is_single:
+    for each in rows:
+        if each.name == VECTOR and not task.is_single:
             continue
-        asked, found = row.public(task.queries), row.public(task.collection)
-        for side in ("queries", "documents"):
-            cells = []
-            for epsilon in EPSILONS:
-                if side == "queries":
-                    pairs = [(row.release(task.queries, epsilon), found) for _ in range(trials)]
-                else:
-                    pairs = [(asked, row.release(task.collection, epsilon)) for _ in range(trials)]
-                cells.append(scores.cell(pairs))
-            lines.append(f"| {row.name} | {side} | " + " | ".join(cells) + " |")
+        asked, found = each.public(task.queries), each.public(task.collection)
+        queries = [[(each.release(task.queries, eps), found) for _ in range(trials)] for eps in EPSILONS]
+        row(each.name, "queries", *map(scores.cell, queries))
+        documents = [[(asked, each.release(task.collection, eps)) for _ in range(trials)] for eps in EPSILONS]
+        row(each.name, "documents", *map(scores.cell, documents))
     clean = scores.cell([(means(task.queries), means(task.collection))])
-    lines.append("| non-private | nothing |" + f" {clean} |" * len(EPSILONS))
-    lines.append("| random order | everything |" + f" {task.chance()} |" * len(EPSILONS))
-    lines.append("\nLargest standard errors: {:.3f} / {:.3f}".format(*scores.errors))
-    return "\n".join(lines)
-
-
-def prepared(description: str | None, *, trials: int) -> tuple[argparse.Namespace, Encoder, list[Method]]:
-    """Return the arguments of a command, the encoder and the rows of the comparison."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--cache", type=Path, default=CACHE)
-    parser.add_argument("--pack", type=Path, default=PACK, help="the domain pack")
-    parser.add_argument("--vector-pack", type=Path, default=VECTOR_PACK)
-    parser.add_argument("--trials", type=int, default=trials)
-    chosen = parser.parse_args()
-    encoder = Encoder()
-    pack = DomainPack.load(chosen.pack, encoder_fingerprint=encoder.packs_of)
-    vectors = VectorPack.load(chosen.vector_pack, encoder_fingerprint=encoder.packs_of)
-    return chosen, encoder, methods(pack, vectors)
+    row("non-private", "nothing", *[clean] * len(EPSILONS))
+    row("random order", "everything", *[task.chance()] * len(EPSILONS))
+    print("\nLargest standard errors: {:.3f} / {:.3f}".format(*scores.errors), flush=True)
 
 
 def main() -> None:
-    chosen, encoder, rows = prepared(__doc__, trials=1)
-    source = np.random.default_rng(0)
+    pack, vectors = (pack_paths(None)["general"], "the domain pack"), (VECTOR_PACK, "the vector pack")
+    chosen = arguments(__doc__, needs_data=True, cache=CACHE, pack=pack, vector_pack=vectors, trials=1)
+    encoder = Encoder()
+    own = DomainPack.load(chosen.pack, encoder_fingerprint=encoder.packs_of)
+    rows = list(methods(own, VectorPack.load(chosen.vector_pack, encoder_fingerprint=encoder.packs_of)))
 
     def embed(documents: list[Document], name: str) -> list[FloatArray]:
         return public_text.embed(documents, encoder, chosen.cache, name).documents()
 
-    tasks = [
-        question_task("duplicates", "qqp", "1", chosen.data, embed),
-        question_task("answers", "qnli", "entailment", chosen.data, embed),
-        *message_tasks(chosen.data, embed),
-    ]
-    for task in tasks:
-        print(f"\n{len(task.queries)} queries, {len(task.collection)} documents\n", flush=True)
-        print(table(task, rows, chosen.trials, source), flush=True)
+    source = np.random.default_rng(0)
+    show(question_task("duplicates", "qqp", "1", chosen.data, embed), rows, chosen.trials, source)
+    show(question_task("answers", "qnli", "entailment", chosen.data, embed), rows, chosen.trials, source)
+    for task in message_tasks(chosen.data, embed):
+        show(task, rows, chosen.trials, source)
 
 
 if __name__ == "__main__":

@@ -202,7 +202,7 @@ def pretrained_infill(path: Path, *, device: torch.device | str = "cpu") -> Mask
     return MaskedLM(vocabulary=vocabulary, forward=forward, device=own, name=path.name)
 
 
-WINDOW_PIECES = 48  # around a blank: the time grows with it, and more pieces improve little (benchmarks.infill)
+WINDOW_PIECES = 48  # around a blank: the time grows with it, and more pieces improve little
 
 
 class MaskedInfill:

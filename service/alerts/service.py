@@ -9,12 +9,10 @@ from core.ledger import names
 from core.ledger.alerts import Alert, AlertPage, AlertStore, Place, new_alert_id
 from core.ledger.hash_chain.admin_log import AdminLog
 from core.ledger.names import SHARED_OWNER
-from service.alerts.book import Rule, parse_rule
-from service.alerts.delivery import send
-from service.alerts.evaluation import event_body
+from service.alerts.delivery import WebhookSender, new_secret, send
+from service.alerts.evaluation import Rule, event_body, parse_rule
 from service.alerts.rules import KINDS_BY_NAME
 from service.alerts.schemas import OperatorRuleBody, RuleBody
-from service.alerts.webhook import WebhookSender, new_secret
 from service.http.rate_limit import RateLimit
 
 

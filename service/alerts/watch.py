@@ -22,13 +22,11 @@ from core.ledger.keys import MasterKey
 from core.ledger.ledger import Ledger
 from core.ledger.series import LedgerSeries
 from core.ledger.spending_totals import SpendingTotals
-from service.alerts.book import Rule, RuleBook
-from service.alerts.delivery import NO_WEBHOOK, Deliverer, DeliveryLimits, send
-from service.alerts.evaluation import Evaluator, event_body
+from service.alerts.delivery import DELIVERED, NO_WEBHOOK, Deliverer, DeliveryLimits, WebhookSender, send
+from service.alerts.evaluation import Evaluator, Rule, RuleBook, event_body
 from service.alerts.schemas import Integrity
 from service.alerts.service import AlertService
 from service.alerts.view import LEDGER, Sources
-from service.alerts.webhook import DELIVERED, WebhookSender
 from service.config.settings import Settings
 from service.http.rate_limit import RateLimit
 

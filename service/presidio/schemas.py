@@ -115,8 +115,8 @@ def check_key(key: str | None) -> None:
         raise ValueError("a key has 16, 24 or 32 bytes")
 
 
-# (entity_type, start, end, score) of each find, as `service.presidio.places` reads them: models of so many would take
-# the event loop too long
+# (entity_type, start, end, score) of each find, as `service.presidio.replacing` reads them: models of so many would
+# take the event loop too long
 Places = Annotated[list[Any], AtMost(RESULTS_TAKEN)]
 
 

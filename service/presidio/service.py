@@ -26,10 +26,8 @@ from service.isolation import IN_LOOP_SIZE_MAX, Isolation
 from service.preparation import Preparation
 from service.presidio import operators
 from service.presidio.ad_hoc import ALWAYS_RAISED, FIELD, AdHoc, ad_hoc_of
-from service.presidio.allow_list import allow_list_of, check_patterns, without_allowed
-from service.presidio.finds import Found, collected
-from service.presidio.places import lists_of, places_of
-from service.presidio.replacing import Replaced, replaced, without_conflicts
+from service.presidio.finds import Found, allow_list_of, check_patterns, collected, without_allowed
+from service.presidio.replacing import Replaced, lists_of, places_of, replaced, without_conflicts
 from service.presidio.schemas import AdHocRecogniser, AnalyzeRequest, AnonymizeRequest, DeanonymizeRequest
 from service.releases.pipeline import ReleasePipeline
 from service.releases.request import Work

@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from benchmarks.sanitising.figures import Figures
-from benchmarks.sanitising.texts import LANGUAGES, Mark, Marked, names, parse, read
+from benchmarks.sanitising.marked import LANGUAGES, Figures, Mark, Marked, names, parse, read
 from core.text.policy import Mask
 
 

@@ -98,10 +98,10 @@ kept_values_under_a_policy service/sanitize/service.py service/sanitize
 secrets_for_children gpu_workers/fork_server.py service/test_child_environment.py gpu_workers
 -    return name in NAMES or name.startswith(PREFIXES)
 +    return True
-webhook_without_its_time service/alerts/webhook.py service/alerts
+webhook_without_its_time service/alerts/delivery.py service/alerts
 -signed = f"{event_id}.{timestamp}.".encode() + body
 +signed = f"{event_id}.".encode() + body
-webhooks_to_private_addresses service/alerts/webhook.py service/alerts
+webhooks_to_private_addresses service/alerts/delivery.py service/alerts
 -        if is_address(host) and not admitted(host, self._receiver(url)):
 +        if not host:
 changed_file_is_used gpu_workers/handlers/options.py gpu_workers/handlers

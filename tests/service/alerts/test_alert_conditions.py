@@ -23,8 +23,7 @@ from core.ledger.names import SHARED_OWNER
 from core.ledger.records import Charge, Limit
 from core.ledger.series import LedgerSeries
 from core.ledger.spending_totals import SpendingTotals
-from service.alerts.book import RuleBook
-from service.alerts.evaluation import Evaluator
+from service.alerts.evaluation import Evaluator, RuleBook
 from service.alerts.view import Sources, View
 
 

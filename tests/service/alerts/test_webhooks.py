@@ -10,10 +10,8 @@ import pytest
 from upstream_kit import Certificate, RawUpstream, Script, answer, certificate, resolving, sends
 
 from core.ledger.alerts import Alert
-from service.alerts.book import parse_rule
-from service.alerts.delivery import send
-from service.alerts.evaluation import event_body
-from service.alerts.webhook import WebhookSender, new_secret
+from service.alerts.delivery import WebhookSender, new_secret, send
+from service.alerts.evaluation import event_body, parse_rule
 
 BODY = event_body("fired", Alert("0" * 32, "r", "budget_used", "acme", "acme/record", 1, None, {"used": 0.5}))
 

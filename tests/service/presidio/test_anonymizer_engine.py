@@ -12,8 +12,7 @@ from presidio_anonymizer.entities import OperatorConfig, OperatorResult, Recogni
 
 from core.errors import InvalidInput
 from service.presidio import operators
-from service.presidio.places import places_of
-from service.presidio.replacing import replaced, without_conflicts
+from service.presidio.replacing import places_of, replaced, without_conflicts
 from service.presidio.schemas import Anonymizer, Deanonymizer
 
 TEXTS = st.text(alphabet="ab  \n.é漢🙂", min_size=0, max_size=24)

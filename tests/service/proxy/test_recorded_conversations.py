@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pytest
 from model_kit import left_in
 
-from benchmarks.conversations.figures import Figures
-from benchmarks.conversations.measure import Bench, bench
+from benchmarks.conversations.measure import Bench, Figures, bench
 from benchmarks.conversations.recorded import recorded
 from core.text.reversible.mapping import Pair
 
