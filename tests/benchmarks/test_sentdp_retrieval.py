@@ -5,17 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.sentdp.retrieval import DEPTH, Task, ndcg, recall
-
 
 def ranks(*relevant: int) -> np.ndarray:
     """Hits of one query whose relevant documents are at these ranks, from 1."""
+    from benchmarks.sentdp.retrieval import DEPTH
+
     hits = np.zeros((1, DEPTH), dtype=np.bool_)
     hits[0, [rank - 1 for rank in relevant]] = True
     return hits
 
 
 def test_known_values() -> None:
+    from benchmarks.sentdp.retrieval import ndcg, recall
+
     for found, relevant, gain, share in [
         ((1,), 1, 1.0, 1.0),
         ((2,), 1, 1 / np.log2(3), 1.0),
@@ -31,6 +33,8 @@ def test_known_values() -> None:
 
 
 def test_chance_is_that_of_a_random_order() -> None:
+    from benchmarks.sentdp.retrieval import Task
+
     one = np.zeros((4, 200), dtype=np.bool_)
     one[:, 3] = True
     discounts = sum(1 / np.log2(i + 1) for i in range(1, 11))

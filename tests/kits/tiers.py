@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections import Counter
@@ -80,6 +81,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(f"{item.nodeid}: a slow test is one of {sorted(SLOW_KINDS)}")
         if FIXTURE in getattr(item, "fixturenames", ()) and not _is_slow(item):
             item.add_marker("system")
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage again, without what the imports have made (see `environment_kit.py`)."""
+    gc.freeze()
+    gc.enable()
 
 
 def _is_slow(item: pytest.Item) -> bool:

@@ -5,7 +5,7 @@ The attacks are derived from the OpenAPI document, so that a new endpoint is att
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -209,18 +209,18 @@ def test_too_many_unknown_members(gateway: Gateway, spared: Tenant, document: An
             _attack(gateway, spared, errors_found, place, orjson.dumps(place.body(many)))
 
 
-HUGE = {
-    "many empty objects": b"[" + b"{}," * 300_000 + b"{}]",
-    "a million empty lists": b"[" + b"[]," * 1_000_000 + b"[]]",
-    "lists in lists": b"[" + b"[[[[]]]]," * 300_000 + b"[]]",
-    "a million empty strings": b"[" + b'"",' * 1_000_000 + b'""]',
-    "a million keys": b"{" + b",".join(b'"%d":0' % number for number in range(700_000)) + b"}",
-    "escaped quotes": b'["' + b'\\"' * 3_000_000 + b'"]',
-    "a long key": b'{"' + b"k" * 7_000_000 + b'": 1}',
-    "a long number": b"[" + b"1" * 7_000_000 + b"]",
-    "a long fraction": b"[0." + b"1" * 7_000_000 + b"]",
-    "a large exponent": b"[1e" + b"9" * 1_000_000 + b"]",
-    "brackets alone": b"[" * 7_000_000,
+HUGE: dict[str, Callable[[], bytes]] = {
+    "many empty objects": lambda: b"[" + b"{}," * 300_000 + b"{}]",
+    "a million empty lists": lambda: b"[" + b"[]," * 1_000_000 + b"[]]",
+    "lists in lists": lambda: b"[" + b"[[[[]]]]," * 300_000 + b"[]]",
+    "a million empty strings": lambda: b"[" + b'"",' * 1_000_000 + b'""]',
+    "a million keys": lambda: b"{" + b",".join(b'"%d":0' % number for number in range(700_000)) + b"}",
+    "escaped quotes": lambda: b'["' + b'\\"' * 3_000_000 + b'"]',
+    "a long key": lambda: b'{"' + b"k" * 7_000_000 + b'": 1}',
+    "a long number": lambda: b"[" + b"1" * 7_000_000 + b"]",
+    "a long fraction": lambda: b"[0." + b"1" * 7_000_000 + b"]",
+    "a large exponent": lambda: b"[1e" + b"9" * 1_000_000 + b"]",
+    "brackets alone": lambda: b"[" * 7_000_000,
 }
 
 
@@ -228,11 +228,12 @@ HUGE = {
 def test_a_huge_value_at_the_root_and_in_a_member(
     gateway: Gateway, spared: Tenant, document: Any, errors_found: list[int], case: str
 ) -> None:
+    value = HUGE[case]()
     roots = {place.operation: place for place in places(document, "object") if place.path == ()}
     for place in roots.values():
-        _attack(gateway, spared, errors_found, place, HUGE[case])
+        _attack(gateway, spared, errors_found, place, value)
         member = next(iter(place.schema["properties"]))
-        _attack(gateway, spared, errors_found, place, b'{"%s": %s}' % (member.encode(), HUGE[case]))
+        _attack(gateway, spared, errors_found, place, b'{"%s": %s}' % (member.encode(), value))
 
 
 def test_an_embeddings_input_is_validated_in_one_shape(spared: Tenant, errors_found: list[int]) -> None:

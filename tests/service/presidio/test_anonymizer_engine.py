@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from presidio_anonymizer import AnonymizerEngine, DeanonymizeEngine
-from presidio_anonymizer.entities import OperatorConfig, OperatorResult, RecognizerResult
 
 from core.errors import InvalidInput
 from service.presidio import operators
@@ -46,6 +44,9 @@ def cases(draw: st.DrawFn) -> tuple[str, list[dict[str, Any]], dict[str, dict[st
 
 
 def theirs(text: str, places: list[dict[str, Any]], chosen: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    from presidio_anonymizer import AnonymizerEngine
+    from presidio_anonymizer.entities import OperatorConfig, RecognizerResult
+
     result = AnonymizerEngine().anonymize(
         text=text,
         analyzer_results=[RecognizerResult.from_json(each) for each in places],
@@ -84,6 +85,9 @@ def test_the_same_places_give_the_same_answer(
 
 
 def test_each_decrypts_what_the_other_has_encrypted() -> None:
+    from presidio_anonymizer import DeanonymizeEngine
+    from presidio_anonymizer.entities import OperatorConfig, OperatorResult
+
     text, at = "Call Zoë 🙂 now", [place(5, 10, "PERSON")]
     sealed_ours = ours(text, at, {"PERSON": {"type": "encrypt", "key": KEY}})
     sealed_theirs = theirs(text, at, {"PERSON": {"type": "encrypt", "key": KEY}})

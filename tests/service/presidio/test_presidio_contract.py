@@ -7,8 +7,6 @@ from typing import Any
 import httpx
 from gateway_kit import Tenant
 from inprocess_kit import Gateway, module_gateway
-from presidio_analyzer import RecognizerResult as AnalyzerResult
-from presidio_anonymizer.entities import RecognizerResult
 
 TEXT = "🙂 Maria Keller lives in Lisbon. Mail maria.keller@example.org, card 4111 1111 1111 1111, SSN 536-90-4399."
 MEMBERS = {"analysis_explanation", "start", "end", "score", "entity_type"}
@@ -24,6 +22,9 @@ def values(answer: httpx.Response, text: str = TEXT) -> list[tuple[str, str]]:
 
 
 def test_finds_are_those_of_the_recognisers_at_code_points(tenant: Tenant) -> None:
+    from presidio_analyzer import RecognizerResult as AnalyzerResult
+    from presidio_anonymizer.entities import RecognizerResult
+
     answer = analyzed(tenant)
     assert values(answer) == [
         ("PERSON", "Maria Keller"),
