@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from core.errors import InvalidInput
-from core.text.formats import builder
+from core.text.formats import builder as options
 from core.text.formats.builder import TEXT, FormatLimits, parse
 from core.text.formats.form import Form
 from core.text.formats.json_form import RULES_MAX
@@ -31,9 +31,9 @@ class ValueRule(Strict):
         None, max_length=64, description="An entity of GET /entities: mask the whole value, as this entity."
     )
 
-    def resolved(self) -> builder.Action:
+    def resolved(self) -> options.Action:
         """Raises InvalidInput for an unknown entity, or one beside `keep` or `drop`."""
-        return builder.Action(self.action, self.type or "")
+        return options.Action(self.action, self.type or "")
 
 
 class PathRule(ValueRule):
@@ -83,20 +83,20 @@ class FormatOptions(Strict):
     html: HtmlOptions = HtmlOptions()
     email: EmailOptions = EmailOptions()
 
-    def resolved(self) -> builder.FormatOptions:
+    def resolved(self) -> options.FormatOptions:
         """Raises InvalidInput as `ValueRule.resolved`."""
         columns = [(rule.index if rule.name is None else rule.name, rule.resolved()) for rule in self.csv.columns]
-        return builder.FormatOptions(
-            json=builder.JsonOptions(
+        return options.FormatOptions(
+            json=options.JsonOptions(
                 tuple((rule.path, rule.resolved()) for rule in self.json_.rules), lines=self.json_.lines
             ),
-            csv=builder.CsvOptions(
+            csv=options.CsvOptions(
                 tuple((column, action) for column, action in columns if column is not None),
                 header=self.csv.header,
                 delimiter=self.csv.delimiter,
             ),
-            html=builder.HtmlOptions(scripts=self.html.scripts, comments=self.html.comments),
-            email=builder.EmailOptions(attachments=self.email.attachments),
+            html=options.HtmlOptions(scripts=self.html.scripts, comments=self.html.comments),
+            email=options.EmailOptions(attachments=self.email.attachments),
         )
 
 
