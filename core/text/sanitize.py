@@ -218,7 +218,7 @@ _INVISIBLE = re.compile(INVISIBLE)
 def inspect_words(
     text: str, policy: MaskPolicy, lists: AllowLists, recognised: Recognised = NOT_RECOGNISED
 ) -> Inspected:
-    """Return the regions of `text` to replace: as `core.text.sanitize.inspect`, which documents the errors. With the
+    """Return the regions of `text` to replace: as `inspect`, which documents the errors. With the
     technique `all` the result is the bare words, as one region."""
     technique = "+".join(policy.techniques)
     if policy.whole:

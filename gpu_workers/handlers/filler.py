@@ -1,7 +1,6 @@
 """The fills of a language model, in the sanitise worker. The regions of many documents are filled together.
 
-The texts have already been inspected. `core.text.model_fills` documents what the model
-reads.
+The texts have already been inspected. `core.text.model_fills` documents what the model reads.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 Contexts: a word such as `username`, `login` or `Benutzername` with a colon, `=` or a verb; `user jdoe from` and `user
 "jdoe"` in logs; the folder of a user (`/home/jdoe`, `C:\\Users\\jdoe`); `@jdoe` as social networks write it. A hit
-covers
-the name. Names that many systems share, such as `root` or `admin`, identify nobody and are not hits.
+covers the name. Names that many systems share, such as `root` or `admin`, identify nobody and are not hits.
 """
 
 from __future__ import annotations
