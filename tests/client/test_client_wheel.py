@@ -84,7 +84,7 @@ import sys
 sys.modules["numpy"] = None
 import httpx
 from privacy_gateway_client import Gateway
-from privacy_gateway_client.tensors import Tensor, written
+from privacy_gateway_client.wire import Tensor, written
 def answer(request):
     tensor = Tensor(request.read(), "vectors")
     blocks = {"privacy": '{"guarantee": "metric-dp"}', "budget": '''{"account": "a/vector", "unit": "vector",

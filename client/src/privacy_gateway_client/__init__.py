@@ -6,9 +6,7 @@ idempotency key of its own, which all of its retries keep, so that a lost answer
 
 from typing import TYPE_CHECKING, Any
 
-from privacy_gateway_client.answers import Account, Job, Privacy, SanitizedRow
-from privacy_gateway_client.cache import Cache, new_cache_key
-from privacy_gateway_client.cap import BudgetCap
+from privacy_gateway_client.answers import Account, Embeddings, Job, Partial, Privacy, Release, Sanitized, SanitizedRow
 from privacy_gateway_client.errors import (
     AnswerInvalid,
     BudgetCapReached,
@@ -30,8 +28,7 @@ from privacy_gateway_client.errors import (
     WorkFailed,
 )
 from privacy_gateway_client.generated.client import Gateway
-from privacy_gateway_client.options import Limits, Retry
-from privacy_gateway_client.results import Embeddings, Partial, Release, Sanitized
+from privacy_gateway_client.options import BudgetCap, Cache, Limits, Retry, new_cache_key
 
 if TYPE_CHECKING:
     from privacy_gateway_client.asynchronous.client import AsyncGateway

@@ -11,17 +11,15 @@ from typing import Any, Union
 
 from typing_extensions import Unpack
 
-from privacy_gateway_client.answers import Job
+from privacy_gateway_client.answers import Job, Progress, bar, silent
 from privacy_gateway_client.asynchronous.connection import Group
-from privacy_gateway_client.concurrency import async_sleep
-from privacy_gateway_client.errors import ConnectionLost, JobCancelled, JobFailed
+from privacy_gateway_client.errors import ConnectionLost, JobCancelled, JobFailed, line_problem
 from privacy_gateway_client.options import DomainOptions, FinetuneOptions, InfillOptions, Limits, SynthesisOptions
-from privacy_gateway_client.problems import line_problem
-from privacy_gateway_client.progress import Progress, bar, silent
 from privacy_gateway_client.wire import (
     JSON_HEADERS,
     LINES_TYPE,
     Outgoing,
+    async_sleep,
     get,
     given,
     json_of,

@@ -1,33 +1,313 @@
-"""`privacy-gateway-client`: embed, sanitise, synthesise, fine-tune and watch the budget against a remote gateway."""
+"""The exit codes of the command."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import contextvars
+import csv
 import hashlib
+import hmac
 import json
 import os
+import shutil
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from privacy_gateway_client import Gateway
-from privacy_gateway_client.answers import Job
-from privacy_gateway_client.cli import exits, texts
-from privacy_gateway_client.cli.inputs import (
-    KEY_VARIABLE,
-    URL_DEFAULT,
-    URL_VARIABLE,
-    UsageError,
-    api_key,
-    digest,
-    json_file,
-    table,
-)
+from privacy_gateway_client import Gateway, errors
+from privacy_gateway_client.answers import Embeddings, Job, meter
 from privacy_gateway_client.errors import GatewayError, ReleaseGone
 from privacy_gateway_client.options import Retry
-from privacy_gateway_client.wire import given
+from privacy_gateway_client.wire import Tensor, given, written
+
+DONE = 0
+FAILED = 1  # another error
+USAGE = 2  # arguments, files, or a request that the gateway refuses
+BUDGET = 3  # the budget or the cap does not cover the rest; what was paid is kept
+KEY = 4  # the key is missing, unknown or lacks a role
+UNREACHABLE = 5  # no answer, or the gateway is not ready; the same command continues
+LOST = 6  # a part was charged and its answer is lost; --name with another name buys it again
+JOB = 7  # the job failed or was cancelled
+STOPPED = 130  # interrupted; the same command continues
+
+# the first one whose classes an error has
+_CODES: dict[int, tuple[type[errors.GatewayError], ...]] = {
+    BUDGET: (errors.BudgetExhausted, errors.PlanMismatch, errors.BudgetCapReached),
+    KEY: (errors.Unauthorized, errors.Forbidden),
+    USAGE: (errors.InvalidRequest, errors.Rejected, errors.TooLarge),
+    LOST: (errors.ReleaseGone, errors.WorkFailed),
+    UNREACHABLE: (errors.ConnectionLost, errors.NotStarted, errors.TooManyRequests, errors.StreamInterrupted),
+    JOB: (errors.JobFailed,),
+}
+
+
+def code_of(error: errors.GatewayError) -> int:
+    return next((code for code, kinds in _CODES.items() if isinstance(error, kinds)), FAILED)
+
+
+# MERGED privacy_gateway_client.cli.inputs: Input files of the command, and the API key.
+
+
+KEY_VARIABLE, URL_VARIABLE = "PRIVACY_GATEWAY_API_KEY", "PRIVACY_GATEWAY_URL"
+URL_DEFAULT = "http://127.0.0.1:8000"
+
+
+class UsageError(Exception):
+    """A message for the user that ends the command. It holds no content of a file."""
+
+
+def api_key(key_file: str | None) -> str:
+    """The key in the file, or in the environment. Raises UsageError."""
+    key = Path(key_file).read_text().strip() if key_file else os.environ.get(KEY_VARIABLE, "").strip()
+    if not key:
+        raise UsageError(f"give the API key by --key-file or in {KEY_VARIABLE}")
+    return key
+
+
+def documents(path: Path) -> list[dict[str, Any]]:
+    """The documents of a file: JSON lines with a member `text`, `sentences` or `embeddings`; else one text a line.
+
+    Raises UsageError with the number of a line that cannot be read."""
+    found = []
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                found.append(_document(line, number) if path.suffix == ".jsonl" else {"text": line.rstrip("\r\n")})
+    if not found:
+        raise UsageError(f"{path.name} holds no document")
+    return found
+
+
+def _document(line: str, number: int) -> dict[str, Any]:
+    value = _object(line, number)
+    known: dict[str, Any] = {
+        name: value[name] for name in ("id", "text", "sentences", "embeddings", "subject") if name in value
+    }
+    if not known.keys() & {"text", "sentences", "embeddings"}:
+        raise UsageError(f"line {number} has no member text, sentences or embeddings")
+    return known
+
+
+def table(path: Path, schema: dict[str, Any]) -> Any:
+    """The rows of a table: a file of JSON lines is sent as it is, CSV with a header is read with the schema's types."""
+    if path.suffix != ".csv":
+        return path
+    columns = [*schema.get("columns", ()), *([schema["label"]] if schema.get("label") else ())]
+    numeric = {column["name"] for column in columns if column.get("kind") == "numeric"}
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(_typed(csv.DictReader(file), numeric))
+
+
+def _typed(rows: csv.DictReader[str], numeric: set[str]) -> Iterator[dict[str, Any]]:
+    for number, row in enumerate(rows, start=2):
+        typed: dict[str, Any] = dict(row)
+        try:
+            typed |= {name: _number(row[name]) for name in numeric if name in row}
+        except ValueError:
+            wrong = True
+        else:
+            wrong = False
+        if wrong:
+            raise UsageError(f"line {number} has a value that is no number in a numeric column")
+        yield typed
+
+
+def _number(text: str) -> float | int:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def json_file(path: Path) -> dict[str, Any]:
+    return _object(path.read_text(encoding="utf-8"), None)
+
+
+def _object(text: str, number: int | None) -> dict[str, Any]:
+    value: Any = None
+    with contextlib.suppress(ValueError):
+        value = json.loads(text)
+    if not isinstance(value, dict):
+        raise UsageError("the file is no JSON object" if number is None else f"line {number} is no JSON object")
+    return value
+
+
+def digest(*paths: Path) -> str:
+    """A hash of the content of files."""
+    found = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as file:
+            while piece := file.read(1 << 20):
+                found.update(piece)
+        found.update(b"|")
+    return found.hexdigest()
+
+
+# MERGED privacy_gateway_client.cli.texts: `embed` and `sanitize`.
+
+
+_AT_ONCE = 4  # parts in work
+_PART = 64  # documents of a part: a command that is killed asks for this many again
+
+
+class Parts:
+    """The parts of one output. `asked`: what determines them; `name`: as the user's `--name`, part of the keys only.
+
+    Guarantee: the same command on the same file buys each part once. A part that arrived is in the folder `OUT.parts`
+    and is not asked for again; a part that was paid and did not arrive is asked for under the same idempotency key, and
+    the gateway returns it without a charge while it keeps the answer. The folder holds what the gateway released, no
+    input, and is removed when the output is complete.
+    """
+
+    def __init__(self, out: Path, asked: Mapping[str, Any], *, api_key: str, name: str) -> None:
+        self._folder = out.with_name(out.name + ".parts")
+        described = json.dumps(asked, sort_keys=True)
+        self._secret = hashlib.sha256(f"{api_key}|{name}|{described}".encode()).digest()
+        self._asked = hashlib.sha256(f"{api_key}|{described}".encode()).hexdigest()
+        self._out = out
+
+    def open(self) -> None:
+        """Raises UsageError if the folder belongs to another command."""
+        if self._out.exists():
+            raise UsageError(f"{self._out.name} exists; remove it to make it anew")
+        self._folder.mkdir(parents=True, exist_ok=True)
+        mark = self._folder / "asked"
+        if mark.exists() and mark.read_text() != self._asked:
+            raise UsageError(f"{self._folder.name} is of another file or of other parameters; remove it to start over")
+        mark.write_text(self._asked)
+
+    def key(self, start: int) -> str:
+        """The idempotency key of the part that starts at an input."""
+        return hmac.digest(self._secret, str(start).encode(), "sha256").hex()
+
+    def has(self, start: int) -> bool:
+        return self._path(start).exists()
+
+    def read(self, start: int) -> bytes:
+        return self._path(start).read_bytes()
+
+    def write(self, start: int, content: bytes) -> None:
+        """A part is there as a whole or not at all."""
+        _write_whole(self._path(start), content)
+
+    def finish(self, content: bytes) -> None:
+        _write_whole(self._out, content)
+        shutil.rmtree(self._folder)
+
+    def _path(self, start: int) -> Path:
+        return self._folder / f"{start:09}"
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    draft = path.with_name(path.name + ".draft")
+    with draft.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
+def embed(client: Gateway, given_args: argparse.Namespace, api_key: str) -> None:
+    """Embed the documents of a file into a safetensors file: `embeddings` `[n, dimension]`, and the releases."""
+    path, out = Path(given_args.file), Path(given_args.out)
+    rows = documents(path)
+    options = given(
+        {name: getattr(given_args, name) for name in ("mechanism", "domain", "subject", "segmentation")}
+        | {"epsilon": given_args.epsilon}
+    )
+    asked = {"command": "embed", "file": digest(path), "url": given_args.url, **options}
+    parts = Parts(out, asked, api_key=api_key, name=given_args.name)
+
+    def part(start: int) -> bytes:
+        result: Embeddings = client.embed_documents(
+            rows[start : start + _PART], idempotency_key=parts.key(start), **options
+        )
+        return _file(result, start)
+
+    starts = _made(parts, len(rows), part)
+    tensors = [Tensor(parts.read(start), "embeddings") for start in starts]
+    releases = [release for tensor in tensors for release in json.loads(tensor.metadata["releases"])]
+    shape = (len(rows), tensors[0].shape[1])
+    numbers = b"".join(bytes(tensor.numbers) for tensor in tensors)
+    ids = json.dumps([row.get("id") for row in rows])
+    parts.finish(written("embeddings", "F32", shape, numbers, releases=json.dumps(releases), ids=ids))
+
+
+def _file(result: Embeddings, offset: int) -> bytes:
+    releases = [
+        {
+            "inputs": [offset + release.inputs[0], offset + release.inputs[-1] + 1],
+            "privacy": release.privacy.model_dump(exclude_unset=True),
+        }
+        for release in result.releases
+    ]
+    vectors: Any = result.vectors
+    numbers = vectors.tobytes() if hasattr(vectors, "tobytes") else b"".join(row.tobytes() for row in vectors)
+    shape = (len(result.rows), result.dimension)
+    return written("embeddings", "F32", shape, numbers, releases=json.dumps(releases))
+
+
+def sanitize(client: Gateway, given_args: argparse.Namespace, api_key: str) -> None:
+    """Sanitise the documents of a file into JSON lines, one for each document."""
+    path, out = Path(given_args.file), Path(given_args.out)
+    rows = documents(path)
+    fill = given({"mode": given_args.fill, "epsilon": given_args.epsilon})
+    mask = given({"techniques": given_args.technique, "entities": given_args.entity, "profile": given_args.profile})
+    options: dict[str, Any] = {name: one for name, one in (("fill", fill), ("mask", mask)) if one}
+    options |= given({"policy": given_args.policy})
+    asked = {"command": "sanitize", "file": digest(path), "url": given_args.url, **options}
+    parts = Parts(out, asked, api_key=api_key, name=given_args.name)
+
+    def part(start: int) -> bytes:
+        result = client.sanitize(rows[start : start + _PART], idempotency_key=parts.key(start), **options)
+        lines = []
+        for row in result.rows:
+            members = row.model_dump(exclude_none=True) | {"index": start + row.index}
+            lines.append(json.dumps(members, ensure_ascii=False).encode() + b"\n")
+        return b"".join(lines)
+
+    starts = _made(parts, len(rows), part)
+    parts.finish(b"".join(parts.read(start) for start in starts))
+
+
+def _made(parts: Parts, count: int, make: Callable[[int], bytes]) -> list[int]:
+    """Make the parts that are missing, some at a time. After an error no further part begins."""
+    parts.open()
+    starts = list(range(0, count, _PART))
+    draw, close = meter(count)
+    stopped = threading.Event()
+
+    def one(start: int) -> None:
+        if parts.has(start) or stopped.is_set():
+            return
+        try:
+            parts.write(start, make(start))
+        except BaseException:
+            stopped.set()
+            raise
+
+    try:
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            waiting = [pool.submit(contextvars.copy_context().run, one, start) for start in starts]
+            try:
+                for start, each in zip(starts, waiting, strict=True):
+                    each.result()
+                    draw(min(start + _PART, count), "documents")
+            finally:
+                stopped.set()
+    finally:
+        close()
+    return starts
+
+
+# MERGED privacy_gateway_client.cli.main: `privacy-gateway-client`: embed, sanitise, synthesise, fine-tune and watch
+# the budget against a remote gateway.
+
 
 Command = Callable[[Gateway, argparse.Namespace, str], None]
 _ENDS = """exit codes:
@@ -48,7 +328,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         key = api_key(args.key_file)
     except (UsageError, OSError) as error:
-        return _failed(exits.KEY, _message(error))
+        return _failed(KEY, _message(error))
     try:
         retry = Retry(attempts=1_000_000, seconds_max=args.wait)
         with (
@@ -58,12 +338,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             command(client, args, key)
     except GatewayError as error:
         more = " Use another --name to buy this part again." if isinstance(error, ReleaseGone) else ""
-        return _failed(exits.code_of(error), f"{error}.{more}")
+        return _failed(code_of(error), f"{error}.{more}")
     except (UsageError, OSError, UnicodeDecodeError) as error:
-        return _failed(exits.USAGE, _message(error))
+        return _failed(USAGE, _message(error))
     except KeyboardInterrupt:
-        return _failed(exits.STOPPED, "interrupted; the same command continues")
-    return exits.DONE
+        return _failed(STOPPED, "interrupted; the same command continues")
+    return DONE
 
 
 def _message(error: Exception) -> str:
@@ -181,7 +461,7 @@ def _texts(commands: argparse._SubParsersAction[argparse.ArgumentParser], shared
     for name in ("mechanism", "domain", "subject", "segmentation"):
         one.add_argument(f"--{name}")
     one.add_argument("--name", default="", help="another name makes another release of the same file")
-    one.set_defaults(run=texts.embed)
+    one.set_defaults(run=embed)
 
     one = commands.add_parser("sanitize", parents=[shared], help="sanitise documents into JSON lines")
     one.add_argument("file", help="JSON lines with `text`, or one text a line")
@@ -193,7 +473,7 @@ def _texts(commands: argparse._SubParsersAction[argparse.ArgumentParser], shared
     one.add_argument("--profile")
     one.add_argument("--policy")
     one.add_argument("--name", default="", help="another name makes another release of the same file")
-    one.set_defaults(run=texts.sanitize)
+    one.set_defaults(run=sanitize)
 
 
 def _jobs(commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from privacy_gateway_client.answers import Account, Estimate
 from privacy_gateway_client.generated.connection import Group
-from privacy_gateway_client.problems import line_problem
+from privacy_gateway_client.errors import line_problem
 from privacy_gateway_client.wire import get, parsed_json, post
 
 

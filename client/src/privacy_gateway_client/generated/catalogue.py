@@ -11,7 +11,7 @@ from typing import Any
 
 from privacy_gateway_client.answers import Recogniser
 from privacy_gateway_client.generated.connection import Group
-from privacy_gateway_client.tensors import Tensor, matrix_of
+from privacy_gateway_client.wire import Tensor, matrix_of
 from privacy_gateway_client.wire import JSON_HEADERS, Outgoing, get, given, json_of, parsed_json, post, put
 
 RECOGNISERS = "/sanitize/recognisers"

@@ -24,7 +24,7 @@ from privacy_gateway_client.generated.connection import Connection
 from privacy_gateway_client.generated.embedding import Embedding
 from privacy_gateway_client.generated.jobs import Jobs, Submission
 from privacy_gateway_client.generated.sanitizing import Sanitizing
-from privacy_gateway_client.cap import BudgetCap
+from privacy_gateway_client.options import BudgetCap
 from privacy_gateway_client.options import Settings
 
 

@@ -18,38 +18,12 @@ from typing import Any
 import httpx
 from typing_extensions import Self
 
-from privacy_gateway_client.cap import Nano, Reservation, active_caps, nano
-from privacy_gateway_client.concurrency import body, sleep
-from privacy_gateway_client.errors import (
-    BudgetExhausted,
-    ConnectionLost,
-    GatewayError,
-    NotFound,
-    PlanMismatch,
-    Problem,
-    Rejected,
-    ReleaseGone,
-    ReleaseInFlight,
-)
+from privacy_gateway_client.options import Nano, Reservation, active_caps, nano
+from privacy_gateway_client.wire import body, sleep
+from privacy_gateway_client.errors import BudgetExhausted, ConnectionLost, GatewayError, NotFound, PlanMismatch, Problem, Rejected, ReleaseGone, ReleaseInFlight
 from privacy_gateway_client.options import Limits, Retry, Settings, http_options
-from privacy_gateway_client.problems import problem_of
-from privacy_gateway_client.wire import (
-    KEY,
-    LOST,
-    Event,
-    EventReader,
-    Model,
-    Outgoing,
-    connection_lost,
-    get,
-    keyed,
-    parsed,
-    parsed_json,
-    post,
-    rows_of,
-    too_long,
-    validated_answer,
-)
+from privacy_gateway_client.errors import problem_of
+from privacy_gateway_client.wire import KEY, LOST, Event, EventReader, Model, Outgoing, connection_lost, get, keyed, parsed, parsed_json, post, rows_of, too_long, validated_answer
 
 _FREE = "fill.mode"
 

@@ -25,12 +25,12 @@ from privacy_gateway_client.generated.paid import (
     members_of,
     parts_done,
 )
-from privacy_gateway_client.cap import active_caps
-from privacy_gateway_client.concurrency import in_thread
+from privacy_gateway_client.options import active_caps
+from privacy_gateway_client.wire import in_thread
 from privacy_gateway_client.errors import AnswerInvalid, FieldError, GatewayError, InvalidRequest
 from privacy_gateway_client.options import DocumentOptions, Limits, VectorOptions
-from privacy_gateway_client.results import Embeddings, Partial, Release
-from privacy_gateway_client.tensors import TYPE, Rows, Tensor, matrix_of, written
+from privacy_gateway_client.answers import Embeddings, Partial, Release
+from privacy_gateway_client.wire import TYPE, Rows, Tensor, matrix_of, written
 from privacy_gateway_client.wire import KEY, Outgoing, get, given, json_of, parsed_json, post
 
 DOCUMENTS, VECTORS, FILES = "/embed/sentdp", "/embed/vector", "/embed/vector/safetensors"

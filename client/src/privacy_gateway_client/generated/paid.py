@@ -14,9 +14,9 @@ import httpx
 
 from privacy_gateway_client.answers import Account, Privacy
 from privacy_gateway_client.generated.connection import Connection
-from privacy_gateway_client.concurrency import Function, gather, in_thread
+from privacy_gateway_client.wire import Function, gather, in_thread
 from privacy_gateway_client.errors import GatewayError, Rejected, TooLarge
-from privacy_gateway_client.results import Partial, Release
+from privacy_gateway_client.answers import Partial, Release
 from privacy_gateway_client.wire import KEY, get, json_of, new_key
 
 T = TypeVar("T")

@@ -20,18 +20,10 @@ from privacy_gateway_client.generated.paid import (
     contents_of,
     members_of,
 )
-from privacy_gateway_client.errors import (
-    AnswerInvalid,
-    ConnectionLost,
-    FieldError,
-    GatewayError,
-    InvalidRequest,
-    Problem,
-    StreamInterrupted,
-)
+from privacy_gateway_client.errors import AnswerInvalid, ConnectionLost, FieldError, GatewayError, InvalidRequest, Problem, StreamInterrupted
 from privacy_gateway_client.options import SanitizeOptions, StreamOptions
-from privacy_gateway_client.problems import line_problem
-from privacy_gateway_client.results import Sanitized
+from privacy_gateway_client.errors import line_problem
+from privacy_gateway_client.answers import Sanitized
 from privacy_gateway_client.wire import LINES_TYPE, Outgoing, given, json_of, parsed_json, post
 
 PATH, STREAM = "/sanitize", "/sanitize/batch"

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from privacy_gateway_client import Gateway
+from privacy_gateway_client.answers import Embeddings, Release, Sanitized
 from privacy_gateway_client.errors import GatewayError
-from privacy_gateway_client.results import Embeddings, Release, Sanitized
 
 OnRelease: TypeAlias = Callable[[Release], None]
 Endpoint: TypeAlias = Literal["sentdp", "vector"]

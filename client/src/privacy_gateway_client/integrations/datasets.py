@@ -20,9 +20,9 @@ from datasets.fingerprint import Hasher
 from pydantic import BaseModel
 
 from privacy_gateway_client import Gateway
-from privacy_gateway_client.cache import Cache
 from privacy_gateway_client.integrations import calls
 from privacy_gateway_client.integrations.calls import Column, Embedder, Endpoint, Facts, OnRelease, facts_of
+from privacy_gateway_client.options import Cache
 
 BATCH = 256
 _PRICED = ("dp", "metric_dp")

@@ -17,9 +17,9 @@ from haystack.utils import Secret
 from typing_extensions import Self
 
 from privacy_gateway_client import Gateway
-from privacy_gateway_client.cache import Cache, new_cache_key
+from privacy_gateway_client.answers import Release
 from privacy_gateway_client.integrations.calls import Embedder, Endpoint, facts_of, lists_of, release_facts, sanitize
-from privacy_gateway_client.results import Release
+from privacy_gateway_client.options import Cache, new_cache_key
 
 API_KEY = "PRIVACY_GATEWAY_API_KEY"
 

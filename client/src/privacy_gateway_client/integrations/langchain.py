@@ -18,8 +18,8 @@ from langchain_core.runnables.config import run_in_executor
 from pydantic import BaseModel
 
 from privacy_gateway_client import Gateway
+from privacy_gateway_client.answers import Sanitized
 from privacy_gateway_client.integrations.calls import Embedder, Endpoint, OnRelease, lists_of, sanitize
-from privacy_gateway_client.results import Sanitized
 
 _Change = Callable[[str], str]
 # the member of a content block that holds its text or its arguments

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from privacy_gateway_client import Gateway
+from privacy_gateway_client.answers import Release
 from privacy_gateway_client.integrations import calls
 from privacy_gateway_client.integrations.calls import Column, Embedder, Endpoint, OnRelease
-from privacy_gateway_client.results import Release
 
 
 def embed(
