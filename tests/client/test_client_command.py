@@ -21,7 +21,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file
 from synthesis_kit import SHOP, shop_rows
 
-from privacy_gateway_client.cli import main
+from privacy_gateway_client.cli import main as command
 from privacy_gateway_client.cli.main import KEY_VARIABLE, main
 from privacy_gateway_client.cli.main import Gateway as CommandGateway
 
@@ -57,7 +57,7 @@ def corpus(tmp_path: Path) -> Path:
 
 def test_documents_become_a_file_of_vectors(run: Run, tenant: Tenant, corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "vectors.safetensors"
-    assert run("embed", str(corpus), "--epsilon", "2", "--out", str(out)) == main.DONE
+    assert run("embed", str(corpus), "--epsilon", "2", "--out", str(out)) == command.DONE
 
     assert load_file(out)["embeddings"].shape == (150, 384)
     with safe_open(out, "np") as file:
@@ -80,13 +80,13 @@ def test_a_command_that_was_interrupted_continues(
 
     arguments = ("embed", str(corpus), "--epsilon", "1", "--out", str(tmp_path / "v.safetensors"))
     run.transport = Recorder(lose)
-    assert run(*arguments, "--wait", "0") == main.UNREACHABLE
+    assert run(*arguments, "--wait", "0") == command.UNREACHABLE
     assert tenant.committed() > 0
     run.transport = gateway.transport
-    assert run(*arguments) == main.DONE
+    assert run(*arguments) == command.DONE
 
     assert tenant.committed() == 150
-    assert run(*arguments) == main.USAGE  # the output exists
+    assert run(*arguments) == command.USAGE  # the output exists
 
 
 def test_what_was_paid_is_kept_when_the_budget_ends(
@@ -96,12 +96,12 @@ def test_what_was_paid_is_kept_when_the_budget_ends(
     monkeypatch.setenv(KEY_VARIABLE, poor.key)
     run = Run(gateway)
     arguments = ("embed", str(corpus), "--epsilon", "1", "--out", str(tmp_path / "v.safetensors"))
-    assert run(*arguments) == main.BUDGET
+    assert run(*arguments) == command.BUDGET
     assert "budget-exhausted" in capsys.readouterr().err
     paid = poor.committed()
     assert paid > 0
     assert len(list((tmp_path / "v.safetensors.parts").iterdir())) >= 2
-    assert run(*arguments) == main.BUDGET
+    assert run(*arguments) == command.BUDGET
     assert poor.committed() == paid
 
 
@@ -109,7 +109,7 @@ def test_texts_are_sanitised_line_by_line(run: Run, tenant: Tenant, tmp_path: Pa
     source = tmp_path / "mails.txt"
     source.write_text("Mail jane@example.org\n\nNothing\n")
     out = tmp_path / "clean.jsonl"
-    assert run("sanitize", str(source), "--fill", "marker", "--out", str(out)) == main.DONE
+    assert run("sanitize", str(source), "--fill", "marker", "--out", str(out)) == command.DONE
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert [row["index"] for row in rows] == [0, 1]
     assert "jane" not in rows[0]["text"]
@@ -117,30 +117,30 @@ def test_texts_are_sanitised_line_by_line(run: Run, tenant: Tenant, tmp_path: Pa
 
     words = tmp_path / "words.jsonl"
     arguments = ("--technique", "all", "--fill", "metric_dp", "--epsilon", "2", "--out", str(words))
-    assert run("sanitize", str(source), *arguments) == main.DONE
+    assert run("sanitize", str(source), *arguments) == command.DONE
     assert tenant.committed("vector") == 4
 
 
 def test_the_budget_is_shown(run: Run, tenant: Tenant, capsys: Any) -> None:
-    assert run("budget") == main.DONE
+    assert run("budget") == command.DONE
     assert f"{tenant.name}/sentence\tepsilon 1000 of 1000" in capsys.readouterr().out
-    assert run("budget", "--mechanism", "sentence_codes", "--epsilon", "3") == main.DONE
+    assert run("budget", "--mechanism", "sentence_codes", "--epsilon", "3") == command.DONE
     assert capsys.readouterr().out == "333\n"
 
 
 def test_exit_codes(run: Run, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     out = str(tmp_path / "v")
-    assert run("embed", str(tmp_path / "missing.jsonl"), "--epsilon", "1", "--out", out) == main.USAGE
-    assert run("embed", str(corpus), "--epsilon", "1", "--out", out, "--cap", "10") == main.BUDGET
-    assert run("embed", str(corpus), "--epsilon", "1", "--out", out, "--domain", "none") == main.USAGE
+    assert run("embed", str(tmp_path / "missing.jsonl"), "--epsilon", "1", "--out", out) == command.USAGE
+    assert run("embed", str(corpus), "--epsilon", "1", "--out", out, "--cap", "10") == command.BUDGET
+    assert run("embed", str(corpus), "--epsilon", "1", "--out", out, "--domain", "none") == command.USAGE
     damaged = tmp_path / "damaged.jsonl"
     damaged.write_text(f'{{"text": "ok"}}\n{{"text": "{SECRET}\n')
-    assert run("embed", str(damaged), "--epsilon", "1", "--out", str(tmp_path / "w")) == main.USAGE
+    assert run("embed", str(damaged), "--epsilon", "1", "--out", str(tmp_path / "w")) == command.USAGE
     assert "line 2" in capsys.readouterr().err
     monkeypatch.setenv(KEY_VARIABLE, "pgw_wrong")
-    assert run("budget") == main.KEY
+    assert run("budget") == command.KEY
     monkeypatch.delenv(KEY_VARIABLE)
-    assert run("budget") == main.KEY
+    assert run("budget") == command.KEY
     assert SECRET not in capsys.readouterr().err
 
 
@@ -158,9 +158,9 @@ def test_a_table_is_synthesised(real_gateway: Gateway, tmp_path: Path, monkeypat
         "--data", str(tmp_path / "rows.csv"), "--method", "marginals", "--epsilon", "1", "--delta", "1e-5",
         "--row-count", "public", "--rows", "50", "--name", "shop", "--out", str(tmp_path / "made"),
     ]  # fmt: skip
-    assert main(arguments) == main.DONE
+    assert main(arguments) == command.DONE
     spent = tenant.committed("record")
-    assert main(arguments) == main.DONE
+    assert main(arguments) == command.DONE
 
     assert spent == tenant.committed("record") > 0
     assert len((tmp_path / "made/shop.csv").read_text().splitlines()) == 51
@@ -184,9 +184,9 @@ def test_a_classifier_is_trained(
         "--batch", "8", "--steps", "3", "--weight-decay", "0.01", "--out", str(tmp_path / "made"),
         *(part for label in LABELS for part in ("--label", label)),
     ]  # fmt: skip
-    assert main([*arguments, "--cap", "10"]) == main.BUDGET
+    assert main([*arguments, "--cap", "10"]) == command.BUDGET
     assert tenant.committed("record") == 0
-    assert main([*arguments, "--cap", "60"]) == main.DONE
+    assert main([*arguments, "--cap", "60"]) == command.DONE
     spent = tenant.committed("record")
     assert spent > 50
     card = (tmp_path / "made/classifier.md").read_text()
@@ -194,12 +194,12 @@ def test_a_classifier_is_trained(
     assert "| weight decay | 0.01 |" in card
     made = (tmp_path / "made/classifier.safetensors").read_bytes()
 
-    assert main(arguments) == main.DONE
+    assert main(arguments) == command.DONE
     assert tenant.committed("record") == spent
     assert (tmp_path / "made/classifier.safetensors").read_bytes() == made
-    assert main([*arguments, "--name", "other"]) == main.BUDGET
+    assert main([*arguments, "--name", "other"]) == command.BUDGET
     (tmp_path / "towns.jsonl").write_bytes(json_lines([{**row, "label": "nowhere"} for row in labelled(40)]))
     capsys.readouterr()
-    assert main([*arguments, "--name", "wrong", "--epsilon", "5"]) == main.JOB
+    assert main([*arguments, "--name", "wrong", "--epsilon", "5"]) == command.JOB
     assert "unknown-label" in capsys.readouterr().err
     assert tenant.committed("record") == spent

@@ -25,7 +25,7 @@ NAMES = {
     "aclose": "close",
     # of contextlib
     "aclosing": "closing",
-    # of concurrency.py
+    # of wire.py
     "AsyncFunction": "Function",
     "async_body": "body",
     "async_gather": "gather",

@@ -1,4 +1,8 @@
-"""The models of answers. A member that a later gateway adds is kept in `model_extra`."""
+"""The models of answers, the results of charging calls, and the progress of jobs.
+
+A member that a later gateway adds is kept in `model_extra`. A result may consist of several releases. Progress bars are
+drawn by `rich` where it is installed, else there are none.
+"""
 
 from __future__ import annotations
 
@@ -225,9 +229,6 @@ class AlertRule(Answer):
     tenants: list[str] | None = None
 
 
-# MERGED privacy_gateway_client.results: The results of charging calls, which may consist of several releases.
-
-
 R = TypeVar("R")
 
 
@@ -314,10 +315,6 @@ class Sanitized:
 
 def _last_budget(releases: list[Release]) -> Account | None:
     return next((release.budget for release in reversed(releases) if release.budget is not None), None)
-
-
-# MERGED privacy_gateway_client.progress: Progress bars of jobs and of the command, by `rich` where it is installed,
-# else none.
 
 
 # Takes each state of a job. A method `close`, if there is one, is called at the end.

@@ -29,6 +29,8 @@ GatewayError
     ├── StorageFull           507
     ├── WorkFailed            5xx after the start: charged, without an answer
     └── UpstreamFailed        502, 504 of a language model
+
+`problem_of` reads an error from an answer, by one table from the codes of problems to the classes of the tree.
 """
 
 from __future__ import annotations
@@ -313,10 +315,6 @@ def _amount(value: Any) -> Amount:
 
 def _word(value: Any, default: str) -> str:
     return value if isinstance(value, str) and len(value) <= 64 else default
-
-
-# MERGED privacy_gateway_client.problems: From an answer to its error: one table from the codes of problems to the
-# classes of the tree.
 
 
 _CODES_OF: dict[type[Problem], str] = {

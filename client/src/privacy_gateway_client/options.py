@@ -1,12 +1,20 @@
-"""An encrypted cache of paid answers in a file, so that the same content is not bought twice.
+"""What a caller may set: the settings of a client, the keyword arguments of its calls, the cache and the cap.
 
-Guarantee: without the cache's key, the file shows the number and sizes of its entries and nothing of their content.
-The name of an entry is a keyed hash (HMAC-SHA-256) of the tenant, the models, the parameters and the content; an entry
-is encrypted by AES-256-GCM and bound to its name. Texts are in no entry: it holds what the gateway released. Several
-processes may use one file.
+The arguments of a call are the members of its request that a caller may leave out. A test compares them with the
+OpenAPI document. The gateway checks their values; the client has no model of a request.
 
-An answer from the cache is the one that was bought: equal contents get equal answers, so whoever sees two answers
-sees that their contents are equal. That is public wherever the cache is used.
+`Cache` is an encrypted cache of paid answers in a file, so that the same content is not bought twice. Guarantee:
+without the cache's key, the file shows the number and sizes of its entries and nothing of their content. The name of an
+entry is a keyed hash (HMAC-SHA-256) of the tenant, the models, the parameters and the content; an entry is encrypted by
+AES-256-GCM and bound to its name. Texts are in no entry: it holds what the gateway released. Several processes may use
+one file. An answer from the cache is the one that was bought: equal contents get equal answers, so whoever sees two
+answers sees that their contents are equal. That is public wherever the cache is used.
+
+`BudgetCap` is a local limit on what the calls of a block may charge, checked before anything is sent. A cap bounds the
+epsilon of each unit (sentence, token, vector, record) separately: the largest of them is what the block may have cost
+any account. The price is that of `POST /budget/estimate` for one document of the same request without its text, asked
+once for each kind of request. A reservation whose request charged nothing is given back; one whose answer was lost
+counts as spent.
 """
 
 from __future__ import annotations
@@ -187,13 +195,6 @@ def _make_private(path: Path) -> None:
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
 
 
-# MERGED privacy_gateway_client.cap: `budget_cap`: a local limit on what the calls of a block may charge, checked
-# before anything is sent. A cap bounds the epsilon of each unit (sentence, token, vector, record) separately: the
-# largest of them is what the block may have cost any account. The price is that of `POST /budget/estimate` for one
-# document of the same request without its text, asked once for each kind of request. A reservation whose request
-# charged nothing is given back; one whose answer was lost counts as spent.
-
-
 Nano = Mapping[str, int]
 _NANO = 1_000_000_000
 
@@ -280,11 +281,6 @@ class Reservation:
         """The request charged nothing."""
         for cap in self._caps:
             cap.give_back(self._costs)
-
-
-# MERGED privacy_gateway_client.options: What a caller may set: the settings of a client, and the keyword arguments
-# of its calls. The arguments of a call are the members of its request that a caller may leave out. A test compares
-# them with the OpenAPI document. The gateway checks their values; the client has no model of a request.
 
 
 _USER_AGENT = "privacy-gateway-client"

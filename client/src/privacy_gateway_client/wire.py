@@ -2,6 +2,15 @@
 
 Errors of httpx and pydantic hold the request or its values. An error is therefore raised outside their `except` blocks,
 so that it has no context.
+
+A safetensors file of `/embed/vector/safetensors` is read and written without a library: eight bytes with the length of
+a JSON header, the header, and the numbers in little-endian order. NumPy is used where it is installed; otherwise a
+matrix is a list of `array.array`.
+
+The two clients differ in how they wait, use threads, run operations side by side and send bodies in pieces. The code in
+`asynchronous/` uses the names that begin with `async_` or `Async`. `make client` writes `generated/` from it, which
+uses the names without this prefix. Each pair promises the same. asyncio is imported inside the functions that need it:
+it takes a fifth of the time of the whole import of this package, and the blocking client does not use it.
 """
 
 from __future__ import annotations
@@ -186,12 +195,6 @@ class EventReader:
         return event
 
 
-# MERGED privacy_gateway_client.tensors: The safetensors files of `/embed/vector/safetensors`: one tensor and
-# metadata, read and written without a library. The format is eight bytes with the length of a JSON header, the
-# header, and the numbers in little-endian order. NumPy is used where it is installed; otherwise a matrix is a list
-# of `array.array`.
-
-
 TYPE = "application/vnd.safetensors"
 _SIZES = {"F32": 4, "F16": 2}
 _CODES = {"F32": "f", "F16": "e"}
@@ -300,13 +303,6 @@ def matrix_of(kind: str, shape: tuple[int, int], parts: Sequence[memoryview | by
 
 def _floats(kind: str, numbers: bytes) -> tuple[float, ...]:
     return struct.unpack(f"<{len(numbers) // _SIZES[kind]}{_CODES[kind]}", numbers)
-
-
-# MERGED privacy_gateway_client.concurrency: Where the two clients differ: how they wait, use threads, run operations
-# side by side and send bodies in pieces. The code in `asynchronous/` uses the names that begin with `async_` or
-# `Async`. `make client` writes `generated/` from it, which uses the names without this prefix. Each pair promises
-# the same. asyncio is imported inside the functions that need it: it takes a fifth of the time of the whole import
-# of this package, and the blocking client does not use it.
 
 
 P = ParamSpec("P")

@@ -1,6 +1,7 @@
-"""Budgets: accounts, journals, estimates and reports. None of these calls charges.
+"""The client, and the groups of its methods that charge nothing by themselves: budgets, catalogue and administration.
 
-A report is the JSON object that the gateway's OpenAPI document describes.
+A report on a budget is the JSON object that the gateway's OpenAPI document describes. A request that makes a key or a
+tenant is not repeated after its answer was lost: list the keys to see what happened.
 """
 
 from __future__ import annotations
@@ -157,10 +158,6 @@ class Budget(Group):
                 if event.name == "problem":
                     raise line_problem(parsed_json(event.data))
                 yield parsed_json(event.data)
-
-
-# MERGED privacy_gateway_client.asynchronous.catalogue: What a gateway offers: models, domains, recognisers,
-# calculations, language models, Presidio's contracts, the vault and its health.
 
 
 RECOGNISERS = "/sanitize/recognisers"
@@ -390,11 +387,6 @@ class Health(Group):
         return (await self._connection.call(get("/metrics"))).content.decode()
 
 
-# MERGED privacy_gateway_client.asynchronous.administration: API keys, alerts, tenants and the log of administrative
-# actions. A request that makes a key or a tenant is not repeated after its answer was lost: list the keys to see
-# what happened.
-
-
 class Keys(Group):
     """The tenant's API keys."""
 
@@ -510,10 +502,6 @@ class Admin(Group):
 
 def _rotation(key_path: str, overlap_s: int, expires_s: int | None) -> Outgoing:
     return post(f"{key_path}/rotate", given({"overlap_s": overlap_s, "expires_s": expires_s}), repeatable=False)
-
-
-# MERGED privacy_gateway_client.asynchronous.client: The client: its groups of methods, and the connection that they
-# share.
 
 
 class AsyncGateway(Embedding, Sanitizing, Submission, Catalogue):

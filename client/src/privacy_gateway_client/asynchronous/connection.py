@@ -1,7 +1,8 @@
 """The connection of a client to its gateway: one logical call, with its retries, its price and its answer.
 
 Every call that charges has an idempotency key of its own, which all of its retries keep, so that a lost answer is never
-paid twice.
+paid twice. `bought` makes a charging call over many inputs: it divides them, uses the cache, and keeps what was paid
+when one of the calls fails.
 """
 
 from __future__ import annotations
@@ -315,10 +316,6 @@ def _charged_nothing(error: Problem | ConnectionLost) -> bool:
     if isinstance(error, ReleaseGone) or error.uncertain:
         return False
     return isinstance(error, ConnectionLost) or error.charged is False or error.may_repeat
-
-
-# MERGED privacy_gateway_client.asynchronous.paid: Charging calls over many inputs: their parts, the cache, and what
-# is kept when one of the parts fails.
 
 
 T = TypeVar("T")

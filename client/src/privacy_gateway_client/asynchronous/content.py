@@ -1,4 +1,8 @@
-"""Private embeddings: of documents, of texts, of the caller's own vectors, and through OpenAI's format."""
+"""The calls that charge for texts and vectors: private embeddings, and sanitised text and its way back.
+
+Embeddings are of documents, of texts, of the caller's own vectors, and through OpenAI's format. Texts are sanitised
+whole or as a stream.
+"""
 
 from __future__ import annotations
 
@@ -338,9 +342,6 @@ def _joined(done: Sequence[tuple[range, _File]]) -> Embeddings:
         rows=[],
         releases=[release for _, (_, release) in done],
     )
-
-
-# MERGED privacy_gateway_client.asynchronous.sanitizing: Sanitised text, whole or as a stream, and its way back.
 
 
 PATH, STREAM = "/sanitize", "/sanitize/batch"

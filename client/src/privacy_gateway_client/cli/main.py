@@ -1,4 +1,4 @@
-"""The exit codes of the command."""
+"""`privacy-gateway-client`: embed, sanitise, synthesise, fine-tune and watch the budget against a remote gateway."""
 
 from __future__ import annotations
 
@@ -48,9 +48,6 @@ _CODES: dict[int, tuple[type[errors.GatewayError], ...]] = {
 
 def code_of(error: errors.GatewayError) -> int:
     return next((code for code, kinds in _CODES.items() if isinstance(error, kinds)), FAILED)
-
-
-# MERGED privacy_gateway_client.cli.inputs: Input files of the command, and the API key.
 
 
 KEY_VARIABLE, URL_VARIABLE = "PRIVACY_GATEWAY_API_KEY", "PRIVACY_GATEWAY_URL"
@@ -146,9 +143,6 @@ def digest(*paths: Path) -> str:
                 found.update(piece)
         found.update(b"|")
     return found.hexdigest()
-
-
-# MERGED privacy_gateway_client.cli.texts: `embed` and `sanitize`.
 
 
 _AT_ONCE = 4  # parts in work
@@ -303,10 +297,6 @@ def _made(parts: Parts, count: int, make: Callable[[int], bytes]) -> list[int]:
     finally:
         close()
     return starts
-
-
-# MERGED privacy_gateway_client.cli.main: `privacy-gateway-client`: embed, sanitise, synthesise, fine-tune and watch
-# the budget against a remote gateway.
 
 
 Command = Callable[[Gateway, argparse.Namespace, str], None]

@@ -1,31 +1,508 @@
 # Written by `make client` from asynchronous/client.py. Do not edit.
-"""The client: its groups of methods, and the connection that they share."""
+"""The client, and the groups of its methods that charge nothing by themselves: budgets, catalogue and administration.
+
+A report on a budget is the JSON object that the gateway's OpenAPI document describes. A request that makes a key or a
+tenant is not repeated after its answer was lost: list the keys to see what happened.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
+from typing import Any
 
 from typing_extensions import Self, Unpack
 
-from privacy_gateway_client.generated.administration import Admin, Alerts, Keys
-from privacy_gateway_client.generated.budget import Budget
-from privacy_gateway_client.generated.catalogue import (
-    Accounting,
-    Catalogue,
-    Domains,
-    Health,
-    LanguageModels,
-    Models,
-    Presidio,
-    Recognisers,
-    Vault,
-)
-from privacy_gateway_client.generated.connection import Connection
-from privacy_gateway_client.generated.embedding import Embedding
+from privacy_gateway_client.answers import Account, AlertRule, ApiKey, Estimate, NewTenantAnswer, Recogniser
+from privacy_gateway_client.generated.connection import Connection, Group
+from privacy_gateway_client.generated.content import Embedding, Sanitizing
 from privacy_gateway_client.generated.jobs import Jobs, Submission
-from privacy_gateway_client.generated.sanitizing import Sanitizing
-from privacy_gateway_client.options import BudgetCap
-from privacy_gateway_client.options import Settings
+from privacy_gateway_client.errors import line_problem
+from privacy_gateway_client.options import BudgetCap, KeyOptions, Settings, TenantOptions
+from privacy_gateway_client.wire import (
+    JSON_HEADERS,
+    Outgoing,
+    Tensor,
+    get,
+    given,
+    json_of,
+    matrix_of,
+    parsed_json,
+    post,
+    put,
+)
+
+
+class Budget(Group):
+    """Budget queries; none of them charges."""
+
+    def accounts(self, *, limit: int | None = None) -> Iterator[Account]:
+        """Every account of the tenant: its own, then its subjects'. `limit`: accounts of one page."""
+        return self._connection.pages("/budget", "accounts", Account, limit=limit)
+
+    def account(self, account: str) -> Account:
+        """One account, such as `acme/sentence`."""
+        return self._connection.model(Account, get(f"/budget/{account}"))
+
+    def headroom(self, account: str, *, epsilon: float | None = None) -> dict[str, Any]:
+        """How many more requests of each preset and mechanism an account admits. `epsilon`: of one document."""
+        return self._connection.json(get(f"/budget/{account}/headroom", epsilon=epsilon))
+
+    def remaining(self, mechanism: str, *, epsilon: float, account: str | None = None) -> int:
+        """How many more requests of one document by a mechanism at `epsilon` are admitted if nothing else is reserved.
+
+        account: one of those that it debits; by default an own account of the tenant, whichever the mechanism debits.
+        Raises LookupError if the gateway prices no such mechanism now.
+        """
+        if account is not None:
+            accounts = [account]
+        else:
+            tenant = self._connection.tenant_name()
+            accounts = [f"{tenant}/{unit}" for unit in ("sentence", "token", "vector", "record")]
+        for one in accounts:
+            requests = (self.headroom(one, epsilon=epsilon))["requests"]
+            fits = [row["fits"] for row in requests if row["preset"] is None and row["mechanism"] == mechanism]
+            if fits:
+                return int(min(fits))
+        raise LookupError(mechanism)
+
+    def journal(
+        self,
+        account: str,
+        *,
+        limit: int | None = None,
+        from_ms: int | None = None,
+        to_ms: int | None = None,
+        transition: str | None = None,
+        mechanism: str | None = None,
+        route: str | None = None,
+        key_id: str | None = None,
+        subject: str | None = None,
+        order: str | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """The entries of an account's journal. `limit`: of one page; the others choose entries and their order."""
+        filters = {"transition": transition, "mechanism": mechanism, "route": route, "key_id": key_id}
+        filters |= {"subject": subject, "order": order}
+        times = {"from": from_ms, "to": to_ms}
+        return self._connection.pages(f"/budget/{account}/journal", "entries", None, limit=limit, **times, **filters)
+
+    def export_journal(
+        self, /, account: str, *, from_ms: int | None = None, to_ms: int | None = None, **filters: str | None
+    ) -> Iterator[dict[str, Any]]:
+        """The journal of an account, row by row. `filters`: `transition`, `mechanism`, `route`, `key_id`, `subject`."""
+        params = {"from": from_ms, "to": to_ms, "format": "jsonl", **filters}
+        with self._connection.stream(get(f"/budget/{account}/journal/export", **params)) as answer:
+            for row in answer.json_lines():
+                yield row
+
+    def subjects(self, account: str, *, near: float | None = None, limit: int | None = None) -> Iterator[Account]:
+        """The subjects' accounts of the unit, the least remaining first.
+
+        near: only those with less than this epsilon. limit: of one page.
+        """
+        return self._connection.pages(f"/budget/{account}/subjects", "subjects", Account, near=near, limit=limit)
+
+    def series(
+        self,
+        *,
+        from_ms: int | None = None,
+        to_ms: int | None = None,
+        step: int | None = None,
+        unit: str | None = None,
+        mechanism: str | None = None,
+        subject_class: str | None = None,
+    ) -> dict[str, Any]:
+        """What was committed and reserved over time. `step`: 60, 600, 3600, 21600 or 86400 seconds."""
+        params = {"from": from_ms, "to": to_ms, "class": subject_class}
+        return self._connection.json(get("/budget/series", step=step, unit=unit, mechanism=mechanism, **params))
+
+    def estimate(self, request: Mapping[str, Any]) -> Estimate:
+        """What a charging request would cost, by the members of any of them. Texts are counted, not read."""
+        return self._connection.model(Estimate, post("/budget/estimate", request))
+
+    def forecast(self, account: str) -> dict[str, Any]:
+        """When the account runs out: an estimate, with a band."""
+        return self._connection.json(get(f"/budget/{account}/forecast"))
+
+    def bounds(self, account: str) -> dict[str, Any]:
+        """What is proven of an account, and what is an estimate."""
+        return self._connection.json(get(f"/budget/{account}/bounds"))
+
+    def spending(
+        self,
+        account: str,
+        *,
+        by: str | None = None,
+        bucket: str | None = None,
+        from_ms: int | None = None,
+        to_ms: int | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> dict[str, Any]:
+        """Who spent: by mechanism, route, key or subject, over time. One page."""
+        times = {"from": from_ms, "to": to_ms}
+        path = f"/budget/{account}/spending"
+        return self._connection.json(get(path, by=by, bucket=bucket, cursor=cursor, limit=limit, **times))
+
+    def integrity(self) -> dict[str, Any]:
+        """Seals, open holds, epsilon spent without output, and the last audit."""
+        return self._connection.json(get("/budget/integrity"))
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """An item for each event that says that the tenant's budget has changed, until the stream ends.
+
+        Raises Unauthorized when the key is revoked or expires.
+        """
+        with self._connection.stream(get("/budget/events")) as answer:
+            for event in answer.events():
+                if event.name == "problem":
+                    raise line_problem(parsed_json(event.data))
+                yield parsed_json(event.data)
+
+
+RECOGNISERS = "/sanitize/recognisers"
+CHAT, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messages"
+
+
+class Catalogue(Group):
+    """What `sanitize` can find, and the operator's policies."""
+
+    def entities(self) -> dict[str, Any]:
+        """What the technique `entity` recognises, and its profiles."""
+        return self._connection.json(get("/entities"))
+
+    def policies(self) -> list[dict[str, Any]]:
+        """The operator's policies that the tenant may name, or must use."""
+        return self._connection.rows(get("/policies"), "policies")
+
+
+class Models(Group):
+    """Models, presets and projections."""
+
+    def delete_fine_tuned(self, name: str) -> None:
+        """Delete a fine-tuned model of the tenant."""
+        self._connection.delete(f"/models/fine-tuned/{name}")
+
+    def projection(self, kind: str, dimension: int, output_dimension: int) -> tuple[Any, float]:
+        """The public matrix `[output_dimension, dimension]` of the tenant's releases, and its stretch.
+
+        kind: `orthonormal`, `gaussian` or `pca`.
+        """
+        path = f"/models/projections/{kind}-{dimension}-{output_dimension}"
+        tensor = Tensor((self._connection.call(get(path))).content, "projection")
+        return matrix_of(tensor.kind, tensor.shape, [tensor.numbers]), float(tensor.metadata.get("stretch", 1.0))
+
+    def presets(self) -> list[dict[str, Any]]:
+        """The presets and language models of `/v1`."""
+        return self._connection.rows(get("/v1/models"), "data")
+
+    def preset(self, model: str) -> dict[str, Any]:
+        """One preset or language model of `/v1`."""
+        return self._connection.json(get(f"/v1/models/{model}"))
+
+    # stands last: after it, `list` in an annotation would be this method
+    def list(self) -> dict[str, Any]:
+        """The models that run, and the tenant's fine-tuned ones."""
+        return self._connection.json(get("/models"))
+
+
+class Domains(Group):
+    """Domain packs."""
+
+    def list(self) -> list[dict[str, Any]]:
+        """The domain packs that the tenant may name."""
+        return self._connection.rows(get("/domains"), "domains")
+
+    def delete(self, name: str) -> None:
+        """Delete a domain of the tenant."""
+        self._connection.delete(f"/domains/{name}")
+
+
+class Recognisers(Group):
+    """The tenant's own recognisers."""
+
+    def list(self, *, limit: int | None = None) -> Iterator[Recogniser]:
+        """Every recogniser; patterns and terms as their numbers."""
+        return self._connection.pages(RECOGNISERS, "recognisers", Recogniser, limit=limit)
+
+    def get(self, name: str) -> Recogniser:
+        """One recogniser with its patterns and terms."""
+        return self._connection.model(Recogniser, get(f"{RECOGNISERS}/{name}"))
+
+    def put(self, name: str, recogniser: Mapping[str, Any]) -> Recogniser:
+        """Create or replace a recogniser."""
+        return self._connection.model(Recogniser, put(f"{RECOGNISERS}/{name}", recogniser))
+
+    def delete(self, name: str) -> None:
+        """Delete a recogniser."""
+        self._connection.delete(f"{RECOGNISERS}/{name}")
+
+    def try_out(
+        self, recogniser: Mapping[str, Any], text: str, *, threshold: float | None = None
+    ) -> dict[str, Any]:
+        """What a recogniser finds in a text, without storing either."""
+        members = given({"recogniser": recogniser, "text": text, "threshold": threshold})
+        return self._connection.json(post(f"{RECOGNISERS}/test", members))
+
+
+class Accounting(Group):
+    """Calculations over plans."""
+
+    def compare(self, mechanism: Mapping[str, Any], *, delta: float, steps: int = 1) -> dict[str, Any]:
+        """Every accountant's epsilon of a plan.
+
+        mechanism: such as `{"kind": "gaussian", "noise_multiplier": 1.1}`.
+        """
+        members = {"mechanism": mechanism, "delta": delta, "steps": steps}
+        return self._connection.json(post("/accounting/compare", members))
+
+    def calibrate(
+        self,
+        *,
+        epsilon: float,
+        delta: float,
+        sampling_rate: float = 1.0,
+        steps: int | None = None,
+        noise_multiplier: float | None = None,
+    ) -> dict[str, Any]:
+        """The least noise for a number of steps, or the most steps for a noise. Give exactly one of the two."""
+        members: dict[str, Any] = {"target": {"epsilon": epsilon, "delta": delta}, "sampling_rate": sampling_rate}
+        members |= given({"steps": steps, "noise_multiplier": noise_multiplier})
+        return self._connection.json(post("/accounting/calibrate", members))
+
+
+class LanguageModels(Group):
+    """Language models behind the gateway, in the formats of OpenAI and Anthropic.
+
+    The gateway masks the request and restores the answer. A call is not repeated once it was sent, because the model
+    may have been paid.
+    """
+
+    def chat_completions(
+        self, request: Mapping[str, Any], *, policy: str | None = None, conversation: str | None = None
+    ) -> dict[str, Any]:
+        """`POST /v1/chat/completions`: the members of OpenAI's request."""
+        return self._connection.json(_to_model(CHAT, request, policy, conversation))
+
+    def responses(
+        self, request: Mapping[str, Any], *, policy: str | None = None, conversation: str | None = None
+    ) -> dict[str, Any]:
+        """`POST /v1/responses`: the members of OpenAI's request."""
+        return self._connection.json(_to_model(RESPONSES, request, policy, conversation))
+
+    def messages(
+        self, request: Mapping[str, Any], *, policy: str | None = None, conversation: str | None = None
+    ) -> dict[str, Any]:
+        """`POST /v1/messages`: the members of Anthropic's request."""
+        return self._connection.json(_to_model(MESSAGES, request, policy, conversation))
+
+    def stream(
+        self,
+        path: str,
+        request: Mapping[str, Any],
+        *,
+        policy: str | None = None,
+        conversation: str | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """The events of one of the three paths, with `"stream": true`: the data of each, parsed."""
+        streamed = _to_model(path, {**request, "stream": True}, policy, conversation)
+        with self._connection.stream(streamed) as answer:
+            for event in answer.events():
+                if event.data != "[DONE]":
+                    yield parsed_json(event.data)
+
+
+def _to_model(path: str, request: Mapping[str, Any], policy: str | None, conversation: str | None) -> Outgoing:
+    headers = JSON_HEADERS | given({"Privacy-Policy": policy, "Privacy-Conversation": conversation})
+    return Outgoing("POST", path, headers=headers, content=json_of(dict(request)), repeatable=False)
+
+
+class Presidio(Group):
+    """Personal data by Presidio's contracts, and LiteLLM's guardrail; answers as these contracts have them."""
+
+    def analyze(self, /, text: str | Sequence[str], *, language: str = "en", **members: Any) -> Any:
+        """Find personal data. `members`: those of Presidio's request."""
+        return self._connection.json(post("/analyze", {"text": text, "language": language, **members}))
+
+    def anonymize(self, request: Mapping[str, Any]) -> Any:
+        """Replace finds in texts."""
+        return self._connection.json(post("/anonymize", request))
+
+    def deanonymize(self, request: Mapping[str, Any]) -> Any:
+        """Decrypt places of texts."""
+        return self._connection.json(post("/deanonymize", request))
+
+    def supported_entities(self, *, language: str | None = None) -> Any:
+        """The types that `analyze` finds."""
+        return self._connection.json(get("/supportedentities", language=language))
+
+    def recognizers(self, *, language: str | None = None) -> Any:
+        """The recognisers of `analyze`."""
+        return self._connection.json(get("/recognizers", language=language))
+
+    def anonymizers(self) -> Any:
+        """The operators of `anonymize`."""
+        return self._connection.json(get("/anonymizers"))
+
+    def deanonymizers(self) -> Any:
+        """The operators of `deanonymize`."""
+        return self._connection.json(get("/deanonymizers"))
+
+    def guardrail(self, request: Mapping[str, Any]) -> Any:
+        """Mask a request of LiteLLM, or restore its answer."""
+        return self._connection.json(post("/beta/litellm_basic_guardrail_api", request, repeatable=False))
+
+
+class Vault(Group):
+    """Entries of the tenant in the vault."""
+
+    def entries(self, *, limit: int | None = None) -> Iterator[dict[str, Any]]:
+        """The entries of the vault of the tenant."""
+        return self._connection.pages("/vault", "data", None, limit=limit)
+
+    def delete(self, entry_id: str) -> None:
+        """Delete an entry."""
+        self._connection.delete(f"/vault/{entry_id}")
+
+    def clear(self) -> None:
+        """Delete all entries of the tenant."""
+        self._connection.delete("/vault")
+
+
+class Health(Group):
+    """Liveness, readiness and metrics."""
+
+    def live(self) -> bool:
+        """Whether the gateway's process answers."""
+        return (self._connection.json(get("/livez"))).get("status") == "alive"
+
+    def ready(self) -> dict[str, Any]:
+        """The state of the workers. Raises NotStarted while the gateway is not ready, without trying again."""
+        once = replace(self._connection.retry, attempts=1)
+        state: dict[str, Any] = parsed_json((self._connection.call(get("/readyz"), retry=once)).content)
+        return state
+
+    def metrics(self) -> str:
+        """The metrics of the gateway, in Prometheus' format. With the admin key."""
+        return (self._connection.call(get("/metrics"))).content.decode()
+
+
+class Keys(Group):
+    """The tenant's API keys."""
+
+    def list(self) -> list[ApiKey]:
+        """The keys of the tenant. The API key needs the role `admin`, as for the calls below."""
+        return self._connection.rows_as(ApiKey, get("/keys"), "keys")
+
+    def create(self, **options: Unpack[KeyOptions]) -> ApiKey:
+        """Make a key; its `key` is shown this once."""
+        return self._connection.model(ApiKey, post("/keys", given(options), repeatable=False))
+
+    def rotate(self, key_id: str, *, overlap_s: int, expires_s: int | None = None) -> ApiKey:
+        """Make a successor; the old key ends after `overlap_s` seconds."""
+        return self._connection.model(ApiKey, _rotation(f"/keys/{key_id}", overlap_s, expires_s))
+
+    def revoke(self, key_id: str) -> ApiKey:
+        """End a key at once."""
+        return self._connection.model(ApiKey, Outgoing("DELETE", f"/keys/{key_id}"))
+
+
+class Alerts(Group):
+    """Alerts of the tenant, or with the admin key of the operator."""
+
+    def __init__(self, connection: Connection, path: str = "/alerts") -> None:
+        super().__init__(connection)
+        self._path = path
+
+    def fired(self, *, status: str | None = None, limit: int | None = None) -> Iterator[dict[str, Any]]:
+        """The alerts that fired, newest first."""
+        return self._connection.pages(self._path, "alerts", None, status=status, limit=limit)
+
+    def rules(self) -> list[AlertRule]:
+        """The rules. The API key needs the role `admin`, as for the calls below."""
+        return self._connection.rows_as(AlertRule, get(f"{self._path}/rules"), "rules")
+
+    def rule(self, name: str) -> AlertRule:
+        """One rule, and its last delivery."""
+        return self._connection.model(AlertRule, get(f"{self._path}/rules/{name}"))
+
+    def put_rule(self, name: str, rule: Mapping[str, Any]) -> AlertRule:
+        """Store a rule. The answer shows the secret of a new webhook once."""
+        return self._connection.model(AlertRule, put(f"{self._path}/rules/{name}", rule, repeatable=False))
+
+    def delete_rule(self, name: str) -> None:
+        """Delete a rule."""
+        self._connection.delete(f"{self._path}/rules/{name}")
+
+    def send_sample(self, name: str) -> dict[str, str]:
+        """Send a sample to the receivers of a rule: the result of each channel."""
+        return self._connection.json(post(f"{self._path}/rules/{name}/test", repeatable=False))
+
+
+class Admin(Group):
+    """Administration, with the admin key."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self.alerts = Alerts(connection, "/admin/alerts")
+
+    def tenants(self) -> list[dict[str, Any]]:
+        """Every tenant."""
+        return self._connection.rows(get("/admin/tenants"), "tenants")
+
+    def create_tenant(self, name: str, *, epsilon: float, **options: Unpack[TenantOptions]) -> NewTenantAnswer:
+        """Open a tenant with a budget; its first key is shown this once."""
+        members = {"name": name, "epsilon": epsilon, **given(options)}
+        return self._connection.model(NewTenantAnswer, post("/admin/tenants", members, repeatable=False))
+
+    def budgets(self, tenant: str, *, limit: int | None = None) -> Iterator[Account]:
+        """The accounts of a tenant."""
+        return self._connection.pages(f"/admin/tenants/{tenant}/budgets", "accounts", Account, limit=limit)
+
+    def set_limit(self, tenant: str, unit: str, *, epsilon: float) -> Account:
+        """Raise or lower what the account of a unit may spend, at most the epsilon that it was opened with."""
+        request = put(f"/admin/tenants/{tenant}/budgets/{unit}/limit", {"epsilon": epsilon})
+        return self._connection.model(Account, request)
+
+    def keys(self, tenant: str) -> list[ApiKey]:
+        """The keys of a tenant."""
+        return self._connection.rows_as(ApiKey, get(f"/admin/tenants/{tenant}/keys"), "keys")
+
+    def create_key(self, tenant: str, **options: Unpack[KeyOptions]) -> ApiKey:
+        """Make a key of a tenant."""
+        request = post(f"/admin/tenants/{tenant}/keys", given(options), repeatable=False)
+        return self._connection.model(ApiKey, request)
+
+    def rotate_key(self, tenant: str, key_id: str, *, overlap_s: int, expires_s: int | None = None) -> ApiKey:
+        """Make a successor of a tenant's key."""
+        request = _rotation(f"/admin/tenants/{tenant}/keys/{key_id}", overlap_s, expires_s)
+        return self._connection.model(ApiKey, request)
+
+    def revoke_key(self, tenant: str, key_id: str) -> ApiKey:
+        """End a key of a tenant at once."""
+        return self._connection.model(ApiKey, Outgoing("DELETE", f"/admin/tenants/{tenant}/keys/{key_id}"))
+
+    def end_sessions(self, tenant: str | None = None) -> None:
+        """End every session of the dashboard for a tenant; without one, those of the operator."""
+        path = "/admin/sessions/end" if tenant is None else f"/admin/tenants/{tenant}/sessions/end"
+        self._connection.call(post(path))
+
+    def audit(self, *, limit: int | None = None) -> Iterator[dict[str, Any]]:
+        """The entries of the log of administrative actions."""
+        return self._connection.pages("/admin/audit", "entries", None, limit=limit)
+
+    def integrity(self, *, cursor: str | None = None, limit: int | None = None) -> dict[str, Any]:
+        """The integrity of every tenant, one page."""
+        return self._connection.json(get("/admin/integrity", cursor=cursor, limit=limit))
+
+    def service(self) -> dict[str, Any]:
+        """Workers, queues, throughput, latency and errors since the gateway's start."""
+        return self._connection.json(get("/admin/service"))
+
+
+def _rotation(key_path: str, overlap_s: int, expires_s: int | None) -> Outgoing:
+    return post(f"{key_path}/rotate", given({"overlap_s": overlap_s, "expires_s": expires_s}), repeatable=False)
 
 
 class Gateway(Embedding, Sanitizing, Submission, Catalogue):

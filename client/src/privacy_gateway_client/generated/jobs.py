@@ -12,14 +12,22 @@ from typing import Any, Union
 
 from typing_extensions import Unpack
 
-from privacy_gateway_client.answers import Job
+from privacy_gateway_client.answers import Job, Progress, bar, silent
 from privacy_gateway_client.generated.connection import Group
-from privacy_gateway_client.wire import sleep
-from privacy_gateway_client.errors import ConnectionLost, JobCancelled, JobFailed
+from privacy_gateway_client.errors import ConnectionLost, JobCancelled, JobFailed, line_problem
 from privacy_gateway_client.options import DomainOptions, FinetuneOptions, InfillOptions, Limits, SynthesisOptions
-from privacy_gateway_client.errors import line_problem
-from privacy_gateway_client.answers import Progress, bar, silent
-from privacy_gateway_client.wire import JSON_HEADERS, LINES_TYPE, Outgoing, get, given, json_of, parsed, parsed_json, post
+from privacy_gateway_client.wire import (
+    JSON_HEADERS,
+    LINES_TYPE,
+    Outgoing,
+    sleep,
+    get,
+    given,
+    json_of,
+    parsed,
+    parsed_json,
+    post,
+)
 
 Rows = Union[Iterable[Mapping[str, Any]], str, "PathLike[str]"]
 
