@@ -27,13 +27,13 @@ import uvloop
 from benchmarks.kit import arguments, head, row
 from core.accounting.events import Adjacency, Guarantee, PrivacyEvent, Unit
 from core.amounts import EPSILON_MAX, FEMTO, NANO
-from core.ledger.client import LedgerClient, connect
 from core.ledger.counters import LARGEST
-from core.ledger.embedded import attached
 from core.ledger.hash_chain.audit import audit_tenant
-from core.ledger.keys import MasterKey
-from core.ledger.ledger import Ledger, TenantCaps
 from core.ledger.records import Charge, Limit
+from core.ledger.transitions import Ledger, TenantCaps
+from core.master_key import MasterKey
+from core.redis.client import LedgerClient, connect
+from core.redis.embedded import attached
 
 CLIENTS = (1, 32, 64)
 PEER_REQUESTS = {1: 10_000, 32: 60_000, 64: 60_000}

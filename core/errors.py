@@ -26,19 +26,30 @@
     │   ├── HoldNotOpen             commit, cancel or expire of a hold that has ended otherwise
     │   ├── UnknownJob              no such job, or another tenant's
     │   └── JobQuotaExceeded        the tenant has as many unfinished jobs as it may
-    ├── BlobError                   of `core.blob_errors`: BlobExists, BlobMissing, BlobCorrupt, StoreUnavailable
-    ├── JobNotSucceeded, JobFailed  of `core.job_errors`; UnknownAlertRule of `core.alert_errors`
+    ├── BlobError                   of the blob store; carries no key, address, credential or answer of the store
+    │   ├── BlobExists              a blob of that key exists; the call changed nothing
+    │   ├── BlobMissing             there is no blob of that key
+    │   ├── BlobCorrupt             a blob's bytes are not those that were stored; they are never used
+    │   └── StoreUnavailable        the store cannot be reached, or refused the call; carries `reason`
+    ├── JobNotSucceeded             the artifact of a job that has none
+    ├── JobFailed                   why a job failed; carries a stable `reason`
+    │   ├── BadCorpus               the corpus cannot be used; carries `line` and counts, never content
+    │   └── JobFilesLost            the job's files are missing or not authentic
     ├── RoleMissing                 the API key does not have the role that the route needs; carries `role`
-    ├── CrossSiteRequest, HostRefused, SignOnFailed    of `core.browser_errors`
-    ├── UnknownDomain               no such domain, or another tenant's
+    ├── BrowserRefused              a browser's request is from elsewhere, or under a host name that is not allowed
+    ├── SignOnFailed                the identity provider's answer opens no session; carries `reason`
+    ├── UnknownName                 no such domain or rule of alerts, or another tenant's
     ├── UnknownModel                no preset or fine-tuned model of that name
     ├── UnknownRecogniser           the tenant has no recogniser of that name
     ├── RecogniserBroken            the file of a recogniser cannot be used
     ├── PolicyEnforced              the operator's policy for this tenant admits no other mask or fill
     ├── InfillBroken                a fine-tuned model's file cannot be used
     ├── DomainBroken                a domain's file cannot be used; other domains can
-    ├── UpstreamFailed              of `core.upstream_errors`: UpstreamUnreachable, UpstreamTimeout,
-    │                               UpstreamAnswerInvalid, UpstreamKeyRefused
+    ├── UpstreamFailed              a language model gave no answer that can be used; carries `reason`
+    │   ├── UpstreamUnreachable     no connection, or it was closed before an answer began
+    │   ├── UpstreamTimeout         it did not connect in time, went silent, or took too long as a whole
+    │   ├── UpstreamAnswerInvalid   the answer is too large, cut off, or not of the form that was promised
+    │   └── UpstreamKeyRefused      it refused the key of the operator
     ├── DataDirInUse                another gateway runs the jobs of this data directory
     ├── NotStarted                  no content was read, no noise drawn: the hold is cancelled
     │   ├── QueueFull
@@ -55,24 +66,32 @@
         ├── TooCostly               a document took more time of a processor than one may
         └── RecogniserFailed        a recogniser broke or ran out of time: the text counts as not inspected
 
-No error carries request text: a class has a stable `code`, a fixed `title`, and typed fields.
+No error carries request text: a class has a stable `code`, a fixed `title`, and typed fields. A class whose errors
+differ only in what a reader of a problem document sees has several codes.
 `service/http/problems.py` holds the one table that maps them to HTTP.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from core.amounts import Amount, ArmState
 
 
 class GatewayError(Exception):
-    """Root of the tree."""
+    """Root of the tree. `further_codes` are codes beside `code` that an error of this class may have, with titles."""
 
     code = "internal"
     title = "The gateway failed."
+    further_codes: ClassVar[Mapping[str, str]] = {}
     charged: bool | None = None  # None where the code says that nothing was charged
 
-    def __init__(self, detail: str | None = None) -> None:
-        """`detail` is a fixed sentence of the gateway's own; never pass request text."""
+    def __init__(self, detail: str | None = None, *, code: str | None = None) -> None:
+        """`detail` is a fixed sentence of the gateway's own; never pass request text. `code` is one of `further_codes`,
+        or by default that of the class."""
+        if code is not None:
+            self.code, self.title = code, self.further_codes[code]
         self.detail = detail or self.title
         super().__init__(self.detail)
 
@@ -153,14 +172,14 @@ class LedgerUnavailable(LedgerError):
 
 
 class LedgerNotDurable(LedgerUnavailable):
-    """Start-up, commands and the regular check raise it. A request gets LedgerUnavailable (`core.ledger.client`)."""
+    """Start-up, commands and the regular check raise it. A request gets LedgerUnavailable (`core.redis.client`)."""
 
     code = "ledger-not-durable"
     title = "A setting of Redis permits the loss of acknowledged writes. Nothing was released."
 
 
 class LedgerNotTrusted(LedgerUnavailable):
-    """Start-up, commands and the sealing round raise it. A request gets LedgerUnavailable (`core.ledger.client`)."""
+    """Start-up, commands and the sealing round raise it. A request gets LedgerUnavailable (`core.redis.client`)."""
 
     code = "ledger-not-trusted"
     title = "The budget ledger does not match its seals. Nothing was released."
@@ -258,6 +277,74 @@ class JobQuotaExceeded(LedgerError):
     title = "Too many unfinished jobs; wait for one to end or cancel one."
 
 
+class BlobError(GatewayError):
+    code = "blob-error"
+    title = "The blob store failed."
+
+
+class BlobExists(BlobError):
+    code = "blob-exists"
+    title = "The blob exists already."
+
+
+class BlobMissing(BlobError):
+    code = "blob-missing"
+    title = "A file that the call needs is missing in the blob store; nothing was charged for it."
+
+
+class BlobCorrupt(BlobError):
+    code = "blob-corrupt"
+    title = "A file in the blob store is not the one that was stored there; it was not used."
+
+
+class StoreUnavailable(BlobError):
+    code = "store-unavailable"
+    title = "The blob store cannot be used."
+
+    def __init__(self, *, reason: str = "unreachable") -> None:
+        """`reason` is a fixed word, never a part of an answer."""
+        super().__init__()
+        self.reason = reason
+
+
+class JobNotSucceeded(GatewayError):
+    code = "job-not-succeeded"
+    title = "The job has no artifact: it has not succeeded, or the artifact is no longer kept."
+
+
+class JobFailed(GatewayError):
+    """`code` is "job-attempts-exhausted" for a job whose process died too often."""
+
+    code = "job-failed"
+    title = "The job failed."
+    further_codes: ClassVar[Mapping[str, str]] = {"job-attempts-exhausted": "The job's process died too often."}
+
+    def __init__(
+        self,
+        detail: str | None = None,
+        *,
+        reason: str = "internal",
+        line: int | None = None,
+        count: int | None = None,
+        code: str | None = None,
+    ) -> None:
+        """`reason` is a fixed word; `line` counts from 1; `count` is of whatever the detail speaks of."""
+        super().__init__(detail, code=code)
+        self.reason = reason
+        self.line = line
+        self.count = count
+
+
+class BadCorpus(JobFailed):
+    code = "bad-corpus"
+    title = "The corpus cannot be used."
+
+
+class JobFilesLost(JobFailed):
+    code = "job-files-lost"
+    title = "The job's files are missing or not authentic."
+
+
 class RoleMissing(GatewayError):
     code = "role-missing"
     title = "This API key does not have the role that the request needs."
@@ -267,9 +354,34 @@ class RoleMissing(GatewayError):
         self.role = role
 
 
-class UnknownDomain(GatewayError):
+class BrowserRefused(GatewayError):
+    """A request of a browser's session does not come from the gateway's own pages. `code` is "host-refused" for one
+    that asks for the dashboard under a name that the operator has not allowed."""
+
+    code = "cross-site-request"
+    title = "A session of the dashboard can be used by the dashboard's own pages only."
+    further_codes: ClassVar[Mapping[str, str]] = {
+        "host-refused": "The dashboard is not served under this host name. "
+        "The setting DASHBOARD_HOSTS lists the names.",
+    }
+
+
+class SignOnFailed(GatewayError):
+    code = "sign-on-failed"
+    title = "Signing in through the identity provider has failed."
+
+    def __init__(self, *, reason: str) -> None:
+        """`reason` is a fixed word."""
+        super().__init__()
+        self.reason = reason
+
+
+class UnknownName(GatewayError):
+    """`code` is "unknown-alert-rule" for a rule of alerts; by default the name is that of a domain."""
+
     code = "unknown-domain"
     title = "There is no such domain."
+    further_codes: ClassVar[Mapping[str, str]] = {"unknown-alert-rule": "There is no such rule of alerts."}
 
 
 class UnknownModel(GatewayError):
@@ -300,6 +412,36 @@ class PolicyEnforced(GatewayError):
 class DomainBroken(GatewayError):
     code = "domain-broken"
     title = "The domain's file cannot be used; build the domain again."
+
+
+class UpstreamFailed(GatewayError):
+    code = "upstream-failed"
+    title = "The language model gave no answer that can be used."
+
+    def __init__(self, *, reason: str) -> None:
+        """`reason` is a fixed word, never a part of an answer."""
+        super().__init__()
+        self.reason = reason
+
+
+class UpstreamUnreachable(UpstreamFailed):
+    code = "upstream-unreachable"
+    title = "The language model cannot be reached."
+
+
+class UpstreamTimeout(UpstreamFailed):
+    code = "upstream-timeout"
+    title = "The language model did not answer in time."
+
+
+class UpstreamAnswerInvalid(UpstreamFailed):
+    code = "upstream-answer-invalid"
+    title = "The language model's answer cannot be used."
+
+
+class UpstreamKeyRefused(UpstreamFailed):
+    code = "upstream-key-refused"
+    title = "The language model refused the gateway's key; the operator must replace it."
 
 
 class DataDirInUse(GatewayError):

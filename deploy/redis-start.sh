@@ -9,7 +9,7 @@
 # An ACL file cannot contain comments, so the users of users.acl are described in this file.
 #   default   off: a client must send a user name. This user still needs every right: Redis 7.0 reads its append-only file
 #             as this user, and drops each transaction in it that the user may not run - and then starts, empty.
-#   gateway   the commands that core/ledger sends or its scripts call, which Redis checks against the same user, on
+#   gateway   the commands that the gateway sends or its scripts call, which Redis checks against the same user, on
 #             the ledger's keys. No DEL, no FLUSHALL, no CONFIG SET, no KEYS, no SHUTDOWN: whoever has taken over the
 #             gateway can spend budgets, but cannot wipe the ledger in one command. `config|get` is how the gateway
 #             checks at its start that the server is durable.

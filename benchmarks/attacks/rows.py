@@ -13,9 +13,9 @@ import msgpack
 import redis
 from gateway_kit import Gateway, Tenant
 
-from core.ledger import names
 from core.ledger.counters import Vector
-from core.ledger.embedded import socket_path
+from core.redis import names
+from core.redis.embedded import socket_path
 
 JSON, LINES = "application/json", "application/x-ndjson"
 MODEL, CLAUDE = "stub-gpt", "stub-claude"  # of the upstreams of both kinds

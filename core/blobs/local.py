@@ -21,9 +21,8 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
-from core.blob_errors import BlobExists, BlobMissing, StoreUnavailable
 from core.blobs.store import CHUNK_BYTES, CREATE_BYTES_MAX, BlobStore, StoreOptions, check_key
-from core.errors import StorageFull
+from core.errors import BlobExists, BlobMissing, StorageFull, StoreUnavailable
 from core.files.disk import NO_SPACE, sync_folder
 
 _DRAFTS = ".drafts"

@@ -16,8 +16,8 @@ from typing import Any
 import obstore
 from obstore import exceptions, store
 
-from core.blob_errors import BlobExists, BlobMissing, StoreUnavailable
 from core.blobs.store import CHUNK_BYTES, CREATE_BYTES_MAX, WHOLE_BYTES_MAX, BlobStore, StoreOptions, check_key
+from core.errors import BlobExists, BlobMissing, StoreUnavailable
 
 _PARTS_AT_ONCE = 4
 _LIST_BATCH = 1000

@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from core.blob_errors import BlobExists, StoreUnavailable
+from core.errors import BlobExists, StoreUnavailable
 
 
 @dataclass(frozen=True)

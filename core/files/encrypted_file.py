@@ -21,7 +21,7 @@ from pathlib import Path
 import tink
 from tink import secret_key_access, streaming_aead
 
-from core.job_errors import JobFilesLost
+from core.errors import JobFilesLost
 
 _STEP_BYTES = 256 * 1024
 

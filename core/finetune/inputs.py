@@ -15,8 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from core.errors import InvalidInput
-from core.job_errors import BadCorpus
+from core.errors import BadCorpus, InvalidInput
 
 PRIVATE, PUBLIC = "private", "public"
 LABELS_MAX = 1_000

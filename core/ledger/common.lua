@@ -257,7 +257,7 @@ local function write_limits(accounts)
   end
 end
 
--- The tenant's limits on what costs no epsilon (`TenantCaps` in core/ledger/ledger.py).
+-- The tenant's limits on what costs no epsilon (`TenantCaps` in core/ledger/transitions.py).
 
 -- A hold that is refunded, and a denial that is kept, use up one hour divided by the hourly number. The field
 -- `uncharged_until_ms` is the end of the time used up so far.

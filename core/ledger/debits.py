@@ -25,8 +25,8 @@ from core.ledger.counters import (
     Vector,
     vector_of,
 )
-from core.ledger.keys import MasterKey
 from core.ledger.records import Charge, plan_signature, worst_signature
+from core.master_key import MasterKey
 
 CHARGES_MAX = 4096
 SUBJECT_LENGTH_MAX = 256

@@ -8,10 +8,11 @@ from typing import Any, Protocol
 
 from core.accounting.events import Unit
 from core.errors import UnknownTenant
-from core.ledger import names, wire
-from core.ledger.client import LedgerClient
+from core.ledger import wire
 from core.ledger.hash_chain.chain import RawEntry
 from core.ledger.records import AccountState, JournalEntry
+from core.redis import names
+from core.redis.client import LedgerClient
 
 # Small, so that a sealing round blocks the event loop for only a few milliseconds at a time.
 ENTRY_BATCH = 100

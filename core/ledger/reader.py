@@ -11,13 +11,20 @@ import msgpack
 
 from core.accounting.events import Unit
 from core.errors import LedgerUnavailable, UnknownAccount, UnknownTenant
-from core.ledger import names, wire
+from core.ledger import wire
 from core.ledger.archive.objects import TenantPart
-from core.ledger.archive.reader import LedgerArchive
-from core.ledger.client import LedgerClient
+from core.ledger.archive.store import LedgerArchive
 from core.ledger.headroom import DebitedAccounts
-from core.ledger.journal_pages import EVERY_ENTRY, JournalEntries, JournalFilter, JournalView
-from core.ledger.journal_reads import JournalReads, first_entry_at
+from core.ledger.journal import (
+    EVERY_ENTRY,
+    JournalEntries,
+    JournalFilter,
+    JournalReads,
+    JournalView,
+    SubjectHistory,
+    first_entry_at,
+    subject_history,
+)
 from core.ledger.pages import OWN_ACCOUNTS, missing_fault, read_accounts
 from core.ledger.records import (
     AccountPage,
@@ -26,7 +33,8 @@ from core.ledger.records import (
     Tenant,
     TenantMode,
 )
-from core.ledger.subject_history import SubjectHistory, subject_history
+from core.redis import names
+from core.redis.client import LedgerClient
 
 
 class SealPlaces:
@@ -271,7 +279,7 @@ class LedgerReader:
         return await first_entry_at(self._client, tenant, at_ms, self._archive)
 
     async def subject_history(self, tenant: str, state: AccountState, *, first: int, rows_max: int) -> SubjectHistory:
-        """Return what was spent on a subject's account since the entry `first` (`core.ledger.subject_history`)."""
+        """Return what was spent on a subject's account since the entry `first` (`core.ledger.journal`)."""
         return await subject_history(self._client, tenant, state, first=first, rows_max=rows_max, archive=self._archive)
 
     async def _raw_entries(self, tenant: str, *, after: int, count: int, last: int) -> Sequence[Any]:

@@ -112,7 +112,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class CurrentLimit:
-    """What the operator lets an account spend now, at most its guarantee (`core.ledger.current_limit`).
+    """What the operator lets an account spend now, at most its guarantee (`core.ledger.headroom`).
 
     `epsilon_nano` belongs to the delta of the guarantee. `vector` is the limit that releases must fit in addition to
     the account's own. `divisions` has it for each division of an account without releases.

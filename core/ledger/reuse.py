@@ -14,10 +14,10 @@ import orjson
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from core.ledger import names
-from core.ledger.client import LedgerClient
-from core.ledger.keys import NONCE_BYTES, MasterKey, Purpose
 from core.ledger.records import Charge
+from core.master_key import NONCE_BYTES, MasterKey, Purpose
+from core.redis import names
+from core.redis.client import LedgerClient
 
 _RELEASE_ID_BYTES = 16
 

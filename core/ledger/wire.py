@@ -14,8 +14,8 @@ from core.accounting.filters import Division, divisions
 from core.amounts import EPSILON_MAX, FEMTO, NANO, Amount
 from core.errors import InvalidInput
 from core.ledger.counters import LARGEST, filter_limit, plan_limit
-from core.ledger.names import account_id, check_label
 from core.ledger.records import AccountState, Charge, CurrentLimit, EntryAmount, History, JournalEntry, Limit
+from core.redis.names import account_id, check_label
 
 EPSILON_NANO_MAX = EPSILON_MAX * NANO
 _REPEATED_MAX, _REPEATED_BYTES_MAX = 256, 2048  # texts of amounts: equal requests debit equal ones

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from core.job_errors import BadCorpus
+from core.errors import BadCorpus
 from core.mechanisms.sentences.domain_pack import DomainPack, DomainPackInfo
 from gpu_workers.domains.spec import DomainSpec, Embedded, check_memory, mean_by_document
 from gpu_workers.jobs import corpus

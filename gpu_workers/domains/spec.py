@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from core.job_errors import BadCorpus
+from core.errors import BadCorpus
 
 STEPS_MIN, STEPS_MAX = 10, 600  # of each training of the codes
 

@@ -21,9 +21,8 @@ import orjson
 from safetensors import SafetensorError
 
 from core.amounts import epsilon_of
-from core.errors import InvalidInput
+from core.errors import InvalidInput, JobFailed
 from core.finetune.inputs import RowTerms, Split, read_splits
-from core.job_errors import JobFailed
 from gpu_workers.finetune.spec import FinetuneSpec
 from gpu_workers.jobs import corpus
 from gpu_workers.jobs.protocol import Charge, EncryptedCheckpoint, JobOrder, ReportProgress, publish

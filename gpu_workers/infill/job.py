@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from core.job_errors import BadCorpus
+from core.errors import BadCorpus
 from core.text.policy import GUARANTEE
 from gpu_workers.infill.spec import InfillSpec
 from gpu_workers.jobs import corpus

@@ -17,21 +17,13 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from core.job_errors import BadCorpus
+from core.errors import BadCorpus
 from core.mechanisms.sentences.domain_pack import DIMENSION_MAX
 from core.text.segment import sentences
 
 
-class LineTooLong(ValueError):
-    """A line above the limit; `number` counts from 1."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__("a line is too long")
-        self.number = number
-
-
 def lines(chunks: Iterable[bytes], *, bytes_max: int) -> Iterator[tuple[int, bytes]]:
-    """Number (from 1) and bytes of each line that is not blank. Raises LineTooLong."""
+    """Number (from 1) and bytes of each line that is not blank. Raises BadCorpus for a line above the limit."""
     rest = b""
     number = 0
     for chunk in chunks:
@@ -39,13 +31,17 @@ def lines(chunks: Iterable[bytes], *, bytes_max: int) -> Iterator[tuple[int, byt
         for line in whole:
             number += 1
             if len(line) > bytes_max:
-                raise LineTooLong(number)
+                raise _too_long(number)
             if stripped := line.strip(b" \t\r"):
                 yield number, stripped
         if len(rest) > bytes_max:
-            raise LineTooLong(number + 1)
+            raise _too_long(number + 1)
     if stripped := rest.strip(b" \t\r"):
         yield number + 1, stripped
+
+
+def _too_long(number: int) -> BadCorpus:
+    return BadCorpus("A line is too long.", reason="line-too-long", line=number)
 
 
 FloatArray = npt.NDArray[np.float32]
@@ -78,13 +74,10 @@ class Survey:
 
 def corpus_lines(chunks: Iterable[bytes]) -> Iterable[tuple[int, bytes]]:
     """Yield numbered lines, without a byte order mark. Raises BadCorpus."""
-    try:
-        for number, line in lines(chunks, bytes_max=LINE_BYTES_MAX):
-            bare = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-            if bare:
-                yield number, bare
-    except LineTooLong as error:
-        raise BadCorpus("A line is too long.", reason="line-too-long", line=error.number) from None
+    for number, line in lines(chunks, bytes_max=LINE_BYTES_MAX):
+        bare = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+        if bare:
+            yield number, bare
 
 
 def survey(

@@ -22,8 +22,8 @@ from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from core.errors import JobFailed
 from core.files.processes import FileLock
-from core.job_errors import JobFailed
 from gpu_workers.jobs.protocol import (
     RUN_LOCK,
     Charged,

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
+from core.errors import JobFailed, JobFilesLost
 from core.files.disk import FileVersion, file_version, sync_folder
 from core.files.encrypted_file import decrypt, encrypt, read_encrypted
-from core.job_errors import JobFailed, JobFilesLost
 
 INPUT = "input"  # the file that holds the uploaded data
 # How a job shares the cores with requests: see `gpu_workers/jobs/process.py`.
@@ -31,7 +31,7 @@ Charge = Callable[[], None]
 
 class ReportProgress(Protocol):
     """Reports a stage (a fixed label), the fraction of the whole job in [0, 1], and metrics that are public or
-    released, with the names of `core.ledger.jobs.METRICS`. A metric keeps its last value until it is reported again."""
+    released, with the names of `core.state.jobs.METRICS`. A metric keeps its last value until it is reported again."""
 
     def __call__(self, stage: str, fraction: float, metrics: Mapping[str, float] | None = None, /) -> None: ...
 
@@ -102,10 +102,6 @@ _PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 _SNAPSHOTS_MAX = 10
 
 
-class FolderBusy(OSError):
-    """The files changed each time that they were looked at."""
-
-
 def is_plain(name: object) -> bool:
     """Whether this is the name of a file of a job: no path, and no draft, whose name begins with a dot."""
     return isinstance(name, str) and _PLAIN.fullmatch(name) is not None
@@ -124,7 +120,7 @@ def versions(folder: Path) -> dict[str, FileVersion]:
 
 def snapshot(folder: Path, linked: Path) -> dict[str, FileVersion]:
     """Link the files of one moment into the new folder `linked`. A file is replaced by renaming, never changed, so a
-    link keeps its bytes. Raises FolderBusy."""
+    link keeps its bytes. Raises BlockingIOError if the files changed each time that they were looked at."""
     for _ in range(_SNAPSHOTS_MAX):
         found = versions(folder)
         linked.mkdir(mode=0o700)
@@ -137,7 +133,7 @@ def snapshot(folder: Path, linked: Path) -> dict[str, FileVersion]:
             if versions(folder) == found:
                 return found
         shutil.rmtree(linked)
-    raise FolderBusy
+    raise BlockingIOError("the files of the job do not stay the same")
 
 
 Part = TypeVar("Part")

@@ -19,8 +19,7 @@ from typing import Any
 import orjson
 
 from core.amounts import delta_of, epsilon_of
-from core.errors import BadRow, InvalidInput
-from core.job_errors import BadCorpus, JobFailed, JobFilesLost
+from core.errors import BadCorpus, BadRow, InvalidInput, JobFailed, JobFilesLost
 from core.synthesis.encoding import ROWS_MIN, EncodedTable, Outside, encode_block, joined
 from core.synthesis.marginals_release import MarginalsRelease
 from core.synthesis.pearl_release import Design, PearlRelease

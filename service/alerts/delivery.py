@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 import httpcore
 
 from core.errors import InvalidInput, LedgerError
-from core.ledger.alerts import AlertStore, Delivery
+from core.state.alerts import AlertStore, Delivery
 from service import metrics
 from service.alerts.evaluation import Rule, RuleBook
 from service.alerts.schemas import is_address

@@ -7,21 +7,20 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
 
-from core.ledger.alerts import AlertLimits, AlertStore
-from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.admin_log import AdminLog
-from core.ledger.jobs import JobStore
-from core.ledger.keys import MasterKey
-from core.ledger.keystore import KeyRole
-from core.ledger.ledger import Ledger
-from core.ledger.names import SHARED_OWNER
-from core.ledger.series import LedgerSeries
-from core.ledger.spending_totals import SpendingTotals
+from core.ledger.transitions import Ledger
+from core.master_key import MasterKey
+from core.redis.client import LedgerClient
+from core.redis.names import SHARED_OWNER
+from core.reports.series import LedgerSeries, SpendingTotals
+from core.state.alerts import AlertLimits, AlertStore
+from core.state.jobs import JobStore
+from core.state.keystore import KeyRole
+from service.alerts.delivery import WebhookSender
 from service.alerts.schemas import OperatorRuleBody, RuleBody
 from service.alerts.service import AlertService
 from service.alerts.view import Sources
 from service.alerts.watch import DELIVERIES, AlertWatch
-from service.alerts.webhook import WebhookSender
 from service.capability import Capability, View
 from service.config.settings import Settings
 from service.http.auth import OPERATOR, AdminCallerDep, Caller, ReadCallerDep

@@ -17,10 +17,9 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
-from core.alert_errors import UnknownAlertRule
-from core.errors import LedgerNotTrusted, LedgerUnavailable
-from core.ledger.alerts import Alert, AlertStore, NewDelivery, Positions, RuleState, new_alert_id
-from core.ledger.names import SHARED_OWNER
+from core.errors import LedgerNotTrusted, LedgerUnavailable, UnknownName
+from core.redis.names import SHARED_OWNER
+from core.state.alerts import Alert, AlertStore, NewDelivery, Positions, RuleState, new_alert_id
 from service import metrics
 from service.alerts.rules import KINDS_BY_NAME, Kind, Look
 from service.alerts.view import Postponed, Sources, View
@@ -104,7 +103,7 @@ class RuleBook:
         for name in await self._store.rule_names(owner):
             try:
                 found[name] = parse_rule(owner, name, await self._store.rule(owner, name), revision=version)
-            except UnknownAlertRule:
+            except UnknownName:
                 continue  # deleted since
             except (LedgerNotTrusted, KeyError, ValidationError) as error:  # of a later version, or changed in Redis
                 log.warning("alert-rule-unreadable", extra={"fields": {"tenant": owner, "kind": type(error).__name__}})

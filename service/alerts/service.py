@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.alert_errors import UnknownAlertRule
-from core.ledger import names
-from core.ledger.alerts import Alert, AlertPage, AlertStore, Place, new_alert_id
+from core.errors import UnknownName
 from core.ledger.hash_chain.admin_log import AdminLog
-from core.ledger.names import SHARED_OWNER
+from core.redis import names
+from core.redis.names import SHARED_OWNER
+from core.state.alerts import Alert, AlertPage, AlertStore, Place, new_alert_id
 from service.alerts.delivery import WebhookSender, new_secret, send
 from service.alerts.evaluation import Rule, event_body, parse_rule
 from service.alerts.rules import KINDS_BY_NAME
@@ -31,12 +31,12 @@ class AlertService:
         for name in await self._store.rule_names(owner):
             try:
                 found.append(await self.rule(owner, name))
-            except UnknownAlertRule:
+            except UnknownName:
                 continue  # deleted since
         return found
 
     async def rule(self, owner: str, name: str) -> dict[str, Any]:
-        """One rule. Raises UnknownAlertRule."""
+        """One rule. Raises UnknownName."""
         return await self._block(parse_rule(owner, name, await self._store.rule(owner, name)))
 
     async def put(self, owner: str, name: str, body: RuleBody, *, by: str) -> tuple[dict[str, Any], bool]:
@@ -65,7 +65,7 @@ class AlertService:
         return block, is_new
 
     async def delete(self, owner: str, name: str, *, by: str) -> None:
-        """Delete a rule. Raises UnknownAlertRule."""
+        """Delete a rule. Raises UnknownName."""
         await self._store.rule(owner, name)
         await self._log.append(by=by, action="alert.delete", target=_target(owner, name))
         await self._store.delete_rule(owner, name)
@@ -73,7 +73,7 @@ class AlertService:
     async def send_sample(self, owner: str, name: str) -> dict[str, str]:
         """Send a sample once to the webhook of a rule. Returns the result, nothing without a webhook.
 
-        Raises UnknownAlertRule, HTTPException 429 for too many: they would be a flood for whoever gets them.
+        Raises UnknownName, HTTPException 429 for too many: they would be a flood for whoever gets them.
         """
         rule = parse_rule(owner, name, await self._store.rule(owner, name))
         await self._samples.take(owner)
@@ -99,7 +99,7 @@ class AlertService:
             return None, False
         try:
             known = (await self._store.rule(owner, name))["secret"]
-        except UnknownAlertRule:
+        except UnknownName:
             known = None
         if known is not None and not body.webhook.new_secret:
             return known, False

@@ -9,14 +9,13 @@ from typing import Any, NamedTuple
 
 from core.accounting.events import Unit
 from core.errors import UnknownAccount, UnknownJob
-from core.ledger.alerts import Positions
-from core.ledger.job_records import JobRecord
-from core.ledger.jobs import JobStore
-from core.ledger.ledger import Ledger
-from core.ledger.names import account_id
 from core.ledger.records import AccountState
-from core.ledger.series import LedgerSeries
-from core.ledger.spending_totals import HOUR_S, LOST, Dimension, SpendingTotals
+from core.ledger.transitions import Ledger
+from core.redis.names import account_id
+from core.reports.series import HOUR_S, LOST, Dimension, LedgerSeries, SpendingTotals
+from core.state.alerts import Positions
+from core.state.job_records import JobRecord
+from core.state.jobs import JobStore
 from service.alerts.schemas import HISTORY_HOURS
 from service.budget.forecasting import forecast_of
 

@@ -14,14 +14,13 @@ import time
 from collections.abc import Callable
 
 from core.errors import LedgerError
-from core.ledger.alerts import Alert, AlertLimits, AlertStore, new_alert_id
-from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.admin_log import AdminLog
-from core.ledger.jobs import JobStore
-from core.ledger.keys import MasterKey
-from core.ledger.ledger import Ledger
-from core.ledger.series import LedgerSeries
-from core.ledger.spending_totals import SpendingTotals
+from core.ledger.transitions import Ledger
+from core.master_key import MasterKey
+from core.redis.client import LedgerClient
+from core.reports.series import LedgerSeries, SpendingTotals
+from core.state.alerts import Alert, AlertLimits, AlertStore, new_alert_id
+from core.state.jobs import JobStore
 from service.alerts.delivery import DELIVERED, NO_WEBHOOK, Deliverer, DeliveryLimits, WebhookSender, send
 from service.alerts.evaluation import Evaluator, Rule, RuleBook, event_body
 from service.alerts.schemas import Integrity

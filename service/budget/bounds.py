@@ -9,8 +9,8 @@ from fastapi import APIRouter
 
 from core.accounting.plans import Kind
 from core.amounts import delta_of, epsilon_of
-from core.ledger.ledger import Ledger
 from core.ledger.records import AccountState, TenantMode
+from core.ledger.transitions import Ledger
 from service.config.settings import Settings
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from core.ledger.archive.reader import LedgerArchive
-from core.ledger.client import LedgerClient
-from core.ledger.integrity import Integrity
-from core.ledger.keys import MasterKey
-from core.ledger.keystore import KeyRole
-from core.ledger.ledger import Ledger
-from core.ledger.ranks import SubjectRanks
-from core.ledger.series import LedgerSeries
-from core.ledger.spending_totals import SpendingTotals
+from core.ledger.archive.store import LedgerArchive
+from core.ledger.transitions import Ledger
+from core.master_key import MasterKey
+from core.redis.client import LedgerClient
+from core.reports.integrity import Integrity
+from core.reports.ranks import SubjectRanks
+from core.reports.series import LedgerSeries, SpendingTotals
+from core.state.keystore import KeyRole
 from service.budget.bounds import router as bounds
 from service.budget.endpoints import account_router, series_router
 from service.budget.estimate import estimate_router

@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from core.accounting.events import Unit
 from core.amounts import EPSILON_MAX, cost_nano
 from core.errors import InvalidInput
-from core.ledger.ledger import Ledger
-from core.ledger.ranks import SubjectRanks
-from core.ledger.series import LedgerSeries, SeriesQuery, SubjectClass
+from core.ledger.transitions import Ledger
+from core.reports.ranks import SubjectRanks
+from core.reports.series import LedgerSeries, SeriesQuery, SubjectClass
 from service.budget.forecasting import forecast_of
 from service.config.settings import Settings
 from service.http.auth import ReadCallerDep

@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from pydantic import Discriminator, Tag
 
 from core.amounts import epsilon_of
-from core.ledger.ledger import Ledger
+from core.ledger.transitions import Ledger
 from service.budget.pricing import Prices
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute

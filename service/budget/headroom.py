@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query
 from core.amounts import epsilon_of
 from core.errors import GatewayError
 from core.ledger.headroom import AccountHeadroom, Fit, Headroom
-from core.ledger.ledger import Ledger
+from core.ledger.transitions import Ledger
 from service.budget.pricing import Prices
 from service.capability import Estimated, PresetPricing
 from service.config.settings import Settings

@@ -10,9 +10,9 @@ from fastapi import APIRouter
 from core.accounting.events import Unit
 from core.amounts import Amount
 from core.errors import LedgerNotTrusted, LedgerUnavailable
-from core.ledger.integrity import Integrity, LedgerIntegrity, TenantIntegrity
-from core.ledger.journal_fold import Totals
-from core.ledger.spending_totals import SpendingTotals
+from core.reports.integrity import Integrity, LedgerIntegrity, TenantIntegrity
+from core.reports.journal_fold import Totals
+from core.reports.series import SpendingTotals
 from service.http.auth import OPERATOR, ReadCallerDep
 from service.http.body import JsonRoute
 from service.http.paging import PagingDep

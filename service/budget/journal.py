@@ -17,9 +17,9 @@ from core.amounts import FEMTO, NANO
 from core.errors import InvalidInput
 from core.ledger.counters import COUNT
 from core.ledger.hash_chain.export import decimal_text
-from core.ledger.journal_pages import JournalFilter
-from core.ledger.ledger import Ledger
+from core.ledger.journal import JournalFilter
 from core.ledger.records import EntryAmount, JournalEntry, JournalPage
+from core.ledger.transitions import Ledger
 from service.config.settings import Settings
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute

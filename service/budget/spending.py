@@ -16,13 +16,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from core.amounts import Amount
 from core.errors import InvalidInput
 from core.ledger.counters import COUNT
-from core.ledger.journal_fold import DAY_S, JournalFold, SumsRow, Totals
-from core.ledger.ledger import Ledger
-from core.ledger.ranks import SubjectRanks
+from core.ledger.journal import Spent
 from core.ledger.records import AccountState
-from core.ledger.series import LedgerSeries, SubjectClass
-from core.ledger.spending_totals import HOUR_S, UNKNOWN, Dimension, SpendingTotals, series_name
-from core.ledger.subject_history import Spent
+from core.ledger.transitions import Ledger
+from core.reports.journal_fold import DAY_S, JournalFold, SumsRow, Totals
+from core.reports.ranks import SubjectRanks
+from core.reports.series import HOUR_S, UNKNOWN, Dimension, LedgerSeries, SpendingTotals, SubjectClass, series_name
 from service.budget.forecasting import ROWS_MAX
 from service.config.settings import Settings
 from service.http.auth import ReadCallerDep

@@ -14,7 +14,7 @@ import typer
 
 if TYPE_CHECKING:
     from service.config.settings import Settings
-    from service.ledger import LedgerParts
+    from service.ledger_connection import LedgerParts
 
 DataDir = Annotated[
     Path | None,
@@ -45,7 +45,7 @@ def with_parts(data_dir: Path | None, use: Callable[[LedgerParts], Awaitable[Any
     Ends the command with 1 and one line for an error of the gateway.
     """
     from core.errors import GatewayError
-    from service.ledger import ledger_access
+    from service.ledger_connection import ledger_access
 
     async def connect_and_use() -> Any:
         async with ledger_access(load_settings(data_dir), trusted=trusted) as parts:

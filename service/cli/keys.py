@@ -12,7 +12,7 @@ import typer
 from service.cli.common import AsJson, DataDir, print_json, with_parts
 
 if TYPE_CHECKING:
-    from core.ledger.keystore import ApiKey, KeyStore
+    from core.state.keystore import ApiKey, KeyStore
 
 key_app = typer.Typer(no_args_is_help=True, help="Create, list, rotate and revoke API keys.")
 
@@ -37,7 +37,7 @@ def key_create(
     data_dir: DataDir = None,
 ) -> None:
     """Create a further API key of a tenant."""
-    from core.ledger.keystore import DEFAULT_ROLES, KeyRole
+    from core.state.keystore import DEFAULT_ROLES, KeyRole
 
     unknown = set(role or ()) - set(KeyRole)
     if unknown:

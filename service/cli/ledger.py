@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from core.ledger.archive.restore import RestoreReport
     from core.ledger.hash_chain.audit import LedgerAudit
     from service.config.settings import Settings
-    from service.ledger import LedgerParts
+    from service.ledger_connection import LedgerParts
 
 ledger_app = typer.Typer(no_args_is_help=True, help="Check, seal and export the ledger.")
 
@@ -46,8 +46,7 @@ def audit(
 
 async def _audit(parts: LedgerParts) -> LedgerAudit:
     """The audit, which the gateway then shows as the last one. A Redis that takes no write is audited all the same."""
-    from core.ledger.hash_chain.audit import audit_ledger
-    from core.ledger.hash_chain.last_audit import store_audit
+    from core.ledger.hash_chain.audit import audit_ledger, store_audit
 
     report = await audit_ledger(parts.client, parts.master_key, parts.epoch_file, archive=parts.archive)
     with contextlib.suppress(LedgerUnavailable):
@@ -119,7 +118,7 @@ def restore(
 
 async def _restore(settings: Settings, parts: LedgerParts, ledger: str | None) -> RestoreReport:
     from core.ledger.archive.restore import Restore
-    from service.ledger import archive_of
+    from service.ledger_connection import archive_of
 
     store = await archive_of(settings, ledger)
     return await Restore(parts.client, parts.master_key, store, parts.epoch_file).run()
@@ -139,8 +138,7 @@ def gateways(as_json: AsJson = False, data_dir: DataDir = None) -> None:
 
 
 async def _gateways(parts: LedgerParts) -> list[dict[str, Any]]:
-    from core.ledger.duty_lease import lease_holder
-    from core.ledger.presence import Presences
+    from core.state.gateways import Presences, lease_holder
 
     holder = await lease_holder(parts.client)
     return [
@@ -256,10 +254,10 @@ def accept_store(data_dir: DataDir = None) -> None:
     settings = load_settings(data_dir)
 
     async def accepted(parts: LedgerParts) -> None:
-        from core.ledger import store_identity
+        from core.redis import identity
         from service.config.storage import opened_store
 
-        await store_identity.accept_store(parts.client, opened_store(settings, settings.data_dir))
+        await identity.accept_store(parts.client, opened_store(settings, settings.data_dir))
         await parts.keys.log.append(by=BY_CLI, action="ledger.accept-store", target="ledger")
 
     with_parts(data_dir, accepted)

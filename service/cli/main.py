@@ -16,9 +16,9 @@ from service.cli.ledger import ledger_app
 if TYPE_CHECKING:
     from core.accounting.certificate import PlanCertificate
     from core.accounting.events import PrivacyEvent, Unit
-    from core.ledger.keystore import KeyStore, NewKey
-    from core.ledger.ledger import Ledger
-    from service.ledger import LedgerParts
+    from core.ledger.transitions import Ledger
+    from core.state.keystore import KeyStore, NewKey
+    from service.ledger_connection import LedgerParts
     from service.tenants.service import UnitLimit
 
 

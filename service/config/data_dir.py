@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from core.errors import InvalidInput
-from core.ledger.names import SHARED_OWNER, check_tenant
+from core.redis.names import SHARED_OWNER, check_tenant
 
 PROCESSES = "processes"  # the folder of what each further gateway of `serve --processes` has for itself
 MEASURED = "cache/measured"  # what workers have measured on this machine

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from core import credentials
 from core.files.disk import read_secret, write_secret
-from core.ledger.keys import MasterKey
+from core.master_key import MasterKey
 from service.config.settings import Settings
 
 

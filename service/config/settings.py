@@ -13,7 +13,7 @@ from pydantic import AliasChoices, BaseModel, Field, SecretStr, ValidationInfo, 
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from core import credentials
-from core.ledger.sessions import LIFETIME_S_MAX
+from core.state.sessions import LIFETIME_S_MAX
 from gpu_workers.engine.task_queue import QueueLimits
 from gpu_workers.finetune.spec import BUNDLED
 from gpu_workers.models.sources import INFILL_BUNDLED, INFILL_OFF, INT8, TAGGER_BUNDLED, TAGGER_OFF, Endpoint, is_url

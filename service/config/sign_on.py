@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import orjson
 from pydantic import Field, PrivateAttr, SecretStr, model_validator
 
-from core.ledger.keystore import KeyRole
+from core.state.keystore import KeyRole
 from service.config.upstreams import Strict, is_loopback, key_of
 
 _Tenant = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]

@@ -8,11 +8,11 @@ from fastapi import APIRouter, Depends, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 
-from core.browser_errors import CrossSiteRequest, SignOnFailed
-from core.ledger.keys import MasterKey
-from core.ledger.keystore import KeyRole
-from core.ledger.ledger import Ledger
-from core.ledger.sessions import Session, SignedInBy
+from core.errors import BrowserRefused, SignOnFailed
+from core.ledger.transitions import Ledger
+from core.master_key import MasterKey
+from core.state.keystore import KeyRole
+from core.state.sessions import Session, SignedInBy
 from service.capability import Capability, View
 from service.config.settings import Settings
 from service.dashboard import pages
@@ -45,7 +45,7 @@ async def sign_in(
     """The answer sets a cookie. The key needs the role `read`, or is the admin key."""
     sessions.check_host(request)
     if getattr(request.state, "session", None) is not None:
-        raise CrossSiteRequest  # a session does not make another one, which would end later
+        raise BrowserRefused  # a session does not make another one, which would end later
     if isinstance(identity, Caller):
         session = await sessions.open(
             request,

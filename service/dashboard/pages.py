@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 from fastapi import Response
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from core.ledger.sessions import Session
+from core.state.sessions import Session
 from service.capability import View
 
 # A page runs and loads nothing but the gateway's own files, and asks nobody but the gateway.

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from core.browser_errors import SignOnFailed
-from core.ledger.keys import MasterKey, Purpose
+from core.errors import SignOnFailed
+from core.master_key import MasterKey, Purpose
 from service.config.sign_on import Grant, SignOnSettings
 
 if TYPE_CHECKING:

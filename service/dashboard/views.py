@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from core.ledger.sessions import Session
+from core.state.sessions import Session
 from service.capability import View
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from core.ledger.hash_chain.admin_log import AdminLog
-from core.ledger.names import SHARED_OWNER
+from core.redis.names import SHARED_OWNER
 from service.capability import Capability
 from service.config.settings import Settings
 from service.domains.job_kind import DomainKind

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from core.ledger.stored_files import DOMAINS
+from core.state.stored_files import DOMAINS
 from gpu_workers.domains.spec import STEPS_MAX, STEPS_MIN, DomainSpec, check_memory
 from gpu_workers.jobs.corpus import LABEL_CHARS_MAX, SENTENCES_USED
 from service.config.data_dir import NAME

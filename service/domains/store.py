@@ -22,13 +22,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.blob_errors import BlobCorrupt, BlobMissing
-from core.errors import DomainBroken, InvalidInput, StorageFull, UnknownDomain
+from core.errors import BlobCorrupt, BlobMissing, DomainBroken, InvalidInput, StorageFull, UnknownName
 from core.files.disk import FileVersion, file_digest
-from core.ledger.names import SHARED_OWNER
-from core.ledger.stored_files import DOMAINS
 from core.mechanisms.sentences.domain_pack import CodeNoise, DomainPack, DomainPackInfo, InvalidPack
 from core.mechanisms.sentences.routes import AUTO, RoutesInfo
+from core.redis.names import SHARED_OWNER
+from core.state.stored_files import DOMAINS
 from gpu_workers.handlers.options import load_pack
 from gpu_workers.packs import pack_paths, routes_path
 from service.config.data_dir import NAME, check_name
@@ -197,9 +196,9 @@ class Domains:
         return rows
 
     async def remove(self, owner: str, name: str) -> None:
-        """Delete a domain and its card. Raises UnknownDomain."""
+        """Delete a domain and its card. Raises UnknownName."""
         if self._files is None or not await self._files.remove(owner, DOMAINS, check_name(name)):
-            raise UnknownDomain
+            raise UnknownName
 
     async def _read(self, file: FileVersion) -> DomainPackInfo:
         """The facts of a file. Each version of a file is read and checked once. Raises DomainBroken."""

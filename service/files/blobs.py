@@ -17,10 +17,10 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 
-from core.blob_errors import BlobCorrupt, BlobExists
 from core.blobs.store import WHOLE_BYTES_MAX, BlobStore
+from core.errors import BlobCorrupt, BlobExists
 from core.files.disk import file_digest, full_disk
-from core.ledger.names import SHARED_OWNER, check_tenant
+from core.redis.names import SHARED_OWNER, check_tenant
 
 _NAME = re.compile(r"([0-9]{10})-([0-9a-f]{64})")
 

@@ -25,8 +25,8 @@ from pathlib import Path
 
 from core.errors import StorageFull
 from core.files.disk import FileDigests, free_bytes
-from core.ledger.names import SHARED_OWNER
-from core.ledger.stored_files import AREAS, ARTIFACTS
+from core.redis.names import SHARED_OWNER
+from core.state.stored_files import AREAS, ARTIFACTS
 from service.config.data_dir import owner_folder
 
 CACHE = "cache"

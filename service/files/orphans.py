@@ -16,12 +16,11 @@ import random
 from collections import defaultdict
 from collections.abc import Iterable
 
-from core.blob_errors import BlobMissing, StoreUnavailable
-from core.errors import LedgerError, UnknownJob
-from core.ledger.job_records import JobRecord, JobStatus
-from core.ledger.jobs import JobStore
-from core.ledger.names import SHARED_OWNER
-from core.ledger.stored_files import AREAS
+from core.errors import BlobMissing, LedgerError, StoreUnavailable, UnknownJob
+from core.redis.names import SHARED_OWNER
+from core.state.job_records import JobRecord, JobStatus
+from core.state.jobs import JobStore
+from core.state.stored_files import AREAS
 from service.files.blobs import birth_s
 from service.files.stored import FILES, StoredFiles
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.ledger.client import LedgerClient
-from core.ledger.keys import MasterKey
-from core.ledger.store_identity import check_store
-from core.ledger.stored_files import StoredFileIndex
+from core.master_key import MasterKey
+from core.redis.client import LedgerClient
+from core.redis.identity import check_store
+from core.state.stored_files import StoredFileIndex
 from service.config.settings import Settings
 from service.config.storage import opened_store
 from service.files.copies import IN_USE_S, LocalCopies

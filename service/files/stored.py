@@ -18,13 +18,12 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from core.blob_errors import BlobCorrupt, StoreUnavailable
 from core.blobs.store import BlobStore
+from core.errors import BlobCorrupt, JobFilesLost, StoreUnavailable
 from core.files.disk import FileVersion, file_digest, full_disk
 from core.files.encrypted_file import EncryptedFileWriter, new_key, read_encrypted
-from core.job_errors import JobFilesLost
-from core.ledger.keys import MasterKey, Purpose
-from core.ledger.stored_files import NamedEntry, StoredEntry, StoredFileIndex, StoredPart
+from core.master_key import MasterKey, Purpose
+from core.state.stored_files import NamedEntry, StoredEntry, StoredFileIndex, StoredPart
 from service.files.blobs import fetch_blob, owner_prefix, put_blob_file
 from service.files.copies import LocalCopies
 

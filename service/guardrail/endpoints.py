@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 from fastapi import APIRouter, Request, Response
 
-from core.ledger.vault import Vault
+from core.state.vault import Vault
 from service.capability import Capability
 from service.config.settings import Settings
 from service.guardrail.schemas import GuardrailRequest

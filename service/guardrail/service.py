@@ -20,7 +20,7 @@ import orjson
 from pydantic import ValidationError
 
 from core.errors import InvalidInput
-from core.ledger.vault import Vault
+from core.state.vault import Vault
 from core.text.reversible.mapping import Content
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.conversation_tasks import Beginning, BeginningsTask

@@ -20,9 +20,9 @@ from starlette.exceptions import HTTPException
 
 from core.credentials import same_credential
 from core.errors import LedgerUnavailable, RoleMissing
-from core.ledger.keystore import KeyRole, KeyStore
-from core.ledger.names import SHARED_OWNER
-from core.ledger.sessions import Session
+from core.redis.names import SHARED_OWNER
+from core.state.keystore import KeyRole, KeyStore
+from core.state.sessions import Session
 from service import metrics
 from service.http import anthropic_errors
 from service.http.browser_sessions import BrowserSessions
@@ -94,7 +94,7 @@ class Authenticator:
         return None if key is None else Caller(key.tenant, key.key_id, key.roles)
 
     async def of_session(self, request: Request) -> Caller | Admin | None:
-        """The identity that a browser's session stands for. Raises LedgerUnavailable, HostRefused, CrossSiteRequest."""
+        """The identity that a browser's session stands for. Raises LedgerUnavailable, BrowserRefused."""
         session = await self.sessions.of(request)
         if session is None:
             return None
@@ -160,7 +160,7 @@ async def identify(request: Request) -> Caller | Admin:
         HTTPException: 401 without a key, for an unknown, an expired and a revoked one; 429 beyond the
             tenant's rate, and for too many failures from one address.
         LedgerUnavailable: the key cannot be checked.
-        HostRefused, CrossSiteRequest: a browser's session is used from elsewhere.
+        BrowserRefused: a browser's session is used from elsewhere.
         TenantLimitReached, ClientGone: the tenant has no free place for a request.
     """
     known: Caller | Admin | None = getattr(request.state, "identity", None)

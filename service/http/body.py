@@ -24,7 +24,7 @@ from starlette.requests import ClientDisconnect
 
 from core import spans
 from core.errors import ClientGone, InvalidInput
-from core.ledger.names import SHARED_OWNER
+from core.redis.names import SHARED_OWNER
 from gpu_workers.engine.fairness import MemoryShares
 from service.config.settings import Settings
 from service.http.auth import Caller, identify, needs_of

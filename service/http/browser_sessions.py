@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 from fastapi import Request, Response
 
-from core.browser_errors import CrossSiteRequest, HostRefused
-from core.ledger.keystore import KeyRole, KeyStore
-from core.ledger.sessions import Session, SessionStore, SignedInBy
+from core.errors import BrowserRefused
+from core.state.keystore import KeyRole, KeyStore
+from core.state.sessions import Session, SessionStore, SignedInBy
 
 COOKIE = "pgw_session"
 FORM_HEADER = "X-Form-Token"
@@ -46,12 +46,12 @@ class BrowserSessions:
         self._hosts = frozenset(host.lower().strip("[]") for host in hosts)
 
     def check_host(self, request: Request) -> None:
-        """Raise HostRefused for a name that a rebound address could have."""
+        """Raise BrowserRefused for a name that a rebound address could have."""
         if _host(request) not in self._hosts:
-            raise HostRefused
+            raise BrowserRefused(code="host-refused")
 
     async def of(self, request: Request) -> Session | None:
-        """The session of a request whose key is still valid. Raises LedgerUnavailable, HostRefused."""
+        """The session of a request whose key is still valid. Raises LedgerUnavailable, BrowserRefused."""
         token = request.cookies.get(COOKIE)
         if not token:
             return None
@@ -74,13 +74,13 @@ class BrowserSessions:
         return await self._store.is_known(session) and await self.is_valid(session)
 
     def check_origin(self, request: Request, session: Session) -> None:
-        """Raise CrossSiteRequest for a request that changes something and does not come from a page of ours."""
+        """Raise BrowserRefused for a request that changes something and does not come from a page of ours."""
         if request.method in _SAFE_METHODS:
             return
         origin = urlsplit(request.headers.get("origin", "")).netloc
         same = origin and origin == request.headers.get("host")
         if not same or request.headers.get(FORM_HEADER) != session.form_token:
-            raise CrossSiteRequest
+            raise BrowserRefused
 
     async def open(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.ledger.hash_chain.admin_log import AdminLog
-from core.ledger.names import SHARED_OWNER
+from core.redis.names import SHARED_OWNER
 
 BY_OPERATOR = "operator"
 

@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from core import alert_errors, blob_errors, browser_errors, errors, job_errors, upstream_errors
+from core import errors
 from core.amounts import BASIC, Amount, ArmState, delta_of, epsilon_of
 from service import metrics
 from service.http import anthropic_errors, openai_errors
@@ -36,26 +36,24 @@ STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
     (errors.UnknownKey, 404),
     (errors.UnknownJob, 404),
     (errors.JobQuotaExceeded, 429),
-    (job_errors.JobNotSucceeded, 409),
-    (job_errors.BadCorpus, 422),
-    (job_errors.JobFailed, 500),
+    (errors.JobNotSucceeded, 409),
+    (errors.BadCorpus, 422),
+    (errors.JobFailed, 500),
     (errors.RoleMissing, 403),
-    (browser_errors.CrossSiteRequest, 403),
-    (browser_errors.HostRefused, 421),
-    (browser_errors.SignOnFailed, 403),
-    (errors.UnknownDomain, 404),
+    (errors.BrowserRefused, 403),
+    (errors.SignOnFailed, 403),
+    (errors.UnknownName, 404),
     (errors.UnknownModel, 404),
     (errors.InfillBroken, 422),
     (errors.UnknownRecogniser, 404),
-    (alert_errors.UnknownAlertRule, 404),
     (errors.RecogniserBroken, 422),
     (errors.PolicyEnforced, 403),
     (errors.DomainBroken, 422),
     (errors.DataDirInUse, 503),
-    (blob_errors.BlobExists, 409),
-    (blob_errors.BlobError, 503),
-    (upstream_errors.UpstreamTimeout, 504),
-    (upstream_errors.UpstreamFailed, 502),
+    (errors.BlobExists, 409),
+    (errors.BlobError, 503),
+    (errors.UpstreamTimeout, 504),
+    (errors.UpstreamFailed, 502),
     (errors.TenantExists, 409),
     (errors.IdempotencyConflict, 422),
     (errors.ReleaseInFlight, 409),
@@ -71,6 +69,8 @@ STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
     (errors.TooCostly, 422),
     (errors.Started, 500),
 )
+# Codes that have another status than the class of their errors.
+STATUS_OF_CODE: Mapping[str, int] = {"host-refused": 421}
 
 RETRY_AFTER_S: Mapping[int, str] = {503: "2", 429: "60"}
 
@@ -158,7 +158,8 @@ def amount(value: Amount) -> dict[str, float]:
 
 
 def status_of(error: errors.GatewayError) -> int:
-    return next((status for kind, status in STATUS if isinstance(error, kind)), 500)
+    of_kind = next((status for kind, status in STATUS if isinstance(error, kind)), 500)
+    return STATUS_OF_CODE.get(error.code, of_kind)
 
 
 def from_error(error: errors.GatewayError) -> Response:
@@ -186,15 +187,12 @@ def error_block(error: errors.GatewayError) -> dict[str, Any]:
         }
     elif isinstance(error, errors.InvalidInput) and error.field is not None:
         members = {"errors": [{"field": error.field, "message": error.detail}]}
-    elif isinstance(error, job_errors.JobFailed):
+    elif isinstance(error, errors.JobFailed):
         facts = {"reason": error.reason, "line": error.line, "count": error.count}
         members = {name: value for name, value in facts.items() if value is not None}
     elif isinstance(
         error,
-        errors.InfillFailed
-        | upstream_errors.UpstreamFailed
-        | browser_errors.SignOnFailed
-        | blob_errors.StoreUnavailable,
+        errors.InfillFailed | errors.UpstreamFailed | errors.SignOnFailed | errors.StoreUnavailable,
     ):
         members = {"reason": error.reason}
     elif isinstance(error, errors.RoleMissing):

@@ -1,7 +1,7 @@
 """Token buckets: a limit of requests per minute for each tenant, off by default (0), and one of failed authentications
 for each address.
 
-One gateway has the buckets in its process. Several gateways share them (`core/ledger/shared_limit.py`).
+One gateway has the buckets in its process. Several gateways share them (`core/state/shared_limit.py`).
 
 Guarantee of the limit of failures: only failures are counted and refused. A valid key is accepted whatever else its
 address has sent, so nobody can lock out a caller behind the same address. The table has at most `ADDRESSES_MAX`
@@ -23,7 +23,7 @@ from typing import Protocol
 from starlette.exceptions import HTTPException
 
 from core.errors import LedgerUnavailable
-from core.ledger.shared_limit import Taken
+from core.state.shared_limit import Taken
 
 
 class Tokens(Protocol):

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from core.errors import InvalidInput, RecogniserBroken
-from core.ledger.stored_files import MODELS
+from core.state.stored_files import MODELS
 from core.text.policy import K_DEFAULT
 from gpu_workers.infill.spec import InfillSpec
 from gpu_workers.models.sources import INFILL_BUNDLED

@@ -13,10 +13,9 @@ from functools import partial
 from typing import Any
 
 from core.amounts import Amount
-from core.errors import HoldNotOpen, InvalidInput, LedgerError
-from core.job_errors import JobFailed, JobFilesLost
-from core.ledger.job_records import JobRecord
-from core.ledger.jobs import JobStore
+from core.errors import HoldNotOpen, InvalidInput, JobFailed, JobFilesLost, LedgerError
+from core.state.job_records import JobRecord
+from core.state.jobs import JobStore
 from gpu_workers.child_process import ChildProcess
 from gpu_workers.jobs.protocol import Charged, ChargeRequested, Failed, JobOrder, Priority, Progress, Succeeded
 from service.config.settings import Settings

@@ -21,11 +21,10 @@ from pathlib import Path
 
 import orjson
 
-from core.blob_errors import BlobCorrupt, StoreUnavailable
 from core.blobs.store import BlobStore
+from core.errors import BlobCorrupt, JobFilesLost, StoreUnavailable
 from core.files.disk import FileVersion
-from core.job_errors import JobFilesLost
-from core.ledger.keys import MasterKey, Purpose
+from core.master_key import MasterKey, Purpose
 from gpu_workers.jobs.protocol import is_plain, snapshot, versions
 from service.files.blobs import fetch_blob, get_blob, owner_prefix, put_blob, put_blob_file
 

@@ -16,15 +16,14 @@ from fastapi import APIRouter, Depends, Header, Request, Response
 from fastapi.responses import FileResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
-from core.errors import LedgerError, UnknownJob
-from core.job_errors import JobNotSucceeded
-from core.ledger.client import LedgerClient
+from core.errors import JobNotSucceeded, LedgerError, UnknownJob
 from core.ledger.hash_chain.admin_log import AdminLog
-from core.ledger.job_records import JobRecord, JobStatus
-from core.ledger.jobs import JobStore
-from core.ledger.keys import MasterKey
-from core.ledger.keystore import KeyRole
-from core.ledger.ledger import Ledger
+from core.ledger.transitions import Ledger
+from core.master_key import MasterKey
+from core.redis.client import LedgerClient
+from core.state.job_records import JobRecord, JobStatus
+from core.state.jobs import JobStore
+from core.state.keystore import KeyRole
 from service.capability import Capability, View
 from service.config.settings import Settings
 from service.files.parts import OwnDirectory
@@ -43,7 +42,7 @@ from service.jobs.kind import JobKind, JobKinds
 from service.jobs.runner import JobRunner
 from service.jobs.storage import Storage
 from service.jobs.submit import JobSubmission
-from service.ledger import tenant_caps
+from service.ledger_connection import tenant_caps
 from service.parts import Part, Parts
 from service.preparation import Preparation
 

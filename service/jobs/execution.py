@@ -19,12 +19,10 @@ from typing import Any
 import orjson
 
 from core import spans
-from core.blob_errors import BlobMissing, StoreUnavailable
-from core.errors import LedgerError, StorageFull, UnknownJob
-from core.job_errors import JobFailed, JobFilesLost
-from core.ledger.job_records import JobRecord, JobStatus
-from core.ledger.jobs import LEASE_MS, JobStore
-from core.ledger.stored_files import ARTIFACTS, NamedEntry, StoredEntry
+from core.errors import BlobMissing, JobFailed, JobFilesLost, LedgerError, StorageFull, StoreUnavailable, UnknownJob
+from core.state.job_records import JobRecord, JobStatus
+from core.state.jobs import LEASE_MS, JobStore
+from core.state.stored_files import ARTIFACTS, NamedEntry, StoredEntry
 from gpu_workers.jobs.protocol import Failed, Succeeded
 from service.files.stored import StoredFiles
 from service.jobs.attempt import Attempt, AttemptLimits, End, Outcome

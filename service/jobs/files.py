@@ -25,12 +25,11 @@ from typing import Any
 
 import orjson
 
-from core.errors import DataDirInUse
+from core.errors import DataDirInUse, JobFilesLost
 from core.files.disk import full_disk, sync_folder, write_secret
 from core.files.encrypted_file import EncryptedFileWriter, decrypt, encrypt, new_key
 from core.files.processes import FileLock
-from core.job_errors import JobFilesLost
-from core.ledger.keys import MasterKey, Purpose
+from core.master_key import MasterKey, Purpose
 from gpu_workers.jobs.protocol import INPUT, KEY, OUTPUTS, RUN_LOCK, SPEC
 from service.jobs.kind import Outputs
 from service.jobs.storage import Allowance, Storage, write_owner

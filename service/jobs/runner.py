@@ -27,12 +27,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.errors import JobQuotaExceeded, LedgerError, QueueFull, TenantLimitReached, UnknownJob
-from core.job_errors import JobAttemptsExhausted
-from core.ledger.job_owners import LISTED_MS
-from core.ledger.job_records import JobRecord, JobStatus
-from core.ledger.jobs import JobStore
-from core.ledger.stored_files import ARTIFACTS
+from core.errors import JobFailed, JobQuotaExceeded, LedgerError, QueueFull, TenantLimitReached, UnknownJob
+from core.state.job_records import JobRecord, JobStatus
+from core.state.jobs import LISTED_MS, JobStore
+from core.state.stored_files import ARTIFACTS
 from gpu_workers.engine.fairness import tenant_places
 from service import metrics
 from service.files.stored import StoredFiles
@@ -393,7 +391,9 @@ class JobRunner:
                     job.job_id,
                     run=run,
                     attempts_max=self._limits.attempts_max,
-                    exhausted=JobAttemptsExhausted(reason="attempts-exhausted", count=self._limits.attempts_max),
+                    exhausted=JobFailed(
+                        code="job-attempts-exhausted", reason="attempts-exhausted", count=self._limits.attempts_max
+                    ),
                 )
             except UnknownJob:
                 await self._working.forget(job.job_id)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from core.errors import StorageFull
 from core.files.disk import free_bytes
-from core.ledger.names import SHARED_OWNER
+from core.redis.names import SHARED_OWNER
 from gpu_workers.jobs.protocol import OWNER
 from service.config.data_dir import PROCESSES, owner_folder
 from service.config.settings import Settings

@@ -20,13 +20,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from core.amounts import Amount
-from core.errors import ClientGone, LedgerError, ReleaseGone, ReleaseInFlight, TenantLimitReached, UnknownJob
-from core.job_errors import BadCorpus
-from core.ledger.job_records import JobHold, JobRecord
-from core.ledger.keys import Claim, MasterKey
-from core.ledger.ledger import Ledger
-from core.ledger.names import SHARED_OWNER
+from core.errors import BadCorpus, ClientGone, LedgerError, ReleaseGone, ReleaseInFlight, TenantLimitReached, UnknownJob
 from core.ledger.records import Charge, Replay
+from core.ledger.transitions import Ledger
+from core.master_key import Claim, MasterKey
+from core.redis.names import SHARED_OWNER
+from core.state.job_records import JobHold, JobRecord
 from service.config.settings import Settings
 from service.http.auth import Caller
 from service.http.body import BodyMemory, is_json, json_limits, parse_json

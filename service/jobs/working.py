@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 from enum import Enum
 
-from core.blob_errors import StoreUnavailable
-from core.errors import LedgerError, StorageFull, UnknownJob
-from core.job_errors import JobFailed
-from core.ledger.job_records import JobRecord
-from core.ledger.jobs import JobStore
+from core.errors import JobFailed, LedgerError, StorageFull, StoreUnavailable, UnknownJob
+from core.state.job_records import JobRecord
+from core.state.jobs import JobStore
 from service.jobs.blobs import JobBlobs, Manifest
 from service.jobs.files import JobFiles
 

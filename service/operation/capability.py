@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from core.ledger.keystore import KeyRole
-from core.ledger.ledger import Ledger
+from core.ledger.transitions import Ledger
+from core.state.keystore import KeyRole
 from gpu_workers.engine.protocol import Engine
 from service.capability import Capability, View
 from service.config.settings import Settings

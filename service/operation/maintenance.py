@@ -22,24 +22,20 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from importlib.metadata import version
 from typing import Any
 
-from core.blob_errors import BlobError
-from core.errors import LedgerError, LedgerNotTrusted
-from core.ledger.activity import Done, TenantActivity, TenantPosition
-from core.ledger.client import LedgerClient
-from core.ledger.duty_lease import DutyLease
-from core.ledger.journal_fold import JournalFold
-from core.ledger.ledger import Ledger
-from core.ledger.presence import Presence, Presences
-from core.ledger.ranks import SubjectRanks
+from core.errors import BlobError, LedgerError, LedgerNotTrusted
 from core.ledger.records import AccountState
-from core.ledger.series import LedgerSeries
-from core.ledger.spending_totals import SpendingTotals
-from core.ledger.store_identity import check_store
-from core.ledger.tenant_rounds import over_tenants
+from core.ledger.tenant_rounds import Done, TenantActivity, TenantPosition, over_tenants
+from core.ledger.transitions import Ledger
 from core.memory import TRIM_INTERVAL_S, trim
+from core.redis.client import LedgerClient
+from core.redis.identity import check_store
+from core.reports.journal_fold import JournalFold
+from core.reports.ranks import SubjectRanks
+from core.reports.series import LedgerSeries, SpendingTotals
+from core.state.gateways import DutyLease, Presence, Presences
 from service import metrics
 from service.config.settings import Settings
-from service.ledger import LedgerParts, archives
+from service.ledger_connection import LedgerParts, archives
 
 log = logging.getLogger("privacy_gateway.maintenance")
 

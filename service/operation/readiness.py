@@ -16,7 +16,7 @@ from gpu_workers.handlers.tasks import EmbedTask
 from service.workers import Workers
 
 if TYPE_CHECKING:  # the routes of health load as little as they can
-    from core.ledger.ledger import Ledger
+    from core.ledger.transitions import Ledger
 
 PROBE_S_MAX = 10.0
 _PLANTED = "canary@example.com"

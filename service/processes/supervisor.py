@@ -25,13 +25,13 @@ from urllib.parse import quote
 
 from core.errors import DataDirInUse, GatewayError
 from core.files.processes import FileLock
-from core.ledger.embedded import EmbeddedRedis
+from core.redis.embedded import EmbeddedRedis
 from gpu_workers.fork_server import connect_fork_server, end_fork_server, has_fork_server
 from service.config.data_dir import PROCESSES
 from service.config.secrets import load_admin_key, load_master_key
 from service.config.settings import Settings
 from service.files.parts import open_files, stored_files
-from service.ledger import prepared_ledger
+from service.ledger_connection import prepared_ledger
 from service.processes.child import Child
 from service.processes.folder import EXTRA_S, gateways_lock, remove_unused, supervisor_lock
 

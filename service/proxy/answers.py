@@ -11,8 +11,7 @@ from fastapi import Response
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
-from core.errors import GatewayError
-from core.upstream_errors import UpstreamAnswerInvalid
+from core.errors import GatewayError, UpstreamAnswerInvalid
 from service.http import anthropic_errors, openai_errors, problems
 from service.http.ndjson import LineStream
 from service.http.open_streams import OpenStream

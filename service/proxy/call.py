@@ -1,4 +1,4 @@
-"""One call of an upstream, from its request to the end of its answer, with the errors of `core.upstream_errors`.
+"""One call of an upstream, from its request to the end of its answer, with the errors of `core.errors`.
 
 Guarantee: once the call has ended, failed or been cancelled, its connection is closed or, after a whole answer, free
 for the next call. No part of an answer is in an error. A call is never repeated: the pool drops a kept connection that
@@ -22,10 +22,9 @@ from typing import Protocol, cast
 
 import httpcore
 
+from core import errors as errors
 from core import spans
-from core import upstream_errors as errors
-from core.errors import InvalidInput
-from core.upstream_errors import UpstreamAnswerInvalid
+from core.errors import InvalidInput, UpstreamAnswerInvalid
 from service import metrics
 from service.config.upstreams import UpstreamKind
 from service.outbound.addresses import TAIL_BYTES, NotConnected, UpstreamSocket
@@ -242,7 +241,7 @@ def _outcome_of(error: BaseException) -> str:
 
 @contextmanager
 def _own_errors(*, began: bool) -> Iterator[None]:
-    """Errors of the connection as those of `core.upstream_errors`. `began`: the answer has begun."""
+    """Errors of the connection as those of `core.errors`. `began`: the answer has begun."""
     try:
         yield
     except TimeoutError:

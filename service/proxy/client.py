@@ -23,8 +23,7 @@ from urllib.parse import urlsplit
 
 import httpcore
 
-from core.errors import QueueFull
-from core.upstream_errors import UpstreamAnswerInvalid, UpstreamKeyRefused
+from core.errors import QueueFull, UpstreamAnswerInvalid, UpstreamKeyRefused
 from service import metrics
 from service.config.settings import Settings
 from service.outbound.addresses import CheckedNetwork, Resolve, system_resolve

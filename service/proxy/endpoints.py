@@ -13,9 +13,9 @@ from fastapi import APIRouter, Header, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from core.errors import ClientGone, NotStarted, TaskFailed
-from core.ledger.client import LedgerClient
-from core.ledger.keys import MasterKey
-from core.ledger.vault import Vault
+from core.master_key import MasterKey
+from core.redis.client import LedgerClient
+from core.state.vault import Vault
 from service.capability import Capability
 from service.config.settings import Settings
 from service.http.auth import ReleaseCallerDep

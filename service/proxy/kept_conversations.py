@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from core.errors import InvalidInput
-from core.ledger.vault import Vault
+from core.errors import InvalidInput, UpstreamAnswerInvalid
+from core.state.vault import Vault
 from core.text.reversible.mapping import Content
-from core.upstream_errors import UpstreamAnswerInvalid
 from service.config.settings import Settings
 from service.preparation import Preparation
 from service.proxy.dialects.protocol import CONTINUED

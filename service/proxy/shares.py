@@ -6,7 +6,7 @@ from collections import Counter
 from contextlib import ExitStack
 
 from core.errors import TenantLimitReached
-from core.ledger.shared_limit import SharedLimit
+from core.state.shared_limit import SharedLimit
 
 
 class CallShares:

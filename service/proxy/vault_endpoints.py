@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from core.ledger.vault import Vault
+from core.state.vault import Vault
 from service.config.settings import Settings
 from service.http.auth import ReadCallerDep, ReleaseCallerDep
 from service.http.body import JsonRoute

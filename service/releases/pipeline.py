@@ -23,10 +23,10 @@ from core import spans
 from core.accounting.events import Guarantee
 from core.amounts import epsilon_of
 from core.errors import GatewayError, LedgerError, NotStarted, Started, TaskFailed
-from core.ledger.keys import Claim, MasterKey
-from core.ledger.ledger import Ledger
 from core.ledger.records import Replay, Reserved
 from core.ledger.reuse import ReuseStore
+from core.ledger.transitions import Ledger
+from core.master_key import Claim, MasterKey
 from gpu_workers.engine.protocol import Engine
 from service import metrics
 from service.config.settings import Settings

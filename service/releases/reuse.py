@@ -17,8 +17,8 @@ from typing import Any
 
 from core.amounts import epsilon_of
 from core.errors import LedgerError
-from core.ledger.ledger import Ledger
 from core.ledger.reuse import KeptResult, ReuseStore
+from core.ledger.transitions import Ledger
 from service import metrics
 from service.releases.budget_blocks import account_block, least_left
 from service.releases.request import Parts, ReleaseRequest, Rendered

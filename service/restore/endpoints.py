@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 
 from core.errors import InvalidInput
-from core.ledger.keys import MasterKey
+from core.master_key import MasterKey
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.conversation_tasks import RestoreTask
 from service.capability import Capability

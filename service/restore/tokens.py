@@ -17,7 +17,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from core.errors import InvalidInput
-from core.ledger.keys import NONCE_BYTES
+from core.master_key import NONCE_BYTES
 from core.text.reversible.mapping import Content
 
 FIELD = "restore_token"

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from core.errors import InvalidInput
-from core.ledger.keys import MasterKey
-from core.ledger.keystore import KeyRole
+from core.master_key import MasterKey
+from core.state.keystore import KeyRole
 from core.text.mask_words import AllowLists
 from gpu_workers.engine.protocol import Engine
 from service.capability import Capability, Estimated, View

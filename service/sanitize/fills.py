@@ -18,11 +18,10 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from core.blob_errors import BlobCorrupt, BlobMissing
-from core.errors import InvalidInput, StorageFull, UnknownModel
+from core.errors import BlobCorrupt, BlobMissing, InvalidInput, StorageFull, UnknownModel
 from core.files.disk import FileVersion
-from core.ledger.stored_files import MODELS
 from core.mechanisms.words.pricing import DOCUMENT
+from core.state.stored_files import MODELS
 from core.text.policy import DP, MODEL_FILLS, TOP_1, TOP_K
 from core.text.segment import count_tokens
 from gpu_workers.engine.protocol import Role

@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 
 from core.errors import BudgetExhausted, ClientGone, GatewayError, InvalidInput, NotStarted, Started
 from core.files.disk import FileVersion
-from core.ledger.names import parse_account_id
+from core.redis.names import parse_account_id
 from core.text.formats.builder import TEXT
 from core.text.formats.form import Form
 from core.text.policy import Sanitised

@@ -19,9 +19,8 @@ from fastapi import APIRouter, Depends, Response
 from fastapi.responses import FileResponse
 from pydantic import Field
 
-from core.errors import InvalidInput
-from core.job_errors import JobNotSucceeded
-from core.ledger.job_records import JobRecord, JobStatus
+from core.errors import InvalidInput, JobNotSucceeded
+from core.state.job_records import JobRecord, JobStatus
 from service.capability import Capability
 from service.config.settings import Settings
 from service.http.body import JsonRoute

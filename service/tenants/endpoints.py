@@ -11,8 +11,8 @@ from pydantic import Field
 
 from core.accounting.events import Unit
 from core.ledger.hash_chain.admin_log import AdminLog
-from core.ledger.keystore import KeyRole, KeyStore
-from core.ledger.ledger import Ledger
+from core.ledger.transitions import Ledger
+from core.state.keystore import KeyRole, KeyStore
 from gpu_workers.engine.protocol import GATEWAY
 from service.accounting.calculations import Calculations
 from service.capability import Capability, View

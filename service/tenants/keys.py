@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter
 from pydantic import Field
 
-from core.ledger.keystore import LIFE_S_MAX, OVERLAP_S_MAX, KeyRole, KeyStore, NewKey
+from core.state.keystore import LIFE_S_MAX, OVERLAP_S_MAX, KeyRole, KeyStore, NewKey
 from service.http.auth import OPERATOR, AdminCallerDep, Caller
 from service.http.body import JsonRoute
 from service.http.operator_log import BY_OPERATOR

@@ -14,12 +14,12 @@ from core.accounting.events import PrivacyEvent, Unit
 from core.amounts import cost_nano, limit_femto, limit_nano
 from core.errors import InvalidInput
 from core.ledger.hash_chain.admin_log import AdminLog
-from core.ledger.keystore import ApiKey, KeyStore, NewKey
-from core.ledger.ledger import Ledger
-from core.ledger.names import account_id, check_tenant
 from core.ledger.records import AccountState, Limit, Plan, plan_signature
+from core.ledger.transitions import Ledger
 from core.mechanisms.sentences.domain_pack import CodeNoise
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_event
+from core.redis.names import account_id, check_tenant
+from core.state.keystore import ApiKey, KeyStore, NewKey
 from service.domains.store import DEFAULT_NAME, Domains
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from core.errors import ClientGone, InvalidInput
-from core.ledger.keys import MasterKey
+from core.master_key import MasterKey
 from core.mechanisms.vectors.spec import DIMENSION_MAX
 from gpu_workers.engine.arrays import Array, ArrayPool, Block, BlockArray
 from service import metrics

@@ -26,11 +26,11 @@ AUDITED: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "mechanisms": ("core/mechanisms", "core/amounts.py", "core/guarded.py"),
         "accounting": ("core/accounting",),
         "ledger": (
-            "core/ledger/ledger.py",
+            "core/ledger/transitions.py",
             "core/ledger/records.py",
             "core/ledger/debits.py",
             "core/ledger/reuse.py",
-            "core/ledger/vault.py",
+            "core/state/vault.py",
             "core/ledger/accounts.lua",
             "core/ledger/common.lua",
             "core/ledger/reserve.lua",

@@ -31,9 +31,9 @@ from job_kit import synthesis_order, training_order
 from synthesis_kit import shop_rows
 
 from core.amounts import Amount
-from core.job_errors import BadCorpus, JobFailed
-from core.ledger import job_records
-from core.ledger.job_records import JobRecord, JobStatus
+from core.errors import BadCorpus, JobFailed
+from core.state import job_records
+from core.state.job_records import JobRecord, JobStatus
 from gpu_workers.engine.handler import Ready
 from gpu_workers.engine.local.engine import WorkerPool, WorkerPoolOptions
 from gpu_workers.engine.protocol import Role

@@ -29,11 +29,11 @@ from dp_accounting.pld import privacy_loss_distribution as google
 from core.accounting.events import Adjacency, Guarantee, PrivacyEvent, Unit
 from core.amounts import FEMTO, NANO
 from core.errors import BudgetExhausted
-from core.ledger.client import LedgerClient, connect
-from core.ledger.embedded import EmbeddedRedis
-from core.ledger.keys import MasterKey
-from core.ledger.ledger import Ledger
 from core.ledger.records import Charge, Limit
+from core.ledger.transitions import Ledger
+from core.master_key import MasterKey
+from core.redis.client import LedgerClient, connect
+from core.redis.embedded import EmbeddedRedis
 
 GRID = 2.0**-10  # of the losses
 STEP = 2 * GRID  # the epsilons below are multiples of it, so that no loss lies between two points of the grid

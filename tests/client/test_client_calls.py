@@ -16,7 +16,7 @@ from client_kit import Recorder, async_client_of, client_of, extras
 from gateway_kit import DOCUMENT, Tenant
 from inprocess_kit import Gateway as InProcessGateway
 
-from core.ledger.vault import Vault
+from core.state.vault import Vault
 from privacy_gateway_client import (
     BudgetCapReached,
     BudgetExhausted,

@@ -34,7 +34,7 @@ from fuzz.canaries import MARK, canary, found_in_files, found_in_redis
 from fuzz.cases import SPECIAL, Sent, of_the_document
 from gateway_kit import Gateway, children, command_line
 
-from core.ledger.embedded import socket_path
+from core.redis.embedded import socket_path
 
 CLIENTS = 8
 SETTLE_S = 3.0

@@ -13,10 +13,10 @@ from gateway_kit import Tenant, Tenants
 
 from core.accounting.events import ACCOUNT_ADJACENCY, Guarantee, PrivacyEvent, Unit
 from core.amounts import FEMTO, NANO
-from core.ledger.ledger import Ledger
 from core.ledger.records import Charge, Limit
+from core.ledger.transitions import Ledger
 from service.config.settings import Settings
-from service.ledger import ledger_access
+from service.ledger_connection import ledger_access
 
 HOUR_MS = 3600 * 1000
 DAY_MS = 24 * HOUR_MS

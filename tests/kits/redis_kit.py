@@ -21,8 +21,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from wait_kit import until
 
-from core.ledger.durability import embedded_conf
-from core.ledger.embedded import bundled_server
+from core.redis.embedded import bundled_server, embedded_conf
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 REDIS_PASSWORD = "gatewaysecret"

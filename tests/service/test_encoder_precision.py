@@ -13,7 +13,7 @@ from command_kit import refused_settings
 from inprocess_kit import Gateway
 from tiers import cells
 
-from core.ledger.stored_files import DOMAINS
+from core.state.stored_files import DOMAINS
 from gpu_workers.handlers.embedder import Embedder
 from gpu_workers.handlers.options import WorkerOptions
 from gpu_workers.models.encoder import bundled_fingerprint

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import orjson
 
+from core.errors import JobFailed
 from core.files.disk import file_digest
-from core.job_errors import JobFailed
 from core.mechanisms.samplers.discrete_noise import two_sided_geometric
 from gpu_workers.jobs import protocol
 from gpu_workers.jobs.corpus import corpus_lines

@@ -13,12 +13,12 @@ from pathlib import Path
 from soak.job_clients import ACCEPTED, JobAsk, JobBook
 from soak.load import LOST, Account
 
-from core.ledger import names
-from core.ledger.client import LedgerClient
 from core.ledger.counters import EPSILON
-from core.ledger.job_records import JobRecord
-from core.ledger.jobs import JobStore
 from core.ledger.reader import LedgerReader
+from core.redis import names
+from core.redis.client import LedgerClient
+from core.state.job_records import JobRecord
+from core.state.jobs import JobStore
 
 _PAGE = 1000
 

@@ -21,9 +21,9 @@ from gateway_kit import COMMAND, Gateway, clean_environment
 from redis_kit import EmbeddedServer
 from soak.load import DELIVERED, LOST, OPEN, Account, Book, Client, keep_asking
 
-from core.ledger.client import LedgerClient, connect
 from core.ledger.counters import COUNT, EPSILON
 from core.ledger.reader import LedgerReader
+from core.redis.client import LedgerClient, connect
 
 BACK_S_MAX = 180.0
 # The limits and the requests of each tenant. One that has run out is followed by another of its kind.

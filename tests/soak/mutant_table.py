@@ -318,7 +318,9 @@ JOBS = (
 
 ALERTS = (
     bug("lease-for-everybody", "alert", ("if holder and holder ~= args.holder then", "if false then")),
-    bug("lease-released-by-anybody", "alert", ("is_holder() then\n    remove(base", "true then\n    remove(base")),
+    bug(
+        "alert-lease-released-by-anybody", "alert", ("is_holder() then\n    remove(base", "true then\n    remove(base")
+    ),
     bug("rules-one-too-many", "alert", (">= integer(args.rules_max)", "> integer(args.rules_max)")),
     bug("rules-counted-when-replaced", "alert", ("if is_new and #redis", "if #redis")),
     bug("rule-change-without-version", "alert", ('redis.call("ZADD", base .. "owners", version, args.owner)', "")),

@@ -30,8 +30,8 @@ from pathlib import Path
 from soak.mutant import Mutant
 from soak.mutant_table import MUTANTS
 
-from core.ledger.client import LedgerClient, connect
-from core.ledger.embedded import EmbeddedRedis
+from core.redis.client import LedgerClient, connect
+from core.redis.embedded import EmbeddedRedis
 
 ROOT = Path(__file__).resolve().parents[2]
 # quick ones first: a run stops at the first failure
@@ -52,8 +52,8 @@ TESTS_OF = {
     "fold": ("series",),
     "rank": ("ranks",),
     "alert": ("alerts",),
-    "seal": ("places", "seals", "epoch", "duty_lease", "archive/test_archiver", "archive/test_archive_machine"),
-    "trim": ("archive/test_archiver", "archive/test_archive_machine"),
+    "seal": ("places", "seals", "epoch", "duty_lease", "archiver", "archive_machine"),
+    "trim": ("archiver", "archive_machine"),
     "lease": ("duty_lease",),
     "presence": ("schema",),
     "share": ("shared_limit",),
@@ -71,9 +71,22 @@ class Outcome:
     seconds: float
 
 
-def mutate(mutant: Mutant, ledger: Path) -> None:
-    """Replace the mutant's texts in the scripts in `ledger`."""
-    path = ledger / f"{mutant.script}.lua"
+def script_in(folder: Path, name: str) -> Path:
+    """The script of this name below `folder`. Names of scripts are unique."""
+    (path,) = folder.rglob(f"{name}.lua")
+    return path
+
+
+def test_file(copy: Path, name: str) -> str:
+    """The file of a test: `test_ledger_NAME.py`, but `test_NAME.py` for those of the archive."""
+    file = f"test_{name}.py" if name.startswith("archive") else f"test_ledger_{name}.py"
+    (path,) = (copy / "tests/core").rglob(file)
+    return str(path.relative_to(copy))
+
+
+def mutate(mutant: Mutant, folder: Path) -> None:
+    """Replace the mutant's texts in the scripts below `folder`."""
+    path = script_in(folder, mutant.script)
     source = path.read_text()
     for old, new in mutant.edits:
         if source.count(old) != 1:
@@ -89,16 +102,16 @@ async def check_syntax(mutants: list[Mutant]) -> None:
         await server.start()
         client = LedgerClient(connect(socket_path=server.socket))
         for mutant in mutants:
-            ledger = Path(directory) / mutant.name
-            ledger.mkdir()
-            for script in (ROOT / "core" / "ledger").glob("*.lua"):
-                shutil.copy(script, ledger)
-            mutate(mutant, ledger)
-            common, settle = ((ledger / f"{name}.lua").read_text() for name in ("common", "settle"))
+            scripts = Path(directory) / mutant.name
+            scripts.mkdir()
+            for script in (ROOT / "core").rglob("*.lua"):
+                shutil.copy(script, scripts)
+            mutate(mutant, scripts)
+            common, settle = ((scripts / f"{name}.lua").read_text() for name in ("common", "settle"))
             await client.call("SCRIPT", "LOAD", common + settle + "return 0")
             if mutant.script not in ("common", "settle"):
                 parts = (common, settle) if mutant.script in SETTLING else (common,)
-                await client.call("SCRIPT", "LOAD", "".join(parts) + (ledger / f"{mutant.script}.lua").read_text())
+                await client.call("SCRIPT", "LOAD", "".join(parts) + script_in(scripts, mutant.script).read_text())
         await client.close()
         await server.stop()
 
@@ -144,9 +157,9 @@ def run_tests(mutant: Mutant | None, limit_s: float | None = None) -> Outcome:
         copy = Path(directory)
         copy_of(copy, "core", "gpu_workers", "service", "tests", "deploy", "pyproject.toml")
         if mutant is not None:
-            mutate(mutant, copy / "core" / "ledger")
+            mutate(mutant, copy / "core")
         names = TESTS_OF.get(mutant.script, TESTS) if mutant else {*TESTS, *itertools.chain(*TESTS_OF.values())}
-        files = [f"tests/core/ledger/{name if '/' in name else f'test_ledger_{name}'}.py" for name in names]
+        files = [test_file(copy, name) for name in names]
         began = time.monotonic()
         caught_by = first_failure(copy, files, limit_s)
         return Outcome(mutant.name if mutant else "", caught_by, time.monotonic() - began)

@@ -38,9 +38,9 @@ from soak.job_clients import JobBook, JobClient, keep_submitting
 from soak.ledger_load import BACK_S_MAX, Load, printed
 from soak.load import OPEN, Account, Client
 
-from core.ledger import names
-from core.ledger.client import LedgerClient, connect
-from core.ledger.jobs import LEASE_MS
+from core.redis import names
+from core.redis.client import LedgerClient, connect
+from core.state.jobs import LEASE_MS
 from service.jobs.runner import GRACE_S, SWEEP_S
 
 TESTS = Path(__file__).parents[1]

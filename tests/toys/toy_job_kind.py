@@ -17,7 +17,7 @@ from pydantic import Field
 
 from core.accounting.events import Adjacency, Guarantee, PrivacyEvent, Unit
 from core.amounts import cost_nano
-from core.job_errors import BadCorpus
+from core.errors import BadCorpus
 from core.ledger.records import Charge
 from core.mechanisms.samplers.discrete_noise import two_sided_geometric
 from gpu_workers.jobs import protocol

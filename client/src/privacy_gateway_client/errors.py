@@ -17,9 +17,8 @@ GatewayError
     │   ├── RoleMissing       the key lacks a role
     │   └── PolicyEnforced    the operator's policy admits nothing else
     ├── NotFound              404
-    ├── Conflict              409
-    │   ├── ReleaseInFlight   the same request is being processed
-    │   └── JobNotSucceeded   the job has no such file, or none yet
+    ├── ReleaseInFlight       409: the same request is being processed
+    ├── JobNotSucceeded       409: the job has no such file, or none yet
     ├── ReleaseGone           410: charged before, and its answer is no longer stored
     ├── TooLarge              413, 431
     ├── Rejected              400, 415, 422: the request cannot be used
@@ -186,16 +185,14 @@ class Unauthorized(Problem):
 
 
 class Forbidden(Problem):
-    """The key, the budget or a policy does not admit the request."""
+    """The key, the budget or a policy does not admit the request. `account`: the one that refuses it, or ""."""
 
-
-class _OfAccount(Forbidden):
     @property
     def account(self) -> str:
         return str(self.members.get("account", ""))
 
 
-class BudgetExhausted(_OfAccount):
+class BudgetExhausted(Forbidden):
     """An account does not cover the request. Nothing was charged."""
 
     @property
@@ -214,7 +211,7 @@ class BudgetExhausted(_OfAccount):
         )
 
 
-class PlanMismatch(_OfAccount):
+class PlanMismatch(Forbidden):
     """The account is a plan, and admits one mechanism at fixed parameters."""
 
 
@@ -232,17 +229,13 @@ class NotFound(Problem):
     """No such path, account, tenant, key, job, model, domain or recogniser, or it belongs to somebody else."""
 
 
-class Conflict(Problem):
-    """The state of the gateway does not admit the request."""
-
-
-class ReleaseInFlight(Conflict):
+class ReleaseInFlight(Problem):
     """A request with the same key is being processed. The client waits for it."""
 
     repeats = True
 
 
-class JobNotSucceeded(Conflict):
+class JobNotSucceeded(Problem):
     """The job has not (yet) succeeded, or its files have expired."""
 
 
@@ -271,19 +264,20 @@ class BadRow(Rejected):
 
 
 class TooManyRequests(Problem):
-    """The tenant exceeds a limit. `limit`: the setting, if the gateway names it."""
+    """The tenant exceeds a limit. `limit`: the setting, if the gateway names it.
+
+    The client repeats the request, unless the tenant has the maximum number of unfinished jobs.
+    """
 
     repeats = True
 
     @property
+    def may_repeat(self) -> bool:
+        return self.code != "job-quota" and super().may_repeat
+
+    @property
     def limit(self) -> str | None:
         return self.members.get("limit")
-
-
-class JobQuota(TooManyRequests):
-    """The tenant has the maximum number of unfinished jobs."""
-
-    repeats = False
 
 
 class NotStarted(Problem):
@@ -340,12 +334,11 @@ _CODES_OF: dict[type[Problem], str] = {
     """,
     ReleaseInFlight: "release-in-flight",
     JobNotSucceeded: "job-not-succeeded",
-    Conflict: "tenant-exists blob-exists",
+    Problem: "tenant-exists blob-exists",
     ReleaseGone: "release-gone",
     TooLarge: "body-too-large headers-too-large too-costly",
     BadRow: "bad-corpus bad-row",
-    JobQuota: "job-quota",
-    TooManyRequests: "rate-limited tenant-limit",
+    TooManyRequests: "rate-limited tenant-limit job-quota",
     WorkFailed: """
         task-failed recogniser-failed started job-failed job-files-lost job-attempts-exhausted internal
         infill-failed worker-died calculation-timeout deadline-exceeded hold-not-open
@@ -363,7 +356,7 @@ STATUSES: dict[int, type[Problem]] = {
     403: Forbidden,
     404: NotFound,
     408: NotStarted,
-    409: Conflict,
+    409: Problem,
     410: ReleaseGone,
     413: TooLarge,
     429: TooManyRequests,

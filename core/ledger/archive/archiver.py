@@ -18,16 +18,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.accounting.events import Unit
-from core.blob_errors import BlobCorrupt, BlobMissing
-from core.errors import LedgerNotTrusted
-from core.ledger import names
+from core.errors import BlobCorrupt, BlobMissing, LedgerNotTrusted
 from core.ledger.archive.objects import ArchiveObject, Draft
-from core.ledger.archive.reader import EntryRange, LedgerArchive, SealRange
-from core.ledger.client import LedgerClient
+from core.ledger.archive.store import EntryRange, LedgerArchive, SealRange
 from core.ledger.hash_chain.chain import ChainHead, JournalDigest, Seal, Segment, seal_entry
 from core.ledger.hash_chain.sealer import Sealer
-from core.ledger.keys import MasterKey
 from core.ledger.pages import entry_number, first_in_redis, raw_entries
+from core.master_key import MasterKey
+from core.redis import names
+from core.redis.client import LedgerClient
 
 OBJECT_BYTES = 4 * 1024 * 1024  # before compression; each round writes the newest object anew
 KEEP_ENTRIES = 200_000

@@ -26,11 +26,10 @@ import msgpack
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from core.blob_errors import BlobCorrupt
-from core.errors import LedgerNotTrusted
+from core.errors import BlobCorrupt, LedgerNotTrusted
 from core.ledger.hash_chain.chain import JournalDigest, RawEntry, Seal, seal_entry
-from core.ledger.keys import NONCE_BYTES, MasterKey
 from core.ledger.pages import entry_number
+from core.master_key import NONCE_BYTES, MasterKey
 
 MAGIC = b"PGA1"
 BLOCK_ENTRIES = 250

@@ -23,19 +23,18 @@ from typing import Any
 import msgpack
 import orjson
 
-from core.blob_errors import BlobCorrupt, BlobMissing
-from core.errors import LedgerNotTrusted, LedgerUnavailable
-from core.ledger import names
+from core.errors import BlobCorrupt, BlobMissing, LedgerNotTrusted, LedgerUnavailable
 from core.ledger.archive.archiver import write_index
 from core.ledger.archive.objects import ArchiveObject, TenantPart
 from core.ledger.archive.store import ArchiveStore
-from core.ledger.client import LedgerClient
 from core.ledger.counters import plus
 from core.ledger.hash_chain.chain import Head, RawEntry, Seal, SealId, heads_digest
 from core.ledger.hash_chain.epoch import Epoch, EpochFile
 from core.ledger.hash_chain.replay import JournalReplay, Key
-from core.ledger.keys import MasterKey
 from core.ledger.pages import entry_number, readable_entry
+from core.master_key import MasterKey
+from core.redis import names
+from core.redis.client import LedgerClient
 
 _WRITES = 200  # commands that are sent at a time
 RESTORED = "restored"  # the reason in the entries that spend the open holds

@@ -15,10 +15,10 @@ from typing import Any
 import orjson
 
 from core.errors import LedgerUnavailable
-from core.ledger import names
-from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.chain import SealId
-from core.ledger.keys import MasterKey, Purpose
+from core.master_key import MasterKey, Purpose
+from core.redis import names
+from core.redis.client import LedgerClient
 
 ATTEMPTS = 20
 BATCH = 100

@@ -1,25 +1,30 @@
-"""The full audit: seals against journals, and journals against accounts. It can run while the ledger is in use."""
+"""The full audit: seals against journals, and journals against accounts. It can run while the ledger is in use.
+
+The result of the last audit is stored in Redis under a MAC, so that a gateway can show it.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgpack
+import orjson
 
 from core.errors import InvalidInput, UnknownTenant
-from core.ledger import names, wire
-from core.ledger.client import LedgerClient
+from core.ledger import wire
 from core.ledger.counters import Vector, plus
 from core.ledger.hash_chain.chain import RawEntry, Seal
 from core.ledger.hash_chain.epoch import EpochFile
-from core.ledger.hash_chain.history_source import HistoryArchive, HistorySource
+from core.ledger.hash_chain.history import Entries, History, HistoryArchive, HistorySource, SegmentEnd
 from core.ledger.hash_chain.replay import JournalReplay, Key, TenantAudit, key_of
-from core.ledger.hash_chain.verify_history import Entries, History, SegmentEnd
-from core.ledger.keys import MasterKey
 from core.ledger.pages import account_batch, entry_number, raw_entries, readable_entry
+from core.master_key import MasterKey, Purpose
+from core.redis import names
+from core.redis.client import LedgerClient
 
 _BATCH = 32  # a record may have thousands of rows
 _Rows = tuple[tuple[Key, Vector], ...]
@@ -190,3 +195,50 @@ def _apply(replay: JournalReplay, batch: Sequence[RawEntry]) -> None:
             replay.skip(entry_number(raw), "was not written by the ledger")
         else:
             replay.apply(entry)
+
+
+_LISTED_MAX = 1000
+
+
+@dataclass(frozen=True)
+class LastAudit:
+    """`chain_ok` is about the seals, `faulty` lists up to 1,000 tenants whose journal or accounts differ."""
+
+    at_ms: int
+    ok: bool
+    chain_ok: bool
+    seals: int
+    entries: int
+    tenants: int
+    faulty: tuple[str, ...]
+
+    def ok_for(self, tenant: str) -> bool:
+        """Whether the chain and this tenant had no fault. A tenant that was opened later had none."""
+        return self.chain_ok and tenant not in self.faulty and (self.ok or len(self.faulty) < _LISTED_MAX)
+
+
+async def store_audit(client: LedgerClient, master_key: MasterKey, audit: LedgerAudit) -> None:
+    """Store the result of an audit that has just ended, in place of the one before. Raises LedgerUnavailable."""
+    body = orjson.dumps(
+        {
+            "at_ms": await client.now_ms(),
+            "ok": audit.ok,
+            "chain_ok": not audit.faults,
+            "seals": audit.seals,
+            "entries": sum(tenant.entries for tenant in audit.tenants),
+            "tenants": len(audit.tenants),
+            "faulty": [tenant.tenant for tenant in audit.tenants if not tenant.ok][:_LISTED_MAX],
+        }
+    )
+    mac = master_key.mac(Purpose.AUDIT, body)
+    await client.call("SET", names.LAST_AUDIT_KEY, mac.encode() + body)
+
+
+async def last_audit(client: LedgerClient, master_key: MasterKey) -> LastAudit | None:
+    """Return the result of the last audit; None if there was none, or if what is stored is not genuine."""
+    stored = await client.call("GET", names.LAST_AUDIT_KEY) or b""
+    mac, body = stored[:64], stored[64:]
+    if not hmac.compare_digest(master_key.mac(Purpose.AUDIT, body).encode(), mac):
+        return None
+    found = orjson.loads(body)
+    return LastAudit(**{**found, "faulty": tuple(found["faulty"])})

@@ -16,9 +16,9 @@ from typing import Any
 import orjson
 
 from core.errors import LedgerNotTrusted
-from core.ledger import names
-from core.ledger.client import LedgerClient
-from core.ledger.keys import MasterKey, Purpose
+from core.master_key import MasterKey, Purpose
+from core.redis import names
+from core.redis.client import LedgerClient
 
 CHAIN_BATCH = 100
 RawEntry = tuple[bytes, Mapping[bytes, bytes]]  # a journal entry as Redis stores it: its id and its fields

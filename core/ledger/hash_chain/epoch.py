@@ -1,28 +1,36 @@
-"""The epoch: the number of the last seal that this gateway has seen, stored in a file outside Redis.
+"""The epoch: the number of the last seal that this gateway has seen, stored outside Redis.
 
-Redis cannot detect that its own data is an older copy, but a comparison with this file can. The file contains no
+Redis cannot detect that its own data is an older copy, but a comparison with the epoch can. The epoch file contains no
 secret. It protects only as far as its storage does: restoring the file together with the Redis data is not detected.
+
+The blob store has epochs too, so that a gateway without an epoch file, such as a new pod, also notices an older Redis.
+Guarantee: an epoch that was stored is found by every gateway with this store, until a newer one replaces it. Each epoch
+is a blob of its own that is created once and never changed. It has a MAC under a key that is not in the store. One that
+is not genuine is rejected, not ignored. Whoever can delete blobs can hide an epoch: give the bucket an object lock if
+it offers one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import hmac
 import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import orjson
 
-from core.errors import LedgerNotTrusted, LedgerUnavailable
+from core.blobs.store import BlobStore
+from core.errors import BlobExists, BlobMissing, LedgerNotTrusted, LedgerUnavailable
 from core.files.disk import write_secret
-from core.ledger import names
 from core.ledger.hash_chain.chain import Seal, SealId, seal_entry
-from core.ledger.keys import MasterKey
+from core.master_key import MasterKey, Purpose
+from core.redis import names
+from core.redis.client import Call
 
-Call = Callable[..., Awaitable[Any]]  # one Redis command
 # Whether the archived chain leads from a seal to a later one. Reads Redis through the given call.
 Continues = Callable[[SealId, Seal, Call], Awaitable[bool]]
 _ADVICE = "was an old copy restored? see docs/operating/ledger.md"
@@ -125,3 +133,60 @@ async def verify_epoch(call: Call, epoch: Epoch, master_key: MasterKey, continue
         return
     if continues is None or not await continues(epoch.seal, seal, call):
         raise LedgerNotTrusted(f"Seal {epoch.seal.n} of the ledger is missing; {_ADVICE}")
+
+
+FOLDER = "epoch"
+KEPT = 8  # older ones are deleted
+_DIGITS = 16
+
+
+class EpochStore:
+    """Reads and writes the epochs of one ledger. Methods raise StoreUnavailable."""
+
+    def __init__(self, store: BlobStore, master_key: MasterKey) -> None:
+        self._store = store
+        self._master_key = master_key
+
+    async def read(self) -> Epoch | None:
+        """Return the newest epoch, None if there is none. Raises LedgerNotTrusted for one that is not genuine."""
+        for key in reversed(await self._keys()):
+            try:
+                content = await self._store.get(key)
+            except BlobMissing:  # another gateway has deleted it, because there are newer ones
+                continue
+            try:
+                found = orjson.loads(content)
+                epoch = Epoch(str(found["ledger"]), SealId(int(found["epoch"]), str(found["mac"])))
+                is_genuine = hmac.compare_digest(str(found["signature"]), self._signature(epoch))
+            except (ValueError, KeyError, TypeError) as error:
+                raise LedgerNotTrusted("An epoch in the blob store cannot be read.") from error
+            if not is_genuine or key != self._key(epoch.seal.n):
+                raise LedgerNotTrusted(
+                    "An epoch in the blob store is not genuine, or is of another ledger's master key."
+                )
+            return epoch
+        return None
+
+    async def write(self, epoch: Epoch) -> None:
+        """Store an epoch durably, and delete old ones."""
+        content = {
+            "ledger": epoch.ledger,
+            "epoch": epoch.seal.n,
+            "mac": epoch.seal.mac,
+            "signature": self._signature(epoch),
+        }
+        with contextlib.suppress(BlobExists):  # another gateway has stored the same seal
+            await self._store.put(self._key(epoch.seal.n), orjson.dumps(content), create_only=True)
+        old = (await self._keys())[:-KEPT]
+        if old:
+            await self._store.delete(old)
+
+    async def _keys(self) -> list[str]:
+        return [key async for key, _ in self._store.list(FOLDER)]
+
+    def _signature(self, epoch: Epoch) -> str:
+        parts = (epoch.ledger, str(epoch.seal.n), epoch.seal.mac)
+        return self._master_key.mac(Purpose.EPOCH, *(part.encode() for part in parts))
+
+    def _key(self, n: int) -> str:
+        return f"{FOLDER}/{n:0{_DIGITS}d}"

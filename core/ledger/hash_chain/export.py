@@ -8,15 +8,14 @@ from typing import Any
 
 from core.amounts import FEMTO, NANO
 from core.errors import UnknownTenant
-from core.ledger import names
-from core.ledger.client import LedgerClient
 from core.ledger.hash_chain.chain import RawEntry, Seal
 from core.ledger.hash_chain.epoch import EpochFile
-from core.ledger.hash_chain.history_source import HistoryArchive
-from core.ledger.hash_chain.verify_history import Entries, History, SegmentEnd
-from core.ledger.keys import MasterKey
+from core.ledger.hash_chain.history import Entries, History, HistoryArchive, SegmentEnd
 from core.ledger.pages import entry_number, readable_entry
 from core.ledger.records import EntryAmount
+from core.master_key import MasterKey
+from core.redis import names
+from core.redis.client import LedgerClient
 
 FAULTS_MAX = 1000
 

@@ -20,10 +20,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from core.errors import InvalidInput, RecogniserBroken
+from core.errors import InvalidInput, JobFilesLost, RecogniserBroken
 from core.files.disk import FileVersion
 from core.files.encrypted_file import decrypt, encrypt, read_encrypted
-from core.job_errors import JobFilesLost
 
 ENTITY = re.compile(r"[A-Z][A-Z0-9_]{1,62}[A-Z0-9]")
 RESERVED_ENTITIES = frozenset({"WORD", "NUMBER"})  # types of words outside a list

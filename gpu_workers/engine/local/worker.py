@@ -170,12 +170,11 @@ def _pauses(tasks: Sequence[Any]) -> bool:
 _NICENESS = 5
 
 
-class LoadFailed(Exception):
-    """The worker could not be made ready. The cause holds the reason."""
-
-
 def serve(connection: Connection) -> NoReturn:
-    """Load the handler, then run batches until the socket closes, which raises EOFError."""
+    """Load the handler, then run batches until the socket closes, which raises EOFError.
+
+    Raises SystemExit if the worker cannot be made ready.
+    """
     factory: HandlerFactory = connection.recv()
     connection.send(Stage("importing"))
     try:
@@ -184,7 +183,9 @@ def serve(connection: Connection) -> NoReturn:
         facts = handler.warm_up()
     except Exception as error:
         connection.send(Failed(load_failure(error)))
-        raise LoadFailed from error
+        # No request has been read yet, so the operator may see the whole traceback.
+        traceback.print_exception(error)
+        raise SystemExit(1) from None
     # What was loaded stays: the collector would visit it, for tens of milliseconds, while requests wait.
     gc.collect()
     gc.freeze()
@@ -218,10 +219,6 @@ def main() -> int:
             serve(connection)
         except (EOFError, BrokenPipeError, ConnectionResetError):
             return 0
-        except LoadFailed as error:
-            # No request has been read yet, so the operator may see the whole traceback.
-            traceback.print_exception(error.__cause__)
-            return 1
         except Exception as error:
             # After loading, write only the type: a message could hold text.
             sys.stderr.write(f"privacy-gateway {role} worker {os.getpid()}: {type(error).__name__}\n")

@@ -26,7 +26,7 @@ from pydantic import Field
 from core.errors import InvalidInput, RecogniserBroken, TenantLimitReached, UnknownRecogniser
 from core.files.disk import FileDigests, full_disk, write_secret
 from core.files.encrypted_file import new_key
-from core.ledger.keys import MasterKey
+from core.master_key import MasterKey
 from core.text.own_recognisers.definition import (
     SCORE_DEFAULT,
     Definition,

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from core.blob_errors import StoreUnavailable
 from core.blobs.local import LocalBlobs
-from core.errors import StorageFull
+from core.errors import StorageFull, StoreUnavailable
 
 
 async def test_files_and_folders_are_for_their_owner_alone(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from core.errors import JobFilesLost
 from core.files.encrypted_file import EncryptedFileWriter, decrypt, encrypt, new_key, read_encrypted
-from core.job_errors import JobFilesLost
 
 KEY = new_key()
 CHUNK = 1024 * 1024  # a chunk in the file; the first one includes the head

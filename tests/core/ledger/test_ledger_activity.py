@@ -9,10 +9,9 @@ from ledger_kit import MASTER_KEY, Clock, charge, limits, released
 
 from core.amounts import NANO, Amount
 from core.errors import LedgerUnavailable
-from core.ledger import names
-from core.ledger.activity import Done, TenantActivity, TenantPosition
-from core.ledger.ledger import Ledger
-from core.ledger.tenant_rounds import over_tenants
+from core.ledger.tenant_rounds import Done, TenantActivity, TenantPosition, over_tenants
+from core.ledger.transitions import Ledger
+from core.redis import names
 
 TENANTS = [f"tenant-{number}" for number in range(300)]
 

@@ -16,12 +16,11 @@ from ledger_kit import MASTER_KEY, charge, limits
 from core.amounts import NANO, Amount
 from core.blobs.local import LocalBlobs
 from core.errors import LedgerNotTrusted, LedgerUnavailable
-from core.ledger.client import LedgerClient, connect
 from core.ledger.hash_chain.chain import SealId
-from core.ledger.hash_chain.epoch import Epoch, EpochFile
-from core.ledger.hash_chain.epoch_store import KEPT, EpochStore
+from core.ledger.hash_chain.epoch import KEPT, Epoch, EpochFile, EpochStore
 from core.ledger.hash_chain.sealer import Sealer
-from core.ledger.keys import MasterKey
+from core.master_key import MasterKey
+from core.redis.client import LedgerClient, connect
 
 
 class Place(Book):

@@ -12,7 +12,7 @@ from ledger_kit import MASTER_KEY, charge, limits
 from core.errors import InvalidInput, UnknownTenant
 from core.ledger.hash_chain.export import export_ledger
 from core.ledger.hash_chain.sealer import Sealer
-from core.ledger.keys import Purpose
+from core.master_key import Purpose
 
 
 @pytest.fixture

@@ -11,10 +11,9 @@ from ledger_kit import MASTER_KEY, charge, limits
 
 from core.amounts import NANO, Amount
 from core.errors import LedgerUnavailable
-from core.ledger.client import LedgerClient, connect
-from core.ledger.durability import REQUIRED_SETTINGS, check_configuration
-from core.ledger.keys import MasterKey
-from core.ledger.ledger import Ledger
+from core.ledger.transitions import Ledger
+from core.master_key import MasterKey
+from core.redis.client import REQUIRED_SETTINGS, LedgerClient, check_configuration, connect
 
 WEAKER = {
     "appendonly": "no",

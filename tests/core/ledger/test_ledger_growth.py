@@ -19,10 +19,10 @@ from core.errors import (
     TenantLimitReached,
     UnknownAccount,
 )
-from core.ledger.job_records import JobHold
-from core.ledger.jobs import JobStore
-from core.ledger.ledger import Ledger, TenantCaps
 from core.ledger.records import Replay, Reserved
+from core.ledger.transitions import Ledger, TenantCaps
+from core.state.job_records import JobHold
+from core.state.jobs import JobStore
 
 HOUR_MS = 3600 * 1000
 DAY_MS = 24 * HOUR_MS

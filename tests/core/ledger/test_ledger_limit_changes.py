@@ -19,8 +19,8 @@ from core.accounting.filters import Arms, Division, Sums, admits, cost_of, divis
 from core.amounts import FEMTO, NANO
 from core.errors import BudgetExhausted
 from core.ledger.hash_chain.audit import audit_tenant
-from core.ledger.ledger import Ledger
 from core.ledger.records import Charge
+from core.ledger.transitions import Ledger
 
 DELTA = FEMTO // 10**6
 EVENTS = (

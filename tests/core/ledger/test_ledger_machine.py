@@ -25,10 +25,10 @@ from core.errors import (
     ReleaseGone,
     ReleaseInFlight,
 )
-from core.ledger.activity import TenantActivity
 from core.ledger.hash_chain.audit import audit_tenant
-from core.ledger.ledger import Ledger
 from core.ledger.records import Replay
+from core.ledger.tenant_rounds import TenantActivity
+from core.ledger.transitions import Ledger
 
 SUBJECT_LIMIT, QUOTA = 3, 5
 COSTS = st.sampled_from([0.1, 0.7, 1, 1.5, 3])

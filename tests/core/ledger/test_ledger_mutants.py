@@ -15,8 +15,8 @@ from core.accounting.filters import Arms, Sums, admits, cost_of
 from core.amounts import FEMTO, NANO, Amount
 from core.errors import BudgetExhausted, LedgerUnavailable
 from core.ledger.debits import Debits
-from core.ledger.ledger import Ledger
 from core.ledger.records import Charge, Replay, Reserved
+from core.ledger.transitions import Ledger
 
 
 def spent(go, ledger):

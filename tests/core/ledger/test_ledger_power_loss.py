@@ -20,8 +20,8 @@ from redis_kit import RedisProcess
 
 from core.amounts import NANO
 from core.errors import LedgerUnavailable
-from core.ledger.client import LedgerClient, connect
-from core.ledger.ledger import Ledger
+from core.ledger.transitions import Ledger
+from core.redis.client import LedgerClient, connect
 
 pytestmark = pytest.mark.slow("crash")
 

@@ -18,8 +18,8 @@ from core.errors import (
     ReleaseInFlight,
     UnknownAccount,
 )
-from core.ledger.ledger import Ledger
 from core.ledger.records import Replay, Reserved
+from core.ledger.transitions import Ledger
 from core.ledger.wire import account_terms
 
 

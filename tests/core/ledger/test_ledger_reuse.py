@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from ledger_kit import MASTER_KEY, charge
 
-from core.ledger.keys import MasterKey
 from core.ledger.reuse import KeptResult, ReuseStore
+from core.master_key import MasterKey
 
 RELEASE = "0123456789abcdef" * 2
 ORIGIN = [b"sentences", b"a private sentence"]

@@ -12,14 +12,14 @@ import redis
 from ledger_kit import MASTER_KEY, charge
 from redis_kit import DEPLOY, REDIS_PASSWORD, DeployedServer, plain
 
-import core.ledger
+import core
 from core.amounts import NANO, Amount
 from core.errors import LedgerUnavailable
-from core.ledger.client import LedgerClient, connect
-from core.ledger.ledger import Ledger
+from core.ledger.transitions import Ledger
+from core.redis.client import LedgerClient, connect
 
 ACCOUNT = "{acme}:account:token"
-LEDGER = Path(core.ledger.__file__).parent
+CORE = Path(core.__file__).parent
 # what the connection itself sends: the scripts, and a sign of life
 OF_THE_CLIENT = {"evalsha", "eval", "ping"}
 
@@ -185,8 +185,10 @@ def calls(paths) -> set[str]:
 
 def test_the_rights_are_what_the_code_calls():
     """A right that nothing uses goes; embedded.py talks to the gateway's own server, which has no users."""
-    trim = LEDGER / "trim.lua"  # run by the archiver
-    paths = {*LEDGER.glob("*.lua"), *LEDGER.rglob("*.py")} - {LEDGER / "embedded.py", trim}
+    trim = CORE / "ledger/archive/trim.lua"  # run by the archiver
+    folders = [CORE / name for name in ("redis", "ledger", "reports", "state")]
+    paths = {path for folder in folders for end in ("lua", "py") for path in folder.rglob(f"*.{end}")}
+    paths -= {CORE / "redis/embedded.py", trim}
     assert rights("gateway") == calls(paths) | OF_THE_CLIENT
     checks_of_a_connection = {"config|get", "get", "xrange", "time"}
     assert rights("archiver") == calls([trim]) | checks_of_a_connection | OF_THE_CLIENT

@@ -12,11 +12,11 @@ from ledger_kit import LOST_REPLY, MASTER_KEY, charge, limits
 
 from core.errors import LedgerNotTrusted, LedgerUnavailable
 from core.ledger import pages
-from core.ledger.client import LedgerClient, connect
 from core.ledger.hash_chain.chain import SealChain
 from core.ledger.hash_chain.sealer import Sealer
-from core.ledger.keys import MasterKey
-from core.ledger.ledger import Ledger
+from core.ledger.transitions import Ledger
+from core.master_key import MasterKey
+from core.redis.client import LedgerClient, connect
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from corpus_kit import embedding_rows, json_lines, rows
 from job_kit import domain_order, no_charge, quiet
 
-from core.job_errors import BadCorpus, JobFilesLost
+from core.errors import BadCorpus, JobFilesLost
 from core.mechanisms.sentences.domain_pack import DomainPack
 from gpu_workers.domains import codes
 from gpu_workers.domains import job as domain_job

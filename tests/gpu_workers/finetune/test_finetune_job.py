@@ -14,9 +14,9 @@ from tiers import cells
 
 from core.accounting.events import Adjacency, Unit
 from core.amounts import epsilon_of
+from core.errors import BadCorpus, JobFailed, JobFilesLost
 from core.finetune.inputs import Hyperparameters, RowTerms, read_splits
 from core.finetune.plan import budget_of, replace_one_epsilon
-from core.job_errors import BadCorpus, JobFailed, JobFilesLost
 from gpu_workers.finetune import job as finetune_job
 from gpu_workers.finetune.artifact import load_classifier
 from gpu_workers.jobs.protocol import INPUT, JobOrder

@@ -11,9 +11,8 @@ from corpus_kit import PLANTED, embedding_rows, json_lines, rows
 from job_kit import no_charge, quiet, written_order
 from recogniser_kit import stored
 
-from core.errors import InfillBroken, InvalidInput
+from core.errors import BadCorpus, InfillBroken, InvalidInput, JobFilesLost
 from core.files.disk import FileVersion, file_version
-from core.job_errors import BadCorpus, JobFilesLost
 from core.text.own_recognisers.definition import Definition
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
 from gpu_workers.handlers.sanitiser import Sanitiser

@@ -13,7 +13,7 @@ import pytest
 from job_kit import synthesis_order
 from synthesis_kit import SHOP, shop_rows
 
-from core.job_errors import BadCorpus, JobFilesLost
+from core.errors import BadCorpus, JobFilesLost
 from core.synthesis import marginals_release, pearl_release
 from core.synthesis.encoding import Outside, encode_rows
 from core.synthesis.schema import declared_table

@@ -13,16 +13,15 @@ from redis_kit import running_server
 
 from core.accounting.events import Unit
 from core.amounts import NANO
-from core.ledger.alerts import AlertLimits, AlertStore
-from core.ledger.client import LedgerClient, connect
-from core.ledger.job_records import JobStatus
-from core.ledger.jobs import JobStore
-from core.ledger.keys import MasterKey
-from core.ledger.ledger import Ledger
-from core.ledger.names import SHARED_OWNER
 from core.ledger.records import Charge, Limit
-from core.ledger.series import LedgerSeries
-from core.ledger.spending_totals import SpendingTotals
+from core.ledger.transitions import Ledger
+from core.master_key import MasterKey
+from core.redis.client import LedgerClient, connect
+from core.redis.names import SHARED_OWNER
+from core.reports.series import LedgerSeries, SpendingTotals
+from core.state.alerts import AlertLimits, AlertStore
+from core.state.job_records import JobStatus
+from core.state.jobs import JobStore
 from service.alerts.evaluation import Evaluator, RuleBook
 from service.alerts.view import Sources, View
 
@@ -283,7 +282,7 @@ class Job:
 
 @pytest.fixture
 def no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.ledger.jobs.problem_of", lambda _: {})
+    monkeypatch.setattr("core.state.jobs.problem_of", lambda _: {})
 
 
 @pytest.mark.usefixtures("no_problem")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from upstream_kit import Certificate, RawUpstream, Script, answer, certificate, resolving, sends
 
-from core.ledger.alerts import Alert
+from core.state.alerts import Alert
 from service.alerts.delivery import WebhookSender, new_secret, send
 from service.alerts.evaluation import event_body, parse_rule
 

@@ -13,11 +13,11 @@ from redis_kit import running_server
 
 from core.accounting.events import Unit
 from core.amounts import FEMTO, NANO
-from core.ledger.client import LedgerClient, connect
-from core.ledger.keys import MasterKey
-from core.ledger.ledger import Ledger
 from core.ledger.records import Charge, Limit
-from core.ledger.series import LedgerSeries
+from core.ledger.transitions import Ledger
+from core.master_key import MasterKey
+from core.redis.client import LedgerClient, connect
+from core.reports.series import LedgerSeries
 from service.budget.forecasting import forecast_of
 
 START_MS = Clock.START_MS

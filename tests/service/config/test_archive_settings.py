@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from service.config.settings import Settings
-from service.ledger import archives
+from service.ledger_connection import archives
 
 
 def test_a_gateway_archives_only_if_the_operator_says_so(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 from gateway_kit import Tenant
 from inprocess_kit import Gateway, module_gateway, opened_gateway
 
-from core.ledger.keys import MasterKey
-from core.ledger.sessions import SessionStore, SignedInBy
+from core.master_key import MasterKey
+from core.state.sessions import SessionStore, SignedInBy
 
 ORIGIN = "http://127.0.0.1:8000"
 

@@ -13,9 +13,9 @@ from inprocess_kit import Gateway, opened_gateway
 from core.blobs.local import LocalBlobs
 from core.errors import StorageFull
 from core.files.disk import file_digest
-from core.ledger.keys import MasterKey
-from core.ledger.names import SHARED_OWNER
-from core.ledger.stored_files import ARTIFACTS, DOMAINS, StoredFileIndex
+from core.master_key import MasterKey
+from core.redis.names import SHARED_OWNER
+from core.state.stored_files import ARTIFACTS, DOMAINS, StoredFileIndex
 from gpu_workers.packs import pack_paths
 from service.files.copies import IN_USE_S, LocalCopies
 from service.files.forgotten import remove_forgotten

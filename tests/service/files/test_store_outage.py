@@ -12,7 +12,7 @@ from inprocess_kit import opened_gateway
 from s3_kit import S3Server, s3_server
 from synthesis_kit import shop_request, shop_rows
 
-from core.ledger.stored_files import DOMAINS
+from core.state.stored_files import DOMAINS
 from gpu_workers.packs import pack_paths
 from service.files.stored import StoredFiles
 

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 from inprocess_kit import Gateway
 
-from core.blob_errors import BlobCorrupt, BlobMissing
 from core.blobs.local import LocalBlobs
-from core.errors import StorageFull
-from core.ledger.keys import MasterKey
-from core.ledger.names import SHARED_OWNER
-from core.ledger.stored_files import ARTIFACTS, DOMAINS, StoredFileIndex
+from core.errors import BlobCorrupt, BlobMissing, StorageFull
+from core.master_key import MasterKey
+from core.redis.names import SHARED_OWNER
+from core.state.stored_files import ARTIFACTS, DOMAINS, StoredFileIndex
 from service.files.copies import LocalCopies
 from service.files.orphans import Orphans
 from service.files.stored import StoredFiles

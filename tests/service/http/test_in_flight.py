@@ -11,7 +11,7 @@ from exchange_kit import Exchange, kept_job, of_documents
 from gateway_kit import Tenant
 from inprocess_kit import Gateway, module_gateway
 
-from core.ledger.keystore import KeyStore
+from core.state.keystore import KeyStore
 from service.http.in_flight import InFlight
 
 PLACES = 2

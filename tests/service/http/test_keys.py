@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute, iter_route_contexts
 from inprocess_kit import Gateway, module_gateway
 
-from core.ledger.keystore import KeyRole
+from core.state.keystore import KeyRole
 from service.app import create_app
 from service.http.auth import Needs, needs_of
 

@@ -12,7 +12,7 @@ from exchange_kit import HANG_S, Exchange, kept_job, of_documents
 from gateway_kit import Tenant
 from inprocess_kit import Gateway, module_gateway
 
-from core.ledger.keystore import KeyStore
+from core.state.keystore import KeyStore
 from service.app import create_app
 from service.releases.pipeline import ReleasePipeline
 

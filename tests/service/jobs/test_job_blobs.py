@@ -10,13 +10,11 @@ from typing import Any
 
 import pytest
 
-from core.blob_errors import BlobMissing
 from core.blobs.local import LocalBlobs
-from core.errors import LedgerUnavailable
-from core.job_errors import JobAttemptsExhausted, JobFilesLost
-from core.ledger.job_records import JobRecord, JobStatus
-from core.ledger.jobs import JobStore
-from core.ledger.stored_files import ARTIFACTS, StoredFileIndex
+from core.errors import BlobMissing, JobFailed, JobFilesLost, LedgerUnavailable
+from core.state.job_records import JobRecord, JobStatus
+from core.state.jobs import JobStore
+from core.state.stored_files import ARTIFACTS, StoredFileIndex
 from service.config.settings import Settings
 from service.files.copies import LocalCopies
 from service.files.orphans import Orphans
@@ -28,7 +26,7 @@ from service.jobs.files import JobFiles
 from service.jobs.kind import JobKinds, Outputs
 from service.jobs.runner import JobRunner
 from service.jobs.storage import Storage
-from service.ledger import LedgerParts, ledger_access
+from service.ledger_connection import LedgerParts, ledger_access
 
 JOB = "a" * 32
 LIMITS = AttemptLimits(seconds_max=60, turn_s=60, memory_bytes_max=10**9, priority="normal")
@@ -151,7 +149,11 @@ def test_a_sealed_outcome_is_published_without_its_process_and_a_lost_reply_is_n
     files = stored_files(parts, blobs, tmp_path)
     job = created(go, store)
     with pytest.raises(LedgerUnavailable):
-        go(store.take("acme", job.job_id, run="first", attempts_max=1, exhausted=JobAttemptsExhausted()))
+        go(
+            store.take(
+                "acme", job.job_id, run="first", attempts_max=1, exhausted=JobFailed(code="job-attempts-exhausted")
+            )
+        )
     terms = {"installed": None, "retention_s": 3600}
     made = go(store_outcome(blobs, files, job, made_by("first", tmp_path), {"made": "first"}, **terms))
     assert go(seal_outcome(store, blobs, job, "first", made)) == made.outcome

@@ -26,18 +26,16 @@ from soak.job_kind import SoakKind
 
 from core.accounting.events import Unit
 from core.amounts import NANO, Amount
-from core.blob_errors import StoreUnavailable
 from core.blobs.local import LocalBlobs
-from core.errors import LedgerUnavailable
-from core.job_errors import JobFailed
-from core.ledger.client import LedgerClient, connect
+from core.errors import JobFailed, LedgerUnavailable, StoreUnavailable
 from core.ledger.hash_chain.audit import audit_tenant
-from core.ledger.job_records import JobHold, JobRecord, JobStatus
-from core.ledger.jobs import JobStore
-from core.ledger.keys import MasterKey
-from core.ledger.ledger import Ledger
 from core.ledger.records import Limit
-from core.ledger.stored_files import ARTIFACTS, StoredFileIndex
+from core.ledger.transitions import Ledger
+from core.master_key import MasterKey
+from core.redis.client import LedgerClient, connect
+from core.state.job_records import JobHold, JobRecord, JobStatus
+from core.state.jobs import JobStore
+from core.state.stored_files import ARTIFACTS, StoredFileIndex
 from gpu_workers.jobs.protocol import ChargeRequested, Failed, JobOrder, Progress, Succeeded
 from service.config.settings import Settings
 from service.files.copies import LocalCopies

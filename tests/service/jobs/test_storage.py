@@ -17,8 +17,8 @@ from inprocess_kit import Gateway, module_gateway
 from synthesis_kit import shop_request, shop_rows
 
 from core.errors import StorageFull
-from core.ledger.keys import MasterKey
-from core.ledger.names import SHARED_OWNER
+from core.master_key import MasterKey
+from core.redis.names import SHARED_OWNER
 from service.jobs.files import Incoming, JobFiles
 from service.jobs.storage import Storage, write_owner
 

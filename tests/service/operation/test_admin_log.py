@@ -9,9 +9,9 @@ from typing import Any
 from command_kit import run_command
 from inprocess_kit import Gateway, module_gateway
 
-from core.ledger import names
-from core.ledger.client import LedgerClient, connect
-from core.ledger.embedded import socket_path
+from core.redis import names
+from core.redis.client import LedgerClient, connect
+from core.redis.embedded import socket_path
 
 logged = module_gateway()
 

@@ -14,10 +14,10 @@ from command_kit import run_command
 from event_kit import event
 from gateway_kit import LEAN, Gateway
 
-from core.ledger.embedded import socket_path
 from core.ledger.records import Charge
+from core.redis.embedded import socket_path
 from service.config.settings import Settings
-from service.ledger import ledger_access
+from service.ledger_connection import ledger_access
 
 ARCHIVING = LEAN | {
     "PRIVACY_GATEWAY_ARCHIVE": "on",

@@ -9,7 +9,7 @@ from corpus_kit import rows, submit
 from inprocess_kit import opened_gateway
 from redis_kit import plain
 
-from core.ledger.embedded import socket_path
+from core.redis.embedded import socket_path
 from service import metrics
 
 

@@ -14,13 +14,13 @@ from redis_kit import GuardedServer, running_server
 
 from core.accounting.events import Unit
 from core.amounts import NANO, Amount
-from core.ledger import names
-from core.ledger.ranks import SubjectRanks
 from core.ledger.records import Charge, Limit
-from core.ledger.series import LedgerSeries, SeriesQuery
+from core.redis import names
+from core.reports.ranks import SubjectRanks
+from core.reports.series import LedgerSeries, SeriesQuery
 from service.config.secrets import load_master_key
 from service.config.settings import Settings
-from service.ledger import LedgerParts, build_ledger
+from service.ledger_connection import LedgerParts, build_ledger
 from service.operation.maintenance import Duties
 
 WITHIN_S = 300.0

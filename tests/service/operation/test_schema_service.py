@@ -14,7 +14,7 @@ from gateway_kit import refused_start
 from inprocess_kit import Gateway
 from redis_kit import running_server
 
-from core.ledger import names
+from core.redis import names
 
 
 @pytest.mark.usefixtures("processes")

@@ -18,7 +18,7 @@ from gateway_kit import Gateway, Tenant, free_port
 from model_kit import left_in
 from upstream_kit import ServedUpstream, answer, chunked, sends
 
-from core.ledger.embedded import socket_path
+from core.redis.embedded import socket_path
 
 pytestmark = pytest.mark.slow("process")
 

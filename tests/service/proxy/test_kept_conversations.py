@@ -14,7 +14,7 @@ from inprocess_kit import Gateway
 from model_kit import ModelServer, heard_in, left_in
 
 from core.errors import LedgerUnavailable
-from core.ledger.vault import Vault
+from core.state.vault import Vault
 
 FIRST = "I am Maria Keller and live in Lisbon."
 ORIGINALS = ("Maria", "Keller", "Lisbon", "Jonas", "Weber")

@@ -18,7 +18,7 @@ from upstream_kit import (
     with_upstream,
 )
 
-from core.upstream_errors import UpstreamUnreachable
+from core.errors import UpstreamUnreachable
 from service.outbound.addresses import admitted
 from service.proxy.client import Answer, UpstreamClient
 from service.proxy.upstreams import Upstream

@@ -26,8 +26,15 @@ from upstream_kit import (
     with_upstream,
 )
 
-from core.errors import GatewayError, InvalidInput, QueueFull
-from core.upstream_errors import UpstreamAnswerInvalid, UpstreamKeyRefused, UpstreamTimeout, UpstreamUnreachable
+from core.errors import (
+    GatewayError,
+    InvalidInput,
+    QueueFull,
+    UpstreamAnswerInvalid,
+    UpstreamKeyRefused,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
 from service.http.problems import error_block
 from service.proxy.client import Answer, UpstreamClient
 from service.proxy.upstreams import Upstream

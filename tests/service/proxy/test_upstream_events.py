@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.upstream_errors import UpstreamAnswerInvalid
+from core.errors import UpstreamAnswerInvalid
 from service.proxy.client import Event, EventParser
 
 STREAM = (

@@ -25,8 +25,7 @@ from upstream_kit import (
     with_upstream,
 )
 
-from core.errors import GatewayError, QueueFull
-from core.upstream_errors import UpstreamAnswerInvalid, UpstreamTimeout, UpstreamUnreachable
+from core.errors import GatewayError, QueueFull, UpstreamAnswerInvalid, UpstreamTimeout, UpstreamUnreachable
 from service.proxy.client import Answer, Event, EventStream, UpstreamClient
 from service.proxy.upstreams import Upstream
 

@@ -27,10 +27,10 @@ from redis_kit import GuardedServer
 from toys.toy_engine import ToyEngine
 
 from core.errors import ClientGone, LedgerUnavailable, QueueFull, WorkerDied
-from core.ledger.client import LedgerClient, connect
 from core.ledger.hash_chain.audit import audit_tenant
-from core.ledger.keys import MasterKey
-from core.ledger.ledger import Ledger
+from core.ledger.transitions import Ledger
+from core.master_key import MasterKey
+from core.redis.client import LedgerClient, connect
 from gpu_workers.engine.protocol import Role, Task
 from service.app import create_app
 from service.config.settings import Settings

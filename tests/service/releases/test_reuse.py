@@ -14,7 +14,7 @@ from inprocess_kit import Gateway, opened_gateway
 
 from core.errors import LedgerUnavailable
 from core.ledger.reuse import ReuseStore
-from core.ledger.stored_files import DOMAINS
+from core.state.stored_files import DOMAINS
 from gpu_workers.engine.protocol import Role
 from gpu_workers.packs import pack_paths
 from service.files.stored import StoredFiles

@@ -10,7 +10,7 @@ from gateway_kit import Tenant, good
 from inprocess_kit import Gateway
 from model_kit import left_in
 
-from core.ledger.keys import MasterKey
+from core.master_key import MasterKey
 from service.restore.tokens import RestoreTokens
 
 TEXTS = ["Maria Keller asks about card 4111 1111 1111 1111.", "Call Maria Keller or Jonas Weber on +44 20 7946 0958."]

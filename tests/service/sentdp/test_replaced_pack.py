@@ -13,7 +13,7 @@ from gateway_kit import Tenant
 from inline_engine import InlineEngine
 from inprocess_kit import Gateway
 
-from core.ledger.stored_files import DOMAINS
+from core.state.stored_files import DOMAINS
 from gpu_workers.engine.protocol import Role
 from gpu_workers.packs import pack_paths
 from service.files.stored import StoredFiles

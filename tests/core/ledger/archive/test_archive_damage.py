@@ -8,11 +8,11 @@ import pytest
 from archive_kit import Shelf, audited
 from ledger_kit import MASTER_KEY
 
-from core.blob_errors import BlobCorrupt, BlobMissing
-from core.ledger import names
+from core.errors import BlobCorrupt, BlobMissing
 from core.ledger.archive.objects import Draft, decode
 from core.ledger.hash_chain.audit import audit_ledger
 from core.ledger.hash_chain.chain import seal_entry
+from core.redis import names
 
 KEY, LEDGER = b"k" * 32, "ab" * 16
 

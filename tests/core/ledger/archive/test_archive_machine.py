@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from ledger_kit import MASTER_KEY
 
-from core.blob_errors import BlobCorrupt, StoreUnavailable
 from core.blobs.local import LocalBlobs
-from core.ledger import names
+from core.errors import BlobCorrupt, StoreUnavailable
 from core.ledger.archive.restore import Restore
 from core.ledger.archive.store import ArchiveStore, ledgers_in
+from core.redis import names
 
 STEPS = ("written", "read-back", "replaced", "indexed", "trimmed", "chain-trimmed")
 UNAVAILABLE, UNANSWERED, DAMAGED = "unavailable", "unanswered", "damaged"

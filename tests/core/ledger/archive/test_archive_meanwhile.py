@@ -10,10 +10,10 @@ import pytest
 from archive_kit import Shelf
 from ledger_kit import MASTER_KEY
 
-from core.ledger.archive.reader import LedgerArchive
-from core.ledger.client import LedgerClient, connect
+from core.ledger.archive.store import LedgerArchive
 from core.ledger.hash_chain.audit import audit_ledger
 from core.ledger.hash_chain.sealer import Sealer
+from core.redis.client import LedgerClient, connect
 
 KEEPS_LITTLE = {"keep_entries": 1, "object_bytes": 1, "keep_seals": 1}
 

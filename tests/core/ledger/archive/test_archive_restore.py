@@ -10,9 +10,9 @@ from ledger_kit import MASTER_KEY, charge
 
 from core.amounts import NANO
 from core.errors import LedgerNotTrusted, LedgerUnavailable
-from core.ledger import names
 from core.ledger.archive.restore import Restore
 from core.ledger.archive.store import ArchiveStore, ledgers_in
+from core.redis import names
 
 
 @pytest.fixture

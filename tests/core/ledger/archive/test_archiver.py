@@ -9,13 +9,13 @@ from archive_kit import KEEP_SEALS, Shelf, another, audited
 from ledger_kit import MASTER_KEY
 
 from core.errors import LedgerNotTrusted, LedgerUnavailable
-from core.ledger import names
-from core.ledger.activity import TenantActivity
-from core.ledger.client import LedgerClient, connect
 from core.ledger.hash_chain.export import export_ledger
 from core.ledger.hash_chain.sealer import Sealer
-from core.ledger.journal_pages import JournalFilter
+from core.ledger.journal import JournalFilter
 from core.ledger.pages import first_in_redis
+from core.ledger.tenant_rounds import TenantActivity
+from core.redis import names
+from core.redis.client import LedgerClient, connect
 
 
 @pytest.fixture

@@ -1,0 +1,309 @@
+"""Reads of the journal: entries by number, pages, and what was spent on one subject.
+
+Redis has the newest entries of a journal, without a gap. Older ones are in the archive, if they were archived; else
+they are missing. `JournalReads` reads across this border. The work for a page depends on the page, not on the length of
+the journal or of its entries. The history of a subject is read from the journal's index of the subject's entries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+
+from core.amounts import Amount
+from core.ledger import wire
+from core.ledger.archive.store import EntryRange, LedgerArchive
+from core.ledger.counters import COUNT
+from core.ledger.hash_chain.chain import JournalDigest, RawEntry
+from core.ledger.pages import entry_number
+from core.ledger.records import AccountState, JournalEntry, JournalPage
+from core.redis import names
+from core.redis.client import LedgerClient
+
+
+class JournalReads:
+    """Reads one tenant's journal. Without an `archive` entries that were archived are left out.
+
+    `objects` counts the objects of the archive that were used. Methods raise BlobMissing, BlobCorrupt or
+    StoreUnavailable if an archived entry cannot be read.
+    """
+
+    def __init__(self, client: LedgerClient, tenant: str, archive: LedgerArchive | None) -> None:
+        self._client = client
+        self._tenant = tenant
+        self._archive = archive
+        self._key = names.journal_key(tenant)
+        self.objects = 0
+
+    async def oldest(self, first: int, last: int, count: int) -> Sequence[RawEntry]:
+        """Return up to `count` entries from `first` to `last`, oldest first."""
+        found: Sequence[RawEntry] = await self._client.call("XRANGE", self._key, first, last, "COUNT", count)
+        if self._archive is None or (found and entry_number(found[0]) == first):
+            return found
+        archived = await self._archive.part_at(self._tenant, first)
+        if archived is None:
+            return found
+        self.objects += 1
+        batch: list[RawEntry] = []
+        for part in archived.batches(first, last):
+            batch += part
+            if len(batch) >= count:
+                break
+        return batch[:count]
+
+    async def newest(self, first: int, last: int, count: int) -> Sequence[RawEntry]:
+        """Return up to `count` entries from `first` to `last`, newest first."""
+        found: Sequence[RawEntry] = await self._client.call("XREVRANGE", self._key, last, first, "COUNT", count)
+        if self._archive is None or found:
+            return found
+        archived = await self._archive.part_at(self._tenant, last)
+        if archived is None:
+            return found
+        self.objects += 1
+        return archived.newest(first, last, count)
+
+    async def numbered(self, numbers: Sequence[int], *, objects_max: int) -> Sequence[RawEntry]:
+        """Return the entries with these numbers, in their order.
+
+        Stops before the entry that needs more than `objects_max` objects of the archive.
+        """
+        replies = await self._client.call_many([("XRANGE", self._key, number, number) for number in numbers])
+        found: list[RawEntry] = []
+        used: EntryRange | None = None
+        for number, entries in zip(numbers, replies, strict=True):
+            if entries or self._archive is None:
+                found += entries
+                continue
+            if used is None or not used.first <= number <= used.last:
+                if self.objects >= objects_max:
+                    break
+                used = await self._archive.range_at(self._tenant, number)
+                self.objects += used is not None
+            archived = await self._archive.part_at(self._tenant, number) if used is not None else None
+            found += archived.newest(number, number, 1) if archived is not None else []
+        return found
+
+    async def first_at(self, at_ms: int) -> int:
+        """Return the number of the first entry at or after a time, by bisection, or that of the next entry."""
+        low, high = 1, int(await self._client.call("HGET", names.tenant_key(self._tenant), "seq") or 0) + 1
+        while low < high:
+            middle = (low + high) // 2
+            found = await self._client.call("XRANGE", self._key, middle, "+", "COUNT", 1)
+            if self._archive is not None and not (found and entry_number(found[0]) == middle):
+                range_ = await self._archive.range_at(self._tenant, middle)
+                if range_ is not None and range_.from_ms < at_ms <= range_.to_ms:
+                    archived = await self._archive.part_at(self._tenant, middle)
+                    self.objects += 1
+                    return (archived.first_at(at_ms) if archived else None) or range_.first
+                if range_ is not None:
+                    low, high = (range_.last + 1, high) if range_.to_ms < at_ms else (low, range_.first)
+                    continue
+            if found and int(found[0][1].get(b"at_ms", b"0")) < at_ms:
+                low = entry_number(found[0]) + 1
+            else:
+                high = middle
+        return low
+
+
+async def first_entry_at(client: LedgerClient, tenant: str, at_ms: int, archive: LedgerArchive | None = None) -> int:
+    """Return the number of the first entry at or after a time, or that of the next one if there is none."""
+    return await JournalReads(client, tenant, archive).first_at(at_ms)
+
+
+_READS_MAX = 10_000  # entries read for one page, most of which a filter may leave out
+_OBJECTS_MAX = 16  # objects of the archive read for one page
+_BATCH_MIN, _BATCH_MAX = 8, 250  # the event loop reads a reply in a millisecond
+_BATCH_ROWS = 2000  # wanted in a batch: one entry may have thousands of rows
+_LAST = 2**53  # no journal has an entry with this number
+
+
+@dataclass(frozen=True)
+class JournalFilter:
+    """Which entries are wanted; None admits every value. `from_ms` is inclusive, `to_ms` is not.
+
+    The times are those of the clock of Redis. Where that clock was set back, the numbers and the times of entries have
+    another order, and a range of times may leave out entries near that moment.
+    """
+
+    from_ms: int | None = None
+    to_ms: int | None = None
+    transition: str | None = None
+    mechanism: str | None = None
+    route: str | None = None
+    key_id: str | None = None
+
+    def admits(self, raw: RawEntry) -> bool:
+        """Whether an entry is wanted. Does not parse its rows."""
+        fields = raw[1]
+        wanted = (
+            (b"transition", self.transition),
+            (b"mechanism", self.mechanism),
+            (b"route", self.route),
+            (b"key", self.key_id),
+        )
+        if any(value is not None and fields.get(name, b"") != value.encode() for name, value in wanted):
+            return False
+        at_ms = int(fields.get(b"at_ms", b"0"))
+        return (self.from_ms is None or at_ms >= self.from_ms) and (self.to_ms is None or at_ms < self.to_ms)
+
+
+EVERY_ENTRY = JournalFilter()
+
+
+@dataclass(frozen=True)
+class JournalView:
+    """The entries of one account, or all of a tenant (`account_id` None), that `wanted` admits.
+
+    With `subject`, the full hash of a subject, only the entries in which this subject has rows. `newest_first` reverses
+    the order. Entries before number `first` and after number `last` do not belong to the view.
+    """
+
+    account_id: str | None = None
+    subject: str | None = None
+    wanted: JournalFilter = EVERY_ENTRY
+    newest_first: bool = False
+    first: int = 1
+    last: int | None = None
+
+
+class JournalEntries:
+    """Reads the pages of a view.
+
+    The journal has an index of each subject's entries, so a page of a subject reads no others.
+    """
+
+    def __init__(
+        self, client: LedgerClient, tenant: str, view: JournalView, archive: LedgerArchive | None = None
+    ) -> None:
+        self._reads = JournalReads(client, tenant, archive)
+        self._client = client
+        self._tenant = tenant
+        self._view = view
+        self._of_own_account = view.account_id is not None and view.account_id.count("/") == 1
+        self._batch = 32
+
+    async def page(self, *, cursor: int, limit: int, rows_max: int) -> JournalPage:
+        """Return up to `limit` entries after `cursor`. Stops after the batch in which `rows_max` rows were read."""
+        found: list[JournalEntry] = []
+        rows = reads = 0
+        async for batch in self._batches(cursor):
+            entries = await asyncio.to_thread(self._parsed, batch)
+            for raw, entry in zip(batch, entries, strict=True):
+                if entry is not None and len(found) == limit:
+                    return JournalPage(tuple(found), cursor, rows)
+                cursor = entry_number(raw)
+                if entry is not None:
+                    found.append(entry)
+            reads += len(batch)
+            batch_rows = sum(map(_rows, batch))
+            rows += batch_rows
+            if rows >= rows_max or reads >= _READS_MAX or self._reads.objects >= _OBJECTS_MAX:
+                return JournalPage(tuple(found), cursor, rows)
+            per_entry = 1 + batch_rows // len(batch)
+            self._batch = max(_BATCH_MIN, min(_BATCH_MAX, _BATCH_ROWS // per_entry, 2 * self._batch))
+        return JournalPage(tuple(found), None, rows)
+
+    async def _batches(self, cursor: int) -> AsyncIterator[Sequence[RawEntry]]:
+        """Yield the entries after the cursor in the order of the view, within the range of times."""
+        first, last = await self._bounds()
+        read = self._all if self._view.subject is None else self._of_subject
+        while True:
+            if self._view.newest_first:
+                last = min(last, cursor - 1) if cursor else last
+            else:
+                first = max(first, cursor + 1)
+            if first > last:
+                return
+            batch = await read(first, last)
+            if not batch:
+                return
+            yield batch
+            cursor = entry_number(batch[-1])
+
+    async def _bounds(self) -> tuple[int, int]:
+        """Return the first and the last number that the range of times can contain."""
+        wanted, first, last = self._view.wanted, self._view.first, self._view.last or _LAST
+        if wanted.from_ms is not None:
+            first = max(first, await self._reads.first_at(wanted.from_ms))
+        if wanted.to_ms is not None:
+            last = min(last, await self._reads.first_at(wanted.to_ms) - 1)
+        return first, last
+
+    async def _all(self, first: int, last: int) -> Sequence[RawEntry]:
+        read = self._reads.newest if self._view.newest_first else self._reads.oldest
+        return await read(first, last, self._batch)
+
+    async def _of_subject(self, first: int, last: int) -> Sequence[RawEntry]:
+        index = names.subject_entries_key(self._tenant, self._view.subject or "")
+        if self._view.newest_first:
+            which = ("ZREVRANGEBYSCORE", index, last, first)
+        else:
+            which = ("ZRANGEBYSCORE", index, first, last)
+        numbers = await self._client.call(*which, "LIMIT", 0, self._batch)
+        return await self._reads.numbered(list(map(int, numbers)), objects_max=_OBJECTS_MAX)
+
+    def _parsed(self, batch: Sequence[RawEntry]) -> list[JournalEntry | None]:
+        """Parse the entries that the page shows; None for the others."""
+        return [self._entry(raw) for raw in batch]
+
+    def _entry(self, raw: RawEntry) -> JournalEntry | None:
+        view = self._view
+        if not view.wanted.admits(raw):
+            return None
+        with_subjects = not self._of_own_account or view.subject is not None
+        entry = wire.journal_entry(self._tenant, raw, subjects=with_subjects)
+        lines = entry.all_amounts
+        if view.account_id is not None and not any(line.account == view.account_id for line in lines):
+            return None
+        if view.subject is not None and not any(line.subject_hash == view.subject for line in lines):
+            return None
+        return replace(entry, sha256=JournalDigest([raw]).hexdigest())
+
+
+def _rows(raw: RawEntry) -> int:
+    """Return the number of rows of an entry without parsing it: a row starts after the end of another."""
+    return sum(1 + raw[1].get(field, b"").count(b'],["') for field in (b"amounts", b"subjects"))
+
+
+@dataclass(frozen=True)
+class Spent:
+    """One release that was spent on an account: its cost, and how often the account counts it, once for a document."""
+
+    entry: JournalEntry
+    amount: Amount
+    count: int
+
+
+@dataclass(frozen=True)
+class SubjectHistory:
+    """The newest releases of an account, the newest first. `complete`: none in the range is left out.
+
+    `rows_read` are the charges of accounts in the entries that were read for it.
+    """
+
+    releases: tuple[Spent, ...]
+    complete: bool
+    rows_read: int
+
+
+async def subject_history(
+    client: LedgerClient,
+    tenant: str,
+    state: AccountState,
+    *,
+    first: int,
+    rows_max: int,
+    archive: LedgerArchive | None = None,
+) -> SubjectHistory:
+    """Return what was spent on a subject's account since the entry `first`. Reads about `rows_max` charges."""
+    view = JournalView(state.account, state.subject_hash, newest_first=True, first=first)
+    page = await JournalEntries(client, tenant, view, archive).page(cursor=0, limit=rows_max, rows_max=rows_max)
+    releases = [
+        Spent(entry, line.amount, line.vector[COUNT])
+        for entry in page.entries
+        if entry.transition in ("commit", "expire")
+        for line in entry.all_amounts
+        if line.account == state.account
+    ]
+    return SubjectHistory(tuple(releases), page.next_cursor is None, page.rows_read)
