@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 from alert_kit import until
 from browser_kit import running_browser, until_shown
+from constants_kit import constants
 from gateway_kit import DOCUMENT, LEAN, Gateway, Tenant
 from history_kit import DAY_MS, HOUR_MS, Past, tenant_with_history
 from PIL import Image
@@ -27,7 +28,9 @@ from core.accounting.events import Unit
 FOLDER = ROOT / "docs/guide/dashboard"
 BYTES_MAX = 600_000  # of all pictures together
 COLOURS = 64
-SETTINGS = {"PRIVACY_GATEWAY_SERIES_INTERVAL_S": "0.5", "PRIVACY_GATEWAY_ALERT_INTERVAL_S": "0.5"}
+SETTINGS = constants(
+    {"service.operation.maintenance.SERIES_INTERVAL_S": 0.5, "service.alerts.watch.ALERT_INTERVAL_S": 0.5}
+)
 
 
 @dataclass(frozen=True)

@@ -66,13 +66,11 @@ def _without_routes(gateway: Gateway) -> FastAPI:
                 ),
             ),
             Middleware(StreamGuard, streams=parts[OpenStreams]),
-            Middleware(BodyPace, idle_s=settings.body_idle_s, bytes_per_s_min=settings.transfer_bytes_per_s_min),
+            Middleware(BodyPace),
             Middleware(
                 BodyLimit,
                 bytes_max=settings.body_bytes_max,
                 vectors_bytes_max=settings.vectors_bytes_max,
-                job_bytes_max=settings.job_json_bytes_max,
-                job_stream_bytes_max=settings.job_stream_bytes_max,
             ),
         ],
         exception_handlers={

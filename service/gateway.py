@@ -30,7 +30,7 @@ from gpu_workers.engine.protocol import Engine
 from service.budget.pricing import Prices
 from service.capabilities import CAPABILITIES
 from service.capability import Capability
-from service.config.secrets import load_admin_keys, load_master_key
+from service.config.reading import load_admin_keys, load_master_key
 from service.config.settings import Settings
 from service.config.worker_options import make_engine
 from service.files.forgotten import remove_forgotten_regularly

@@ -19,9 +19,17 @@ from core.redis.client import Call, LedgerClient, check_configuration, connect
 from core.redis.embedded import attached
 from core.redis.identity import check_schema, refuse_store_of_another_ledger
 from core.state.keystore import KeyStore
-from service.config.secrets import load_master_key
-from service.config.settings import Settings
-from service.config.storage import opened_store
+from service.config.reading import load_master_key
+from service.config.settings import Settings, opened_store
+
+# API keys of a tenant, with those that ended within 30 days: a list of them is one answer.
+KEYS_PER_TENANT_MAX = 256
+# What a tenant that spends nothing may add to Redis; docs/operating/ledger.md has the sizes. Holds of jobs count, too.
+HOLDS_PER_TENANT_MAX = 4096
+JOB_RECORDS_PER_TENANT_MAX = 20_000  # ended or not, until JOB_RETENTION_S is over
+# How long a key that the gateway generated is stored after its release ended: nobody else knows it, so nobody repeats
+# it after a day. The ledger keeps it for RESPONSE_RETENTION_S at least and TOMBSTONE_RETENTION_S at most.
+GENERATED_KEY_RETENTION_S = 86_400
 
 
 @dataclass(frozen=True)
@@ -79,10 +87,10 @@ def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | No
         archive=archive,
         response_retention_ms=int(settings.response_retention_s * 1000),
         tombstone_ttl_ms=int(settings.tombstone_retention_s * 1000),
-        generated_ttl_ms=int(settings.generated_key_retention_s * 1000),
+        generated_ttl_ms=GENERATED_KEY_RETENTION_S * 1000,
         caps=tenant_caps(settings),
     )
-    keys = KeyStore(client, master_key, keys_max=settings.keys_per_tenant_max)
+    keys = KeyStore(client, master_key, keys_max=KEYS_PER_TENANT_MAX)
     archiver = Archiver(
         client, master_key, sealer, archive, trim_client=trim_client, keep_entries=settings.archive_keep_entries
     )
@@ -107,10 +115,10 @@ def archives(settings: Settings) -> bool:
 def tenant_caps(settings: Settings) -> TenantCaps:
     """What one tenant may keep in Redis without spending epsilon."""
     return TenantCaps(
-        holds_max=settings.holds_per_tenant_max,
+        holds_max=HOLDS_PER_TENANT_MAX,
         uncharged_per_hour_max=settings.uncharged_holds_per_hour_max,
         stored_bytes_max=settings.stored_bytes_per_tenant_max,
-        jobs_max=settings.job_records_per_tenant_max,
+        jobs_max=JOB_RECORDS_PER_TENANT_MAX,
     )
 
 

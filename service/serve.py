@@ -12,7 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -170,7 +170,7 @@ def _servers(gateway: Gateway, *, shares_sockets: bool) -> list[_Server]:
 
 def _server(gateway: Gateway, app: FastAPI, host: str, port: int) -> _Server:
     settings = gateway.settings
-    limits = ConnectionLimits(**{field.name: getattr(settings, field.name) for field in fields(ConnectionLimits)})
+    limits = ConnectionLimits(settings.connections_max, settings.connections_per_address_max)
     app.openapi()  # kept; the first request of it would keep the event loop for half a second
     config = uvicorn.Config(
         app,

@@ -83,10 +83,12 @@ FOLDERS = {
     "service.processes": {"config", "files"},  # the processes of one gateway
     "service.cli": {
         "config",
+        "domains",
         "files",
+        "openai",
         "processes",
         "releases",
-        "domains",
+        "sanitize",
         "tenants",
     },  # a front end of its own
     "gpu_workers.packs": set(),

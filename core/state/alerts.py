@@ -35,7 +35,10 @@ Facts = Mapping[str, Any]  # numbers and fixed words
 
 @dataclass(frozen=True)
 class AlertLimits:
-    """`rules_max`, `outbox_max` and `kept_max` are those of one owner. Open alerts do not count in `kept_max`."""
+    """`rules_max`, `outbox_max` and `kept_max` are those of one owner. Open alerts do not count in `kept_max`.
+
+    The rules are few because each round evaluates every one of them.
+    """
 
     rules_max: int = 32
     outbox_max: int = 1000

@@ -13,14 +13,14 @@ from core.master_key import MasterKey
 from core.redis.client import LedgerClient
 from core.redis.names import SHARED_OWNER
 from core.reports.series import LedgerSeries, SpendingTotals
-from core.state.alerts import AlertLimits, AlertStore
+from core.state.alerts import AlertStore
 from core.state.jobs import JobStore
 from core.state.keystore import KeyRole
 from service.alerts.delivery import WebhookSender
 from service.alerts.schemas import OperatorRuleBody, RuleBody
 from service.alerts.service import AlertService
 from service.alerts.view import Sources
-from service.alerts.watch import DELIVERIES, AlertWatch
+from service.alerts.watch import ALERT_INTERVAL_S, DELIVERIES, AlertWatch
 from service.capability import Capability, View
 from service.config.settings import Settings
 from service.http.auth import OPERATOR, AdminCallerDep, Caller, ReadCallerDep
@@ -119,8 +119,7 @@ async def send_operator_sample(name: str, alerts: Part[AlertService]) -> dict[st
 
 
 def _store(parts: Parts) -> AlertStore:
-    limits = AlertLimits(rules_max=parts[Settings].alert_rules_per_tenant_max)
-    return AlertStore(parts[LedgerClient], parts[MasterKey], limits=limits)
+    return AlertStore(parts[LedgerClient], parts[MasterKey])
 
 
 def _webhooks(parts: Parts) -> WebhookSender:
@@ -149,7 +148,7 @@ def _watch(parts: Parts) -> AlertWatch:
         sources,
         parts[WebhookSender],
         DELIVERIES,
-        interval_s=parts[Settings].alert_interval_s,
+        interval_s=ALERT_INTERVAL_S,
     )
 
 

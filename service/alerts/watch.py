@@ -11,23 +11,13 @@ import contextlib
 import logging
 import secrets
 import time
-from collections.abc import Callable
 
 from core.errors import LedgerError
-from core.ledger.hash_chain.admin_log import AdminLog
-from core.ledger.transitions import Ledger
-from core.master_key import MasterKey
-from core.redis.client import LedgerClient
-from core.reports.series import LedgerSeries, SpendingTotals
-from core.state.alerts import Alert, AlertLimits, AlertStore, new_alert_id
-from core.state.jobs import JobStore
+from core.state.alerts import Alert, AlertStore, new_alert_id
 from service.alerts.delivery import DELIVERED, NO_WEBHOOK, Deliverer, DeliveryLimits, WebhookSender, send
 from service.alerts.evaluation import Evaluator, Rule, RuleBook, event_body
 from service.alerts.schemas import Integrity
-from service.alerts.service import AlertService
 from service.alerts.view import LEDGER, Sources
-from service.config.settings import Settings
-from service.http.rate_limit import RateLimit
 
 log = logging.getLogger("privacy_gateway.alerts")
 
@@ -128,33 +118,4 @@ class AlertWatch:
 
 
 DELIVERIES = DeliveryLimits()
-
-
-def build_alerts(
-    settings: Settings,
-    client: LedgerClient,
-    master_key: MasterKey,
-    *,
-    ledger: Ledger,
-    series: LedgerSeries,
-    spending: SpendingTotals,
-    jobs: JobStore,
-    admin_log: AdminLog,
-    seal_age_s: Callable[[], float],
-    samples: RateLimit,
-) -> tuple[AlertService, AlertWatch]:
-    """Build both; start nothing. Raises ValueError for a file of certificates that cannot be used."""
-    store = AlertStore(client, master_key, limits=AlertLimits(rules_max=settings.alert_rules_per_tenant_max))
-    webhooks = WebhookSender(
-        private_addresses=settings.alert_webhook_private_addresses,
-        ca_file=settings.alert_webhook_ca_file,
-    )
-    sources = Sources(
-        ledger,
-        series,
-        spending,
-        jobs,
-        seal_age_s=seal_age_s,
-    )
-    service = AlertService(store, webhooks, admin_log, samples=samples)
-    return service, AlertWatch(store, sources, webhooks, DELIVERIES, interval_s=settings.alert_interval_s)
+ALERT_INTERVAL_S = 10.0  # between two evaluations of the rules, about as old as the series that they read

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -22,21 +23,36 @@ DataDir = Annotated[
         "--data-dir", envvar="PRIVACY_GATEWAY_DATA_DIR", help="Keys and the embedded ledger.  [default: .data]"
     ),
 ]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", help="Configuration file (TOML).  [default: PRIVACY_GATEWAY_CONFIG_FILE]"),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def load_settings(data_dir: Path | None, **given: Any) -> Settings:
-    from pydantic import ValidationError
-
-    from service.config.settings import Settings
+    """The settings, of which the command line gives `data_dir` and `given`. Ends the command with 1 and a line for each
+    problem."""
+    from service.config.reading import SettingsRefused, read_settings
 
     try:
-        return Settings(**given) if data_dir is None else Settings(data_dir=data_dir, **given)
-    except ValidationError as error:
-        for entry in error.errors(include_input=False, include_url=False, include_context=False):
-            place = f"setting {'.'.join(map(str, entry['loc'])).upper()}: " if entry["loc"] else ""
-            typer.echo(f"error: {place}{entry['msg']}", err=True)
+        return read_settings(**from_shell(data_dir), **given)
+    except SettingsRefused as refused:
+        for problem in refused.problems:
+            typer.echo(f"error: {problem}", err=True)
         raise typer.Exit(1) from None
+
+
+def from_shell(data_dir: Path | None) -> dict[str, Any]:
+    """`data_dir` as a setting of the command line, unless it is that of the environment, which `DataDir` reads too."""
+    is_of_environment = data_dir is None or os.environ.get("PRIVACY_GATEWAY_DATA_DIR") == str(data_dir)
+    return {} if is_of_environment else {"data_dir": data_dir}
+
+
+def use_config_file(path: Path | None) -> None:
+    """Let this process, and those that it starts, read their settings from the file."""
+    if path is not None:
+        os.environ["PRIVACY_GATEWAY_CONFIG_FILE"] = str(path)
 
 
 def with_parts(data_dir: Path | None, use: Callable[[LedgerParts], Awaitable[Any]], *, trusted: bool = True) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -9,9 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from service.cli.common import AsJson, DataDir, load_settings, print_json, with_parts
-from service.cli.keys import BY_CLI, KeyFile, key_app, show_key
-from service.cli.ledger import ledger_app
+from service.cli.common import (
+    AsJson,
+    ConfigFile,
+    DataDir,
+    from_shell,
+    load_settings,
+    print_json,
+    use_config_file,
+    with_parts,
+)
+from service.cli.ledger import BY_CLI, KeyFile, key_app, ledger_app, show_key
 
 if TYPE_CHECKING:
     from core.accounting.certificate import PlanCertificate
@@ -36,7 +45,7 @@ def fetch_checkpoint(
     data_dir: DataDir = None,
 ) -> None:
     """Download a checkpoint's safetensors weights, tokeniser and configuration into the data directory."""
-    from service.config.checkpoints import fetch
+    from service.config.data_dir import fetch
     from service.config.settings import Settings
 
     try:  # the gateway's settings are not loaded: they may name the checkpoint that is to be downloaded
@@ -49,8 +58,10 @@ def fetch_checkpoint(
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, help=__doc__
 )
+config_app = typer.Typer(no_args_is_help=True, help="Check and show the settings.")
 tenant_app = typer.Typer(no_args_is_help=True, help="Open and list tenants.")
 budget_app = typer.Typer(no_args_is_help=True, help="Show budgets.")
+app.add_typer(config_app, name="config")
 app.add_typer(tenant_app, name="tenant")
 app.add_typer(key_app, name="key")
 app.add_typer(budget_app, name="budget")
@@ -65,9 +76,11 @@ def serve(
     processes: Annotated[
         int | None, typer.Option(help="Gateways that share the port, each with its own workers.  [default: 1]")
     ] = None,
+    config: ConfigFile = None,
     data_dir: DataDir = None,
 ) -> None:
     """Start the gateway; stays in the foreground."""
+    use_config_file(config)
     given = {"host": host, "port": port, "processes": processes}
     settings = load_settings(data_dir, **{name: value for name, value in given.items() if value is not None})
     from gpu_workers.fork_server import start_fork_server
@@ -81,6 +94,56 @@ def serve(
     from service.serve import run
 
     run(settings)
+
+
+@config_app.command("check")
+def config_check(config: ConfigFile = None, data_dir: DataDir = None) -> None:
+    """Check the settings and the files of policies and presets that they name. Exits 1 and names every problem."""
+    use_config_file(config)
+    settings = load_settings(data_dir)
+    from core.text.mask_words import AllowLists
+    from service.openai.presets import load_presets
+    from service.processes.supervisor import check_processes
+    from service.sanitize.policies import load_policies
+
+    def check_policies() -> None:
+        load_policies(settings, lists=AllowLists(settings.allow_lists_dir).names)
+
+    problems = []
+    for check in (
+        lambda: load_presets(settings),
+        check_policies,
+        lambda: check_processes(settings) if settings.processes > 1 else None,
+    ):
+        try:
+            check()
+        except (ValueError, OSError) as error:
+            problems.append(str(error))
+    for problem in problems:
+        typer.echo(f"error: {problem}", err=True)
+    if problems:
+        raise typer.Exit(1)
+    typer.echo("the settings are good")
+
+
+@config_app.command("show")
+def config_show(
+    every: Annotated[bool, typer.Option("--all", help="Show also the settings that have their defaults.")] = False,
+    as_json: AsJson = False,
+    config: ConfigFile = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Show the settings that are in use, and where each comes from. Secrets are hidden."""
+    use_config_file(config)
+    settings = load_settings(data_dir)
+    from service.config.reading import DEFAULT, shown
+
+    rows = [row for row in shown(settings, **from_shell(data_dir)) if every or row.source != DEFAULT]
+    if as_json:
+        print_json([{"name": row.name, "value": row.value, "source": row.source} for row in rows])
+        return
+    for row in rows:
+        typer.echo(f"{row.name}\t{json.dumps(row.value)}\t{row.source}")
 
 
 @tenant_app.command("create")

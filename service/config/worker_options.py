@@ -13,8 +13,12 @@ from gpu_workers.handlers.preload import make_handler, preload
 from gpu_workers.models.sources import INFILL_OFF
 from service import isolation
 from service.config.data_dir import MEASURED
-from service.config.precision import precision_of_workers
-from service.config.settings import Settings
+from service.config.settings import Settings, precision_of_workers
+
+# The time that an idle worker waits for a batch to fill: much less than a batch takes.
+BATCH_LINGER_MS = 2.0
+# Masked places of a document. All of them are in a worker's memory until the document is written.
+PLACES_PER_DOCUMENT_MAX = 100_000
 
 
 def make_engine(settings: Settings) -> Engine:
@@ -46,7 +50,7 @@ def worker_pools(settings: Settings) -> dict[Role, WorkerPoolOptions]:
         role: WorkerPoolOptions(
             workers=workers,
             limits=queue_limits(settings),
-            batch_linger_ms=_linger_ms(role, settings),
+            batch_linger_ms=_linger_ms(role),
             batch_seconds_max=settings.request_timeout_s,
             preload=_preload(role, settings),
             lacking=absent,
@@ -66,18 +70,15 @@ def _preload(role: Role, settings: Settings) -> tuple[str, ...]:
     return preload(role, encoder_precision=precision, tagger=settings.tagger, infill=settings.infill_source)
 
 
-def _linger_ms(role: Role, settings: Settings) -> float:
+def _linger_ms(role: Role) -> float:
     """The sanitiser reads texts one by one or in small batches: a larger one takes as much longer."""
-    return 0.0 if role is Role.SANITIZE else settings.batch_linger_ms
+    return 0.0 if role is Role.SANITIZE else BATCH_LINGER_MS
 
 
 def queue_limits(settings: Settings) -> QueueLimits:
     """The limits of each role's queue."""
     return QueueLimits(
-        tasks_max=settings.queue_tasks_max,
-        tokens_max=settings.queue_tokens_max,
         tenant_share=settings.queue_tenant_share,
-        batch_tokens_max=settings.batch_tokens_max,
     )
 
 
@@ -93,9 +94,6 @@ def _factory(role: Role, settings: Settings, device: str) -> HandlerFactory:
         tagger=settings.tagger,
         infill=settings.infill_source,
         fill_slots_max=settings.fill_slots_max,
-        places_per_document_max=settings.places_per_document_max,
-        packs_loaded_max=settings.domain_packs_loaded_max,
-        infill_models_loaded_max=settings.infill_models_loaded_max,
-        recognisers_loaded_max=settings.recognisers_loaded_max,
+        places_per_document_max=PLACES_PER_DOCUMENT_MAX,
     )
     return partial(make_handler, role, options)

@@ -21,7 +21,7 @@ import httpx
 
 from core.errors import SignOnFailed
 from core.master_key import MasterKey, Purpose
-from service.config.sign_on import Grant, SignOnSettings
+from service.config.providers import Grant, SignOnSettings
 
 if TYPE_CHECKING:
     from authlib.integrations.httpx_client import AsyncOAuth2Client

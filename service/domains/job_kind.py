@@ -106,6 +106,5 @@ class DomainKind(JobKind):
             device=settings.devices[0],
             threads=settings.job_threads,
             encoder_path=str(settings.encoder_path) if settings.encoder_path else None,
-            documents_max=settings.domain_documents_max,
             document_chars_max=settings.document_chars_max,
         )

@@ -9,8 +9,7 @@ from core.master_key import MasterKey
 from core.redis.client import LedgerClient
 from core.redis.identity import check_store
 from core.state.stored_files import StoredFileIndex
-from service.config.settings import Settings
-from service.config.storage import opened_store
+from service.config.settings import Settings, opened_store
 from service.files.copies import IN_USE_S, LocalCopies
 from service.files.stored import StoredFiles
 

@@ -21,6 +21,7 @@ import orjson
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from service.http import problems
+from service.http.middleware import TRANSFER_BYTES_PER_S_MIN
 
 _HEADERS_MAX = 200
 _PIPELINED_MAX = 16
@@ -29,14 +30,17 @@ _JOINED_BYTES_MAX = 64 * 1024
 
 @dataclass(frozen=True)
 class ConnectionLimits:
-    """Settings of the same names."""
+    """How many connections are open, by the settings of the same names, and what slow clients may do, which a reverse
+    proxy can limit further."""
 
     connections_max: int
     connections_per_address_max: int
-    request_head_s: float
-    request_head_bytes_max: int
-    answer_idle_s: float
-    transfer_bytes_per_s_min: int
+    # To send a head, or the rest of a body after its answer. A head is a few packets.
+    request_head_s: float = 20.0
+    request_head_bytes_max: int = 64 * 1024  # uvicorn has no limit; a key and cookies need less
+    # The interval in which a client that reads an answer must read `transfer_bytes_per_s_min` bytes a second.
+    answer_idle_s: float = 60.0
+    transfer_bytes_per_s_min: int = TRANSFER_BYTES_PER_S_MIN
 
 
 class _Answer:

@@ -105,6 +105,12 @@ access_log = logging.getLogger("privacy_gateway.access")
 
 _REQUEST_ID = re.compile(r"^[A-Za-z0-9._-]{1,64}$")
 _UNMATCHED = "unmatched"
+MIB = 1024 * 1024
+JOB_JSON_BYTES_MAX = 64 * MIB  # a job as one JSON body, which is parsed in memory
+# A job as JSON lines, which are written to the disk as they arrive. TENANT_DISK_BYTES_MAX bounds those of a tenant.
+JOB_STREAM_BYTES_MAX = 2048 * MIB
+BODY_IDLE_S = 30.0  # in which nothing of a body arrives; streams of documents have `stream_idle_s`
+TRANSFER_BYTES_PER_S_MIN = 1024  # the slowest rate of a body or an answer
 VECTOR_FILE_PATH = "/embed/vector/safetensors"
 STREAM_PATH = "/sanitize/batch"
 _FIXED_HEADERS = {
@@ -206,18 +212,16 @@ class RequestContext:
 class BodyLimit:
     """Refuse a body above the limit of its path with 413.
 
-    The limit is `vectors_bytes_max` for files of vectors, `job_bytes_max` or `job_stream_bytes_max` (JSON lines) under
+    The limit is `vectors_bytes_max` for files of vectors, JOB_JSON_BYTES_MAX or JOB_STREAM_BYTES_MAX (JSON lines) under
     `/jobs/`, and `bytes_max` elsewhere. A stream of documents is read line by line and limits its lines itself.
     """
 
-    def __init__(
-        self, app: ASGIApp, *, bytes_max: int, vectors_bytes_max: int, job_bytes_max: int, job_stream_bytes_max: int
-    ) -> None:
+    def __init__(self, app: ASGIApp, *, bytes_max: int, vectors_bytes_max: int) -> None:
         self.app = app
         self.bytes_max = bytes_max
         self.vectors_bytes_max = vectors_bytes_max
-        self.job_bytes_max = job_bytes_max
-        self.job_stream_bytes_max = job_stream_bytes_max
+        self.job_bytes_max = JOB_JSON_BYTES_MAX
+        self.job_stream_bytes_max = JOB_STREAM_BYTES_MAX
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -299,18 +303,18 @@ class SlowBody(HTTPException):
 class BodyPace:
     """Refuse a body that arrives too slowly with 408. uvicorn has no such limit.
 
-    A body has `idle_s` seconds of waiting to spend. Every received byte earns 1 / `bytes_per_s_min` seconds, and the
-    stock never exceeds `idle_s`. A client may thus pause for `idle_s` seconds, and over longer times it must send
-    `bytes_per_s_min` bytes a second. Only the time in which the gateway waits for the client counts.
+    A body has BODY_IDLE_S seconds of waiting to spend. Every received byte earns 1 / TRANSFER_BYTES_PER_S_MIN seconds,
+    and the stock never exceeds BODY_IDLE_S. A client may thus pause for BODY_IDLE_S seconds, and over longer times it
+    must send TRANSFER_BYTES_PER_S_MIN bytes a second. Only the time in which the gateway waits for the client counts.
 
     A stream of documents limits the time between its lines itself (`service/http/ndjson.py`), because its client may
     wait for answers before it sends more.
     """
 
-    def __init__(self, app: ASGIApp, *, idle_s: float, bytes_per_s_min: int) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self.app = app
-        self._idle_s = idle_s
-        self._bytes_per_s_min = bytes_per_s_min
+        self._idle_s = BODY_IDLE_S
+        self._bytes_per_s_min = TRANSFER_BYTES_PER_S_MIN
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] == STREAM_PATH:

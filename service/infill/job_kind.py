@@ -10,6 +10,7 @@ from pydantic import Field
 from core.errors import InvalidInput, RecogniserBroken
 from core.state.stored_files import MODELS
 from core.text.policy import K_DEFAULT
+from gpu_workers.handlers.options import WorkerOptions
 from gpu_workers.infill.spec import InfillSpec
 from gpu_workers.models.sources import INFILL_BUNDLED
 from service.capability import Capability
@@ -143,10 +144,9 @@ class InfillKind(JobKind):
             threads=settings.job_threads,
             tagger=settings.tagger,
             allow_lists_dir=str(settings.allow_lists_dir) if settings.allow_lists_dir else None,
-            documents_max=settings.infill_documents_max,
             document_chars_max=settings.document_chars_max,
             places_max=settings.fill_slots_max,
-            recognisers_loaded_max=settings.recognisers_loaded_max,
+            recognisers_loaded_max=WorkerOptions.recognisers_loaded_max,
         )
 
 

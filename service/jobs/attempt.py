@@ -28,6 +28,10 @@ log = logging.getLogger("privacy_gateway.jobs")
 MODULE = "gpu_workers.jobs.process"
 PRELOAD = ("torch",)  # of a fork server: every kind of job uses it
 
+JOBS_WAITING_MAX = 32  # that wait or are uploaded on a gateway, where the input of each is on the disk
+JOB_ATTEMPTS_MAX = 3  # starts of a job: one whose process dies each time would keep the device from the others
+# After this time a job gives its place to a waiting job of another tenant, and loads its models again later.
+JOB_TURN_S = 600.0
 _BEAT_S = 0.5  # interval at which progress is persisted and cancel requests of other gateways are noticed
 
 
@@ -70,14 +74,14 @@ class RunnerLimits:
 def runner_limits(settings: Settings) -> RunnerLimits:
     return RunnerLimits(
         running_max=settings.jobs_running_max if "jobs" in settings.serves else 0,
-        waiting_max=settings.jobs_waiting_max,
+        waiting_max=JOBS_WAITING_MAX,
         tenant_share=settings.queue_tenant_share,
-        attempts_max=settings.job_attempts_max,
+        attempts_max=JOB_ATTEMPTS_MAX,
         retention_s=settings.job_retention_s,
         alone=settings.redis_url is None,
         attempt=AttemptLimits(
             seconds_max=settings.job_seconds_max,
-            turn_s=settings.job_turn_s,
+            turn_s=JOB_TURN_S,
             memory_bytes_max=settings.job_memory_bytes_max,
             priority=settings.job_priority,
         ),

@@ -40,6 +40,18 @@ from service.ledger_connection import LedgerParts, archives
 log = logging.getLogger("privacy_gateway.maintenance")
 
 ATTEMPTS_PER_LEASE = 5
+# If the holder of the duties dies, another gateway takes over at most 1.2 times this later. Overdue holds, seals and
+# series wait for as long, and a gateway that stops for less keeps the lease.
+DUTIES_LEASE_S = 15.0
+EXPIRE_INTERVAL_S = 5.0  # an overdue hold is spent this much later, which is short beside the time that a hold has
+SERIES_INTERVAL_S = 5.0  # how old the series of the dashboard are; a round without new entries reads one number
+# A record that was set back is noticed at most this and SEAL_INTERVAL_S later. In this time, the record of each tenant
+# without new entries is compared once.
+IDLE_CHECK_INTERVAL_S = 60.0
+EPOCH_STORE_INTERVAL_S = 60.0  # one small object of the blob store each; a start and an orderly stop write it, too
+BUDGET_METRICS_INTERVAL_S = 60.0  # Prometheus reads metrics about as often; only accounts that have changed are read
+BUDGET_METRICS_MAX = 50  # accounts with a series of their own, so that many tenants do not grow the answer of a scrape
+DURABILITY_INTERVAL_S = 2.0  # between two checks of the settings of Redis, which one command reads
 
 _Labels = tuple[str, str]  # tenant and unit
 
@@ -105,15 +117,15 @@ class Duties:
         ranks: SubjectRanks,
         is_alone: bool,
     ) -> None:
-        self.lease = DutyLease(parts.client, ttl_s=settings.duties_lease_s)
+        self.lease = DutyLease(parts.client, ttl_s=DUTIES_LEASE_S)
         self._settings = settings
         self._client = parts.client
         self._ledger = parts.ledger
         self._sealer = parts.sealer
         self._archiver = parts.archiver if archives(settings) else None
         self._aggregates = (*(fold.fold_all for fold in folds), ranks.rank_all)
-        self._budgets = BudgetMetrics(parts.ledger, accounts_max=settings.budget_metrics_max)
-        self._activity = TenantActivity(parts.client, check_interval_s=settings.idle_check_interval_s)
+        self._budgets = BudgetMetrics(parts.ledger, accounts_max=BUDGET_METRICS_MAX)
+        self._activity = TenantActivity(parts.client, check_interval_s=IDLE_CHECK_INTERVAL_S)
         self._is_alone = is_alone
         self._sealed_ms = 0
         self._sealed_at: float | None = None
@@ -125,15 +137,14 @@ class Duties:
 
     def work(self) -> list[Coroutine[Any, Any, None]]:
         """What runs until the gateway stops."""
-        settings = self._settings
         return [
-            regularly(self._keep_lease, settings.duties_lease_s / ATTEMPTS_PER_LEASE, "lease-not-kept"),
-            regularly(self._expire, settings.expire_interval_s, "expire-failed"),
-            regularly(self._aggregate, settings.series_interval_s, "fold-failed"),
-            regularly(self._store_epoch, settings.epoch_store_interval_s, "epoch-not-stored"),
-            regularly(self._measure, settings.budget_metrics_interval_s, "budgets-not-measured"),
+            regularly(self._keep_lease, DUTIES_LEASE_S / ATTEMPTS_PER_LEASE, "lease-not-kept"),
+            regularly(self._expire, EXPIRE_INTERVAL_S, "expire-failed"),
+            regularly(self._aggregate, SERIES_INTERVAL_S, "fold-failed"),
+            regularly(self._store_epoch, EPOCH_STORE_INTERVAL_S, "epoch-not-stored"),
+            regularly(self._measure, BUDGET_METRICS_INTERVAL_S, "budgets-not-measured"),
             self._seal_regularly(),
-            regularly(self._archive, settings.archive_interval_s, "archive-failed"),
+            regularly(self._archive, self._settings.archive_interval_s, "archive-failed"),
         ]
 
     async def end(self) -> None:
@@ -297,7 +308,7 @@ class Maintenance:
             ranks=SubjectRanks(parts.client, archive=parts.archive),
             is_alone=is_alone,
         )
-        self._presence = GatewayPresence(parts.client, self._duties.lease.holder, ttl_s=settings.duties_lease_s)
+        self._presence = GatewayPresence(parts.client, self._duties.lease.holder, ttl_s=self._duties.lease.ttl_s)
         self._is_present = self._is_open = False
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -325,7 +336,7 @@ class Maintenance:
     def start(self) -> None:
         """Begin the work. Call this when the jobs are open, whose holds must not be taken for overdue ones."""
         metrics.LEDGER_DURABLE.set(1)
-        self.run(regularly(self._watch_durability, self._settings.durability_interval_s, "durability-not-checked"))
+        self.run(regularly(self._watch_durability, DURABILITY_INTERVAL_S, "durability-not-checked"))
         for work in self._duties.work():
             self.run(work)
         self.run(measure_loop_lag())

@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from core.text.policy import ENTITIES
-from service.config.recognisers import PATTERNS_TAKEN, RECOGNISERS_TAKEN, TERMS_TAKEN
-from service.config.settings import DOCUMENTS_TAKEN
+from service.config.settings import DOCUMENTS_TAKEN, PATTERNS_TAKEN, RECOGNISERS_TAKEN, TERMS_TAKEN
 from service.http.strict import AtMost, Strict
 
 RESULTS_TAKEN = 500_000

@@ -28,7 +28,7 @@ from core.files.processes import FileLock
 from core.redis.embedded import EmbeddedRedis
 from gpu_workers.fork_server import connect_fork_server, end_fork_server, has_fork_server
 from service.config.data_dir import PROCESSES
-from service.config.secrets import load_admin_key, load_master_key
+from service.config.reading import load_admin_key, load_master_key
 from service.config.settings import Settings
 from service.files.parts import open_files, stored_files
 from service.ledger_connection import prepared_ledger
@@ -128,7 +128,7 @@ class Supervisor:
     async def _start(self) -> None:
         """Returns once every gateway is ready. Raises GatewayError, ValueError, OSError."""
         settings = self._settings
-        _check(settings)
+        check_processes(settings)
         settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = settings.data_dir.resolve() / PROCESSES
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -217,8 +217,8 @@ class Supervisor:
             lock.release()
 
 
-def _check(settings: Settings) -> None:
-    """Raises ValueError."""
+def check_processes(settings: Settings) -> None:
+    """Raises ValueError for settings with which several processes cannot serve."""
     if settings.admin_port is None:
         raise ValueError(
             "PROCESSES above 1 needs ADMIN_PORT: each gateway serves its own metrics, "

@@ -26,7 +26,7 @@ from core import errors as errors
 from core import spans
 from core.errors import InvalidInput, UpstreamAnswerInvalid
 from service import metrics
-from service.config.upstreams import UpstreamKind
+from service.config.providers import UpstreamKind
 from service.outbound.addresses import TAIL_BYTES, NotConnected, UpstreamSocket
 from service.proxy.upstreams import Upstream
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from core.errors import UnknownModel
+from service.config.providers import UpstreamKind, UpstreamSettings, is_loopback
 from service.config.settings import Settings
-from service.config.upstreams import UpstreamKind, UpstreamSettings, is_loopback
 
 ANTHROPIC_VERSION = "2023-06-01"  # sent where the client names none
 

@@ -26,8 +26,7 @@ from core.text.policy import (
     MaskPolicy,
     entities_of,
 )
-from service.config.recognisers import RECOGNISERS_TAKEN
-from service.config.settings import DOCUMENTS_TAKEN
+from service.config.settings import DOCUMENTS_TAKEN, RECOGNISERS_TAKEN
 from service.http.choices import (
     Consistency,
     DocumentFormat,

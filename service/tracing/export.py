@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from core import spans
 from core.spans import Span, SpanRef
 from service import metrics
-from service.config.tracing import TracingSettings
+from service.config.settings import TracingSettings
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan

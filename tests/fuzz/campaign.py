@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from constants_kit import constants
 from fuzz.canaries import MARK, canary, found_in_files, found_in_redis
 from fuzz.cases import SPECIAL, Sent, of_the_document
 from gateway_kit import Gateway, children, command_line
@@ -46,9 +47,8 @@ PAUSE_S_MAX = 30.0
 DOCUMENT_SHARE = 0.6
 SETTINGS = {
     "PRIVACY_GATEWAY_REQUEST_TIMEOUT_S": "15",
-    "PRIVACY_GATEWAY_STREAM_IDLE_S": "5",
     "PRIVACY_GATEWAY_AUTH_FAILURES_PER_MINUTE": "0",  # all callers have one address
-}
+} | constants({"stream_idle_s": 5})
 _LAG = "gateway_event_loop_lag_seconds"
 # Headers that repeat what the caller chose, by design.
 _REPEATED = ("idempotency-key", "x-request-id")

@@ -10,7 +10,7 @@ import asyncio
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from unittest import mock
 
 import httpx
 import pytest
+from constants_kit import changed, constants
 from gateway_kit import DEFAULTS, LEAN, Tenants, clean_environment
 from inline_engine import InlineEngine
 
@@ -163,6 +164,8 @@ class Gateway(Tenants):
         self._capabilities = capabilities
         with mock.patch.dict(os.environ, clean_environment() | DEFAULTS | dict(environment or {}), clear=True):
             self.settings = Settings(data_dir=data_dir)
+        self._constants = ExitStack()
+        self._constants.enter_context(changed(environment or {}, self.settings))
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever, name="gateway", daemon=True)
         self._thread.start()
@@ -196,14 +199,23 @@ class Gateway(Tenants):
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
         self.loop.close()
+        self._constants.close()
 
 
 @contextmanager
 def opened_gateway(
-    folder: Path, base: Mapping[str, str] = LEAN, *, policies: str = "", **settings: str
+    folder: Path,
+    base: Mapping[str, str] = LEAN,
+    *,
+    policies: str = "",
+    changes: Mapping[str, float] | None = None,
+    **settings: str,
 ) -> Iterator[Gateway]:
-    """A gateway until the end of the block. `settings`: without their prefix. `policies`: what their file says."""
-    environment = dict(base) | {f"PRIVACY_GATEWAY_{name}": value for name, value in settings.items()}
+    """A gateway until the end of the block. `settings`: without their prefix. `policies`: what their file says.
+    `changes`: constants (`constants_kit`)."""
+    environment = (
+        dict(base) | constants(changes or {}) | {f"PRIVACY_GATEWAY_{name}": value for name, value in settings.items()}
+    )
     if policies:
         (folder / "policies.toml").write_text(policies)
         environment["PRIVACY_GATEWAY_POLICIES_FILE"] = str(folder / "policies.toml")
@@ -214,7 +226,7 @@ def opened_gateway(
         gateway.stop()
 
 
-def module_gateway(base: Mapping[str, str] = LEAN, **settings: str) -> Any:
+def module_gateway(base: Mapping[str, str] = LEAN, **settings: Any) -> Any:
     """A fixture for the tests of a module: what `opened_gateway` opens."""
 
     @pytest.fixture(scope="module")

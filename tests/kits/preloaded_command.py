@@ -18,6 +18,7 @@ import warnings
 from pathlib import Path
 from typing import NoReturn
 
+import constants_kit
 from setproctitle import setproctitle
 
 from gpu_workers import fork_server, fork_server_process
@@ -64,6 +65,7 @@ def main() -> int:
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
+    constants_kit.change_for_good()
     command: list[str] = request["command"]
     setproctitle(" ".join(command))
     sys.argv = command[1:] if command[0] == sys.executable else command

@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import IO
 from unittest import mock
 
+import constants_kit
+
 from gpu_workers import fork_server
 
 COMMAND = "preloaded_command"
@@ -74,6 +76,8 @@ def start(
     """Start a command or script of this interpreter: a fork where the environment permits it, otherwise a process of
     its own."""
     if _fixed(env) != _fixed(_ENVIRONMENT) or Path(command[0]).parent != Path(sys.executable).parent:
+        # a script changes constants itself; the installed command has no means to
+        assert constants_kit.VARIABLE not in env or command[0] == sys.executable
         return subprocess.Popen(list(command), stdout=output, stderr=errors, env=dict(env), cwd=folder)
     sys.audit("subprocess.Popen", command[0], list(command), folder, None)  # it starts a process as others do
     request = {"command": list(command), "environment": dict(env), "folder": str(folder or Path.cwd())}

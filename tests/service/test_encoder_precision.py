@@ -19,7 +19,7 @@ from gpu_workers.handlers.options import WorkerOptions
 from gpu_workers.models.encoder import bundled_fingerprint
 from gpu_workers.models.encoder_model import bundled_path
 from gpu_workers.packs import pack_paths
-from service.config.precision import precision_of_workers
+from service.config.settings import precision_of_workers
 from service.files.stored import StoredFiles
 
 INT8 = {"PRIVACY_GATEWAY_ENCODER_PRECISION": "int8"}

@@ -62,8 +62,8 @@ def test_the_limit_of_open_files_is_raised_to_what_the_system_allows(served: tup
 @pytest.mark.usefixtures("processes")
 def test_a_wrong_setting_is_named_and_no_secret_is_printed(tmp_path: Path) -> None:
     said = refused_start(
-        tmp_path / "data", {"PRIVACY_GATEWAY_HOLD_TTL_S": "1", "PRIVACY_GATEWAY_MASTER_KEY": "ab" * 32}
+        tmp_path / "data", {"PRIVACY_GATEWAY_TOMBSTONE_RETENTION_S": "1", "PRIVACY_GATEWAY_MASTER_KEY": "ab" * 32}
     )
 
-    assert "HOLD_TTL_S" in said
+    assert "TOMBSTONE_RETENTION_S" in said
     assert "abab" not in said

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import constants_kit
 from soak.job_kind import SoakKind
 from soak.worker import soak_engine
 
@@ -20,6 +21,7 @@ SOAK = Capability(name="soak", job_kinds=lambda parts: [SoakKind(parts[Settings]
 
 
 def main() -> None:
+    constants_kit.change_for_good()
     arguments = argparse.ArgumentParser()
     arguments.add_argument("command", choices=["serve"])
     arguments.add_argument("--port", type=int)

@@ -31,6 +31,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from constants_kit import constants
 from gateway_kit import Gateway, children, command_line
 from redis_kit import EmbeddedServer
 from soak.job_audit import JobAudit
@@ -53,17 +54,20 @@ WORKER = "gpu_workers.engine.local.worker embed"
 SETTINGS = {
     "PYTHONPATH": os.pathsep.join(map(str, (TESTS.parent, TESTS, TESTS / "kits"))),
     "PRIVACY_GATEWAY_MASTER_KEY": "5a" * 32,
-    "PRIVACY_GATEWAY_EXPIRE_INTERVAL_S": "1",
     "PRIVACY_GATEWAY_RESPONSE_RETENTION_S": "86400",
     "PRIVACY_GATEWAY_STORED_BYTES_PER_TENANT_MAX": str(1 << 40),
     "PRIVACY_GATEWAY_UNCHARGED_HOLDS_PER_HOUR_MAX": "3600000",
-    "PRIVACY_GATEWAY_DUTIES_LEASE_S": str(LEASE_S),
     "PRIVACY_GATEWAY_REQUESTS_IN_FLIGHT_PER_TENANT_MAX": "128",
     "PRIVACY_GATEWAY_SEAL_INTERVAL_S": "0.5",
-    "PRIVACY_GATEWAY_SERIES_INTERVAL_S": "1",
     "PRIVACY_GATEWAY_JOBS_RUNNING_MAX": "2",
-    "PRIVACY_GATEWAY_JOB_ATTEMPTS_MAX": "5",
-    "PRIVACY_GATEWAY_JOB_TURN_S": "3",
+}
+CONSTANTS = {
+    "hold_margin_s": 1,
+    "service.operation.maintenance.EXPIRE_INTERVAL_S": 1,
+    "service.operation.maintenance.DUTIES_LEASE_S": LEASE_S,
+    "service.operation.maintenance.SERIES_INTERVAL_S": 1,
+    "service.jobs.attempt.JOB_ATTEMPTS_MAX": 5,
+    "service.jobs.attempt.JOB_TURN_S": 3,
 }
 
 
@@ -279,13 +283,16 @@ def main() -> int:
         began = time.monotonic()
         server = EmbeddedServer(directory / "redis")
         server.start()
-        environment = SETTINGS | {
-            "REDIS_URL": server.url,
-            "PRIVACY_GATEWAY_STORE_URL": f"file://{directory}/store",
-            # what a killed process held is spent while the run goes on
-            "PRIVACY_GATEWAY_REQUEST_TIMEOUT_S": str(given.hold_ttl_s - 1),
-            "PRIVACY_GATEWAY_HOLD_TTL_S": str(given.hold_ttl_s),
-        }
+        environment = (
+            SETTINGS
+            | constants(CONSTANTS)
+            | {
+                "REDIS_URL": server.url,
+                "PRIVACY_GATEWAY_STORE_URL": f"file://{directory}/store",
+                # what a killed process held is spent while the run goes on
+                "PRIVACY_GATEWAY_REQUEST_TIMEOUT_S": str(given.hold_ttl_s - 1),
+            }
+        )
         gateways: list[Gateway] = []
         try:
             for number in range(given.gateways):

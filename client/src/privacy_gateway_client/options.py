@@ -316,15 +316,15 @@ class Limits:
 
     The defaults are those of the gateway (docs/reference/settings.md).
 
-    documents: of `embed_documents` and `sanitize` (DOCUMENTS_MAX).
+    documents: of `embed_documents` and `sanitize`.
     vector_texts, vectors, codebook_vectors: of one call of `/embed/vector`.
     body_bytes: of a JSON body (BODY_BYTES_MAX).
-    vectors_bytes: of a file of vectors (VECTORS_BYTES_MAX).
-    stored_bytes: of an answer that the gateway keeps for a repetition (RESPONSE_STORED_BYTES_MAX). The client sends
+    vectors_bytes: of a file of vectors.
+    stored_bytes: of an answer that the gateway keeps for a repetition. The client sends
         vectors in parts whose answers are smaller, so that a lost answer can always be fetched again.
     job_json_bytes, job_json_rows: of a job as JSON; larger ones are sent as JSON lines.
     stream_documents, stream_bytes: of one stream of documents; the client sends several streams, one after another.
-    concurrency: requests of one call at the same time (LARGE_REQUESTS_PER_TENANT_MAX).
+    concurrency: requests of one call at the same time.
     """
 
     documents: int = 256

@@ -37,7 +37,7 @@ from core.text.own_recognisers.definition import (
     write,
 )
 from service.config.data_dir import NAME, check_name, owner_folder
-from service.config.recognisers import PATTERNS_TAKEN, TERMS_TAKEN
+from service.config.settings import PATTERNS_TAKEN, TERMS_TAKEN
 from service.http.strict import AtMost, Strict
 from service.jobs.storage import Storage
 

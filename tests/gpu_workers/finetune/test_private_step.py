@@ -55,7 +55,7 @@ def test_an_update_is_no_longer_than_its_rows_clipped(folder: Path, family: str,
 
 def test_one_row_of_the_largest_batch_moves_the_sum_by_no_more_than_the_norm() -> None:
     """Half of the rows pull one way, then half the other: the running sum is large and the released one small."""
-    clip_norm, count, at_once = 0.1, Settings.model_fields["finetune_rows_max"].default, 10_000
+    clip_norm, count, at_once = 0.1, Settings.finetune_rows_max, 10_000
     generator = torch.Generator().manual_seed(2)
     inputs = 2**0.5 * clip_norm * (0.9 + 0.1 * torch.rand(count, 1, generator=generator))
     inputs[0] = 1.0

@@ -33,10 +33,17 @@ class World:
         self.redis = ended.enter_context(running_server(folder / "redis", GuardedServer))
         self.receiver = Receiver()
         ended.callback(self.receiver.close)
-        shared = {"MASTER_KEY": "ab" * 32, "STORE_URL": f"file://{folder}/store", "ALERT_INTERVAL_S": "0.1"}
+        shared = {"MASTER_KEY": "ab" * 32, "STORE_URL": f"file://{folder}/store"}
         shared["ALERT_WEBHOOK_PRIVATE_ADDRESSES"] = "true"
         self.gateways = [
-            ended.enter_context(opened_gateway(folder / name, LEAN | {"REDIS_URL": self.redis.url}, **shared))
+            ended.enter_context(
+                opened_gateway(
+                    folder / name,
+                    LEAN | {"REDIS_URL": self.redis.url},
+                    changes={"service.alerts.watch.ALERT_INTERVAL_S": 0.1},
+                    **shared,
+                )
+            )
             for name in ("a", "b")
         ]
 

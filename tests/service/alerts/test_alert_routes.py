@@ -7,6 +7,8 @@ import pytest
 from gateway_kit import Tenant
 from inprocess_kit import Gateway
 
+from core.state.alerts import AlertLimits
+
 HOOK = {"url": "https://hooks.example/alerts"}
 NEAR = {"when": {"kind": "budget_used", "share": 0.8}, "webhook": HOOK}
 CANARY = "Zimtstern-4711"
@@ -155,7 +157,7 @@ def test_a_cursor_and_a_status_are_checked(admin: httpx.Client) -> None:
 
 def test_the_number_of_rules_is_limited(gateway: Gateway, admin: httpx.Client) -> None:
     body = {"when": {"kind": "integrity"}}
-    for number in range(gateway.settings.alert_rules_per_tenant_max):
+    for number in range(AlertLimits.rules_max):
         assert admin.put(f"/alerts/rules/r{number}", json=body).status_code == 201
     answer = admin.put("/alerts/rules/more", json=body)
     assert (answer.status_code, answer.json()["limit"]) == (429, "alert_rules_per_tenant_max")

@@ -19,7 +19,9 @@ from gpu_workers.engine.protocol import Role
 from service.budget.journal import cell
 
 TEXT = "One sentence. Another one."
-folding = module_gateway(SERIES_INTERVAL_S="0.1", SEAL_INTERVAL_S="0.2", BUDGET_PAGE_MAX="6")
+folding = module_gateway(
+    SEAL_INTERVAL_S="0.2", changes={"service.operation.maintenance.SERIES_INTERVAL_S": 0.1, "budget_page_max": 6}
+)
 
 
 def get(tenant: Tenant, path: str, **query: Any) -> dict[str, Any]:

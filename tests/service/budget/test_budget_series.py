@@ -12,7 +12,13 @@ from gateway_kit import Tenant, good, pages
 from inprocess_kit import Gateway, module_gateway
 
 TEXT = "One sentence. Another one."
-folding = module_gateway(SERIES_INTERVAL_S="0.1", SERIES_POINTS_MAX="200", SERIES_MAX="3", BUDGET_PAGE_MAX="6")
+SMALL = {
+    "service.operation.maintenance.SERIES_INTERVAL_S": 0.1,
+    "series_points_max": 200,
+    "series_max": 3,
+    "budget_page_max": 6,
+}
+folding = module_gateway(changes=SMALL)
 
 
 def series(tenant: Tenant, **query: Any) -> httpx.Response:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from service.cli.keys import show_key
+from service.cli.ledger import show_key
 from service.config.settings import Settings
 from service.gateway import Gateway
 

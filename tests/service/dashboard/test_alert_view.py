@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from alert_kit import Receiver, is_genuine, until
 from browser_kit import Browser, Page, agree, expect, needs_chromium, open_page, sign_in, until_shown
+from constants_kit import constants
 from gateway_kit import LEAN, Gateway, Tenant
 from view_kit import accessible, harmless
 
@@ -28,10 +29,12 @@ def receiver() -> Iterator[Receiver]:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     settings = {
-        "PRIVACY_GATEWAY_ALERT_INTERVAL_S": "0.2",
         "PRIVACY_GATEWAY_ALERT_WEBHOOK_PRIVATE_ADDRESSES": "true",
     }
-    running = Gateway(tmp_path_factory.mktemp("alert-view") / "data", LEAN | settings)
+    running = Gateway(
+        tmp_path_factory.mktemp("alert-view") / "data",
+        LEAN | settings | constants({"service.alerts.watch.ALERT_INTERVAL_S": 0.2}),
+    )
     yield running
     running.stop()
 

@@ -16,6 +16,7 @@ from urllib.parse import urljoin
 import pytest
 from alert_kit import until
 from browser_kit import needs_chromium, open_page, sign_in, until_shown
+from constants_kit import constants
 from gateway_kit import DOCUMENT, LEAN, Gateway, Tenant
 from history_kit import DAY_MS, HOUR_MS, Past, tenant_with_history
 from playwright.sync_api import Browser, Page, expect
@@ -23,7 +24,7 @@ from view_kit import accessible, harmless, visit
 
 pytestmark = [needs_chromium, pytest.mark.slow("browser")]
 
-SETTINGS = LEAN | {"PRIVACY_GATEWAY_SERIES_INTERVAL_S": "0.2"}
+SETTINGS = LEAN | constants({"service.operation.maintenance.SERIES_INTERVAL_S": 0.2})
 PRESET = "minilm-sentdp-eps10"
 VIEWS = ("headroom", "forecast", "spending", "bounds", "integrity", "journal")
 LEFT = {"Epsilon left": "remaining.epsilon", "Limit": "limit.epsilon", "Reserved": "reserved.epsilon"}

@@ -24,7 +24,7 @@ from joserfc import jwt
 from joserfc.jwk import KeySet, RSAKey
 from stub_kit import Request, StubServer, answer, body_of
 
-from service.config.sign_on import SignOnSettings
+from service.config.providers import SignOnSettings
 from service.http.auth import Authenticator
 
 CLIENT, SECRET = "privacy-gateway", "s" * 40

@@ -9,7 +9,7 @@ from inprocess_kit import Gateway, module_gateway
 LARGE = orjson.dumps({"documents": [{"text": "All quiet. " * 7000}]})
 
 
-single = module_gateway(LARGE_REQUESTS_PER_TENANT_MAX="1")
+single = module_gateway(changes={"large_requests_per_tenant_max": 1})
 
 
 def test_the_place_of_a_large_request_is_held_until_its_answer_was_read(single: Gateway) -> None:

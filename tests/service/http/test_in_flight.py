@@ -18,7 +18,7 @@ PLACES = 2
 LINE = orjson.dumps({"text": "Mail jane@example.com."}) + b"\n"
 
 
-narrow = module_gateway(REQUESTS_IN_FLIGHT_PER_TENANT_MAX=str(PLACES), STREAM_KEY_CHECK_S="0.05")
+narrow = module_gateway(REQUESTS_IN_FLIGHT_PER_TENANT_MAX=str(PLACES), changes={"stream_key_check_s": 0.05})
 
 
 def read(gateway: Gateway, key: str, *, reads: bool = True) -> Exchange:

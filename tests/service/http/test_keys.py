@@ -29,7 +29,7 @@ DESCRIPTION = {"/openapi.json", "/docs"} | {
 }
 
 
-keyed = module_gateway(ADMIN_KEY_PREVIOUS="p" * 40, KEYS_PER_TENANT_MAX="6")
+keyed = module_gateway(ADMIN_KEY_PREVIOUS="p" * 40, changes={"service.ledger_connection.KEYS_PER_TENANT_MAX": 6})
 
 
 def routes(app: FastAPI) -> Iterator[tuple[str, str, list[Needs]]]:

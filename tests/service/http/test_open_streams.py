@@ -20,7 +20,7 @@ LINE = orjson.dumps({"text": "Mail jane@example.com."}) + b"\n"
 
 
 # a limit that is refilled so slowly that it is seen to be exceeded
-watched = module_gateway(STREAM_KEY_CHECK_S="0.05", RATE_LIMIT_PER_MINUTE="4")
+watched = module_gateway(RATE_LIMIT_PER_MINUTE="4", changes={"stream_key_check_s": 0.05})
 
 
 async def revoke(gateway: Gateway, tenant: Tenant) -> None:

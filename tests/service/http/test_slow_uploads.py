@@ -18,6 +18,8 @@ from gateway_kit import DOCUMENT, Tenant
 from inprocess_kit import Gateway, module_gateway
 from safetensors.numpy import save
 
+from service.jobs.attempt import JOBS_WAITING_MAX
+
 VECTORS = {"Content-Type": "application/vnd.safetensors"}
 LINES = {"Content-Type": "application/x-ndjson"}
 
@@ -90,7 +92,7 @@ def test_uploads_of_jobs_that_stand_still_leave_places_for_others(gateway: Gatew
     attacker = gateway.tenant()
     most = gateway.settings.jobs_per_tenant_max
     path = "/jobs/domain?name=held"
-    with idle(gateway, attacker, path, LINES, count=gateway.settings.jobs_waiting_max) as uploads:
+    with idle(gateway, attacker, path, LINES, count=JOBS_WAITING_MAX) as uploads:
         assert [upload.status for upload in uploads[:most]] == [None] * most
         assert {(upload.status, upload.code) for upload in uploads[most:]} == {(429, "job-quota")}
         created = tenant.http.post("/jobs/domain", json={"name": "law", "documents": rows(2)})
@@ -128,11 +130,15 @@ def test_an_upload_under_the_key_of_a_job_counts_too(gateway: Gateway, tenant: T
     assert statuses == [None] * most + [429]
 
 
-LITTLE = "20000"
-narrow = module_gateway(VECTORS_MEMORY_PER_TENANT_BYTES_MAX=LITTLE, BODIES_MEMORY_PER_TENANT_BYTES_MAX=LITTLE)
+LITTLE = 20_000  # bytes of a tenant
+narrow = module_gateway(
+    VECTORS_MEMORY_BYTES_MAX=str(1 << 30),
+    BODIES_MEMORY_BYTES_MAX=str(1 << 30),
+    changes={"vectors_memory_tenant_share": LITTLE / (1 << 30), "bodies_memory_tenant_share": LITTLE / (1 << 30)},
+)
 
 
-impatient = module_gateway(BODY_IDLE_S="0.2")
+impatient = module_gateway(changes={"service.http.middleware.BODY_IDLE_S": 0.2})
 
 
 def test_a_tenant_has_a_share_of_the_memory_of_vectors(narrow: Gateway) -> None:

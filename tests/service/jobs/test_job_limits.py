@@ -74,7 +74,9 @@ def test_a_removed_job_does_not_start() -> None:
 
 
 limited = module_gateway(
-    JOBS_WAITING_MAX="8", JOBS_PER_TENANT_MAX="6", DOMAINS_PER_TENANT_MAX="2", JOB_MEMORY_BYTES_MAX=str(4 << 30)
+    JOBS_PER_TENANT_MAX="6",
+    JOB_MEMORY_BYTES_MAX=str(4 << 30),
+    changes={"service.jobs.attempt.JOBS_WAITING_MAX": 8, "domains_per_tenant_max": 2},
 )
 
 
@@ -130,7 +132,7 @@ def test_a_cancelled_job_gives_its_place_back_at_once(limited: Gateway) -> None:
 
 @pytest.mark.slow("training")
 def test_a_long_job_gives_its_place_to_another_tenant_at_a_checkpoint(tmp_path: Path) -> None:
-    with opened_gateway(tmp_path, JOB_TURN_S="0.1") as gateway:
+    with opened_gateway(tmp_path, changes={"service.jobs.attempt.JOB_TURN_S": 0.1}) as gateway:
         first, second = gateway.tenant(), gateway.tenant()
         long = submitted(first, 210)
         until(first.http, long, "running")
@@ -146,7 +148,7 @@ def test_a_long_job_gives_its_place_to_another_tenant_at_a_checkpoint(tmp_path: 
 
 @pytest.mark.usefixtures("processes")
 def test_jobs_that_are_created_and_cancelled_leave_so_many_records(tmp_path: Path) -> None:
-    with opened_gateway(tmp_path, JOB_RECORDS_PER_TENANT_MAX="4") as gateway:
+    with opened_gateway(tmp_path, changes={"service.ledger_connection.JOB_RECORDS_PER_TENANT_MAX": 4}) as gateway:
         tenant = gateway.tenant()
         for _ in range(4):
             tenant.http.post(f"/jobs/{submitted(tenant)}/cancel")
@@ -204,7 +206,13 @@ def test_a_tenant_keeps_so_many_fine_tuned_models(gateway: Gateway, tenant: Tena
 @pytest.mark.usefixtures("processes")
 def test_a_body_that_is_too_long_is_refused(tmp_path: Path) -> None:
     """JSON is held in memory, and lines are not."""
-    with opened_gateway(tmp_path, JOB_JSON_BYTES_MAX="200000", JOB_STREAM_BYTES_MAX="400000") as gateway:
+    with opened_gateway(
+        tmp_path,
+        changes={
+            "service.http.middleware.JOB_JSON_BYTES_MAX": 200_000,
+            "service.http.middleware.JOB_STREAM_BYTES_MAX": 400_000,
+        },
+    ) as gateway:
         tenant = gateway.tenant()
         content = json_lines(embedding_rows(110))
         assert 200_000 < len(content) < 400_000

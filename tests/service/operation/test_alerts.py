@@ -25,7 +25,12 @@ def test_budgets_alert_at_each_stage(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-measured = module_gateway(BUDGET_METRICS_INTERVAL_S="0.1", BUDGET_METRICS_MAX="2")
+measured = module_gateway(
+    changes={
+        "service.operation.maintenance.BUDGET_METRICS_INTERVAL_S": 0.1,
+        "service.operation.maintenance.BUDGET_METRICS_MAX": 2,
+    }
+)
 
 
 def shares(gateway: Gateway) -> dict[str, float]:

@@ -11,6 +11,7 @@ import pytest
 import redis
 from alert_kit import until
 from command_kit import run_command
+from constants_kit import constants
 from event_kit import event
 from gateway_kit import LEAN, Gateway
 
@@ -22,9 +23,9 @@ from service.ledger_connection import ledger_access
 ARCHIVING = LEAN | {
     "PRIVACY_GATEWAY_ARCHIVE": "on",
     "PRIVACY_GATEWAY_SEAL_INTERVAL_S": "0.2",
-    "PRIVACY_GATEWAY_SERIES_INTERVAL_S": "0.2",
     "PRIVACY_GATEWAY_ARCHIVE_INTERVAL_S": "0.3",
     "PRIVACY_GATEWAY_ARCHIVE_KEEP_ENTRIES": "2",
+    **constants({"service.operation.maintenance.SERIES_INTERVAL_S": 0.2}),
 }
 RELEASES = 9_600  # more than an object of the archive has
 AT_ONCE = 64

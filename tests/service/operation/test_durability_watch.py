@@ -14,7 +14,9 @@ from service import metrics
 
 
 def test_releases_stop_while_a_setting_is_wrong_and_resume(tmp_path: Path) -> None:
-    with opened_gateway(tmp_path, DURABILITY_INTERVAL_S="0.05", READY_CACHE_S="0") as gateway:
+    with opened_gateway(
+        tmp_path, changes={"service.operation.maintenance.DURABILITY_INTERVAL_S": 0.05, "ready_cache_s": 0}
+    ) as gateway:
         tenant = gateway.tenant()
         assert tenant.embed().status_code == 200
         before = tenant.account()["committed"]

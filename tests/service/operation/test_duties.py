@@ -18,9 +18,10 @@ from core.ledger.records import Charge, Limit
 from core.redis import names
 from core.reports.ranks import SubjectRanks
 from core.reports.series import LedgerSeries, SeriesQuery
-from service.config.secrets import load_master_key
+from service.config.reading import load_master_key
 from service.config.settings import Settings
 from service.ledger_connection import LedgerParts, build_ledger
+from service.operation import maintenance
 from service.operation.maintenance import Duties
 
 WITHIN_S = 300.0
@@ -67,17 +68,17 @@ def server(tmp_path: Path) -> Iterator[GuardedServer]:
 
 @asynccontextmanager
 async def two(server: GuardedServer, folder: Path, *, lease_s: float) -> AsyncIterator[tuple[Peer, Peer]]:
+    patch = pytest.MonkeyPatch()
+    patch.setattr(maintenance, "DUTIES_LEASE_S", lease_s)
+    for name in ("EXPIRE_INTERVAL_S", "SERIES_INTERVAL_S", "BUDGET_METRICS_INTERVAL_S"):
+        patch.setattr(maintenance, name, 0.05)
     peers = []
     for name in ("one", "two"):
         settings = Settings(
             data_dir=folder / name,
             redis_url=server.url,
             master_key="11" * 32,
-            duties_lease_s=lease_s,
             seal_interval_s=0.05,
-            expire_interval_s=0.05,
-            series_interval_s=0.05,
-            budget_metrics_interval_s=0.05,
         )
         settings.data_dir.mkdir()
         peers.append(Peer(build_ledger(settings, load_master_key(settings), socket=None), settings))
@@ -86,6 +87,7 @@ async def two(server: GuardedServer, folder: Path, *, lease_s: float) -> AsyncIt
             await peer.start()
         yield peers[0], peers[1]
     finally:
+        patch.undo()
         for peer in peers:
             await peer.die()
             with contextlib.suppress(Exception):

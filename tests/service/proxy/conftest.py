@@ -28,8 +28,8 @@ def llm(stub: ModelServer) -> ModelServer:
 
 @pytest.fixture(scope="session")
 def proxying(stub: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    settings = {"UPSTREAMS": stub.setting, "VAULT_ENTRIES_MAX": "6", "VAULT_ENTRY_BYTES_MAX": "4096"}
-    with opened_gateway(tmp_path_factory.mktemp("proxying"), {}, policies=POLICIES, **settings) as gateway:
+    folder, changes = tmp_path_factory.mktemp("proxying"), {"vault_entries_max": 6, "vault_entry_bytes_max": 4096}
+    with opened_gateway(folder, {}, policies=POLICIES, changes=changes, UPSTREAMS=stub.setting) as gateway:
         yield gateway
 
 

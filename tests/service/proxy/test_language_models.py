@@ -14,6 +14,7 @@ import anthropic
 import httpx
 import openai
 import pytest
+from constants_kit import constants
 from gateway_kit import Gateway, Tenant
 from model_formats_kit import Call, Said
 from model_kit import ModelServer, heard_in, last_text, left_in
@@ -46,11 +47,9 @@ def served(processes: None, model: ModelServer, tmp_path_factory: pytest.TempPat
     settings = {
         "PRIVACY_GATEWAY_UPSTREAMS": model.setting,
         "PRIVACY_GATEWAY_POLICIES_FILE": str(policies),
-        "PRIVACY_GATEWAY_PROXY_CHARS_MAX": "60000",
-        "PRIVACY_GATEWAY_PROXY_TEXTS_MAX": "1000",
         "PRIVACY_GATEWAY_UPSTREAM_CALLS_MAX": "256",
     }
-    gateway = Gateway(data_dir, settings)
+    gateway = Gateway(data_dir, settings | constants({"proxy_chars_max": 60_000, "proxy_texts_max": 1000}))
     yield gateway
     gateway.stop()
 

@@ -11,6 +11,7 @@ from inprocess_kit import Gateway, opened_gateway
 
 from core.errors import NotStarted
 from gpu_workers.engine.protocol import Role, RoleStatus
+from gpu_workers.engine.task_queue import QueueLimits
 
 
 def transitions(tenant: Tenant, unit: str) -> list[str]:
@@ -41,8 +42,9 @@ def test_an_answer_that_cannot_be_made_is_charged_whatever_its_error(
     assert tenant.committed() == 1.0
 
 
-def test_work_that_finds_no_place_in_the_queue_is_refunded(tmp_path: Path) -> None:
-    with opened_gateway(tmp_path, QUEUE_TASKS_MAX="4") as small:
+def test_work_that_finds_no_place_in_the_queue_is_refunded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inprocess_kit.queue_limits", lambda _: QueueLimits(tasks_max=4))
+    with opened_gateway(tmp_path) as small:
         tenant = small.tenant()
         unnamed = tenant.embed([{"text": "One."}] * 5)
         assert (unnamed.status_code, unnamed.json()["code"]) == (503, "queue-full")

@@ -35,6 +35,7 @@ from gpu_workers.engine.protocol import Role, Task
 from service.app import create_app
 from service.config.settings import Settings
 from service.gateway import Gateway
+from service.operation import maintenance
 
 Message = dict[str, Any]
 HOUR_MS = 3600 * 1000
@@ -133,7 +134,6 @@ class Served:
             "PRIVACY_GATEWAY_MASTER_KEY": "7" * 64,
             "PRIVACY_GATEWAY_STORE_URL": f"file://{folder}/store",
             "PRIVACY_GATEWAY_REQUESTS_IN_FLIGHT_PER_TENANT_MAX": "1000",  # a request that died stays in flight
-            "PRIVACY_GATEWAY_EXPIRE_INTERVAL_S": "3600",
         }
         run, faults = LedgerClient.run, self.faults
 
@@ -142,6 +142,7 @@ class Served:
             return await faults.around(step, lambda: run(client, name, **options))
 
         patch.setattr(LedgerClient, "run", failing)
+        patch.setattr(maintenance, "EXPIRE_INTERVAL_S", 3600.0)
         with mock.patch.dict(os.environ, clean_environment() | DEFAULTS | own, clear=True):
             self.gateway = Gateway(Settings(data_dir=folder / "data"), engine=FailingEngine(self.faults))
         self.go(self.gateway.start())

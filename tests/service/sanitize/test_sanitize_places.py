@@ -14,7 +14,9 @@ TERMS = {"mask": {"techniques": ["all"]}, "fill": {"mode": "marker"}, "return_sp
 SMALL, MANY, TOO_MANY = "one, two", "q, " * 1_500, "q, " * 2_001
 
 
-limited = module_gateway(PLACES_PER_DOCUMENT_MAX="2000", PLACES_PER_REQUEST_MAX="4000")
+limited = module_gateway(
+    changes={"service.config.worker_options.PLACES_PER_DOCUMENT_MAX": 2000, "places_per_request_max": 4000}
+)
 
 
 def post(tenant: Tenant, *texts: str) -> httpx.Response:

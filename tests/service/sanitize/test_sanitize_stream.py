@@ -276,8 +276,8 @@ def test_a_worker_that_dies_is_the_problem_of_the_documents_it_held(gateway: Gat
 
 
 def test_the_limits_of_a_stream_and_its_end_with_the_gateway(tmp_path: Path) -> None:
-    limits = {"STREAM_LINES_MAX": "5", "STREAM_LINE_BYTES_MAX": "1024", "STREAM_GROUP_MAX": "2", "STREAM_IDLE_S": "0.5"}
-    with opened_gateway(tmp_path, **limits) as small:
+    limits = {"stream_lines_max": 5, "stream_line_bytes_max": 1024, "stream_group_max": 2, "stream_idle_s": 0.5}
+    with opened_gateway(tmp_path, changes=limits) as small:
         tenant = small.tenant()
         rows, summary = stream(tenant, *[{"text": "x"}] * 4, {"text": "x" * 1024}, {"text": "x"}, {"text": "x"})
         assert [code(row) for row in rows] == [None] * 4 + ["body-too-large"]

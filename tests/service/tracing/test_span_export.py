@@ -14,7 +14,7 @@ from prometheus_client import REGISTRY
 from pydantic import SecretStr, ValidationError
 
 from core import spans
-from service.config.tracing import TracingSettings
+from service.config.settings import TracingSettings
 from service.tracing import export as export_module
 from service.tracing.export import SpanExport, built_export
 

@@ -24,7 +24,7 @@ from upstream_kit import ServedUpstream, answer, chunked, sends
 
 from core import spans
 from core.spans import ATTRIBUTES
-from service.config.tracing import TracingSettings
+from service.config.settings import TracingSettings
 from service.tracing.export import SpanExport
 
 pytestmark = pytest.mark.slow("process")

@@ -39,7 +39,7 @@ tenants = ["office"]
 """
 
 
-own = module_gateway(policies=POLICIES, RECOGNISERS_PER_TENANT_MAX="2", RECOGNISERS_PER_REQUEST_MAX="1")
+own = module_gateway(policies=POLICIES, changes={"recognisers_per_tenant_max": 2, "recognisers_per_request_max": 1})
 
 
 @pytest.fixture(scope="module")

@@ -1,10 +1,14 @@
-"""The setting `UPSTREAMS`: language models of the operator's choice, and the keys with which they are called.
+"""Servers that the gateway uses for its tenants, and the keys with which it calls them.
+
+`UPSTREAMS` names language models of the operator's choice, `SIGN_ON` an identity provider (OpenID Connect) whose people
+may open the dashboard.
 
 Guarantee: a key is read once, when the settings are read, and is part of no `repr`, message or dump of a setting.
 """
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import itertools
 import os
@@ -14,9 +18,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
+import orjson
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, field_validator, model_validator
 
 from core import credentials
+from core.state.keystore import KeyRole
 
 
 def key_of(*, env: str | None, file: str | None) -> SecretStr | None:
@@ -73,7 +79,7 @@ class UpstreamModel(Strict):
 
 
 class UpstreamSettings(Strict):
-    """One member of the setting.
+    """One member of the setting `UPSTREAMS`.
 
     `base_url`: as the SDK of this kind takes it (`https://api.openai.com/v1`, `https://api.anthropic.com`).
     `tenants`: those who may use it; None for all.
@@ -171,3 +177,58 @@ def _is_address(host: str) -> bool:
     except ValueError:
         return False
     return "%" not in host
+
+
+class Grant(Strict):
+    """What people with a value of the claim may do: as a key of a tenant with these roles, or as the operator."""
+
+    tenant: _Tenant | None = None
+    roles: list[Annotated[KeyRole, Field(strict=False)]] = Field([KeyRole.READ])
+    operator: bool = False
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Grant:
+        if (self.tenant is None) != self.operator:
+            raise ValueError('a grant names a tenant, or has "operator": true')
+        if self.tenant is not None and KeyRole.READ not in self.roles:
+            raise ValueError("the dashboard needs the role `read`")
+        return self
+
+
+class SignOnSettings(Strict):
+    """The setting `SIGN_ON`.
+
+    `issuer`: as the provider states it. `claim`: the member of the ID token whose values `grants` maps. The first
+    grant whose value a person has applies.
+    """
+
+    issuer: str
+    client_id: str = Field(min_length=1, max_length=256)
+    key_env: str | None = Field(None, min_length=1)
+    key_file: str | None = Field(None, min_length=1)
+    scopes: str = Field("openid", pattern=r"^openid( [!-~]+)*$")
+    claim: str = Field("groups", min_length=1, max_length=256)
+    grants: dict[str, Grant] = Field(min_length=1, max_length=1000)
+
+    _key: SecretStr | None = PrivateAttr(None)
+
+    @property
+    def key(self) -> SecretStr | None:
+        """The client's secret; None for a public client."""
+        return self._key
+
+    @property
+    def grants_digest(self) -> str:
+        """What tells two mappings of people to grants apart: the provider, the claim, and the grants in their order."""
+        grants = [(value, grant.model_dump(mode="json")) for value, grant in self.grants.items()]
+        return hashlib.sha256(orjson.dumps([self.issuer, self.client_id, self.claim, grants])).hexdigest()
+
+    @model_validator(mode="after")
+    def _check(self) -> SignOnSettings:
+        parts = urlsplit(self.issuer)
+        if not parts.hostname or parts.query or parts.fragment or parts.username is not None:
+            raise ValueError("issuer is https://HOST[:PORT][/PATH]")
+        if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname)):
+            raise ValueError("issuer has https://, or is on this machine")
+        self._key = key_of(env=self.key_env, file=self.key_file)
+        return self
