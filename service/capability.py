@@ -60,7 +60,7 @@ class Estimated:
 
 @dataclass(frozen=True)
 class View:
-    """A view of the dashboard, whose script is `static/views/NAME.js` there.
+    """A view of the dashboard, whose script is `service/dashboard/static/views/NAME.js`.
 
     order: where the menu shows it; a session begins with the lowest that it may open.
     question: what the view answers, as its page says.

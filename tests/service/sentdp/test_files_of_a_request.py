@@ -13,7 +13,8 @@ from inprocess_kit import Gateway
 
 ROOT = Path(__file__).parents[3]
 LAYERS = ("service", "gpu_workers", "core")
-FILES_MAX = 82
+BACKGROUND = "service/operation/"  # what runs beside requests, such as the measurement of the event loop
+FILES_MAX = 76  # 74, and room for other work in the background
 
 
 class Tracer:
@@ -32,7 +33,8 @@ class Tracer:
     def files(self) -> list[str]:
         """Those of the three layers."""
         own = [Path(path).relative_to(ROOT) for path in self._paths if Path(path).is_relative_to(ROOT)]
-        return sorted(path.as_posix() for path in own if path.parts[0] in LAYERS)
+        files = sorted(path.as_posix() for path in own if path.parts[0] in LAYERS)
+        return [file for file in files if not file.startswith(BACKGROUND)]
 
 
 @pytest.fixture
