@@ -164,12 +164,12 @@ def _embedded(order: JobOrder, found: corpus.Survey, source: _Source, report: Re
     """Return the chosen documents with enough sentences, and the number of those with too few. Every finished shard is
     stored encrypted."""
     spec: DomainSpec = order.spec
-    shards = -(-len(found.chosen) // _SHARD_ROWS)
+    count = -(-len(found.chosen) // _SHARD_ROWS)
     shards: list[_Shard] = []
     short = sentences = 0
     dimension = source.dimension
     rest = corpus.chosen_lines(order.received(), found)
-    for index in range(shards):
+    for index in range(count):
         rows = tuple(islice(rest, _SHARD_ROWS))
         shard = kept_part(
             EncryptedCheckpoint(order, f"shard-{index:06d}"),
@@ -183,7 +183,7 @@ def _embedded(order: JobOrder, found: corpus.Survey, source: _Source, report: Re
             sentences += rows_added
             shards.append(shard)
         short += shard.short
-        report("encoding", min(0.7, 0.05 + 0.65 * (index + 1) / shards))
+        report("encoding", min(0.7, 0.05 + 0.65 * (index + 1) / count))
     if not shards:
         raise _too_few(0)
     return Embedded(

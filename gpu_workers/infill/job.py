@@ -122,10 +122,10 @@ def _filled(
 ) -> Filled:
     """Return the chosen documents with their masked places filled. Every finished shard is stored encrypted."""
     documents = _documents(order, found)
-    shards = -(-len(found.chosen) // _SHARD_DOCUMENTS)
+    count = -(-len(found.chosen) // _SHARD_DOCUMENTS)
     shards: list[Filled] = []
-    for index in range(shards):
-        progress(index / shards)
+    for index in range(count):
+        progress(index / count)
         texts = list(islice(documents, _SHARD_DOCUMENTS))
         checkpoint = EncryptedCheckpoint(order, f"filled-{number}-{index:06d}")
         shards.append(kept_part(checkpoint, partial(fill, texts), packed=orjson.dumps, unpacked=_unpacked))
