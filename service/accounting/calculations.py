@@ -32,7 +32,7 @@ _MODULES = {
     "largest_count": "core.accounting.certificate",
     "training_budget": "core.finetune.plan",
     "build_projection": "core.mechanisms.vectors.projection",
-    "codebook_codes": "core.mechanisms.vectors.pure",
+    "codebook_codes": "core.mechanisms.vectors.codebook",
 }
 
 

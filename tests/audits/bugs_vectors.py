@@ -16,7 +16,7 @@ from randomgen import AESCounter
 from scipy.special import log_ndtr
 
 from core.mechanisms.samplers import discrete_noise
-from core.mechanisms.vectors import metric, pure, release
+from core.mechanisms.vectors import codebook, metric, pure, release
 from core.mechanisms.vectors.metric import MetricMechanism
 from core.mechanisms.vectors.pure import CapLaw, PrivUnitMechanism
 from core.mechanisms.vectors.release import row_norms
@@ -178,17 +178,17 @@ def _twice(module: Any, name: str) -> Callable[[pytest.MonkeyPatch], None]:
 
 def _batch_exponent(patch: pytest.MonkeyPatch) -> None:
     """One power of two for a whole call: a row's code moves with its companions."""
-    real = pure._direction
+    real = codebook._direction
 
     def broken(vectors: Any) -> Any:
         return real(np.round(vectors / max(1e-30, float(np.abs(vectors).max())), 2).astype(np.float32))
 
-    patch.setattr(pure, "_direction", broken)
+    patch.setattr(codebook, "_direction", broken)
 
 
 def _own_neighbours(patch: pytest.MonkeyPatch) -> None:
     """Only the nearer half of the codebook can come out."""
-    real = pure.subset_selection
+    real = codebook.subset_selection
 
     def broken(subsets: Any, *, size: int, epsilon_nano: int) -> Any:
         drawn = real(subsets, size=size, epsilon_nano=epsilon_nano)
@@ -196,7 +196,7 @@ def _own_neighbours(patch: pytest.MonkeyPatch) -> None:
         near = (subsets[:, 0] + 1 + np.arange(len(drawn)) % 64) % size
         return np.where(inside, drawn, near)
 
-    patch.setattr(pure, "subset_selection", broken)
+    patch.setattr(codebook, "subset_selection", broken)
 
 
 def _one_member_too_few(patch: pytest.MonkeyPatch) -> None:
@@ -300,7 +300,7 @@ BUGS: tuple[Bug, ...] = (
         "selection at twice the epsilon",
         "codebook",
         "a uniform member with probability n e^eps / (n e^eps + N - n)",
-        _twice(pure, "subset_selection"),
+        _twice(codebook, "subset_selection"),
         CODEBOOK,
     ),
     Bug("the threshold of twice the members", "codebook", "the member's threshold", _one_member_too_few, CODEBOOK),
@@ -310,7 +310,7 @@ BUGS: tuple[Bug, ...] = (
         "responses at twice the epsilon",
         "codebook, pca",
         "k-ary randomised response over the N codes",
-        _twice(pure, "randomised_response"),
+        _twice(codebook, "randomised_response"),
         TRAINED,
     ),
 )

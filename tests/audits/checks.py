@@ -19,7 +19,7 @@ from core.mechanisms.samplers import exact
 from core.mechanisms.sentences.clipped_cosine import ClippedCosine
 from core.mechanisms.sentences.deep_candidate import DeepCandidate
 from core.mechanisms.sentences.document_selection import DocumentSelection
-from core.mechanisms.vectors.pure import CodebookMechanism
+from core.mechanisms.vectors.codebook import CodebookMechanism
 
 FALSE_ALARM = 1e-6
 

@@ -31,8 +31,9 @@ from core.mechanisms.sentences.document_selection import DocumentSelection, subs
 from core.mechanisms.sentences.domain_pack import CodeNoise, DomainPack
 from core.mechanisms.sentences.registry import protection
 from core.mechanisms.sentences.sentence_codes import SentenceCodes, TableRelease
+from core.mechanisms.vectors.codebook import TrainedCodebookMechanism
 from core.mechanisms.vectors.pricing import ADJACENCY_ALL
-from core.mechanisms.vectors.pure import TrainedCodebookMechanism, vector_mechanism
+from core.mechanisms.vectors.pure import vector_mechanism
 from core.mechanisms.vectors.spec import PACK_DIMENSION, vector_spec
 from core.mechanisms.words import pricing
 from core.mechanisms.words.replacement import shipped

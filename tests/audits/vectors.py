@@ -13,15 +13,11 @@ from pathlib import Path
 import numpy as np
 from audits.kit import Audit, Case, FloatArray, Found, Scale, audit, by_law
 
+from core.mechanisms.vectors.codebook import CodebookMechanism, TrainedCodebookMechanism
 from core.mechanisms.vectors.metric import MetricMechanism
 from core.mechanisms.vectors.pricing import ADJACENCY_ALL, vector_events
 from core.mechanisms.vectors.projection import VectorPack, spec_projection
-from core.mechanisms.vectors.pure import (
-    CodebookMechanism,
-    PrivUnitMechanism,
-    TrainedCodebookMechanism,
-    vector_mechanism,
-)
+from core.mechanisms.vectors.pure import PrivUnitMechanism, vector_mechanism
 from core.mechanisms.vectors.release import VectorMechanism, Vectors
 from core.mechanisms.vectors.spec import PACK_DIMENSION, vector_spec
 from gpu_workers.packs import VECTOR_PACK

@@ -22,7 +22,7 @@ from core.mechanisms.sentences import (
     routing,
     sentence_codes,
 )
-from core.mechanisms.vectors import metric, pure
+from core.mechanisms.vectors import codebook, metric
 from core.mechanisms.vectors.pure import PrivUnitMechanism
 from core.mechanisms.words import replacement
 from core.synthesis import marginals_release, pearl_release
@@ -73,12 +73,12 @@ def _generator() -> np.random.Generator:
 def fix(patch: pytest.MonkeyPatch) -> None:
     """Fix every sampler."""
     patch.setattr(sentence_codes, "noisy_counts", _counts)
-    for module in (sentence_codes, routing, pure):
+    for module in (sentence_codes, routing, codebook):
         patch.setattr(module, "randomised_response", lambda codes, *, size, epsilon_nano: _places(len(codes), size))
     for module in (routing, clipped_cosine):
         patch.setattr(module, "permute_and_flip", lambda scores, *, epsilon_nano, sensitivity: 1 % len(scores))
     patch.setattr(deep_candidate, "exponential_mechanism", lambda scores, *, epsilon_nano, sensitivity: 2 % len(scores))
-    for module in (document_selection, pure):
+    for module in (document_selection, codebook):
         patch.setattr(module, "subset_selection", lambda subsets, *, size, epsilon_nano: _places(len(subsets), size))
     patch.setattr(metric, "add_l2_laplace", _laplace)
     patch.setattr(PrivUnitMechanism, "_release", _whole)

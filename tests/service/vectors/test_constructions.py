@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from core.errors import CalculationTimeout, QueueFull
+from core.mechanisms.vectors.codebook import codebook_codes
 from core.mechanisms.vectors.projection import build_projection
-from core.mechanisms.vectors.pure import codebook_codes
 from core.mechanisms.vectors.spec import vector_spec
 from gpu_workers.engine.arrays import ArrayPool
 from service.accounting.calculations import Calculations

@@ -14,9 +14,10 @@ from scipy import stats
 
 from core.errors import InvalidInput
 from core.mechanisms.sentences.domain_pack import InvalidPack
+from core.mechanisms.vectors.codebook import TrainedCodebookMechanism
 from core.mechanisms.vectors.pricing import vector_events
 from core.mechanisms.vectors.projection import FORMAT, VectorPack
-from core.mechanisms.vectors.pure import TrainedCodebookMechanism, vector_mechanism
+from core.mechanisms.vectors.pure import vector_mechanism
 from core.mechanisms.vectors.spec import trained_size, vector_spec
 from gpu_workers.models.encoder import Encoder, bundled_path, weights_fingerprint
 from gpu_workers.packs import VECTOR_PACK, pack_paths
