@@ -31,8 +31,9 @@ from core.mechanisms.sentences.routes import AUTO, Routes
 from core.mechanisms.sentences.routing import RoutedCodes, Router
 from core.mechanisms.sentences.sentence_codes import SentenceCodes
 from core.mechanisms.torch_threads import threads_for
+from core.mechanisms.vectors.codebook import Codebook
 from core.mechanisms.vectors.projection import Projection, VectorPack, spec_projection
-from core.mechanisms.vectors.pure import Codebook, vector_mechanism
+from core.mechanisms.vectors.pure import vector_mechanism
 from core.mechanisms.vectors.release import VectorMechanism, Vectors, share_blocks
 from core.mechanisms.vectors.spec import PACK_DIMENSION, VECTOR_MECHANISMS, VectorSpec, vector_spec
 from core.memory import ByteCache
