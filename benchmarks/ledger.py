@@ -239,10 +239,7 @@ async def audited(ledger: Ledger) -> None:
 
 
 async def measured(options: argparse.Namespace) -> None:
-    parts = {
-        "throughput": partial(throughput, seconds=options.seconds, rounds=options.rounds),
-        "memory": memory,
-    }
+    parts = {"throughput": partial(throughput, seconds=options.seconds, rounds=options.rounds), "memory": memory}
     for name in options.parts:
         with tempfile.TemporaryDirectory(dir=options.directory) as directory:
             await parts[name](Path(directory), options.redis_server)

@@ -361,8 +361,7 @@ class BrowserRefused(GatewayError):
     code = "cross-site-request"
     title = "A session of the dashboard can be used by the dashboard's own pages only."
     further_codes: ClassVar[Mapping[str, str]] = {
-        "host-refused": "The dashboard is not served under this host name. "
-        "The setting DASHBOARD_HOSTS lists the names.",
+        "host-refused": "The dashboard is not served under this host name. The setting DASHBOARD_HOSTS lists the names."
     }
 
 

@@ -67,11 +67,7 @@ def _without_routes(gateway: Gateway) -> FastAPI:
             ),
             Middleware(StreamGuard, streams=parts[OpenStreams]),
             Middleware(BodyPace),
-            Middleware(
-                BodyLimit,
-                bytes_max=settings.body_bytes_max,
-                vectors_bytes_max=settings.vectors_bytes_max,
-            ),
+            Middleware(BodyLimit, bytes_max=settings.body_bytes_max, vectors_bytes_max=settings.vectors_bytes_max),
         ],
         exception_handlers={
             GatewayError: problems.on_gateway_error,

@@ -63,12 +63,7 @@ def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | No
     shared = EpochStore(blobs, master_key) if settings.store_url else None
     repeat_after = KEEP_SEALS // 2 if archives(settings) else None  # old seals are removed then
     sealer = Sealer(
-        client,
-        master_key,
-        epoch_file,
-        epoch_store=shared,
-        continues=archive.continues,
-        repeat_after=repeat_after,
+        client, master_key, epoch_file, epoch_store=shared, continues=archive.continues, repeat_after=repeat_after
     )
 
     async def guard(call: Call) -> None:
@@ -99,11 +94,7 @@ def build_ledger(settings: Settings, master_key: MasterKey, *, socket: Path | No
 
 def _client(settings: Settings, socket: Path | None, url: str | None) -> LedgerClient:
     return LedgerClient(
-        connect(
-            socket_path=socket,
-            url=url if socket is None else None,
-            timeout_s=settings.redis_timeout_s,
-        )
+        connect(socket_path=socket, url=url if socket is None else None, timeout_s=settings.redis_timeout_s)
     )
 
 
@@ -172,10 +163,7 @@ async def ledger_access(settings: Settings, *, trusted: bool = True) -> AsyncIte
     With `trusted`, a ledger that does not match its seals is refused. Commands that inspect such a ledger pass False.
     """
     master_key = load_master_key(settings)
-    async with (
-        _socket(settings) as socket,
-        checked_ledger(settings, master_key, socket, trusted=trusted) as parts,
-    ):
+    async with _socket(settings) as socket, checked_ledger(settings, master_key, socket, trusted=trusted) as parts:
         yield parts
 
 

@@ -223,10 +223,7 @@ def main() -> None:
             held[corpus] = pack, held_part
     used = [corpus for corpora in PACK_CORPORA.values() for corpus in corpora]
     routes = build_routes(
-        kept,
-        **declared(used, encoder),
-        default_percent=arguments.default_percent,
-        seed=arguments.seed,
+        kept, **declared(used, encoder), default_percent=arguments.default_percent, seed=arguments.seed
     )
     routes.save(arguments.out)
     show(report(Router(Routes.load(arguments.out)), held) + "\n")

@@ -119,10 +119,7 @@ def copied(weight: npt.NDArray[np.float64], count: int) -> Columns:
 
 
 def rounded_up(
-    weight: npt.NDArray[np.float64],
-    copies: Columns,
-    rows: npt.NDArray[np.float64],
-    shares: npt.NDArray[np.float64],
+    weight: npt.NDArray[np.float64], copies: Columns, rows: npt.NDArray[np.float64], shares: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.uint8]:
     """Which weights `[outer, inner]` to round up, as `Steps.up`. `rows`: `[rows, inner]`, of which each has a share."""
     centred = rows - shares @ rows

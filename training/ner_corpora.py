@@ -229,11 +229,7 @@ _READERS: dict[str, _Reader] = {
     "wnut17-dev": (("ner/wnut17_dev.jsonl.gz",), _json, _tweet_labels),
     "gum": (("ner/gum_train.jsonl.gz",), _json, _mention_labels),
     "conll-testa": (("ner/conll2003_testa.jsonl.gz",), _json, _labels),
-    "germeval": (
-        ("languages/germeval_a.tsv", "languages/germeval_b.tsv"),
-        _columns(1, 2, "#\t"),
-        _germeval_labels,
-    ),
+    "germeval": (("languages/germeval_a.tsv", "languages/germeval_b.tsv"), _columns(1, 2, "#\t"), _germeval_labels),
     "kpwr": (("languages/kpwr.iob",), _columns(0, 3, "-DOCSTART"), _kpwr_labels),
     "europeana-de": _europeana("DE.lft", "DE.onb", "DE.sbb"),
     "europeana-fr": _europeana("FR.bnf"),

@@ -22,15 +22,7 @@ from gpu_workers.models.encoder_model import bundled_path
 from gpu_workers.models.training_loop import CheckpointFile, Schedule, Training
 from training import ner_corpora, rampart
 from training.ner_corpora import IGNORED, NONE, Tagged
-from training.tagger_batches import (
-    LABELS,
-    PIECES_MAX,
-    Batches,
-    Example,
-    example,
-    tensors,
-    training_tokenizer,
-)
+from training.tagger_batches import LABELS, PIECES_MAX, Batches, Example, example, tensors, training_tokenizer
 
 SEED = 20231
 SCHEDULE = Schedule(steps=2_640, rate=2e-4)

@@ -197,11 +197,7 @@ def with_models() -> Iterator[Gateway]:
 
 def main() -> None:
     options = arguments(
-        __doc__,
-        only=([""], "parts of names"),
-        seconds=20.0,
-        connections=32,
-        list=(False, "show the names"),
+        __doc__, only=([""], "parts of names"), seconds=20.0, connections=32, list=(False, "show the names")
     )
     chosen: Sequence[Attack] = [each for each in attacks() if any(part in each.name for part in options.only)]
     if options.list:

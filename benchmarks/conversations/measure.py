@@ -317,10 +317,7 @@ _ALL = (
     Rewriting("escaped Markdown", lambda text: text.translate(_MARKDOWN)),
     Rewriting("CSV", lambda text: f'1;"{text}";2'),
 )
-_CASES = (
-    Rewriting("capitals", str.upper),
-    Rewriting("possessive", lambda text: f"{text}'s and {text}’s"),
-)
+_CASES = (Rewriting("capitals", str.upper), Rewriting("possessive", lambda text: f"{text}'s and {text}’s"))
 _FULL_NAMES = (
     Rewriting("first name", lambda text: text.split()[0]),
     Rewriting("last name", lambda text: text.split()[-1]),

@@ -126,11 +126,7 @@ def _subsampled(rate: float, mu: float) -> LossMoments:
         shift = mu * x - mu * mu / 2
         with np.errstate(over="ignore", under="ignore"):
             # for a large shift: ln(1 - q + q e^s) = s + ln(q) + ln(1 + (1-q)/q e^-s)
-            loss = np.where(
-                shift < 600,
-                np.log1p(rate * np.expm1(np.minimum(shift, 600.0))),
-                shift + math.log(rate),
-            )
+            loss = np.where(shift < 600, np.log1p(rate * np.expm1(np.minimum(shift, 600.0))), shift + math.log(rate))
             log_phi = -x * x / 2
             under_q = np.exp(log_phi)
             under_p = (1 - rate) * under_q + rate * np.exp(-((x - mu) ** 2) / 2)

@@ -67,13 +67,7 @@ def _mu_for(epsilon: float, delta: float) -> float:
     return low
 
 
-def estimated_noise(
-    epsilon: float,
-    delta: float,
-    *,
-    sampling_rate: float,
-    steps: int,
-) -> float:
+def estimated_noise(epsilon: float, delta: float, *, sampling_rate: float, steps: int) -> float:
     """Return the noise multiplier at which the Edgeworth *estimate* is `epsilon`. It needs a certificate before use.
 
     This noise may be too small. The multipliers of Table I of the EW-Tune paper (Behnia et al. 2022) are this number

@@ -256,12 +256,7 @@ def training_budget(
     except ValueError:
         raise InvalidInput("Delta must be a number between 0 and 1.", field="delta") from None
     plan = plan_training(
-        epsilon=epsilon,
-        delta=delta_of(delta_femto),
-        rows=rows,
-        batch=batch,
-        steps=steps,
-        sampling=Sampling(sampling),
+        epsilon=epsilon, delta=delta_of(delta_femto), rows=rows, batch=batch, steps=steps, sampling=Sampling(sampling)
     )
     replaced = replace_one_epsilon(plan)
     if not math.isfinite(replaced) or replaced > EPSILON_MAX:

@@ -26,13 +26,7 @@ from core.ledger.journal import (
     subject_history,
 )
 from core.ledger.pages import OWN_ACCOUNTS, missing_fault, read_accounts
-from core.ledger.records import (
-    AccountPage,
-    AccountState,
-    JournalPage,
-    Tenant,
-    TenantMode,
-)
+from core.ledger.records import AccountPage, AccountState, JournalPage, Tenant, TenantMode
 from core.redis import names
 from core.redis.client import LedgerClient
 

@@ -145,11 +145,7 @@ class Ledger(LedgerReader):
             raise LedgerUnavailable("The master key is not the one that this ledger was opened with.")
 
     async def open_tenant(
-        self,
-        name: str,
-        *,
-        limits: Mapping[Unit, Limit],
-        subject_limits: Mapping[Unit, Limit] | None = None,
+        self, name: str, *, limits: Mapping[Unit, Limit], subject_limits: Mapping[Unit, Limit] | None = None
     ) -> Tenant:
         """Open a tenant with one account for each unit, all or nothing. `subject_limits` selects `subject` mode.
 

@@ -99,8 +99,7 @@ def _current_limit(epsilon_nano: str, vector: Sequence[int], divisions: Sequence
 
 def _history(loss_x: Sequence[float], loss_y: Sequence[float], pure_epsilon: str) -> History:
     return History(
-        moments=(*loss_x, *loss_y) if loss_x and loss_y else None,
-        pure_epsilon_nano=int(pure_epsilon or 0) or None,
+        moments=(*loss_x, *loss_y) if loss_x and loss_y else None, pure_epsilon_nano=int(pure_epsilon or 0) or None
     )
 
 

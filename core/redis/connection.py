@@ -137,11 +137,7 @@ class Link(asyncio.Protocol):
         return len(self._in_flight)
 
     def send(
-        self,
-        pieces: Sequence[bytes],
-        *,
-        deadline: float = math.inf,
-        on_reply: Callable[[], object] | None = None,
+        self, pieces: Sequence[bytes], *, deadline: float = math.inf, on_reply: Callable[[], object] | None = None
     ) -> asyncio.Future[Any]:
         """Queue an encoded command. The future resolves to its reply, or to the error that ended the connection.
 

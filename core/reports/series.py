@@ -258,11 +258,7 @@ class SpendingTotals(JournalFold):
     """Folds and reads the spending of keys and routes."""
 
     def __init__(
-        self,
-        client: LedgerClient,
-        *,
-        clock: Callable[[], int] | None = None,
-        archive: LedgerArchive | None = None,
+        self, client: LedgerClient, *, clock: Callable[[], int] | None = None, archive: LedgerArchive | None = None
     ) -> None:
         super().__init__(client, SPENDING, clock=clock, archive=archive)
 

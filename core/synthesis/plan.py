@@ -24,15 +24,7 @@ from core.errors import InvalidInput, OutOfRange
 from core.synthesis.encoding import EncodedTable
 from core.synthesis.frequencies import low_order_groups
 from core.synthesis.marginals_release import MARGINALS, MarginalsRelease, cells, counts_scale, marginals_release
-from core.synthesis.pearl_release import (
-    PEARL,
-    Design,
-    PearlRelease,
-    checked,
-    low_order_plan,
-    noise_plan,
-    pearl_release,
-)
+from core.synthesis.pearl_release import PEARL, Design, PearlRelease, checked, low_order_plan, noise_plan, pearl_release
 from core.synthesis.pricing import RecordBudget, record_budget
 from core.synthesis.schema import TableSchema, table_schema
 

@@ -217,12 +217,7 @@ class Learner:
         return learned, table
 
     def _centroids(
-        self,
-        start: CodeArray,
-        tasks: Sequence[Task],
-        channel: _Channel,
-        steps: int,
-        on_update: Callable[[float], None],
+        self, start: CodeArray, tasks: Sequence[Task], channel: _Channel, steps: int, on_update: Callable[[float], None]
     ) -> CodeArray:
         centroids = torch.nn.Parameter(torch.from_numpy(start.astype(np.float32)))
         dimension = len(self._mean)

@@ -96,11 +96,7 @@ class PrivateTraining:
             _groups(trained, self.rate, head_rate), weight_decay=hyperparameters.weight_decay
         )
         self._gradient = PrivateGradient(
-            model,
-            trained.own,
-            clip_norm=clip_norm,
-            noise_multiplier=plan.noise_multiplier,
-            expected_batch=plan.batch,
+            model, trained.own, clip_norm=clip_norm, noise_multiplier=plan.noise_multiplier, expected_batch=plan.batch
         )
         state = checkpoint.read()
         if state is not None:

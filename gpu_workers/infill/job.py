@@ -50,9 +50,7 @@ def run(order: JobOrder, report: ReportProgress, _charge: Charge) -> dict[str, A
     spec: InfillSpec = order.spec
     report("reading", 0.0)
     found = corpus.survey(
-        corpus.corpus_lines(order.received()),
-        documents_max=spec.documents_max,
-        chars_max=spec.document_chars_max,
+        corpus.corpus_lines(order.received()), documents_max=spec.documents_max, chars_max=spec.document_chars_max
     )
     if found.embeddings:
         raise BadCorpus("A row must be an object with text or sentences.", reason="wrong-row", line=found.chosen[0])
@@ -166,11 +164,7 @@ def _result(spec: InfillSpec, found: corpus.Survey, filled: Filled, *, pieces: i
         "privacy": {"guarantee": GUARANTEE, "note": "the weights may reveal text that no mask covered"},
         "warnings": corpus.left_out(
             found,
-            {
-                "empty-documents": filled.empty,
-                "too-many-places": filled.crowded,
-                "unknown-language": filled.refused,
-            },
+            {"empty-documents": filled.empty, "too-many-places": filled.crowded, "unknown-language": filled.refused},
         ),
     }
 

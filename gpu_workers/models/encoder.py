@@ -107,10 +107,7 @@ class Encoder:
     """
 
     def __init__(
-        self,
-        path: Path | None = None,
-        device: torch.device | str = "cpu",
-        dtype: torch.dtype | None = None,
+        self, path: Path | None = None, device: torch.device | str = "cpu", dtype: torch.dtype | None = None
     ) -> None:
         """Load from a local folder (the bundled encoder by default), never from a hub.
 

@@ -78,10 +78,7 @@ class PackedBert:
         )
 
     def __init__(
-        self,
-        weights: Mapping[str, torch.Tensor],
-        config: Mapping[str, Any],
-        linear_of: LinearOf = Dense,
+        self, weights: Mapping[str, torch.Tensor], config: Mapping[str, Any], linear_of: LinearOf = Dense
     ) -> None:
         """`weights` have the names of a transformers `BertModel` and one dtype. `config` must be supported.
 

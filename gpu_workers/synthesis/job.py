@@ -78,11 +78,7 @@ def _released(order: JobOrder, declared: DeclaredTable, report: ReportProgress, 
         report("reading", 0.0)
         table = read_table(order.received(), declared, outside=Outside(spec.outside), rows_max=spec.rows_max)
         plan = SynthesisPlan(
-            spec.method,
-            spec.rows_are_public,
-            frequencies=spec.frequencies,
-            bins=spec.bins,
-            design=Design(spec.design),
+            spec.method, spec.rows_are_public, frequencies=spec.frequencies, bins=spec.bins, design=Design(spec.design)
         )
         plan.check(declared.schema, spec.budget)
         report("charging", 0.04)

@@ -169,11 +169,7 @@ class _Reconstruction:
         self.step, self.done, self.curve = state["step"], state["done"], state["curve"]
 
     def _parts(self) -> dict[str, Any]:
-        parts: dict[str, Any] = {
-            "generator": self.generator,
-            "descent": self._descent,
-            "schedule": self._schedule,
-        }
+        parts: dict[str, Any] = {"generator": self.generator, "descent": self._descent, "schedule": self._schedule}
         if self._adversary is not None:
             parts |= {"adversary": self._adversary, "ascent": self._adversary.ascent}
         return parts

@@ -326,10 +326,7 @@ class Facts:
 
 
 def page(
-    facts: Facts,
-    release: PearlRelease | MarginalsRelease,
-    drawn: EncodedTable,
-    curve: Sequence[tuple[int, float]],
+    facts: Facts, release: PearlRelease | MarginalsRelease, drawn: EncodedTable, curve: Sequence[tuple[int, float]]
 ) -> str:
     """Return the page as HTML. `drawn`: synthetic rows. `curve`: the training's objective by step, empty without
     training."""

@@ -155,12 +155,7 @@ class RowSource(Protocol):
 def save_counts(path: Path, release: MarginalsRelease) -> None:
     """Write the counts and a description of their columns atomically."""
     arrays = {f"column.{j}": table for j, table in enumerate(release.tables)}
-    facts = {
-        "schema": release.schema.as_json(),
-        "bins": release.bins,
-        "rows": release.rows,
-        "noise": release.noise,
-    }
+    facts = {"schema": release.schema.as_json(), "bins": release.bins, "rows": release.rows, "noise": release.noise}
     write_tensors(path, COUNTS_FORMAT, facts, arrays | {"classes": release.classes})
 
 

@@ -126,8 +126,7 @@ def _webhooks(parts: Parts) -> WebhookSender:
     """Raises ValueError for a file of certificates that cannot be used."""
     settings = parts[Settings]
     return WebhookSender(
-        private_addresses=settings.alert_webhook_private_addresses,
-        ca_file=settings.alert_webhook_ca_file,
+        private_addresses=settings.alert_webhook_private_addresses, ca_file=settings.alert_webhook_ca_file
     )
 
 
@@ -143,13 +142,7 @@ def _watch(parts: Parts) -> AlertWatch:
         parts[JobStore],
         seal_age_s=parts[Maintenance].seal_age_s,
     )
-    return AlertWatch(
-        parts[AlertStore],
-        sources,
-        parts[WebhookSender],
-        DELIVERIES,
-        interval_s=ALERT_INTERVAL_S,
-    )
+    return AlertWatch(parts[AlertStore], sources, parts[WebhookSender], DELIVERIES, interval_s=ALERT_INTERVAL_S)
 
 
 def _background(parts: Parts) -> list[Coroutine[Any, Any, None]]:

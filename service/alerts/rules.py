@@ -11,14 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.amounts import NANO
-from service.alerts.schemas import (
-    BudgetUsed,
-    Integrity,
-    JobEnded,
-    RunsOut,
-    SpentWithoutOutput,
-    UnusualSpending,
-)
+from service.alerts.schemas import BudgetUsed, Integrity, JobEnded, RunsOut, SpentWithoutOutput, UnusualSpending
 from service.alerts.view import DAY_MS, HOUR_MS, LEDGER, View
 
 JOB_OVERLAP_MS = 60_000

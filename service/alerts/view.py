@@ -90,11 +90,7 @@ class View:
                 raise Postponed
             self._sources.forecasts_left -= bool(state.committed.epsilon_nano)
             answer = await forecast_of(
-                state,
-                self.tenant,
-                self._sources.ledger,
-                self._sources.series,
-                now_ms=self.now_ms,
+                state, self.tenant, self._sources.ledger, self._sources.series, now_ms=self.now_ms
             )
             cache[state.account] = (hour, {name: answer[name] for name in ("reason", "exhausted_ms")})
         return cache[state.account][1]

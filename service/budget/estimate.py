@@ -62,9 +62,6 @@ def estimate_router(parts: Parts) -> APIRouter:
     estimate.__annotations__["body"] = Annotated[bodies, Discriminator(name_of)]
     router = APIRouter(route_class=JsonRoute, tags=["budget"])
     router.add_api_route(
-        "/budget/estimate",
-        estimate,
-        methods=["POST"],
-        summary="What a charging request would cost; never charges",
+        "/budget/estimate", estimate, methods=["POST"], summary="What a charging request would cost; never charges"
     )
     return router

@@ -162,12 +162,7 @@ def _lines(entry: JournalEntry, account: str) -> list[EntryAmount]:
 
 
 async def _written(
-    tenant: str,
-    account: str,
-    query: ExportParameters,
-    ledger: Ledger,
-    turns: Turns,
-    stream: OpenStream,
+    tenant: str, account: str, query: ExportParameters, ledger: Ledger, turns: Turns, stream: OpenStream
 ) -> AsyncGenerator[bytes, None]:
     """The entries, some at a time. Parts are made one after the other, in the turns of their owners.
 

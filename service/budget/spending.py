@@ -150,13 +150,7 @@ async def _by_series(
     offset = _offset(query.cursor)
     before_ms = within.first_ms - within.step_s * 1000  # a bucket earlier: points are sums since the beginning
     page = await source.page(
-        tenant,
-        label,
-        step_s=within.step_s,
-        first_ms=before_ms,
-        stop_ms=within.stop_ms,
-        offset=offset,
-        limit=limit,
+        tenant, label, step_s=within.step_s, first_ms=before_ms, stop_ms=within.stop_ms, offset=offset, limit=limit
     )
     rows = await asyncio.to_thread(lambda: [_series_row(query.by, row, within) for row in page.rows])
     return {"as_of_ms": page.as_of_ms, "rows": rows, "next_cursor": None if page.is_last else str(offset + limit)}
@@ -204,12 +198,7 @@ async def _by_subject(
 
 
 async def _of_subject(
-    tenant: str,
-    state: AccountState,
-    ledger: Ledger,
-    within: _Range,
-    query: SpendingParameters,
-    limit: int,
+    tenant: str, state: AccountState, ledger: Ledger, within: _Range, query: SpendingParameters, limit: int
 ) -> dict[str, Any]:
     """One subject's spending in the range, divided. `total` is that of the range."""
     first = await ledger.first_entry_at(tenant, within.first_ms)

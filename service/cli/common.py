@@ -24,8 +24,7 @@ DataDir = Annotated[
     ),
 ]
 ConfigFile = Annotated[
-    Path | None,
-    typer.Option("--config", help="Configuration file (TOML).  [default: PRIVACY_GATEWAY_CONFIG_FILE]"),
+    Path | None, typer.Option("--config", help="Configuration file (TOML).  [default: PRIVACY_GATEWAY_CONFIG_FILE]")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

@@ -142,10 +142,7 @@ LedgerId = Annotated[
 
 
 @ledger_app.command("audit")
-def audit(
-    as_json: AsJson = False,
-    data_dir: DataDir = None,
-) -> None:
+def audit(as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """Check every seal, every journal entry and every balance. Exits 1 when anything differs."""
     from dataclasses import asdict
 
@@ -332,8 +329,7 @@ def accept_restore(
     nothing_was_released_since: Annotated[
         bool,
         typer.Option(
-            "--nothing-was-released-since",
-            help="Say that no release left this gateway after the copy was made.",
+            "--nothing-was-released-since", help="Say that no release left this gateway after the copy was made."
         ),
     ] = False,
     data_dir: DataDir = None,

@@ -77,9 +77,7 @@ def _linger_ms(role: Role) -> float:
 
 def queue_limits(settings: Settings) -> QueueLimits:
     """The limits of each role's queue."""
-    return QueueLimits(
-        tenant_share=settings.queue_tenant_share,
-    )
+    return QueueLimits(tenant_share=settings.queue_tenant_share)
 
 
 def _factory(role: Role, settings: Settings, device: str) -> HandlerFactory:

@@ -122,10 +122,7 @@ async def signed_on(
         if error is not None:
             raise SignOnFailed(reason="refused")
         person, view = await provider.finish(
-            redirect_uri=_redirect_uri(request),
-            carried=request.cookies.get(SIGN_ON_COOKIE, ""),
-            state=state,
-            code=code,
+            redirect_uri=_redirect_uri(request), carried=request.cookies.get(SIGN_ON_COOKIE, ""), state=state, code=code
         )
     except SignOnFailed as failed:
         return pages.sign_in(sign_on=_sign_on_address(request, ""), refusal=failed.reason)

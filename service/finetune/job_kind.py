@@ -87,11 +87,7 @@ class FinetuneKind(JobKind):
                 "delta": delta_of(budget.delta_femto),
                 "noise_multiplier": plan.noise_multiplier,
                 "steps": plan.steps,
-                "certificate": {
-                    "adjacency": "add-remove",
-                    "epsilon": plan.certificate.epsilon,
-                    "delta": plan.delta,
-                },
+                "certificate": {"adjacency": "add-remove", "epsilon": plan.certificate.epsilon, "delta": plan.delta},
             },
         )
 
@@ -150,6 +146,5 @@ class FinetuneKind(JobKind):
 
 
 CAPABILITY = Capability(
-    name="finetune",
-    job_kinds=lambda parts: [FinetuneKind(parts[Settings], calculations=parts[Calculations])],
+    name="finetune", job_kinds=lambda parts: [FinetuneKind(parts[Settings], calculations=parts[Calculations])]
 )

@@ -113,11 +113,7 @@ BODY_IDLE_S = 30.0  # in which nothing of a body arrives; streams of documents h
 TRANSFER_BYTES_PER_S_MIN = 1024  # the slowest rate of a body or an answer
 VECTOR_FILE_PATH = "/embed/vector/safetensors"
 STREAM_PATH = "/sanitize/batch"
-_FIXED_HEADERS = {
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-}
+_FIXED_HEADERS = {"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer"}
 # An answer that is shown as a page loads nothing and runs nothing. A route that makes a page sets a policy of its own.
 _NO_PAGE_POLICY = "default-src 'none'; frame-ancestors 'none'"
 # The page of the API has an inline script and loads its files from the gateway.

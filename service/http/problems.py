@@ -106,12 +106,7 @@ def problem(
 def block(status: int, code: str, title: str, *, detail: str | None = None, **members: Any) -> dict[str, Any]:
     """The content of a problem document; also counts it. `members`: numbers, fixed words or structures of those."""
     metrics.PROBLEMS.labels(code).inc()
-    content: dict[str, Any] = {
-        "type": problem_type(code),
-        "code": code,
-        "title": title,
-        "status": status,
-    }
+    content: dict[str, Any] = {"type": problem_type(code), "code": code, "title": title, "status": status}
     if detail is not None and detail != title:
         content["detail"] = detail
     return content | members
@@ -190,10 +185,7 @@ def error_block(error: errors.GatewayError) -> dict[str, Any]:
     elif isinstance(error, errors.JobFailed):
         facts = {"reason": error.reason, "line": error.line, "count": error.count}
         members = {name: value for name, value in facts.items() if value is not None}
-    elif isinstance(
-        error,
-        errors.InfillFailed | errors.UpstreamFailed | errors.SignOnFailed | errors.StoreUnavailable,
-    ):
+    elif isinstance(error, errors.InfillFailed | errors.UpstreamFailed | errors.SignOnFailed | errors.StoreUnavailable):
         members = {"reason": error.reason}
     elif isinstance(error, errors.RoleMissing):
         members = {"role": error.role}

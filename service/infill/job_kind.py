@@ -76,13 +76,7 @@ class InfillKind(JobKind):
     kept_limit = "infill_models_per_tenant_max"
 
     def __init__(
-        self,
-        settings: Settings,
-        *,
-        policies: Policies,
-        recognisers: Recognisers,
-        workers: Workers,
-        files: StoredFiles,
+        self, settings: Settings, *, policies: Policies, recognisers: Recognisers, workers: Workers, files: StoredFiles
     ) -> None:
         self._settings = settings
         self._files = files

@@ -21,12 +21,7 @@ class OpenAIService:
     """Serves the operator's presets."""
 
     def __init__(
-        self,
-        presets: Mapping[str, Preset],
-        *,
-        sentdp: SentDPService,
-        vectors: VectorService,
-        upstreams: Upstreams,
+        self, presets: Mapping[str, Preset], *, sentdp: SentDPService, vectors: VectorService, upstreams: Upstreams
     ) -> None:
         self._presets = presets
         self._sentdp = sentdp

@@ -31,12 +31,6 @@ CAPABILITY = Capability(
     views=[
         View(10, "service", "Service", "Does the gateway work, and how fast?", None),
         View(30, "audit", "Audit log", "Who changed tenants and keys, and when?", None),
-        View(
-            160,
-            "catalogue",
-            "Policies and models",
-            "What is installed, and which rules apply?",
-            KeyRole.READ,
-        ),
+        View(160, "catalogue", "Policies and models", "What is installed, and which rules apply?", KeyRole.READ),
     ],
 )

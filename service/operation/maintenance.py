@@ -243,13 +243,7 @@ _BEATS_PER_LEASE = 5
 class GatewayPresence:
     """Renews the presence `gateway_id`, which ends `ttl_s` after the last renewal."""
 
-    def __init__(
-        self,
-        client: LedgerClient,
-        gateway_id: str,
-        *,
-        ttl_s: float,
-    ) -> None:
+    def __init__(self, client: LedgerClient, gateway_id: str, *, ttl_s: float) -> None:
         self._presences = Presences(client)
         self._ttl_s = ttl_s
         self._presence = Presence(

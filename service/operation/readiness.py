@@ -27,12 +27,7 @@ class Readiness:
     """Checks the gateway's parts; a success is valid for `cache_s` seconds."""
 
     def __init__(
-        self,
-        engine: Engine,
-        ledger: Ledger,
-        *,
-        cache_s: float,
-        clock: Callable[[], float] = time.monotonic,
+        self, engine: Engine, ledger: Ledger, *, cache_s: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._engine = engine
         self._workers = Workers(engine)

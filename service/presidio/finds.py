@@ -23,12 +23,7 @@ Found = dict[str, Any]
 
 
 def collected(
-    texts: Sequence[str],
-    read: Sequence[int],
-    results: Sequence[Any],
-    own: Sequence[AdHoc],
-    *,
-    explained: bool,
+    texts: Sequence[str], read: Sequence[int], results: Sequence[Any], own: Sequence[AdHoc], *, explained: bool
 ) -> list[list[Found]]:
     """The finds of each text. `results`: of the documents, then of each own recogniser in each of the texts `read`."""
     found: list[list[Found]] = [[] for _ in texts]

@@ -122,14 +122,7 @@ class PresidioService:
             if count > self._settings.places_per_request_max:
                 raise InvalidInput(f"A call has at most {self._settings.places_per_request_max} finds.", field="text")
             found = await self._preparation.run(
-                tenant,
-                size + _RESULT_WORK * count,
-                collected,
-                texts,
-                read,
-                results,
-                own,
-                explained=explained,
+                tenant, size + _RESULT_WORK * count, collected, texts, read, results, own, explained=explained
             )
             if allowed:
                 found = await self._isolation.run(

@@ -157,10 +157,7 @@ class Supervisor:
                 f"gateway {number}",
                 "service.processes.gateway_process",
                 gateway_order(
-                    settings,
-                    number,
-                    redis=self._redis.socket if self._redis else None,
-                    fork_server=has_fork_server(),
+                    settings, number, redis=self._redis.socket if self._redis else None, fork_server=has_fork_server()
                 ),
                 os.environ,
                 files=[lock.fileno(), *(one.fileno() for one in self._sockets)],

@@ -110,11 +110,7 @@ async def _proxied(
 
 
 async def _called(
-    parts: ProxyParts,
-    outgoing: Outgoing,
-    request: Request,
-    open_: OpenStream,
-    client_disconnected: asyncio.Event,
+    parts: ProxyParts, outgoing: Outgoing, request: Request, open_: OpenStream, client_disconnected: asyncio.Event
 ) -> Answer | EventStream:
     """The upstream's answer, whose call ends if the client leaves or its key ends. Raises ClientGone."""
     call = parts.client.stream if outgoing.streams else parts.client.send

@@ -32,9 +32,7 @@ def account_block(state: AccountState, accountants: list[dict[str, Any]] | None 
     }
     if state.subject_hash is not None:
         block["subject_hash"] = state.subject_hash
-    block |= {
-        "limit": amount(state.limit),
-    }
+    block |= {"limit": amount(state.limit)}
     if state.current is not None:
         block["current_limit"] = amount(Amount(state.current.epsilon_nano, state.limit.delta_femto))
     block |= {

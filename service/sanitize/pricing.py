@@ -19,17 +19,7 @@ from core.mechanisms.words.pricing import fill_event, fill_facts, word_events, w
 from core.text.formats.builder import TEXT
 from core.text.formats.form import Form
 from core.text.own_recognisers.definition import OwnReference
-from core.text.policy import (
-    AUTO,
-    DP,
-    K_DEFAULT,
-    MODEL_FILLS,
-    PER_TENANT,
-    REFUSE,
-    SURROGATE,
-    MaskPolicy,
-    check_epsilon,
-)
+from core.text.policy import AUTO, DP, K_DEFAULT, MODEL_FILLS, PER_TENANT, REFUSE, SURROGATE, MaskPolicy, check_epsilon
 from gpu_workers.facts import InfillFacts
 from gpu_workers.handlers.sanitize_tasks import DocumentTask
 from service.config.settings import Settings

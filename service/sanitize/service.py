@@ -189,11 +189,7 @@ class SanitizeService:
         ]
 
     def prepare(
-        self,
-        tenant: str,
-        body: SanitizeRequest,
-        model: FileVersion | None = None,
-        forms: Sequence[Form | None] = (),
+        self, tenant: str, body: SanitizeRequest, model: FileVersion | None = None, forms: Sequence[Form | None] = ()
     ) -> tuple[Price, list[Task]]:
         """Price and tasks of a body whose policy has been applied. `model`: that of `model_of`. `forms`: those of
         `forms_of`, unless all documents are plain text.

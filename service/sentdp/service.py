@@ -74,14 +74,7 @@ class SentDPService:
         self._check_forms(body, domain)
         count = protection_of(body).count
         tasks = await self._preparation.run(
-            tenant,
-            body.size,
-            tasks_of,
-            body,
-            self._settings,
-            dimension=pack.dimension,
-            event=event,
-            pack=domain.file,
+            tenant, body.size, tasks_of, body, self._settings, dimension=pack.dimension, event=event, pack=domain.file
         )
 
         def render(results: list[EmbedRelease], common: dict[str, Any]) -> dict[str, Any]:
@@ -290,12 +283,7 @@ def _unpacked(content: bytes) -> EmbedRelease:
 
 
 def _row(
-    index: int,
-    document: Document,
-    task: EmbedTask,
-    result: EmbedRelease,
-    encoding_format: str,
-    count: str | None,
+    index: int, document: Document, task: EmbedTask, result: EmbedRelease, encoding_format: str, count: str | None
 ) -> dict[str, Any]:
     row: dict[str, Any] = {"index": index}
     if document.id is not None:

@@ -100,12 +100,7 @@ class Constructions:
     async def _projection(self, tenant: str, kind: str, dimension: int, output_dimension: int) -> _Kept:
         async def compute() -> _Kept:
             made: Projection = await self._calculations.run(
-                "build_projection",
-                tenant,
-                kind,
-                dimension,
-                output_dimension,
-                tenant=tenant,
+                "build_projection", tenant, kind, dimension, output_dimension, tenant=tenant
             )
             return _Kept(await self._shared(made.matrix), made.spectral_norm_bound)
 

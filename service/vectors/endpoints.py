@@ -221,10 +221,7 @@ async def projection(
 
 def _constructions(parts: Parts) -> Constructions:
     return Constructions(
-        parts[Calculations],
-        parts[Preparation],
-        parts[ArrayPool],
-        bytes_max=parts[Settings].vector_matrices_bytes_max,
+        parts[Calculations], parts[Preparation], parts[ArrayPool], bytes_max=parts[Settings].vector_matrices_bytes_max
     )
 
 

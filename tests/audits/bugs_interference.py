@@ -290,13 +290,7 @@ BUGS: tuple[Bug, ...] = (
         _conversation_of_the_first_message,
         VAULT,
     ),
-    Bug(
-        "invisible characters put back",
-        _OF,
-        "no part of an original is kept",
-        _writes(_hidden_again),
-        SLOTS,
-    ),
+    Bug("invisible characters put back", _OF, "no part of an original is kept", _writes(_hidden_again), SLOTS),
     Bug(
         "texts without words leave as they are",
         _OF,

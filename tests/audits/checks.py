@@ -52,8 +52,7 @@ def draws_follow_the_laws() -> bool:
     scores = np.array([0, 6, 9, 9, 30], dtype=np.int64)
     weights = np.exp(2.0 * (scores - 30) / (2 * 3))
     counts = np.bincount(
-        [exact.exponential_mechanism(scores, epsilon_nano=2 * NANO, sensitivity=3) for _ in range(20_000)],
-        minlength=5,
+        [exact.exponential_mechanism(scores, epsilon_nano=2 * NANO, sensitivity=3) for _ in range(20_000)], minlength=5
     )
     if stats.chisquare(counts, weights / weights.sum() * counts.sum()).pvalue < FALSE_ALARM:
         return False

@@ -210,12 +210,7 @@ def code_cases(epsilon: float, count: int) -> Iterator[Case]:
 
 
 def one_response(
-    release: TableRelease,
-    own_epsilon: float,
-    pair: tuple[str, str],
-    codes: list[Any],
-    epsilon: float,
-    **fields: Any,
+    release: TableRelease, own_epsilon: float, pair: tuple[str, str], codes: list[Any], epsilon: float, **fields: Any
 ) -> Case:
     """`own_epsilon` is that of the noise, at most the claimed `epsilon`. `fields`: of the requests."""
     table = release.table

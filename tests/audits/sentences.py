@@ -183,11 +183,7 @@ def showing_decoder(size: int, dimension: int) -> Layers:
     last = np.zeros((dimension, size), dtype=np.float32)
     last[_SHOWN : _SHOWN + size] = np.eye(size) * _DECODER_SCALE
     high = np.full(size, _DECODER_LEVEL, dtype=np.float32)
-    return (
-        (first, high),
-        (np.eye(size, dtype=np.float32), np.zeros(size, dtype=np.float32)),
-        (last, -last @ high),
-    )
+    return ((first, high), (np.eye(size, dtype=np.float32), np.zeros(size, dtype=np.float32)), (last, -last @ high))
 
 
 def code_cases(

@@ -115,13 +115,7 @@ def test_a_large_table_is_sent_as_lines() -> None:
     schema = {"columns": [{"name": "age", "kind": "numeric", "minimum": 0, "maximum": 9}], "label": None}
     with client_with(sent, limits=Limits(job_json_rows=1)) as client:
         client.synthesize(
-            "t",
-            [{"age": 1}, {"age": 2}],
-            schema=schema,
-            method="marginals",
-            epsilon=1,
-            delta=1e-5,
-            row_count="public",
+            "t", [{"age": 1}, {"age": 2}], schema=schema, method="marginals", epsilon=1, delta=1e-5, row_count="public"
         )
     [request] = sent.requests
 

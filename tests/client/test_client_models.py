@@ -174,11 +174,7 @@ def test_options_are_the_members_that_may_be_left_out(document: dict[str, Any]) 
         (options.StreamOptions, "SanitizeRequest", {"documents", "reversible"}),
         (options.DomainOptions, "domain", {"name", "documents", "embeddings"}),
         (options.InfillOptions, "infill", {"name", "documents"}),
-        (
-            options.SynthesisOptions,
-            "synthesis",
-            {"name", "rows", "schema", "method", "epsilon", "delta", "row_count"},
-        ),
+        (options.SynthesisOptions, "synthesis", {"name", "rows", "schema", "method", "epsilon", "delta", "row_count"}),
         (
             options.FinetuneOptions,
             "finetune",

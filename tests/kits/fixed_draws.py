@@ -15,13 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from core.mechanisms.sentences import (
-    clipped_cosine,
-    deep_candidate,
-    document_selection,
-    routing,
-    sentence_codes,
-)
+from core.mechanisms.sentences import clipped_cosine, deep_candidate, document_selection, routing, sentence_codes
 from core.mechanisms.vectors import codebook, metric
 from core.mechanisms.vectors.pure import PrivUnitMechanism
 from core.mechanisms.words import replacement

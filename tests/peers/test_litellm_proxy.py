@@ -167,11 +167,7 @@ def test_messages_and_responses_leave_masked_and_come_back(
     ]
     with anthropic.Anthropic(base_url=proxy.url, api_key=litellm_kit.KEY, max_retries=0, timeout=300) as claude:
         message = claude.messages.create(
-            model="claude",
-            max_tokens=100,
-            system="You work for Maria Keller.",
-            messages=turns,
-            extra_body=guarded,
+            model="claude", max_tokens=100, system="You work for Maria Keller.", messages=turns, extra_body=guarded
         )
     assert message.content[0].text == TEXT  # type: ignore[union-attr]
     unseen(model)

@@ -162,10 +162,7 @@ SETTLEMENT = (
         "cancelled-release-in-the-history",
         "settle",
         (f"if spends then\n      {_SPEND}", f"if true then\n      {_SPEND}"),
-        (
-            _WRITE_REFUND,
-            _WRITE_REFUND.replace("a.held)", 'a.held, "loss_x", a.loss_x, "loss_y", a.loss_y)'),
-        ),
+        (_WRITE_REFUND, _WRITE_REFUND.replace("a.held)", 'a.held, "loss_x", a.loss_x, "loss_y", a.loss_y)')),
     ),
     bug("history-keeps-only-the-last", "settle", ("loss[i] and total[i] + loss[i]", "loss[i]")),
     bug("history-forgets-an-unknown-loss", "settle", ("loss[i] and total[i] + loss[i]", "total[i] + (loss[i] or 0)")),

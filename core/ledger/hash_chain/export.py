@@ -87,10 +87,7 @@ class _Writer:
             "tenant": tenant,
             "seq": seq,
             "amounts": None if entry is None else [_amount(amount) for amount in entry.all_amounts],
-            "stored": {
-                "id": _text(raw[0]),
-                "fields": {_text(name): _text(value) for name, value in raw[1].items()},
-            },
+            "stored": {"id": _text(raw[0]), "fields": {_text(name): _text(value) for name, value in raw[1].items()}},
         }
 
 

@@ -160,12 +160,7 @@ class Protection:
     @property
     def facts(self) -> dict[str, Any]:
         """The members of the `privacy` block."""
-        return {
-            "unit": self.unit,
-            "units": list(self.units),
-            "adjacency": self.adjacency,
-            "public": list(self.public),
-        }
+        return {"unit": self.unit, "units": list(self.units), "adjacency": self.adjacency, "public": list(self.public)}
 
 
 _FOUND = Protection(
@@ -198,11 +193,7 @@ _WINDOWS = Protection(
     "windows",
 )
 _WHOLE_DOCUMENT = Protection(
-    _DOCUMENT,
-    (_DOCUMENT, _SENTENCE, _TOKEN),
-    "replace-one document, of any number of sentences",
-    (),
-    None,
+    _DOCUMENT, (_DOCUMENT, _SENTENCE, _TOKEN), "replace-one document, of any number of sentences", (), None
 )
 
 _OF_FORM: dict[Form, Protection] = {"text": _FOUND, "sentences": _SENT, "embeddings": _EMBEDDED}

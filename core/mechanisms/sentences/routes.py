@@ -137,13 +137,7 @@ class Routes:
 
 def _shapes(info: RoutesInfo) -> dict[str, tuple[int, ...]]:
     d, r, n = info.dimension, info.rank, info.centroids
-    return {
-        "space.directions": (r, d),
-        "space.factor": (r,),
-        "space.shift": (r,),
-        "centroids": (n, r),
-        "owners": (n,),
-    }
+    return {"space.directions": (r, d), "space.factor": (r,), "space.shift": (r,), "centroids": (n, r), "owners": (n,)}
 
 
 def _checked_info(metadata: Mapping[str, str] | None) -> RoutesInfo:

@@ -154,10 +154,7 @@ _CLASSES: dict[str, Callable[[VectorSpec, Projection | None], VectorMechanism]] 
 
 
 def vector_mechanism(
-    spec: VectorSpec,
-    projection: Projection | None,
-    pack: VectorPack | None = None,
-    codebook: Codebook | None = None,
+    spec: VectorSpec, projection: Projection | None, pack: VectorPack | None = None, codebook: Codebook | None = None
 ) -> VectorMechanism:
     """Return the mechanism of `spec`. Pass the result of `spec_projection`, and a `pack` if the spec uses `pca`.
 

@@ -166,10 +166,7 @@ RESULTS: dict[str, Shape] = {
         {"title": TEXT, "url": TEXT, "page_age": TEXT}, words="type", blobs="encrypted_content"
     ),
     "web_fetch_result": record({"url": TEXT, "content": Typed(BLOCKS), "retrieved_at": TEXT}, words="type"),
-    **dict.fromkeys(
-        ("code_execution_result", "encrypted_code_execution_result", "bash_code_execution_result"),
-        _RUN,
-    ),
+    **dict.fromkeys(("code_execution_result", "encrypted_code_execution_result", "bash_code_execution_result"), _RUN),
     **dict.fromkeys(
         (
             "text_editor_code_execution_view_result",

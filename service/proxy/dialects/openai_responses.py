@@ -81,9 +81,7 @@ _SKILL = record(
 _NETWORK = record({"domain_secrets": REFUSED}, words="type", hosts="allowed_domains")
 # Where code runs: of a `shell` tool, of a call of it, and of a `code_interpreter`.
 ENVIRONMENT = record(
-    {"skills": Each(_SKILL), "network_policy": _NETWORK},
-    words="type memory_limit",
-    references="file_ids container_id",
+    {"skills": Each(_SKILL), "network_policy": _NETWORK}, words="type memory_limit", references="file_ids container_id"
 )
 _CONTAINER = Either(string=REFERENCE, record=ENVIRONMENT)
 # Keys of attributes are names; their values are what a search compares with.
@@ -201,13 +199,7 @@ CONTENT = Either(string=TEXT, array=Each(PART))
 
 _CHECKS = each({"message": TEXT, "code": TEXT}, links="id")
 _ACTION = record(
-    {
-        "text": TEXT,
-        "keys": TEXTS,
-        "path": each(plain="x y"),
-    },
-    words="type button",
-    plain="x y scroll_x scroll_y",
+    {"text": TEXT, "keys": TEXTS, "path": each(plain="x y")}, words="type button", plain="x y scroll_x scroll_y"
 )
 _SEARCH_ACTION = record(
     {"query": TEXT, "queries": TEXTS, "url": TEXT, "pattern": TEXT, "sources": each({"url": TEXT}, words="type")},
@@ -222,12 +214,7 @@ _SHELL_ACTION = record(
 )
 _SHELL_COMMANDS = record({"commands": TEXTS}, plain="max_output_length timeout_ms")
 _SHELL_OUTPUT = record(
-    {
-        "stdout": TEXT,
-        "stderr": TEXT,
-        "outcome": record(words="type", plain="exit_code"),
-        "created_by": IDENTIFIER,
-    }
+    {"stdout": TEXT, "stderr": TEXT, "outcome": record(words="type", plain="exit_code"), "created_by": IDENTIFIER}
 )
 _PATCH = record({"diff": TEXT, "path": TEXT}, words="type")
 _MCP_ERROR = Either(string=TEXT, record=record({"message": TEXT, "content": VALUE}, words="type", plain="code"))
@@ -281,9 +268,7 @@ ITEMS: dict[str, Shape] = {
     "mcp_approval_request": _item({"arguments": JSON}, names="name server_label"),
     "mcp_approval_response": _item({"reason": TEXT}, links="approval_request_id", plain="approve"),
     "mcp_call": _item(
-        {"arguments": JSON, "output": TEXT, "error": _MCP_ERROR},
-        names="name server_label",
-        links="approval_request_id",
+        {"arguments": JSON, "output": TEXT, "error": _MCP_ERROR}, names="name server_label", links="approval_request_id"
     ),
     "program": _item({"code": Signed(("fingerprint",))}, blobs="fingerprint"),
     "program_output": _item({"result": TEXT}),
@@ -300,10 +285,7 @@ def item_type(item: Mapping[str, Any]) -> Any:
 
 
 ITEM = Typed(ITEMS, item_type)
-_PROMPT = record(
-    {"variables": Values(Either(string=TEXT, record=PART)), "version": VERSION},
-    references="id",
-)
+_PROMPT = record({"variables": Values(Either(string=TEXT, record=PART)), "version": VERSION}, references="id")
 _SHARED: dict[str, Shape] = {
     "instructions": Either(string=TEXT, array=Each(ITEM)),
     "prompt": _PROMPT,

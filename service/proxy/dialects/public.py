@@ -204,8 +204,7 @@ _REGIONS = "Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indi
 PLAIN = Plain()
 WORD = Form(is_word, "one of the values that the API lists")
 NAME = Form(
-    is_name,
-    f"a name of letters, digits and _ . : / $ - that begins with a letter and has at most {DIGITS_MAX} digits",
+    is_name, f"a name of letters, digits and _ . : / $ - that begins with a letter and has at most {DIGITS_MAX} digits"
 )
 LINK = Link()
 REFERENCE = Form(is_issued, "an identifier that the model's server gave")

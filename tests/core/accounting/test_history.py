@@ -37,11 +37,7 @@ def lines(*releases: tuple[PrivacyEvent, int], delta: float = DELTA) -> dict[str
         moments = tuple(old + count * new for old, new in zip(moments, one, strict=True)) if one and moments else None
         pure.add(pure_epsilon_nano(made))
     found = history_lines(
-        sums=sums,
-        orders=ORDERS,
-        moments=moments,
-        pure_epsilon_nano=pure.pop() if len(pure) == 1 else None,
-        delta=delta,
+        sums=sums, orders=ORDERS, moments=moments, pure_epsilon_nano=pure.pop() if len(pure) == 1 else None, delta=delta
     )
     assert [line.accountant for line in found] == ["basic", "rdp", "edgeworth"]
     return {line.accountant: line for line in found}

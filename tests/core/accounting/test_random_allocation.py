@@ -115,8 +115,7 @@ def losses(gradients: Gradients, *, steps: int, noise: float, draws: int) -> Arr
 
 @pytest.mark.parametrize("gradients", cells([opposite, adaptive, orthogonal, one_is_zero], fast=2, kind="grid"))
 @pytest.mark.parametrize(
-    ("steps", "noise", "largest"),
-    cells([(3, 0.8, 4.0), (10, 0.6, 3.0), (30, 1.5, 0.8)], kind="grid"),
+    ("steps", "noise", "largest"), cells([(3, 0.8, 4.0), (10, 0.6, 3.0), (30, 1.5, 0.8)], kind="grid")
 )
 def test_no_gradients_exceed_the_bound_and_opposite_ones_attain_it(
     gradients: Gradients, steps: int, noise: float, largest: float
@@ -145,10 +144,7 @@ PLD_ACCOUNTING = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("plan", "lower", "upper"),
-    cells(PLD_ACCOUNTING, kind="grid"),
-)
+@pytest.mark.parametrize(("plan", "lower", "upper"), cells(PLD_ACCOUNTING, kind="grid"))
 def test_the_certificate_agrees_with_another_library(
     plan: tuple[int, int, float, float], lower: float, upper: float
 ) -> None:

@@ -65,14 +65,7 @@ def test_a_script_takes_nothing_but_integers_that_stay_exact(go, acme, client, a
     orders = go(acme.account("acme", "acme/token")).orders
     debits = Debits("acme", [charge(unit=Unit.TOKEN)], MASTER_KEY)
     at = {(Unit.TOKEN, ""): orders}
-    args = {
-        "release": "0" * 32,
-        "scope": "",
-        "fingerprint": "",
-        "mechanism": "x",
-        **RAW_TERMS,
-        **debits.args(at),
-    }
+    args = {"release": "0" * 32, "scope": "", "fingerprint": "", "mechanism": "x", **RAW_TERMS, **debits.args(at)}
     [[_, _, vector]] = orjson.loads(debits.amounts(at)[0])
     for position in range(len(vector)):
         numbers = ",".join([*map(str, vector[:position]), amount, *map(str, vector[position + 1 :])])

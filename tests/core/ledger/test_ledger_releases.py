@@ -11,13 +11,7 @@ from ledger_audit_kit import audit
 from ledger_kit import MASTER_KEY, charge, claim, journal_pages, limits, released
 
 from core.amounts import NANO, Amount
-from core.errors import (
-    HoldNotOpen,
-    LedgerUnavailable,
-    ReleaseGone,
-    ReleaseInFlight,
-    UnknownAccount,
-)
+from core.errors import HoldNotOpen, LedgerUnavailable, ReleaseGone, ReleaseInFlight, UnknownAccount
 from core.ledger.records import Replay, Reserved
 from core.ledger.transitions import Ledger
 from core.ledger.wire import account_terms

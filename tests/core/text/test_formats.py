@@ -109,11 +109,7 @@ class TestJson:
         source = json.dumps(
             {"name": "Bo", "id": MAIL, "a": {"name": ["Al", 7, True], "id": MAIL}, "secret": {"x": [1, {"y": MAIL}]}}
         )
-        options = rules(
-            ("$.a.name", Action(type="PERSON")),
-            ("$.id", Action("keep")),
-            ("secret", Action("drop")),
-        )
+        options = rules(("$.a.name", Action(type="PERSON")), ("$.id", Action("keep")), ("secret", Action("drop")))
         assert json.loads(out("json", source, options, policy=NOTHING)) == {
             "name": "Bo",
             "id": MAIL,

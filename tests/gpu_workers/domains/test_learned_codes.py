@@ -145,11 +145,7 @@ def test_the_general_space_is_used_for_its_own_encoder_alone() -> None:
 
 def test_rows_have_the_codes_that_the_table_says(corpus: Embedded) -> None:
     """Rows of one size share a codebook, and a row has a table for short documents if it says so."""
-    rows = {
-        1.0: Row(5, CodeNoise.COUNTS),
-        2.0: Row(6, CodeNoise.COUNTS, short=5),
-        7.0: Row(6, CodeNoise.RESPONSES),
-    }
+    rows = {1.0: Row(5, CodeNoise.COUNTS), 2.0: Row(6, CodeNoise.COUNTS, short=5), 7.0: Row(6, CodeNoise.RESPONSES)}
     shape = codes.geometry([corpus])
     books, tables = codes.learned_tables(shape, [corpus], [], 1, rows=rows, steps=2, on_update=lambda _: None)
     assert sorted(books) == [5, 6]

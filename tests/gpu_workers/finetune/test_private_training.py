@@ -110,11 +110,7 @@ def read_rows(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
 
 @pytest.mark.parametrize("die_at", cells([9, None, 1, 5, 7, 8, 13, 23], kind="crash"))
 def test_random_allocation_reads_each_row_once_an_epoch_through_a_crash(
-    folder: Path,
-    allocated: PrivacyPlan,
-    steps_taken: StepsTaken,
-    read_rows: list[list[int]],
-    die_at: int | None,
+    folder: Path, allocated: PrivacyPlan, steps_taken: StepsTaken, read_rows: list[list[int]], die_at: int | None
 ) -> None:
     memory, reports = Memory(), list[Progress]()
     steps_taken.die_at = die_at
@@ -241,11 +237,7 @@ def test_the_card_shows_the_certificate_and_every_accountant(
 ) -> None:
     made, _ = finished
     card = classifier_card(
-        "mine",
-        made.info,
-        by_every_accountant(plan),
-        replace_one=replace_one_epsilon(plan),
-        metrics=made.metrics,
+        "mine", made.info, by_every_accountant(plan), replace_one=replace_one_epsilon(plan), metrics=made.metrics
     )
 
     certified = [line for line in card.splitlines() if "(the certificate)" in line]

@@ -16,11 +16,7 @@ from haystack.utils import Secret
 from suite_kit import LETTER, REVIEWS, URL, new_tenant, shown, spent
 
 from privacy_gateway_client import BudgetExhausted, Gateway
-from privacy_gateway_client.integrations.haystack import (
-    DocumentSanitizer,
-    PrivateDocumentEmbedder,
-    PrivateTextEmbedder,
-)
+from privacy_gateway_client.integrations.haystack import DocumentSanitizer, PrivateDocumentEmbedder, PrivateTextEmbedder
 
 ASKED = "The room was clean. The breakfast was good. The staff smiled. We slept well."
 

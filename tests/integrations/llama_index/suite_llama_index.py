@@ -65,9 +65,7 @@ def test_the_end_of_the_budget_passes_through(poor_gateway: Gateway) -> None:
 def letter() -> NodeWithScore:
     parent = RelatedNodeInfo(node_id="letters/maria-keller.txt", hash="zq-hash", metadata={"author": "Maria Keller"})
     node = TextNode(
-        text=LETTER,
-        metadata={"author": "Maria Keller", "page": 3},
-        relationships={NodeRelationship.SOURCE: parent},
+        text=LETTER, metadata={"author": "Maria Keller", "page": 3}, relationships={NodeRelationship.SOURCE: parent}
     )
     return NodeWithScore(node=node, score=0.5)
 

@@ -40,11 +40,7 @@ class Rounds:
         self.store = AlertStore(self.client, master_key, limits=AlertLimits(), clock=self.clock)
         self.seal_age_s = 0.0
         self.sources = Sources(
-            self.ledger,
-            *self.folds,
-            self.jobs,
-            seal_age_s=lambda: self.seal_age_s,
-            forecasts_max=100,
+            self.ledger, *self.folds, self.jobs, seal_age_s=lambda: self.seal_age_s, forecasts_max=100
         )
 
     def start(self) -> None:

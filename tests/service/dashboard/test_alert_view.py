@@ -28,9 +28,7 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    settings = {
-        "PRIVACY_GATEWAY_ALERT_WEBHOOK_PRIVATE_ADDRESSES": "true",
-    }
+    settings = {"PRIVACY_GATEWAY_ALERT_WEBHOOK_PRIVATE_ADDRESSES": "true"}
     running = Gateway(
         tmp_path_factory.mktemp("alert-view") / "data",
         LEAN | settings | constants({"service.alerts.watch.ALERT_INTERVAL_S": 0.2}),

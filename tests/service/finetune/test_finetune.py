@@ -10,17 +10,7 @@ from typing import Any
 
 import pytest
 from corpus_kit import until
-from finetune_http_kit import (
-    NOTHING,
-    RECORD,
-    costs,
-    events,
-    stream,
-    submit,
-    terms,
-    tiny_encoder,
-    transitions,
-)
+from finetune_http_kit import NOTHING, RECORD, costs, events, stream, submit, terms, tiny_encoder, transitions
 from finetune_kit import LABELS, labelled
 from gateway_kit import Gateway, Tenant
 

@@ -122,10 +122,7 @@ def test_tools_and_tool_calls_are_masked_in_the_messages(tenant: Tenant) -> None
 def test_a_tool_call_that_repeats_a_text_is_masked_too(tenant: Tenant) -> None:
     arguments = '{"to": "Maria Keller"}'
     call = {"id": "t1", "type": "function", "function": {"name": "mail", "arguments": arguments}}
-    messages = [
-        {"role": "user", "content": arguments},
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-    ]
+    messages = [{"role": "user", "content": arguments}, {"role": "assistant", "content": None, "tool_calls": [call]}]
     decision = masked(tenant, texts=[arguments], structured_messages=messages, tool_calls=[call])
     assert "Maria" not in json.dumps(decision)
     assert decision["structured_messages"][1]["tool_calls"][0]["function"]["arguments"] != arguments

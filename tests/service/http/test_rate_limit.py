@@ -57,10 +57,7 @@ def test_gateways_on_one_ledger_share_the_rate(tmp_path: Path) -> None:
     own = {"MASTER_KEY": "33" * 32, "RATE_LIMIT_PER_MINUTE": "6", "STORE_URL": f"file://{tmp_path}/store"}
     with running_server(tmp_path / "redis") as server:
         base = LEAN | {"REDIS_URL": server.url}
-        with (
-            opened_gateway(tmp_path / "one", base, **own) as one,
-            opened_gateway(tmp_path / "two", base, **own) as two,
-        ):
+        with opened_gateway(tmp_path / "one", base, **own) as one, opened_gateway(tmp_path / "two", base, **own) as two:
             tenant = one.tenant()
             callers = [tenant, two.reconnected(tenant)]
             statuses = [callers[number % 2].http.get("/budget").status_code for number in range(20)]

@@ -74,12 +74,7 @@ async def two(server: GuardedServer, folder: Path, *, lease_s: float) -> AsyncIt
         patch.setattr(maintenance, name, 0.05)
     peers = []
     for name in ("one", "two"):
-        settings = Settings(
-            data_dir=folder / name,
-            redis_url=server.url,
-            master_key="11" * 32,
-            seal_interval_s=0.05,
-        )
+        settings = Settings(data_dir=folder / name, redis_url=server.url, master_key="11" * 32, seal_interval_s=0.05)
         settings.data_dir.mkdir()
         peers.append(Peer(build_ledger(settings, load_master_key(settings), socket=None), settings))
     try:

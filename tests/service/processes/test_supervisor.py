@@ -12,17 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from alert_kit import until
-from gateway_kit import (
-    LEAN,
-    Gateway,
-    Tenant,
-    children,
-    command_line,
-    free_port,
-    good,
-    refused_start,
-    until_ended,
-)
+from gateway_kit import LEAN, Gateway, Tenant, children, command_line, free_port, good, refused_start, until_ended
 
 PROCESS = "service.processes.gateway_process"
 WORKER = "gpu_workers.engine.local.worker"

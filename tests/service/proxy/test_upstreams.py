@@ -60,9 +60,7 @@ def test_a_model_is_found_by_its_name_and_has_another_one_upstream(monkeypatch: 
 
 def test_a_tenant_finds_and_sees_the_models_of_its_upstreams_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     found = loaded(
-        monkeypatch,
-        one=OPEN | {"tenants": ["a", "b"]},
-        two=OPEN | {"tenants": ["c"], "models": ["small", "large"]},
+        monkeypatch, one=OPEN | {"tenants": ["a", "b"]}, two=OPEN | {"tenants": ["c"], "models": ["small", "large"]}
     )
 
     assert found.find("small", "a", "openai")[0].name == "one"

@@ -297,12 +297,7 @@ class LanguageModels(Group):
         return await self._connection.json(_to_model(MESSAGES, request, policy, conversation))
 
     async def stream(
-        self,
-        path: str,
-        request: Mapping[str, Any],
-        *,
-        policy: str | None = None,
-        conversation: str | None = None,
+        self, path: str, request: Mapping[str, Any], *, policy: str | None = None, conversation: str | None = None
     ) -> AsyncIterator[dict[str, Any]]:
         """The events of one of the three paths, with `"stream": true`: the data of each, parsed."""
         streamed = _to_model(path, {**request, "stream": True}, policy, conversation)

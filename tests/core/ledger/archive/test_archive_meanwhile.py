@@ -89,9 +89,6 @@ async def starts(slow, shelf):
 SLOW = pytest.mark.slow("process")
 
 
-@pytest.mark.parametrize(
-    ("reader", "commands"),
-    [pytest.param(audits, 10, marks=SLOW), (starts, 5)],
-)
+@pytest.mark.parametrize(("reader", "commands"), [pytest.param(audits, 10, marks=SLOW), (starts, 5)])
 def test_a_reader_beside_an_archiver_finds_every_entry_and_no_fault(go, interrupted, reader, commands):
     assert go(interrupted(reader)) > commands

@@ -33,10 +33,7 @@ LABELS = {
         "37040044",
         "routing number|Bankleitzahl|code banque|código de banco|ABI|bankcode|código do banco|numer rozliczeniowy",
     ),
-    "SWIFT_CODE": (
-        "DEUTDEFF",
-        "SWIFT code|BIC:|code BIC|código SWIFT|codice BIC|SWIFT-code|código BIC|kod SWIFT",
-    ),
+    "SWIFT_CODE": ("DEUTDEFF", "SWIFT code|BIC:|code BIC|código SWIFT|codice BIC|SWIFT-code|código BIC|kod SWIFT"),
     "LICENSE_PLATE": (
         "M-AB 1234",
         "license plate|Kennzeichen|plaque d'immatriculation|matrícula|targa|kenteken|placa|nr rejestracyjny",

@@ -204,10 +204,7 @@ def test_no_new_surrogate_is_an_old_surrogate_or_an_old_original() -> None:
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(_conversations(), _conversations(), st.sampled_from(["en", "pl", "de", "pt"]), st.sampled_from(FILLS))
 def test_two_turns_masked_then_restored_are_the_original(
-    before: tuple[list[str], list[list[Region]]],
-    after: tuple[list[str], list[list[Region]]],
-    language: str,
-    fill: str,
+    before: tuple[list[str], list[list[Region]]], after: tuple[list[str], list[list[Region]]], language: str, fill: str
 ) -> None:
     first = mask_conversation(*before, key=KEY, language=language, fill=fill)
     later = mask_conversation(*after, key=KEY, fill=fill, earlier=first.mapping.content)

@@ -79,10 +79,7 @@ def test_documents_and_what_is_none_whole_and_in_pieces() -> None:
             '{ "Maria" : ["Maria", {"Weber":"Lindt"}],\n "n": 1.50 }',
             '{ "Maria" : ["Anna", {"Weber":"Müller"}],\n "n": 1.50 }',
         ),
-        (
-            '{"card": 4000001234567899, "id": 4000001234567890}',
-            '{"card": 4111111111111111, "id": 4000001234567890}',
-        ),
+        ('{"card": 4000001234567899, "id": 4000001234567890}', '{"card": 4111111111111111, "id": 4000001234567890}'),
         ("493023125000", "493023125000"),  # the original has another number of digits
         ("[0442312567]", "[0442312567]"),  # the original begins with 0 and is no number of JSON
         ('{"a": "Maria We', '{"a": "Anna We'),
