@@ -298,12 +298,7 @@ class LanguageModels(Group):
         return self._connection.json(_to_model(MESSAGES, request, policy, conversation))
 
     def stream(
-        self,
-        path: str,
-        request: Mapping[str, Any],
-        *,
-        policy: str | None = None,
-        conversation: str | None = None,
+        self, path: str, request: Mapping[str, Any], *, policy: str | None = None, conversation: str | None = None
     ) -> Iterator[dict[str, Any]]:
         """The events of one of the three paths, with `"stream": true`: the data of each, parsed."""
         streamed = _to_model(path, {**request, "stream": True}, policy, conversation)
