@@ -23,20 +23,19 @@ log = logging.getLogger("privacy_gateway.alerts")
 
 LEASE_S = 30.0
 DELIVERY_INTERVAL_S = 1.0
+ALERT_INTERVAL_S = 10.0  # between two evaluations of the rules, about as old as the series that they read
+DELIVERIES = DeliveryLimits()
 
 
 class AlertWatch:
     """Runs as two tasks of a gateway; `stop` ends deliveries and gives the lease to another gateway."""
 
-    def __init__(
-        self, store: AlertStore, sources: Sources, webhooks: WebhookSender, limits: DeliveryLimits, *, interval_s: float
-    ) -> None:
+    def __init__(self, store: AlertStore, sources: Sources, webhooks: WebhookSender, limits: DeliveryLimits) -> None:
         holder = secrets.token_hex(8)
         self.book = RuleBook(store)
         self._store = store
         self._webhooks = webhooks
         self._limits = limits
-        self._interval_s = interval_s
         self._holder = holder
         self._evaluator = Evaluator(store, self.book, sources, holder=holder)
         self._deliverer = Deliverer(store, self.book, webhooks, limits, holder=holder)
@@ -48,7 +47,7 @@ class AlertWatch:
     async def evaluate_regularly(self) -> None:
         """Evaluate until the gateway stops, while this gateway holds the lease."""
         while True:
-            await asyncio.sleep(self._interval_s)
+            await asyncio.sleep(ALERT_INTERVAL_S)
             try:
                 await self._round()
             except Exception as error:  # whatever it was, the next round tries again
@@ -58,7 +57,7 @@ class AlertWatch:
     async def deliver_regularly(self) -> None:
         """Keep the lease, also while a round takes long, and deliver while this gateway holds it."""
         while True:
-            await asyncio.sleep(min(DELIVERY_INTERVAL_S, self._interval_s))
+            await asyncio.sleep(min(DELIVERY_INTERVAL_S, ALERT_INTERVAL_S))
             try:
                 await self._keep_lease()
                 if self._is_holder:
@@ -96,7 +95,7 @@ class AlertWatch:
         if time.monotonic() < self._lease_due:
             return
         self._is_holder = await self._store.take_lease(self._holder, ttl_ms=int(LEASE_S * 1000))
-        self._lease_due = time.monotonic() + min(LEASE_S / 4, self._interval_s)
+        self._lease_due = time.monotonic() + min(LEASE_S / 4, ALERT_INTERVAL_S)
 
     async def _report_untrusted(self) -> None:
         log.error("alerts-of-an-untrusted-ledger")
@@ -115,7 +114,3 @@ class AlertWatch:
             if result in (DELIVERED, NO_WEBHOOK):
                 return
             await asyncio.sleep(self._limits.wait_s(attempt))
-
-
-DELIVERIES = DeliveryLimits()
-ALERT_INTERVAL_S = 10.0  # between two evaluations of the rules, about as old as the series that they read
