@@ -20,7 +20,7 @@ from service.alerts.delivery import WebhookSender
 from service.alerts.schemas import OperatorRuleBody, RuleBody
 from service.alerts.service import AlertService
 from service.alerts.view import Sources
-from service.alerts.watch import DELIVERIES, AlertWatch
+from service.alerts.watch import AlertWatch
 from service.capability import Capability, View
 from service.config.settings import Settings
 from service.http.auth import OPERATOR, AdminCallerDep, Caller, ReadCallerDep
@@ -142,7 +142,7 @@ def _watch(parts: Parts) -> AlertWatch:
         parts[JobStore],
         seal_age_s=parts[Maintenance].seal_age_s,
     )
-    return AlertWatch(parts[AlertStore], sources, parts[WebhookSender], DELIVERIES)
+    return AlertWatch(parts[AlertStore], sources, parts[WebhookSender])
 
 
 def _background(parts: Parts) -> list[Coroutine[Any, Any, None]]:

@@ -30,15 +30,15 @@ DELIVERIES = DeliveryLimits()
 class AlertWatch:
     """Runs as two tasks of a gateway; `stop` ends deliveries and gives the lease to another gateway."""
 
-    def __init__(self, store: AlertStore, sources: Sources, webhooks: WebhookSender, limits: DeliveryLimits) -> None:
+    def __init__(self, store: AlertStore, sources: Sources, webhooks: WebhookSender) -> None:
         holder = secrets.token_hex(8)
         self.book = RuleBook(store)
         self._store = store
         self._webhooks = webhooks
-        self._limits = limits
+        self._limits = DELIVERIES
         self._holder = holder
         self._evaluator = Evaluator(store, self.book, sources, holder=holder)
-        self._deliverer = Deliverer(store, self.book, webhooks, limits, holder=holder)
+        self._deliverer = Deliverer(store, self.book, webhooks, DELIVERIES, holder=holder)
         self._is_holder = False
         self._has_states = False
         self._lease_due = 0.0

@@ -14,7 +14,6 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule, 
 from ledger_kit import ERRORS, LATE, LOST_REPLY, LOST_REQUEST, MASTER_KEY, charge, claim, limits
 from redis_kit import DeployedServer
 
-from core.accounting.events import Unit
 from core.amounts import NANO, Amount, cost_nano
 from core.errors import (
     BudgetExhausted,
@@ -73,7 +72,7 @@ def machine(go, client, redis):
             self.model = {}  # release id -> [state, subject, cost, key, deadline]
             self.answers = {}  # release id -> what ended it
             self.keys = {}  # key -> (cost and subject, release id, or the denial)
-            self.lost = []  # holds that no caller knows of, and that Redis may have or get: as in `model`
+            self.lost = {}  # route -> hold that no caller knows of, and that Redis may have or get: as in `model`
             self.late_ends = set()  # (release id, how) that Redis may have or get
             self.retired = set()  # keys of late requests that may have been denied, which the journal does not show
             self.seen = 1  # the last entry of the journal that the model has
@@ -109,12 +108,10 @@ def machine(go, client, redis):
                 self.seen = entry.seq
                 if entry.transition == "reserve":
                     if entry.release_id not in self.model:
-                        [cost] = [one.amount.epsilon_nano for one in entry.amounts if one.unit is Unit.SENTENCE]
-                        hold = next(hold for hold in self.lost if hold[2] == cost)
-                        self.lost.remove(hold)
+                        hold = self.lost.pop(entry.route)
                         self.model[entry.release_id] = hold
                         if hold[3]:
-                            self.keys[hold[3]] = ((cost / NANO, hold[1]), entry.release_id)
+                            self.keys[hold[3]] = ((hold[2] / NANO, hold[1]), entry.release_id)
                 elif entry.transition in ENDS:
                     release = self.model[entry.release_id]
                     assert release[0] == "held"
@@ -137,16 +134,18 @@ def machine(go, client, redis):
                 faults = faults[:1]  # whether a denial is remembered shows nowhere
             mine = claim(key, repr(request).encode(), self.tenant) if key else None
             before = self.keys.get(key)
-            got = attempt(self.ledger.reserve(self.tenant, [charge(epsilon, subject=subject)], claim=mine), faults)
+            route = f"attempt-{next(_names)}"  # by which the journal shows whose hold it is
+            charges = [charge(epsilon, subject=subject)]
+            got = attempt(self.ledger.reserve(self.tenant, charges, claim=mine, route=route), faults)
             if isinstance(got, LedgerUnavailable):
                 assert fail(faults)
                 if faults[0] not in ERRORS:
-                    self.lost.append(hold)
+                    self.lost[route] = hold
                 found = self.news()
                 assert [transition for transition, _ in found] == ["reserve"] * (LOST_REPLY in faults)
                 return found[0][1] if found else None
             if LATE in faults and isinstance(got, BudgetExhausted) and not key:
-                self.lost.append(hold)  # it may fit when it arrives
+                self.lost[route] = hold  # it may fit when it arrives
             if isinstance(got, Exception):
                 assert type(got) is expected
                 assert self.news() == []
@@ -193,7 +192,7 @@ def machine(go, client, redis):
             go(redis.deliver())
             found = self.news()
             assert {end for end in found if end[0] != "reserve"} <= self.late_ends
-            self.retired.update(hold[3] for hold in self.lost if hold[3])
+            self.retired.update(hold[3] for hold in self.lost.values() if hold[3])
             self.lost.clear()
             self.late_ends.clear()
 

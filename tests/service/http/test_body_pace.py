@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
+from unittest import mock
 
 from starlette.types import Message, Receive, Scope, Send
 
+from service.http import middleware
 from service.http.middleware import BodyPace
 
 IDLE_S = 0.2
@@ -61,7 +63,8 @@ class Client:
         self.sent.append(message)
 
     def run(self, app: Any, *, bytes_per_s_min: int = 1000, path: str = "/any") -> None:
-        pace = BodyPace(app, idle_s=IDLE_S, bytes_per_s_min=bytes_per_s_min)
+        with mock.patch.multiple(middleware, BODY_IDLE_S=IDLE_S, TRANSFER_BYTES_PER_S_MIN=bytes_per_s_min):
+            pace = BodyPace(app)
         scope: Scope = {"type": "http", "path": path, "method": "POST", "headers": []}
         with asyncio.Runner(loop_factory=InstantLoop) as runner:
             runner.run(pace(scope, self.receive, self.send))

@@ -11,9 +11,12 @@ from gateway_kit import Tenant, good
 from inprocess_kit import Gateway, module_gateway
 
 from service.config.settings import Settings
+from service.files.stored import StoredFiles
 from service.infill.job_kind import InfillFields, InfillKind
 from service.jobs.kind import Outputs
-from service.sanitize.policies import PoliciesRefused, load_policies
+from service.sanitize.policies import Policies, PoliciesRefused, load_policies
+from service.sanitize.recognisers.store import Recognisers
+from service.workers import Workers
 
 PATH = "/sanitize/recognisers"
 CODES = {"entity": "PROJECT_CODE", "patterns": [r"PX-\d{4}"]}
@@ -110,10 +113,13 @@ def test_the_terms_of_a_policy_are_written_in_encrypted_form_alone(own: Gateway,
 
 def test_a_corpus_is_masked_by_own_recognisers_and_by_those_of_the_policy(own: Gateway, office: Tenant) -> None:
     office.http.put(f"{PATH}/codes", json=CODES)
-    parts = own.service
-    settings = parts.settings.model_copy(update={"infill": "bundled"})
+    parts = own.service.parts
     kind = InfillKind(
-        settings, policies=parts.policies, recognisers=parts.recognisers, workers=parts.workers, files=parts.files
+        parts[Settings].model_copy(update={"infill": "bundled"}),
+        policies=parts[Policies],
+        recognisers=parts[Recognisers],
+        workers=parts[Workers],
+        files=parts[StoredFiles],
     )
     outputs = Outputs("office", own.data_dir / "artifact")
     for fields in ({"policy": "research"}, {"mask": {"recognisers": ["codes"]}}):
