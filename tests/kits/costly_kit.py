@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,12 @@ from gpu_workers.engine.local import worker
 from gpu_workers.facts import EmbedderFacts
 
 CPU_S_MAX = 0.5  # of a preparation, so that a test does not wait
+
+
+def set_preparation_limit(cpu_s: float) -> None:
+    """In the worker that runs this, whose module runs as a program of its own or from the fork server."""
+    for module in (worker, sys.modules["__main__"]):
+        vars(module)["PREPARED_CPU_S_MAX"] = cpu_s
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,7 @@ class Costly:
 
 class CostlyHandler:
     def warm_up(self) -> EmbedderFacts:
-        worker.PREPARED_CPU_S_MAX = CPU_S_MAX
+        set_preparation_limit(CPU_S_MAX)
         return TOY_FACTS
 
     def prepare(self, tasks: Sequence[Costly]) -> Draw:
@@ -69,5 +76,5 @@ class PatientHandler(CostlyHandler):
     """Cuts nothing."""
 
     def warm_up(self) -> EmbedderFacts:
-        worker.PREPARED_CPU_S_MAX = 3600.0
+        set_preparation_limit(3600.0)
         return TOY_FACTS
