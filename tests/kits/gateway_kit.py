@@ -326,7 +326,7 @@ class Gateway(Tenants):
     def start(self) -> None:
         share_measurements(self.data_dir)
         command = [*self.command, "serve", "--port", str(self.port), "--data-dir", str(self.data_dir)]
-        environment = clean_environment() | DEFAULTS | self.environment
+        environment = preloaded_kit.as_started(clean_environment()) | DEFAULTS | self.environment
         with self.log_path.open("ab") as log:
             if self.forked:
                 self.process = preloaded_kit.start(command, env=environment, output=log, errors=log, folder=self.folder)

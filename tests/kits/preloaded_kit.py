@@ -57,6 +57,12 @@ class Forked:
         self.send_signal(signal.SIGTERM)
 
 
+def as_started(environment: Mapping[str, str]) -> dict[str, str]:
+    """This environment with the variables that are fixed as this process has got them: libraries set some later."""
+    others = {name: value for name, value in environment.items() if not name.startswith(_FIXED)}
+    return others | {name: value for name, value in _ENVIRONMENT.items() if name.startswith(_FIXED)}
+
+
 def _fixed(environment: Mapping[str, str]) -> dict[str, str]:
     chosen = {name: value for name, value in environment.items() if name.startswith(_FIXED)}
     return fork_server.WORKER_ENVIRONMENT | chosen
