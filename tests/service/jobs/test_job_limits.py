@@ -195,7 +195,6 @@ def test_a_tenant_keeps_so_many_domains(limited: Gateway) -> None:
     assert submit(tenant.http, rows(2), name="third").status_code == 202
 
 
-@pytest.mark.usefixtures("processes")  # jobs of the tests before it may still start
 def test_a_tenant_keeps_so_many_fine_tuned_models(gateway: Gateway, tenant: Tenant) -> None:
     most = gateway.settings.infill_models_per_tenant_max
     keep(gateway, tenant, "infill", *(f"model-{number}" for number in range(most)))
