@@ -27,6 +27,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from core import credentials
 from core.blobs.local import REMOTE_SCHEMES, open_store
 from core.blobs.store import BlobStore, StoreOptions
+from core.master_key import MasterKey
 from core.state.sessions import LIFETIME_S_MAX
 from gpu_workers.engine.task_queue import QueueLimits
 from gpu_workers.finetune.spec import BUNDLED
@@ -523,6 +524,8 @@ class Settings(
         """Refuse an empty secret: a variable that is set to nothing is a mistake."""
         if value is None:
             return None
+        if info.field_name == "master_key":
+            MasterKey.from_hex(value.get_secret_value())
         check = credentials.admin_key if info.field_name in ("admin_key", "admin_key_previous") else credentials.token
         return SecretStr(check(value.get_secret_value()))
 

@@ -332,7 +332,12 @@ class Gateway(Tenants):
                 self.process = preloaded_kit.start(command, env=environment, output=log, errors=log, folder=self.folder)
             else:
                 self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=self.folder)
-        self.wait_ready()
+        try:
+            self.wait_ready()
+        except BaseException:  # else it would answer for the one that the next start makes
+            self.process.kill()
+            self.process.wait()
+            raise
 
     def wait_ready(self) -> None:
         until_answered(f"{self.url}/readyz", self.process, self.log_path)

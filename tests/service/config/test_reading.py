@@ -124,7 +124,7 @@ def test_what_is_shown_has_no_secret_and_names_the_option_of_a_setting(tmp_path:
     secrets = {
         "PRIVACY_GATEWAY_CONFIG_FILE": str(tmp_path / "gateway.toml"),
         "PRIVACY_GATEWAY_ADMIN_KEY": "canary" * 8,
-        "PRIVACY_GATEWAY_MASTER_KEY": "canary",
+        "PRIVACY_GATEWAY_MASTER_KEY": "c0ffee" + "ab" * 29,
         "PRIVACY_GATEWAY_STORE_OPTIONS": '{"secret_access_key": "canary"}',
         "PRIVACY_GATEWAY_REDIS_URL": "unix://gateway@/redis.sock?db=1&password=canary",
     }
@@ -132,6 +132,7 @@ def test_what_is_shown_has_no_secret_and_names_the_option_of_a_setting(tmp_path:
 
     assert shown.returncode == 0
     assert "canary" not in shown.stdout
+    assert "c0ffee" not in shown.stdout
     assert len(shown.stdout.splitlines()) == len(Settings.model_fields)
     assert f'data_dir\t"{tmp_path}"\t--data-dir' in shown.stdout.splitlines()
     assert "vault_bytes_max\t67108864\tdefault" in shown.stdout.splitlines()
