@@ -195,12 +195,14 @@ def test_a_tenant_keeps_so_many_domains(limited: Gateway) -> None:
     assert submit(tenant.http, rows(2), name="third").status_code == 202
 
 
-def test_a_tenant_keeps_so_many_fine_tuned_models(gateway: Gateway, tenant: Tenant) -> None:
-    most = gateway.settings.infill_models_per_tenant_max
-    keep(gateway, tenant, "infill", *(f"model-{number}" for number in range(most)))
-    body = {"name": "one-more", "documents": rows(20)}
+@pytest.mark.usefixtures("processes")
+def test_a_tenant_keeps_so_many_fine_tuned_models(tmp_path: Path) -> None:
+    with opened_gateway(tmp_path, {}, changes={"infill_models_per_tenant_max": 1}) as gateway:
+        tenant = gateway.tenant()
+        keep(gateway, tenant, "infill", "kept")
+        body = {"name": "one-more", "documents": rows(20)}
 
-    assert over(tenant.http.post("/jobs/infill", json=body), "infill_models_per_tenant_max")
+        assert over(tenant.http.post("/jobs/infill", json=body), "infill_models_per_tenant_max")
 
 
 @pytest.mark.usefixtures("processes")
