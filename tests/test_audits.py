@@ -142,6 +142,7 @@ def test_the_sections_that_run_changed_code_are_found_by_imports() -> None:
     assert sections_of({"tables"}) >= {"tables", "synthesis"}
     assert not sections_of({"service"}) & {"sentences", "vectors", "tables", "training"}
     assert sections_of({"service"}) >= {"over HTTP", "conversations"}
+    assert sections_of({"audits bugs_texts"}) == {"fill dp", "fill metric_dp"}
     assert sections_of({"audits"}) == {audit.group for audit in AUDITS} | {bug.mechanism for bug in BUGS}
 
 

@@ -66,17 +66,34 @@ AUDITED: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "service/synthesis",
             "service/vectors",
         ),
-        "audits": ("tests/audits", "tests/kits/audit_kit.py", "tests/kits/fixed_draws.py", "tests/kits/twin_kit.py"),
+        "audits": (
+            "tests/audits/bug.py",
+            "tests/audits/kit.py",
+            "tests/audits/page.py",
+            "tests/audits/work.py",
+            "tests/kits/audit_kit.py",
+            "tests/kits/fixed_draws.py",
+            "tests/kits/twin_kit.py",
+        ),
     }
 )
+_MODULES = ROOT / "tests/audits"  # each other one has a row of its own: its change repeats the sections that import it
+_LISTS = {_THIS, _MODULES / "registry.py"}
 _STARTS_A_GATEWAY = {"gateway_kit", "inprocess_kit"}
-_ROW = re.compile(r"^\| ([a-z]+) \| .* \| `([0-9a-f]{16})` \|$", re.MULTILINE)
+_ROW = re.compile(r"^\| ([a-z_ ]+) \| .* \| `([0-9a-f]{16})` \|$", re.MULTILINE)
 _NAMED = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
+@cache
+def audited() -> Mapping[str, tuple[str, ...]]:
+    """The rows of AUDITED, and one for each module of audits."""
+    paths = [path.relative_to(ROOT).as_posix() for path in sorted(_MODULES.glob("[!_]*.py")) if path not in _LISTS]
+    return {**AUDITED} | {f"audits {Path(path).stem}": (path,) for path in paths if path not in AUDITED["audits"]}
+
+
 def digests(root: Path = ROOT) -> dict[str, str]:
-    """The digest of each row of AUDITED. Raises FileNotFoundError for a path that is gone."""
-    return {name: digest_of(root, paths) for name, paths in AUDITED.items()}
+    """The digest of each row of audited code. Raises FileNotFoundError for a path that is gone."""
+    return {name: digest_of(root, paths) for name, paths in audited().items()}
 
 
 def digest_of(root: Path, paths: tuple[str, ...]) -> str:
@@ -101,8 +118,8 @@ def recorded(page: str) -> dict[str, str]:
 
 @cache
 def rows_of(module: Path, root: Path = ROOT) -> frozenset[str]:
-    """The rows of AUDITED whose code a module of audits runs: what it imports, directly or not. One that starts a
-    gateway runs all of them."""
+    """The rows of audited code that a module of audits runs: what it imports, directly or not. One that starts a
+    gateway runs all of the product's."""
     reached, waiting = set[Path](), [module]
     while waiting:
         path = waiting.pop()
@@ -110,14 +127,13 @@ def rows_of(module: Path, root: Path = ROOT) -> frozenset[str]:
             continue
         reached.add(path)
         waiting += _imported(path, root)
-    if any(path.stem in _STARTS_A_GATEWAY for path in reached):
-        return frozenset(AUDITED)
-    return frozenset(
+    whole = AUDITED if any(path.stem in _STARTS_A_GATEWAY for path in reached) else ["audits"]
+    return frozenset(whole) | {
         row
-        for row, paths in AUDITED.items()
+        for row, paths in audited().items()
         for path in paths
         if any(each.is_relative_to(root / path) for each in reached)
-    )
+    }
 
 
 @cache

@@ -101,7 +101,7 @@ def word_pairs() -> Iterator[Case]:
     yield Case("two words, equal or not", 2.0, draw)
 
 
-LEAKS = over_claim("audit of the place to the left", lambda: audit(leaky_fills(), Scale(10_000, 2, 3_000)))
+LEAKS = over_claim("audit of the place to the left", lambda: audit(leaky_fills(), Scale(20_000, 2, 10_000)))
 SURE = over_claim("audit of a draw by a sure model", lambda: audit(fixed_draws(), Scale(20_000, 3, 3_000)))
 UNKNOWN = over_claim("audit of unknown words", lambda: audit(unknown_words(), Scale(30_000, 12, 5_000)))
 PAIRS = over_claim("audit of equal words", lambda: audit(word_pairs(), Scale(20_000, 1, 5_000)))

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from audit_kit import ERROR_RATE
-from audits.audited import AUDITED
+from audits.audited import audited
 from audits.bug import Bug
 from audits.kit import Audit, Found
 
@@ -135,7 +135,7 @@ def written(
     parts.append(
         table(
             ("part", "code", "digest"),
-            [(name, ", ".join(AUDITED[name]), f"`{digest}`") for name, digest in digests.items()],
+            [(name, ", ".join(audited()[name]), f"`{digest}`") for name, digest in digests.items()],
         )
     )
     return "\n\n".join(parts) + "\n"
