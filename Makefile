@@ -143,7 +143,7 @@ mutants: setup
 fuzz: setup
 	PYTHONPATH=.:tests:tests/kits $(BIN)/python -m fuzz.campaign --requests $(REQUESTS)
 
-## audit: attack every mechanism that carries a guarantee, plant bugs, write docs/reference/audits.md (30 to 60 minutes)
+## audit: attack every mechanism that carries a guarantee, plant bugs, write docs/reference/audits.md (70 minutes)
 audit: setup
 	OMP_NUM_THREADS=1 PYTHONPATH=.:tests:tests/kits $(BIN)/python -m audits
 

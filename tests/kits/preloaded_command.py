@@ -69,7 +69,9 @@ def main() -> int:
     command: list[str] = request["command"]
     setproctitle(" ".join(command))
     sys.argv = command[1:] if command[0] == sys.executable else command
-    sys.path[:] = [str(Path(sys.argv[0]).parent), *(path for path in sys.path if path != str(Path(__file__).parent))]
+    kits = str(Path(__file__).parent)  # on the path of this process, and of the command if its environment says so
+    chosen = kits in os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:] = [str(Path(sys.argv[0]).parent), *(path for path in sys.path if chosen or path != kits)]
     try:
         runpy.run_path(sys.argv[0], run_name="__main__")
         return 0
