@@ -288,16 +288,19 @@ class JobRunner:
         if job.status is JobStatus.RUNNING and job_id in self._attempts:
             self._attempts[job_id].interrupt(End.CANCELLED)
         if job.status is JobStatus.CANCELLED and job_id not in self._attempts:
-            self._forget(job_id)
+            if self._forget(job_id):
+                self._record_end(job)
             await self._working.remove(owner, job_id)
         self._notify()
         return job
 
-    def _forget(self, job_id: str) -> None:
-        """Free the place of a waiting job that has ended."""
-        if self._queue.remove(job_id):
+    def _forget(self, job_id: str) -> bool:
+        """Free the place of a job that has ended. Returns whether it waited."""
+        waited = self._queue.remove(job_id)
+        if waited:
             self._known.discard(job_id)
             metrics.JOBS_WAITING.set(len(self._queue))
+        return waited
 
     def end_streams(self) -> None:
         """End every stream of events, before the gateway stops."""

@@ -132,9 +132,9 @@ def test_cancelling_a_running_and_a_queued_job(real_gateway: Gateway, real_tenan
         until_deleted(real_gateway.data_dir / "jobs" / job_id)
         assert real_tenant.http.post(f"/jobs/{job_id}/cancel").json()["status"] == "cancelled"
     assert not any("gpu_workers.jobs" in line for line in children(real_gateway.process.pid).values())
-    metrics = real_tenant.http.get("/metrics").text
-    assert 'gateway_jobs_total{kind="domain",status="cancelled"}' in metrics
-    assert "gateway_jobs_waiting" in metrics
+    counted = 'gateway_jobs_total{kind="domain",status="cancelled"}'
+    until_true(lambda: counted in real_tenant.http.get("/metrics").text)
+    assert "gateway_jobs_waiting" in real_tenant.http.get("/metrics").text
     newest_first = [found["job_id"] for found in real_tenant.http.get("/jobs").json()["jobs"]]
     assert newest_first == [queued, running]
     page = real_tenant.http.get("/jobs", params={"limit": 1}).json()
