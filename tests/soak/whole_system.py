@@ -78,7 +78,7 @@ class WholeSystem(Load):
 
     def __init__(self, server: EmbeddedServer, gateways: list[Gateway], *, clients: int, seed: int) -> None:
         super().__init__(server, gateways, clients=clients, seed=seed)
-        self._starting: list[threading.Thread] = []
+        self._starting: dict[Gateway, threading.Thread] = {}
         self._freezing: list[threading.Thread] = []
         self.jobs = JobBook(self.book)
         self.jobs.tenants += [self._job_tenant("jobs"), self._job_tenant("jobs"), self._job_tenant("few-jobs")]
@@ -108,14 +108,14 @@ class WholeSystem(Load):
                 self._cycle(self.kills[number % len(self.kills)])
         finally:
             stop.set()
-            for thread in [*self._starting, *self._freezing, *clients]:
+            for thread in [*self._starting.values(), *self._freezing, *clients]:
                 thread.join()
         self._settle_open_keys()
         self.check(final=True)
         self.audit()
 
     def _cycle(self, kind: str) -> None:
-        self._starting = [thread for thread in self._starting if thread.is_alive()]
+        self._starting = {one: thread for one, thread in self._starting.items() if thread.is_alive()}
         time.sleep(self.rng.uniform(0.1, 1.0))
         {
             "gateway": self._kill_gateway,
@@ -166,13 +166,17 @@ class WholeSystem(Load):
 
     def _kill_gateway(self) -> None:
         """At least one gateway goes on serving."""
-        for thread in self._starting[: max(0, len(self._starting) - len(self.gateways) + 2)]:
+        for thread in list(self._starting.values())[: max(0, len(self._starting) - len(self.gateways) + 2)]:
             thread.join()
         gateway = self.rng.choice(self._running())
         orphans = children(gateway.process.pid)
         killed = time.monotonic()
         gateway.process.kill()
         gateway.process.wait()
+        if gateway in self._starting:  # whoever waits for it to be ready starts it again, and nobody else may
+            self._starting[gateway].join()
+            if gateway.process.poll() is None:
+                return
 
         def start() -> None:
             while True:
@@ -191,7 +195,7 @@ class WholeSystem(Load):
 
         thread = threading.Thread(target=start)
         thread.start()
-        self._starting.append(thread)
+        self._starting[gateway] = thread
 
     def _stop_for(self, seconds: float, process: Any) -> None:
         process.send_signal(signal.SIGSTOP)
