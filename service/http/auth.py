@@ -117,9 +117,12 @@ class Authenticator:
             return HTTPException(429, headers={"Retry-After": str(wait_s)})
         return HTTPException(401, headers={"WWW-Authenticate": "Bearer"})
 
-    async def refusal(self, caller: Caller) -> HTTPException | None:
+    async def refusal(self, caller: Caller | Admin | None) -> HTTPException | None:
         """Why an answer to `caller` that is still open must end: its key or session has ended (401) or its tenant is
-        beyond its rate (429). None if it may continue, also while the ledger cannot be reached."""
+        beyond its rate (429). None if it may continue, also while the ledger cannot be reached. The answers to the
+        operator, and those that need no key, continue."""
+        if not isinstance(caller, Caller):
+            return None
         try:
             if caller.session is not None:
                 is_valid = await self.sessions.is_open(caller.session)

@@ -24,14 +24,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from core.errors import GatewayError
 from service.http import problems
-from service.http.auth import Caller
 from service.http.exchange import Exchange
 
 log = logging.getLogger("privacy_gateway.streams")
 
 GRACE_S = 1.0
 Reason = GatewayError | HTTPException
-Refusal = Callable[[Caller], Awaitable[HTTPException | None]]
+Refusal = Callable[[Any], Awaitable[HTTPException | None]]
 Result = TypeVar("Result")
 
 
@@ -79,7 +78,8 @@ class OpenStream:
 
 
 class OpenStreams:
-    """The answers that are open now. `refusal` says why the answers of a caller must end, or None."""
+    """The answers that are open now. `refusal` says why the answers to an identity (`request.state.identity`, or None
+    before the authentication) must end, or None."""
 
     def __init__(self, refusal: Refusal, *, interval_s: float) -> None:
         self.refusal = refusal
@@ -158,11 +158,10 @@ class _Watch:
 
     async def _reason(self) -> HTTPException | None:
         """Why the request must end now. A rate that is exceeded ends answers only, not uploads."""
-        caller = self._scope["state"].get("identity")
         exchange = self._exchange
-        if not isinstance(caller, Caller) or not (exchange.is_receiving or exchange.is_answering):
+        if not (exchange.is_receiving or exchange.is_answering):
             return None
-        error = await self._streams.refusal(caller)
+        error = await self._streams.refusal(self._scope["state"].get("identity"))
         return None if error is not None and error.status_code == 429 and not exchange.is_answering else error
 
 
