@@ -20,8 +20,8 @@ from sentence_transformers import SentenceTransformer
 from benchmarks.kit import arguments, head, in_turn, reviews, row
 from gpu_workers.models.encoder import Encoder
 from gpu_workers.models.encoder_model import bundled_path
+from gpu_workers.models.integer.bert import exact_ways
 from gpu_workers.models.integer.encoder import IntegerEncoder
-from gpu_workers.models.integer.products import exact_ways
 from training import public_text
 
 _THREADS, _ROUNDS = 2, 3

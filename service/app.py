@@ -12,13 +12,13 @@ from starlette.middleware import Middleware
 
 from core.errors import GatewayError
 from service.capability import Routes
-from service.dashboard.views import Surface, Views
+from service.dashboard.pages import Surface, Views
 from service.gateway import Gateway
 from service.http import problems
 from service.http.api_page import add_api_page
 from service.http.body import json_limits
+from service.http.exchange import OpenStreams, StreamGuard
 from service.http.middleware import BodyLimit, BodyPace, JsonLines, RequestContext, RequestTracing
-from service.http.open_streams import OpenStreams, StreamGuard
 
 
 def create_app(gateway: Gateway) -> FastAPI:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from service.accounting.endpoints import CAPABILITY as ACCOUNTING
 from service.alerts.endpoints import CAPABILITY as ALERTS
-from service.budget.capability import CAPABILITY as BUDGET
+from service.budget.endpoints import CAPABILITY as BUDGET
 from service.capability import Capability
 from service.dashboard.endpoints import CAPABILITY as DASHBOARD
 from service.domains.endpoints import CAPABILITY as DOMAINS

@@ -27,6 +27,7 @@ from core.state.keystore import KeyStore
 from core.state.sessions import SessionStore
 from gpu_workers.engine.arrays import ArrayPool
 from gpu_workers.engine.protocol import Engine
+from service.admission import InFlight, LargeRequests, Limits, Preparation, build_limits
 from service.budget.pricing import Prices
 from service.capabilities import CAPABILITIES
 from service.capability import Capability
@@ -40,17 +41,14 @@ from service.files.stored import StoredFiles
 from service.http.auth import Authenticator
 from service.http.body import BodyMemory
 from service.http.browser_sessions import BrowserSessions
-from service.http.in_flight import InFlight, LargeRequests
-from service.http.open_streams import OpenStreams
+from service.http.exchange import OpenStreams
 from service.isolation import Isolation
 from service.jobs.kind import JobKinds
 from service.jobs.runner import JobRunner
 from service.jobs.storage import Storage, storage
 from service.ledger_connection import LedgerParts, build_ledger
-from service.limits import Limits, build_limits
 from service.operation.maintenance import Maintenance
 from service.parts import Parts
-from service.preparation import Preparation
 from service.releases.pipeline import ReleasePipeline
 from service.tracing.export import built_export
 from service.workers import Workers

@@ -2,7 +2,7 @@
 
 Guarantee: such work stops neither the event loop nor another thread of this process, whatever it reads. A function that
 needs more processor time or memory than the limits ends with an error for its caller alone, and the system takes back
-what it used. Tenants take turns (`service.turns`). One tenant never has all of the processes, and a tenant whose work
+what it used. Tenants take turns (`gpu_workers.engine.fairness`). One tenant never has all of the processes, and a tenant whose work
 took longer than its size lets others expect waits longer for its next turn.
 
 A process is started when it is first needed, kept, and replaced after a limit was reached.
@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from core.errors import GatewayError, InvalidInput, NotStarted, TaskFailed
 from gpu_workers.child_process import ChildProcess
-from service.turns import Turns
+from gpu_workers.engine.fairness import Turns
 
 Result = TypeVar("Result")
 

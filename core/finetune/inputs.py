@@ -6,7 +6,7 @@ line number and the fault, never the row's content.
 
 Hyperparameters are what a training has beside its plan. They are public, and the guarantee does not depend on them. A
 job carries them as one object from the request to the training, the artifact, the card and the result. A new one is a
-field of `Hyperparameters`, a field of the request (`service.finetune.schemas`) and its use in `gpu_workers.finetune`.
+field of `Hyperparameters`, a field of the request (`service.finetune.job_kind`) and its use in `gpu_workers.finetune`.
 """
 
 from __future__ import annotations

@@ -38,8 +38,7 @@ from core.ledger.counters import (
     filter_limit,
     plus,
 )
-from core.ledger.debits import Debits
-from core.ledger.records import AccountState
+from core.ledger.records import AccountState, Debits
 
 PLAN = "plan"
 PLAN_MISMATCH = "plan-mismatch"
@@ -159,7 +158,7 @@ def _arms(
             return 0
         return min(_times(limit, spent, cost, at) for at in places)
 
-    # A Renyi sum beyond the counters closes all Renyi arms (`core.ledger.debits`), whatever their own limits are.
+    # A Renyi sum beyond the counters closes all Renyi arms (`core.ledger.records`), whatever their own limits are.
     largest = (LARGEST,) * len(spent)
     countable = min((_times(largest, spent, cost, at) for at in range(FIXED, len(spent))), default=0)
     found: list[tuple[int, str | None, float | None]] = [

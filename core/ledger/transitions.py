@@ -33,15 +33,17 @@ from core.errors import (
 from core.ledger import wire
 from core.ledger.archive.store import LedgerArchive
 from core.ledger.counters import NO_RHO, NO_SQUARE, Vector, amount_of
-from core.ledger.debits import Account, Debits, Orders
 from core.ledger.headroom import AccountHeadroom, fit, headroom, lowered_limits
 from core.ledger.reader import LedgerReader
 from core.ledger.records import (
+    Account,
     AccountState,
     Charge,
+    Debits,
     Estimate,
     EstimateLine,
     Limit,
+    Orders,
     Replay,
     Reserved,
     Settled,

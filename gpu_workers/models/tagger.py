@@ -23,8 +23,8 @@ from torch.nn.functional import embedding, linear
 
 from core.text.policy import TAGGED_SCORE_MIN
 from gpu_workers.models.embedded import AdapterInfo, TaggerNet, embedded_vocabulary, load_embedded, packed_adapter
+from gpu_workers.models.integer.bert import fastest_way
 from gpu_workers.models.integer.compiled import keep_compiled
-from gpu_workers.models.integer.products import fastest_way
 from gpu_workers.models.packed_bert import Group
 from gpu_workers.models.pieces import Pieces, Window, batches, padded, pieces_of, windows
 from gpu_workers.models.pretrained import Vocabulary, load_pretrained

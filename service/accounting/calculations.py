@@ -2,7 +2,7 @@
 
 The front end does not import scipy or dp-accounting. A worker process imports them for the first calculation.
 
-Tenants take turns (`service.turns`). If there are two workers or more, the calculations of one tenant leave one worker
+Tenants take turns (`gpu_workers.engine.fairness`). If there are two workers or more, the calculations of one tenant leave one worker
 to the others. The workers run at a lower priority than the gateway and its engine, because calculations are free.
 """
 
@@ -20,8 +20,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from core.errors import CalculationTimeout, NotStarted, QueueFull, TenantLimitReached
-from gpu_workers.engine.fairness import tenant_places
-from service.turns import Turns
+from gpu_workers.engine.fairness import Turns, tenant_places
 
 # Share of the deadline. The rest is for a comparison that answers without its certificate.
 _WORKER_SHARE = 0.8

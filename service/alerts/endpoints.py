@@ -16,6 +16,7 @@ from core.reports.series import LedgerSeries, SpendingTotals
 from core.state.alerts import AlertStore
 from core.state.jobs import JobStore
 from core.state.keystore import KeyRole
+from service.admission import Limits
 from service.alerts.delivery import WebhookSender
 from service.alerts.schemas import OperatorRuleBody, RuleBody
 from service.alerts.service import AlertService
@@ -23,11 +24,9 @@ from service.alerts.view import Sources
 from service.alerts.watch import AlertWatch
 from service.capability import Capability, View
 from service.config.settings import Settings
-from service.http.auth import OPERATOR, AdminCallerDep, Caller, ReadCallerDep
+from service.http.auth import BY_OPERATOR, OPERATOR, AdminCallerDep, Caller, ReadCallerDep
 from service.http.body import JsonRoute
-from service.http.operator_log import BY_OPERATOR
-from service.http.paging import PagingDep
-from service.limits import Limits
+from service.http.strict import PagingDep
 from service.operation.maintenance import Maintenance
 from service.parts import Part, Parts
 

@@ -9,11 +9,11 @@ from core.ledger.hash_chain.admin_log import AdminLog
 from core.redis import names
 from core.redis.names import SHARED_OWNER
 from core.state.alerts import Alert, AlertPage, AlertStore, Place, new_alert_id
+from service.admission import RateLimit
 from service.alerts.delivery import WebhookSender, new_secret, send
 from service.alerts.evaluation import Rule, event_body, parse_rule
 from service.alerts.rules import KINDS_BY_NAME
 from service.alerts.schemas import OperatorRuleBody, RuleBody
-from service.http.rate_limit import RateLimit
 
 
 class AlertService:

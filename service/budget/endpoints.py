@@ -12,19 +12,32 @@ from pydantic import BaseModel, ConfigDict, Field
 from core.accounting.events import Unit
 from core.amounts import EPSILON_MAX, cost_nano
 from core.errors import InvalidInput
+from core.ledger.archive.store import LedgerArchive
 from core.ledger.transitions import Ledger
+from core.master_key import MasterKey
+from core.redis.client import LedgerClient
+from core.reports.integrity import Integrity
 from core.reports.ranks import SubjectRanks
-from core.reports.series import LedgerSeries, SeriesQuery, SubjectClass
+from core.reports.series import LedgerSeries, SeriesQuery, SpendingTotals, SubjectClass
+from core.state.keystore import KeyRole
+from gpu_workers.engine.fairness import LedgerReads
+from service.budget.bounds import router as bounds
+from service.budget.events import BudgetWatch, events_router
 from service.budget.forecasting import forecast_of
+from service.budget.headroom import headroom_router
+from service.budget.integrity import admin_router
+from service.budget.integrity import router as integrity
+from service.budget.journal import router as journal
+from service.budget.pricing import estimate_router
+from service.budget.spending import router as spending
+from service.capability import Capability, View
 from service.config.settings import Settings
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
-from service.http.paging import PagingDep
 from service.http.problems import amount
-from service.http.strict import Digits
-from service.parts import Part
+from service.http.strict import Digits, PagingDep
+from service.parts import Part, Parts
 from service.releases.budget_blocks import account_block, block_with_history, page_answer, series_block
-from service.turns import LedgerReads
 
 series_router = APIRouter(route_class=JsonRoute, tags=["budget"])
 # To be included last of this prefix: its paths match those of the others.
@@ -131,3 +144,59 @@ async def one_account(
 ) -> dict[str, Any]:
     state = await ledger.account(caller.tenant, account)
     return await asyncio.to_thread(block_with_history, state, settings.display_delta)
+
+
+# MERGED service.budget.capability: Accounts, their journal, what was spent and what still fits, as a capability of
+# the gateway.
+
+
+def _series(parts: Parts) -> LedgerSeries:
+    settings = parts[Settings]
+    return LedgerSeries(
+        parts[LedgerClient],
+        points_max=settings.series_points_max,
+        series_max=settings.series_max,
+        archive=parts[LedgerArchive],
+    )
+
+
+CAPABILITY = Capability(
+    name="budget",
+    routers=[
+        series_router,
+        events_router,
+        estimate_router,
+        headroom_router,
+        integrity,
+        spending,
+        journal,
+        bounds,
+        account_router,  # last: the name of an account may hold slashes
+    ],
+    operator_routers=[admin_router],
+    services={
+        LedgerSeries: _series,
+        SpendingTotals: lambda parts: SpendingTotals(parts[LedgerClient], archive=parts[LedgerArchive]),
+        SubjectRanks: lambda parts: SubjectRanks(parts[LedgerClient], archive=parts[LedgerArchive]),
+        BudgetWatch: lambda parts: BudgetWatch(parts[Ledger].last_numbers),
+        Integrity: lambda parts: Integrity(parts[LedgerClient], parts[MasterKey]),
+        LedgerReads: lambda _: LedgerReads(),
+    },
+    views=[
+        View(40, "headroom", "Headroom", "How many more requests fit, and what refuses the next one?", KeyRole.READ),
+        View(50, "forecast", "Forecast", "When does the budget run out?", KeyRole.READ, chart=True),
+        View(60, "spending", "Spending", "Who spent how much, and when?", KeyRole.READ, chart=True),
+        View(70, "subjects", "Subjects", "Whose next request is refused?", KeyRole.READ),
+        View(80, "bounds", "Bounds", "What is proven, and what is an estimate?", KeyRole.READ),
+        View(
+            90,
+            "integrity",
+            "Integrity",
+            "Is the record of what was spent complete and unchanged?",
+            KeyRole.READ,
+            operator=True,
+        ),
+        View(110, "journal", "Journal", "Who did what, and when?", KeyRole.READ),
+        View(120, "what-if", "What if", "What would this cost, and what would be left?", KeyRole.READ),
+    ],
+)

@@ -15,8 +15,8 @@ from core.reports.journal_fold import Totals
 from core.reports.series import SpendingTotals
 from service.http.auth import OPERATOR, ReadCallerDep
 from service.http.body import JsonRoute
-from service.http.paging import PagingDep
 from service.http.problems import amount
+from service.http.strict import PagingDep
 from service.parts import Part
 
 router = APIRouter(route_class=JsonRoute, tags=["budget"])

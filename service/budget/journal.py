@@ -20,15 +20,15 @@ from core.ledger.hash_chain.export import decimal_text
 from core.ledger.journal import JournalFilter
 from core.ledger.records import EntryAmount, JournalEntry, JournalPage
 from core.ledger.transitions import Ledger
+from gpu_workers.engine.fairness import LedgerReads, Turns
 from service.config.settings import Settings
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
+from service.http.exchange import OpenStream, OpenStreamDep
 from service.http.ndjson import MEDIA_TYPE, LineStream
-from service.http.open_streams import OpenStream, OpenStreamDep
 from service.http.problems import amount
 from service.http.strict import Digits
 from service.parts import Part
-from service.turns import LedgerReads, Turns
 
 router = APIRouter(route_class=JsonRoute, tags=["budget"])
 

@@ -22,6 +22,7 @@ from core.ledger.transitions import Ledger
 from core.reports.journal_fold import DAY_S, JournalFold, SumsRow, Totals
 from core.reports.ranks import SubjectRanks
 from core.reports.series import HOUR_S, UNKNOWN, Dimension, LedgerSeries, SpendingTotals, SubjectClass, series_name
+from gpu_workers.engine.fairness import LedgerReads
 from service.budget.forecasting import ROWS_MAX
 from service.config.settings import Settings
 from service.http.auth import ReadCallerDep
@@ -29,7 +30,6 @@ from service.http.body import JsonRoute
 from service.http.problems import amount
 from service.http.strict import Digits
 from service.parts import Part
-from service.turns import LedgerReads
 
 router = APIRouter(route_class=JsonRoute, tags=["budget"])
 

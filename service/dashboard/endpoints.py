@@ -16,8 +16,8 @@ from core.state.sessions import Session, SignedInBy
 from service.capability import Capability, View
 from service.config.settings import Settings
 from service.dashboard import pages
+from service.dashboard.pages import Views
 from service.dashboard.sign_on import REQUEST_S, SignOn
-from service.dashboard.views import Views
 from service.http.auth import Admin, Caller, Needs
 from service.http.browser_sessions import BrowserSessions, set_cookie
 from service.parts import Part, Parts, parts_of

@@ -6,7 +6,7 @@ A page holds no data of a tenant but its name: its script asks the REST API for 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -101,3 +101,39 @@ def files() -> Mapping[str, File]:
                 tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
                 found[f"{folder}{entry.name}"] = File(content, media_type, tag)
     return found
+
+
+# MERGED service.dashboard.views: The views of the dashboard that one application offers. Each capability has its own
+# rows (`service/capability.py`). A view reads and changes what its key may, by the same REST calls as any client. It
+# has no other way to the ledger.
+
+
+@dataclass(frozen=True)
+class Surface:
+    """Which API an application serves: that of tenants, that of the operator, or both. Its views call no other."""
+
+    tenants: bool
+    operator: bool
+
+
+class Views:
+    """The views of every capability, in the order of the menu."""
+
+    def __init__(self, views: Iterable[View], surface: Surface) -> None:
+        self._views = sorted(views, key=lambda view: view.order)
+        self._surface = surface
+
+    def of(self, session: Session) -> tuple[View, ...]:
+        """The views that a session may open, the first one first."""
+        surface = self._surface
+        if session.tenant is None:
+            return tuple(
+                view
+                for view in self._views
+                if ((view.role is None or view.operator) and surface.operator) or (view.shared and surface.tenants)
+            )
+        return tuple(view for view in self._views if surface.tenants and view.role in session.roles)
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a view of this name for anybody."""
+        return any(view.name == name for view in self._views)

@@ -13,9 +13,8 @@ from service.config.settings import Settings
 from service.domains.job_kind import DomainKind
 from service.domains.store import Domains
 from service.files.stored import StoredFiles
-from service.http.auth import OwnerDep, ReadingOwnerDep
+from service.http.auth import OwnerDep, ReadingOwnerDep, log_if_shared
 from service.http.body import JsonRoute
-from service.http.operator_log import log_if_shared
 from service.parts import Part, Parts
 from service.workers import Workers
 

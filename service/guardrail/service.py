@@ -14,21 +14,20 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from core.errors import InvalidInput
 from core.state.vault import Vault
 from core.text.reversible.mapping import Content
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.conversation_tasks import Beginning, BeginningsTask
-from service.config.settings import Settings
-from service.guardrail.schemas import GuardrailParameters, GuardrailRequest
+from service.admission import Preparation
+from service.config.settings import TEXTS_TAKEN, Settings
 from service.http.auth import Caller
-from service.http.strict import invalid_request
-from service.preparation import Preparation
+from service.http.strict import AtMost, Strict, invalid_request
 from service.proxy.dialects.openai_chat import REQUEST, TOOL_CALL_LIST
 from service.proxy.dialects.protocol import first_text_of_user
 from service.proxy.dialects.shapes import slots_of
@@ -36,6 +35,44 @@ from service.proxy.service import ProxyService
 from service.proxy.slots import Kind, Slot
 from service.releases.pipeline import ReleasePipeline
 from service.releases.request import Work
+
+# MERGED service.guardrail.schemas: The body that LiteLLM's guardrail `generic_guardrail_api` sends, as of LiteLLM
+# 1.108.
+
+
+Objects = Annotated[list[dict[str, Any]], AtMost(TEXTS_TAKEN)]
+Strings = Annotated[list[str], AtMost(TEXTS_TAKEN)]
+
+
+class GuardrailRequest(Strict):
+    """Texts of a request before it leaves, or of its answer. Members that are not named have no effect."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    input_type: Literal["request", "response"]
+    litellm_call_id: str | None = Field(None, min_length=1, max_length=256)
+    texts: Strings | None = None
+    structured_messages: Objects | None = Field(None, description="Messages in the format of OpenAI.")
+    tools: Objects | None = None
+    tool_calls: Objects | None = None
+    images: Strings | None = None
+    request_data: dict[str, Any] | None = Field(None, description="Which of LiteLLM's keys and users asks.")
+    additional_provider_specific_params: dict[str, Any] | None = Field(
+        None, description="`policy`, `conversation` and `tool_calls` are read."
+    )
+
+
+class GuardrailParameters(Strict):
+    """What the configuration of the guardrail says. `conversation`: what its surrogates have in common, by default the
+    first message of the user. `tool_calls`: what happens to an answer with a tool call whose arguments have surrogates,
+    because LiteLLM takes no restored arguments."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    policy: str | None = Field(None, max_length=64)
+    conversation: str | None = Field(None, max_length=256)
+    tool_calls: Literal["block", "pass"] = "block"
+
 
 Decision = dict[str, Any]
 

@@ -20,14 +20,14 @@ from starlette.exceptions import HTTPException
 
 from core.credentials import same_credential
 from core.errors import LedgerUnavailable, RoleMissing
+from core.ledger.hash_chain.admin_log import AdminLog
 from core.redis.names import SHARED_OWNER
 from core.state.keystore import KeyRole, KeyStore
 from core.state.sessions import Session
 from service import metrics
+from service.admission import FailureLimit, InFlight, RateLimit
 from service.http import anthropic_errors
 from service.http.browser_sessions import BrowserSessions
-from service.http.in_flight import InFlight
-from service.http.rate_limit import FailureLimit, RateLimit
 from service.parts import parts_of
 
 GUARDRAIL_PATH = "/beta/litellm_basic_guardrail_api"
@@ -238,3 +238,16 @@ JobsCallerDep = Annotated[Caller, Depends(Needs(KeyRole.JOBS))]
 AdminCallerDep = Annotated[Caller, Depends(Needs(KeyRole.ADMIN))]
 OwnerDep = Annotated[str, Depends(_job_owner)]
 ReadingOwnerDep = Annotated[str, Depends(_reading_owner)]
+
+
+# MERGED service.http.operator_log: What the operator does with the admin key outside of `/admin`, for the log of
+# administrative actions.
+
+
+BY_OPERATOR = "operator"
+
+
+async def log_if_shared(log: AdminLog, owner: str, *, action: str, name: str) -> None:
+    """Log an action on a job or a domain that all tenants share. Actions of a tenant are not logged."""
+    if owner == SHARED_OWNER:
+        await log.append(by=BY_OPERATOR, action=action, target=f"shared/{name}")

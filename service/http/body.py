@@ -26,11 +26,10 @@ from core import spans
 from core.errors import ClientGone, InvalidInput
 from core.redis.names import SHARED_OWNER
 from gpu_workers.engine.fairness import MemoryShares
+from service.admission import LargeRequests, Preparation
 from service.config.settings import Settings
 from service.http.auth import Caller, identify, needs_of
-from service.http.in_flight import LargeRequests
 from service.parts import parts_of
-from service.preparation import Preparation
 
 
 class BodyMemory:

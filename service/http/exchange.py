@@ -10,14 +10,18 @@ the last few pieces have left the process, and the body is never copied as a who
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
-from fastapi import Request
+from fastapi import Depends, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from core.errors import ClientGone
+from core.errors import ClientGone, GatewayError
+from service.http import problems
 
 PIECE_BYTES = 64 * 1024
 
@@ -120,3 +124,199 @@ async def disconnect_of(request: Request) -> AsyncIterator[asyncio.Event]:
         yield client_disconnected
     finally:
         watcher.cancel()
+
+
+# MERGED service.http.open_streams: Bodies and answers that take long, and what ends them early: their key, or the
+# end of the gateway. Guarantee: an answer to a tenant is complete or cut off at most `interval_s` + `GRACE_S`
+# seconds, and the time of one look-up in the ledger, after its key was revoked or has expired, its browser's session
+# has ended, or a request of its tenant was refused for its rate. This includes answers whose client does not read.
+# The same holds for a body that is still arriving, and a request that waits for a place, when its key or session
+# ends. While the ledger cannot be reached, all of them continue; nothing is released in that time. A streamed answer
+# checks `OpenStream.error` between its parts and then writes its documented last line or event. Any other answer,
+# and one that does not end within `GRACE_S`, is cut off: the connection closes. A request whose answer has not begun
+# gets 401.
+
+
+log = logging.getLogger("privacy_gateway.streams")
+
+GRACE_S = 1.0
+Reason = GatewayError | HTTPException
+Refusal = Callable[[Any], Awaitable[HTTPException | None]]
+Result = TypeVar("Result")
+
+
+class OpenStream:
+    """One answer. `ended` is set once it must end, and `error` is then the reason."""
+
+    def __init__(self) -> None:
+        self.ended = asyncio.Event()
+        self.error: Reason | None = None
+        self._at_once = False
+        self._abandoned: set[asyncio.Task[Any]] = set()
+
+    def end(self, error: Reason, *, at_once: bool) -> None:
+        """`at_once`: do not wait for work that has begun."""
+        if self.error is None:
+            self.error, self._at_once = error, at_once
+            self.ended.set()
+
+    async def finished(self, work: Coroutine[Any, Any, Result], *, abandon: Callable[[], None]) -> Result:
+        """The result of `work`. Raises `error` if the answer must end at once before that.
+
+        The work then continues without this answer, and `abandon` is called to drop what has not started.
+        """
+        task = asyncio.create_task(work)
+        ended = asyncio.create_task(self.ended.wait())
+        try:
+            await asyncio.wait({task, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done() and self._at_once and self.error is not None:
+                self._abandoned.add(task)
+                task.add_done_callback(self._forget)
+                abandon()
+                raise self.error
+            return await task
+        except asyncio.CancelledError:
+            if task not in self._abandoned:
+                task.cancel()
+            raise
+        finally:
+            ended.cancel()
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._abandoned.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.info("abandoned-work-failed", extra={"fields": {"kind": type(error).__name__}})
+
+
+class OpenStreams:
+    """The answers that are open now. `refusal` says why the answers to an identity (`request.state.identity`, or None
+    before the authentication) must end, or None."""
+
+    def __init__(self, refusal: Refusal, *, interval_s: float) -> None:
+        self.refusal = refusal
+        self.interval_s = interval_s
+        self._open: set[OpenStream] = set()
+
+    def end_all(self, error: Reason) -> None:
+        """End every answer that checks for it, once the work that it waits for is done."""
+        for stream in self._open:
+            stream.end(error, at_once=False)
+
+    def opened(self) -> OpenStream:
+        stream = OpenStream()
+        self._open.add(stream)
+        return stream
+
+    def closed(self, stream: OpenStream) -> None:
+        self._open.discard(stream)
+
+
+class StreamGuard:
+    """Middleware that makes the exchange of a request, and watches each one that is not complete after `interval_s`."""
+
+    def __init__(self, app: ASGIApp, *, streams: OpenStreams) -> None:
+        self.app = app
+        self._streams = streams
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await _Watch(self._streams, scope, Exchange(scope, receive, send)).run(self.app, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+
+class _Watch:
+    """Ends one exchange. Work between request and answer is not cut off: it is charged already and ends by itself."""
+
+    def __init__(self, streams: OpenStreams, scope: Scope, exchange: Exchange) -> None:
+        self._streams = streams
+        self._scope = scope
+        self._exchange = exchange
+        self._stream = streams.opened()
+        scope["state"]["open_stream"] = self._stream
+        self._is_cut_off = False
+        self._running = asyncio.current_task()
+        # a timer, because almost every request is complete before it fires
+        self._watching: asyncio.TimerHandle | asyncio.Task[None]
+        self._watching = asyncio.get_running_loop().call_later(streams.interval_s, self._begin)
+
+    async def run(self, app: ASGIApp, receive: Receive, send: Send) -> None:
+        try:
+            await self._exchange.run(app)
+        except asyncio.CancelledError:
+            if not self._is_cut_off or self._running is None:
+                raise
+            self._running.uncancel()  # an incomplete answer closes the connection
+        finally:
+            self._streams.closed(self._stream)
+            self._watching.cancel()
+        if self._is_cut_off and not self._exchange.is_answering and isinstance(self._stream.error, HTTPException):
+            await problems.from_status(self._stream.error)(self._scope, receive, send)
+
+    def _begin(self) -> None:
+        self._watching = asyncio.create_task(self._watch())
+
+    async def _watch(self) -> None:
+        error = await self._reason()
+        while error is None:
+            await asyncio.sleep(self._streams.interval_s)
+            error = await self._reason()
+        self._stream.end(error, at_once=True)
+        await asyncio.sleep(GRACE_S)
+        self._is_cut_off = True
+        if self._running is not None:
+            self._running.cancel()
+
+    async def _reason(self) -> HTTPException | None:
+        """Why the request must end now. A rate that is exceeded ends answers only, not uploads."""
+        exchange = self._exchange
+        if not (exchange.is_receiving or exchange.is_answering):
+            return None
+        error = await self._streams.refusal(self._scope["state"].get("identity"))
+        return None if error is not None and error.status_code == 429 and not exchange.is_answering else error
+
+
+def open_stream(request: Request) -> OpenStream:
+    """The answer of this request, as a dependency."""
+    stream: OpenStream = request.state.open_stream
+    return stream
+
+
+def endless_stream(request: Request) -> OpenStream:
+    """The same for an answer without an end, which gives its place back when it starts (`InFlight`)."""
+    exchange: Exchange = request.state.exchange
+    exchange.is_endless = True
+    return open_stream(request)
+
+
+OpenStreamDep = Annotated[OpenStream, Depends(open_stream)]
+EndlessStreamDep = Annotated[OpenStream, Depends(endless_stream)]
+
+
+# MERGED service.http.buffers: A binary answer made of several buffers, which are sent without being joined.
+
+
+class BuffersResponse(Response):
+    """Sends `buffers` one after another. `Exchange` sends a large one in pieces, none of them copied.
+
+    kept: an object that exists until the answer has been sent, such as the owner of a buffer's memory.
+    """
+
+    def __init__(
+        self,
+        buffers: Sequence[bytes | memoryview],
+        *,
+        media_type: str,
+        headers: Mapping[str, str] | None = None,
+        kept: object = None,
+    ) -> None:
+        size = str(sum(map(len, buffers)))
+        super().__init__(headers={**(headers or {}), "Content-Length": size}, media_type=media_type)
+        self._buffers = buffers
+        self._kept = kept
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        for buffer in self._buffers:
+            await send({"type": "http.response.body", "body": buffer, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})

@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 from core.errors import InvalidInput, QueueFull, TenantLimitReached
 from service.config.settings import Settings
 from service.http.body import CountedBody
-from service.http.open_streams import OpenStream
+from service.http.exchange import OpenStream
 
 MEDIA_TYPE = "application/x-ndjson"
 # Groups that are read ahead. A disconnect can be seen only after everything that the client sent before it.

@@ -4,16 +4,21 @@ numbers of headers and queries, and the errors of models that a route validates 
 
 from __future__ import annotations
 
+import re
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 from annotated_types import BaseMetadata, GroupedMetadata, MaxLen
+from fastapi import Depends, Query, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from service.config.settings import DIMENSIONS_TAKEN
+from core.errors import InvalidInput
+from service.config.settings import DIMENSIONS_TAKEN, Settings
+from service.parts import Part
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -99,3 +104,52 @@ def _digits(value: str) -> str:
 
 # A number of a query, exact in JSON and in Redis.
 Digits = Annotated[int, BeforeValidator(_digits), Field(lt=2**53)]
+
+
+# MERGED service.http.idempotency: The `Idempotency-Key` of a request.
+
+
+_KEY = re.compile(r"^[\x21-\x7e]{1,255}$")
+
+
+def is_generated(request: Request) -> bool:
+    """Whether `idempotency_key` generates the key of this request."""
+    return "idempotency-key" not in request.headers
+
+
+def idempotency_key(request: Request) -> str:
+    """The request's key, else a fresh one. Either one is returned in a header and finds the same answer again.
+
+    Raises:
+        InvalidInput: the header is not 1 to 255 visible ASCII characters.
+    """
+    offered = request.headers.get("idempotency-key")
+    if offered is None:
+        return uuid.uuid4().hex
+    if not _KEY.match(offered):
+        raise InvalidInput("Idempotency-Key must be 1 to 255 visible ASCII characters")
+    return offered
+
+
+# MERGED service.http.paging: The query of an answer in pages.
+
+
+@dataclass(frozen=True)
+class Paging:
+    """`cursor`: `next_cursor` of the page before, None for the first page."""
+
+    cursor: str | None
+    limit: int
+
+
+async def paging(
+    settings: Part[Settings],
+    cursor: Annotated[str | None, Query(description="`next_cursor` of the page before")] = None,
+    limit: Annotated[int | None, Query(ge=1)] = None,
+) -> Paging:
+    """The query of a page. A longer page than the settings allow is cut to what they allow."""
+    largest = settings.budget_page_max
+    return Paging(cursor, largest if limit is None else min(limit, largest))
+
+
+PagingDep = Annotated[Paging, Depends(paging)]

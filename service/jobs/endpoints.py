@@ -24,17 +24,17 @@ from core.redis.client import LedgerClient
 from core.state.job_records import JobRecord, JobStatus
 from core.state.jobs import JobStore
 from core.state.keystore import KeyRole
+from service.admission import Preparation
 from service.capability import Capability, View
 from service.config.settings import Settings
 from service.files.parts import OwnDirectory
 from service.files.stored import StoredFiles
 from service.http import problems
-from service.http.auth import JobsCallerDep, OwnerDep
+from service.http.auth import JobsCallerDep, OwnerDep, log_if_shared
 from service.http.body import BodyMemory, JsonRoute
-from service.http.open_streams import EndlessStreamDep
-from service.http.operator_log import log_if_shared
-from service.http.paging import PagingDep
+from service.http.exchange import EndlessStreamDep
 from service.http.problems import amount, documented, problem_type
+from service.http.strict import PagingDep
 from service.jobs.attempt import runner_limits
 from service.jobs.blobs import JobBlobs
 from service.jobs.files import JobFiles
@@ -44,7 +44,6 @@ from service.jobs.storage import Storage
 from service.jobs.submit import JobSubmission
 from service.ledger_connection import tenant_caps
 from service.parts import Part, Parts
-from service.preparation import Preparation
 
 
 def job_block(job: JobRecord) -> dict[str, Any]:

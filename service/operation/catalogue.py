@@ -16,7 +16,7 @@ from service.http.auth import READER, JobsCallerDep, ReadCallerDep
 from service.parts import Part
 from service.sanitize.fills import TunedModels
 from service.sanitize.policies import Policies
-from service.vectors.projections import KINDS, RECIPE
+from service.vectors.constructions import KINDS, RECIPE
 from service.workers import Workers
 
 router = APIRouter(tags=["catalogue"])

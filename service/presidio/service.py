@@ -20,19 +20,28 @@ from core.text.own_recognisers.recogniser import INSTRUCTIONS_MAX
 from core.text.policy import ENTITIES, PRICED_FILLS, TAGGED_SCORE_MIN, Sanitised, supported
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.own_finder import DraftTask
+from service.admission import Preparation
 from service.config.settings import Settings
 from service.http.auth import Caller
 from service.isolation import IN_LOOP_SIZE_MAX, Isolation
-from service.preparation import Preparation
-from service.presidio import operators
-from service.presidio.ad_hoc import ALWAYS_RAISED, FIELD, AdHoc, ad_hoc_of
-from service.presidio.finds import Found, allow_list_of, check_patterns, collected, without_allowed
+from service.presidio import replacing
+from service.presidio.finds import (
+    ALWAYS_RAISED,
+    FIELD,
+    AdHoc,
+    Found,
+    ad_hoc_of,
+    allow_list_of,
+    check_patterns,
+    collected,
+    without_allowed,
+)
 from service.presidio.replacing import Replaced, lists_of, places_of, replaced, without_conflicts
 from service.presidio.schemas import AdHocRecogniser, AnalyzeRequest, AnonymizeRequest, DeanonymizeRequest
 from service.releases.pipeline import ReleasePipeline
 from service.releases.request import Work
 from service.sanitize.policies import Policies
-from service.sanitize.recognisers.trials import TEST_CHARS_MAX
+from service.sanitize.recognisers.store import TEST_CHARS_MAX
 from service.sanitize.schemas import Fill, Mask, SanitizeRequest, Terms, TextDocument, Thresholds
 from service.sanitize.service import SanitizeService
 from service.workers import Workers
@@ -219,8 +228,8 @@ class PresidioService:
             raise PolicyEnforced
 
         def operate(entity: str, found: str) -> tuple[str, str]:
-            operator = operators.anonymizer_of(body.anonymizers, entity)
-            return operators.replacement(operator, entity, found), operator.type
+            operator = replacing.anonymizer_of(body.anonymizers, entity)
+            return replacing.replacement(operator, entity, found), operator.type
 
         def one(text: str, values: Sequence[Any], field: str, chars_max: int) -> Replaced:
             places = without_conflicts(text, places_of(values, field=field, scored=True))
@@ -232,8 +241,8 @@ class PresidioService:
         """The texts with what was encrypted in them. Raises InvalidInput."""
 
         def operate(entity: str, found: str) -> tuple[str, str]:
-            operator = operators.deanonymizer_of(body.deanonymizers, entity)
-            return operators.original(operator, found), operator.type
+            operator = replacing.deanonymizer_of(body.deanonymizers, entity)
+            return replacing.original(operator, found), operator.type
 
         def one(text: str, values: Sequence[Any], field: str, chars_max: int) -> Replaced:
             places = places_of(values, field=field, scored=False)

@@ -16,16 +16,14 @@ from core.errors import ClientGone, NotStarted, TaskFailed
 from core.master_key import MasterKey
 from core.redis.client import LedgerClient
 from core.state.vault import Vault
+from service.admission import Limits, Preparation
 from service.capability import Capability
 from service.config.settings import Settings
 from service.http.auth import ReleaseCallerDep
 from service.http.body import JsonRoute
-from service.http.exchange import disconnect_of
-from service.http.open_streams import OpenStream, OpenStreamDep
+from service.http.exchange import OpenStream, OpenStreamDep, disconnect_of
 from service.isolation import Isolation
-from service.limits import Limits
 from service.parts import Part, Parts
-from service.preparation import Preparation
 from service.proxy.answers import EventAnswer, events, shown, whole
 from service.proxy.client import Answer, EventStream, UpstreamClient, client_limits
 from service.proxy.dialects.registry import DIALECTS

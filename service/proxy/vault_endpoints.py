@@ -10,7 +10,7 @@ from core.state.vault import Vault
 from service.config.settings import Settings
 from service.http.auth import ReadCallerDep, ReleaseCallerDep
 from service.http.body import JsonRoute
-from service.http.paging import PagingDep
+from service.http.strict import PagingDep
 from service.parts import Part
 
 router = APIRouter(prefix="/vault", route_class=JsonRoute, tags=["language models"])

@@ -13,27 +13,26 @@ from core.master_key import MasterKey
 from core.state.keystore import KeyRole
 from core.text.mask_words import AllowLists
 from gpu_workers.engine.protocol import Engine
+from service.admission import Preparation
 from service.capability import Capability, Estimated, View
 from service.config.settings import Settings
 from service.files.parts import OwnDirectory
 from service.files.stored import StoredFiles
 from service.http.auth import ReadCallerDep, ReleaseCallerDep
 from service.http.body import BodyMemory, JsonRoute, json_limits
+from service.http.exchange import EndlessStreamDep
 from service.http.middleware import STREAM_PATH, is_json_lines
 from service.http.ndjson import MEDIA_TYPE, LineReader, LineStream
-from service.http.open_streams import EndlessStreamDep
 from service.http.strict import invalid_request
 from service.isolation import Isolation
 from service.jobs.storage import Storage
 from service.parts import Part, Parts
-from service.preparation import Preparation
 from service.releases.pipeline import ReleasePipeline
 from service.restore.tokens import RestoreTokens
 from service.sanitize.fills import TunedModels
 from service.sanitize.policies import Policies, load_policies
 from service.sanitize.recognisers.endpoints import router as recognisers_router
-from service.sanitize.recognisers.store import Recognisers
-from service.sanitize.recognisers.trials import RecogniserTrials
+from service.sanitize.recognisers.store import Recognisers, RecogniserTrials
 from service.sanitize.schemas import SanitizeRequest, Terms, typical
 from service.sanitize.service import SanitizeService
 from service.sanitize.stream import DocumentStream, StreamParts, parse_line

@@ -27,10 +27,10 @@ from core.mechanisms.sentences.registry import Protection, protection, routing_s
 from core.text.segment import sentences, windows
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.tasks import EmbedRelease, EmbedTask
+from service.admission import Preparation
 from service.config.settings import Settings
 from service.domains.store import Domain, Domains
 from service.http.strict import Vector
-from service.preparation import Preparation
 from service.releases.request import Part, Parts, Price, ReleaseRequest, check_epsilon
 from service.sentdp.schemas import Document, SentDPRequest
 from service.workers import Workers

@@ -21,17 +21,17 @@ from pydantic import Field
 
 from core.errors import InvalidInput, JobNotSucceeded
 from core.state.job_records import JobRecord, JobStatus
+from gpu_workers.engine.fairness import Turns
 from service.capability import Capability
 from service.config.settings import Settings
 from service.http.body import JsonRoute
+from service.http.exchange import OpenStream, OpenStreamDep
 from service.http.ndjson import MEDIA_TYPE, LineStream
-from service.http.open_streams import OpenStream, OpenStreamDep
 from service.http.strict import Strict
 from service.jobs.endpoints import JobDep, existing
 from service.jobs.runner import JobRunner
 from service.parts import Part
 from service.synthesis.job_kind import SynthesisKind
-from service.turns import Turns
 
 if TYPE_CHECKING:
     from core.synthesis.schema import DeclaredTable

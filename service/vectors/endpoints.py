@@ -22,21 +22,20 @@ from core.mechanisms.vectors.spec import DIMENSION_MAX
 from gpu_workers.engine.arrays import Array, ArrayPool, Block, BlockArray
 from service import metrics
 from service.accounting.calculations import Calculations
+from service.admission import Preparation
 from service.capability import Capability, Estimated
 from service.config.settings import Settings
 from service.http.auth import ReadCallerDep, ReleaseCallerDep
 from service.http.body import JsonRoute
-from service.http.buffers import BuffersResponse
+from service.http.exchange import BuffersResponse
 from service.http.middleware import VECTOR_FILE_PATH
 from service.http.problems import documented
 from service.http.strict import invalid_request, whole_number
 from service.parts import Part, Parts
-from service.preparation import Preparation
 from service.releases.pipeline import ReleasePipeline
 from service.releases.request import Rendered
 from service.vectors.batch import file_batch
-from service.vectors.constructions import Constructions
-from service.vectors.projections import Projections
+from service.vectors.constructions import Constructions, Projections
 from service.vectors.safetensors_header import HEADER_BYTES_MAX, MEDIA_TYPE, MatrixHeader, header_of, read_header
 from service.vectors.schemas import FileParameters, VectorRequest, typical
 from service.vectors.service import VectorService

@@ -24,12 +24,11 @@ from core.mechanisms.vectors.spec import VectorSpec, vector_spec
 from gpu_workers.engine.arrays import Array, ArrayPool, BlockArray
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.tasks import VectorTask
+from service.admission import Preparation
 from service.config.settings import Settings
-from service.preparation import Preparation
 from service.releases.request import JSON, Part, Parts, Price, ReleaseRequest, Rendered, check_epsilon
 from service.vectors.batch import FLOAT32, VectorBatch, array_batch, matrix_of, rows_dimension, text_batch
-from service.vectors.constructions import NO_MATRICES, Constructions, Matrices
-from service.vectors.projections import Projections
+from service.vectors.constructions import NO_MATRICES, Constructions, Matrices, Projections
 from service.vectors.schemas import VectorParameters, VectorRequest
 from service.workers import Workers
 

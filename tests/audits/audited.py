@@ -28,7 +28,6 @@ AUDITED: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "ledger": (
             "core/ledger/transitions.py",
             "core/ledger/records.py",
-            "core/ledger/debits.py",
             "core/ledger/reuse.py",
             "core/state/vault.py",
             "core/ledger/accounts.lua",

@@ -15,7 +15,7 @@ from audits.neighbours import Texts
 
 from core.text import segment
 from gpu_workers.models.encoder import Encoder
-from gpu_workers.models.integer import products
+from gpu_workers.models.integer import bert
 from gpu_workers.models.integer.bert import IntegerBert
 from gpu_workers.models.integer.encoder import IntegerEncoder
 
@@ -41,8 +41,8 @@ def _kernels_agree() -> bool:
     weight[:, :2], rows[:2] = -128, torch.tensor([[127], [-128]], dtype=torch.int8)
     weight[:, 2], rows[2] = 127, 127
     weight[-1, 2], rows[2, -1] = 2, 1  # an odd sum above 2^24, which float32 does not hold
-    expected = products.plainly(weight)(rows)
-    return all(torch.equal(products.WAYS[way](weight)(rows), expected) for way in products.exact_ways())
+    expected = bert.plainly(weight)(rows)
+    return all(torch.equal(bert.WAYS[way](weight)(rows), expected) for way in bert.exact_ways())
 
 
 def _a_word_is_in_one_window() -> bool:
@@ -100,7 +100,7 @@ def _mixed_with_a_neighbour(real: Any) -> Any:
 
 
 def _sums_beyond_float32(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(products, "_FLOAT_INNER_MAX", 1 << 20)
+    patch.setattr(bert, "_FLOAT_INNER_MAX", 1 << 20)
 
 
 def _overlapping(real: Any) -> Any:

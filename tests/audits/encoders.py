@@ -18,8 +18,8 @@ from audits.kit import Audit, FloatArray, Found, Scale
 from audits.neighbours import FOREIGN, NUMBERS, PLAIN, SENTENCES, SIGNS
 
 from gpu_workers.models.encoder import Encoder
+from gpu_workers.models.integer.bert import exact_ways
 from gpu_workers.models.integer.encoder import IntegerEncoder
-from gpu_workers.models.integer.products import exact_ways
 
 ROUNDS = 20
 _ROUNDS_FEW = 4  # of numbers of 16 bits, for which few processors have instructions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from service.turns import Turns
+from gpu_workers.engine.fairness import Turns
 
 
 def test_a_tenant_leaves_places_to_the_others() -> None:

@@ -21,9 +21,8 @@ from gpu_workers.models import independence
 from gpu_workers.models.device import Measured
 from gpu_workers.models.encoder import NAME, FloatArray, bundled_fingerprint
 from gpu_workers.models.encoder_model import bundled_length_max, bundled_tokenizer, bundled_weights
-from gpu_workers.models.integer.bert import IntegerBert
+from gpu_workers.models.integer.bert import WAYS, IntegerBert, fastest_way
 from gpu_workers.models.integer.layers import STEPS, StepsFile
-from gpu_workers.models.integer.products import WAYS, fastest_way
 from gpu_workers.models.pieces import TokenPrefix
 
 _VERSION = b"integer-encoder-2"  # of the rounding rules: with others, vectors change

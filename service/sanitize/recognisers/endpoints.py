@@ -11,12 +11,11 @@ from fastapi import APIRouter, Request, Response
 
 from service.http.auth import JobsCallerDep, ReadCallerDep, ReleaseCallerDep
 from service.http.body import JsonRoute
-from service.http.paging import PagingDep
 from service.http.problems import documented
+from service.http.strict import PagingDep
 from service.parts import Part
 from service.releases.pipeline import ReleasePipeline
-from service.sanitize.recognisers.store import DraftBody, RecogniserBody, Recognisers
-from service.sanitize.recognisers.trials import RecogniserTrials
+from service.sanitize.recognisers.store import DraftBody, RecogniserBody, Recognisers, RecogniserTrials
 
 router = APIRouter(prefix="/sanitize/recognisers", route_class=JsonRoute, tags=["text"])
 

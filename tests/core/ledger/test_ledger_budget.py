@@ -20,8 +20,7 @@ from core.errors import (
     UnknownAccount,
     UnknownTenant,
 )
-from core.ledger.debits import Debits
-from core.ledger.records import Limit
+from core.ledger.records import Debits, Limit
 
 
 async def admitted(ledger, charges, attempts, tenant="acme"):

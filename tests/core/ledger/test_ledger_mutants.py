@@ -14,8 +14,7 @@ from core.accounting.events import Guarantee, Unit
 from core.accounting.filters import Arms, Sums, admits, cost_of
 from core.amounts import FEMTO, NANO, Amount
 from core.errors import BudgetExhausted, LedgerUnavailable
-from core.ledger.debits import Debits
-from core.ledger.records import Charge, Replay, Reserved
+from core.ledger.records import Charge, Debits, Replay, Reserved
 from core.ledger.transitions import Ledger
 
 

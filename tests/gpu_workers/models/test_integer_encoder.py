@@ -13,10 +13,9 @@ from tiers import cells
 from gpu_workers.models.device import Measured
 from gpu_workers.models.encoder import Encoder
 from gpu_workers.models.encoder_model import bundled_weights
-from gpu_workers.models.integer.bert import IntegerBert
+from gpu_workers.models.integer.bert import WAYS, IntegerBert, exact_ways, fastest_way, plainly
 from gpu_workers.models.integer.encoder import IntegerEncoder
 from gpu_workers.models.integer.layers import STEPS, StepsFile
-from gpu_workers.models.integer.products import WAYS, exact_ways, fastest_way, plainly
 from gpu_workers.models.tensor_file import read_tensors, write_tensors
 
 SENTENCES = (

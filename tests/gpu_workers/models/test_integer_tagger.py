@@ -12,7 +12,7 @@ from tiers import cells
 
 from gpu_workers.models import tagger
 from gpu_workers.models.encoder_model import fastest_dtype
-from gpu_workers.models.integer import products
+from gpu_workers.models.integer import bert
 from gpu_workers.models.integer.bert import STEPS, IntegerTagger
 from gpu_workers.models.integer.layers import STEPS as STEPS_OF_ENCODER
 from gpu_workers.models.pieces import Case
@@ -89,7 +89,7 @@ def test_logits_depend_on_their_window_alone(
 
 @pytest.mark.slow("matrix")
 def test_every_kind_of_product_gives_the_same_logits(integers: IntegerTagger, rows: Rows) -> None:
-    for way in products.exact_ways():
+    for way in bert.exact_ways():
         assert logits(IntegerTagger(way=way), rows) == logits(integers, rows)
 
 

@@ -12,7 +12,7 @@ from gateway_kit import Tenant
 from inprocess_kit import Gateway
 
 from core.errors import LedgerUnavailable
-from service.budget.watch import BudgetWatch
+from service.budget.events import BudgetWatch
 
 
 def test_waiting_goes_on_when_redis_is_back() -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 from inprocess_kit import Gateway, module_gateway
 
-from service.http.rate_limit import FailureLimit
+from service.admission import FailureLimit
 
 WRONG = f"pgw_{'0' * 16}_{'0' * 32}"
 

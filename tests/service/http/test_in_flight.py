@@ -12,7 +12,7 @@ from gateway_kit import Tenant
 from inprocess_kit import Gateway, module_gateway
 
 from core.state.keystore import KeyStore
-from service.http.in_flight import InFlight
+from service.admission import InFlight
 
 PLACES = 2
 LINE = orjson.dumps({"text": "Mail jane@example.com."}) + b"\n"

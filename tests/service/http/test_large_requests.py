@@ -9,7 +9,7 @@ import pytest
 from starlette.datastructures import Headers
 
 from core.errors import TenantLimitReached
-from service.http.in_flight import LargeRequests
+from service.admission import LargeRequests
 
 LARGE = Headers({"content-length": "1000000"})
 SMALL = Headers({"content-length": "100"})

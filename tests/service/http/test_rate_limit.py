@@ -11,7 +11,7 @@ from inprocess_kit import Gateway, module_gateway, opened_gateway
 from redis_kit import running_server
 from starlette.exceptions import HTTPException
 
-from service.http.rate_limit import RateLimit
+from service.admission import RateLimit
 
 limited = module_gateway(RATE_LIMIT_PER_MINUTE="3")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from service.http.in_flight import TenantPlaces
+from service.admission import TenantPlaces
 
 
 def test_places_are_given_in_the_order_of_arrival_past_those_who_left() -> None:

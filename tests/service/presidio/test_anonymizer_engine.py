@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from core.errors import InvalidInput
-from service.presidio import operators
+from service.presidio import replacing
 from service.presidio.replacing import places_of, replaced, without_conflicts
 from service.presidio.schemas import Anonymizer, Deanonymizer
 
@@ -59,8 +59,8 @@ def ours(text: str, places: list[dict[str, Any]], chosen: dict[str, dict[str, An
     parsed = {name: Anonymizer.model_validate(each) for name, each in chosen.items()}
 
     def operate(entity: str, found: str) -> tuple[str, str]:
-        operator = operators.anonymizer_of(parsed, entity)
-        return operators.replacement(operator, entity, found), operator.type
+        operator = replacing.anonymizer_of(parsed, entity)
+        return replacing.replacement(operator, entity, found), operator.type
 
     regions = without_conflicts(text, places_of(places, field="analyzer_results", scored=True))
     result = replaced(text, regions, operate, field="analyzer_results", chars_max=100_000)
@@ -102,7 +102,7 @@ def test_each_decrypts_what_the_other_has_encrypted() -> None:
     opened_ours = replaced(
         sealed_theirs["text"],
         places_of([sealed_theirs["items"][0]], field="anonymizer_results", scored=False),
-        lambda _, found: (operators.original(operator, found), operator.type),
+        lambda _, found: (replacing.original(operator, found), operator.type),
         field="anonymizer_results",
         chars_max=1_000,
     )
@@ -120,7 +120,7 @@ def test_a_hash_without_a_salt_differs_for_each_find() -> None:
 def test_what_was_not_encrypted_is_refused_without_a_word_of_it() -> None:
     for sealed in ("", "zq", "AAAA", "Zq" * 40, "é" * 8):
         with pytest.raises(InvalidInput) as refused:
-            operators.decrypted(KEY, sealed)
+            replacing.decrypted(KEY, sealed)
         assert "zq" not in str(refused.value).casefold()
 
 
