@@ -27,7 +27,7 @@ from core.state.keystore import KeyStore
 from core.state.sessions import SessionStore
 from gpu_workers.engine.arrays import ArrayPool
 from gpu_workers.engine.protocol import Engine
-from service.admission import InFlight, LargeRequests, Limits, Preparation, build_limits
+from service.admission import Limits, Preparation, build_limits
 from service.budget.pricing import Prices
 from service.capabilities import CAPABILITIES
 from service.capability import Capability
@@ -215,16 +215,6 @@ def _body_memory(parts: Parts) -> BodyMemory:
     )
 
 
-def _in_flight(parts: Parts) -> InFlight:
-    settings = parts[Settings]
-    return InFlight(per_tenant_max=settings.requests_in_flight_per_tenant_max, wait_s=settings.request_timeout_s)
-
-
-def _large_requests(parts: Parts) -> LargeRequests:
-    settings = parts[Settings]
-    return LargeRequests(per_tenant_max=settings.large_requests_per_tenant_max, wait_s=settings.request_timeout_s)
-
-
 def _files(parts: Parts) -> StoredFiles:
     return stored_files(parts[Settings], parts[LedgerClient], parts[MasterKey], own_dir=parts[OwnDirectory].path)
 
@@ -256,8 +246,6 @@ _SHARED: dict[type, Callable[[Parts], Any]] = {
     BodyMemory: _body_memory,
     Preparation: lambda _: Preparation(),
     Isolation: lambda _: Isolation(),
-    InFlight: _in_flight,
-    LargeRequests: _large_requests,
     StoredFiles: _files,
     Storage: lambda parts: storage(parts[Settings], parts[StoredFiles].index.used),
     ReleasePipeline: _releases,

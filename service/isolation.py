@@ -2,7 +2,7 @@
 
 Guarantee: such work stops neither the event loop nor another thread of this process, whatever it reads. A function that
 needs more processor time or memory than the limits ends with an error for its caller alone, and the system takes back
-what it used. Tenants take turns (`gpu_workers.engine.fairness`). One tenant never has all of the processes, and a tenant whose work
+what it used. Tenants take turns (`Turns`). One tenant never has all of the processes, and a tenant whose work
 took longer than its size lets others expect waits longer for its next turn.
 
 A process is started when it is first needed, kept, and replaced after a limit was reached.
@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from core.errors import GatewayError, InvalidInput, NotStarted, TaskFailed
 from gpu_workers.child_process import ChildProcess
-from gpu_workers.engine.fairness import Turns
+from gpu_workers.engine.fairness import Ticket, Turns
 
 Result = TypeVar("Result")
 
@@ -103,18 +103,18 @@ class Isolation:
         """
         if size <= in_loop_size_max:
             return function(*arguments)
-        await self._turns.wait(tenant, size)
+        ticket = await self._turns.wait(tenant, size)
         if self._closed:
-            self._turns.end(tenant)
+            ticket.close()
             raise NotStarted
         try:
             process = self._idle.pop() if self._idle else self._started()
         except (OSError, RuntimeError):  # no file descriptor or no thread left
-            self._turns.end(tenant)
+            ticket.close()
             raise NotStarted from None
         call = process.call(function, arguments)
         # The process is busy until the function has ended, whether or not the caller still waits.
-        call.add_done_callback(lambda done: self._ended(tenant, size, process, done))
+        call.add_done_callback(lambda done: self._ended(ticket, tenant, size, process, done))
         answer = await asyncio.shield(call)
         if answer is None:
             raise NotStarted
@@ -144,13 +144,15 @@ class Isolation:
         if process in self._idle:
             self._idle.remove(process)
 
-    def _ended(self, tenant: str, size: int, process: _Process, call: asyncio.Future[Answer | None]) -> None:
+    def _ended(
+        self, ticket: Ticket, tenant: str, size: int, process: _Process, call: asyncio.Future[Answer | None]
+    ) -> None:
         answer = call.result()
         if process.usable:
             self._idle.append(process)
         if answer is not None:
             self._turns.charge(tenant, max(0, math.ceil(_SIZE_PER_S * answer.cpu_s) - size))
-        self._turns.end(tenant)
+        ticket.close()
 
 
 class _Process(ChildProcess):

@@ -155,14 +155,6 @@ class ArrayPool:
         bytes would exceed a limit.
         """
         block = Block(size_max)
-        counted = [0]
-        weakref.finalize(block, self._give_back, owner, counted)
-
-        def charge(size: int) -> None:
-            self._shares.take(owner, size)
-            counted[0] += size
-
-        return block, charge
-
-    def _give_back(self, owner: str, counted: list[int]) -> None:
-        self._shares.give_back(owner, counted[0])
+        ticket = self._shares.opened(owner)
+        weakref.finalize(block, ticket.close)
+        return block, ticket.take

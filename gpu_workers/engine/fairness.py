@@ -1,16 +1,28 @@
-"""What tenants share: a queue by start-time fair queueing, and limits of tasks and memory.
+"""Admission: whether a tenant may have something that all tenants share now, and what it has of it.
 
-In a `FairQueue`, each tenant has a line of its own, which is first in, first out. The next entry is taken from the
-tenant that has received the least work since it began to wait. A tenant that begins to wait starts level with the entry
-that was taken last, so it can neither save up its turn nor be held back by what others have queued before.
+A resource is asked for a tenant and a cost, and gives a `Ticket`, which a `with` block gives back:
+
+* `Turns` are places, such as those of threads or of a tenant's requests in work. A caller waits for one. The cost is
+  the estimated work, which decides whose turn is next.
+* `MemoryShares` are bytes. The cost is their number, which may grow and shrink while the ticket is held. What exceeds a
+  limit is refused.
+* `FairQueue` and `tenant_places` are what both of them, and queues of other forms, consist of: the order, and a share.
+
+A refusal is `QueueFull` if all tenants together have too much, and `TenantLimitReached` with the name of the setting if
+this tenant has too much.
+
+In a `FairQueue` (start-time fair queueing), each tenant has a line of its own, which is first in, first out. The next
+entry is taken from the tenant that has received the least work since it began to wait. A tenant that begins to wait
+starts level with the entry that was taken last, so it can neither save up its turn nor be held back by what others have
+queued before.
 
 Guarantee: between two moments in which tenants a and b both wait, the work that they receive differs by at most the
 largest entry of a plus the largest entry of b. A tenant with one entry therefore waits for at most about one entry of
 each other tenant, however many they have queued. An entry that turned out to be more work than was estimated counts as
 what it was, once that is known (`FairQueue.charge`).
 
-`tenant_places` and `MemoryShares` give a tenant a share of what the other tenants leave free, so that a few tenants at
-their limits leave something to the next one. Memory is also limited for each tenant.
+A share is one of what the other tenants leave free, so that a few tenants at their limits leave something to the next
+one.
 
 Source: P. Goyal, H. Vin, H. Cheng, "Start-time Fair Queueing", IEEE/ACM Transactions on Networking 5(5), 1997.
 """
@@ -21,10 +33,9 @@ import asyncio
 import math
 import threading
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 from core.errors import QueueFull, TenantLimitReached
 
@@ -187,6 +198,49 @@ def tenant_places(places: int, *, others: int, share: float) -> int:
     return math.ceil(share * (places - others))
 
 
+class Resource(Protocol):
+    """What tickets are given back to."""
+
+    def give_back(self, owner: str, size: int) -> None: ...
+
+
+class Ticket:
+    """What `owner` has of a resource: `size` of it, until `close` or the end of a `with` block."""
+
+    def __init__(self, resource: Resource, owner: str, size: int) -> None:
+        self.size = size
+        self._owner = owner
+        self._resource = resource
+
+    def give_back(self, size: int) -> None:
+        """Give back a part of it."""
+        self._resource.give_back(self._owner, size)
+        self.size -= size
+
+    def close(self) -> None:
+        """Give back what is left. A second call has no effect."""
+        self.give_back(self.size)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class BytesTicket(Ticket):
+    """Bytes of `MemoryShares`, none at first."""
+
+    def __init__(self, shares: MemoryShares, owner: str) -> None:
+        super().__init__(shares, owner, 0)
+        self._shares = shares
+
+    def take(self, size: int) -> None:
+        """Have `size` bytes more. Raises as `MemoryShares.take`."""
+        self._shares.take(self._owner, size)
+        self.size += size
+
+
 class MemoryShares:
     """Counts bytes in use by owner. `limit` is the name of the setting that limits one owner. If that allows one owner
     everything, there is no other limit of an owner.
@@ -203,14 +257,18 @@ class MemoryShares:
         self._total = 0
         self._lock = threading.RLock()
 
+    def opened(self, owner: str) -> BytesTicket:
+        """A ticket for bytes that are counted as they arrive."""
+        return BytesTicket(self, owner)
+
     def take(self, owner: str, size: int) -> None:
         """Raises QueueFull if all together would exceed the limit, TenantLimitReached if the owner would exceed its
         share. Nothing is counted then."""
         with self._lock:
             if self._total + size > self._bytes_max:
                 raise QueueFull
-            others = self._total - self._used[owner]
-            if self._used[owner] + size > min(self._owner_bytes_max, (self._bytes_max - others) * self._share):
+            share = tenant_places(self._bytes_max, others=self._total - self._used[owner], share=self._share)
+            if self._used[owner] + size > min(self._owner_bytes_max, share):
                 raise TenantLimitReached(limit=self._limit)
             self._used[owner] += size
             self._total += size
@@ -223,9 +281,6 @@ class MemoryShares:
                 del self._used[owner]
 
 
-# MERGED service.turns: Turns of tenants at a limited number of places: threads or processes.
-
-
 @dataclass(eq=False)
 class _Waiting:
     tenant: str
@@ -235,73 +290,103 @@ class _Waiting:
 
 
 class Turns:
-    """Gives `places` to waiting callers in the order of a `FairQueue`. Used on the event loop only, without locks.
+    """Gives places to waiting callers in the order of a `FairQueue`. Used on the event loop only, without locks.
 
-    `tenant_places`: the places that one tenant may have at the same time; by default all.
+    places: those of all tenants; by default there is no limit.
+    tenant_places: those that one tenant may have at the same time; by default all.
+    callers_max: how many callers may have a place or wait; those of one tenant may be `tenant_share` of what the others
+        leave free. By default there is no limit.
+    wait_s: the longest time that a caller waits; None without a limit.
+    limit: the setting that limits one tenant.
     """
 
-    def __init__(self, places: int, *, tenant_places: int | None = None) -> None:
+    def __init__(
+        self,
+        places: float = math.inf,
+        *,
+        tenant_places: float | None = None,
+        callers_max: int | None = None,
+        tenant_share: float = 1.0,
+        wait_s: float | None = None,
+        limit: str = "",
+    ) -> None:
         self._places = places
         self._tenant_places = places if tenant_places is None else tenant_places
+        self._callers_max = callers_max
+        self._tenant_share = tenant_share
+        self._wait_s = wait_s
+        self._limit = limit
         self._waiting: FairQueue[_Waiting] = FairQueue()
         self._running: Counter[str] = Counter()
+        self._in_use = 0
 
     @property
     def unfinished(self) -> int:
         """The callers that wait or have a place."""
-        return self._waiting.places + self._running.total()
+        return self._waiting.places + self._in_use
 
     def unfinished_of(self, tenant: str) -> int:
         return self._waiting.held(tenant)[0] + self._running[tenant]
 
-    async def wait(self, tenant: str, work: int = 1) -> None:
-        """Wait for a place, which the caller has until `end`. `work`: the estimated size of what follows."""
+    def is_full(self, tenant: str) -> bool:
+        """Whether `wait` would wait."""
+        return self._in_use >= self._places or self.unfinished_of(tenant) >= self._tenant_places
+
+    async def wait(self, tenant: str, work: int = 1) -> Ticket:
+        """Wait for a place, which the caller has until it closes the ticket. `work`: the estimated size of what
+        follows. Raises QueueFull, TenantLimitReached."""
+        self._check(tenant)
         waiting = _Waiting(tenant, work, asyncio.get_running_loop().create_future())
         self._waiting.append(tenant, waiting)
         self._start_next()
-        try:
-            await waiting.turn
-        except asyncio.CancelledError:
-            if waiting.turn.cancelled():
-                self._waiting.keep(lambda entry: entry is not waiting)
-            else:  # the turn came in the same moment
-                self.end(tenant)
-            raise
+        if not waiting.turn.done():
+            try:
+                async with asyncio.timeout(self._wait_s):
+                    await waiting.turn
+            except BaseException as error:
+                if waiting.turn.cancelled():
+                    self._waiting.keep(lambda entry: entry is not waiting)
+                else:  # the turn came in the same moment
+                    self.end(tenant)
+                if isinstance(error, TimeoutError):
+                    raise TenantLimitReached(limit=self._limit) from None
+                raise
+        return Ticket(self, tenant, 1)
 
     def charge(self, tenant: str, work: int) -> None:
         """Count work that was more than estimated: the tenant's next turn comes later."""
         self._waiting.charge(tenant, work)
 
-    @asynccontextmanager
-    async def turn(self, tenant: str, work: int = 1) -> AsyncIterator[None]:
-        """Wait for a place, and have it within the block."""
-        await self.wait(tenant, work)
-        try:
-            yield
-        finally:
-            self.end(tenant)
+    def give_back(self, owner: str, size: int) -> None:
+        """Give the places of a ticket to the next callers."""
+        for _ in range(size):
+            self.end(owner)
 
     def end(self, tenant: str) -> None:
-        """Give the place to the next caller."""
+        """Give a place to the next caller, where no ticket is kept."""
+        self._in_use -= 1
         self._running[tenant] -= 1
         if not self._running[tenant]:
             del self._running[tenant]
         self._start_next()
 
+    def _check(self, tenant: str) -> None:
+        if self._callers_max is None:
+            return
+        own, total = self.unfinished_of(tenant), self.unfinished
+        if total >= self._callers_max:
+            raise QueueFull
+        if own >= tenant_places(self._callers_max, others=total - own, share=self._tenant_share):
+            raise TenantLimitReached(limit=self._limit)
+
     def _start_next(self) -> None:
-        while self._running.total() < self._places and (entry := self._next()) is not None:
+        while self._in_use < self._places and (entry := self._next()) is not None:
             self._waiting.take_of(entry.tenant)
             if not entry.turn.cancelled():  # a cancelled caller has not yet removed its entry
+                self._in_use += 1
                 self._running[entry.tenant] += 1
                 entry.turn.set_result(None)
 
     def _next(self) -> _Waiting | None:
         heads = self._waiting.heads()
         return next((entry for entry in heads if self._running[entry.tenant] < self._tenant_places), None)
-
-
-class LedgerReads(Turns):
-    """The turns of long reads of the ledger: parts of journals are written one after the other."""
-
-    def __init__(self) -> None:
-        super().__init__(1)

@@ -2,8 +2,8 @@
 
 The front end does not import scipy or dp-accounting. A worker process imports them for the first calculation.
 
-Tenants take turns (`gpu_workers.engine.fairness`). If there are two workers or more, the calculations of one tenant leave one worker
-to the others. The workers run at a lower priority than the gateway and its engine, because calculations are free.
+Tenants take turns (`Turns`). If there are two workers or more, the calculations of one tenant leave one worker to the
+others. The workers run at a lower priority than the gateway and its engine, because calculations are free.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from core.errors import CalculationTimeout, NotStarted, QueueFull, TenantLimitReached
-from gpu_workers.engine.fairness import Turns, tenant_places
+from core.errors import CalculationTimeout, NotStarted
+from gpu_workers.engine.fairness import Ticket, Turns
 
 # Share of the deadline. The rest is for a comparison that answers without its certificate.
 _WORKER_SHARE = 0.8
@@ -74,11 +74,15 @@ class Calculations:
         self, *, workers: int, timeout_s: float, tenant_share: float = 1.0, queue_max: int = _QUEUE_MAX
     ) -> None:
         self._workers = workers
-        self._queue_max = queue_max
-        self._tenant_share = tenant_share
         self._timeout_s = timeout_s
         self._pool: ProcessPoolExecutor | None = None
-        self._turns = Turns(workers, tenant_places=max(1, workers - 1))
+        self._turns = Turns(
+            workers,
+            tenant_places=max(1, workers - 1),
+            callers_max=queue_max,
+            tenant_share=tenant_share,
+            limit="queue_tenant_share",
+        )
 
     async def run(self, name: str, *arguments: Any, tenant: str, **keywords: Any) -> Any:
         """Run one function of the table above for `tenant` and return its result. Its own errors pass through.
@@ -89,25 +93,17 @@ class Calculations:
             CalculationTimeout: no result within the deadline, which includes the time in the queue.
             NotStarted: the worker died, or the gateway is stopping.
         """
-        self._admit(tenant)
         try:
             async with asyncio.timeout(self._timeout_s):
                 deadline = asyncio.get_running_loop().time() + self._timeout_s
-                await self._turns.wait(tenant)
+                ticket = await self._turns.wait(tenant)
                 left_s = max(0.001, deadline - asyncio.get_running_loop().time())
-                return await self._calculated(tenant, left_s, name, arguments, keywords)
+                return await self._calculated(ticket, left_s, name, arguments, keywords)
         except TimeoutError:
             raise CalculationTimeout from None
 
-    def _admit(self, tenant: str) -> None:
-        own, total = self._turns.unfinished_of(tenant), self._turns.unfinished
-        if total >= self._queue_max:
-            raise QueueFull
-        if own >= tenant_places(self._queue_max, others=total - own, share=self._tenant_share):
-            raise TenantLimitReached(limit="queue_tenant_share")
-
     async def _calculated(
-        self, tenant: str, timeout_s: float, name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]
+        self, ticket: Ticket, timeout_s: float, name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]
     ) -> Any:
         """Run in a worker, which counts as busy until it has ended, whether or not the caller still waits."""
         if self._pool is None:
@@ -118,11 +114,11 @@ class Calculations:
         try:
             calculation = pool.submit(_work, name, timeout_s, arguments, keywords)
         except (BrokenProcessPool, RuntimeError):
-            self._turns.end(tenant)
+            ticket.close()
             self._drop(pool)
             raise NotStarted from None
         loop = asyncio.get_running_loop()
-        calculation.add_done_callback(lambda _: loop.is_closed() or loop.call_soon_threadsafe(self._turns.end, tenant))
+        calculation.add_done_callback(lambda _: loop.is_closed() or loop.call_soon_threadsafe(ticket.close))
         try:
             return await asyncio.wrap_future(calculation)
         except (BrokenProcessPool, RuntimeError):

@@ -20,7 +20,7 @@ from core.reports.integrity import Integrity
 from core.reports.ranks import SubjectRanks
 from core.reports.series import LedgerSeries, SeriesQuery, SpendingTotals, SubjectClass
 from core.state.keystore import KeyRole
-from gpu_workers.engine.fairness import LedgerReads
+from service.admission import LedgerReads
 from service.budget.bounds import router as bounds
 from service.budget.events import BudgetWatch, events_router
 from service.budget.forecasting import forecast_of
@@ -63,7 +63,7 @@ class SeriesParameters(BaseModel):
 async def budget(
     caller: ReadCallerDep, ledger: Part[Ledger], settings: Part[Settings], reads: Part[LedgerReads], page: PagingDep
 ) -> Response:
-    async with reads.turn(caller.tenant, page.limit):
+    with await reads.wait(caller.tenant, page.limit):
         found = await ledger.accounts_page(caller.tenant, cursor=page.cursor, limit=page.limit)
         return await page_answer(found, settings.display_delta)
 
@@ -83,7 +83,7 @@ async def series(
         mechanism=query.mechanism,
         subject_class=query.subject_class,
     )
-    async with reads.turn(caller.tenant):
+    with await reads.wait(caller.tenant):
         page = await series.read(caller.tenant, wanted)
         # Up to 48,000 points: serialised in a thread and without models, so that the event loop does not wait.
         content = await asyncio.to_thread(lambda: orjson.dumps(series_block(page)))

@@ -20,7 +20,8 @@ from core.ledger.hash_chain.export import decimal_text
 from core.ledger.journal import JournalFilter
 from core.ledger.records import EntryAmount, JournalEntry, JournalPage
 from core.ledger.transitions import Ledger
-from gpu_workers.engine.fairness import LedgerReads, Turns
+from gpu_workers.engine.fairness import Turns
+from service.admission import LedgerReads
 from service.config.settings import Settings
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
@@ -94,7 +95,7 @@ async def journal(
     _check_subject(account, query)
     wanted, limit = query.filter(), min(query.limit, _PAGE_MAX)
     # Threads of many pages would crowd out the loop.
-    async with reads.turn(caller.tenant, limit):
+    with await reads.wait(caller.tenant, limit):
         page = await ledger.journal(
             caller.tenant,
             account,
@@ -175,7 +176,7 @@ async def _written(
     while cursor is not None:
         if stream.error is not None:
             raise stream.error
-        async with turns.turn(tenant, _EXPORTED_AT_ONCE):
+        with await turns.wait(tenant, _EXPORTED_AT_ONCE):
             page = await ledger.journal(
                 tenant,
                 account,

@@ -22,7 +22,7 @@ from core.ledger.transitions import Ledger
 from core.reports.journal_fold import DAY_S, JournalFold, SumsRow, Totals
 from core.reports.ranks import SubjectRanks
 from core.reports.series import HOUR_S, UNKNOWN, Dimension, LedgerSeries, SpendingTotals, SubjectClass, series_name
-from gpu_workers.engine.fairness import LedgerReads
+from service.admission import LedgerReads
 from service.budget.forecasting import ROWS_MAX
 from service.config.settings import Settings
 from service.http.auth import ReadCallerDep
@@ -86,7 +86,7 @@ async def spending(
     limit = min(query.limit, settings.series_max)
     if query.by == "subject" and state.subject_hash is not None:
         raise InvalidInput("This is the account of one subject.", field="by")
-    async with reads.turn(caller.tenant, limit):
+    with await reads.wait(caller.tenant, limit):
         if query.by == "subject":
             limit = min(limit, settings.budget_page_max)
             found = await _by_subject(caller.tenant, state, ledger, ranks, within, query.cursor, limit)

@@ -25,7 +25,7 @@ from core.redis.names import SHARED_OWNER
 from core.state.keystore import KeyRole, KeyStore
 from core.state.sessions import Session
 from service import metrics
-from service.admission import FailureLimit, InFlight, RateLimit
+from service.admission import FailureLimit, Limits, RateLimit, is_large
 from service.http import anthropic_errors
 from service.http.browser_sessions import BrowserSessions
 from service.parts import parts_of
@@ -157,7 +157,7 @@ def _password(authorization: str) -> str:
 
 
 async def identify(request: Request) -> Caller | Admin:
-    """The identity of a request, looked up once. A tenant's request also waits for its place (`InFlight`).
+    """The identity of a request, looked up once. A tenant's request also waits for its place (`Limits`).
 
     Raises:
         HTTPException: 401 without a key, for an unknown, an expired and a revoked one; 429 beyond the
@@ -183,7 +183,8 @@ async def identify(request: Request) -> Caller | Admin:
     if isinstance(identity, Caller):
         request.state.tenant = identity.tenant
         request.state.headers = await authenticator.admit(identity)
-        await parts_of(request)[InFlight].take(request, identity.tenant)
+        places, exchange = parts_of(request)[Limits].in_flight, request.state.exchange
+        await exchange.take_place(places, identity.tenant, reads=not is_large(request.headers))
     return identity
 
 

@@ -10,8 +10,7 @@ The memory of bodies is counted by tenant as the bytes arrive, and limited.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,66 +24,32 @@ from starlette.requests import ClientDisconnect
 from core import spans
 from core.errors import ClientGone, InvalidInput
 from core.redis.names import SHARED_OWNER
-from gpu_workers.engine.fairness import MemoryShares
-from service.admission import LargeRequests, Preparation
+from gpu_workers.engine.fairness import BytesTicket, MemoryShares
+from service.admission import Limits, Preparation, is_large
 from service.config.settings import Settings
 from service.http.auth import Caller, identify, needs_of
 from service.parts import parts_of
 
 
-class BodyMemory:
+class BodyMemory(MemoryShares):
     """The bytes of all bodies that this process holds."""
 
     def __init__(self, *, bytes_max: int, owner_bytes_max: int) -> None:
-        self._shares = MemoryShares(
+        super().__init__(
             bytes_max=bytes_max, owner_bytes_max=owner_bytes_max, limit="bodies_memory_per_tenant_bytes_max"
         )
 
-    @contextmanager
-    def of(self, owner: str) -> Iterator[CountedBody]:
-        """The body of one request of `owner`. Its bytes are free again after the block."""
-        body = self.opened(owner)
-        try:
-            yield body
-        finally:
-            body.close()
 
-    def opened(self, owner: str) -> CountedBody:
-        """The same, until its `close`."""
-        return CountedBody(self._shares, owner)
-
-
-class CountedBody:
-    """The bytes of one body that are in memory."""
-
-    def __init__(self, shares: MemoryShares, owner: str) -> None:
-        self._shares = shares
-        self._owner = owner
-        self.size = 0
-
-    def take(self, size: int) -> None:
-        """Count `size` bytes more. Raises TenantLimitReached, QueueFull."""
-        self._shares.take(self._owner, size)
-        self.size += size
-
-    def give_back(self, size: int) -> None:
-        self._shares.give_back(self._owner, size)
-        self.size -= size
-
-    def close(self) -> None:
-        """Count no bytes any more."""
-        self.give_back(self.size)
-
-    async def read(self, request: Request) -> bytes:
-        """The whole body. Raises TenantLimitReached, QueueFull, ClientGone."""
-        chunks: list[bytes] = []
-        try:
-            async for chunk in request.stream():
-                self.take(len(chunk))
-                chunks.append(chunk)
-        except ClientDisconnect:
-            raise ClientGone from None
-        return b"".join(chunks)
+async def read_body(request: Request, memory: BytesTicket) -> bytes:
+    """The whole body, counted as it arrives. Raises TenantLimitReached, QueueFull, ClientGone."""
+    chunks: list[bytes] = []
+    try:
+        async for chunk in request.stream():
+            memory.take(len(chunk))
+            chunks.append(chunk)
+    except ClientDisconnect:
+        raise ClientGone from None
+    return b"".join(chunks)
 
 
 _STEP_BYTES = 1024 * 1024  # scanned at once: other threads run between two steps
@@ -165,9 +130,9 @@ def parse_json(raw: bytes, limits: JsonLimits) -> Any:
 class JsonRequest(Request):
     """A request whose body is received and measured before `json()` parses it."""
 
-    async def receive_body(self, body: CountedBody, *, owner: str) -> None:
-        """Read the body, so that `body()` and `json()` have it. Raises as `CountedBody.read` and `check_json`."""
-        self._body = await body.read(self)
+    async def receive_body(self, memory: BytesTicket, *, owner: str) -> None:
+        """Read the body, so that `body()` and `json()` have it. Raises as `read_body` and `check_json`."""
+        self._body = await read_body(self, memory)
         self._owner = owner
         await self._prepared(check_json, self._body, self.app.state.json_limits)
 
@@ -206,11 +171,11 @@ class JsonRoute(APIRoute):
             owner = identity.tenant if isinstance(identity, Caller) else SHARED_OWNER
             parts = parts_of(request)
             held = request.state.exchange.held  # until the answer has been sent
-            await parts[LargeRequests].take(owner, request.headers, held)
-            body = parts[BodyMemory].opened(owner)
-            held.callback(body.close)
+            if is_large(request.headers):
+                held.enter_context(await parts[Limits].large_requests.wait(owner))
+            memory = held.enter_context(parts[BodyMemory].opened(owner))
             with spans.span("receive and check"):
-                await json_request.receive_body(body, owner=owner)
+                await json_request.receive_body(memory, owner=owner)
             return await handler(json_request)
 
         return handle

@@ -21,6 +21,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from core.errors import ClientGone, GatewayError
+from gpu_workers.engine.fairness import Turns
 from service.http import problems
 
 PIECE_BYTES = 64 * 1024
@@ -55,11 +56,23 @@ class Exchange:
             self.place.close()
             self.held.close()
 
-    async def waited(self, turn: Coroutine[Any, Any, None], *, reads: bool) -> None:
-        """Wait for `turn` before the body is read. Raises ClientGone if the client leaves before.
+    async def take_place(self, places: Turns, tenant: str, *, reads: bool) -> None:
+        """Have one of the tenant's places before the body is read, until `place` is closed.
 
-        reads: receive the start of the body. Without it a client's leave is not noticed.
+        reads: receive the start of the body while the request waits. Without it a client's leave is noticed only when
+            the request has its place.
+        Raises TenantLimitReached if none becomes free in time, ClientGone if the client leaves before.
         """
+
+        async def take() -> None:
+            self.place.enter_context(await places.wait(tenant))
+
+        if places.is_full(tenant):
+            await self._waited(take(), reads=reads)
+        else:
+            await take()
+
+    async def _waited(self, turn: Coroutine[Any, Any, None], *, reads: bool) -> None:
         self.is_receiving = True
         waiting = asyncio.create_task(turn)
         leaving = asyncio.create_task(self._client_left()) if reads else None
@@ -283,7 +296,7 @@ def open_stream(request: Request) -> OpenStream:
 
 
 def endless_stream(request: Request) -> OpenStream:
-    """The same for an answer without an end, which gives its place back when it starts (`InFlight`)."""
+    """The same for an answer without an end, which gives its place back when it starts (`Limits`)."""
     exchange: Exchange = request.state.exchange
     exchange.is_endless = True
     return open_stream(request)

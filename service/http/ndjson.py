@@ -20,8 +20,8 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from core.errors import InvalidInput, QueueFull, TenantLimitReached
+from gpu_workers.engine.fairness import BytesTicket
 from service.config.settings import Settings
-from service.http.body import CountedBody
 from service.http.exchange import OpenStream
 
 MEDIA_TYPE = "application/x-ndjson"
@@ -48,7 +48,7 @@ class LineReader:
     reading.
     """
 
-    def __init__(self, request: Request, settings: Settings, memory: CountedBody) -> None:
+    def __init__(self, request: Request, settings: Settings, memory: BytesTicket) -> None:
         self.client_disconnected = asyncio.Event()
         self._request = request
         self._settings = settings

@@ -29,7 +29,7 @@ from core.state.job_records import JobHold, JobRecord
 from service.admission import Preparation
 from service.config.settings import Settings
 from service.http.auth import Caller
-from service.http.body import BodyMemory, is_json, json_limits, parse_json
+from service.http.body import BodyMemory, is_json, json_limits, parse_json, read_body
 from service.http.middleware import is_json_lines
 from service.http.strict import Strict, idempotency_key, invalid_request, is_generated
 from service.jobs.files import Incoming
@@ -210,8 +210,8 @@ class JobSubmission:
             for part in parts:
                 incoming.write(part)
 
-        with self._body_memory.of(owner) as body:
-            raw = await body.read(request)
+        with self._body_memory.opened(owner) as memory:
+            raw = await read_body(request, memory)
             received = await self._preparation.run(owner, len(raw), checked, raw)
             resolved = await asyncio.to_thread(kind.resolve, owner, received)  # it may read files or calibrate noise
             stored, lines = await self._preparation.run(owner, len(raw), encoded, resolved)

@@ -46,8 +46,8 @@ revoked_key_keeps_its_streams service/http/auth.py service/http service/sanitize
 -            return HTTPException(401)
 +            return None
 no_failure_limit service/admission.py service/http
--        if left < 1:
-+        if left < 0:
+-        return None if taken.admitted else _whole_seconds(taken)
++        return None
 rate_without_refill service/admission.py service/http
 -bucket.tokens + (now - bucket.at) * per_second)
 +bucket.tokens)

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from gateway_kit import Tenant
 from inprocess_kit import Gateway
 
-from gpu_workers.engine.fairness import LedgerReads
+from service.admission import LedgerReads
 
 
 def test_each_long_read_waits_for_its_turn(gateway: Gateway, tenant: Tenant) -> None:
