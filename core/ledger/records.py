@@ -1,4 +1,7 @@
-"""The inputs and outputs of the ledger: small frozen records."""
+"""The inputs and outputs of the ledger: small frozen records, and what a release debits.
+
+`Debits` makes one row for each account that a release concerns, in the format that reserve.lua reads.
+"""
 
 from __future__ import annotations
 
@@ -393,9 +396,6 @@ class JournalPage:
     entries: tuple[JournalEntry, ...]
     next_cursor: int | None
     rows_read: int = 0
-
-
-# MERGED core.ledger.debits: The debits of a release: one row for each account, in the format that reserve.lua reads.
 
 
 CHARGES_MAX = 4096

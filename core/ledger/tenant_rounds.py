@@ -227,15 +227,15 @@ async def in_parts(items: Iterable[Item]) -> AsyncIterator[Item]:
     A thread for such a loop would delay requests for longer: it holds the interpreter for a switch interval each time
     that the event loop has released it for a system call.
     """
-    turns = _turns.setdefault(asyncio.get_running_loop(), _Turns())
+    loop_time = _loop_times.setdefault(asyncio.get_running_loop(), _LoopTime())
     for item in items:
-        while not turns.has_time():  # noqa: ASYNC110 - no event: it waits for a turn of the event loop
+        while not loop_time.has_time():  # noqa: ASYNC110 - no event: it waits for a turn of the event loop
             await asyncio.sleep(0)
         yield item
 
 
-class _Turns:
-    """The turns of an event loop."""
+class _LoopTime:
+    """The time that rounds over tenants may take of one turn of an event loop."""
 
     def __init__(self) -> None:
         self._ends: float | None = None  # of the time for parts in this turn; None before the first
@@ -253,4 +253,4 @@ class _Turns:
         self._ends = None
 
 
-_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, _Turns] = WeakKeyDictionary()
+_loop_times: WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopTime] = WeakKeyDictionary()

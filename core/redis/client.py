@@ -1,5 +1,11 @@
 """The Redis client of the project: no silent retries, and one error type for every failure of Redis.
 
+`Links` are a few connections that all callers share. Concurrent commands share a write, a read and an fsync. Redis
+answers the commands of one connection in order, so each connection carries many commands at once. Any failure (a late
+reply, a broken socket) ends the connection and fails every command in flight on it. Therefore a reply never reaches a
+caller that did not send its command. `Links` raise the exceptions of redis-py and OSError; `LedgerClient` converts
+them.
+
 The client also checks the settings of Redis that the ledger's guarantees depend on. With them, an acknowledged write
 survives a power failure, the log is never truncated silently, and no key is evicted. The embedded server starts with
 these settings, and `deploy/redis.conf` repeats them. The gateway checks them at its start, on every new connection and
@@ -48,13 +54,6 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from core import spans
 from core.errors import LedgerNotDurable, LedgerNotTrusted, LedgerUnavailable
 from core.redis import names
-
-# MERGED core.redis.connection: A small set of shared connections to Redis. Concurrent commands share a write, a read
-# and an fsync. Redis answers the commands of one connection in order, so each connection carries many commands at
-# once. Any failure (a late reply, a broken socket) ends the connection and fails every command in flight on it.
-# Therefore a reply never reaches a caller that did not send its command. This module raises the exceptions of redis-
-# py and OSError.
-
 
 CONNECTIONS_MAX = 8
 COMMANDS_MAX = 256

@@ -1,4 +1,8 @@
-"""Budget queries: what remains and what was spent. None of them charges."""
+"""Budget queries: what remains and what was spent. None of them charges.
+
+The capability at the end has all of this folder: accounts, their journal, what was spent, what still fits and
+estimates.
+"""
 
 from __future__ import annotations
 
@@ -144,10 +148,6 @@ async def one_account(
 ) -> dict[str, Any]:
     state = await ledger.account(caller.tenant, account)
     return await asyncio.to_thread(block_with_history, state, settings.display_delta)
-
-
-# MERGED service.budget.capability: Accounts, their journal, what was spent and what still fits, as a capability of
-# the gateway.
 
 
 def _series(parts: Parts) -> LedgerSeries:

@@ -1,4 +1,9 @@
-"""`GET /budget/events`: that a tenant's budget has changed, as server-sent events."""
+"""`GET /budget/events`: that a tenant's budget has changed, as server-sent events.
+
+One reader serves everybody who waits for changes, whatever their number. While anybody waits, it reads the number of
+the last journal entry of each tenant that is waited for, every `interval_s`. A change is noticed at most that much
+later. While Redis cannot be reached, nothing changes.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +22,6 @@ from service.http.body import JsonRoute
 from service.http.exchange import EndlessStreamDep
 from service.http.strict import whole_number
 from service.parts import Part
-
-# MERGED service.budget.watch: Who waits for changes of a tenant's budget. One reader serves all of them, whatever
-# their number. While anybody waits, it reads the number of the last journal entry of each tenant that is waited for,
-# every `interval_s`. A change is noticed at most that much later. While Redis cannot be reached, nothing changes.
-
 
 log = logging.getLogger("privacy_gateway.budget")
 

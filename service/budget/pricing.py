@@ -1,4 +1,7 @@
-"""The prices that `POST /budget/estimate` knows: those of the kinds of jobs, and of the capabilities' endpoints."""
+"""The cost of a charging request: `POST /budget/estimate` accepts the body of any charging endpoint and of any job.
+
+`Prices` are what it knows: the prices of the kinds of jobs, and of the capabilities' endpoints.
+"""
 
 from __future__ import annotations
 
@@ -54,10 +57,6 @@ class JobPricing:
         if found is None:
             raise TypeError("a kind with an estimate has a price")
         return Price([found.charge], found.facts)
-
-
-# MERGED service.budget.estimate: The cost of a charging request: `POST /budget/estimate` accepts the body of any
-# charging endpoint.
 
 
 def estimate_router(parts: Parts) -> APIRouter:

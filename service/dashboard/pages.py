@@ -1,6 +1,8 @@
-"""The pages of the dashboard as HTML, and their files. Both are read from this package once.
+"""The pages of the dashboard as HTML, their files, and which of them a session may open.
 
-A page holds no data of a tenant but its name: its script asks the REST API for everything else.
+Pages and files are read from this package once. A page holds no data of a tenant but its name: its script asks the REST
+API for everything else. Each capability has its own rows of views (`service/capability.py`). A view reads and changes
+what its key may, by the same REST calls as any client. It has no other way to the ledger.
 """
 
 from __future__ import annotations
@@ -101,11 +103,6 @@ def files() -> Mapping[str, File]:
                 tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
                 found[f"{folder}{entry.name}"] = File(content, media_type, tag)
     return found
-
-
-# MERGED service.dashboard.views: The views of the dashboard that one application offers. Each capability has its own
-# rows (`service/capability.py`). A view reads and changes what its key may, by the same REST calls as any client. It
-# has no other way to the ledger.
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The job that trains a text classifier on private texts and labels."""
+"""The job that trains a text classifier on private texts and labels, and the bodies of `POST /jobs/finetune`."""
 
 from __future__ import annotations
 
@@ -35,9 +35,6 @@ from service.releases.request import check_epsilon
 
 if TYPE_CHECKING:
     from core.finetune.plan import TrainingBudget
-
-
-# MERGED service.finetune.schemas: Bodies of `POST /jobs/finetune`.
 
 
 class FinetuneFields(Strict):

@@ -1,7 +1,8 @@
 """LiteLLM's guardrail contract: texts are masked before they leave LiteLLM, and restored in the answer.
 
 LiteLLM makes one call for a request and others for its answer, and the calls for the answer do not have the request.
-What restores an answer is therefore kept in the vault, sealed, by LiteLLM's call id and by which of its keys asks.
+What restores an answer is therefore kept in the vault, sealed, by LiteLLM's call id and by which of its keys asks. The
+body is the one that LiteLLM 1.108 sends for its guardrail `generic_guardrail_api`.
 
 Guarantee: none beyond `core.text.reversible`, for the texts that LiteLLM shows. What it takes back determines what can
 leave: a request that has a value in a place that LiteLLM does not take back is blocked.
@@ -35,10 +36,6 @@ from service.proxy.service import ProxyService
 from service.proxy.slots import Kind, Slot
 from service.releases.pipeline import ReleasePipeline
 from service.releases.request import Work
-
-# MERGED service.guardrail.schemas: The body that LiteLLM's guardrail `generic_guardrail_api` sends, as of LiteLLM
-# 1.108.
-
 
 Objects = Annotated[list[dict[str, Any]], AtMost(TEXTS_TAKEN)]
 Strings = Annotated[list[str], AtMost(TEXTS_TAKEN)]

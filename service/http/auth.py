@@ -4,6 +4,9 @@ A browser may send a session in place of a key (`service/http/browser_sessions.p
 
 `identify` runs before a body is read (`service/http/body.py`). Every route that is not public declares in one `Needs`
 which role of a key it needs, or that it serves the operator. `Needs` is the only place that enforces roles.
+
+`log_if_shared` writes what the operator does with the admin key outside of `/admin` to the log of administrative
+actions.
 """
 
 from __future__ import annotations
@@ -239,10 +242,6 @@ JobsCallerDep = Annotated[Caller, Depends(Needs(KeyRole.JOBS))]
 AdminCallerDep = Annotated[Caller, Depends(Needs(KeyRole.ADMIN))]
 OwnerDep = Annotated[str, Depends(_job_owner)]
 ReadingOwnerDep = Annotated[str, Depends(_reading_owner)]
-
-
-# MERGED service.http.operator_log: What the operator does with the admin key outside of `/admin`, for the log of
-# administrative actions.
 
 
 BY_OPERATOR = "operator"

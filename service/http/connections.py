@@ -43,42 +43,61 @@ class ConnectionLimits:
     transfer_bytes_per_s_min: int = TRANSFER_BYTES_PER_S_MIN
 
 
-class _Answer:
-    """What one answer is written to. Its head leaves with the first piece of its body, if that follows at once."""
+class _JoiningTransport(asyncio.Transport):
+    """A transport that sends small pieces of one turn of the event loop together: uvicorn writes the head of an answer
+    and its body apart. Everything but writing is that of `transport`."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
         self._transport = transport
         self._loop = loop
-        self._head: bytes | None = None
-        self._begun = False
+        self._pieces: list[bytes | memoryview] = []
+        self._size = 0
 
-    def write(self, data: bytes | memoryview) -> None:
-        if not self._begun:
-            self._begun, self._head = True, bytes(data)
-            self._loop.call_soon(self._flush)
-        elif self._head is not None and len(data) <= _JOINED_BYTES_MAX:
-            head, self._head = self._head, None
-            self._transport.write(b"".join((head, data)))
-        else:
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._size + len(data) > _JOINED_BYTES_MAX:
             self._flush()
             self._transport.write(data)
+            return
+        if not self._pieces:
+            self._loop.call_soon(self._flush)
+        self._pieces.append(bytes(data))
+        self._size += len(data)
 
     def close(self) -> None:
         self._flush()
         self._transport.close()
 
+    def _flush(self) -> None:
+        pieces, self._pieces, self._size = self._pieces, [], 0
+        if pieces and not self._transport.is_closing():
+            self._transport.write(b"".join(pieces))
+
+    def abort(self) -> None:
+        self._transport.abort()
+
     def is_closing(self) -> bool:
         return self._transport.is_closing()
 
-    def _flush(self) -> None:
-        if self._head is not None:
-            head, self._head = self._head, None
-            if not self._transport.is_closing():
-                self._transport.write(head)
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._transport.get_extra_info(name, default)
+
+    def get_write_buffer_size(self) -> int:
+        return self._transport.get_write_buffer_size() + self._size
+
+    def pause_reading(self) -> None:
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._transport.resume_reading()
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol for one connection, with limits. `open_by_address` is shared by all connections."""
+    """uvicorn's protocol for one connection, with limits. `open_by_address` is shared by all connections.
+
+    It only adds to what uvicorn's callbacks do. A gateway also runs without a reverse proxy, so no limit here is left
+    to one alone.
+    """
 
     def __init__(self, *arguments: Any, limits: ConnectionLimits, open_by_address: Counter[str], **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -91,7 +110,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        super().connection_made(_JoiningTransport(transport, self.loop))
         self._address = self.client[0] if self.client else ""
         self._open_by_address[self._address] += 1
         if (
@@ -135,10 +154,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if len(self.pipeline) >= _PIPELINED_MAX:
             raise ValueError("too many pipelined requests")
         self._head_bytes = 0
-        before = self.cycle
         super().on_headers_complete()
-        if self.cycle is not before:
-            self.cycle.transport = _Answer(self.transport, self.loop)  # type: ignore[assignment]
 
     def on_body(self, body: bytes) -> None:
         self._head_bytes = 0

@@ -1,10 +1,20 @@
 """One request and its answer: what the request occupies until the answer has been sent, and how a large one is sent.
 
+An exchange that takes long ends early with its key, or with the gateway.
+
 uvicorn takes a message of any size into its buffer and returns. It waits for the client before the next message, while
 the buffer is above its limit of 64 KiB. A large body is therefore sent in pieces: the exchange then ends when all but
 the last few pieces have left the process, and the body is never copied as a whole.
 
-`disconnect_of` notices that a client closes its connection while its request is in work.
+Guarantee: an answer to a tenant is complete or cut off at most `interval_s` + `GRACE_S` seconds, and the time of one
+look-up in the ledger, after its key was revoked or has expired, its browser's session has ended, or a request of its
+tenant was refused for its rate. This includes answers whose client does not read. The same holds for a body that is
+still arriving, and a request that waits for a place, when its key or session ends. While the ledger cannot be reached,
+all of them continue; nothing is released in that time.
+
+A streamed answer checks `OpenStream.error` between its parts and then writes its documented last line or event. Any
+other answer, and one that does not end within `GRACE_S`, is cut off: the connection closes. A request whose answer has
+not begun gets 401.
 """
 
 from __future__ import annotations
@@ -137,17 +147,6 @@ async def disconnect_of(request: Request) -> AsyncIterator[asyncio.Event]:
         yield client_disconnected
     finally:
         watcher.cancel()
-
-
-# MERGED service.http.open_streams: Bodies and answers that take long, and what ends them early: their key, or the
-# end of the gateway. Guarantee: an answer to a tenant is complete or cut off at most `interval_s` + `GRACE_S`
-# seconds, and the time of one look-up in the ledger, after its key was revoked or has expired, its browser's session
-# has ended, or a request of its tenant was refused for its rate. This includes answers whose client does not read.
-# The same holds for a body that is still arriving, and a request that waits for a place, when its key or session
-# ends. While the ledger cannot be reached, all of them continue; nothing is released in that time. A streamed answer
-# checks `OpenStream.error` between its parts and then writes its documented last line or event. Any other answer,
-# and one that does not end within `GRACE_S`, is cut off: the connection closes. A request whose answer has not begun
-# gets 401.
 
 
 log = logging.getLogger("privacy_gateway.streams")
@@ -304,9 +303,6 @@ def endless_stream(request: Request) -> OpenStream:
 
 OpenStreamDep = Annotated[OpenStream, Depends(open_stream)]
 EndlessStreamDep = Annotated[OpenStream, Depends(endless_stream)]
-
-
-# MERGED service.http.buffers: A binary answer made of several buffers, which are sent without being joined.
 
 
 class BuffersResponse(Response):

@@ -1,5 +1,5 @@
-"""Input from callers and operators: the base class of its models, the bound that every list of theirs has, whole
-numbers of headers and queries, and the errors of models that a route validates itself.
+"""Input from callers and operators: the base class of its models, the bound that every list of theirs has, numbers and
+pages of queries, the `Idempotency-Key`, and the errors of models that a route validates itself.
 """
 
 from __future__ import annotations
@@ -106,9 +106,6 @@ def _digits(value: str) -> str:
 Digits = Annotated[int, BeforeValidator(_digits), Field(lt=2**53)]
 
 
-# MERGED service.http.idempotency: The `Idempotency-Key` of a request.
-
-
 _KEY = re.compile(r"^[\x21-\x7e]{1,255}$")
 
 
@@ -129,9 +126,6 @@ def idempotency_key(request: Request) -> str:
     if not _KEY.match(offered):
         raise InvalidInput("Idempotency-Key must be 1 to 255 visible ASCII characters")
     return offered
-
-
-# MERGED service.http.paging: The query of an answer in pages.
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,10 @@
 
 A find is allowed if it is equal to a term of the request's list, or has a match of a pattern in it. Patterns are
 compiled and searched in a process apart (`service.isolation`).
+
+Recognisers that come with a request become definitions of own recognisers. A definition has one score, so the patterns
+of a recogniser are divided by their scores. Patterns are those of RE2: lookaround and back references are refused, and
+`\\b` and `\\w` know ASCII letters alone.
 """
 
 from __future__ import annotations
@@ -19,11 +23,6 @@ from core.text.own_recognisers.recogniser import DraftFinds, check
 from core.text.policy import Sanitised
 from service.presidio.schemas import AdHocRecogniser, AnalyzeRequest
 from service.sanitize.rows import language_refused
-
-# MERGED service.presidio.ad_hoc: Recognisers that come with one request of `POST /analyze`, as definitions of own
-# recognisers. A definition has one score, so the patterns of a recogniser are divided by their scores. Patterns are
-# those of RE2: lookaround and back references are refused, and `\\b` and `\\w` know ASCII letters alone.
-
 
 _SCORE_DIGITS = 4
 

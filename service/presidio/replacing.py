@@ -4,6 +4,11 @@ Clients send places as `{"entity_type", "start", "end", "score"}`; further membe
 overlap become one; a place within another one is dropped; of two types at the same place the higher score stays; places
 of one type with only spaces between them, or spaces and a line break, become one. Two types that overlap in part are
 both replaced, and the earlier one ends where the later one starts. Results are listed from the end of the text.
+
+An operator decides what becomes of a find: replace, redact, mask, hash, encrypt, keep, and decrypt. Guarantee: none.
+`hash` and `encrypt` are deterministic functions of the find, a key or salt of the caller, and random bytes; a hash with
+a salt that others know is found by trying values. `encrypt` is AES in CBC mode with a random initialisation vector, as
+Presidio's is, so that each decrypts what the other has encrypted. It is not authenticated.
 """
 
 from __future__ import annotations
@@ -171,13 +176,6 @@ def _joined_over_spaces(text: str, regions: Sequence[Place]) -> list[Place]:
                 region.start = joined.pop().start
         joined.append(region)
     return joined
-
-
-# MERGED service.presidio.operators: What Presidio's operators make of a find: replace, redact, mask, hash, encrypt,
-# keep, and decrypt. Guarantee: none. `hash` and `encrypt` are deterministic functions of the find, a key or salt of
-# the caller, and random bytes; a hash with a salt that others know is found by trying values. `encrypt` is AES in
-# CBC mode with a random initialisation vector, as Presidio's is, so that each decrypts what the other has encrypted.
-# It is not authenticated.
 
 
 DEFAULT = "DEFAULT"

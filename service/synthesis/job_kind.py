@@ -1,4 +1,4 @@
-"""The job that makes synthetic rows of a private table."""
+"""The job that makes synthetic rows of a private table, and the bodies of `POST /jobs/synthesis`."""
 
 from __future__ import annotations
 
@@ -21,9 +21,6 @@ from service.releases.request import check_epsilon
 
 if TYPE_CHECKING:
     from core.synthesis.schema import DeclaredTable
-
-
-# MERGED service.synthesis.schemas: Bodies of `POST /jobs/synthesis`.
 
 
 class SynthesisFields(Strict):

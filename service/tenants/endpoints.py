@@ -1,4 +1,7 @@
-"""Administration of tenants over HTTP, with the admin key only."""
+"""Administration of tenants over HTTP, with the admin key, and API keys: by the operator for any tenant under `/admin`,
+and by a tenant's `admin` keys for its own tenant. The text of a key is shown once, when it is created. Only its HMAC is
+stored.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +28,6 @@ from service.http.strict import AtMost, PagingDep, Strict
 from service.parts import Part
 from service.releases.budget_blocks import account_block, page_answer
 from service.tenants.service import TenantTerms, UnitLimit, key_block, open_tenant, set_limit
-
-# MERGED service.tenants.keys: API keys: by the operator for any tenant under `/admin`, and by a tenant's `admin`
-# keys for its own tenant. The text of a key is shown once, when it is created. Only its HMAC is stored.
-
 
 operator_router = APIRouter(prefix="/admin", route_class=JsonRoute, tags=["admin"], dependencies=[OPERATOR])
 tenant_router = APIRouter(route_class=JsonRoute, tags=["keys"])

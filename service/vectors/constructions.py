@@ -1,7 +1,8 @@
 """Public matrices of vector mechanisms that take long to compute: projections and codebooks.
 
 A large one takes seconds. It is computed once, in a process of the accounting calculations, for all requests that wait
-for it. Neither the event loop nor the embed worker waits. The result is shared with the worker as a block of memory.
+for it. Neither the event loop nor the embed worker waits. The result is shared with the worker as a block of memory. A
+tenant's public projections are computed on demand and never stored; the axes of the encoder are public, too.
 """
 
 from __future__ import annotations
@@ -152,10 +153,6 @@ class Constructions:
         place = BlockArray(block, str(matrix.dtype), (rows, columns))
         await asyncio.to_thread(place.write_rows, np.ascontiguousarray(matrix), 0)
         return place
-
-
-# MERGED service.vectors.projections: A tenant's public projections, computed on demand and never stored; and the
-# public axes of the encoder.
 
 
 KINDS = ("orthonormal", "gaussian", "pca")

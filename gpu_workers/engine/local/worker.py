@@ -4,8 +4,8 @@ It communicates over one inherited socket: it receives the factory of its handle
 and sends results. It exits when the socket closes, so it never outlives its gateway. Request text stays in its memory:
 the process writes nothing, sends a handler's exception as a code without a message, and disables core dumps.
 
-`Turns` limits the time of a batch, and runs batches of others in the middle of a long one. A timer interrupts the main
-thread every few milliseconds, between two steps of the interpreter:
+`WorkerTime` limits the time of a batch, and runs batches of others in the middle of a long one. A timer interrupts the
+main thread every few milliseconds, between two steps of the interpreter:
 
 * A batch whose preparation takes more than `PREPARED_CPU_S_MAX` of a processor is cut. Nothing of it was drawn.
 * A task that is `interruptible` (`gpu_workers.engine.protocol.Task`) is suspended while a batch of others waits in the
@@ -74,8 +74,12 @@ class _Running:
         return time.thread_time() - self.started - self.other_s
 
 
-class Turns:
-    """`waits`: whether a batch of others has arrived. `run_other` runs it. Used in the main thread of a worker."""
+class WorkerTime:
+    """The time of the main thread. The gateway's queue has admitted the tasks; this divides one thread of another
+    process, by a timer, so it shares no code with the turns of tenants.
+
+    `waits`: whether a batch of others has arrived. `run_other` runs it.
+    """
 
     def __init__(self, waits: Callable[[], bool], run_other: Callable[[], None]) -> None:
         self._waits, self._run_other = waits, run_other
@@ -197,13 +201,13 @@ def serve(connection: Connection) -> NoReturn:
         receive_blocks(connection, batch.blocks)
         if batch.says_begun:
             connection.send(Begun(batch.batch_id))
-        started, suspended = time.perf_counter(), turns.suspended_s
-        results = run_batch(handler, batch.payloads, turns)
-        seconds = time.perf_counter() - started - (turns.suspended_s - suspended)
+        started, suspended = time.perf_counter(), worker_time.suspended_s
+        results = run_batch(handler, batch.payloads, worker_time)
+        seconds = time.perf_counter() - started - (worker_time.suspended_s - suspended)
         connection.send(Done(batch.batch_id, results, seconds))
 
-    turns = Turns(connection.poll, run_next)
-    set_pause(turns.pause)
+    worker_time = WorkerTime(connection.poll, run_next)
+    set_pause(worker_time.pause)
     while True:
         run_next()
 

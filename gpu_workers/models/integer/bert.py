@@ -3,9 +3,9 @@
 Guarantee: the result for a sentence is a function of its token ids and their kinds, and of the files of the model. It
 does not depend on the other sentences, on the size of a batch, on the number of threads, or on the processor. Proof: a
 linear layer's sums are whole numbers below 2^31 without rounding, so that every order and every kernel gives the same
-ones (`gpu_workers.models.integer.bert`). All other steps treat rows or sentences one by one, in a fixed order, by
-operations whose results integers or IEEE 754 determine (`gpu_workers.models.integer.kernels`). No sentence is padded.
-The bounds that the proof needs are checked when the model is made.
+ones (`exact_ways`; the choice of a way decides on speed alone). All other steps treat rows or sentences one by one, in
+a fixed order, by operations whose results integers or IEEE 754 determine (`gpu_workers.models.integer.kernels`). No
+sentence is padded. The bounds that the proof needs are checked when the model is made.
 
 Hidden states are whole numbers, of which `GRID` make 1.
 
@@ -42,10 +42,6 @@ from gpu_workers.models.integer.layers import (
     StepsFile,
     held,
 )
-
-# MERGED gpu_workers.models.integer.products: Exact products of 8-bit integers, by the kernels that the processor
-# has. Every way gives the same whole numbers, so the choice decides on speed alone.
-
 
 EXACT_MAX = 2**24  # float32 holds all whole numbers up to it
 _FLOAT_INNER_MAX = EXACT_MAX // PRODUCT_MAX

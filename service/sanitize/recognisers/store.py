@@ -7,6 +7,8 @@
 Files are looked up at each request, so that what another request stored can be used at once. A task of a worker has the
 path of a file and the key of its tenant; the worker reads the file once and keeps the recogniser. Recognisers of other
 tenants are not visible.
+
+`RecogniserTrials` checks recognisers before they are stored, and tries drafts of them on a text.
 """
 
 from __future__ import annotations
@@ -287,9 +289,6 @@ class DraftBody(Strict):
     recogniser: RecogniserBody
     text: str
     threshold: float | None = Field(None, gt=0, le=1)
-
-
-# MERGED service.sanitize.recognisers.trials: Checks recognisers, and tries drafts of them on a text.
 
 
 TEST_CHARS_MAX = 100_000  # of a text that a recogniser is tried on: an answer lists up to 1,000 finds in it
