@@ -15,8 +15,7 @@ from service.config.settings import Settings
 from service.http.auth import ReadCallerDep, ReleaseCallerDep
 from service.http.body import JsonRoute
 from service.openai.presets import load_presets
-from service.openai.schemas import EmbeddingsRequest
-from service.openai.service import OpenAIService
+from service.openai.service import EmbeddingsRequest, OpenAIService
 from service.parts import Part, Parts
 from service.proxy.upstreams import Upstreams
 from service.releases.pipeline import ReleasePipeline

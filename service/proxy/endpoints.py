@@ -26,7 +26,10 @@ from service.isolation import Isolation
 from service.parts import Part, Parts
 from service.proxy.answers import EventAnswer, events, shown, whole
 from service.proxy.client import Answer, EventStream, UpstreamClient, client_limits
-from service.proxy.dialects.registry import DIALECTS
+from service.proxy.dialects.anthropic_messages import AnthropicMessages
+from service.proxy.dialects.openai_chat import OpenAIChat
+from service.proxy.dialects.openai_responses import OpenAIResponses
+from service.proxy.dialects.protocol import Dialect
 from service.proxy.kept_conversations import KeptConversations
 from service.proxy.masking import ConversationMasking
 from service.proxy.priced import Payer, PricedFills
@@ -36,6 +39,14 @@ from service.proxy.vault_endpoints import router as vault_router
 from service.releases.pipeline import ReleasePipeline
 from service.sanitize.policies import Policies
 from service.sanitize.service import SanitizeService
+
+# MERGED service.proxy.dialects.registry: The wire formats of language models, one row each, by the path of their
+# endpoint.
+
+
+_ROWS: tuple[Dialect, ...] = (OpenAIChat(), OpenAIResponses(), AnthropicMessages())
+DIALECTS: dict[str, Dialect] = {dialect.path: dialect for dialect in _ROWS}
+
 
 router = APIRouter(route_class=JsonRoute, tags=["language models"])
 

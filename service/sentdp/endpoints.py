@@ -12,8 +12,7 @@ from service.http.auth import ReleaseCallerDep
 from service.http.body import JsonRoute
 from service.parts import Part, Parts
 from service.releases.pipeline import ReleasePipeline
-from service.sentdp.schemas import SentDPRequest, typical
-from service.sentdp.service import SentDPService
+from service.sentdp.service import SentDPRequest, SentDPService, typical
 from service.workers import Workers
 
 router = APIRouter(route_class=JsonRoute, tags=["embeddings"])

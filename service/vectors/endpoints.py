@@ -34,11 +34,9 @@ from service.http.strict import invalid_request, whole_number
 from service.parts import Part, Parts
 from service.releases.pipeline import ReleasePipeline
 from service.releases.request import Rendered
-from service.vectors.batch import file_batch
 from service.vectors.constructions import Constructions, Projections
 from service.vectors.safetensors_header import HEADER_BYTES_MAX, MEDIA_TYPE, MatrixHeader, header_of, read_header
-from service.vectors.schemas import FileParameters, VectorRequest, typical
-from service.vectors.service import VectorService
+from service.vectors.service import FileParameters, VectorRequest, VectorService, file_batch, typical
 from service.workers import Workers
 
 router = APIRouter(route_class=JsonRoute, tags=["embeddings"])

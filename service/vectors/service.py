@@ -6,31 +6,157 @@ pure epsilon-DP for replacing a vector by any other. Each vector is one unit.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import orjson
+from pydantic import Field
 
 from core import spans
 from core.accounting.events import PrivacyEvent
 from core.errors import InvalidInput
 from core.ledger.records import Charge
 from core.mechanisms.vectors.pricing import vector_events, vector_facts
-from core.mechanisms.vectors.spec import VectorSpec, vector_spec
+from core.mechanisms.vectors.spec import VECTOR_MECHANISMS, VectorSpec, vector_spec
 from gpu_workers.engine.arrays import Array, ArrayPool, BlockArray
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.tasks import VectorTask
 from service.admission import Preparation
-from service.config.settings import Settings
+from service.config.settings import TEXTS_TAKEN, VECTORS_TAKEN, Settings
+from service.http.choices import Projection, VectorMechanism
+from service.http.strict import AtMost, Strict, Vector, exactly_one_of
 from service.releases.request import JSON, Part, Parts, Price, ReleaseRequest, Rendered, check_epsilon
-from service.vectors.batch import FLOAT32, VectorBatch, array_batch, matrix_of, rows_dimension, text_batch
 from service.vectors.constructions import NO_MATRICES, Constructions, Matrices, Projections
-from service.vectors.schemas import VectorParameters, VectorRequest
 from service.workers import Workers
+
+# MERGED service.vectors.schemas: Bodies of `POST /embed/vector` and the parameters of its files.
+
+
+class VectorParameters(Strict):
+    """How vectors are released: the members that every body shares."""
+
+    epsilon: float = Field(
+        gt=0, description="Of each vector: per unit of distance for privemb and laplace, in total for the others."
+    )
+    mechanism: VectorMechanism | None = Field(None, description="Default: codebook for texts, privemb for vectors.")
+    dimension: int | None = Field(None, ge=1, description="Of the released vectors.")
+    clip_norm: float | None = Field(None, gt=0, description="Longer vectors are clipped to it; default 1.")
+    projection: Projection | None = Field(
+        None, description="Default: by mechanism; pca for texts whose mechanism is not named."
+    )
+    strict: bool = Field(True, description="false: the paper's form of privemb, which `beta` and `delta` describe.")
+    beta: float | None = None
+    delta: float | None = None
+    subject: str | None = Field(None, min_length=1, max_length=256)
+
+
+class VectorRequest(VectorParameters):
+    """Body of `POST /embed/vector`, and of `POST /budget/estimate` for its price."""
+
+    texts: Annotated[list[str], AtMost(TEXTS_TAKEN)] | None = Field(None, min_length=1)
+    vectors: Annotated[list[Vector], AtMost(VECTORS_TAKEN)] | None = Field(None, min_length=1)
+    encoding_format: Literal["float", "base64"] = "float"
+
+    _one_form = exactly_one_of("texts", "vectors")
+
+    @property
+    def size(self) -> int:
+        """The characters of all texts, or the numbers of all vectors."""
+        return sum(map(len, self.texts or self.vectors or ()))
+
+    @property
+    def rows(self) -> int:
+        return len(self.texts or self.vectors or ())
+
+
+class FileParameters(VectorParameters):
+    """The parameters of a file, as JSON in its metadata."""
+
+    output_dtype: Literal["float32", "float16"] = "float32"
+
+
+def typical(epsilon: float) -> list[VectorRequest]:
+    """One text by each mechanism."""
+    return [VectorRequest(texts=["-"], epsilon=epsilon, mechanism=name) for name in VECTOR_MECHANISMS]
+
+
+# MERGED service.vectors.batch: What is to be released, checked: texts, or vectors in shared memory.
+
+
+FLOAT32, FLOAT64 = "float32", "float64"
+_FLOAT16_MAGNITUDE, _FLOAT16_INFINITY = np.uint16(0x7FFF), 0x7C00
+_CHECKED_AT_ONCE = 1 << 18  # numbers: half a megabyte, which stays in the cache
+
+
+@dataclass(frozen=True)
+class VectorBatch:
+    """Either `texts`, or `vectors` `[rows, d]`."""
+
+    rows: int
+    texts: tuple[str, ...] | None = None
+    vectors: BlockArray | None = None
+
+    @property
+    def usage(self) -> dict[str, int]:
+        """The `usage` block of an answer."""
+        return {"vectors": self.rows}
+
+
+def text_batch(texts: Sequence[str], settings: Settings) -> VectorBatch:
+    """Each text as one unit. Raises InvalidInput for a blank one, a long one or too many."""
+    if len(texts) > settings.vector_texts_max:
+        raise InvalidInput(f"at most {settings.vector_texts_max} texts a call", field="texts")
+    for index, text in enumerate(texts):
+        if not text.strip():
+            raise InvalidInput("a text must hold something", field=f"texts.{index}")
+        if len(text) > settings.document_chars_max:
+            raise InvalidInput(f"at most {settings.document_chars_max} characters a text", field=f"texts.{index}")
+    return VectorBatch(len(texts), texts=tuple(texts))
+
+
+def rows_dimension(rows: Sequence[Sequence[float]]) -> int:
+    """The dimension of vectors that came as lists of numbers. Raises InvalidInput for rows of several lengths."""
+    dimension = len(rows[0])
+    if any(len(row) != dimension for row in rows):
+        raise InvalidInput("all vectors must have the same dimension", field="vectors")
+    return dimension
+
+
+def matrix_of(rows: Sequence[Sequence[float]]) -> Array:
+    """Lists of finite numbers in float64: a cast would increase the distance of near vectors."""
+    return np.asarray(rows, dtype=np.float64)
+
+
+def array_batch(arrays: ArrayPool, matrix: Array, spec: VectorSpec, *, tenant: str) -> VectorBatch:
+    """The vectors of `matrix_of`, in shared memory. Raises QueueFull, TenantLimitReached."""
+    placed = BlockArray(arrays.block(matrix.nbytes, owner=tenant), FLOAT64, (len(matrix), spec.dimension))
+    placed.write_rows(matrix, 0)
+    return VectorBatch(len(matrix), vectors=placed)
+
+
+async def file_batch(vectors: BlockArray) -> VectorBatch:
+    """Vectors that came as a file. Raises InvalidInput for a number that is not finite."""
+    if not await asyncio.to_thread(_finite, vectors):
+        raise InvalidInput("every number of a vector must be finite", field="vectors")
+    return VectorBatch(vectors.shape[0], vectors=vectors)
+
+
+def _finite(vectors: BlockArray) -> bool:
+    """A sum of finite numbers may overflow, one with an infinity or NaN is never finite: mostly one pass is enough."""
+    numbers = vectors.read()
+    if numbers.dtype == np.float16:  # its arithmetic is slow; all ones in the exponent are the largest magnitudes
+        rows = max(1, _CHECKED_AT_ONCE // numbers.shape[1])
+        parts = (numbers[start : start + rows].view(np.uint16) for start in range(0, len(numbers), rows))
+        return all(int((part & _FLOAT16_MAGNITUDE).max()) < _FLOAT16_INFINITY for part in parts)
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = numbers.sum()
+    return bool(np.isfinite(total)) or bool(np.isfinite(numbers).all())
+
 
 # What is promised at epsilon, or at `epsilon_worst_case`. Each text is one vector: replacing a token of it changes one.
 _OF_TEXTS = {"units": ["vector", "sentence", "token"], "public": ["number of texts"]}

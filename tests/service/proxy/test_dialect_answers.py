@@ -12,7 +12,7 @@ from openai.types.responses import Response, ResponseStreamEvent
 from restorer_kit import WORDS, WordRestorers
 from sdk_samples_kit import CANARY, Samples
 
-from service.proxy.dialects.registry import DIALECTS
+from service.proxy.endpoints import DIALECTS
 
 CHAT, RESPONSES, MESSAGES = DIALECTS["/v1/chat/completions"], DIALECTS["/v1/responses"], DIALECTS["/v1/messages"]
 ANSWERS = [(CHAT, ChatCompletion), (RESPONSES, Response), (MESSAGES, Message)]

@@ -8,8 +8,8 @@ import pytest
 from planting_kit import SIGNATURE
 
 from core.errors import InvalidInput
-from service.proxy.dialects.registry import DIALECTS
 from service.proxy.dialects.shapes import DEPTH_MAX
+from service.proxy.endpoints import DIALECTS
 from service.proxy.slots import Kind
 
 CHAT, RESPONSES, MESSAGES = DIALECTS["/v1/chat/completions"], DIALECTS["/v1/responses"], DIALECTS["/v1/messages"]

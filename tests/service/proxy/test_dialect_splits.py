@@ -15,7 +15,7 @@ from model_formats_kit import Call, Said, events
 from benchmarks.conversations.answers import heard
 from core.text.reversible.forms import mapping_of
 from core.text.reversible.mapping import Content, Pair
-from service.proxy.dialects.registry import DIALECTS
+from service.proxy.endpoints import DIALECTS
 from service.proxy.restorers import MappingRestorers
 
 MAPPING = mapping_of(

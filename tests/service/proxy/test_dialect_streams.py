@@ -15,7 +15,7 @@ from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 from restorer_kit import WordRestorers
 
-from service.proxy.dialects.registry import DIALECTS
+from service.proxy.endpoints import DIALECTS
 
 CHAT, RESPONSES, MESSAGES = DIALECTS["/v1/chat/completions"], DIALECTS["/v1/responses"], DIALECTS["/v1/messages"]
 PARSERS = {

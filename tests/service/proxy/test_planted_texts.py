@@ -23,7 +23,7 @@ from core.text.reversible.mapping import is_key
 from service.guardrail.service import Shown
 from service.proxy.dialects.openai_chat import OTHERS
 from service.proxy.dialects.public import FLAG, MODEL, is_word
-from service.proxy.dialects.registry import DIALECTS
+from service.proxy.endpoints import DIALECTS
 from service.proxy.slots import Kind, NameSlot
 
 CHAT, RESPONSES, MESSAGES = DIALECTS["/v1/chat/completions"], DIALECTS["/v1/responses"], DIALECTS["/v1/messages"]

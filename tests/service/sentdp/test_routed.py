@@ -18,8 +18,7 @@ from core.mechanisms.sentences.domain_pack import CodeNoise, DomainPack, DomainP
 from gpu_workers.packs import ROUTES, pack_paths
 from service.config.settings import Settings
 from service.domains.store import Domains
-from service.sentdp.schemas import Document, SentDPRequest
-from service.sentdp.service import event_of
+from service.sentdp.service import Document, SentDPRequest, event_of
 
 PACKS = ("law", "sport", "general")
 SENTENCES = ["The court heard the case.", "The judge agreed.", "An appeal followed.", "It was denied."]

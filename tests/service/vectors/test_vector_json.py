@@ -14,7 +14,7 @@ from core.mechanisms.vectors.spec import VECTOR_MECHANISMS, VectorSpec, vector_s
 from gpu_workers.engine.arrays import ArrayPool, BlockArray
 from gpu_workers.handlers.embedder import VectorReleaser
 from gpu_workers.handlers.tasks import VectorTask
-from service.vectors.batch import array_batch, matrix_of
+from service.vectors.service import array_batch, matrix_of
 
 
 def points_before_noise(rows: list[list[float]], spec: VectorSpec, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
