@@ -1,4 +1,4 @@
-"""Presets as OpenAI models: the release that a preset makes of a request of `POST /v1/embeddings`."""
+"""Presets as OpenAI models: the bodies of `/v1/embeddings`, and the release that a preset makes of one."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from service.proxy.upstreams import ServedModel, Upstreams
 from service.releases.request import Price, ReleaseRequest
 from service.sentdp.service import Document, SentDPRequest, SentDPService
 from service.vectors.service import VectorRequest, VectorService
-
-# MERGED service.openai.schemas: Bodies of the OpenAI-compatible endpoints.
 
 
 def _shape(value: Any) -> str | None:

@@ -2,6 +2,7 @@
 
 Texts are masked before they leave, and answers are restored (`service/proxy/service.py`). The header
 `Privacy-Guarantee` says what is guaranteed: nothing, unless the policy fills with a price (`service/proxy/priced.py`).
+`DIALECTS` are the wire formats, one row each, by the path of their endpoint.
 """
 
 from __future__ import annotations
@@ -39,10 +40,6 @@ from service.proxy.vault_endpoints import router as vault_router
 from service.releases.pipeline import ReleasePipeline
 from service.sanitize.policies import Policies
 from service.sanitize.service import SanitizeService
-
-# MERGED service.proxy.dialects.registry: The wire formats of language models, one row each, by the path of their
-# endpoint.
-
 
 _ROWS: tuple[Dialect, ...] = (OpenAIChat(), OpenAIResponses(), AnthropicMessages())
 DIALECTS: dict[str, Dialect] = {dialect.path: dialect for dialect in _ROWS}

@@ -1,4 +1,4 @@
-"""Sentence-private document embeddings: from a body to its price and its release request.
+"""Sentence-private document embeddings: the body, its price and its release request.
 
 Guarantee: pure epsilon-DP for replacing one entry of a document's unit list, of which the number of entries is public.
 What that promises of the text depends on how the list came about, and the answer's `privacy` block says it
@@ -44,9 +44,6 @@ from service.http.choices import SentenceMechanism
 from service.http.strict import AtMost, Strict, Vector, exactly_one_of
 from service.releases.request import Part, Parts, Price, ReleaseRequest, check_epsilon
 from service.workers import Workers
-
-# MERGED service.sentdp.schemas: Bodies of `POST /embed/sentdp`.
-
 
 _SUBJECT = Field(None, min_length=1, max_length=256)
 

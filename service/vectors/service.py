@@ -1,4 +1,6 @@
-"""Private vectors, from a request's parameters to a release request; every endpoint that releases vectors uses it.
+"""Private vectors: the bodies and parameters of a request, what is to be released, checked, and the release request.
+
+Every endpoint that releases vectors uses it. Vectors are in shared memory.
 
 Guarantee: `privemb` and `laplace` are metric-DP, epsilon per unit of Euclidean distance; `privunit` and `codebook` are
 pure epsilon-DP for replacing a vector by any other. Each vector is one unit.
@@ -33,8 +35,6 @@ from service.http.strict import AtMost, Strict, Vector, exactly_one_of
 from service.releases.request import JSON, Part, Parts, Price, ReleaseRequest, Rendered, check_epsilon
 from service.vectors.constructions import NO_MATRICES, Constructions, Matrices, Projections
 from service.workers import Workers
-
-# MERGED service.vectors.schemas: Bodies of `POST /embed/vector` and the parameters of its files.
 
 
 class VectorParameters(Strict):
@@ -83,9 +83,6 @@ class FileParameters(VectorParameters):
 def typical(epsilon: float) -> list[VectorRequest]:
     """One text by each mechanism."""
     return [VectorRequest(texts=["-"], epsilon=epsilon, mechanism=name) for name in VECTOR_MECHANISMS]
-
-
-# MERGED service.vectors.batch: What is to be released, checked: texts, or vectors in shared memory.
 
 
 FLOAT32, FLOAT64 = "float32", "float64"
