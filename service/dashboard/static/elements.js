@@ -118,6 +118,23 @@ export function table(caption, columns, rows) {
   return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, made);
 }
 
+/** Columns of a table by what they show and sort by, `of(row)`. `more`: further members of the column. */
+export function textColumn(title, of, more = {}) {
+  return { title, cell: of, key: of, ...more };
+}
+
+export function codeColumn(title, of, more = {}) {
+  return { title, cell: (row) => el("code", {}, of(row)), key: of, ...more };
+}
+
+export function timeColumn(title, of) {
+  return { title, cell: (row) => time(of(row)), key: of };
+}
+
+export function numberColumn(title, of) {
+  return { title, cell: (row) => number(of(row)), key: of, number: true };
+}
+
 function cellOf(column, row) {
   const attributes = { role: "cell", class: column.number ? "number" : column.wide ? "wide" : null, "data-label": column.title };
   return el("td", attributes, column.cell(row));

@@ -97,3 +97,12 @@ export function amountText(amount) {
   const epsilon = amount.epsilon.toLocaleString(undefined, { maximumSignificantDigits: 6 });
   return amount.delta ? `epsilon ${epsilon}, delta ${amount.delta}` : `epsilon ${epsilon}`;
 }
+
+/** The members of an object that have a value, as a text. */
+export function members(found, without = []) {
+  const text = (value) => (Array.isArray(value) ? value.join(", ") : value !== null && typeof value === "object" ? JSON.stringify(value) : String(value));
+  return Object.entries(found)
+    .filter(([name, value]) => value !== null && !without.includes(name))
+    .map(([name, value]) => `${name.replaceAll("_", " ")}: ${text(value)}`)
+    .join("; ");
+}

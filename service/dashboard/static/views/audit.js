@@ -1,8 +1,7 @@
 // The log of administrative actions, a page at a time.
 import { api } from "../api.js";
-import { el, number, table, time } from "../elements.js";
-import { members } from "../alert_rules.js";
-import { given, paged, yesNo } from "../parts.js";
+import { codeColumn, el, numberColumn, table, textColumn, timeColumn } from "../elements.js";
+import { given, members, paged, yesNo } from "../parts.js";
 
 const PAGE = 100;
 
@@ -22,11 +21,11 @@ function shown(entries) {
     table(
       "Administrative actions, oldest first",
       [
-        { title: "Number", cell: (row) => number(row.n), key: (row) => row.n, number: true },
-        { title: "Time", cell: (row) => time(row.at_ms), key: (row) => row.at_ms },
-        { title: "By", cell: (row) => el("code", {}, row.by), key: (row) => row.by },
-        { title: "Action", cell: (row) => row.action, key: (row) => row.action },
-        { title: "Target", cell: (row) => el("code", {}, row.target), key: (row) => row.target, wide: true },
+        numberColumn("Number", (row) => row.n),
+        timeColumn("Time", (row) => row.at_ms),
+        codeColumn("By", (row) => row.by),
+        textColumn("Action", (row) => row.action),
+        codeColumn("Target", (row) => row.target, { wide: true }),
         { title: "Details", cell: (row) => el("span", { class: "long" }, members(given(row.details))), wide: true },
         { title: "Genuine", cell: (row) => yesNo(row.genuine), key: (row) => row.genuine },
       ],

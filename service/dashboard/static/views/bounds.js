@@ -1,7 +1,7 @@
 // What an account has proven, and what is an estimate of what was spent.
 import { accountPage } from "../accounts.js";
 import { accountPath, api } from "../api.js";
-import { el, number, table } from "../elements.js";
+import { el, number, numberColumn, table } from "../elements.js";
 
 const LABELS = {
   proven: ["Proven", "label-good"],
@@ -27,8 +27,8 @@ function shown(account, lines) {
       [
         { title: "By", cell: (row) => TITLES[row.name] || row.name },
         { title: "Label", cell: (row) => label(row.label), key: (row) => row.label },
-        { title: "Epsilon", cell: (row) => number(row.epsilon), key: (row) => row.epsilon, number: true },
-        { title: "Delta", cell: (row) => number(row.delta), key: (row) => row.delta, number: true },
+        numberColumn("Epsilon", (row) => row.epsilon),
+        numberColumn("Delta", (row) => row.delta),
         { title: "What it says", cell: (row) => row.sentence, wide: true },
       ],
       lines,
@@ -52,8 +52,8 @@ function arms(account) {
     "The rules of the filter: a release is admitted while one of them has room",
     [
       { title: "Rule", cell: (row) => (row.order === null ? row.name : `${row.name} of order ${row.order}`), key: (row) => row.name },
-      { title: "Counted", cell: (row) => number(row.spent), key: (row) => row.spent, number: true },
-      { title: "Up to", cell: (row) => number(row.limit), key: (row) => row.limit, number: true },
+      numberColumn("Counted", (row) => row.spent),
+      numberColumn("Up to", (row) => row.limit),
       { title: "Share", cell: (row) => percent(row), key: (row) => (row.limit ? row.spent / row.limit : 1), number: true },
       { title: "Open", cell: (row) => openness(row), key: (row) => row.open },
     ],

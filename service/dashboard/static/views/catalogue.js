@@ -1,6 +1,6 @@
 // Policies, presets, models, domains and entities: what is installed and which rules apply.
 import { api } from "../api.js";
-import { el, number, table } from "../elements.js";
+import { el, numberColumn, table } from "../elements.js";
 import { flag, yesNo } from "../parts.js";
 
 export async function show(main) {
@@ -68,7 +68,7 @@ function modelTable(rows) {
       named("From", "owned_by"),
       { title: "Endpoint", cell: (row) => preset(row).endpoint || "–", key: (row) => preset(row).endpoint },
       { title: "Mechanism", cell: (row) => preset(row).mechanism || "–", key: (row) => preset(row).mechanism },
-      { title: "Epsilon", cell: (row) => number(preset(row).epsilon), key: (row) => preset(row).epsilon, number: true },
+      numberColumn("Epsilon", (row) => preset(row).epsilon),
       { title: "Domain", cell: (row) => preset(row).domain || "–", key: (row) => preset(row).domain },
     ],
     rows,
@@ -99,7 +99,7 @@ function domainTable(rows) {
       { title: "Domain", cell: (row) => el("code", { class: "name" }, row.name), key: (row) => row.name },
       named("Scope", "scope"),
       { title: "Usable", cell: (row) => yesNo(row.usable), key: (row) => row.usable },
-      { title: "Dimension", cell: (row) => number(row.dimension), key: (row) => row.dimension, number: true },
+      numberColumn("Dimension", (row) => row.dimension),
       { title: "Source", cell: (row) => long(row.source ?? "–"), wide: true },
       { title: "Licence", cell: (row) => long(row.licence ?? "–"), wide: true },
     ],
@@ -113,7 +113,7 @@ function entityTable(rows) {
     [
       { title: "Entity", cell: (row) => el("code", { class: "name" }, row.name), key: (row) => row.name },
       { title: "By default", cell: (row) => flag(row.default), key: (row) => row.default },
-      { title: "Threshold", cell: (row) => number(row.threshold), key: (row) => row.threshold, number: true },
+      numberColumn("Threshold", (row) => row.threshold),
       { title: "Found by", cell: (row) => row.recognisers.join(", "), key: (row) => row.recognisers.join() },
       { title: "Languages", cell: (row) => row.languages.join(", "), key: (row) => row.languages.join() },
     ],

@@ -2,7 +2,7 @@
 import { accountPage } from "../accounts.js";
 import { accountPath, api } from "../api.js";
 import { chart } from "../chart.js";
-import { card, duration, el, exact, number, table } from "../elements.js";
+import { card, duration, el, exact, number, numberColumn, table } from "../elements.js";
 
 const REASONS = {
   "too-little-history":
@@ -101,9 +101,9 @@ function lines(answer) {
     "Forecast of the epsilon that is spent in all",
     [
       { title: "Time", cell: (row) => moment(answer, row.at_ms), key: (row) => row.at_ms },
-      { title: "Low (5 %)", cell: (row) => number(row.low), key: (row) => row.low, number: true },
-      { title: "Middle", cell: (row) => number(row.middle), key: (row) => row.middle, number: true },
-      { title: "High (95 %)", cell: (row) => number(row.high), key: (row) => row.high, number: true },
+      numberColumn("Low (5 %)", (row) => row.low),
+      numberColumn("Middle", (row) => row.middle),
+      numberColumn("High (95 %)", (row) => row.high),
     ],
     answer.line,
   );
@@ -114,7 +114,7 @@ function spentTable(answer, past) {
     `Epsilon that was spent in all, at the end of each ${answer.history.step_s * 1000 === DAY_MS ? "day" : "hour"}`,
     [
       { title: "Time", cell: (row) => moment(answer, row.at_ms), key: (row) => row.at_ms },
-      { title: "Spent", cell: (row) => number(row.epsilon), key: (row) => row.epsilon, number: true },
+      numberColumn("Spent", (row) => row.epsilon),
     ],
     past,
   );

@@ -1,7 +1,7 @@
 // How many more documents fit, what was spent in the last days, and what refuses the next request.
 import { accountField, chosenAccount, ownAccounts } from "../accounts.js";
 import { accountPath, api, attempt, parameters, remember } from "../api.js";
-import { bar, card, el, exact, field, number, rowForm, table } from "../elements.js";
+import { bar, card, el, exact, field, number, numberColumn, rowForm, table, textColumn } from "../elements.js";
 
 const UNNAMED = "–";
 const DAYS = 7;
@@ -118,9 +118,9 @@ function details(answer) {
       [
         { title: "Preset", cell: (row) => row.preset || UNNAMED, key: (row) => row.preset },
         { title: "Endpoint", cell: (row) => el("code", { class: "short" }, `/${row.endpoint}`), key: (row) => row.endpoint },
-        { title: "Mechanism", cell: (row) => row.mechanism, key: (row) => row.mechanism },
-        { title: "Epsilon", cell: (row) => number(row.epsilon), key: (row) => row.epsilon, number: true },
-        { title: "Requests that fit", cell: (row) => number(row.fits), key: (row) => row.fits, number: true },
+        textColumn("Mechanism", (row) => row.mechanism),
+        numberColumn("Epsilon", (row) => row.epsilon),
+        numberColumn("Requests that fit", (row) => row.fits),
         { title: "Refused first by", cell: (row) => binding(row.binding) },
       ],
       rows,
@@ -150,12 +150,12 @@ function overview(accounts) {
   return table(
     "Accounts of this tenant",
     [
-      { title: "Account", cell: (row) => row.account, key: (row) => row.account },
+      textColumn("Account", (row) => row.account),
       { title: "Rule", cell: (row) => (row.kind === "plan" ? `plan of ${row.plan.mechanism}` : "filter"), key: (row) => row.kind },
-      { title: "Epsilon left", cell: (row) => number(row.remaining.epsilon), key: (row) => row.remaining.epsilon, number: true },
+      numberColumn("Epsilon left", (row) => row.remaining.epsilon),
       { title: "Limit", cell: limits, key: (row) => row.limit.epsilon, number: true },
-      { title: "Delta", cell: (row) => number(row.limit.delta), key: (row) => row.limit.delta, number: true },
-      { title: "Reserved", cell: (row) => number(row.reserved.epsilon), key: (row) => row.reserved.epsilon, number: true },
+      numberColumn("Delta", (row) => row.limit.delta),
+      numberColumn("Reserved", (row) => row.reserved.epsilon),
     ],
     accounts,
   );

@@ -1,6 +1,6 @@
 // How far the ledger is sealed and audited, what is open, and what was lost: of one tenant, or of all for the operator.
 import { api } from "../api.js";
-import { card, duration, el, number, table, time } from "../elements.js";
+import { card, codeColumn, duration, el, number, numberColumn, table, textColumn, time, timeColumn } from "../elements.js";
 import { given, paged, regularly, yesNo } from "../parts.js";
 
 const PAGE = 50;
@@ -24,10 +24,10 @@ function shown(found) {
     table(
       "Epsilon spent without an output, by unit",
       [
-        { title: "Unit", cell: (row) => row.unit, key: (row) => row.unit },
-        { title: "Epsilon", cell: (row) => number(row.epsilon), key: (row) => row.epsilon, number: true },
-        { title: "Delta", cell: (row) => number(row.delta), key: (row) => row.delta, number: true },
-        { title: "Releases", cell: (row) => number(row.releases), key: (row) => row.releases, number: true },
+        textColumn("Unit", (row) => row.unit),
+        numberColumn("Epsilon", (row) => row.epsilon),
+        numberColumn("Delta", (row) => row.delta),
+        numberColumn("Releases", (row) => row.releases),
       ],
       found.spent_without_output,
     ),
@@ -66,11 +66,11 @@ function tenantTable(tenants, isCut) {
   return table(
     `${isCut ? "The first tenants" : "All tenants"}, ${tenants.length}`,
     [
-      { title: "Tenant", cell: (row) => el("code", {}, row.tenant), key: (row) => row.tenant },
-      { title: "Entries", cell: (row) => number(row.journal.entries), key: (row) => row.journal.entries, number: true },
-      { title: "Not sealed", cell: (row) => number(row.journal.unsealed), key: (row) => row.journal.unsealed, number: true },
-      { title: "Open holds", cell: (row) => number(row.open_holds.number), key: (row) => row.open_holds.number, number: true },
-      { title: "First deadline", cell: (row) => time(row.open_holds.earliest_deadline_ms), key: (row) => row.open_holds.earliest_deadline_ms },
+      codeColumn("Tenant", (row) => row.tenant),
+      numberColumn("Entries", (row) => row.journal.entries),
+      numberColumn("Not sealed", (row) => row.journal.unsealed),
+      numberColumn("Open holds", (row) => row.open_holds.number),
+      timeColumn("First deadline", (row) => row.open_holds.earliest_deadline_ms),
       { title: "Spent without an output", cell: (row) => lost(row.spent_without_output), key: releases, wide: true },
     ],
     tenants,

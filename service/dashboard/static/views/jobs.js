@@ -1,12 +1,13 @@
-// The jobs, newest first, and one of them as it runs.
-import { api, parameters, remember } from "../api.js";
-import { el, number, table, time } from "../elements.js";
-import { watchedJob } from "../job.js";
-import { amountText, given, paged } from "../parts.js";
+// The jobs, newest first, and one of them as it runs: its facts, its progress by server-sent events, its files, a button
+// that cancels it, and synthetic rows, which cost nothing.
+import { api, attempt, leave, parameters, Problem, remember, send, showProblem } from "../api.js";
+import { bar, confirmed, duration, el, field, number, numberColumn, rowForm, select, table, textColumn, time, timeColumn } from "../elements.js";
+import { action, amountText, facts, given, numberField, paged, typed } from "../parts.js";
 
 const PAGE = 50;
 const AGAIN_MS = 5000;
 const ENDED = ["succeeded", "failed", "cancelled"];
+const SHOWN_MAX = 100;
 
 export async function show(main, session) {
   const list = el("div");
@@ -56,13 +57,13 @@ function rows(jobs, choose) {
     "Jobs, newest first",
     [
       { title: "Job", cell: (job) => el("button", { type: "button", class: "link", onclick: () => choose(job.job_id) }, job.label), key: (job) => job.label },
-      { title: "Kind", cell: (job) => job.kind, key: (job) => job.kind },
-      { title: "Status", cell: (job) => job.status, key: (job) => job.status },
+      textColumn("Kind", (job) => job.kind),
+      textColumn("Status", (job) => job.status),
       { title: "Progress", cell: (job) => percent(job), key: (job) => job.progress, number: true },
       { title: "Spent", cell: (job) => spent(job), key: (job) => job.spent.epsilon },
-      { title: "Attempts", cell: (job) => number(job.attempts), key: (job) => job.attempts, number: true },
-      { title: "Created", cell: (job) => time(job.created_ms), key: (job) => job.created_ms },
-      { title: "Ended", cell: (job) => time(job.ended_ms), key: (job) => job.ended_ms },
+      numberColumn("Attempts", (job) => job.attempts),
+      timeColumn("Created", (job) => job.created_ms),
+      timeColumn("Ended", (job) => job.ended_ms),
     ],
     jobs,
   );
@@ -75,4 +76,133 @@ function percent(job) {
 function spent(job) {
   if (!job.reserved.epsilon && !job.spent.epsilon) return "charges nothing";
   return el("span", { "data-value": String(job.spent.epsilon) }, amountText(job.spent));
+}
+
+/** Follow a job. `place`: where it is shown; `started`: fulfilled once it is; `changed(job)` is called for each state. */
+function watchedJob(id, changed) {
+  const place = el("div", { class: "card job" });
+  const path = `/jobs/${encodeURIComponent(id)}`;
+  let events = null;
+  let last = "";
+  const draw = (job) => {
+    changed(job);
+    const text = JSON.stringify(job);
+    if (text === last) return; // what a person uses on it stays
+    last = text;
+    place.replaceChildren(...shown(job, path, draw));
+  };
+  const started = (async () => {
+    try {
+      draw(await api("GET", path));
+    } catch (error) {
+      showProblem(error);
+      return;
+    }
+    events = new EventSource(`${path}/events`);
+    events.addEventListener("progress", (event) => draw(JSON.parse(event.data)));
+    for (const end of ENDED) {
+      events.addEventListener(end, (event) => {
+        events.close();
+        draw(JSON.parse(event.data));
+      });
+    }
+    events.addEventListener("problem", (event) => {
+      if (JSON.parse(event.data).status === 401) leave(); // the key has ended; else the browser connects again
+    });
+  })();
+  return { place, started, close: () => events && events.close() };
+}
+
+function shown(job, path, draw) {
+  const ended = ENDED.includes(job.status);
+  const running = (job.ended_ms || Date.now()) - job.started_ms;
+  return [
+    el("h2", {}, `${job.kind}: ${job.label}`),
+    el(
+      "div",
+      { role: "progressbar", "aria-label": "Progress", "aria-valuemin": "0", "aria-valuemax": "100", "aria-valuenow": String(Math.round(job.progress * 100)) },
+      bar(job.progress),
+    ),
+    el("p", { class: "state" }, `${job.status}, ${Math.round(job.progress * 100)} %${ended ? "" : `: ${job.stage}`}`),
+    job.cancel_requested && !ended ? el("p", { class: "notice" }, "Cancellation was requested.") : null,
+    facts([
+      ["Job", el("code", {}, job.job_id)],
+      ["Created", time(job.created_ms)],
+      ["Started", job.started_ms && time(job.started_ms)],
+      ["Ended", job.ended_ms && time(job.ended_ms)],
+      ["Ran for", job.started_ms && ended ? duration(running) : null],
+      ["Attempts", number(job.attempts)],
+      ["Reserved", job.reserved.epsilon ? amountText(job.reserved) : "nothing"],
+      ["Spent", job.spent.epsilon ? el("span", { "data-value": String(job.spent.epsilon) }, amountText(job.spent)) : "nothing"],
+      ...Object.entries(job.metrics || {}).map(([name, value]) => [name, number(value)]),
+    ]),
+    job.problem ? el("p", { class: "error" }, [job.problem.title, job.problem.detail].filter(Boolean).join(" ")) : null,
+    job.status === "succeeded" ? files(job, path) : null,
+    ended ? null : cancelButton(job, path, draw),
+    job.result ? el("details", {}, el("summary", {}, "Result"), el("pre", { tabindex: "0" }, JSON.stringify(job.result, null, 2))) : null,
+    job.status === "succeeded" && job.kind === "synthesis" ? sampleForm(path, job.label) : null,
+  ].filter(Boolean);
+}
+
+/** Links to what the job made. The card and the artifact are kept until somebody deletes them. */
+function files(job, path) {
+  const link = (name, text) => el("a", { href: `${path}/${name}`, download: name === "report" ? null : true, target: name === "report" ? "_blank" : null, rel: "noopener" }, text);
+  const [button, card] = cardParts(path);
+  const report = job.kind === "synthesis" ? link("report", "Report") : null;
+  return el("div", {}, el("div", { class: "actions" }, report, link("artifact", "Download the artifact"), button), card);
+}
+
+/** A button that shows the job's card, and the place for it. */
+function cardParts(path) {
+  const place = el("pre", { class: "output", tabindex: "0", hidden: true });
+  const toggle = async () => {
+    if (!place.textContent) place.textContent = await (await send("GET", `${path}/card`)).text();
+    place.hidden = !place.hidden;
+    button.setAttribute("aria-expanded", String(!place.hidden));
+  };
+  const button = action("Card", toggle, { "aria-expanded": "false" });
+  return [button, place];
+}
+
+function cancelButton(job, path, draw) {
+  const cancel = async () => {
+    if (await confirmed(`Cancel the job ${job.label}? What it has spent stays spent.`, "Cancel the job")) {
+      draw(await api("POST", `${path}/cancel`));
+    }
+  };
+  return el("div", { class: "actions" }, action("Cancel the job", cancel, { class: "danger" }));
+}
+
+function sampleForm(path, label) {
+  const rows = numberField("rows", "20", { inputmode: "numeric", id: "sample-rows" });
+  const format = select("format", [["jsonl", "JSON lines"], ["csv", "CSV"]], "jsonl");
+  format.id = "sample-format";
+  const ask = el("button", { type: "submit" }, "Draw rows");
+  const result = el("div", { "aria-live": "polite" });
+  let address = null;
+  const work = async () => {
+    const answer = await draw(path, typed(rows), "jsonl");
+    const lines = (await answer.text()).split("\n").filter(Boolean);
+    const shown = lines.slice(0, SHOWN_MAX).map((line) => JSON.parse(line));
+    result.replaceChildren(rowTable(shown));
+  };
+  const save = action("Download rows", async () => {
+    const content = await (await draw(path, typed(rows), format.value)).blob();
+    if (address) URL.revokeObjectURL(address);
+    address = URL.createObjectURL(content);
+    el("a", { href: address, download: `${label}.${format.value}` }).click();
+  });
+  const form = rowForm(() => attempt(ask, work), field("Synthetic rows", rows), ask, field("Format of the file", format), save);
+  return el("div", {}, form, result);
+}
+
+async function draw(path, rows, format) {
+  if (rows === null) throw new Problem(0, { title: "Give the number of rows." });
+  return send("POST", `${path}/sample`, { rows, format });
+}
+
+function rowTable(rows) {
+  const names = rows.length ? Object.keys(rows[0]) : [];
+  const columns = names.map((name) => ({ title: name, cell: (row) => String(row[name] ?? ""), key: (row) => row[name] }));
+  return table(`Synthetic rows, ${rows.length} shown`, columns, rows);
 }

@@ -1,7 +1,7 @@
 // The entries of an account's journal, filtered, a page at a time, and as a file.
 import { accountField, chosenAccount, ownAccounts } from "../accounts.js";
 import { accountPath, api, attempt, parameters, remember } from "../api.js";
-import { el, field, identifier, number, rowForm, select, table, time } from "../elements.js";
+import { el, field, identifier, number, numberColumn, rowForm, select, table, time, timeColumn } from "../elements.js";
 import { paged } from "../parts.js";
 
 const PAGE = 50;
@@ -108,12 +108,12 @@ function shown(account, entries, order, isCut) {
   return table(
     `Journal of ${account.account}, ${order} first`,
     [
-      { title: "Number", cell: (row) => number(row.seq), key: (row) => row.seq, number: true },
-      { title: "Time", cell: (row) => time(row.at_ms), key: (row) => row.at_ms },
+      numberColumn("Number", (row) => row.seq),
+      timeColumn("Time", (row) => row.at_ms),
       { title: "Step", cell: (row) => [row.transition, row.reason ? el("div", { class: "hint" }, row.reason) : null], key: (row) => row.transition },
       { title: "Mechanism", cell: (row) => [row.mechanism || "–", row.route ? el("div", { class: "hint mono" }, `/${row.route}`) : null], key: (row) => row.mechanism },
-      { title: "Epsilon", cell: (row) => number(row.amount.epsilon), key: (row) => row.amount.epsilon, number: true },
-      { title: "Delta", cell: (row) => number(row.amount.delta), key: (row) => row.amount.delta, number: true },
+      numberColumn("Epsilon", (row) => row.amount.epsilon),
+      numberColumn("Delta", (row) => row.amount.delta),
       { title: "Key", cell: (row) => identifier(row.key_id), key: (row) => row.key_id },
       { title: "Release", cell: (row) => identifier(row.release_id) },
       { title: "In the hash chain", cell: place },

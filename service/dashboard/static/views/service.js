@@ -1,6 +1,6 @@
 // Workers, queues, throughput, latency and errors of the gateway, for the operator.
 import { api } from "../api.js";
-import { card, duration, el, number, table, time } from "../elements.js";
+import { card, codeColumn, duration, el, number, numberColumn, table, time } from "../elements.js";
 import { regularly, yesNo } from "../parts.js";
 
 const AGAIN_MS = 5000;
@@ -61,7 +61,7 @@ function times(name, of) {
 }
 
 function figures(found) {
-  const count = { title: "Count", cell: (row) => number(row.count), key: (row) => row.count, number: true };
+  const count = numberColumn("Count", (row) => row.count);
   const named = (title, name) => ({ title, cell: (row) => row[name], key: (row) => row[name] });
   return [
     table(
@@ -70,10 +70,10 @@ function figures(found) {
         named("Role", "role"),
         { title: "Ready", cell: (row) => yesNo(row.ready), key: (row) => row.ready },
         named("Stage", "stage"),
-        { title: "Workers", cell: (row) => number(row.workers_ready), key: (row) => row.workers_ready, number: true },
-        { title: "Restarts", cell: (row) => number(row.restarts), key: (row) => row.restarts, number: true },
-        { title: "Waiting", cell: (row) => number(row.queued), key: (row) => row.queued, number: true },
-        { title: "Batches", cell: (row) => number(row.batch_seconds.count), key: (row) => row.batch_seconds.count, number: true },
+        numberColumn("Workers", (row) => row.workers_ready),
+        numberColumn("Restarts", (row) => row.restarts),
+        numberColumn("Waiting", (row) => row.queued),
+        numberColumn("Batches", (row) => row.batch_seconds.count),
         ...times("Wait", (row) => row.queue_seconds),
       ],
       found.workers,
@@ -81,8 +81,8 @@ function figures(found) {
     table(
       "Requests by route",
       [
-        { title: "Route", cell: (row) => el("code", {}, row.route), key: (row) => row.route },
-        { title: "Requests", cell: (row) => number(row.seconds.count), key: (row) => row.seconds.count, number: true },
+        codeColumn("Route", (row) => row.route),
+        numberColumn("Requests", (row) => row.seconds.count),
         { title: "Answers by status", cell: (row) => Object.entries(row.statuses).map(([status, n]) => `${status}: ${n}`).join(", ") },
         ...times("Time", (row) => row.seconds),
       ],

@@ -2,7 +2,7 @@
 import { accountField, chosenAccount, ownAccounts } from "../accounts.js";
 import { accountPath, api, attempt, parameters, remember } from "../api.js";
 import { COLOURS, stacked } from "../chart.js";
-import { el, exact, field, number, rowForm, select, table, time } from "../elements.js";
+import { el, exact, field, numberColumn, rowForm, select, table, time, timeColumn } from "../elements.js";
 import { given, paged } from "../parts.js";
 
 const BY = [["mechanism", "Mechanism"], ["subject", "Subject"], ["route", "Route"], ["key", "API key"]];
@@ -116,10 +116,10 @@ function byRow(account, rows, title, by) {
     `Epsilon of ${account.account} by ${lower(title)}`,
     [
       { title, cell: (row) => label(row, by), key: (row) => row.name },
-      { title: "In this time", cell: (row) => number(row.range.epsilon), key: (row) => row.range.epsilon, number: true },
-      { title: "Releases in this time", cell: (row) => number(row.range.releases), key: (row) => row.range.releases, number: true },
-      { title: account.subject_hash ? "Of these" : "In all", cell: (row) => number(row.total.epsilon), key: (row) => row.total.epsilon, number: true },
-      { title: "Releases in all", cell: (row) => number(row.total.releases), key: (row) => row.total.releases, number: true },
+      numberColumn("In this time", (row) => row.range.epsilon),
+      numberColumn("Releases in this time", (row) => row.range.releases),
+      numberColumn(account.subject_hash ? "Of these" : "In all", (row) => row.total.epsilon),
+      numberColumn("Releases in all", (row) => row.total.releases),
     ],
     rows,
   );
@@ -136,9 +136,9 @@ function label(row, by) {
 function byTime(times, stacks) {
   const rows = times.map((at, index) => ({ at_ms: at, values: stacks.map((each) => each.values[index]) }));
   const spent = rows.filter((row) => row.values.some((value) => value > 0)).reverse();
-  const columns = [{ title: "From", cell: (row) => time(row.at_ms), key: (row) => row.at_ms }];
+  const columns = [timeColumn("From", (row) => row.at_ms)];
   stacks.forEach((each, index) => {
-    columns.push({ title: each.name, cell: (row) => number(row.values[index]), key: (row) => row.values[index], number: true });
+    columns.push(numberColumn(each.name, (row) => row.values[index]));
   });
   return el("details", {}, el("summary", {}, "Figures of the chart"), table("Epsilon spent in each step of time", columns, spent));
 }

@@ -1,7 +1,7 @@
 // The subjects of whom least remains.
 import { accountField, chosenAccount, ownAccounts, shortAccount } from "../accounts.js";
 import { accountPath, api, attempt, parameters, remember } from "../api.js";
-import { bar, el, field, number, rowForm, table } from "../elements.js";
+import { bar, el, field, number, numberColumn, rowForm, table } from "../elements.js";
 import { given, paged } from "../parts.js";
 
 const PAGE = 50;
@@ -53,9 +53,9 @@ function shown(page, rows, near) {
       `Subjects of ${page.account}, the least remaining first`,
       [
         { title: "Subject", cell: (row) => el("code", { class: "short", title: row.account }, shortAccount(row).split("/")[2]) },
-        { title: "Epsilon left", cell: (row) => number(row.remaining.epsilon), key: (row) => row.remaining.epsilon, number: true },
-        { title: "Limit", cell: (row) => number(row.limit.epsilon), key: (row) => row.limit.epsilon, number: true },
-        { title: "Reserved", cell: (row) => number(row.reserved.epsilon), key: (row) => row.reserved.epsilon, number: true },
+        numberColumn("Epsilon left", (row) => row.remaining.epsilon),
+        numberColumn("Limit", (row) => row.limit.epsilon),
+        numberColumn("Reserved", (row) => row.reserved.epsilon),
         { title: "Left", cell: (row) => bar(row.limit.epsilon ? row.remaining.epsilon / row.limit.epsilon : 0) },
         { title: "More of it", cell: links },
       ],

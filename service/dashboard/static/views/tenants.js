@@ -1,7 +1,7 @@
 // Tenants with their budgets and keys, for the operator. Each change is asked for twice, and the audit log has it.
 import { api, attempt, pages, parameters, remember } from "../api.js";
-import { bar, confirmed, el, field, number, rowForm, table, time } from "../elements.js";
-import { keyPanel, newKey } from "../key_panel.js";
+import { bar, confirmed, el, field, numberColumn, rowForm, table, textColumn, timeColumn } from "../elements.js";
+import { keyPanel, newKey } from "./keys.js";
 import { action, given, numberField, typed } from "../parts.js";
 
 const PAGE = 25;
@@ -69,8 +69,8 @@ function tenantTable(rows, count, choose) {
     [
       { title: "Tenant", cell: (row) => el("button", { type: "button", class: "link", onclick: (event) => attempt(event.target, () => choose(row.name)) }, row.name), key: (row) => row.name },
       { title: "Protects", cell: (row) => (row.mode === "subject" ? "each subject" : "the tenant"), key: (row) => row.mode },
-      { title: "Created", cell: (row) => time(row.created_ms), key: (row) => row.created_ms },
-      ...units.map((unit) => ({ title: unit, cell: (row) => number(left(row, unit)), key: (row) => left(row, unit), number: true })),
+      timeColumn("Created", (row) => row.created_ms),
+      ...units.map((unit) => (numberColumn(unit, (row) => left(row, unit)))),
     ],
     rows,
   );
@@ -108,13 +108,13 @@ function accountTable(name, accounts) {
     `Accounts of ${name}`,
     [
       { title: "Account", cell: (row) => el("code", { class: "name" }, row.account), key: (row) => row.account },
-      { title: "Kind", cell: (row) => row.kind, key: (row) => row.kind },
-      { title: "Limit", cell: (row) => number(row.limit.epsilon), key: (row) => row.limit.epsilon, number: true },
-      { title: "Current limit", cell: (row) => number(current(row)), key: current, number: true },
-      { title: "Delta", cell: (row) => number(row.limit.delta), key: (row) => row.limit.delta, number: true },
-      { title: "Committed", cell: (row) => number(row.committed.epsilon), key: (row) => row.committed.epsilon, number: true },
-      { title: "Reserved", cell: (row) => number(row.reserved.epsilon), key: (row) => row.reserved.epsilon, number: true },
-      { title: "Left", cell: (row) => number(row.remaining.epsilon), key: (row) => row.remaining.epsilon, number: true },
+      textColumn("Kind", (row) => row.kind),
+      numberColumn("Limit", (row) => row.limit.epsilon),
+      numberColumn("Current limit", current),
+      numberColumn("Delta", (row) => row.limit.delta),
+      numberColumn("Committed", (row) => row.committed.epsilon),
+      numberColumn("Reserved", (row) => row.reserved.epsilon),
+      numberColumn("Left", (row) => row.remaining.epsilon),
       { title: "Share left", cell: (row) => bar(share(row)), key: share },
     ],
     accounts,

@@ -1,13 +1,16 @@
 // One document in, the private answer beside it. The text stays in this page: no address, storage or history has it.
+// As code, texts are quoted for the language that they are in; the key is a variable of the environment.
 import { api, attempt, showProblem } from "../api.js";
 import { card, el, field, number, select } from "../elements.js";
-import { copyButton } from "../parts.js";
-import { namesSubjects } from "../requests.js";
-import { curlCode, httpxCode, KEY, openaiCode } from "../try_code.js";
-import { tryForms } from "../try_forms.js";
+import { copyButton, given, numberField } from "../parts.js";
+import { namesSubjects, presetBody } from "../requests.js";
 
 const PAUSE_MS = 300;
 const NUMBERS_SHOWN = 16;
+const COUNTED = "-"; // stands for the document in an estimate, so that its text is sent by the click alone
+const PRICED_FILLS = ["metric_dp", "dp"];
+const FREE = "This fill costs nothing.";
+const KEY = "PRIVACY_GATEWAY_KEY";
 
 export async function show(main) {
   const [forms, subjects] = await Promise.all([tryForms(), namesSubjects()]);
@@ -153,4 +156,144 @@ function codePart(request) {
   language.addEventListener("change", draw);
   const row = el("div", { class: "fields" }, field("Language", language), copyButton(() => place.textContent, "Copy the code"));
   return { place: el("div", {}, row, place), draw };
+}
+
+/**
+ * One form for each endpoint: `path`; `fields`; `fit()` shows the fields that count; `body(text, subject)` of the
+ * endpoint; `estimate(subject)`: the body of POST /budget/estimate; `isFree(error)`: whether there is nothing to pay, by
+ * what was chosen or by the error of an estimate; `openai`: whether an OpenAI client can send it.
+ */
+async function tryForms() {
+  const [catalogue, served, domains, policies] = await Promise.all([
+    api("GET", "/models"),
+    api("GET", "/v1/models"),
+    api("GET", "/domains"),
+    api("GET", "/policies"),
+  ]);
+  const role = (name) => catalogue.models.find((each) => each.role === name) || {};
+  return [
+    sentences(role("embed").mechanisms || ["sentence_codes"], domains.domains),
+    sanitised([...(role("sanitize").fills || ["class_marker"]), ...(role("fill").fills || [])], policies.policies),
+    embeddings(served.data.filter((each) => each.preset)),
+  ];
+}
+
+function sentences(mechanisms, domains) {
+  const mechanism = select("mechanism", mechanisms.map((name) => [name, name]));
+  mechanism.id = "try-mechanism";
+  const epsilon = numberField("epsilon", "10", { id: "try-epsilon" });
+  const domain = select("domain", domains.filter((each) => each.usable !== false).map((each) => [each.name, each.name]), "general");
+  const body = (text, subject) =>
+    given({ documents: [{ text }], epsilon: Number(epsilon.value), mechanism: mechanism.value, domain: domain.value, subject });
+  return {
+    path: "/embed/sentdp",
+    fields: [field("Mechanism", mechanism), field("Epsilon", epsilon), field("Domain", domain)],
+    fit: () => {},
+    body,
+    estimate: (subject) => body(COUNTED, subject),
+    isFree: () => false,
+    openai: false,
+  };
+}
+
+function sanitised(fills, policies) {
+  const usual = policies.find((each) => each.default);
+  const policy = select("policy", [["", usual ? `the default, ${usual.name}` : "none"], ...policies.map((each) => [each.name, each.name])]);
+  const mode = select("fill", [...new Set(fills)].map((name) => [name, name]), "class_marker");
+  const epsilon = numberField("epsilon", "10", { id: "fill-epsilon" });
+  const modeField = field("Fill", mode);
+  const epsilonField = field("Epsilon of the fill", epsilon);
+  const own = () => !policy.value && !(usual && usual.enforced);
+  const isPriced = () => own() && PRICED_FILLS.includes(mode.value);
+  const body = (text, subject) => ({
+    documents: [given({ text, subject })],
+    ...given({ policy: policy.value }),
+    ...(own() ? { fill: given({ mode: mode.value, epsilon: isPriced() ? Number(epsilon.value) : null }) } : {}),
+  });
+  return {
+    path: "/sanitize",
+    fields: [field("Policy", policy), modeField, epsilonField],
+    fit: () => {
+      modeField.hidden = !own();
+      epsilonField.hidden = !isPriced();
+    },
+    body,
+    // without a fill, the estimate takes the body for one of another endpoint
+    estimate: (subject) => ({ policy: null, ...body(COUNTED, subject) }),
+    isFree: (error) => (error ? Boolean(error.content) && error.content.detail === FREE : own() && !isPriced()),
+    openai: false,
+  };
+}
+
+function embeddings(presets) {
+  const model = select("model", presets.map((each) => [each.id, each.id]));
+  const preset = () => presets.find((each) => each.id === model.value).preset;
+  return {
+    path: "/v1/embeddings",
+    fields: [field("Model", model), el("p", { class: "hint" }, "A preset fixes the mechanism and epsilon.")],
+    fit: () => {},
+    body: (input, user) => given({ model: model.value, input, user }),
+    estimate: (subject) => presetBody(preset())({ count: 1, subject }),
+    isFree: () => false,
+    openai: true,
+  };
+}
+
+/** A word of a POSIX shell. Nothing in single quotes is special but the quote itself. */
+function shellWord(text) {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+/** A Python literal. JSON's escapes in strings are all escapes of Python, with the same meaning. */
+function pythonLiteral(value, indent = 0) {
+  const inner = " ".repeat(indent + 4);
+  const end = " ".repeat(indent);
+  if (value === null) return "None";
+  if (value === true) return "True";
+  if (value === false) return "False";
+  if (Array.isArray(value)) {
+    return `[\n${value.map((each) => `${inner}${pythonLiteral(each, indent + 4)},\n`).join("")}${end}]`;
+  }
+  if (typeof value === "object") {
+    const members = Object.entries(value).map(([name, each]) => `${inner}${JSON.stringify(name)}: ${pythonLiteral(each, indent + 4)},\n`);
+    return `{\n${members.join("")}${end}}`;
+  }
+  return JSON.stringify(value);
+}
+
+function curlCode(origin, path, body) {
+  return [
+    `curl -sS ${shellWord(origin + path)} \\`,
+    `  -H "Authorization: Bearer $${KEY}" \\`,
+    `  -H 'Content-Type: application/json' \\`,
+    `  --data-binary ${shellWord(JSON.stringify(body))}`,
+  ].join("\n");
+}
+
+function httpxCode(origin, path, body) {
+  return `import os
+
+import httpx
+
+answer = httpx.post(
+    ${JSON.stringify(origin + path)},
+    headers={"Authorization": f"Bearer {os.environ['${KEY}']}"},
+    json=${pythonLiteral(body, 4)},
+    timeout=60,
+)
+answer.raise_for_status()
+print(answer.json())`;
+}
+
+/** For /v1/embeddings alone. */
+function openaiCode(origin, body) {
+  const members = Object.entries(body).map(([name, value]) => `    ${name}=${pythonLiteral(value, 4)},\n`);
+  return `import os
+
+from openai import OpenAI
+
+client = OpenAI(base_url=${JSON.stringify(`${origin}/v1`)}, api_key=os.environ["${KEY}"])
+answer = client.embeddings.create(
+${members.join("")})
+print(answer.data[0].embedding[:4], answer.model_extra["budget"]["remaining"])`;
 }
