@@ -15,7 +15,7 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 import orjson
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -43,18 +43,20 @@ class ConnectionLimits:
     transfer_bytes_per_s_min: int = TRANSFER_BYTES_PER_S_MIN
 
 
-class _JoiningTransport(asyncio.Transport):
+class _JoiningTransport:
     """A transport that sends small pieces of one turn of the event loop together: uvicorn writes the head of an answer
     and its body apart. Everything but writing is that of `transport`."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__()
         self._transport = transport
         self._loop = loop
-        self._pieces: list[bytes | memoryview] = []
+        self._pieces: list[bytes] = []
         self._size = 0
 
-    def write(self, data: bytes | bytearray | memoryview) -> None:
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes | memoryview) -> None:
         if self._size + len(data) > _JOINED_BYTES_MAX:
             self._flush()
             self._transport.write(data)
@@ -72,24 +74,6 @@ class _JoiningTransport(asyncio.Transport):
         pieces, self._pieces, self._size = self._pieces, [], 0
         if pieces and not self._transport.is_closing():
             self._transport.write(b"".join(pieces))
-
-    def abort(self) -> None:
-        self._transport.abort()
-
-    def is_closing(self) -> bool:
-        return self._transport.is_closing()
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return self._transport.get_extra_info(name, default)
-
-    def get_write_buffer_size(self) -> int:
-        return self._transport.get_write_buffer_size() + self._size
-
-    def pause_reading(self) -> None:
-        self._transport.pause_reading()
-
-    def resume_reading(self) -> None:
-        self._transport.resume_reading()
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -110,7 +94,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(_JoiningTransport(transport, self.loop))
+        super().connection_made(cast("asyncio.Transport", _JoiningTransport(transport, self.loop)))
         self._address = self.client[0] if self.client else ""
         self._open_by_address[self._address] += 1
         if (
