@@ -198,6 +198,15 @@ def tenant_places(places: int, *, others: int, share: float) -> int:
     return math.ceil(share * (places - others))
 
 
+def check_places(places: int, *, own: int, total: int, share: float, limit: str) -> None:
+    """Raise QueueFull if all `places` are taken, and TenantLimitReached if the tenant has its share of them: `own` of
+    the `total` that are taken."""
+    if total >= places:
+        raise QueueFull
+    if own >= tenant_places(places, others=total - own, share=share):
+        raise TenantLimitReached(limit=limit)
+
+
 class Resource(Protocol):
     """What tickets are given back to."""
 
@@ -335,7 +344,9 @@ class Turns:
     async def wait(self, tenant: str, work: int = 1) -> Ticket:
         """Wait for a place, which the caller has until it closes the ticket. `work`: the estimated size of what
         follows. Raises QueueFull, TenantLimitReached."""
-        self._check(tenant)
+        if self._callers_max is not None:
+            own, total = self.unfinished_of(tenant), self.unfinished
+            check_places(self._callers_max, own=own, total=total, share=self._tenant_share, limit=self._limit)
         waiting = _Waiting(tenant, work, asyncio.get_running_loop().create_future())
         self._waiting.append(tenant, waiting)
         self._start_next()
@@ -369,15 +380,6 @@ class Turns:
         if not self._running[tenant]:
             del self._running[tenant]
         self._start_next()
-
-    def _check(self, tenant: str) -> None:
-        if self._callers_max is None:
-            return
-        own, total = self.unfinished_of(tenant), self.unfinished
-        if total >= self._callers_max:
-            raise QueueFull
-        if own >= tenant_places(self._callers_max, others=total - own, share=self._tenant_share):
-            raise TenantLimitReached(limit=self._limit)
 
     def _start_next(self) -> None:
         while self._in_use < self._places and (entry := self._next()) is not None:

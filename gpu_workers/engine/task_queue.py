@@ -136,6 +136,9 @@ def _file_missing(started: bool) -> GatewayError:
 class TaskQueue:
     """Used on the event loop only, without locks. It refuses all tasks until it is opened.
 
+    It is no `Turns`: a group is admitted whole or not at all, by its tasks and its tokens, waits for a worker without
+    its caller, and is taken in batches and in pieces.
+
     Which task starts next is determined by `start_batch` alone, in the order of `FairQueue`.
     """
 

@@ -28,11 +28,10 @@ from service.admission import LedgerReads
 from service.budget.bounds import router as bounds
 from service.budget.events import BudgetWatch, events_router
 from service.budget.forecasting import forecast_of
-from service.budget.headroom import headroom_router
 from service.budget.integrity import admin_router
 from service.budget.integrity import router as integrity
 from service.budget.journal import router as journal
-from service.budget.pricing import estimate_router
+from service.budget.pricing import estimate_router, headroom_router
 from service.budget.spending import router as spending
 from service.capability import Capability, View
 from service.config.settings import Settings

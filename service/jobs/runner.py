@@ -27,11 +27,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.errors import JobFailed, JobQuotaExceeded, LedgerError, QueueFull, TenantLimitReached, UnknownJob
+from core.errors import JobFailed, JobQuotaExceeded, LedgerError, UnknownJob
 from core.state.job_records import JobRecord, JobStatus
 from core.state.jobs import LISTED_MS, JobStore
 from core.state.stored_files import ARTIFACTS
-from gpu_workers.engine.fairness import tenant_places
+from gpu_workers.engine.fairness import check_places
 from service import metrics
 from service.files.stored import StoredFiles
 from service.jobs.attempt import Attempt, End, Outcome, RunnerLimits
@@ -248,13 +248,9 @@ class JobRunner:
 
     def _admit(self, owner: str, arriving: int) -> None:
         """`arriving`: those of the owner. Raises QueueFull, TenantLimitReached."""
+        own, total = self._queue.waiting_of(owner) + arriving, len(self._queue) + len(self._arriving)
         limits = self._limits
-        own = self._queue.waiting_of(owner) + arriving
-        total = len(self._queue) + len(self._arriving)
-        if total >= limits.waiting_max:
-            raise QueueFull
-        if own >= tenant_places(limits.waiting_max, others=total - own, share=limits.tenant_share):
-            raise TenantLimitReached(limit="queue_tenant_share")
+        check_places(limits.waiting_max, own=own, total=total, share=limits.tenant_share, limit="queue_tenant_share")
 
     def enqueue(self, job: JobRecord) -> None:
         """Queue a new job whose files are complete."""

@@ -10,7 +10,10 @@ from core.state.shared_limit import SharedLimit
 
 
 class CallShares:
-    """Used on the event loop only, without locks. With `shared` the share is that of all gateways together."""
+    """Used on the event loop only, without locks. With `shared` the share is that of all gateways together.
+
+    They are no `Turns`: nobody waits for an upstream, and the count may be in Redis.
+    """
 
     def __init__(self, most: int, *, shared: SharedLimit | None = None) -> None:
         self._most = most
