@@ -1,8 +1,8 @@
 """The cost of requests, and how many more of them fit.
 
-`POST /budget/estimate` accepts the body of any charging endpoint and of any job. `GET /budget/{account}/headroom` counts
-the requests of each preset and mechanism that the account admits. `Prices` are what both know: the prices of the kinds
-of jobs, and of the capabilities' endpoints.
+`POST /budget/estimate` accepts the body of any charging endpoint and of any job. `GET /budget/{account}/headroom`
+counts the requests of each preset and mechanism that the account admits. `Prices` are what both know: the prices of the
+kinds of jobs, and of the capabilities' endpoints.
 """
 
 from __future__ import annotations

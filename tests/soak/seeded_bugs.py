@@ -45,10 +45,10 @@ revoked_key_keeps_its_streams service/http/auth.py service/http service/sanitize
          if not is_valid:
 -            return HTTPException(401)
 +            return None
-no_failure_limit service/admission.py service/http
+no_failure_limit service/admission.py service/test_failure_limit.py
 -        return None if taken.admitted else _whole_seconds(taken)
 +        return None
-rate_without_refill service/admission.py service/http
+rate_without_refill service/admission.py service/test_rate_limit.py
 -bucket.tokens + (now - bucket.at) * per_second)
 +bucket.tokens)
 requests_of_other_sites service/http/browser_sessions.py service/http service/dashboard
@@ -121,7 +121,7 @@ no_share_of_the_queue gpu_workers/engine/task_queue.py gpu_workers/engine servic
 suspects_run_with_others gpu_workers/engine/pending.py gpu_workers/engine
 -        return pending.group.tenant in self._suspected or self._digest(pending) in self._documents
 +        return False
-one_tenant_has_all_places gpu_workers/engine/fairness.py service/test_turns.py service/test_isolation.py
+one_tenant_has_all_places gpu_workers/engine/fairness.py gpu_workers/engine/test_turns.py service/test_isolation.py
 -if self._running[entry.tenant] < self._tenant_places
 +if True
 parsers_without_a_limit_of_memory service/isolation_process.py service/test_isolation.py
