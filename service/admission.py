@@ -1,4 +1,4 @@
-"""What a tenant may use of this gateway at a time: every limit of load, and the thread for what takes long.
+"""What a tenant may use of this gateway at a time: every limit of load.
 
 `gpu_workers/engine/fairness.py` has the words: a resource is asked for a tenant and a cost, and gives a ticket, which a
 `with` block gives back. `Limits` and the parts below are the resources of the front end:
@@ -13,7 +13,7 @@
 | `Limits.calls` | an upstream from one tenant's open calls (`service/proxy/shares.py`) | `tenant-limit` |
 | `BodyMemory` (`service/http/body.py`) | memory, as a body arrives | `queue-full`, `tenant-limit` |
 | `ArrayPool` (`gpu_workers/engine/arrays.py`) | shared memory for vectors | `queue-full`, `tenant-limit` |
-| `Preparation` | the event loop from what a large request needs before and after its work | waits |
+| `Preparation` (`service/preparation.py`) | the event loop from work on large requests | waits |
 | `Isolation` (`service/isolation.py`) | this process from parsers and compilers | waits |
 | `Calculations` (`service/accounting`) | processors from calculations | waits; `queue-full`, `tenant-limit` |
 | `LedgerReads`, `Sampling` (`service/synthesis`) | Redis and the event loop from long answers | waits |
@@ -28,7 +28,6 @@ The ledger limits privacy loss; all of these limit load.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import hashlib
 import ipaddress
@@ -36,9 +35,8 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import ParamSpec, Protocol, TypeVar
+from typing import Protocol
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -51,57 +49,14 @@ from core.state.shared_limit import SharedLimit, Taken
 from gpu_workers.engine.fairness import Turns
 from service.config.settings import Settings
 from service.http.strict import whole_number
+from service.preparation import IN_LOOP_SIZE_MAX
 from service.proxy.shares import CallShares, share
 
-P = ParamSpec("P")
-Result = TypeVar("Result")
-
-IN_LOOP_SIZE_MAX = 64 * 1024  # about a millisecond
 SAMPLES_PER_MINUTE = 10  # of an owner of alerts: each is a message to receivers of the owner's choice
 CREDIT_S = 1  # what a gateway admits before it has asked Redis, in seconds of the limit
 ADDRESSES_MAX = 10_000
 SHARED_BELOW = 7 / 8  # of the limit of failures, left at this gateway
 _IPV6_NETWORK_BITS = 64  # a client can use every address of its network
-
-
-class Preparation:
-    """Runs functions of one thread, one at a time, with turns for tenants. Used on the event loop only, without locks.
-
-    Parsing a body, segmenting a text, turning lists of numbers into an array and writing a large answer take up to
-    hundreds of milliseconds of Python. On the event loop they would stop every other request. In several threads they
-    would compete with it for the interpreter, so one thread does them all. After each it rests for as long as it has
-    worked, so that the event loop has at least half of the time.
-    """
-
-    def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="preparation")
-        self._turns = Turns(1)
-
-    def close(self) -> None:
-        """Finish the running function. All others are cancelled."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
-
-    async def run(
-        self, tenant: str, size: int, function: Callable[P, Result], *args: P.args, **kwargs: P.kwargs
-    ) -> Result:
-        """Return the result of `function`. `size`: the characters, bytes or numbers that it reads.
-
-        A small one is called at once. The large ones of all tenants take turns, by their sizes. The function must not
-        use anything that belongs to the event loop.
-        """
-        if size <= IN_LOOP_SIZE_MAX:
-            return function(*args, **kwargs)
-        ticket = await self._turns.wait(tenant, size)
-        loop = asyncio.get_running_loop()
-        running = self._thread.submit(function, *args, **kwargs)
-        started = loop.time()
-
-        def rest() -> None:
-            loop.call_later(loop.time() - started, ticket.close)
-
-        # The thread is busy until the function has returned, whether or not the caller still waits.
-        running.add_done_callback(lambda _: loop.is_closed() or loop.call_soon_threadsafe(rest))
-        return await asyncio.wrap_future(running)
 
 
 class LedgerReads(Turns):

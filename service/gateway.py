@@ -27,7 +27,7 @@ from core.state.keystore import KeyStore
 from core.state.sessions import SessionStore
 from gpu_workers.engine.arrays import ArrayPool
 from gpu_workers.engine.protocol import Engine
-from service.admission import Limits, Preparation, build_limits
+from service.admission import Limits, build_limits
 from service.budget.pricing import Prices
 from service.capabilities import CAPABILITIES
 from service.capability import Capability
@@ -49,6 +49,7 @@ from service.jobs.storage import Storage, storage
 from service.ledger_connection import LedgerParts, build_ledger
 from service.operation.maintenance import Maintenance
 from service.parts import Parts
+from service.preparation import Preparation
 from service.releases.pipeline import ReleasePipeline
 from service.tracing.export import built_export
 from service.workers import Workers

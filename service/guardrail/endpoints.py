@@ -8,7 +8,6 @@ import orjson
 from fastapi import APIRouter, Request, Response
 
 from core.state.vault import Vault
-from service.admission import Preparation
 from service.capability import Capability
 from service.config.settings import Settings
 from service.guardrail.service import GuardrailRequest, GuardrailService
@@ -16,6 +15,7 @@ from service.http.auth import GUARDRAIL_PATH, ReleaseCallerDep
 from service.http.body import JsonRoute
 from service.http.exchange import disconnect_of
 from service.parts import Part, Parts
+from service.preparation import Preparation
 from service.proxy.service import ProxyService
 from service.releases.pipeline import ReleasePipeline
 

@@ -25,10 +25,10 @@ from core.state.vault import Vault
 from core.text.reversible.mapping import Content
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.conversation_tasks import Beginning, BeginningsTask
-from service.admission import Preparation
 from service.config.settings import TEXTS_TAKEN, Settings
 from service.http.auth import Caller
 from service.http.strict import AtMost, Strict, invalid_request
+from service.preparation import Preparation
 from service.proxy.dialects.openai_chat import REQUEST, TOOL_CALL_LIST
 from service.proxy.dialects.protocol import first_text_of_user
 from service.proxy.dialects.shapes import slots_of

@@ -25,10 +25,11 @@ from core import spans
 from core.errors import ClientGone, InvalidInput
 from core.redis.names import SHARED_OWNER
 from gpu_workers.engine.fairness import BytesTicket, MemoryShares
-from service.admission import Limits, Preparation, is_large
+from service.admission import Limits, is_large
 from service.config.settings import Settings
 from service.http.auth import Caller, identify, needs_of
 from service.parts import parts_of
+from service.preparation import Preparation
 
 
 class BodyMemory(MemoryShares):

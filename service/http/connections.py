@@ -79,8 +79,8 @@ class _JoiningTransport:
 class LimitedProtocol(HttpToolsProtocol):
     """uvicorn's protocol for one connection, with limits. `open_by_address` is shared by all connections.
 
-    It only adds to what uvicorn's callbacks do. A gateway also runs without a reverse proxy, so no limit here is left
-    to one alone.
+    It adds to what uvicorn's callbacks do and replaces nothing of them. No limit is left to a reverse proxy, because a
+    gateway also runs without one.
     """
 
     def __init__(self, *arguments: Any, limits: ConnectionLimits, open_by_address: Counter[str], **named: Any) -> None:

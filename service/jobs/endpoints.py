@@ -24,7 +24,6 @@ from core.redis.client import LedgerClient
 from core.state.job_records import JobRecord, JobStatus
 from core.state.jobs import JobStore
 from core.state.keystore import KeyRole
-from service.admission import Preparation
 from service.capability import Capability, View
 from service.config.settings import Settings
 from service.files.parts import OwnDirectory
@@ -44,6 +43,7 @@ from service.jobs.storage import Storage
 from service.jobs.submit import JobSubmission
 from service.ledger_connection import tenant_caps
 from service.parts import Part, Parts
+from service.preparation import Preparation
 
 
 def job_block(job: JobRecord) -> dict[str, Any]:

@@ -26,7 +26,6 @@ from core.ledger.transitions import Ledger
 from core.master_key import Claim, MasterKey
 from core.redis.names import SHARED_OWNER
 from core.state.job_records import JobHold, JobRecord
-from service.admission import Preparation
 from service.config.settings import Settings
 from service.http.auth import Caller
 from service.http.body import BodyMemory, is_json, json_limits, parse_json, read_body
@@ -35,6 +34,7 @@ from service.http.strict import Strict, idempotency_key, invalid_request, is_gen
 from service.jobs.files import Incoming
 from service.jobs.kind import JobKind
 from service.jobs.runner import JobRunner
+from service.preparation import Preparation
 
 _WRITE_BYTES = 1024 * 1024
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from core.ledger.transitions import Ledger
 from core.state.keystore import KeyRole
 from gpu_workers.engine.protocol import Engine
-from service.admission import Preparation
 from service.capability import Capability, View
 from service.config.settings import Settings
 from service.operation.audit import router as audit
@@ -16,6 +15,7 @@ from service.operation.readiness import Readiness
 from service.operation.scrape import Scrapes
 from service.operation.service_state import router as service_state
 from service.parts import Parts
+from service.preparation import Preparation
 
 
 def _readiness(parts: Parts) -> Readiness:

@@ -12,7 +12,7 @@ import time
 from prometheus_client import generate_latest
 
 from gpu_workers.engine.protocol import GATEWAY
-from service.admission import IN_LOOP_SIZE_MAX, Preparation
+from service.preparation import IN_LOOP_SIZE_MAX, Preparation
 
 _REST = 9
 _REST_S_MAX = 1.0

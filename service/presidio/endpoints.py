@@ -9,7 +9,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from service.admission import Preparation
 from service.capability import Capability
 from service.config.settings import Settings
 from service.http.auth import READER, Caller, ReleaseCallerDep
@@ -17,6 +16,7 @@ from service.http.body import JsonRoute
 from service.http.exchange import disconnect_of
 from service.isolation import Isolation
 from service.parts import Part, Parts
+from service.preparation import Preparation
 from service.presidio.replacing import ANONYMIZERS, DEANONYMIZERS, Replaced
 from service.presidio.schemas import AnalyzeRequest, AnonymizeRequest, DeanonymizeRequest
 from service.presidio.service import PresidioService

@@ -20,10 +20,10 @@ from core.text.own_recognisers.recogniser import INSTRUCTIONS_MAX
 from core.text.policy import ENTITIES, PRICED_FILLS, TAGGED_SCORE_MIN, Sanitised, supported
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.own_finder import DraftTask
-from service.admission import Preparation
 from service.config.settings import Settings
 from service.http.auth import Caller
 from service.isolation import IN_LOOP_SIZE_MAX, Isolation
+from service.preparation import Preparation
 from service.presidio import replacing
 from service.presidio.finds import (
     ALWAYS_RAISED,

@@ -12,10 +12,10 @@ from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
 from core.errors import GatewayError, UpstreamAnswerInvalid
-from service.admission import Preparation
 from service.http import anthropic_errors, openai_errors, problems
 from service.http.exchange import OpenStream
 from service.http.ndjson import LineStream
+from service.preparation import Preparation
 from service.proxy.client import Answer, EventStream
 from service.proxy.dialects.protocol import Event
 from service.proxy.restorers import MappingRestorers

@@ -17,7 +17,7 @@ from core.errors import ClientGone, NotStarted, TaskFailed
 from core.master_key import MasterKey
 from core.redis.client import LedgerClient
 from core.state.vault import Vault
-from service.admission import Limits, Preparation
+from service.admission import Limits
 from service.capability import Capability
 from service.config.settings import Settings
 from service.http.auth import ReleaseCallerDep
@@ -25,6 +25,7 @@ from service.http.body import JsonRoute
 from service.http.exchange import OpenStream, OpenStreamDep, disconnect_of
 from service.isolation import Isolation
 from service.parts import Part, Parts
+from service.preparation import Preparation
 from service.proxy.answers import EventAnswer, events, shown, whole
 from service.proxy.client import Answer, EventStream, UpstreamClient, client_limits
 from service.proxy.dialects.anthropic_messages import AnthropicMessages

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from core.errors import InvalidInput, UpstreamAnswerInvalid
 from core.state.vault import Vault
 from core.text.reversible.mapping import Content
-from service.admission import Preparation
 from service.config.settings import Settings
+from service.preparation import Preparation
 from service.proxy.dialects.protocol import CONTINUED
 
 KEY_BYTES = 32

@@ -26,9 +26,9 @@ from core.text.reversible.mapping import Content
 from core.text.reversible.mapping import Mapping as Surrogates
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.sanitize_tasks import DocumentTask
-from service.admission import Preparation
 from service.config.settings import Settings
 from service.http.auth import Caller
+from service.preparation import Preparation
 from service.proxy.outgoing import Field
 from service.releases.pipeline import ReleasePipeline
 from service.releases.request import Work

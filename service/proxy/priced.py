@@ -29,9 +29,9 @@ from core import spans
 from core.errors import InvalidInput
 from core.text.policy import PRICED_FILLS
 from gpu_workers.handlers.sanitize_tasks import DocumentTask
-from service.admission import Preparation
 from service.config.settings import Settings
 from service.http.auth import Caller
+from service.preparation import Preparation
 from service.proxy.outgoing import Field
 from service.releases.pipeline import ReleasePipeline
 from service.releases.request import Buffer, Part, Parts, ReleaseRequest

@@ -26,10 +26,10 @@ from core.text.reversible.key_tree import KeyTree
 from core.text.reversible.mapping import Content
 from core.text.reversible.mapping import Mapping as Surrogates
 from core.text.surrogates.draw import new_key
-from service.admission import Preparation
 from service.config.settings import Settings
 from service.http.auth import Caller
 from service.isolation import Isolation
+from service.preparation import Preparation
 from service.proxy.client import UpstreamClient
 from service.proxy.dialects.protocol import CONTINUED, STORE, Dialect
 from service.proxy.kept_conversations import Keeping, Kept, KeptConversations

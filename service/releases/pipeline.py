@@ -29,11 +29,11 @@ from core.ledger.transitions import Ledger
 from core.master_key import Claim, MasterKey
 from gpu_workers.engine.protocol import Engine
 from service import metrics
-from service.admission import Preparation
 from service.config.settings import Settings
 from service.http.auth import Caller
 from service.http.exchange import BuffersResponse, disconnect_of
 from service.http.strict import idempotency_key, is_generated
+from service.preparation import Preparation
 from service.releases.budget_blocks import account_block, least_left
 from service.releases.request import JSON, Buffer, ReleaseRequest, Rendered, Work
 from service.releases.reuse import Reuse

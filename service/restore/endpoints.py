@@ -11,7 +11,6 @@ from core.errors import InvalidInput
 from core.master_key import MasterKey
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.conversation_tasks import RestoreTask
-from service.admission import Preparation
 from service.capability import Capability
 from service.config.settings import DOCUMENTS_TAKEN, Settings
 from service.http.auth import ReleaseCallerDep
@@ -19,6 +18,7 @@ from service.http.body import JsonRoute
 from service.http.exchange import disconnect_of
 from service.http.strict import AtMost, Strict
 from service.parts import Part, Parts
+from service.preparation import Preparation
 from service.releases.pipeline import ReleasePipeline
 from service.releases.request import Work
 from service.restore.tokens import RestoreTokens

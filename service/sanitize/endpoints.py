@@ -13,7 +13,6 @@ from core.master_key import MasterKey
 from core.state.keystore import KeyRole
 from core.text.mask_words import AllowLists
 from gpu_workers.engine.protocol import Engine
-from service.admission import Preparation
 from service.capability import Capability, Estimated, View
 from service.config.settings import Settings
 from service.files.parts import OwnDirectory
@@ -27,6 +26,7 @@ from service.http.strict import invalid_request
 from service.isolation import Isolation
 from service.jobs.storage import Storage
 from service.parts import Part, Parts
+from service.preparation import Preparation
 from service.releases.pipeline import ReleasePipeline
 from service.restore.tokens import RestoreTokens
 from service.sanitize.fills import TunedModels

@@ -14,9 +14,9 @@ from core.text.policy import AUTO, PER_TENANT, SURROGATE, Sanitised
 from core.text.reversible.mapping import MaskedConversation
 from core.text.surrogates.draw import new_key
 from gpu_workers.engine.protocol import Role, Task
-from service.admission import Preparation
 from service.config.settings import Settings
 from service.isolation import Isolation
+from service.preparation import Preparation
 from service.releases.request import Price, ReleaseRequest
 from service.restore.tokens import RestoreTokens
 from service.sanitize import reversible

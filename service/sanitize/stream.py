@@ -25,7 +25,6 @@ from core.text.formats.builder import TEXT
 from core.text.formats.form import Form
 from core.text.policy import Sanitised
 from gpu_workers.engine.protocol import Engine, Task
-from service.admission import Preparation
 from service.config.settings import Settings
 from service.http import problems
 from service.http.auth import Caller
@@ -33,6 +32,7 @@ from service.http.body import BodyMemory, JsonLimits, json_limits, parse_json
 from service.http.exchange import OpenStream
 from service.http.ndjson import Line, LineReader
 from service.http.strict import findings
+from service.preparation import Preparation
 from service.releases.pipeline import ReleasePipeline, without_guarantee
 from service.releases.request import Buffer, Price, ReleaseRequest
 from service.sanitize.fills import role_of

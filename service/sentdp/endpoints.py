@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from service.admission import Preparation
 from service.capability import Capability, Estimated
 from service.config.settings import Settings
 from service.domains.store import Domains
 from service.http.auth import ReleaseCallerDep
 from service.http.body import JsonRoute
 from service.parts import Part, Parts
+from service.preparation import Preparation
 from service.releases.pipeline import ReleasePipeline
 from service.sentdp.service import SentDPRequest, SentDPService, typical
 from service.workers import Workers

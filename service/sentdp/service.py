@@ -37,11 +37,11 @@ from core.mechanisms.sentences.registry import (
 from core.text.segment import WINDOW_WORDS, WINDOW_WORDS_MAX, sentences, windows
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.tasks import EmbedRelease, EmbedTask
-from service.admission import Preparation
 from service.config.settings import DOCUMENTS_TAKEN, SENTENCES_TAKEN, Settings
 from service.domains.store import DEFAULT_NAME, Domain, Domains
 from service.http.choices import SentenceMechanism
 from service.http.strict import AtMost, Strict, Vector, exactly_one_of
+from service.preparation import Preparation
 from service.releases.request import Part, Parts, Price, ReleaseRequest, check_epsilon
 from service.workers import Workers
 

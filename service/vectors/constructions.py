@@ -23,8 +23,8 @@ from gpu_workers.engine.arrays import Array, ArrayPool, BlockArray
 from gpu_workers.handlers.tasks import PublicProjection
 from gpu_workers.packs import VECTOR_PACK
 from service.accounting.calculations import Calculations
-from service.admission import Preparation
 from service.config.settings import Settings
+from service.preparation import Preparation
 from service.vectors.safetensors_header import header_of
 
 SMALL_NUMBERS_MAX = 1 << 16  # a matrix of so many numbers takes milliseconds

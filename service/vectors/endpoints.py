@@ -22,7 +22,6 @@ from core.mechanisms.vectors.spec import DIMENSION_MAX
 from gpu_workers.engine.arrays import Array, ArrayPool, Block, BlockArray
 from service import metrics
 from service.accounting.calculations import Calculations
-from service.admission import Preparation
 from service.capability import Capability, Estimated
 from service.config.settings import Settings
 from service.http.auth import ReadCallerDep, ReleaseCallerDep
@@ -32,6 +31,7 @@ from service.http.middleware import VECTOR_FILE_PATH
 from service.http.problems import documented
 from service.http.strict import invalid_request, whole_number
 from service.parts import Part, Parts
+from service.preparation import Preparation
 from service.releases.pipeline import ReleasePipeline
 from service.releases.request import Rendered
 from service.vectors.constructions import Constructions, Projections

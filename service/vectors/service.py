@@ -28,10 +28,10 @@ from core.mechanisms.vectors.spec import VECTOR_MECHANISMS, VectorSpec, vector_s
 from gpu_workers.engine.arrays import Array, ArrayPool, BlockArray
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.tasks import VectorTask
-from service.admission import Preparation
 from service.config.settings import TEXTS_TAKEN, VECTORS_TAKEN, Settings
 from service.http.choices import Projection, VectorMechanism
 from service.http.strict import AtMost, Strict, Vector, exactly_one_of
+from service.preparation import Preparation
 from service.releases.request import JSON, Part, Parts, Price, ReleaseRequest, Rendered, check_epsilon
 from service.vectors.constructions import NO_MATRICES, Constructions, Matrices, Projections
 from service.workers import Workers

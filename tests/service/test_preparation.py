@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from service.admission import IN_LOOP_SIZE_MAX, Preparation
+from service.preparation import IN_LOOP_SIZE_MAX, Preparation
 
 LARGE = IN_LOOP_SIZE_MAX + 1
 

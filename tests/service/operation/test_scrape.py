@@ -8,9 +8,9 @@ import pytest
 from prometheus_client import generate_latest
 
 from service import metrics
-from service.admission import Preparation
 from service.operation import scrape
 from service.operation.scrape import Scrapes
+from service.preparation import Preparation
 
 
 def test_callers_get_the_values_of_their_moment_also_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:

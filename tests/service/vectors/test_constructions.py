@@ -14,7 +14,7 @@ from core.mechanisms.vectors.projection import build_projection
 from core.mechanisms.vectors.spec import vector_spec
 from gpu_workers.engine.arrays import ArrayPool
 from service.accounting.calculations import Calculations
-from service.admission import Preparation
+from service.preparation import Preparation
 from service.vectors.constructions import Constructions
 
 LARGE = {"kind": "orthonormal", "dimension": 600, "output_dimension": 128}
