@@ -16,7 +16,7 @@ export async function ownAccounts() {
 }
 
 /** The account that the address names, else that of sentences, which documents are charged to. */
-export function chosenAccount(accounts) {
+function chosenAccount(accounts) {
   const wanted = parameters().get("account");
   return (
     accounts.find((each) => each.account === wanted) || accounts.find((each) => each.unit === "sentence") || accounts[0]
@@ -25,31 +25,34 @@ export function chosenAccount(accounts) {
 
 /** A page about one account, which a person may change: `read(account)` gives its parts. Returns what fills it again. */
 export async function accountPage(main, read) {
-  const accounts = await ownAccounts();
-  if (!accounts.length) {
-    main.append(el("p", {}, "This tenant has no account yet."));
-    return undefined;
-  }
   const result = el("div");
-  let account = chosenAccount(accounts);
-  const fill = async () => result.replaceChildren(...(await read(account)));
-  const choice = accountField(accounts, (chosen) => {
-    account = chosen;
-    attempt(choice.querySelector("select"), fill);
-  });
-  main.append(rowForm(() => {}, choice), result);
+  const fill = async () => result.replaceChildren(...(await read(choice.account)));
+  const choice = await accountChoice(main, () => attempt(choice.place.querySelector("select"), fill));
+  if (!choice) return undefined;
+  main.append(rowForm(() => {}, choice.place), result);
   await fill();
   return fill;
 }
 
-/** The choice of an account as a field of a form; `show(account)` is called for each choice. */
-export function accountField(accounts, show) {
-  const choice = select("account", accounts.map((each) => [each.account, shortAccount(each)]), chosenAccount(accounts).account);
-  choice.addEventListener("change", () => {
-    remember({ account: choice.value });
-    show(accounts.find((each) => each.account === choice.value));
+/**
+ * The choice of an account: `account` is the chosen one, `place` the field, and `changed()` is called for each choice.
+ * Without an account that `fits`, the page says `none`, and there is no choice.
+ */
+export async function accountChoice(main, changed, { none = "This tenant has no account yet.", fits = () => true } = {}) {
+  const accounts = (await ownAccounts()).filter(fits);
+  if (!accounts.length) {
+    main.append(el("p", {}, none));
+    return null;
+  }
+  const made = { accounts, account: chosenAccount(accounts) };
+  const input = select("account", accounts.map((each) => [each.account, shortAccount(each)]), made.account.account);
+  input.addEventListener("change", () => {
+    remember({ account: input.value });
+    made.account = made.accounts.find((each) => each.account === input.value);
+    changed();
   });
-  return field("Account", choice);
+  made.place = field("Account", input);
+  return made;
 }
 
 /** An account as people read it: the hash of a subject is cut. */

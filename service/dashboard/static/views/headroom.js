@@ -1,5 +1,5 @@
 // How many more documents fit, what was spent in the last days, and what refuses the next request.
-import { accountField, chosenAccount, ownAccounts } from "../accounts.js";
+import { accountChoice, ownAccounts } from "../accounts.js";
 import { accountPath, api, attempt, parameters, remember } from "../api.js";
 import { bar, card, el, exact, field, number, numberColumn, rowForm, table, textColumn } from "../elements.js";
 
@@ -8,18 +8,22 @@ const DAYS = 7;
 const DAY_MS = 86400e3;
 
 export async function show(main) {
-  let accounts = await ownAccounts();
-  if (!accounts.length) {
-    main.append(el("p", {}, "This tenant has no account yet. The first release of a unit opens one."));
-    return undefined;
-  }
+  const choice = await accountChoice(
+    main,
+    () => {
+      epsilon.value = chosenEpsilon(choice.account);
+      attempt(ask, fill);
+    },
+    { none: "This tenant has no account yet. The first release of a unit opens one." },
+  );
+  if (!choice) return undefined;
   const cards = el("div", { class: "cards", "aria-live": "polite" });
   const result = el("div");
   const all = el("div");
-  let account = chosenAccount(accounts);
-  const epsilon = el("input", { name: "epsilon", inputmode: "decimal", value: chosenEpsilon(account), size: 8 });
+  const epsilon = el("input", { name: "epsilon", inputmode: "decimal", value: chosenEpsilon(choice.account), size: 8 });
   const ask = el("button", { type: "submit" }, "Count");
   const fill = async () => {
+    const { account, accounts } = choice;
     const wanted = epsilon.value.trim();
     const query = wanted ? `/headroom?epsilon=${encodeURIComponent(wanted)}` : "/headroom";
     const [answer, spent] = await Promise.all([api("GET", accountPath(account.account, query)), spentLately(account)]);
@@ -32,19 +36,15 @@ export async function show(main) {
       remember({ epsilon: epsilon.value });
       attempt(ask, fill);
     },
-    accountField(accounts, (chosen) => {
-      account = chosen;
-      epsilon.value = chosenEpsilon(account);
-      attempt(ask, fill);
-    }),
+    choice.place,
     field("Epsilon of a document", epsilon),
     ask,
   );
   main.append(cards, form, result, all);
   await fill();
   return async () => {
-    accounts = await ownAccounts();
-    account = accounts.find((each) => each.account === account.account) || account;
+    choice.accounts = await ownAccounts();
+    choice.account = choice.accounts.find((each) => each.account === choice.account.account) || choice.account;
     await fill();
   };
 }

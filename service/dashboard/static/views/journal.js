@@ -1,5 +1,5 @@
 // The entries of an account's journal, filtered, a page at a time, and as a file.
-import { accountField, chosenAccount, ownAccounts } from "../accounts.js";
+import { accountChoice } from "../accounts.js";
 import { accountPath, api, attempt, parameters, remember } from "../api.js";
 import { el, field, identifier, number, numberColumn, rowForm, select, table, time, timeColumn } from "../elements.js";
 import { paged } from "../parts.js";
@@ -10,18 +10,16 @@ const ORDERS = [["newest", "Newest first"], ["oldest", "Oldest first"]];
 const NARROW = "(max-width: 700px)";
 
 export async function show(main) {
-  const accounts = await ownAccounts();
-  if (!accounts.length) {
-    main.append(el("p", {}, "This tenant has no account yet, so it has no journal."));
-    return undefined;
-  }
+  const none = "This tenant has no account yet, so it has no journal.";
+  const choice = await accountChoice(main, () => attempt(ask, list.restart), { none });
+  if (!choice) return undefined;
   const result = el("div");
   const files = el("p", {});
   const ask = el("button", { type: "submit" }, "Show");
   const inputs = filterInputs();
-  let account = chosenAccount(accounts);
-  const page = (cursor) => api("GET", accountPath(account.account, `/journal?${wanted(inputs)}&limit=${PAGE}&cursor=${cursor || 0}`));
+  const page = (cursor) => api("GET", accountPath(choice.account.account, `/journal?${wanted(inputs)}&limit=${PAGE}&cursor=${cursor || 0}`));
   const list = paged("More entries", "entries", page, (entries, { next_cursor }) => {
+    const { account } = choice;
     const query = wanted(inputs);
     files.replaceChildren("Download these entries as ", file(account, query, "csv", "CSV"), " or ", file(account, query, "jsonl", "JSON lines"), ".");
     result.replaceChildren(shown(account, entries, inputs.order.value, next_cursor !== null));
@@ -31,10 +29,7 @@ export async function show(main) {
       rememberInputs(inputs);
       attempt(ask, list.restart);
     },
-    accountField(accounts, (chosen) => {
-      account = chosen;
-      attempt(ask, list.restart);
-    }),
+    choice.place,
     field("Order", inputs.order),
     field("Step", inputs.transition),
     field("From", inputs.from),

@@ -1,5 +1,5 @@
 // Who spent how much over time: stacked bars, and tables of the same figures.
-import { accountField, chosenAccount, ownAccounts } from "../accounts.js";
+import { accountChoice } from "../accounts.js";
 import { accountPath, api, attempt, parameters, remember } from "../api.js";
 import { COLOURS, stacked } from "../chart.js";
 import { el, exact, field, numberColumn, rowForm, select, table, time, timeColumn } from "../elements.js";
@@ -11,25 +11,21 @@ const SHOWN = COLOURS - 1; // the last colour is for all others
 const LIMIT = 32;
 
 export async function show(main) {
-  const accounts = await ownAccounts();
-  if (!accounts.length) {
-    main.append(el("p", {}, "This tenant has no account yet."));
-    return undefined;
-  }
+  const choice = await accountChoice(main, () => attempt(list.more, list.restart));
+  if (!choice) return undefined;
   const result = el("div");
   const by = select("by", BY, chosen("by", BY));
   const bucket = select("bucket", BUCKETS, chosen("bucket", BUCKETS));
   const filter = el("input", { name: "filter", type: "search", value: parameters().get("filter") || "", size: 14 });
-  let account = chosenAccount(accounts);
   const draw = () => {
     const words = filter.value.trim().toLowerCase();
     const asked = list.page.by;
     const kept = list.rows.map((row) => named(row, asked)).filter((row) => row.name.toLowerCase().includes(words));
-    result.replaceChildren(...shown(account, list.page, kept, asked));
+    result.replaceChildren(...shown(choice.account, list.page, kept, asked));
   };
   const page = (cursor) => {
     const query = new URLSearchParams(given({ by: by.value, bucket: bucket.value, limit: LIMIT, cursor }));
-    return api("GET", accountPath(account.account, `/spending?${query}`));
+    return api("GET", accountPath(choice.account.account, `/spending?${query}`));
   };
   const list = paged("More rows", "rows", page, draw);
   const changed = () => {
@@ -44,10 +40,7 @@ export async function show(main) {
   });
   const form = rowForm(
     () => {},
-    accountField(accounts, (other) => {
-      account = other;
-      attempt(list.more, list.restart);
-    }),
+    choice.place,
     field("By", by),
     field("Over", bucket),
     field("Filter", filter),

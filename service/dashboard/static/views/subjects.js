@@ -1,5 +1,5 @@
 // The subjects of whom least remains.
-import { accountField, chosenAccount, ownAccounts, shortAccount } from "../accounts.js";
+import { accountChoice, shortAccount } from "../accounts.js";
 import { accountPath, api, attempt, parameters, remember } from "../api.js";
 import { bar, el, field, number, numberColumn, rowForm, table } from "../elements.js";
 import { given, paged } from "../parts.js";
@@ -7,18 +7,14 @@ import { given, paged } from "../parts.js";
 const PAGE = 50;
 
 export async function show(main) {
-  const accounts = (await ownAccounts()).filter((each) => !each.subject_hash);
-  if (!accounts.length) {
-    main.append(el("p", {}, "This tenant has no account yet."));
-    return undefined;
-  }
+  const choice = await accountChoice(main, () => attempt(ask, list.restart), { fits: (each) => !each.subject_hash });
+  if (!choice) return undefined;
   const result = el("div", { "aria-live": "polite" });
   const near = el("input", { name: "near", inputmode: "decimal", value: parameters().get("near") || "", size: 8 });
   const ask = el("button", { type: "submit" }, "Show");
-  let account = chosenAccount(accounts);
   const page = (cursor) => {
     const query = new URLSearchParams(given({ limit: PAGE, near: near.value.trim(), cursor }));
-    return api("GET", accountPath(account.account, `/subjects?${query}`));
+    return api("GET", accountPath(choice.account.account, `/subjects?${query}`));
   };
   const list = paged("More subjects", "subjects", page, (rows, last) => result.replaceChildren(...shown(last, rows, near.value.trim())));
   const form = rowForm(
@@ -26,10 +22,7 @@ export async function show(main) {
       remember({ near: near.value.trim() });
       attempt(ask, list.restart);
     },
-    accountField(accounts, (chosen) => {
-      account = chosen;
-      attempt(ask, list.restart);
-    }),
+    choice.place,
     field("Less left than epsilon", near),
     ask,
   );
