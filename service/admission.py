@@ -36,7 +36,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -73,18 +72,6 @@ def is_large(headers: Headers) -> bool:
 
 
 # Token buckets
-
-
-class Tokens(Protocol):
-    """Token buckets by name: of this process, or shared by several gateways (`core/state/shared_limit.py`)."""
-
-    async def take(self, name: str) -> Taken:
-        """Take one token, if there is one."""
-        ...
-
-    def is_exceeded(self, name: str) -> bool:
-        """Whether the last `take` was refused and the next one would be, too."""
-        ...
 
 
 @dataclass
@@ -125,6 +112,9 @@ class OwnTokens:
             return Taken(False, 0.0, (1 - bucket.tokens) / per_second)
         bucket.tokens -= 1
         return Taken(True, bucket.tokens)
+
+
+Tokens = OwnTokens | SharedLimit  # of this process, or those of all gateways of a ledger
 
 
 class RateLimit:
@@ -233,54 +223,38 @@ class Limits:
     shared: tuple[SharedLimit, ...] = ()
 
 
-def build_limits(
-    settings: Settings,
-    client: LedgerClient,
-    master_key: MasterKey,
-    *,
-    is_alone: bool,
-) -> Limits:
+def build_limits(settings: Settings, client: LedgerClient, master_key: MasterKey, *, is_alone: bool) -> Limits:
     """`is_alone`: no other process can serve this ledger, so nothing is shared."""
     requests, failures = settings.rate_limit_per_minute, settings.auth_failures_per_minute
     calls = share(settings.upstream_calls_max, settings.queue_tenant_share)
-    in_flight = Turns(
-        tenant_places=settings.requests_in_flight_per_tenant_max,
-        wait_s=settings.request_timeout_s,
-        limit="requests_in_flight_per_tenant_max",
-    )
-    large_requests = Turns(
-        tenant_places=settings.large_requests_per_tenant_max,
-        wait_s=settings.request_timeout_s,
-        limit="large_requests_per_tenant_max",
-    )
-    if is_alone:
-        return Limits(
-            RateLimit(requests),
-            FailureLimit(failures),
-            RateLimit(SAMPLES_PER_MINUTE),
-            CallShares(calls),
-            in_flight,
-            large_requests,
-        )
+    shared: list[SharedLimit] = []
 
-    def rate(per_minute: int, key_of: Callable[[str], str]) -> SharedLimit:
-        credit = max(1, per_minute * CREDIT_S // 60)
-        return SharedLimit(client, key_of, capacity=per_minute, per_minute=per_minute, credit=credit)
+    def tokens(key_of: Callable[[str], str], capacity: int, *, per_minute: int, credit: int = 1) -> SharedLimit | None:
+        if is_alone:
+            return None
+        shared.append(SharedLimit(client, key_of, capacity=capacity, per_minute=per_minute, credit=credit))
+        return shared[-1]
 
-    shared_requests = rate(requests, lambda tenant: names.shared_limit_key(tenant, "requests"))
-    shared_samples = rate(SAMPLES_PER_MINUTE, lambda owner: names.shared_limit_key(owner, "samples"))
-    shared_failures = rate(
-        failures, lambda address: names.address_limit_key(master_key.mac(Purpose.ADDRESS, address.encode()))
-    )
-    shared_calls = SharedLimit(client, _calls_key, capacity=calls, per_minute=0)
+    def rate(per_minute: int, key_of: Callable[[str], str]) -> SharedLimit | None:
+        return tokens(key_of, per_minute, per_minute=per_minute, credit=max(1, per_minute * CREDIT_S // 60))
+
+    def places(each: int, limit: str) -> Turns:
+        return Turns(tenant_places=each, wait_s=settings.request_timeout_s, limit=limit)
+
+    def address_key(address: str) -> str:
+        return names.address_limit_key(master_key.mac(Purpose.ADDRESS, address.encode()))
+
     return Limits(
-        RateLimit(requests, tokens=shared_requests),
-        FailureLimit(failures, shared=shared_failures),
-        RateLimit(SAMPLES_PER_MINUTE, tokens=shared_samples),
-        CallShares(calls, shared=shared_calls),
-        in_flight,
-        large_requests,
-        (shared_requests, shared_samples, shared_failures, shared_calls),
+        requests=RateLimit(requests, tokens=rate(requests, lambda tenant: names.shared_limit_key(tenant, "requests"))),
+        failures=FailureLimit(failures, shared=rate(failures, address_key)),
+        samples=RateLimit(
+            SAMPLES_PER_MINUTE,
+            tokens=rate(SAMPLES_PER_MINUTE, lambda owner: names.shared_limit_key(owner, "samples")),
+        ),
+        calls=CallShares(calls, shared=tokens(_calls_key, calls, per_minute=0)),
+        in_flight=places(settings.requests_in_flight_per_tenant_max, "requests_in_flight_per_tenant_max"),
+        large_requests=places(settings.large_requests_per_tenant_max, "large_requests_per_tenant_max"),
+        shared=tuple(shared),
     )
 
 

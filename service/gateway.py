@@ -199,10 +199,7 @@ def _sessions(parts: Parts) -> BrowserSessions:
 
 
 def _authenticator(parts: Parts) -> Authenticator:
-    limits = parts[Limits]
-    return Authenticator(
-        parts[KeyStore], parts[AdminKeys].keys, limits.requests, limits.failures, parts[BrowserSessions]
-    )
+    return Authenticator(parts[KeyStore], parts[AdminKeys].keys, parts[Limits], parts[BrowserSessions])
 
 
 def _streams(parts: Parts) -> OpenStreams:

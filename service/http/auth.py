@@ -28,7 +28,7 @@ from core.redis.names import SHARED_OWNER
 from core.state.keystore import KeyRole, KeyStore
 from core.state.sessions import Session
 from service import metrics
-from service.admission import FailureLimit, Limits, RateLimit, is_large
+from service.admission import Limits, is_large
 from service.http import anthropic_errors
 from service.http.browser_sessions import BrowserSessions
 from service.parts import parts_of
@@ -72,19 +72,11 @@ class Admin:
 class Authenticator:
     """Maps the `Authorization` header of a request to an identity. Each of `admin_keys` identifies the operator."""
 
-    def __init__(
-        self,
-        keys: KeyStore,
-        admin_keys: Sequence[str],
-        rate_limit: RateLimit,
-        failure_limit: FailureLimit,
-        sessions: BrowserSessions,
-    ) -> None:
+    def __init__(self, keys: KeyStore, admin_keys: Sequence[str], limits: Limits, sessions: BrowserSessions) -> None:
         self.sessions = sessions
         self._keys = keys
         self._admin_keys = admin_keys
-        self._rate_limit = rate_limit
-        self._failure_limit = failure_limit
+        self._limits = limits
 
     async def identity(self, authorization: str) -> Caller | Admin | None:
         """The identity that the header's credential belongs to. Raises LedgerUnavailable."""
@@ -107,13 +99,9 @@ class Authenticator:
             return Admin()
         return Caller(session.tenant, session.credential, session.roles, session)
 
-    async def admit(self, caller: Caller) -> dict[str, str]:
-        """Count a request of `caller`; the headers of its rate limit. Raises HTTPException 429, LedgerUnavailable."""
-        return await self._rate_limit.take(caller.tenant)
-
     async def rejected(self, authorization: str, address: str) -> HTTPException:
         """Count a failed authentication; the answer to it: 401, or 429 for too many from this address."""
-        wait_s = await self._failure_limit.failed(address) if authorization else None
+        wait_s = await self._limits.failures.failed(address) if authorization else None
         reason = "limited" if wait_s is not None else "wrong" if authorization else "missing"
         metrics.AUTH_FAILURES.labels(reason).inc()
         if wait_s is not None:
@@ -135,7 +123,7 @@ class Authenticator:
             return None
         if not is_valid:
             return HTTPException(401)
-        return HTTPException(429) if self._rate_limit.is_exceeded(caller.tenant) else None
+        return HTTPException(429) if self._limits.requests.is_exceeded(caller.tenant) else None
 
 
 def _credential(request: Request) -> str:
@@ -185,9 +173,9 @@ async def identify(request: Request) -> Caller | Admin:
     request.state.headers = {}
     if isinstance(identity, Caller):
         request.state.tenant = identity.tenant
-        request.state.headers = await authenticator.admit(identity)
-        places, exchange = parts_of(request)[Limits].in_flight, request.state.exchange
-        await exchange.take_place(places, identity.tenant, reads=not is_large(request.headers))
+        limits, exchange = parts_of(request)[Limits], request.state.exchange
+        request.state.headers = await limits.requests.take(identity.tenant)
+        await exchange.take_place(limits.in_flight, identity.tenant, reads=not is_large(request.headers))
     return identity
 
 

@@ -231,7 +231,7 @@ class BodyLimit:
         announced = whole_number(headers.get("content-length"))
         if announced is not None and announced > bytes_max:
             await self._discard(receive, 0)
-            await problems.too_large()(scope, receive, send)
+            await problems.from_status(HTTPException(413))(scope, receive, send)
             return
         received = 0
 

@@ -157,13 +157,8 @@ def status_of(error: errors.GatewayError) -> int:
     return STATUS_OF_CODE.get(error.code, of_kind)
 
 
-def from_error(error: errors.GatewayError) -> Response:
-    """The problem document of an error of the tree."""
-    return _answer(error_block(error))
-
-
 def error_block(error: errors.GatewayError) -> dict[str, Any]:
-    """The content of that document."""
+    """The content of the problem document of an error of the tree."""
     members: dict[str, Any] = {}
     if isinstance(error, errors.BudgetExhausted):
         members = {
@@ -214,7 +209,7 @@ def _arm(arm: ArmState) -> dict[str, Any]:
 async def on_gateway_error(_: Request, error: Exception) -> Response:
     if not isinstance(error, errors.GatewayError):
         raise TypeError("handler for GatewayError")
-    return from_error(error)
+    return _answer(error_block(error))
 
 
 async def on_invalid_request(_: Request, error: Exception) -> Response:
@@ -265,10 +260,6 @@ def documented(**reasons: str) -> dict[int | str, dict[str, Any]]:
     """OpenAPI's `responses` for problem documents: the reason for each status, as `s408="..."`."""
     content = {Problem.media_type: {"schema": {"type": "object"}}}
     return {int(name[1:]): {"description": reason, "content": content} for name, reason in reasons.items()}
-
-
-def too_large() -> Response:
-    return _answer(http_block(413))
 
 
 def internal_error() -> Response:
