@@ -37,7 +37,7 @@ WALL_S_MAX = 60.0
 _SIZE_PER_S = 1_000_000  # of ordinary work: a text of so many characters takes about a second
 
 
-class Limit(StrEnum):
+class Reached(StrEnum):
     """A limit that a function has reached."""
 
     TIME = "time"
@@ -46,7 +46,7 @@ class Limit(StrEnum):
 
 
 @dataclass(frozen=True)
-class Limits:
+class WorkLimits:
     """Limits of one function. `cpu_s`: seconds of a processor. `memory_bytes`: beside what the process has."""
 
     cpu_s: float
@@ -63,19 +63,19 @@ class Answer:
     is_last: bool
 
 
-LIMITS = Limits(CPU_S_MAX, MEMORY_BYTES_MAX)
+LIMITS = WorkLimits(CPU_S_MAX, MEMORY_BYTES_MAX)
 
 _REFUSALS = {
-    Limit.TIME: f"This takes more than {CPU_S_MAX:.0f} seconds to read. Send less of it, or simpler text.",
-    Limit.MEMORY: f"This takes more than {MEMORY_BYTES_MAX >> 20} MiB to read. Send less of it, or simpler text.",
-    Limit.ENDED: "This takes too much time or memory to read. Send less of it, or simpler text.",
+    Reached.TIME: f"This takes more than {CPU_S_MAX:.0f} seconds to read. Send less of it, or simpler text.",
+    Reached.MEMORY: f"This takes more than {MEMORY_BYTES_MAX >> 20} MiB to read. Send less of it, or simpler text.",
+    Reached.ENDED: "This takes too much time or memory to read. Send less of it, or simpler text.",
 }
 
 
 class Isolation:
     """Runs functions of modules in processes apart. Used on the event loop only, without locks."""
 
-    def __init__(self, *, processes: int = PROCESSES, limits: Limits = LIMITS) -> None:
+    def __init__(self, *, processes: int = PROCESSES, limits: WorkLimits = LIMITS) -> None:
         self._limits = limits
         self._turns = Turns(processes, tenant_places=max(1, processes - 1))
         self._idle: list[_Process] = []
@@ -118,7 +118,7 @@ class Isolation:
         answer = await asyncio.shield(call)
         if answer is None:
             raise NotStarted
-        if isinstance(answer.result, Limit):
+        if isinstance(answer.result, Reached):
             raise InvalidInput(_REFUSALS[answer.result], field=field)
         if isinstance(answer.result, TaskFailed):
             raise RuntimeError(answer.result.reason)
@@ -158,7 +158,7 @@ class Isolation:
 class _Process(ChildProcess):
     """One process. It runs one function at a time."""
 
-    def __init__(self, limits: Limits, *, on_end: Callable[[_Process], None]) -> None:
+    def __init__(self, limits: WorkLimits, *, on_end: Callable[[_Process], None]) -> None:
         self.usable = True
         self._was_killed = False
         self._running: asyncio.Future[Answer | None] | None = None
@@ -187,7 +187,7 @@ class _Process(ChildProcess):
         self.usable = False
         self._on_end(self)
         # The system ends a function that holds the interpreter. A library ends the process when it gets no memory.
-        self._finish(None if self._was_killed else Answer(Limit.ENDED, self._limits.cpu_s, is_last=True))
+        self._finish(None if self._was_killed else Answer(Reached.ENDED, self._limits.cpu_s, is_last=True))
 
     def _finish(self, answer: Answer | None) -> None:
         call, self._running = self._running, None

@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 from core.errors import TaskFailed
 from core.guarded import guarded
 from core.memory import trim
-from service.isolation import Answer, Limit, Limits
+from service.isolation import Answer, Reached, WorkLimits
 
 _NICENESS = 5  # the front end and Redis go first
 _GRACE_S = 1.0  # for the function to stop by itself, before the system ends the process
@@ -45,7 +45,7 @@ def _stop(*_: object) -> NoReturn:
     raise _OutOfTime
 
 
-def run(function: Callable[..., Any], arguments: tuple[Any, ...], limits: Limits) -> Answer:
+def run(function: Callable[..., Any], arguments: tuple[Any, ...], limits: WorkLimits) -> Answer:
     """Run one function within its time. `limit_memory` has limited the memory of the process.
 
     A timer stops Python code. Code of a library that holds the interpreter is ended by the system, with the process.
@@ -61,10 +61,10 @@ def run(function: Callable[..., Any], arguments: tuple[Any, ...], limits: Limits
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
     except _OutOfTime:
-        result = Limit.TIME
+        result = Reached.TIME
     if isinstance(result, TaskFailed) and result.reason == MemoryError.__name__:
-        result = Limit.MEMORY
-    return Answer(result, time.process_time() - began, is_last=isinstance(result, Limit))
+        result = Reached.MEMORY
+    return Answer(result, time.process_time() - began, is_last=isinstance(result, Reached))
 
 
 def limit_memory(more_bytes: int) -> None:
@@ -79,7 +79,7 @@ def limit_memory(more_bytes: int) -> None:
 
 def serve(connection: Connection) -> NoReturn:
     """Run functions until the socket closes, which raises EOFError, or until one has reached a limit."""
-    limits: Limits = connection.recv()
+    limits: WorkLimits = connection.recv()
     limit_memory(limits.memory_bytes)
     while True:
         try:
@@ -88,7 +88,7 @@ def serve(connection: Connection) -> NoReturn:
             del function, arguments
             connection.send(answer)
         except MemoryError:  # of what is read or written
-            answer = Answer(Limit.MEMORY, 0.0, is_last=True)
+            answer = Answer(Reached.MEMORY, 0.0, is_last=True)
             connection.send(answer)
         if answer.is_last:
             sys.exit(0)

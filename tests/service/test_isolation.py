@@ -12,10 +12,10 @@ import pytest
 
 from core.errors import InvalidInput, NotStarted
 from core.text.formats.builder import parse
-from service.isolation import Isolation, Limits
+from service.isolation import Isolation, WorkLimits
 
 LARGE = 1 << 20
-LIMITS = Limits(cpu_s=0.5, memory_bytes=64 << 20)
+LIMITS = WorkLimits(cpu_s=0.5, memory_bytes=64 << 20)
 
 
 ENDLESS = "while True: pass"
