@@ -86,6 +86,11 @@ class FairQueue(Generic[T]):
         return (entry for line in self._lines.values() for entry in line.entries)
 
     @property
+    def is_level(self) -> bool:
+        """Whether nobody waits and nobody is ahead: an entry that is taken at once then changes no turn."""
+        return not (self._lines or self._finished)
+
+    @property
     def tenants(self) -> int:
         """The number of tenants that wait."""
         return len(self._lines)
@@ -347,6 +352,9 @@ class Turns:
         if self._callers_max is not None:
             own, total = self.unfinished_of(tenant), self.unfinished
             check_places(self._callers_max, own=own, total=total, share=self._tenant_share, limit=self._limit)
+        if self._waiting.is_level and not self.is_full(tenant):
+            self._begin(tenant)
+            return Ticket(self, tenant, 1)
         waiting = _Waiting(tenant, work, asyncio.get_running_loop().create_future())
         self._waiting.append(tenant, waiting)
         self._start_next()
@@ -385,9 +393,12 @@ class Turns:
         while self._in_use < self._places and (entry := self._next()) is not None:
             self._waiting.take_of(entry.tenant)
             if not entry.turn.cancelled():  # a cancelled caller has not yet removed its entry
-                self._in_use += 1
-                self._running[entry.tenant] += 1
+                self._begin(entry.tenant)
                 entry.turn.set_result(None)
+
+    def _begin(self, tenant: str) -> None:
+        self._in_use += 1
+        self._running[tenant] += 1
 
     def _next(self) -> _Waiting | None:
         heads = self._waiting.heads()
