@@ -7,8 +7,6 @@ bound is under the optimistic value. The peer of the calibration is dp-accountin
 `PLDAccountant` at its default loss interval (1e-4), a bracket of [0.4, 4] and the same tolerance, 1e-3.
 """
 
-from __future__ import annotations
-
 import itertools
 import sys
 import time

@@ -5,8 +5,6 @@
 Starts a gateway of its own with two tenants that have weeks of releases.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import random

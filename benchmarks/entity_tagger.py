@@ -7,8 +7,6 @@ DATA holds `ner/` (CoNLL-2003 testa and WNUT17's development part; words with la
 covers. Spans: as in `benchmarks.pii`.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from pathlib import Path

@@ -7,8 +7,6 @@ of real reviews, in turn; the peer is `SentenceTransformer.encode` in a process 
 whichever is faster.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import statistics

@@ -6,8 +6,6 @@ Every pair of figures is of one run. The peer is `SentenceTransformer.encode` on
 the device offers. The second part starts one gateway for each device, with all roles on it.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable, Sequence

@@ -8,8 +8,6 @@ the build of the steps has not used. Independence: vectors of random batches, wi
 product, are compared bit by bit with the vector of each sentence alone.
 """
 
-from __future__ import annotations
-
 import zlib
 from pathlib import Path
 

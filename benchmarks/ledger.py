@@ -9,8 +9,6 @@ as a transition has. The ratio is transitions (a reserve or a commit) to EVALSHA
 memory: bytes a subject account.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import os

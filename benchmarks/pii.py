@@ -15,8 +15,6 @@ Speed: ours by `Sanitiser.run` on batches as the engine closes them, masks fille
 text by text. Rounds alternate between the systems; the ratio is the median of the rounds' ratios.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import statistics

@@ -8,8 +8,6 @@ with noise of rate eps / (1 + beta); the account is charged more (docs/reference
 Training and test vectors are private, labels public. The vector pack was made without any of the five data sets.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial

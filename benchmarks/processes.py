@@ -8,8 +8,6 @@ processors and the GPU that the settings name (`--setting DEVICES=["cuda:0"]`), 
 compete for the processors: the time that each of them uses is printed, which says what limits.
 """
 
-from __future__ import annotations
-
 import argparse
 import http.client
 import statistics

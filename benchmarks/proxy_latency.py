@@ -13,8 +13,6 @@ same time, and one client asks them in turn. `added` is the median, over the rou
   until the first text has arrived
 """
 
-from __future__ import annotations
-
 import asyncio
 import http.client
 import json

@@ -5,8 +5,6 @@
 DATA holds `imdb/test.jsonl.gz`. Names are not looked for.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from itertools import islice

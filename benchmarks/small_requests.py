@@ -10,8 +10,6 @@ takes all rounds together. The clients run in this process, on uvloop. `--docume
 instead.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -10,8 +10,6 @@ figures are; "score": of scores. A figure is the mean over the classifiers, its 
 `--dev` never looks at the test rows: it trains on 70 % of the training rows and tests on the rest.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import gzip

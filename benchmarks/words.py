@@ -10,8 +10,6 @@
   how many of those are among the 20,000 most frequent words of English.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Sequence
 from itertools import islice, product

@@ -6,8 +6,6 @@ Amounts are parsed with `Decimal(repr(x))`, the shortest decimal that represents
 times 1e9 would round up to 100000001, and a budget of 5 x 0.1 would admit only four releases.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import lru_cache

@@ -4,8 +4,6 @@ Guarantee: an empty credential matches nothing, and an empty or too short one ne
 contains a credential.
 """
 
-from __future__ import annotations
-
 import hmac
 import re
 import secrets

@@ -71,8 +71,6 @@ differ only in what a reader of a problem document sees has several codes.
 `service/http/problems.py` holds the one table that maps them to HTTP.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Runs work on private text and converts its failures to errors that contain no text."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar
 

@@ -3,8 +3,6 @@
 The master key is one 32-byte secret. HKDF-SHA256 derives one key for each purpose, so no two purposes share a key.
 """
 
-from __future__ import annotations
-
 import hmac
 import secrets
 from contextlib import suppress

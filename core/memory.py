@@ -6,8 +6,6 @@ and trims them regularly. A worker trims once, after it has loaded its models. O
 and the functions then do nothing.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections import OrderedDict
 from collections.abc import Hashable

@@ -4,8 +4,6 @@ Reads and writes on a pipe block. Each process therefore has one reading and one
 they receive to the event loop. The threads share no state except the two queues.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import queue

@@ -3,8 +3,6 @@
 `as_json` returns the form that `GET /models` shows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any

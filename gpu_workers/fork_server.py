@@ -12,8 +12,6 @@ Guarantee of the environment: a variable reaches a child process only if its nam
 `PREFIXES`. None of them holds a secret by its documented use.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import select

@@ -9,8 +9,6 @@ has. Noise comes from `os.urandom`, at the moment of the draw. The threads that 
 exception: it stops them before a fork and starts them again.
 """
 
-from __future__ import annotations
-
 import gc
 import importlib
 import json

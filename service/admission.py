@@ -26,8 +26,6 @@ tenants together. `service/http` limits connections, heads and the pace of bodie
 The ledger limits privacy loss; all of these limit load.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import ipaddress

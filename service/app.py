@@ -1,7 +1,5 @@
 """The application: middleware, the routers of the capabilities, and error handlers, in order."""
 
-from __future__ import annotations
-
 import logging
 from importlib.metadata import version
 

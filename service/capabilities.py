@@ -4,8 +4,6 @@ The pages of the API show them in this order, and the estimate looks for the mar
 for `/sanitize` has members that one for `/embed/sentdp` does not have, and `documents` like it.
 """
 
-from __future__ import annotations
-
 from service.accounting.endpoints import CAPABILITY as ACCOUNTING
 from service.alerts.endpoints import CAPABILITY as ALERTS
 from service.budget.endpoints import CAPABILITY as BUDGET

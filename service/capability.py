@@ -5,8 +5,6 @@ Each folder of a capability has one, `CAPABILITY`, at the end of its endpoints o
 loops over these rows. A field exists because at least one capability of the project needs it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Protocol

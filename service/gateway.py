@@ -5,8 +5,6 @@ The functions of this module build the parts that capabilities share, and each c
 the application, the server and tests.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ It exits when the socket closes. Text stays in its memory: it writes nothing, se
 disables core dumps.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import logging

@@ -1,7 +1,5 @@
 """Builds the ledger from the settings, for the gateway and for commands."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass

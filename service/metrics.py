@@ -1,7 +1,5 @@
 """Prometheus metrics of the front end. Labels are routes, stages, units and tenant names, never a part of a text."""
 
-from __future__ import annotations
-
 import time
 from functools import cache
 from types import TracebackType

@@ -6,8 +6,6 @@ with it for the interpreter, so one thread does them all. After each it rests fo
 event loop has at least half of the time.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

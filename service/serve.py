@@ -1,7 +1,5 @@
 """`privacy-gateway serve`: the server, and its messages while it starts."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gc

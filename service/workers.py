@@ -1,7 +1,5 @@
 """Access to the facts that the engine's workers report."""
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 from core.errors import WorkerCold

@@ -4,8 +4,6 @@
 are for what needs processes: workers, jobs, signals, true streams, log files, commands beside a gateway.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Iterator

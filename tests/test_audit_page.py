@@ -1,7 +1,5 @@
 """The page of the audits belongs to the present code, and its digests cover what matters."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

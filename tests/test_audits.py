@@ -1,7 +1,5 @@
 """The audits' own parts: bounds that hold, attacks that find what there is, bugs that are caught."""
 
-from __future__ import annotations
-
 import math
 import re
 

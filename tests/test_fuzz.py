@@ -3,8 +3,6 @@
 Stalls and memory are left to the whole campaign: beside other tests a gateway waits for the processor.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The rules of the project: which way imports point, what is documented, who calls Redis, which words are avoided."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import re

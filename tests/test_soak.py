@@ -1,7 +1,5 @@
 """A short run of `make soak`: gateways, workers and Redis are killed under load, and nothing is under-counted."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

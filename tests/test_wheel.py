@@ -1,7 +1,5 @@
 """The wheel: built from the files that the Dockerfile copies, installed, started in an empty folder; name clashes."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -11,8 +11,6 @@ A share of the documents is held out, for the figures that the command prints. T
 embedding shards stay in CACHE. Its randomness comes from `--seed`.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

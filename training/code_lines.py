@@ -3,8 +3,6 @@
 Comments and docstrings may name people, and tests hold passwords, so that both are left out.
 """
 
-from __future__ import annotations
-
 import random
 import sysconfig
 import tokenize

@@ -4,8 +4,6 @@ None of them was ever in use. The forms are those of people (a word with a year,
 machines (prefixes of well-known services, hexadecimal digits, Base64, groups of letters).
 """
 
-from __future__ import annotations
-
 import random
 import re
 import string

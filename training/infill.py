@@ -7,8 +7,6 @@ state. Training can be interrupted at any moment. `--steps` sets the end of the 
 quarter.
 """
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The public texts of the shipped language model of fills: those that it learns from, and those that measure it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 

@@ -6,8 +6,6 @@ The texts are the sentences of `training.vector_pack`, and short ones. It ends w
 to float32 on sentences that it has not used (`training.integer_steps`).
 """
 
-from __future__ import annotations
-
 import argparse
 import zlib
 from itertools import chain, cycle

@@ -6,8 +6,6 @@ up or down by the method of Frantar et al., "GPTQ: Accurate Post-Training Quanti
 Transformers" (ICLR 2023): one component after the other, the rounding makes up for the errors of those before it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

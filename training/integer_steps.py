@@ -4,8 +4,6 @@ The layers are rounded in their order (`training.integer_rounding`): the inputs 
 roundings before it leave.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from itertools import groupby

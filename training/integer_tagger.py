@@ -6,8 +6,6 @@ The texts are own ones in eight languages and public English ones with names (`t
 build ends with how far probabilities are from those in float32, on texts that it has not used.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -6,8 +6,6 @@ labels therefore gets directions of its own, by least squares (ridge) from vecto
 variance that the set declares.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

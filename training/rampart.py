@@ -5,8 +5,6 @@ model from which the bundled encoder was made. Its file is ONNX with 4-bit linea
 8-bit embeddings. Its vocabulary is a part of the encoder's: the other pieces keep the encoder's embeddings.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -6,8 +6,6 @@ The build is resumable: finished embedding shards stay in CACHE. Packs other tha
 is built first.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

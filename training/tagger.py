@@ -7,8 +7,6 @@ state. Training can be interrupted at any moment. DATA is described in `ner_corp
 `rampart`, or an earlier tagger's file. CoNLL-2003 and the development part of WNUT17 are used for evaluation only.
 """
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import replace
 from pathlib import Path

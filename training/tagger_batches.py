@@ -1,7 +1,5 @@
 """Batches for the entity tagger: real sentences, code, and templates in eight languages, with varied names and case."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ docs/adr/0034-tagger-and-adapters.md. The labels are those of the last file; the
 The row of a label is the mean of the files that have this label.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

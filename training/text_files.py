@@ -5,8 +5,6 @@ is a list with semicolons between its entries. An entry may have seven forms wit
 genitive, dative, accusative, instrumental, locative, vocative.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path

@@ -8,8 +8,6 @@ questions against statements in QQP and QNLI. At most `--sentences` sentences of
 checksum of the text. The build is resumable: finished embedding shards stay in CACHE.
 """
 
-from __future__ import annotations
-
 import argparse
 import zlib
 from collections.abc import Mapping, Sequence

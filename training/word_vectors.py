@@ -11,8 +11,6 @@ At the same epsilon, words on the sphere have the largest distances. Noise grows
 the first components are used, with equal scales. docs/reference/benchmarks/words.md has the comparison.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from importlib import metadata

@@ -13,8 +13,6 @@ passes if
 * one request takes at most 200 MB in all processes.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import multiprocessing

@@ -1,7 +1,5 @@
 """The attacks: what one tenant sends again and again, of its own key alone."""
 
-from __future__ import annotations
-
 import base64
 import json
 import secrets

@@ -11,8 +11,6 @@ recogniser found, or only a part of, and that the model saw. Restored: of what t
 client reads with the original. Wrong: what the client reads as anything else than the original or what the model wrote.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections import Counter

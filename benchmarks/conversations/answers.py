@@ -1,7 +1,5 @@
 """What a client reads from an answer: its text and the arguments of its calls, whole or put together from events."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, NamedTuple
 

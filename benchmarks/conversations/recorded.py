@@ -3,8 +3,6 @@
 The originals of a conversation are those of its cast that its texts name, with their types.
 """
 
-from __future__ import annotations
-
 import html
 import html.entities
 import json

@@ -1,7 +1,5 @@
 """Trainings of classifiers on GLUE subsets with the bundled encoder, whose accuracies are kept in a cache."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping, Sequence

@@ -7,8 +7,6 @@ Runs the patterns and the shipped tagger with every entity that is masked by def
 Loose: masks that begin or end with a space or punctuation. A border that a mark shares is neither.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from dataclasses import replace

@@ -12,8 +12,6 @@ if every character is masked, by any type. Other words that touch an optional ma
 plain, and are masked if any character is.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import string

@@ -14,8 +14,6 @@ the other corpus. `--encoder int8` embeds by the encoder in 8-bit integers, besi
 figures of the packs' own encoder; `--share` changes the number of documents.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

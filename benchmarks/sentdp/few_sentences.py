@@ -10,8 +10,6 @@ share of documents that got each pack at the largest epsilon; at k = 1 the train
 has the same guarantee; and `sentence_codes` on windows of words, which protects a word.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from functools import partial

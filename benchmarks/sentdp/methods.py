@@ -5,8 +5,6 @@ simulated with floating-point noise of NumPy's generator: they measure utility a
 document is float32 `[k, d]`, one row a sentence; each answer float32 `[n, d]`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

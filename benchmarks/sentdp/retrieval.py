@@ -13,8 +13,6 @@ that is among the first ten. A cell has the mean over trials and queries. The st
 over queries.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -7,8 +7,6 @@ Renyi accounting (Mironov 2017) adds rho(alpha) at every order alpha. The costs 
 which is sound for a plan that was fixed first.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -13,8 +13,6 @@ The functions are pure and picklable. They take milliseconds, except for Laplace
 must not run on an event loop.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -13,8 +13,6 @@ Derumigny, Girard and Guyonvarch 2021, "Explicit non-asymptotic bounds for the d
 expansion", for the case without a continuity assumption. `docs/concepts/accounting.md` lists constants and conditions.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache

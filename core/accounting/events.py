@@ -8,8 +8,6 @@ estimates. L = ln(dP/dQ), X is L under Q, Y is L under P. This module uses only 
 the cumulants with each request.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from enum import StrEnum

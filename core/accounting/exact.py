@@ -21,8 +21,6 @@ All terms are positive, so the sum loses no digits. At a lattice point, 1 - delt
 P[K = k + i] e^(-2 i eps0). This form keeps the digits of a delta near 1.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

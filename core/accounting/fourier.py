@@ -15,8 +15,6 @@ D(e) exp(i t e) over e is M(z)/(z(z+1)), z = theta + i t. Three facts turn this 
 3. M is a trapezoidal sum of an analytic integrand, with an explicit error, and counts occur only as powers.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ bound it. The other figures hold, or are estimates, for a history that was fixed
 Adjacency: that of the account's events.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache

@@ -8,8 +8,6 @@ All functions are pure and picklable. An evaluation of the certificate takes ten
 some seconds, so a service runs them in a process pool.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -13,8 +13,6 @@ noise and never admits a charge. `vacuous` and `no-unique-root` contain no numbe
 import, because they cross process boundaries.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass

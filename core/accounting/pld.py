@@ -5,8 +5,6 @@ Google's `dp-accounting` discretises the loss by "connect the dots" (Doroshenko,
 faster, and calibration uses that.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

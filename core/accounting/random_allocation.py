@@ -49,8 +49,6 @@ added and multiplied are non-negative, so rounding errors are relative. For a su
 RELATIVE_ERROR * n.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from enum import Enum

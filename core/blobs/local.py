@@ -6,8 +6,6 @@ its folder is synced. Files are readable by their owner only.
 A local folder needs no library. `open_store` imports the library of object stores only if the address names one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

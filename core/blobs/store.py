@@ -11,8 +11,6 @@ Every method raises StoreUnavailable if the store cannot be used, after the time
 `put` and `put_file` raise StorageFull if a local disk is full.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 from abc import ABC, abstractmethod

@@ -9,8 +9,6 @@ epoch, a gateway's id) are written in the same way.
 A `FileVersion` refers to one version of a file in the data directory that a worker keeps loaded.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

@@ -9,8 +9,6 @@ random salt and the label); chunks of 1 MiB are encrypted with AES-256-GCM, with
 the nonce: the STREAM construction of Hoang and others (Online authenticated encryption, 2015).
 """
 
-from __future__ import annotations
-
 import io
 import os
 import secrets

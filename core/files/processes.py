@@ -3,8 +3,6 @@
 The kernel releases a lock on a file when its last holder dies.
 """
 
-from __future__ import annotations
-
 import asyncio
 import fcntl
 import hashlib

@@ -9,8 +9,6 @@ job carries them as one object from the request to the training, the artifact, t
 field of `Hyperparameters`, a field of the request (`service.finetune.job_kind`) and its use in `gpu_workers.finetune`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -20,8 +20,6 @@ record has another value. Therefore the charge is the certified epsilon of the r
 add-remove is lower (docs/adr/0018-private-training.md).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

@@ -8,8 +8,6 @@ drawn in float64 from a keyed AES stream. The sum with the noise is rounded to a
 depends only on noisy numbers and hides the last digits, but it is not a proof (docs/KNOWN_LIMITATIONS.md).
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

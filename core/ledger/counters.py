@@ -4,8 +4,6 @@ The first seven positions are the releases, epsilon, delta, epsilon squared, and
 in basic composition, in the Whitehouse arm and in the Renyi arms. The Renyi costs at the account's orders follow.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from core.accounting.filters import Arms, Sums, admits

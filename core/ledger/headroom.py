@@ -13,8 +13,6 @@ was set before the first release and never raised, the releases are (current eps
 those of a filter with the account's orders and shares of delta.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ they are missing. `JournalReads` reads across this border. The work for a page d
 the journal or of its entries. The history of a subject is read from the journal's index of the subject's entries.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace

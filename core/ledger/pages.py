@@ -1,7 +1,5 @@
 """Paged reads of a tenant: accounts with the journal number of their state, and journal entries as stored."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """Reads of the ledger: tenants, accounts and the journal. This module writes nothing."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace

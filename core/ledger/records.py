@@ -3,8 +3,6 @@
 `Debits` makes one row for each account that a release concerns, in the format that reserve.lua reads.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

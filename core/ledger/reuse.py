@@ -4,8 +4,6 @@ Redis stores ciphertexts under names that are derived from an HMAC. Neither key 
 affects a balance: a lost entry costs a new release.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

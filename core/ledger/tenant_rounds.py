@@ -10,8 +10,6 @@ round fails or is repeated. A hold begins with a journal entry, so a tenant with
 this process does not have. A tenant whose journal has not changed and whose deadlines lie ahead costs nothing.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time

@@ -5,8 +5,6 @@ method raises LedgerUnavailable if Redis does not answer correctly; the caller t
 Amounts are integers: nano-epsilon and femto-delta. Times are milliseconds since the epoch by the Redis clock.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import secrets

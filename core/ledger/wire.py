@@ -1,7 +1,5 @@
 """Conversions between the records and the scripts' formats. Absent texts are ""."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache

@@ -23,8 +23,6 @@ An infinite or undefined coordinate becomes 127, -127 or 0. The result is still 
 on finite input.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """The public space in which sentence vectors are coded, as arrays. This module does not import torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The number of torch's threads for a piece of work."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -5,8 +5,6 @@ while no gateway runs. redis-server itself inherits `redis/server.lock`. As long
 lives, even one whose owner was killed, no process starts a second server on the same append-only file.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

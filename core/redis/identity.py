@@ -10,8 +10,6 @@ store that has the id of its ledger, or none yet, so no ledger removes as orphan
 replaces that id. A ledger that was copied, or restored from its archive, has the id that it had.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 from contextlib import suppress

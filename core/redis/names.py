@@ -4,8 +4,6 @@ All keys of a tenant share the hash tag `{tenant}`. Therefore they are in one sl
 tenant name contains no brace, colon or slash, so it cannot imitate another tenant's tag, key or account id.
 """
 
-from __future__ import annotations
-
 import re
 
 from core.accounting.events import Unit

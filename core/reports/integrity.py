@@ -1,7 +1,5 @@
 """How far the ledger is sealed and audited, and what is open: for a tenant, or for the operator."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ What was spent never decreases and no limit increases. Therefore a rank that is 
 account that is listed as near its limit is near its limit.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ spent without an output. Its sums are of the tenant's own accounts, which in `su
 subjects. `core.reports.journal_fold` explains how the journal becomes series, and what they cost.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum

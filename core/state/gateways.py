@@ -10,8 +10,6 @@ process that was paused in the middle of a round is still kept from sealing: eac
 number, and seal.lua refuses any other number.
 """
 
-from __future__ import annotations
-
 import secrets
 import time
 from collections.abc import Callable

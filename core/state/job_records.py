@@ -1,7 +1,5 @@
 """The records of jobs: what Redis holds of a job, as Python sees it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

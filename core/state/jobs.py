@@ -10,8 +10,6 @@ without one leave the list after minutes. A job that outlived all gateways is fo
 reads every tenant once.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import secrets

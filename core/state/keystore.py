@@ -4,8 +4,6 @@ The HMAC also covers the terms of the key: tenant, roles, expiry and label. An a
 extend them. Two later changes are not covered, the revocation and the earlier end that a rotation sets.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hmac
 import re

@@ -6,8 +6,6 @@ random bits, and never the key that it was given for. A session is refused after
 that were ended before their time are refused as long as Redis keeps what says so.
 """
 
-from __future__ import annotations
-
 import json
 import secrets
 import time

@@ -10,8 +10,6 @@ the next request to Redis reports. A caller waits only if there is neither, and 
 dead gateway held returns after `HELD_S`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import math

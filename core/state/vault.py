@@ -6,8 +6,6 @@ not opened. The number of a tenant's entries, and the size and the expiry of eac
 has no entry about them.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 import time

@@ -11,8 +11,6 @@ ratio, the fraction of the numbers' standard deviation that lies between the cat
 has no guarantee of its own: on synthetic rows it is post-processing.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

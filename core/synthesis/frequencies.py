@@ -22,8 +22,6 @@ by 2 - 2 cos of the phase difference. Summed over one column's harmonics that is
 code enumerates all its values. The bound is about half of the 4 k of k arbitrary frequencies.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import lru_cache

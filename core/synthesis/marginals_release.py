@@ -15,8 +15,6 @@ counts that add up to its size. Columns are treated as independent within a clas
 lost.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Final

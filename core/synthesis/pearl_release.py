@@ -37,8 +37,6 @@ causes no bias. n is public.
 Noise is exact (`pricing.noisy`): sums, counts and distances are integers, and no float rounding affects a proof.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

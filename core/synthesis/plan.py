@@ -6,8 +6,6 @@ A job stores its release (`release_bytes`), so that it continues after a crash w
 MessagePack; arrays are float64, little-endian, in C order. Reading executes no code and checks every shape.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -17,8 +17,6 @@ deviation sqrt(s^2 - r^2), coordinate by coordinate. `noise_scale` returns the l
 which the calibration rounds up.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from decimal import Decimal

@@ -10,8 +10,6 @@ Embeddings `{"embedding": {"dimension": 384, "minimum": -0.3, "maximum": 0.3}, "
 bounds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NoReturn, TypeGuard

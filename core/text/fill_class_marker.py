@@ -1,7 +1,5 @@
 """Fill `class_marker`: the type of the masked region, such as [EMAIL_ADDRESS], [WORD] or [NUMBER]."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from core.text.mask_words import AllowLists

@@ -1,7 +1,5 @@
 """Fill `marker`: one fixed marker, which reveals only that something was masked."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from core.text.mask_words import AllowLists

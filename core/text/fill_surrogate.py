@@ -10,8 +10,6 @@ document share one, but for dates that mean the same day. It is drawn again unti
 one word, which hides the number of masked words.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple

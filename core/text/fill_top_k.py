@@ -5,8 +5,6 @@ Guarantee: none. A word depends on the kept text, on the words to its left, on w
 numbers in the same places, are filled alike. Therefore a masked word may reappear if the model guesses it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import islice
 

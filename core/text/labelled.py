@@ -11,8 +11,6 @@ Cost: linear in the text. `Anchors` tells whether a text can contain any label a
 compared with the `LABEL_CHARS` characters before it.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence

@@ -8,8 +8,6 @@ a language can only add masks. The language decides two things: whether a docume
 several threads, and takes constant time for a document of any length.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from functools import cache
 from typing import Any, NamedTuple

@@ -9,8 +9,6 @@ and `join` are for windows that run as separate tasks. The model of the tagger r
 arrive as `Tagged`.
 """
 
-from __future__ import annotations
-
 import importlib
 import re
 import sys

@@ -8,8 +8,6 @@ An allow list has the words that an operator considers safe to keep. It is a tex
 shipped one. Names never come from a path of the caller.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path

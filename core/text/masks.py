@@ -18,8 +18,6 @@ scores below `TAGGED_SCORE_MIN`, which it does not report; and the words of a wo
 number of finds.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence

@@ -6,8 +6,6 @@ a recogniser that raises. Both would treat unexamined text as clean, so this pro
 `matches_in` limit slow patterns to the parts of a text around literals, which are little of an ordinary text.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -24,8 +24,6 @@ words of a result count the words of the regions and those of the kept text apar
 decides whether they are one word of the text.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace

@@ -23,8 +23,6 @@ other scripts mostly one by one: a run of at most six ASCII letters and digits c
 time. Every other character that is not ASCII white space counts 1.
 """
 
-from __future__ import annotations
-
 import re
 import string
 from collections.abc import Sequence

@@ -8,8 +8,6 @@ The recoder is a map of sentence embeddings whose means separate public topics (
 trained on public documents only, without labels. The targets are k-means clusters of the documents' mean embeddings.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace

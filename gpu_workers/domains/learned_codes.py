@@ -10,8 +10,6 @@ Afterwards the centroids are fixed, on the grid of the space, and a new decoder 
 therefore estimates the posterior mean of a document's vector given the noisy histogram and the number of sentences.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

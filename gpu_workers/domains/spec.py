@@ -3,8 +3,6 @@
 The front end builds the parameters, so this module does not import torch.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -4,8 +4,6 @@ A worker process and its gateway exchange the messages below (`Stage` to `Done`)
 access.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The front end uses `Engine`, `Task` and the errors of `core.errors`. Processes a
 implementation, `gpu_workers.engine.local`. Tests have another one, which runs in their own process.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ may draw noise at any moment. Until then, only the gateway holds the task and ca
 metrics are roles and fixed outcomes, never tenant data.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time

@@ -7,8 +7,6 @@ float32. It fits only the encoder whose fingerprint it names. No pickle.
 The card shows the classifier's certificate and the epsilon of every accountant.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields

@@ -11,8 +11,6 @@ Rows become tensors in physical batches of bounded size. A row is padded to its 
 without changing a row's gradient, up to rounding.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -45,8 +45,6 @@ steps and on W - W_0 afterwards, where W_0 is public and W results from the nois
 read no batch, so they are post-processing and cost nothing.
 """
 
-from __future__ import annotations
-
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping

@@ -25,8 +25,6 @@ batches. `batch_pieces` tests the position with generated rows at public lengths
 batches of one row, which are slower but independent of other rows by construction.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace

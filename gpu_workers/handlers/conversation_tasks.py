@@ -6,8 +6,6 @@ comes from tasks that ran before (`gpu_workers.handlers.sanitize_tasks`). Nothin
 function of the key, so a task may be repeated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple

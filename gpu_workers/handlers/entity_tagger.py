@@ -4,8 +4,6 @@ If a request asks for names in a text, the text is read completely or becomes an
 numbers that are not finite, lets no text through.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 The texts have already been inspected. `core.text.model_fills` documents what the model reads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 

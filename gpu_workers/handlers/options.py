@@ -12,8 +12,6 @@ most loaded files is evicted: a tenant that uses many files evicts its own, and 
 `load_pack` loads an installed pack. The front end and the workers accept the same files.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence

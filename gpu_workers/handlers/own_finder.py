@@ -1,7 +1,5 @@
 """Recognisers of tenants and of the operator in a worker: from their files, and drafts that come with a task."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from core.errors import GatewayError, RecogniserFailed, TaskFailed

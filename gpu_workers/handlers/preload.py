@@ -3,8 +3,6 @@
 See `gpu_workers.fork_server_process` for the form of the names.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from gpu_workers.engine.handler import Handler

@@ -1,7 +1,5 @@
 """The tasks and results of the embed role. The front end builds the tasks, so this module does not import torch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 

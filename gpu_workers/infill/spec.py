@@ -1,7 +1,5 @@
 """The parameters of an infill job. The front end builds them, so this module does not import torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from core.text.policy import MaskPolicy

@@ -5,8 +5,6 @@ or none. Where the kind of job uses labels, a row may have a `label`, a string. 
 the content of the line.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

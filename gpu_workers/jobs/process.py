@@ -6,8 +6,6 @@ once when the socket closes; the next attempt resumes from its checkpoints. Text
 job's encrypted files. An exception is reported as a fixed word, and core dumps are disabled.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import importlib

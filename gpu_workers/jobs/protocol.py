@@ -7,8 +7,6 @@ Guarantee: a name that `is_plain` accepts stays in the folder that it is joined 
 the folder had at one moment, while the job's process may replace them.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

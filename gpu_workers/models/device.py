@@ -5,8 +5,6 @@ instructions, the build of torch, the environment of its libraries, the number o
 what the caller adds. If one of them differs, nothing is found, and the caller measures again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -13,8 +13,6 @@ weights only once for a batch. This module therefore imports peft and transforme
 processor (docs/adr/0034-tagger-and-adapters.md).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path

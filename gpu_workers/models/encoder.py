@@ -15,8 +15,6 @@ Three rules ensure independence:
 A worker that fails the check does not serve. This is measured, not proven: docs/KNOWN_LIMITATIONS.
 """
 
-from __future__ import annotations
-
 import hashlib
 import time
 from bisect import bisect_left

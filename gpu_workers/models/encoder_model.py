@@ -9,8 +9,6 @@ are faster. On an Intel Xeon, bfloat16 encoded twice as many sentences a second 
 many without it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -5,8 +5,6 @@ runs the very kernels that were recorded, so a shape that `Encoder.self_check` h
 afterwards, whatever the libraries would choose for a later call.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

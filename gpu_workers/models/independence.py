@@ -28,8 +28,6 @@ begins at a multiple of 8 tokens), floating-point modes of the processor that ch
 by values, or at random and rarely.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 

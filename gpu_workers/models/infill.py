@@ -12,8 +12,6 @@ number. A blank of a number is filled with a piece of digits (`MaskedLM.numbers`
 no such piece.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -6,8 +6,6 @@ is read as one word of letters or one number, and `word_beginnings` and the func
 vocabulary that begin or continue one.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Load a transformers model from a local folder: safetensors only, no code from the model's repository, no network."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

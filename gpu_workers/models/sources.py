@@ -4,8 +4,6 @@ import torch.
 An `Endpoint` is an operator's OpenAI-compatible server. The front end builds it from the settings; a worker calls it.
 """
 
-from __future__ import annotations
-
 import ipaddress
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A safetensors file of arrays. Its metadata holds the format and, as JSON, facts. No pickle, and no torch."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

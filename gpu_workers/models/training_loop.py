@@ -4,8 +4,6 @@ The batch of a step is a function of the seed and the step's number alone, so th
 state. A checkpoint holds the step, the weights, their running average and the optimiser.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import time

@@ -1,7 +1,5 @@
 """Domain packs and their routes: the shipped ones in this folder and the operator's own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 SHIPPED = Path(__file__).parent

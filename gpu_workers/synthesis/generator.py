@@ -14,8 +14,6 @@ Shapes: components are probabilities `[classes, components, cells]`, with the co
 have the mean cosine and sine of each frequency in each class, `[classes, k, 2]`.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Protocol

@@ -9,8 +9,6 @@ draws under the same charge. Rows exist in the job's encrypted folder until the 
 memory. Everything that is written afterwards is post-processing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path

@@ -4,8 +4,6 @@ No guarantee of its own: on synthetic rows it is post-processing. The classifier
 that all of them together take a second or two on one core, whatever the schema.
 """
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass
 from typing import Any, Final

@@ -12,8 +12,6 @@ within a public factor of omega0's. (With a distant omega in many dimensions, a 
 weight.) For low-order ones v = 1.
 """
 
-from __future__ import annotations
-
 import io
 import time
 from collections.abc import Callable

@@ -7,8 +7,6 @@ It is one HTML file without scripts or links. Its charts are SVG, coloured by th
 without colour. Names of columns and categories come from the caller and are escaped.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

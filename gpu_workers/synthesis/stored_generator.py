@@ -11,8 +11,6 @@ numeric column with few whole numbers has a cell for each number. Another numeri
 because many tables have a point mass there, and even bins between the bounds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -6,8 +6,6 @@ Tenants take turns (`Turns`). If there are two workers or more, the calculations
 others. The workers run at a lower priority than the gateway and its engine, because calculations are free.
 """
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import multiprocessing

@@ -9,8 +9,6 @@ addresses, and `http://`, are for gateways whose setting allows them. Redirects 
 verified, and of the answer only the status is read.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hmac

@@ -1,7 +1,5 @@
 """Alerts of a tenant under `/alerts`, and of the operator under `/admin/alerts`. The same routes in both."""
 
-from __future__ import annotations
-
 from collections.abc import Coroutine
 from typing import Annotated, Any, Literal
 

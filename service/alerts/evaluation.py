@@ -6,8 +6,6 @@ Guarantee: an alert is written with the new state of its rule in one step, so it
 cannot be evaluated keeps its state, and the other rules are still evaluated.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence

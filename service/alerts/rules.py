@@ -4,8 +4,6 @@ A kind is evaluated again only if its stamp has changed: the rule, the entries o
 depend on, or the hour.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

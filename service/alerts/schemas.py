@@ -1,7 +1,5 @@
 """Bodies of rules: when an alert fires, and where it goes."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """What the routes of alerts do: store rules after checking them, show them without their secrets, send samples."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from core.errors import UnknownName

@@ -1,7 +1,5 @@
 """What rules read of one tenant, each thing once in a round, however many rules ask for it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise

@@ -4,8 +4,6 @@ A ledger that contradicts its seals is neither read nor written. Each gateway th
 integrity rules from memory, with back-off: there is no outbox, and its id is one of this gateway.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -1,7 +1,5 @@
 """`GET /budget/{account}/bounds`: what is proven of an account, and what is an estimate, each with its label."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -4,8 +4,6 @@ The capability at the end has all of this folder: accounts, their journal, what 
 estimates.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import Annotated, Any
 

@@ -5,8 +5,6 @@ the last journal entry of each tenant that is waited for, every `interval_s`. A 
 later. While Redis cannot be reached, nothing changes.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence

@@ -6,8 +6,6 @@ band is from the 5 % to the 95 % quantile of the futures. The draws have a fixed
 answers. It assumes that intervals are alike and independent. A trend or a weekly pattern is not in it.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass

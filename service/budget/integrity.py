@@ -1,7 +1,5 @@
 """`GET /budget/integrity` and `GET /admin/integrity`: how far the ledger is sealed and audited, and what is open."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

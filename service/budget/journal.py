@@ -1,7 +1,5 @@
 """The journal of an account: pages with filters, and the whole of it as JSON lines or CSV, streamed."""
 
-from __future__ import annotations
-
 import asyncio
 import csv
 import io

@@ -1,7 +1,5 @@
 """`GET /budget/{account}/spending`: who spent how much over time, by mechanism, route, API key or subject."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence

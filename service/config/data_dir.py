@@ -6,8 +6,6 @@ A running gateway never contacts a hub. It loads the files that the operator dow
 safetensors weights and configuration are downloaded, no code.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

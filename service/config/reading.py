@@ -5,8 +5,6 @@ The master key and the admin key are kept outside Redis: in the settings, else i
 Guarantee: no message and no row has a secret, or a value that is not understood.
 """
 
-from __future__ import annotations
-
 import difflib
 import os
 import re

@@ -1,7 +1,5 @@
 """The engine and the workers that the settings describe."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from gpu_workers.engine.handler import HandlerFactory

@@ -1,7 +1,5 @@
 """`/dashboard`: pages for people, their files, and the sessions that they use in place of an API key."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response

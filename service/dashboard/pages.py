@@ -5,8 +5,6 @@ API for everything else. Each capability has its own rows of views (`service/cap
 what its key may, by the same REST calls as any client. It has no other way to the ledger.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

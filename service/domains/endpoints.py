@@ -1,7 +1,5 @@
 """The domain packs that a caller may name."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fastapi import APIRouter, Response

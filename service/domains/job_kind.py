@@ -1,7 +1,5 @@
 """The job that builds a domain pack from public documents."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 

@@ -11,8 +11,6 @@ Domains of other tenants are not visible. Names are looked up at each request, s
 can be used at once.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import logging

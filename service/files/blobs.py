@@ -5,8 +5,6 @@
 The time serves one purpose: what is young may belong to a write that is under way, and is no orphan.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import os

@@ -12,8 +12,6 @@ it. The copies that a tenant used lately take at most half of what those of othe
 cannot keep another one from its own; its first one is excepted.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import threading

@@ -4,8 +4,6 @@ Guarantee: a copy in plain form outlives its entry by little more than the time 
 INTERVAL_S, while a gateway runs on its data directory and Redis answers.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -7,8 +7,6 @@ good. It is old only if both its name and the store say so: a name is compared w
 that the store gives with the store's own clock. The clock of this machine does not matter.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -1,7 +1,5 @@
 """The files of a gateway, by the settings."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

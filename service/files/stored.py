@@ -10,8 +10,6 @@ The copy of a file that was replaced stays while a request may use it. Blobs are
 which the master key wraps.
 """
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """LiteLLM's Generic Guardrail API: `POST /beta/litellm_basic_guardrail_api`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import orjson

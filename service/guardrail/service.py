@@ -8,8 +8,6 @@ Guarantee: none beyond `core.text.reversible`, for the texts that LiteLLM shows.
 leave: a request that has a value in a place that LiteLLM does not take back is blocked.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set

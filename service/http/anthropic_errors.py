@@ -3,8 +3,6 @@
 They are made from the problem documents of `service/http/problems.py`, with the same `code` and further members.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

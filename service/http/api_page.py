@@ -1,7 +1,5 @@
 """The description of the API and the page that shows it. They need no key, so each is made once and kept."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

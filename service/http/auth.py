@@ -9,8 +9,6 @@ which role of a key it needs, or that it serves the operator. `Needs` is the onl
 actions.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

@@ -8,8 +8,6 @@ The models derive from `service/http/strict.py`.
 The memory of bodies is counted by tenant as the bytes arrive, and limited.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ changes something must come from a page of the gateway (`Origin`) and repeat the
 readable for scripts, is sent to this host alone, and is never sent with requests that other sites cause.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Literal
 from urllib.parse import urlsplit

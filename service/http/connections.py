@@ -9,8 +9,6 @@
 A connection beyond a limit is closed. Where no answer has begun, it gets a problem document before.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from dataclasses import dataclass

@@ -17,8 +17,6 @@ other answer, and one that does not end within `GRACE_S`, is cut off: the connec
 not begun gets 401.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence

@@ -3,8 +3,6 @@
 Reading stops while the buffer is full; the rest of the body then waits in the client.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections import deque

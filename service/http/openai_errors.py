@@ -4,8 +4,6 @@ They are made from the problem documents of `service/http/problems.py`, with the
 Nothing of the request is added. Invalid input has status 400, because OpenAI's clients do not handle 422.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ A problem never repeats any part of the request: it consists of fixed sentences,
 the gateway defines. It does not repeat a field name that the caller invented.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus

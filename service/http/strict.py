@@ -2,8 +2,6 @@
 pages of queries, the `Idempotency-Key`, and the errors of models that a route validates itself.
 """
 
-from __future__ import annotations
-
 import re
 import uuid
 from collections.abc import Iterator, Sequence

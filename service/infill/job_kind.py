@@ -1,7 +1,5 @@
 """The job that fine-tunes the language model that fills, on documents whose masked places it has filled itself."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 

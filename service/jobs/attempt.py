@@ -1,7 +1,5 @@
 """One attempt at a job: the life of its process."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -8,8 +8,6 @@ the manifest that the next attempt continues from, and the outcome that the job 
 the job can change these names, and that of the outcome is set once. An outcome without a name is never read.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hmac
 import secrets

@@ -3,8 +3,6 @@
 A tenant's key sees the tenant's jobs; the admin key sees the shared ones, whose results serve every tenant.
 """
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 from collections.abc import AsyncIterator

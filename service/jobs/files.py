@@ -9,8 +9,6 @@ Another gateway that runs the job has a folder of its own, from the same files i
 Guarantee: a job's folder is removed when the job ends. Folders without an unfinished job are removed.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import hmac

@@ -4,8 +4,6 @@ To add one, subclass `JobKind` in a file of its own, and name it in the capabili
 creates it, its estimate, its process, its record and its entry in the API page follow from the class.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -13,8 +13,6 @@ again. A job stays queued, where any gateway may take it, until this one can sta
 lease of a job that it cannot run.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools

@@ -5,8 +5,6 @@ releases nothing for any tenant. So the gateway refuses an upload before it writ
 `disk_free_bytes_min`, and ends running jobs when half of that is used up by something else.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Awaitable, Callable

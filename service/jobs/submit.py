@@ -5,8 +5,6 @@ another's. The file is in the blob store before the job is in Redis, so that any
 the two steps leaves files without a job, which are removed later.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping

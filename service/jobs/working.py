@@ -1,7 +1,5 @@
 """The working folders of the jobs of this machine, and the blobs that they correspond to."""
 
-from __future__ import annotations
-
 import asyncio
 from enum import Enum
 

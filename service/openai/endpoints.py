@@ -4,8 +4,6 @@ Guarantee: that of the preset that `model` names. An answer holds no token count
 beside the release.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from fastapi import APIRouter, Request, Response

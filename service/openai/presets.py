@@ -5,8 +5,6 @@ The operator's TOML file (setting `PRESETS_FILE`) adds presets, and replaces tho
 it is given (`user`), or must name the subject (`required`).
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path

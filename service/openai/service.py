@@ -1,7 +1,5 @@
 """Presets as OpenAI models: the bodies of `/v1/embeddings`, and the release that a preset makes of one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal

@@ -1,7 +1,5 @@
 """The log of administrative actions, for the operator."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """Liveness, readiness, metrics and what is installed, as a capability of the gateway."""
 
-from __future__ import annotations
-
 from core.ledger.transitions import Ledger
 from core.state.keystore import KeyRole
 from gpu_workers.engine.protocol import Engine

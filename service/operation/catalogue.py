@@ -1,7 +1,5 @@
 """What is installed: models with revision and device, and what the entity technique recognises."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fastapi import APIRouter, Response

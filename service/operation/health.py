@@ -1,7 +1,5 @@
 """Liveness, readiness and metrics. No key is needed; nothing of a tenant's text is shown."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fastapi import APIRouter, Response

@@ -10,8 +10,6 @@ fifth of it later; after an orderly stop, at the next attempt. The others verify
 one that they have seen, and advance their epoch.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import heapq

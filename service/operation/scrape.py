@@ -4,8 +4,6 @@ It takes 10 to 100 milliseconds, by the number of routes and tenants, and needs 
 `Preparation`, once for all who wait for it. It then rests for nine times as long, up to a second.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 

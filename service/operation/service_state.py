@@ -3,8 +3,6 @@
 The figures are those of this process since it started. They name routes, roles and codes, never a tenant or a text.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time

@@ -6,8 +6,6 @@ addresses are never admitted, private and loopback ones only where the operator 
 others are. An address that contains an IPv4 address (mapped, NAT64, 6to4, Teredo) counts as that one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import socket

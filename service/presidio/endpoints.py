@@ -3,8 +3,6 @@
 There is no guarantee, which the header `Privacy-Guarantee` says. Errors are those of the gateway.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response

@@ -8,8 +8,6 @@ of a recogniser are divided by their scores. Patterns are those of RE2: lookarou
 `\\b` and `\\w` know ASCII letters alone.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace

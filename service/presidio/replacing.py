@@ -11,8 +11,6 @@ a salt that others know is found by trying values. `encrypt` is AES in CBC mode 
 Presidio's is, so that each decrypts what the other has encrypted. It is not authenticated.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import secrets

@@ -4,8 +4,6 @@ Guarantee: none. `analyze` is a dry run of `POST /sanitize`, so what a recognise
 that fails is an error. Finds do not overlap, but for those of recognisers that come with the request.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """One process of the supervisor, which is started again when it ends."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

@@ -1,7 +1,5 @@
 """The folder of several gateways of one machine: who uses it, and what former ones have left in it."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 from pathlib import Path

@@ -4,8 +4,6 @@ It accepts connections on sockets which the supervisor has opened, and has its w
 supervisor. It inherits a lock, which shows whether a gateway of a supervisor that was killed is alive.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import sys

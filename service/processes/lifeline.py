@@ -5,8 +5,6 @@ the supervisor, however it comes, closes its end, and every process then stops i
 supervisor by more than its requests.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

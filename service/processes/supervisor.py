@@ -9,8 +9,6 @@ Guarantee: no process but Redis outlives the supervisor. A Redis whose superviso
 as that of a gateway of one process. A process that ends is started again.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import resource

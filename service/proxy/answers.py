@@ -1,7 +1,5 @@
 """Answers of upstreams, restored for the client: whole ones, errors, and streams."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any

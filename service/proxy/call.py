@@ -10,8 +10,6 @@ stays behind. No header of a client that names it, its key or its address is amo
 `Cookie`, `User-Agent`, `X-Forwarded-For`, `X-Stainless-*`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import time

@@ -10,8 +10,6 @@ bytes. No more than `event_bytes_max` bytes wait for the end of an event, and no
 line.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import ssl

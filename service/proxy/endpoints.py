@@ -5,8 +5,6 @@ Texts are masked before they leave, and answers are restored (`service/proxy/ser
 `DIALECTS` are the wire formats, one row each, by the path of their endpoint.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import Annotated
 

@@ -5,8 +5,6 @@ with the identifier leaves. What a tenant stores is found by this tenant alone, 
 entry does not change: requests that continue the same answer each make an entry of their own.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from core.errors import InvalidInput, UpstreamAnswerInvalid

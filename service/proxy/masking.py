@@ -6,8 +6,6 @@ of which type the finds were, in memory, by a keyed hash of tenant, policy and t
 Guarantee: none beyond `core.text.reversible`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """The texts of a request that leaves for an upstream, read from its slots and written back once they are masked."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

@@ -14,8 +14,6 @@ A text that two places of a request have is filled and charged for each, unless 
 (docs/concepts/reuse.md), which makes the pattern of equal texts public.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The restorers of one answer, as dialects need them (`service.proxy.dialects.protocol.Restorers`)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping as AbstractMapping
 from types import MappingProxyType
 

@@ -1,7 +1,5 @@
 """How many calls of one upstream a tenant may have open, so that no tenant takes all of them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from contextlib import ExitStack
 

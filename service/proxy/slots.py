@@ -1,7 +1,5 @@
 """A place of a request's or an answer's JSON body that holds text."""
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import Any
 

@@ -4,8 +4,6 @@ Guarantee: a tenant finds a model only if the operator lets the tenant use its u
 not use is the same error as one that does not exist. Keys and the operator's headers are part of no `repr`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

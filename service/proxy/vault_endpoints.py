@@ -1,7 +1,5 @@
 """`/vault`: what the vault has of a tenant, and its deletion. Neither shows content, nor a name."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fastapi import APIRouter, Response

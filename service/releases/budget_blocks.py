@@ -1,7 +1,5 @@
 """Budgets as answers show them: the same block for an account everywhere."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import Any

@@ -6,8 +6,6 @@ answers a request with one release. A stream (`service/sanitize/stream.py`) make
 or by `run_free`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

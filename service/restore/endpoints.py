@@ -1,7 +1,5 @@
 """`POST /restore`: the originals back in a text that was made from a reversible answer of `POST /sanitize`."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request

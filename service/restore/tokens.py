@@ -5,8 +5,6 @@ the gateway accepts; a token of another tenant, and one whose time is over, is r
 how much was masked.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import secrets

@@ -1,7 +1,5 @@
 """Sanitising: `POST /sanitize`, the same as a stream, and the operator's policies for it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fastapi import APIRouter, Request, Response

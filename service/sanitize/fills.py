@@ -7,8 +7,6 @@ visible. They are in the blob store (`service.files.stored`), so every gateway f
 request, so that what a job stores can be used at once.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -7,8 +7,6 @@ distance on its `vector` account and the worst case on its `token` account. `dp`
 the whole document (`core.text.model_fills`): each document costs epsilon on its `token` account.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -3,8 +3,6 @@
 No guarantee, as of all masking.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Bodies of `POST /sanitize` and of its stream."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Annotated, Any

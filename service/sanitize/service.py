@@ -1,7 +1,5 @@
 """Sanitising, from a body to its price and its release request."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

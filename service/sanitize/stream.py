@@ -6,8 +6,6 @@ so that a stream of any length holds little memory. A line that cannot be used, 
 of that line. An error that would stop every further document ends the stream, and the summary names it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import contextmanager

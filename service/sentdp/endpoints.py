@@ -1,7 +1,5 @@
 """`POST /embed/sentdp`: sentence-private document embeddings. The guarantee: `service/sentdp/service.py`."""
 
-from __future__ import annotations
-
 from fastapi import APIRouter, Request, Response
 
 from service.capability import Capability, Estimated

@@ -7,8 +7,6 @@ word, for windows of words. By `document_selection`: for replacing the whole doc
 many sentences there are.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Sequence
 from dataclasses import replace

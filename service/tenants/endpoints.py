@@ -3,8 +3,6 @@ and by a tenant's `admin` keys for its own tenant. The text of a key is shown on
 stored.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any

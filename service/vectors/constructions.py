@@ -5,8 +5,6 @@ for it. Neither the event loop nor the embed worker waits. The result is shared 
 tenant's public projections are computed on demand and never stored; the axes of the encoder are public, too.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable

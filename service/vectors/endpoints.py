@@ -3,8 +3,6 @@
 The guarantee: `service/vectors/service.py`.
 """
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal

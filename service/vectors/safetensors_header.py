@@ -4,8 +4,6 @@ The format: eight bytes with the length of a JSON header, the header, the number
 The header states the position of the tensor, so every value in it is checked before use.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

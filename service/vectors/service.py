@@ -6,8 +6,6 @@ Guarantee: `privemb` and `laplace` are metric-DP, epsilon per unit of Euclidean 
 pure epsilon-DP for replacing a vector by any other. Each vector is one unit.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 from collections.abc import Callable, Sequence

@@ -7,8 +7,6 @@ the code as it is, or a planted bug survives. A run of some audits alone writes 
 of the page whose code has another digest than on the page, and leaves the others as they are.
 """
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The table of what answers hold (`answer_fields.toml`), and the fields of an answer that it lacks."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterator, Mapping

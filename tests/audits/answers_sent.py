@@ -1,7 +1,5 @@
 """Real answers of a gateway: every charging capability, jobs until their end, and what can be asked about both."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple

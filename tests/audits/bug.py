@@ -1,7 +1,5 @@
 """What a planted bug is, and how it is tried: its detector must pass without it and fail with it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Each breaks a step of the guarantee that `docs/KNOWN_LIMITATIONS.md` states as "
 what is public, what was released, and what the table of fields lists, and nothing that another document has decided.
 """
 
-from __future__ import annotations
-
 import asyncio
 import atexit
 import itertools

@@ -1,7 +1,5 @@
 """Planted bugs of the encoders, and of how a text becomes units; each names the step of the proof it breaks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

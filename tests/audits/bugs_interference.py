@@ -1,7 +1,5 @@
 """Planted bugs by which something beside a release depends on private text; each names the rule that it breaks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import replace

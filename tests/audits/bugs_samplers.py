@@ -1,7 +1,5 @@
 """Planted bugs of the samplers; each names the step of the proof it breaks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Planted bugs of the releases of synthesis; each names the step of the proof it breaks."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Any

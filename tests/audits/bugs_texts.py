@@ -1,7 +1,5 @@
 """Planted bugs of the fills with a guarantee; each names the step of the proof it breaks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Planted bugs of private training; each names the step of the proof it breaks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """Planted bugs of the vector mechanisms and of their noise; each names the step of the proof it breaks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any

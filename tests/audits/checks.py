@@ -1,7 +1,5 @@
 """Deterministic checks and distribution tests that flag planted bugs which no bound on epsilon would show."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Callable

@@ -4,8 +4,6 @@ The document has one sentence, and every release of it is attacked at once: the 
 log likelihood ratios, and its law the convolution of theirs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 

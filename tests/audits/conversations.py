@@ -4,8 +4,6 @@ A priced turn is kept in the vault, and a turn under a policy of surrogates cont
 text of one of two conversations and what its second turn looked like once, and sees the second turn of another.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What flags a planted bug of the sentence-level mechanisms or of their samplers: small audits, tests and checks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -5,8 +5,6 @@ companions of other numbers and lengths, in another order, and by another worker
 another speed: a second encoder that measures itself anew, and for whole numbers another kernel.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache

@@ -4,8 +4,6 @@ The neighbours are texts of a request, and the values of JSON in it. Keys, nesti
 space and escapes are not, whether they stand in a value, in a key or between them.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The kinds of requests and jobs that are audited under fixed draws (`audits.interference`)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any

@@ -5,8 +5,6 @@ else differs at random. Many texts have the very words that fixed draws give: an
 equals the original shows there.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Sequence

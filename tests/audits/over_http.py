@@ -4,8 +4,6 @@ Neighbours are searched among short public sentences. This module loads the ship
 Copies of a document in a request are released independently, so each counts as a run.
 """
 
-from __future__ import annotations
-
 import atexit
 import base64
 import tempfile

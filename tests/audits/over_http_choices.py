@@ -1,7 +1,5 @@
 """Audits end to end of what a request may choose: the pack by votes, windows of words, fills for language models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import permutations
 

@@ -1,7 +1,5 @@
 """The page of a full run: docs/reference/audits.md."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Every audit and every planted bug, in the order of the page. A further module is one row of either list."""
 
-from __future__ import annotations
-
 from collections.abc import Set
 from pathlib import Path
 

@@ -5,8 +5,6 @@ several sentences (permute-and-flip over votes) and of one (randomised response)
 the chosen pack and, since codes mean axes, the noisy histogram.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import numpy as np

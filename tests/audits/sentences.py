@@ -5,8 +5,6 @@ of extremes: candidates, their opposites, duplicates, zero, vectors far outside 
 Every batch holds other documents beside the one that is audited.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 

@@ -10,8 +10,6 @@ independent accountant says of a sequence is therefore the truth about something
   lower confidence bound on it must be at most the account's delta. The strategy is fixed by pilot sequences.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import tempfile

@@ -5,8 +5,6 @@ run, as the release draws it once. Of the best event, a half-space, the hits on 
 mu = sensitivity / standard deviation from below, which must stay under the mu of the event that is charged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from itertools import islice
 from types import ModuleType

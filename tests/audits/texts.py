@@ -3,8 +3,6 @@
 The language model is a stand-in that answers every context with another row of extreme logits; its seed is searched.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 

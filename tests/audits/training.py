@@ -10,8 +10,6 @@ Whole trainings with many canaries each, every one of them in the data by a coin
   independence (Steinke, Nasr and Jagielski 2023).
 """
 
-from __future__ import annotations
-
 import math
 import tempfile
 from collections.abc import Callable, Iterator

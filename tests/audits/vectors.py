@@ -4,8 +4,6 @@ Metric mechanisms are audited against what they claim for the pair at hand, epsi
 (and, in the paper's form, what `pricing` charges for it); pure ones against epsilon.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the processes of a run do; nothing that they are given or give back needs more than a number to travel."""
 
-from __future__ import annotations
-
 import time
 import traceback
 

@@ -1,7 +1,5 @@
 """The file of paid answers: several processes, damage, keys."""
 
-from __future__ import annotations
-
 import sqlite3
 import subprocess
 import sys

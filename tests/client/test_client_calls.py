@@ -1,7 +1,5 @@
 """The client against a gateway: results, parts, pages, caps, the cache, and what errors say."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import traceback

@@ -1,7 +1,5 @@
 """Jobs of the client against a gateway whose answers a test writes: events over lost connections, failures, bodies."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

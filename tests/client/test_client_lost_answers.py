@@ -1,7 +1,5 @@
 """Lost connections, 429 and 503: one charge for each call, and the same bytes."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading

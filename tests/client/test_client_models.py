@@ -1,7 +1,5 @@
 """The client's methods and options equal the gateway's OpenAPI document."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """Reports on budgets and the gateway, and alerts, by the client."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """The client as a distribution: its wheel, what an installation needs, how long its import takes, Python 3.10."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shutil

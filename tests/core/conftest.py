@@ -4,8 +4,6 @@ The ledger is the user `gateway`, so that each test also shows that the rights o
 installed Redis by the files in deploy/ ask for `DeployedServer` by an indirect parameter.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any

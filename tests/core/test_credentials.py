@@ -1,7 +1,5 @@
 """Credentials: what is empty or cut short is none, and is equal to none."""
 
-from __future__ import annotations
-
 import pytest
 
 from core import credentials

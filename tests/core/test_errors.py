@@ -1,7 +1,5 @@
 """Errors travel between processes whole."""
 
-from __future__ import annotations
-
 import pickle
 
 from core.amounts import Amount

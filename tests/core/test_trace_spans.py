@@ -1,7 +1,5 @@
 """Spans: what they hold, and what is recorded."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The image, the compose file, the chart and what they mount fit together."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The recipe of docs/guide/documents.md, on small files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,8 +3,6 @@
 A block that cannot run in a test has a comment on the line before its fence: `<!-- not run: the reason -->`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

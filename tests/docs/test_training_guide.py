@@ -1,7 +1,5 @@
 """The guide on training: its code runs, and finds two separate classes."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Every example runs against a gateway with real workers, and prints what the gateway counts."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

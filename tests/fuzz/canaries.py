@@ -1,7 +1,5 @@
 """Marked strings in everything that a caller can send, and the search for them where none may be."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from functools import partial

@@ -1,7 +1,5 @@
 """The requests of the campaign: from the OpenAPI document, hostile bodies, streams, files, events, and raw bytes."""
 
-from __future__ import annotations
-
 import json
 import random
 import struct

@@ -1,7 +1,5 @@
 """What several tests of the workers share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

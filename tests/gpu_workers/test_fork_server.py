@@ -1,7 +1,5 @@
 """Processes of a fork server: what they are, how they end, and what they do not share."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -3,8 +3,6 @@
 `test_integrations.py` starts the gateway and passes its address and admin key in the environment.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import uuid

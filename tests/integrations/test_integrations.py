@@ -4,8 +4,6 @@
 runs the examples of the guide, and the slow one the rest of each suite.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A receiver of alerts, which checks signatures as the documentation says."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

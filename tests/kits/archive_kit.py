@@ -1,7 +1,5 @@
 """A ledger with several seals and an archive in a folder, for tests of the border between Redis and the archive."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A ledger with seals whose data a test may tamper with, and set back to copies."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A real browser for the tests of pages: the distribution's Chromium, driven by Playwright."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Clients of `client/` against the gateways of the tests, and transports that lose answers."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """A collector of OpenTelemetry for tests: an HTTP server that parses what it receives, and keeps the spans."""
 
-from __future__ import annotations
-
 import gzip
 import threading
 from collections.abc import Callable

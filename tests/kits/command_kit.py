@@ -3,8 +3,6 @@
 `tests/test_wheel.py`, `tests/docs` and the tests of signals run the installed command in a process of its own.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass

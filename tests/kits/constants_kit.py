@@ -4,8 +4,6 @@ A name with a dot is that of a module, such as `service.operation.maintenance.SE
 as `vectors_max`, is one of the settings object. The variable that carries the values is no setting: only kits read it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

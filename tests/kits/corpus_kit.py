@@ -1,7 +1,5 @@
 """Public corpora made up for tests: documents of different sentences, each naming a number of its own."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 from collections.abc import Sequence

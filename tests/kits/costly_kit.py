@@ -1,7 +1,5 @@
 """A handler of tasks that take long, that never end, or that end their worker, in a worker process."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

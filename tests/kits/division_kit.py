@@ -1,7 +1,5 @@
 """The division that the ledger's script chooses, in Python."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from core.accounting.filters import Arms, Division, Sums, admits

@@ -1,7 +1,5 @@
 """A server on this machine that speaks the OpenAI shape and says what a test tells it to."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import threading

@@ -4,8 +4,6 @@ It also switches the collector of garbage off. `tiers.py` switches it on when al
 make stays, and to look through it again and again takes a third of the time of the collection.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 

@@ -1,7 +1,5 @@
 """Events of a release, for tests of what they cost."""
 
-from __future__ import annotations
-
 from core.accounting.events import ACCOUNT_ADJACENCY, Guarantee, PrivacyEvent, Unit
 from core.amounts import NANO
 

@@ -4,8 +4,6 @@ Each function gives delta at an epsilon. A bound on epsilon holds if delta at th
 so no test needs to solve for epsilon.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import mpmath

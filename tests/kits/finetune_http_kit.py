@@ -1,7 +1,5 @@
 """Requests for a private fine-tuning, and the state of its job and its account."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What the tests of private fine-tuning share: tiny classifiers in a method's form, and rows of both labels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -5,8 +5,6 @@ sampler where a mechanism uses it, and returns a function of public shapes alone
 is fixed as a whole, because fixed noise would leave the statistic visible.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """What the tests of the fork server fork: a process that answers over its channel."""
 
-from __future__ import annotations
-
 import os
 import sys
 from multiprocessing.connection import Connection

@@ -1,7 +1,5 @@
 """Generated documents of every format but logs, and what each format's own parser reads in them."""
 
-from __future__ import annotations
-
 import csv
 import email
 import email.policy

@@ -1,7 +1,5 @@
 """A real gateway for tests and benchmarks: the installed command, its own Redis, its own workers, over HTTP."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -5,8 +5,6 @@ Prometheus operator by the schemas in tests/deploy/helm/schemas, which were redu
 these definitions state in CEL are not evaluated.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from functools import cache

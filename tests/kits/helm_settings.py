@@ -3,8 +3,6 @@
 `make chart-settings` writes their names to the schema of the chart's values.
 """
 
-from __future__ import annotations
-
 import json
 
 from helm_kit import CHART

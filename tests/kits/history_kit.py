@@ -1,7 +1,5 @@
 """Tenants with releases in the past, in the ledger of a running gateway: what a new gateway has no time to collect."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Functions of jobs that use too much, for the limits of a job's process."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from gpu_workers.jobs.protocol import Charge, JobOrder, ReportProgress

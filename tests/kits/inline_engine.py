@@ -8,8 +8,6 @@ If a handler raises an exception outside `Exception`, such as SystemExit, the en
 the batch ends with `WorkerDied`, and the handler is built again. A handler that never returns is not stopped.
 """
 
-from __future__ import annotations
-
 import asyncio
 import pickle
 import time

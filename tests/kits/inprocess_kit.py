@@ -4,8 +4,6 @@ It has the interface of `gateway_kit.Gateway` for tests that need no process of 
 needs a true stream, a disconnect, a signal or a log file runs against `gateway_kit.Gateway`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import threading

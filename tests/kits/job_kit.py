@@ -1,7 +1,5 @@
 """Orders of jobs without a gateway, and the other arguments of a job's function."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Whether counts follow a law, with a false alarm in fewer than one of a million tests."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import stats
 

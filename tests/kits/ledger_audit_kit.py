@@ -1,7 +1,5 @@
 """Audit a ledger's accounts in a test: recompute every account from its journal and compare."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from core.ledger.hash_chain.audit import LedgerAudit, audit_tenant

@@ -1,7 +1,5 @@
 """What the ledger tests share: events, limits and a proxy that loses replies."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """A LiteLLM proxy for tests and benchmarks, from the environment that `tests/peers/install_litellm` makes."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

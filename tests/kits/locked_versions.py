@@ -3,8 +3,6 @@
 `make lock` writes them to constraints.txt, from which the image and `make setup` install.
 """
 
-from __future__ import annotations
-
 import tomllib
 from importlib.metadata import distribution
 from pathlib import Path

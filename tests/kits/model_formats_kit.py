@@ -1,7 +1,5 @@
 """What a language model says, written in each wire format: whole answers and streams of events."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple

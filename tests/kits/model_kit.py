@@ -1,7 +1,5 @@
 """A language model for tests: it answers in each wire format from what it was asked, whole or as a stream."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """Runs documents of several tenants on the inline engine, and shows in which batches their tasks came."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any

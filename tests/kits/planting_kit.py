@@ -4,8 +4,6 @@ A place is a value, or a name of a member. `Places` first makes requests that pa
 value of a form that its member accepts. It then yields small copies of them, each with one planted text.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import re

@@ -4,8 +4,6 @@ A command has no thread, device or random state of the process that it is a fork
 `gpu_workers/fork_server_process.py` hold.
 """
 
-from __future__ import annotations
-
 import atexit
 import json
 import os

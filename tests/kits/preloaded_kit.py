@@ -5,8 +5,6 @@ was started in what `/proc` shows: its environment, and libraries that it does n
 process of its own, and so does a script that changes a module before others import it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The policies of the gateways that stand in front of a stub of a language model."""
 
-from __future__ import annotations
-
 POLICIES = """
 [policies.kept]
 proxy = { vault = true }

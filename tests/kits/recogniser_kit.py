@@ -1,7 +1,5 @@
 """What recognisers find in a text, and stored recognisers for tests of workers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from core.files.disk import file_digest

@@ -1,7 +1,5 @@
 """Real redis-servers for tests: the bundled one as the gateway embeds it, an installed one as a deployment runs it."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

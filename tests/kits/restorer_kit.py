@@ -1,7 +1,5 @@
 """Restorers of fixed words."""
 
-from __future__ import annotations
-
 from core.text.reversible.key_tree import KeyTree
 from core.text.reversible.mapping import WHOLE, Content, Form, Mapping
 from service.proxy.restorers import MappingRestorers

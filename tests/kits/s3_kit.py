@@ -1,7 +1,5 @@
 """A real S3 server for tests, in a process of its own."""
 
-from __future__ import annotations
-
 import json
 import secrets
 import subprocess

@@ -3,8 +3,6 @@
 A list has one element of each type that it admits, so that few values show every type.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import typing

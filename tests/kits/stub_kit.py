@@ -1,7 +1,5 @@
 """What the stubs of other services share: an HTTP server on this machine, in a thread of the test."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

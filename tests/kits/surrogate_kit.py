@@ -1,7 +1,5 @@
 """Surrogates of given finds, as if a recogniser had found them."""
 
-from __future__ import annotations
-
 from core.text.fill_surrogate import fill
 from core.text.mask_words import AllowLists
 from core.text.policy import Mask, MaskPolicy

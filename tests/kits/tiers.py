@@ -8,8 +8,6 @@
 `--file-seconds` and `--sum-seconds` fail a run whose files take more of a processor, child processes included.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

@@ -1,7 +1,5 @@
 """Tiny checkpoints on disk, as an operator would hand them over: BERT, RoBERTa, LLaMA, with tokenisers of their own."""
 
-from __future__ import annotations
-
 import string
 from pathlib import Path
 from typing import Any

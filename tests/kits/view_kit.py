@@ -1,7 +1,5 @@
 """What tests of the dashboard's views share: figures of tables, harmful strings, accessibility."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from typing import Any

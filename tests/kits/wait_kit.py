@@ -1,7 +1,5 @@
 """Waits whose limit is generous, so that a loaded machine fails no test."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

@@ -3,8 +3,6 @@
 `tests/peers/install_litellm` installs the proxy; without it these tests are skipped.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

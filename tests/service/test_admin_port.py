@@ -1,7 +1,5 @@
 """`/admin` and `/metrics` on a port of their own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import httpx

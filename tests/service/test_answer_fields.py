@@ -1,7 +1,5 @@
 """Every number of an answer is public, released, or listed as uncovered: the table of `audits/answer_fields.toml`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path

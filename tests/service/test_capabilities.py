@@ -1,7 +1,5 @@
 """Each capability once over HTTP against a real gateway: its process, its workers, the processes of its jobs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """A capability is one object: the application, the estimate, the headroom and the API page follow from its row."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

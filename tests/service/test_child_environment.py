@@ -1,7 +1,5 @@
 """No child process of a gateway has a secret in its environment."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The numbers that a gateway's encoder computes in: 8-bit integers by default, floating point where chosen."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A Redis of one's own by `REDIS_URL`, as the files in deploy/ start it, and one with a wrong setting."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Failed authentications are limited by address. A valid key is accepted all the same."""
 
-from __future__ import annotations
-
 import asyncio
 
 from inprocess_kit import Gateway, module_gateway

@@ -1,7 +1,5 @@
 """Work of tenants runs in processes apart, whose time and memory have limits."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

@@ -1,7 +1,5 @@
 """Large requests of one tenant beyond its places wait; small ones and those of other tenants do not."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import ExitStack
 

@@ -1,7 +1,5 @@
 """The parts of a gateway: each is built once, after those that it asks for."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pytest

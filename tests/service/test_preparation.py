@@ -1,7 +1,5 @@
 """Large work runs in one thread, with turns for tenants, and small work at once."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 

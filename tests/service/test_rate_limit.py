@@ -1,7 +1,5 @@
 """Requests a minute for each tenant: counted before anything is charged, and refilled as time passes."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Starting and stopping: nothing is left behind, and what cannot start says why in one line."""
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

@@ -1,7 +1,5 @@
 """Gateways for some of the work: what each answers, and who runs the jobs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass

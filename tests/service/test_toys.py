@@ -1,7 +1,5 @@
 """A toy job kind, endpoint, mechanism, recogniser and engine: each is one new file and one row (tests/toys)."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The seeded bugs of what several gateways share: the lease of the duties, presences, and limits of load."""
 
-from __future__ import annotations
-
 from soak.mutant import Mutant, bug
 
 _RENEW = "if holder and holder ~= args.holder and not args.force then\n"

@@ -4,8 +4,6 @@ Each draw has a `mark`, a random number, which stands for everything that depend
 job works, and it is in its result. The file `draws` gets a line for each draw, whether anything of it is shown or not.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import time

@@ -5,8 +5,6 @@ charged or else one cancel. No noise was drawn before a commit. The budget is th
 submissions that were lost.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from pathlib import Path
 

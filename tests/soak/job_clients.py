@@ -6,8 +6,6 @@ nothing, leaves it open, and it is sent again until it is settled. A job that ha
 anybody sees of its noise is of one draw.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

@@ -1,7 +1,5 @@
 """The kind of the soak's jobs: the toy's count, in steps, and with an end that its request chooses."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal
 

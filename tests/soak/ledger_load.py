@@ -4,8 +4,6 @@ No crash may under-count: what the ledger has as spent is never less than what w
 exactly what was delivered plus what was spent without an output.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

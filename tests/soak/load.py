@@ -5,8 +5,6 @@ one, 403 denies it. From then on it gets the same answer: the identical bytes, 4
 comes back leaves the key open, and the request is sent again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import http.client
 import json

@@ -1,7 +1,5 @@
 """A seeded bug: what goes wrong, in which script, and how its text changes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,7 +1,5 @@
 """The seeded bugs: what goes wrong, in which script, and how its text changes."""
 
-from __future__ import annotations
-
 from soak.gateway_mutants import GATEWAYS
 from soak.mutant import bug
 

@@ -7,8 +7,6 @@ once fails loudly: the table has to follow the scripts. Prints which test caught
 survives.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib

@@ -7,8 +7,6 @@ Only the fast tests in the folders that a bug names run, until one fails. Prints
 when one survives.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys

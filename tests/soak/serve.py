@@ -3,8 +3,6 @@
 `python tests/soak/serve.py serve --port PORT --data-dir DIR`
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

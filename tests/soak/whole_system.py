@@ -14,8 +14,6 @@ draws noise, or not at all; the noise of one draw is visible; its artifact is wh
 See `soak.job_audit`. Ends with a table and a line of JSON; exit code 1 after any fault.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import itertools

@@ -1,7 +1,5 @@
 """Worker processes of the soak: a handler without a model, in the local engine of each gateway."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Sequence

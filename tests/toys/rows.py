@@ -4,8 +4,6 @@ Tables are read when schemas are built, so a row that is not in the source file 
 project itself each is a line of its table.
 """
 
-from __future__ import annotations
-
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, MechanismRow
 from core.text.policy import ENTITIES, Entity
 from gpu_workers.engine.handler import Handler, HandlerFactory

@@ -1,7 +1,5 @@
 """Serves a real gateway with the toys: `python -m toys.serve [--toy-engine] serve --port PORT --data-dir DIR`."""
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import replace
 from functools import partial

@@ -4,8 +4,6 @@ In the project itself this would be a folder, `service/NAME`, with the modules `
 `endpoints.py`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from fastapi import APIRouter, Request, Response

@@ -4,8 +4,6 @@ It needs no queue, because no task waits. An engine whose tasks wait takes its a
 cancellation from `gpu_workers.engine.task_queue`.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import Any

@@ -4,8 +4,6 @@ In the project itself this would be two files, since `gpu_workers` does not impo
 capability belong in `service/NAME/job_kind.py`, the specification and `run` in `gpu_workers/NAME/job.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial

@@ -4,8 +4,6 @@ Guarantee: pure epsilon-DP for every epsilon, for replacing one sentence of a do
 independent of the document. The number of sentences is public. Source: none is needed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

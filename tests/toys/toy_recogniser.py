@@ -1,7 +1,5 @@
 """A toy recogniser: badge numbers such as EMP-123456."""
 
-from __future__ import annotations
-
 import regex
 
 from core.text.recogniser import Pattern, Recogniser, context_of, pattern_scan

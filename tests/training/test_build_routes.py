@@ -1,7 +1,5 @@
 """Routes that are built from public documents: they tell the packs apart, and come back from their file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The mean of taggers: tensors by weight, and rows of labels only from the files that have them."""
 
-from __future__ import annotations
-
 import torch
 
 from gpu_workers.models.embedded import AdapterInfo

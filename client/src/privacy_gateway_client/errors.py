@@ -32,8 +32,6 @@ GatewayError
 `problem_of` reads an error from an answer, by one table from the codes of problems to the classes of the tree.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

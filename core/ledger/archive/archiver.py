@@ -10,8 +10,6 @@ until it has `object_bytes`. Then it is complete: the index in Redis names it, a
 seals of complete objects are removed, the oldest first, until the rest of them has at most `keep_entries` entries.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -12,8 +12,6 @@ the fields of the tenant's record that a restore needs, and blocks `[first, last
 A reader decodes only the blocks that it needs.
 """
 
-from __future__ import annotations
-
 import secrets
 import zlib
 from bisect import bisect_left

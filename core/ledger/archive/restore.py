@@ -11,8 +11,6 @@ packs, models and artifacts (the keys of their files are in Redis alone), what o
 accounts (`RestoreReport.lost_subject_holds`).
 """
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Mapping

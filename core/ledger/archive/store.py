@@ -5,8 +5,6 @@ index in Redis says which object has an entry: a row for each tenant in each com
 authenticated; the objects are.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections import OrderedDict

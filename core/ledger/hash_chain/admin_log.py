@@ -5,8 +5,6 @@ only Redis cannot change, insert or remove an entry in the middle. The end of th
 for entries that a seal of the ledger covers.
 """
 
-from __future__ import annotations
-
 import hmac
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 The result of the last audit is stored in Redis under a MAC, so that a gateway can show it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence

@@ -5,8 +5,6 @@ of those entries as stored, and the tenant's own accounts after the last of them
 of the previous one. Therefore an attacker who controls only Redis cannot change, omit or replace a seal.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from collections.abc import AsyncIterator, Iterable, Mapping

@@ -10,8 +10,6 @@ is not genuine is rejected, not ignored. Whoever can delete blobs can hide an ep
 it offers one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hmac

@@ -1,7 +1,5 @@
 """Exports the ledger as JSON lines for auditors: entries, seals, a summary. Format: docs/reference/ledger-export.md."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any

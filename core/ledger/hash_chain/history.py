@@ -4,8 +4,6 @@ The history is in Redis, and in the archive what Redis no longer has. Guarantee:
 process causes no fault. What cannot be read from the archive is reported as a fault, in a fixed sentence.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol

@@ -1,7 +1,5 @@
 """Recomputes a tenant's counters from its journal. This module does no I/O."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType

@@ -5,8 +5,6 @@ the tenant's own accounts changed, and writes one seal over all tenants. Then it
 epoch file.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import math

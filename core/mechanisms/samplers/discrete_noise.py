@@ -4,8 +4,6 @@ Guarantee: all functions sample their stated distribution exactly, from the oper
 outcome of positive probability can occur.
 """
 
-from __future__ import annotations
-
 import os
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from functools import lru_cache

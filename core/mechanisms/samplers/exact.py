@@ -20,8 +20,6 @@ Timing is not hidden: the exact step adds microseconds to one coin in 2^32, and 
 `exponential_mechanism` (1 to 1.6 on average) depends on the scores.
 """
 
-from __future__ import annotations
-
 import os
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any

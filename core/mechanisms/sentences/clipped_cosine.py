@@ -22,8 +22,6 @@ checks this on its device). Source: this project; permute-and-flip: McKenna and 
 the setting: Meehan, Mrini and Chaudhuri 2022, sections 2 and 3.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

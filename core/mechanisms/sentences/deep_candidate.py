@@ -27,8 +27,6 @@ sections 4.1, 4.2 (depth, candidates) and 4.3 (recoder). Their Algorithm 1 in th
 lowest depth is meant, and it measures far better.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

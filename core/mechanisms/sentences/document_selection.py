@@ -27,8 +27,6 @@ checks this on its device). Source: the form of release and its sampler: Ye and 
 form: the release is one item near the document instead of a subset that contains its item.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import pairwise

@@ -7,8 +7,6 @@ segmented list; the number of sentences k is public. Documents of one call may h
 document and has a stronger guarantee. The others are `CandidateMechanism`s.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar

@@ -50,8 +50,6 @@ choice, so the lower price of noise on counts does not apply.
 Source: composition of pure differential privacy: Dwork and Roth 2014, theorem B.1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

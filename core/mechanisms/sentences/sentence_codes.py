@@ -38,8 +38,6 @@ checks this on its device). Source: this project. The setting: Meehan, Mrini and
 this epsilon: Kairouz, Bonawitz and Ramage 2016; counts: Ghosh, Roughgarden and Sundararajan 2009.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -33,8 +33,6 @@ than eps requires. Hence
 Source: Feyisetan and Kasiviswanathan 2021 (the paper's M1 and M2); the bound with s is this project's.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from core.mechanisms.vectors.projection import Projection

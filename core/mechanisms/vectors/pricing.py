@@ -11,8 +11,6 @@ A release by a metric mechanism has two guarantees at once, and debits two kinds
 vector represents one text, whatever its origin.
 """
 
-from __future__ import annotations
-
 from decimal import ROUND_CEILING, Decimal
 from typing import Any
 

@@ -24,8 +24,6 @@ Source: Asi, Feldman and Talwar 2022 (PrivUnitG); Bhowmick et al. 2018 (PrivUnit
 no scipy, and `metric` neither.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable

@@ -13,8 +13,6 @@ Large arrays are processed in as many threads as BLAS may use in this process, e
 waits for another between blocks.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from abc import ABC, abstractmethod

@@ -22,8 +22,6 @@ replaces R^2 by its mean.
 This module imports neither torch nor scipy: the front end uses it.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from decimal import Decimal

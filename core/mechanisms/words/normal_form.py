@@ -1,7 +1,5 @@
 """The form of a word that all word lists and vocabularies use."""
 
-from __future__ import annotations
-
 import unicodedata
 from itertools import groupby
 

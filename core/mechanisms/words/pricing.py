@@ -3,8 +3,6 @@
 This module imports neither numpy nor torch. The front end prices requests with it, without the text.
 """
 
-from __future__ import annotations
-
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 

@@ -20,8 +20,6 @@ Source: k-ary randomised response (Kairouz, Oh and Viswanath 2014) with a public
 exactly by `samplers.exact.exponential_mechanism`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

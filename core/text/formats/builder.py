@@ -4,8 +4,6 @@ The front end makes the options from a request; each format reads its own. A for
 `FORMATS`, and adds the values of a document to a `Builder`, in order.
 """
 
-from __future__ import annotations
-
 import re
 from array import array
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ written so that the value stays one value: with the escapes of the format, in qu
 replaced keeps its source, byte for byte. A `Transfer` is the encoding of a part of a document as a whole, as in e-mail.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import codecs

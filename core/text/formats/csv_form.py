@@ -4,8 +4,6 @@ The dialect is that of RFC 4180 and Python's `csv`, with a comma, semicolon, tab
 ends and the order of cells are kept. A replacement that a bare cell cannot hold is put in quotes.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from itertools import islice

@@ -6,8 +6,6 @@ is refused, the attachment dropped, or passed, as the option says. If Python's `
 this module, the document is refused, so that no part is released that was not read.
 """
 
-from __future__ import annotations
-
 import email.message
 import email.parser
 import email.policy

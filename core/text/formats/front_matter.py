@@ -3,8 +3,6 @@
 Python's `tomllib` says whether a text is TOML. The events of PyYAML have the place and value of each YAML scalar.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ a script or a style. What is not clearly markup is read as text. Texts follow on
 them; the values of attributes come after them, with their names as labels.
 """
 
-from __future__ import annotations
-
 import re
 
 from core.text.formats.builder import NEW_VALUE, Builder, FormatOptions, HtmlOptions, label_of, unfit

@@ -17,8 +17,6 @@ A rule holds for the value at its path and for all values inside. Where several 
 itself come before those that match a container around it, and then the first in the list decides.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict

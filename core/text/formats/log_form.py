@@ -5,8 +5,6 @@ The time stamp at the start of a line, a time stamp in brackets and the names of
 JSON at the end of a line is read as JSON.
 """
 
-from __future__ import annotations
-
 import json
 import re
 

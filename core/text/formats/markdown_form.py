@@ -4,8 +4,6 @@ The marks of blocks, fences, emphasis, links and cells are kept. A value ends wi
 the view as a reader sees them, without emphasis; targets, titles and attributes of HTML come after them.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from collections import defaultdict

@@ -11,8 +11,6 @@ after it that is no letter, mark, digit or underscore, and the text has a line b
 the character after a find, which may be the one before the next.
 """
 
-from __future__ import annotations
-
 import time
 from bisect import bisect
 from collections.abc import Iterator

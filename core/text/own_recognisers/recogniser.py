@@ -9,8 +9,6 @@ a term. A find that reaches beyond the term is masked as a whole, and a deny lis
 `try_out` says what a recogniser that is not stored yet would find, and why it would or would not be masked.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -13,8 +13,6 @@ stays linear in the text (up to the logarithm of the length of a run of combinin
 terms may end with one another: this is the largest number of terms that end at one character.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ address under a private suffix (`x@host.internal`). Its URL pattern treats a mis
 domain. Both scans below are linear in the text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import regex  # type: ignore[import-untyped]

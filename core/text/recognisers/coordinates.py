@@ -7,8 +7,6 @@ beside them. After a preposition of place, five to seven decimals suffice. A ver
 none. The latitude lies within 90 degrees, the longitude within 180.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import regex  # type: ignore[import-untyped]

@@ -14,8 +14,6 @@
 Cost: linear in the text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 

@@ -13,8 +13,6 @@ ans`). A duration (`for 92 years`) and a percentage are none: the number needs a
 only ages have after it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import regex  # type: ignore[import-untyped]

@@ -6,8 +6,6 @@ is low. A labelled national number scores less than a valid number of a type of 
 therefore gives the type where both fit.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]

@@ -6,8 +6,6 @@ such as one for a phone, wins. A label for a phone decides as well: `phone: 4915
 check digit is valid by chance.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import regex  # type: ignore[import-untyped]

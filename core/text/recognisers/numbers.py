@@ -5,8 +5,6 @@ separators other than space and hyphen. Its IBAN check logs the string it receiv
 are commonly typed as examples.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import phonenumbers

@@ -8,8 +8,6 @@ In a conversation the value may stand away from its word: `the root pw? - its ..
 ...`. Then it holds a letter and a digit, and is no amount or time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import regex  # type: ignore[import-untyped]

@@ -5,8 +5,6 @@ its form; any other needs a word for a phone nearby (`core.text.recognisers.numb
 text.
 """
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Iterator
 

@@ -6,8 +6,6 @@ spaCy pipeline is loaded and no text reaches a vocabulary that would retain it. 
 silences them.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

@@ -8,8 +8,6 @@ A pattern is tried only on a text that contains one of its literals, which makes
 linear in the text: it has bounded repeats, or possessive ones that begin at the start of a word.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import NamedTuple
 

@@ -8,8 +8,6 @@ A name is found by the caller's pattern. What may stand between it and its value
 the name (`API_KEY_2`), quotes and brackets, a type, an assignment, a colon, a word such as `is`, a tag's end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

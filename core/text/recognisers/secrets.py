@@ -12,8 +12,6 @@ none: it holds words such as `the` that no word list of recovery phrases holds, 
 Cost: linear in the text. Each label of a list is followed over at most `LIST_CHARS` characters.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 from collections.abc import Iterator

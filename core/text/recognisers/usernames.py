@@ -5,8 +5,6 @@ Contexts: a word such as `username`, `login` or `Benutzername` with a colon, `=`
 covers the name. Names that many systems share, such as `root` or `admin`, identify nobody and are not hits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import regex  # type: ignore[import-untyped]

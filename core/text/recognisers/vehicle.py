@@ -1,7 +1,5 @@
 """Vehicles: licence plates and vehicle identification numbers (ISO 3779)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

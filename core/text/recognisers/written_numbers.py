@@ -9,8 +9,6 @@ letters, and at most one number in 40 of that form is valid by chance; or it is 
 Cost: linear in the text, and one check for each form that a number fits.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module

@@ -5,8 +5,6 @@ restored without doubt: if it, or a part that is restored alone, is a frequent w
 conversation, or belongs to another original. The surrogate of a name has no word that is an original, however short.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet

@@ -8,8 +8,6 @@ replacement has them in the same way. If it has none, its first letter is writte
 `&#87;eber` by name, `&#087;eber` in decimal, `&#x57;eber` in hexadecimal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from html.entities import codepoint2name
 from urllib.parse import quote

@@ -9,8 +9,6 @@ that are certain. Frequent words are not replaced in small letters, or may be no
 words of a language, because the lists are in small letters.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 

@@ -5,8 +5,6 @@ escapes and its white space. A fill with a price must not, because the kept sour
 equals the original. It writes every value into the document's `public_form`, which holds no part of a value.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -6,8 +6,6 @@ back. A key is looked up by its first `HEAD_TOKENS` tokens, and the rest of it i
 linear in the text for any keys.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
 from itertools import accumulate, islice

@@ -8,8 +8,6 @@ A token may be written with escapes: `M%C3%BCller`, `O&#39;Neil`, `maria\\_weber
 circled letters are read as the plain ones. All scans are linear.
 """
 
-from __future__ import annotations
-
 import html
 import re
 import unicodedata

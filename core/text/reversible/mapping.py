@@ -9,8 +9,6 @@ This module is light: only where a mapping is made (`core.text.reversible.forms`
 needed, and a process without them may receive a `MaskedConversation`.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import zlib

@@ -9,8 +9,6 @@ document's key. If a shifted date would be a masked string of the document, the 
 and after `ATTEMPTS`, or fewer for many dates, a number that is larger than the span of the dates.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta

@@ -8,8 +8,6 @@ Every mention of a part of a name has the same surrogate: "Anna Kowalska", "Kowa
 its parts. Two different parts of a document never have the same surrogate. Inflected forms are parts of their own.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Callable, Iterable
 from functools import cache

@@ -6,8 +6,6 @@ are known: 666 of the American social security numbers, QQ of the British nation
 health service numbers. Other numbers may by chance be those of a person.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from datetime import date
 from functools import cache

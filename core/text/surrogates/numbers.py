@@ -6,8 +6,6 @@ another country, and one of a length that has no reserved range, keeps its count
 such a number may by chance be that of a person.
 """
 
-from __future__ import annotations
-
 import hashlib
 import string
 import uuid

@@ -5,8 +5,6 @@ letter case, the gender of the given name, and the gender of a Polish surname. T
 `NameBook`. Addresses are at reserved domains (RFC 2606).
 """
 
-from __future__ import annotations
-
 import regex  # type: ignore[import-untyped]
 
 from core.text.surrogates.draw import Draw, cased, same_shape

@@ -8,8 +8,6 @@ Countries, towns and streets are faker's. The lists of a country are built at th
 each. They depend on the installed version of faker alone.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from importlib import import_module
 from typing import NamedTuple

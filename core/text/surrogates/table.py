@@ -6,8 +6,6 @@ range, so that a document that contains a whole small range still ends. The mask
 of all its surrogates.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 
 from core.text.surrogates import dates, national, numbers, persons, places

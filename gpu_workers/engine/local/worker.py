@@ -17,8 +17,6 @@ main thread every few milliseconds, between two steps of the interpreter:
 A call that does not return to the interpreter is not interrupted; the pool kills a worker whose batch takes too long.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import logging

@@ -6,8 +6,6 @@ This command, a part of the installation, compiles them for the processor of thi
 has to.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os

@@ -4,8 +4,6 @@ Its vectors are near those of `gpu_workers.models.encoder.Encoder` and not the s
 serves the packs that were made for the floating-point encoder (docs/reference/benchmarks/integer-encoder.md).
 """
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections.abc import Iterator, Sequence

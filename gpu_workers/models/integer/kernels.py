@@ -14,8 +14,6 @@ All of it is in one file: numba keeps compiled functions, and compiles one again
 A whole number that a float32 holds is rounded by adding and subtracting 1.5 * 2^23.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -6,8 +6,6 @@ shapes of `public` say which members leave as they are, and in which form. `star
 citation count in the document as it was sent.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal

@@ -7,8 +7,6 @@ OpenRouter, Groq, DeepSeek, Mistral, LiteLLM) are in no type of that SDK, whose 
 choices, then `[DONE]`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 

@@ -5,8 +5,6 @@ Python SDK `openai` 3.57.0, `types/responses`: every content part, item and tool
 `ResponseStreamEvent` of 3.54.0. The shapes of `public` say which members leave as they are, and in which form.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal

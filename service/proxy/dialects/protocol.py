@@ -1,7 +1,5 @@
 """What every wire format of language models offers, and what it needs to read requests and to restore answers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Literal, Protocol
 

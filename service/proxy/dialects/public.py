@@ -18,8 +18,6 @@ choose among values; the upstream judges whether it is one of its own. They say 
 them with the types of the SDKs. `Schema` is the shape of the JSON schema of a tool's arguments or of an answer.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 `CommonDialect` is what the wire formats have in common.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from typing import Any, Literal

@@ -9,8 +9,6 @@ or the policy lets it pass by its path (`Reading.unread`); anything else raises 
 no row names is `Kind.MEDIA`: its text would pass unseen.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A key with the role `jobs` changes and reads them, because a deny list may be sensitive. The list shows counts only.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from fastapi import APIRouter, Request, Response

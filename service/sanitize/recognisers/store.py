@@ -11,8 +11,6 @@ tenants are not visible.
 `RecogniserTrials` checks recognisers before they are stored, and tries drafts of them on a text.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import shutil

@@ -1,7 +1,5 @@
 """One contract for every accountant, and each against what is known exactly."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import warnings

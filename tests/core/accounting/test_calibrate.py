@@ -1,7 +1,5 @@
 """The estimate's multipliers, what they cost, and what is certified instead."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Plan accounts: what is certified is a bound, and it admits more than a filter does."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -3,8 +3,6 @@
 A bound holds if the true delta at it is at most the delta asked for, and it is tight if a little below it that fails.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

@@ -10,8 +10,6 @@ way the history alone fails with the whole delta.
 Every mechanism is a pair of two-point distributions, so that the true delta is a sum over four histories.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What an event costs against slow exact arithmetic, and what a filter admits."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

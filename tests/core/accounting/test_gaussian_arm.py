@@ -1,7 +1,5 @@
 """The Gaussian arm: its costs dominate, its cap is under the exact curve, and it admits nearly all that it could."""
 
-from __future__ import annotations
-
 import math
 
 import exact_kit

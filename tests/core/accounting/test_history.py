@@ -1,7 +1,5 @@
 """The figures of a history, from running sums, against accountants that saw every release."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -5,8 +5,6 @@ losses rounded down, composed and searched by the library alone. No answer label
 reach every limit of every parameter; `make test-all` runs the short ones, `make test-long` the whole ones.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

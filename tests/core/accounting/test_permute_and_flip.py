@@ -4,8 +4,6 @@ The proof is in docs/concepts/accounting.md. The tests compute the mechanism's p
 sets, and compared for all sets of candidates and all corners of the neighbourhood.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

@@ -1,7 +1,5 @@
 """Random allocation costs at least what it is said to cost, and hardly less, for the worst gradients and for any."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Runs the coroutines among these tests, each in a loop of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 

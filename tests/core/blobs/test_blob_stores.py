@@ -1,7 +1,5 @@
 """The contract of blob stores, on every implementation: a local folder, memory, and S3 by a real server."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable, Iterator

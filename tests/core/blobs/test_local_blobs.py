@@ -1,7 +1,5 @@
 """What a local folder promises beyond the contract: modes, drafts, full disks."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Secret files: whole or not there at any moment, and read only when they can be used."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Encrypted files of a job: what was written comes back whole, and anything else is refused."""
 
-from __future__ import annotations
-
 import gc
 import random
 from pathlib import Path

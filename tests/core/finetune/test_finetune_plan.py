@@ -1,7 +1,5 @@
 """A plan costs what it says, and what cannot be learnt is refused with the number that can."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The batches and the noise have the law that is accounted."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from law_kit import follows

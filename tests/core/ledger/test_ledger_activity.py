@@ -1,7 +1,5 @@
 """Which tenants have news: none is missed, and idle ones cost a share of one command."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Admission: what fits a limit is held, what does not is denied, and nothing in between."""
 
-from __future__ import annotations
-
 import asyncio
 
 import orjson

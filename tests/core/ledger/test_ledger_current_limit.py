@@ -3,8 +3,6 @@
 Each of these tests ends with an audit of its ledger, which finds no change of a limit.
 """
 
-from __future__ import annotations
-
 import pytest
 from ledger_kit import charge, claim, event, limits
 

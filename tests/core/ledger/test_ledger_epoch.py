@@ -1,7 +1,5 @@
 """The epoch outside Redis: a restored old append-only file is noticed, at start and while a gateway runs."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import stat

@@ -1,7 +1,5 @@
 """The export: what an auditor with the journal key can recompute from the lines alone, as the reference says."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

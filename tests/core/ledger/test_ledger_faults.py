@@ -1,7 +1,5 @@
 """The ledger fails closed: no answer of Redis that is not durable becomes a release."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

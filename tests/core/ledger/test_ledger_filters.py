@@ -1,7 +1,5 @@
 """What a filter or plan account admits, against the rule of `core.accounting.filters`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What a tenant that spends nothing leaves in Redis, and the caps on it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import msgpack

@@ -1,7 +1,5 @@
 """Headroom is exact: the promised number of releases is admitted, and the next one is refused."""
 
-from __future__ import annotations
-
 import pytest
 from ledger_kit import charge, check_headroom, event, limits, promised
 

@@ -3,8 +3,6 @@
 The ledger admits exactly what the model admits, and never more than the guarantee. Its headroom is that of the model.
 """
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass, field
 

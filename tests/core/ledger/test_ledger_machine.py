@@ -3,8 +3,6 @@
 Whatever is lost, a release is held once, ends once, and counts until it is refunded.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

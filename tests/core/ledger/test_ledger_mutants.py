@@ -1,7 +1,5 @@
 """Behaviour that only a seeded bug revealed: each of these bugs survived the other tests."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 

@@ -3,8 +3,6 @@
 A page costs its own rows, is limited in rows, and no reader of the journal blocks the event loop.
 """
 
-from __future__ import annotations
-
 import threading
 
 import pytest

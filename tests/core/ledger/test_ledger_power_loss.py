@@ -3,8 +3,6 @@
 SIGKILL alone shows nothing about fsync: what the server wrote is in the page cache and outlives the process.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 import shutil

@@ -1,7 +1,5 @@
 """One release through its life: idempotency, absorbing ends, replays, lost replies."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

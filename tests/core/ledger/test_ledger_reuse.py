@@ -1,7 +1,5 @@
 """Results that are kept for repeats, on real servers and with the ledger's own rights."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 

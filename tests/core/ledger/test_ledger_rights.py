@@ -1,7 +1,5 @@
 """The rights of the ledger's Redis user, by deploy/users.acl: what the ledger needs, and nothing that wipes it."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import time

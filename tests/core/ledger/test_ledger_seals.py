@@ -1,7 +1,5 @@
 """Seals: what was sealed cannot change unnoticed. docs/operating/ledger.md lists when each kind of change is found."""
 
-from __future__ import annotations
-
 import asyncio
 
 import msgpack

@@ -1,7 +1,5 @@
 """Products of codes are exact on every processor, or are not served."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

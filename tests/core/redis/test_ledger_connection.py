@@ -1,7 +1,5 @@
 """Shared connections: every caller gets its own answer or LedgerUnavailable, whatever happens to the others."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import random

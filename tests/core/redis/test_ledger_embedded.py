@@ -1,7 +1,5 @@
 """The embedded server: one owner a data directory, never two servers on one append-only file."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """The schema of a ledger, and the presences of its gateways."""
 
-from __future__ import annotations
-
 import pytest
 from ledger_kit import MASTER_KEY
 

@@ -1,7 +1,5 @@
 """Reads that concurrent callers share: what a caller gets is never older than its call."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

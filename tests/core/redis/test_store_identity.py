@@ -1,7 +1,5 @@
 """A ledger has one blob store, and a blob store one ledger: a gateway with another one is refused."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

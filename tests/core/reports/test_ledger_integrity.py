@@ -1,7 +1,5 @@
 """What is sealed, open and audited, and that a forged seal or audit is not shown as genuine."""
 
-from __future__ import annotations
-
 import pytest
 from ledger_kit import MASTER_KEY, charge, limits
 

@@ -1,7 +1,5 @@
 """Subjects by what remains of their budgets: the order, the threshold, the pages, and that an update counts once."""
 
-from __future__ import annotations
-
 import pytest
 from ledger_kit import charge, ended, limits, pages_of
 

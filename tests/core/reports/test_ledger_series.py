@@ -1,7 +1,5 @@
 """Spending over time is what the journal says, however it was folded; and pages of accounts are complete."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import random

@@ -1,7 +1,5 @@
 """Older points of series are packed: reads return the same, and Redis needs a fraction of the memory."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

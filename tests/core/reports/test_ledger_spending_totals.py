@@ -1,7 +1,5 @@
 """The journal names the route of each release, and what keys and routes have spent over time is read from sums."""
 
-from __future__ import annotations
-
 import pytest
 from ledger_kit import MASTER_KEY, charge, claim, limits, released
 

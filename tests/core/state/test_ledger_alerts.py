@@ -1,7 +1,5 @@
 """Rules of alerts, their states and the outbox: one step for each change, one holder, and nothing readable in Redis."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The lease of the duties: one holder, fencing numbers that grow, and no seal of a holder that has lost it."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

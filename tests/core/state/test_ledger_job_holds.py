@@ -1,7 +1,5 @@
 """A job's hold in the ledger: it outlasts any wait, is spent once before noise is drawn, and else comes back."""
 
-from __future__ import annotations
-
 import secrets
 
 import pytest

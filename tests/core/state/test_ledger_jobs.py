@@ -1,7 +1,5 @@
 """The states of jobs, on both servers and with the ledger's rights."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import secrets

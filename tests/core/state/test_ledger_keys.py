@@ -1,7 +1,5 @@
 """Keys: nothing in Redis authenticates, decrypts or names anybody."""
 
-from __future__ import annotations
-
 import asyncio
 import stat
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Limits of load that gateways share: never more than the limit and its slack, and all of it through any gateway."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """The vault on real servers and with the ledger's own rights."""
 
-from __future__ import annotations
-
 import pytest
 from ledger_kit import MASTER_KEY, Clock
 

@@ -3,8 +3,6 @@
 A release comes back from its bytes, and what is no release is refused.
 """
 
-from __future__ import annotations
-
 import re
 
 import msgpack

@@ -3,8 +3,6 @@
 Embeddings are a table of numeric columns, written as lists.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

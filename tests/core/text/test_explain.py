@@ -1,7 +1,5 @@
 """An explanation: where finds are in the text as sent, what found them, and which were suppressed by which rule."""
 
-from __future__ import annotations
-
 import pytest
 
 from core.errors import InvalidInput

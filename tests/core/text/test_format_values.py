@@ -1,7 +1,5 @@
 """Values of logs and HTML are masked by their labels, and the finds of a document are in order of position."""
 
-from __future__ import annotations
-
 from core.text.formats.builder import FormatLimits, FormatOptions, parse
 from core.text.mask_words import AllowLists
 from core.text.policy import MaskPolicy

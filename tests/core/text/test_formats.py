@@ -1,7 +1,5 @@
 """Structured documents: values are masked, and everything else stays as it was, character for character."""
 
-from __future__ import annotations
-
 import csv
 import email
 import email.policy

@@ -1,7 +1,5 @@
 """Front matter of Markdown: it parses as before, and only the masked values change."""
 
-from __future__ import annotations
-
 import datetime
 import tomllib
 from typing import Any

@@ -1,7 +1,5 @@
 """Documents that are made to cost time or memory: each is refused, or read within a multiple of its size."""
 
-from __future__ import annotations
-
 import signal
 import tracemalloc
 from base64 import b64encode

@@ -1,7 +1,5 @@
 """The guess of a document's language: right on short texts, and careful with texts that have none."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 from language_texts import OTHERS, SUPPORTED, UNDECIDABLE

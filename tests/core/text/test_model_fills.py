@@ -1,7 +1,5 @@
 """The fills of a language model: what each place reads, in which order, and what is drawn. The model is a stand-in."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

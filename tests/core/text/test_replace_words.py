@@ -1,7 +1,5 @@
 """The fill `metric_dp`: what of a text is replaced, and that nothing but the promised pattern comes through."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Windows find what one run over the whole text finds."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from itertools import pairwise

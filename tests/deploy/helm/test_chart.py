@@ -1,7 +1,5 @@
 """The Helm chart renders for every combination of its switches, and the API server would take every manifest."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """What every pod, Service and network policy of the chart guarantees, whatever the values are."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

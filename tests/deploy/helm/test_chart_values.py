@@ -1,7 +1,5 @@
 """Wrong values and unknown fields are refused."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

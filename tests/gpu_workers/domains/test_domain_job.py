@@ -1,7 +1,5 @@
 """What a domain job refuses, leaves out and tells of a corpus; no error holds anything of it."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Arrays in blocks: what is written, what is read, what travels, and what returns to the pool."""
 
-from __future__ import annotations
-
 import os
 import pickle
 from multiprocessing import Pipe

@@ -1,7 +1,5 @@
 """What one tenant's costly task takes from the others, with real worker processes: time, and lost batches."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

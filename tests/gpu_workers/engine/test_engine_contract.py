@@ -4,8 +4,6 @@ A task has started once it was handed to a worker. Before that a group may be re
 spent (`Started`).
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How tenants share an engine: turns, limits of each, and large tasks that run in pieces."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

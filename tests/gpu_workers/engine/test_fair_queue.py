@@ -1,7 +1,5 @@
 """The order of a fair queue: shares of work, the start of a tenant that was idle, and withdrawals."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The `local` engine with real worker processes: what signals do to a worker, and what a stop leaves behind."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import gc

@@ -1,7 +1,5 @@
 """Which tasks run apart after a worker has died. Workers that do die are in `test_costly_tasks.py`."""
 
-from __future__ import annotations
-
 import time
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """How a worker runs a batch: what fails alone, and that nothing is drawn twice."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

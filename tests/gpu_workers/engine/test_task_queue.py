@@ -1,7 +1,5 @@
 """A queue without an engine: what a batch holds and waits for, and which payloads are cut for several workers."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass
 from typing import Any

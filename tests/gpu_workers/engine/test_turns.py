@@ -1,7 +1,5 @@
 """Turns of tenants at a limited number of places."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 

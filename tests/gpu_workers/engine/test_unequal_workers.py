@@ -1,7 +1,5 @@
 """Workers of one role compute in one arithmetic: a document has one vector, whatever company it comes in."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

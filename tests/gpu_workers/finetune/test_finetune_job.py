@@ -1,7 +1,5 @@
 """The fine-tuning job without a gateway: no private step before its charge, and as many steps as were charged."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any

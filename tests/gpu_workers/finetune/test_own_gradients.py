@@ -1,7 +1,5 @@
 """Each row has its own gradient: that of a loop over single rows, whatever the method, the model and the company."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 

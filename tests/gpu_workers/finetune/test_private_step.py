@@ -1,7 +1,5 @@
 """A step releases what is accounted: never more than a batch's clipped rows, noise on all of it, also of no rows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The training loop: it makes as many steps as were accounted, reports no step before it is kept, and writes a file."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

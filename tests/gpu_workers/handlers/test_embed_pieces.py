@@ -1,7 +1,5 @@
 """Long documents and many vectors in pieces: the same embeddings, and the same units, as undivided."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The embed role: what it loads at its start, what it releases with `domain: "auto"`, and what it refuses."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The tagger inside a sanitise worker: what it refuses to serve, and that a failure holds no text."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Long model fills in steps: the same words as in one task, each place drawn once, other tenants between the steps."""
 
-from __future__ import annotations
-
 import pickle
 import zlib
 from collections.abc import Sequence

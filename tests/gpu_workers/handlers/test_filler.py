@@ -1,7 +1,5 @@
 """The worker's model fills on real models: the bundled one, and tiny BERT and RoBERTa checkpoints of an operator."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

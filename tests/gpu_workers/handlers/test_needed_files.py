@@ -1,7 +1,5 @@
 """Which files a task needs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Own recognisers in a worker: read once from an encrypted file, in every window, and never skipped."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 

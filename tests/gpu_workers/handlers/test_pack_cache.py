@@ -1,7 +1,5 @@
 """Packs of the data directory in a worker: at most so many, read anew when the file changes, of the right encoder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

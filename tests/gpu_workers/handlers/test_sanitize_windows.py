@@ -1,7 +1,5 @@
 """Long documents: their windows as tasks of the engine, and the same answer as from one task."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import replace
 from typing import Any

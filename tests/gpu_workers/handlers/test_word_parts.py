@@ -1,7 +1,5 @@
 """Long documents with `metric_dp`: their words are drawn in parts, each word once, with other tenants in between."""
 
-from __future__ import annotations
-
 import pickle
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The infill job in this process: what it refuses, keeps, goes on from and writes; and its model in the worker."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Training of low-rank adapters: what is trained, where it starts, and that serving refuses an incomplete one."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

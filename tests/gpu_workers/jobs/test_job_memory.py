@@ -1,7 +1,5 @@
 """A job that allocates more than it may fails with a reason; it neither dies nor takes the machine's memory."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A job's process comes after requests, as far as the operator says."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A causal language model as a filler: a tiny LLaMA of an operator, against the same model run step by step."""
 
-from __future__ import annotations
-
 import copy
 import json
 from dataclasses import replace

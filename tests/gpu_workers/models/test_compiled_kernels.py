@@ -1,7 +1,5 @@
 """Compiled kernels are kept for the next start, and no file that is broken, old or of another user is used."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

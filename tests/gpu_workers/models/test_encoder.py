@@ -4,8 +4,6 @@ Packed batches need not be independent of companions: on some processors they ar
 that vectors are, in the mode that the self-check has chosen, and that an encoder which cannot be made so is refused.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count

@@ -11,8 +11,6 @@ product would be some 200 rows, and no processor has AVX512 for one library and 
 anything else that the processor at hand lacks.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

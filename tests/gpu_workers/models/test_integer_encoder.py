@@ -1,7 +1,5 @@
 """The encoder in 8-bit integers gives each sentence the same bits, whatever is encoded with it and wherever it runs."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The tagger in 8-bit integers gives each window the same logits in any company, and finds what float32 finds."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The kept outcome of the encoder's check: found on the same processor alone, and never believed blindly."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

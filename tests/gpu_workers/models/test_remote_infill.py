@@ -3,8 +3,6 @@
 The endpoint is a real server on this machine that says what a test tells it to.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import pickle

@@ -1,7 +1,5 @@
 """A shortened text has the token ids of the whole text."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The synthesis job without a gateway: nothing is drawn before its charge, and what is sealed is never drawn again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

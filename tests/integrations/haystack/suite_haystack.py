@@ -1,7 +1,5 @@
 """Haystack: pipelines over private vectors and sanitised documents, and their written form."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

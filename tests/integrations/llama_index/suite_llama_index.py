@@ -1,7 +1,5 @@
 """LlamaIndex: indexes over private vectors, and nodes without names."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Presidio: the analyzer finds by the gateway, and the anonymizer fills by it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """scikit-learn: estimator checks, pipelines and searches, and what a search charges."""
 
-from __future__ import annotations
-
 import pickle
 import warnings
 from functools import partial

@@ -1,7 +1,5 @@
 """Hugging Face datasets: batches, and interruptions after which nothing is paid twice."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """pandas and Polars: columns of private vectors and of sanitised texts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Vector stores: the recipes of the guide over private vectors find the topic of a question."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any

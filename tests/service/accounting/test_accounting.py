@@ -1,7 +1,5 @@
 """`/accounting` over HTTP: shapes, labels, refusals, and a deadline that holds."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """When each kind of rule fires and ends: a ledger on an injected clock, and rounds of the evaluator."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Rules over HTTP: who may store and read them, what is refused, and that secrets are shown once."""
 
-from __future__ import annotations
-
 import httpx
 import pytest
 from gateway_kit import Tenant

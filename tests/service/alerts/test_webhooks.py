@@ -1,7 +1,5 @@
 """Single deliveries of webhooks, and the label of each failure."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`GET /budget/{account}/bounds` labels what is proven and what is an estimate."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from gateway_kit import Tenant, good

@@ -1,7 +1,5 @@
 """The operator raises and lowers what an account may spend, by the API and by the command, within its guarantee."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import httpx

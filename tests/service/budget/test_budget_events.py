@@ -1,7 +1,5 @@
 """Events of a budget: one reader for all who wait, and the stream over HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Sequence

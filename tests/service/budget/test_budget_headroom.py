@@ -1,7 +1,5 @@
 """`GET /budget/{account}/headroom` promises numbers of real requests, and `POST /budget/estimate` says `fits`."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Queries over what was spent, through a gateway that aggregates the journal often."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

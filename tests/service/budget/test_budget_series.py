@@ -1,7 +1,5 @@
 """`GET /budget/series` and the pages of `GET /budget`, through a gateway with small limits that folds often."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

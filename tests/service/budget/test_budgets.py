@@ -1,7 +1,5 @@
 """What a tenant reads of its budget, and what kinds of account it can have."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from pathlib import Path

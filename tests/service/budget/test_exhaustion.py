@@ -1,7 +1,5 @@
 """The bootstrap behind forecasts: regular and irregular spending, and how often the band is right."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Forecasts of accounts with weeks of history: a ledger on an injected clock, read by the endpoint's own function."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Long answers about the ledger are made one at a time, so that no tenant crowds out the event loop."""
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ThreadPoolExecutor
 

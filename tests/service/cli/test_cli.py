@@ -1,7 +1,5 @@
 """The `privacy-gateway` command, alone on a data directory."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`privacy-gateway model fetch`: a checkpoint of a hub, pinned to a commit, and the settings that name it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import threading

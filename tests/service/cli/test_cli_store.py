@@ -1,7 +1,5 @@
 """A blob store belongs to one ledger, whoever asks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The admin key: what is no key keeps the gateway from starting."""
 
-from __future__ import annotations
-
 import stat
 from pathlib import Path
 

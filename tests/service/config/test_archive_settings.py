@@ -1,7 +1,5 @@
 """The archive is off unless an operator turns it on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

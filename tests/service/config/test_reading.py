@@ -1,7 +1,5 @@
 """Settings as a command reads them: from the environment, a configuration file and options. Every problem is named."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

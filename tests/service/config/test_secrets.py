@@ -1,7 +1,5 @@
 """Every secret that is read is looked at first: settings, files of the data directory, key files of commands."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

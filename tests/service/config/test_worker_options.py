@@ -1,7 +1,5 @@
 """The devices of the workers, by the settings."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

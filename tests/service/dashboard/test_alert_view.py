@@ -1,8 +1,6 @@
 """The view of alerts, in a real browser: what fired, rules that are made, changed and deleted, for tenants and the
 operator."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The views of budgets in a real browser over a real gateway: every figure is that of the API."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """The dashboard in a real browser: signing in, live updates, the end of a session, the keyboard, many pages."""
 
-from __future__ import annotations
-
 import pytest
 from browser_kit import Browser, expect, needs_chromium, open_page, sign_in, tab_to, until_shown
 from gateway_kit import Gateway, Tenant

@@ -1,7 +1,5 @@
 """Sessions of the dashboard, each of its protections attacked over HTTP."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Signing in to the dashboard through an identity provider, and everything that must not sign in."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The operator's views in a real browser, on the admin port of a real gateway."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 

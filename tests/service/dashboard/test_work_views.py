@@ -1,7 +1,5 @@
 """The views with which a tenant works: what if, jobs, try it, keys, policies and models. A real gateway and browser."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

@@ -1,7 +1,5 @@
 """Local copies: bounded by the settings of the cache and of the disk, and removed when no entry names them."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import time

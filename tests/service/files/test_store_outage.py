@@ -1,7 +1,5 @@
 """An object store that is away: what needs it fails before anything is charged, and everything else goes on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

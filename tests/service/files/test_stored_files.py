@@ -1,7 +1,5 @@
 """Files of tenants in the store: found by every gateway, verified, counted."""
 
-from __future__ import annotations
-
 import secrets
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Private fine-tuning over HTTP: what it costs and when, what it tells, what is refused."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A private fine-tuning outlives Redis and the gateway: no step without the ledger, none too many, one charge."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

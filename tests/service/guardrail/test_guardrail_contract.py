@@ -1,7 +1,5 @@
 """LiteLLM's guardrail contract over HTTP, by the bodies that LiteLLM sends."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

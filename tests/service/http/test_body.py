@@ -1,7 +1,5 @@
 """The scan of a JSON text: nesting, values and containers, with strings and escapes anywhere."""
 
-from __future__ import annotations
-
 import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings

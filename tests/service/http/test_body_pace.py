@@ -1,7 +1,5 @@
 """A body that arrives too slowly gets 408, whatever the route does with it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any

@@ -1,8 +1,6 @@
 """Requests as bytes on a socket: limits of connections and heads, and what is not HTTP. A real server, and an
 application of a few lines."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

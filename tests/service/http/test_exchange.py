@@ -1,7 +1,5 @@
 """What a large request occupies is held until its answer has been sent."""
 
-from __future__ import annotations
-
 import orjson
 from exchange_kit import Exchange
 from inprocess_kit import Gateway, module_gateway

@@ -3,8 +3,6 @@
 The attacks are derived from the OpenAPI document, so that a new endpoint is attacked as soon as it exists.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

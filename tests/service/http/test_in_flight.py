@@ -1,7 +1,5 @@
 """Requests of a tenant beyond its places wait until an answer has been sent; nobody else waits."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Keys over HTTP: roles, rotation, a tenant that manages its own keys, the key that replaces the admin key."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Texts in paths, queries and headers that no parser expects: a 4xx or the usual answer, and never a 5xx."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """A key that is revoked, has expired or is beyond its rate ends what it has open, by one mechanism for all streams."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the gateway does not take: the right 4xx, nothing charged, nothing of the input in the answer."""
 
-from __future__ import annotations
-
 import json
 
 from gateway_kit import DOCUMENT, Tenant

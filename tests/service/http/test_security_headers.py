@@ -1,7 +1,5 @@
 """Security headers are on every answer, whoever makes it: a route, an error handler, a middleware."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Uploads that stand still hold no memory and no place of another tenant."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import json

@@ -1,7 +1,5 @@
 """A language model of a tenant's own, over HTTP: fine-tuned by a job that is killed on its way, used, deleted."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The files of a job in the store: whole moments, one sealed outcome."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 from collections.abc import Callable, Coroutine, Iterator

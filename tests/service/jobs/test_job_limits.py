@@ -1,7 +1,5 @@
 """Limits of jobs by tenant: whose job starts next, how long one runs, how many packs and models a tenant keeps."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from types import SimpleNamespace

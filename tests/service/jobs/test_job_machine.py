@@ -4,8 +4,6 @@ A thread stands for a job's process. A gateway that has died is one whose calls 
 The calls of one that pauses wait, and its processes go on.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import importlib

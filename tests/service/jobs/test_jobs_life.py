@@ -1,7 +1,5 @@
 """The life of a domain job over HTTP, on a real gateway with real processes."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

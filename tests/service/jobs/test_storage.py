@@ -1,7 +1,5 @@
 """One tenant cannot fill the disk: who hits a limit gets 507, what was received is gone, and the ledger goes on."""
 
-from __future__ import annotations
-
 import errno
 import itertools
 import os

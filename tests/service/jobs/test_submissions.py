@@ -1,7 +1,5 @@
 """Submissions of one job through two gateways, the second of which is slow. The processes of jobs are real."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import AsyncIterator

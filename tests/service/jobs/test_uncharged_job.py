@@ -1,7 +1,5 @@
 """A process that reports what depends on noise before it has asked for its charge: nothing is released or charged."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any

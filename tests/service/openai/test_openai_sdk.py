@@ -1,7 +1,5 @@
 """`/v1` by the unmodified `openai` SDK, over HTTP: what it gets, what it costs, what it raises."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

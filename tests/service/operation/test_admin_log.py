@@ -1,7 +1,5 @@
 """The log of administrative actions: over HTTP and by the command, and what a writer of Redis cannot hide."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The alerts of deploy/alerts.yml on budgets, by promtool, and the metrics that they read."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

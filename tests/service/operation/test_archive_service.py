@@ -1,7 +1,5 @@
 """A gateway archives its journal by itself. Its pages, its commands and its budgets do not show where an entry is."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shutil

@@ -1,7 +1,5 @@
 """A setting of Redis that stops being durable while the gateway runs: nothing is released until it is right again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from alert_kit import until

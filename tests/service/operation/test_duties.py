@@ -1,7 +1,5 @@
 """Two gateways' duties on one Redis: one does them, the other follows and takes over."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator

@@ -1,7 +1,5 @@
 """The dashboards of deploy/grafana: Grafana's schema, the metrics that the gateway has, and queries that parse."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The last seal and the epoch of a gateway."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

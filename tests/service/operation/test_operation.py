@@ -1,7 +1,5 @@
 """Health, metrics, catalogue, headers: what an operator and a load balancer see."""
 
-from __future__ import annotations
-
 import re
 
 from gateway_kit import Gateway as RealGateway

@@ -1,7 +1,5 @@
 """The schema of a ledger and its gateways as an operator meets them."""
 
-from __future__ import annotations
-
 import json
 from importlib.metadata import version
 from pathlib import Path

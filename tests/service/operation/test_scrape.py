@@ -1,7 +1,5 @@
 """One rendering of the metrics serves all who wait for it, and no value is old."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """`GET /admin/service`: the figures of the metrics, for the operator alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from gateway_kit import Tenant, good

@@ -1,7 +1,5 @@
 """A worker on a device where vectors depend on their companions: it never serves, and the gateway says why."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`POST /anonymize` beside Presidio's own anonymizer, version 2.2.366: the same places give the same text and items."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

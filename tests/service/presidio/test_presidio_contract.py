@@ -1,7 +1,5 @@
 """Presidio's contracts over HTTP: what a client of its services sends and gets."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import httpx

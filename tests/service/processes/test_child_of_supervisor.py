@@ -1,7 +1,5 @@
 """A process that ends before it is ready is started again, a limited number of times."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

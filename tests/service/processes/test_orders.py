@@ -1,7 +1,5 @@
 """What the supervisor sends its gateways."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A gateway without a supervisor after those of one."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Two gateways of one ledger are replaced one after the other, while clients go on."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import sys

@@ -1,7 +1,5 @@
 """Several gateways of one supervisor: one ledger, one socket, one fork server, and no process that is left."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

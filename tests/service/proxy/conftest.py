@@ -1,7 +1,5 @@
 """One gateway in front of a stub of a language model, for the tests of the vault and of fills with a price."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Which texts of a request the dialects find, and what they refuse."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

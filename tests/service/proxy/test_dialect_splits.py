@@ -1,7 +1,5 @@
 """Any answer, split anywhere, in each wire format: a stream says what the whole answer says."""
 
-from __future__ import annotations
-
 import json
 from bisect import bisect_left
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Streams of the three dialects: every split gives what the whole answer gives, in events that the SDKs parse."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections import defaultdict

@@ -3,8 +3,6 @@
 All tests share one gateway. When it stops, the text of all requests is looked for wherever something could be kept.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Conversations that the upstream keeps: the vault gives them back their surrogates."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Language models behind a whole gateway, by the unmodified SDKs of OpenAI and Anthropic, an agent, and 64 tenants."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

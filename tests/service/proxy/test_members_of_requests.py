@@ -1,7 +1,5 @@
 """Members beside the conversation, over HTTP: what they hold is masked and restored, public, or refused."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Too much text in a request is refused before it is decoded, and texts within texts count."""
 
-from __future__ import annotations
-
 import pytest
 
 from core.errors import InvalidInput

@@ -1,8 +1,6 @@
 """No text leaves in a place that nothing reads: an address, a sentence with a name and keys with an address are planted
 in every value and every object of the requests that the types of the SDKs declare, one at a time."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

@@ -1,7 +1,5 @@
 """Two neighbouring requests whose samplers draw the same are the same for the upstream, the tenant and the vault."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Requests whose texts are filled under a budget: what leaves, what it costs, and what the headers say."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

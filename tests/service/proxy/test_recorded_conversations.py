@@ -1,8 +1,6 @@
 """Recorded conversations through a gateway in this process: a fixed share of `benchmarks.conversations`, and names that
 are written in ways that recognisers do not read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

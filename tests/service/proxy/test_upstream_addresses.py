@@ -1,7 +1,5 @@
 """To which addresses an upstream is called, and that no other one can take their place."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

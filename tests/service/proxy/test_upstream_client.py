@@ -1,7 +1,5 @@
 """Whole answers of upstreams: what is sent, what is passed on, and every way in which an upstream can fail."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import logging

@@ -1,7 +1,5 @@
 """Content of answers: small pieces, whatever it expands to."""
 
-from __future__ import annotations
-
 import gzip
 import tracemalloc
 

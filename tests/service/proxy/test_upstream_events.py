@@ -1,7 +1,5 @@
 """Events of a stream: the same for every split of its bytes."""
 
-from __future__ import annotations
-
 import pytest
 
 from core.errors import UpstreamAnswerInvalid

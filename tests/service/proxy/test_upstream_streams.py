@@ -1,7 +1,5 @@
 """Streams of events from upstreams: every fault, and the end of the call when nobody reads on."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The setting `UPSTREAMS`: what it accepts, who finds which model, and that it shows no key."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

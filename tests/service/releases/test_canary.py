@@ -1,7 +1,5 @@
 """Text is radioactive: a marked string goes through every door, and none of it may stay anywhere."""
 
-from __future__ import annotations
-
 import contextlib
 import uuid
 from pathlib import Path

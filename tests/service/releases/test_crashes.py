@@ -1,7 +1,5 @@
 """Crashes in the middle of a request: the charge stands or nothing came out, and the gateway comes back by itself."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

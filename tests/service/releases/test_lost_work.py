@@ -1,7 +1,5 @@
 """Work that is lost: what had started is charged and not drawn again, what had not started is refunded."""
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 

@@ -4,8 +4,6 @@ The application runs over ASGI, and the ledger's scripts and the engine fail as 
 at a step is a call that never returns: nothing of its request happens afterwards.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import os

@@ -1,7 +1,5 @@
 """`REUSE_RETENTION_S`: what a tenant repeats is answered from the release that was paid for, and the answer says so."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The operator's policies: each tenant's mask and the names that it may use. No tenant learns of another's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`POST /sanitize`: the planted strings are removed, and the answer promises nothing more."""
 
-from __future__ import annotations
-
 import pytest
 from gateway_kit import Gateway, Tenant
 

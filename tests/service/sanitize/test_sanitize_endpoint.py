@@ -1,7 +1,5 @@
 """`POST /sanitize` where an endpoint of the operator's fills: down at first, then up; and settings that are refused."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`POST /sanitize`: the language of each document, what explains a find, and dry runs."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

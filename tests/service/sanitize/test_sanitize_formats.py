@@ -1,7 +1,5 @@
 """`POST /sanitize` with a format: the document parses as before, bad ones are refused without a word of theirs."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """`POST /sanitize` with the fill `metric_dp`: what it says, what it costs, and that no unknown word gets through."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from gateway_kit import Tenant

@@ -1,7 +1,5 @@
 """`POST /sanitize` with the fills of a language model: what they say, what they cost, what they refuse."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """`POST /sanitize` and names: found by the tagger, refused where none finds them, never let through by a failure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Documents of many masked places: their limits, and their spans."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

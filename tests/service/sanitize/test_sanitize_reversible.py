@@ -1,7 +1,5 @@
 """`POST /sanitize` with `reversible`, and `POST /restore`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import httpx

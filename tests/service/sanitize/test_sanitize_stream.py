@@ -1,7 +1,5 @@
 """`POST /sanitize/batch`: rows in order, one line's trouble is its own, and the budget sees each document once."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,8 +1,6 @@
 """`POST /embed/sentdp` by `document_selection`: the answer says that the whole document is protected, and tells nothing
 that the guarantee hides."""
 
-from __future__ import annotations
-
 import numpy as np
 from gateway_kit import DOCUMENT, Tenant
 

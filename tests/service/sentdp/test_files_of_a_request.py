@@ -1,7 +1,5 @@
 """How many files a reader has to open who follows one body of `POST /embed/sentdp` through the gateway."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A pack that is replaced while releases that were priced with it wait for a worker."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """`domain: "auto"`: what a caller gets and pays, what is refused, and when it is there."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`POST /embed/sentdp`: what a caller gets, what it costs, and what happens at the edge of a budget."""
 
-from __future__ import annotations
-
 import base64
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """Which releases promise something for a single token, and that the others say that they do not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from gateway_kit import Tenant, good

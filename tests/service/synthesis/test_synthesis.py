@@ -1,7 +1,5 @@
 """Synthetic rows over HTTP: what they cost and when, what is refused, what can be had for nothing."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

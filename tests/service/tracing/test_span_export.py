@@ -1,7 +1,5 @@
 """The export of spans: bounded, never in the way of a request, and counted."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any

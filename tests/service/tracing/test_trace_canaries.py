@@ -4,8 +4,6 @@ Valid and invalid requests of every endpoint that takes text, masked conversatio
 `make fuzz` sends generated requests.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

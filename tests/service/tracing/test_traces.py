@@ -1,7 +1,5 @@
 """The spans of requests: steps, links between requests and batches, and what the settings change."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

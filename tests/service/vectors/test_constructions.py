@@ -1,7 +1,5 @@
 """Large public matrices: computed once, outside the worker, the same as the worker's own."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from typing import Any

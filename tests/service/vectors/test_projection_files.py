@@ -1,7 +1,5 @@
 """Files of projections: sent once to a client that keeps them."""
 
-from __future__ import annotations
-
 from gateway_kit import Tenant
 
 PCA = "/models/projections/pca-384"

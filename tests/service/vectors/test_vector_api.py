@@ -1,7 +1,5 @@
 """`POST /embed/vector` as JSON: what a caller gets, what it costs, what is refused."""
 
-from __future__ import annotations
-
 import math
 
 import httpx

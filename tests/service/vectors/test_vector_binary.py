@@ -1,7 +1,5 @@
 """`POST /embed/vector/safetensors`: files in and out, what they cost, what is refused, and lost work."""
 
-from __future__ import annotations
-
 import contextlib
 import struct
 from collections.abc import Iterator

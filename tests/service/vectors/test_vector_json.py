@@ -1,7 +1,5 @@
 """Metric DP of vectors that come as JSON: noise is added to what the caller sent, not to a rounding of it."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Jobs: submit them, follow them until their end over lost connections, and fetch what they made."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing

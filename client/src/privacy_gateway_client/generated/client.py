@@ -5,8 +5,6 @@ A report on a budget is the JSON object that the gateway's OpenAPI document desc
 tenant is not repeated after its answer was lost: list the keys to see what happened.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType

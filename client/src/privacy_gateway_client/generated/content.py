@@ -5,8 +5,6 @@ Embeddings are of documents, of texts, of the caller's own vectors, and through 
 whole or as a stream.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Generator, Iterator, Iterable, Iterator, Mapping, Sequence

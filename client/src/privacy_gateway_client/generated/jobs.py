@@ -1,8 +1,6 @@
 # Written by `make client` from asynchronous/jobs.py. Do not edit.
 """Jobs: submit them, follow them until their end over lost connections, and fetch what they made."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Generator, Iterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing

@@ -9,8 +9,6 @@ raises `ReleaseGone`; another `name` buys the rest under other keys. A call that
 datasets keeps its result on the disk.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

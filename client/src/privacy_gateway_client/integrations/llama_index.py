@@ -3,8 +3,6 @@
 `pip install privacy-gateway-client[llama-index]`
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection
 from typing import Any

@@ -3,8 +3,6 @@
 `pip install privacy-gateway-client[presidio]`
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from functools import lru_cache

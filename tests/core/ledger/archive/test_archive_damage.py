@@ -1,7 +1,5 @@
 """Objects of the archive that were changed, exchanged or lost: none is used, and the audit finds each."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

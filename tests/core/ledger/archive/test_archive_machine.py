@@ -1,7 +1,5 @@
 """Random histories whose archiver ends after any step, over a store that fails, loses and damages: no entry is lost."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -4,8 +4,6 @@ Each test repeats its reader, and lets the other process seal, archive and remov
 then before its second one, and so on until the reader has no further command.
 """
 
-from __future__ import annotations
-
 import pytest
 from archive_kit import Shelf
 from ledger_kit import MASTER_KEY

@@ -1,7 +1,5 @@
 """A ledger that is rebuilt from its archive alone."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

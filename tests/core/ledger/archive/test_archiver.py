@@ -1,7 +1,5 @@
 """The archive of sealed ranges: what is copied, what stays in Redis, and what two archivers do."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

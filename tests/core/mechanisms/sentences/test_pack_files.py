@@ -1,7 +1,5 @@
 """The files of domain packs and of routes: what is written is read, and what is malformed is refused."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What a sentence-level release says that it protects, and its price."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import pytest

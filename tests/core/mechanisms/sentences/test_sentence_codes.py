@@ -4,8 +4,6 @@ The decoder of noisy histograms: what it computes, what it reads, and how a pack
 which table and noise they get, what that costs, and what a pack may say about them.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The floor of metric DP: what the noise is added to, against exact arithmetic, for vectors that are near."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import mpmath

@@ -1,7 +1,5 @@
 """Words by the exponential mechanism: the law that is sampled, and the metric ratio by brute force."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections import Counter

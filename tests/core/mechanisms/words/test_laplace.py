@@ -1,7 +1,5 @@
 """Word-level metric DP: what both mechanisms promise, and the law of the one by noise."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import mpmath

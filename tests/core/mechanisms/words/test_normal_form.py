@@ -1,7 +1,5 @@
 """The normal form of words, which tenants choose."""
 
-from __future__ import annotations
-
 import unicodedata
 
 from hypothesis import given

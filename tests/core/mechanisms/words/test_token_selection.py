@@ -1,7 +1,5 @@
 """The `dp` fill's draw: its exact price, its distribution, and what large epsilons and ugly logits do to it."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

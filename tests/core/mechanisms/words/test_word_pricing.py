@@ -1,7 +1,5 @@
 """The exact price of a draw whose weights may all move."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Which definitions of recognisers are refused, and that an error repeats nothing of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

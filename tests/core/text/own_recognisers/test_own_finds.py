@@ -1,7 +1,5 @@
 """Own recognisers in a policy: what is masked, what an allow list suppresses, and long texts."""
 
-from __future__ import annotations
-
 import unicodedata
 from typing import Any
 

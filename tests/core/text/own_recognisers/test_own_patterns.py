@@ -1,7 +1,5 @@
 """Patterns of RE2: places in code points, whole words in every script, lines, and linear time."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

@@ -1,7 +1,5 @@
 """Terms: what counts as an occurrence, and that all of them are found."""
 
-from __future__ import annotations
-
 import unicodedata
 
 from hypothesis import given, settings

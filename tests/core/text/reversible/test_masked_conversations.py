@@ -1,7 +1,5 @@
 """Masked texts give back the originals, and a surrogate cannot be taken for anything else."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

@@ -1,7 +1,5 @@
 """The public form of a JSON document: what leaves is a function of it and of the fills alone."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

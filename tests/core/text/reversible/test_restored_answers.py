@@ -1,7 +1,5 @@
 """Answers of a model to a masked conversation: what is restored, what is not, and pieces of any size."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """JSON whose values are masked and restored, whole and in pieces."""
 
-from __future__ import annotations
-
 import json
 import random
 from typing import Any

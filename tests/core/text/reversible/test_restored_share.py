@@ -1,7 +1,5 @@
 """The share of 200 answers that is restored: 5 languages, 5 persons each, the forms in which models write names."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Callable
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Recognisers of the operator's policies, which no request weakens, and the limits of a gateway."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

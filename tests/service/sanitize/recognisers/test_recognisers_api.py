@@ -1,7 +1,5 @@
 """Recognisers of a tenant over HTTP: store, list, read, delete, try and use them, and what others can see."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging
