@@ -27,7 +27,7 @@ FOLDER = ROOT / "docs/guide/dashboard"
 BYTES_MAX = 600_000  # of all pictures together
 COLOURS = 64
 SETTINGS = constants(
-    {"service.operation.maintenance.SERIES_INTERVAL_S": 0.5, "service.alerts.watch.ALERT_INTERVAL_S": 0.5}
+    {"service.operation.maintenance.SERIES_INTERVAL_S": 0.5, "service.alerts.delivery.ALERT_INTERVAL_S": 0.5}
 )
 
 

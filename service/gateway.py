@@ -32,10 +32,8 @@ from service.capability import Capability
 from service.config.reading import load_admin_keys, load_master_key
 from service.config.settings import Settings
 from service.config.worker_options import make_engine
-from service.files.forgotten import remove_forgotten_regularly
-from service.files.orphans import Orphans
-from service.files.parts import OwnDirectory, open_files, stored_files
-from service.files.stored import StoredFiles
+from service.files.orphans import Orphans, remove_forgotten_regularly
+from service.files.stored import OwnDirectory, StoredFiles, open_files, stored_files
 from service.http.auth import Authenticator
 from service.http.body import BodyMemory
 from service.http.browser_sessions import BrowserSessions

@@ -30,7 +30,7 @@ from service.domains.store import Domains
 from service.gateway import Gateway
 from service.http.connections import ConnectionLimits, LimitedProtocol
 from service.operation.readiness import Readiness
-from service.processes.folder import leave
+from service.processes.supervisor import leave
 
 _POLL_S = 0.1
 _OBJECTS_BEFORE_COLLECTION = 20_000

@@ -16,10 +16,10 @@ from core.state.jobs import JobStore
 from core.state.keystore import KeyRole
 from service.admission import Limits
 from service.alerts.delivery import WebhookSender
+from service.alerts.delivery import AlertWatch, WebhookSender
+from service.alerts.rules import Sources
 from service.alerts.schemas import OperatorRuleBody, RuleBody
 from service.alerts.service import AlertService
-from service.alerts.view import Sources
-from service.alerts.watch import AlertWatch
 from service.capability import Capability, View
 from service.config.settings import Settings
 from service.http.auth import BY_OPERATOR, OPERATOR, AdminCallerDep, Caller, ReadCallerDep

@@ -19,8 +19,7 @@ from core.errors import LedgerNotTrusted, LedgerUnavailable, UnknownName
 from core.redis.names import SHARED_OWNER
 from core.state.alerts import Alert, AlertStore, NewDelivery, Positions, RuleState, new_alert_id
 from service import metrics
-from service.alerts.rules import KINDS_BY_NAME, Kind, Look
-from service.alerts.view import Postponed, Sources, View
+from service.alerts.rules import KINDS_BY_NAME, Kind, Look, Postponed, Sources, View
 
 log = logging.getLogger("privacy_gateway.alerts")
 

@@ -177,7 +177,7 @@ def tenant_create(
 ) -> None:
     """Open a tenant with one account for each unit; print its first API key."""
     from service.domains.store import Domains
-    from service.files.parts import stored_files
+    from service.files.stored import stored_files
     from service.tenants.service import TenantTerms, open_tenant
 
     terms = TenantTerms(

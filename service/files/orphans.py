@@ -7,12 +7,14 @@ good. It is old only if both its name and the store say so: a name is compared w
 that the store gives with the store's own clock. The clock of this machine does not matter.
 """
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import logging
 import random
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from core.errors import BlobMissing, LedgerError, StoreUnavailable, UnknownJob
 from core.redis.names import SHARED_OWNER
@@ -20,6 +22,7 @@ from core.state.job_records import JobRecord, JobStatus
 from core.state.jobs import JobStore
 from core.state.stored_files import AREAS
 from service.files.blobs import birth_s
+from service.files.copies import Copy
 from service.files.stored import FILES, StoredFiles
 
 AGE_S_MIN = 86_400
@@ -120,3 +123,46 @@ def _owner_of(key: str) -> str | None:
     if parts[1] == "shared":
         return SHARED_OWNER
     return parts[2] if parts[1] == "tenants" and len(parts) > 3 else None
+
+
+# MERGED service.files.forgotten: Removes local copies of what was deleted, replaced or has expired: on another
+# gateway, or while this one was stopped. Guarantee: a copy in plain form outlives its entry by little more than the
+# time for which a request may use it, and INTERVAL_S, while a gateway runs on its data directory and Redis answers.
+
+
+COPIES_INTERVAL_S = 600.0
+
+log = logging.getLogger("privacy_gateway.files")
+
+
+async def remove_forgotten_regularly(files: StoredFiles) -> None:
+    """Until it is cancelled, from now on."""
+    while True:
+        with contextlib.suppress(LedgerError, OSError):
+            await asyncio.to_thread(files.copies.evict)  # the limit may be lower than it was
+            count = await remove_forgotten(files)
+            if count:
+                log.info("copies-removed", extra={"fields": {"count": count}})
+        await asyncio.sleep(COPIES_INTERVAL_S)
+
+
+async def remove_forgotten(files: StoredFiles) -> int:
+    """Remove the idle copies that are not the files of an entry; returns how many. Raises LedgerUnavailable."""
+    by_owner: dict[str, list[Copy]] = {}
+    for copy in await asyncio.to_thread(files.copies.idle):
+        by_owner.setdefault(copy.owner, []).append(copy)
+    count = 0
+    for copies in by_owner.values():
+        count += await _remove_forgotten_of(files, copies)
+    return count
+
+
+async def _remove_forgotten_of(files: StoredFiles, copies: Sequence[Copy]) -> int:
+    """As `remove_forgotten`, of copies of one owner."""
+    entries = await files.index.get_many([(copy.owner, copy.area, copy.name) for copy in copies])
+    count = 0
+    for copy, entry in zip(copies, entries, strict=True):
+        part = None if entry is None else entry.parts.get(copy.path.suffix)
+        if part is None or part.digest != copy.digest:
+            count += await asyncio.to_thread(files.copies.remove_idle, copy)
+    return count

@@ -10,10 +10,13 @@ The copy of a file that was replaced stays while a request may use it. Blobs are
 which the master key wraps.
 """
 
+from __future__ import annotations
+
 import asyncio
 import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from core.blobs.store import BlobStore
@@ -21,9 +24,12 @@ from core.errors import BlobCorrupt, JobFilesLost, StoreUnavailable
 from core.files.disk import FileVersion, file_digest, full_disk
 from core.files.encrypted_file import EncryptedFileWriter, new_key, read_encrypted
 from core.master_key import MasterKey, Purpose
+from core.redis.client import LedgerClient
+from core.redis.identity import check_store
 from core.state.stored_files import NamedEntry, StoredEntry, StoredFileIndex, StoredPart
+from service.config.settings import Settings, opened_store
 from service.files.blobs import fetch_blob, owner_prefix, put_blob_file
-from service.files.copies import LocalCopies
+from service.files.copies import IN_USE_S, LocalCopies
 
 FILES = "files"
 _CHUNK_BYTES = 1024 * 1024
@@ -155,3 +161,37 @@ def _bound(owner: str, area: str, name: str) -> str:
 def _unlink(paths: Iterable[Path]) -> None:
     for path in paths:
         path.unlink(missing_ok=True)
+
+
+# MERGED service.files.parts: The files of a gateway, by the settings.
+
+
+@dataclass(frozen=True)
+class OwnDirectory:
+    """The folder for the files of this process alone, where others use the data directory, too."""
+
+    path: Path
+
+
+def stored_files(
+    settings: Settings, client: LedgerClient, master_key: MasterKey, *, own_dir: Path | None = None
+) -> StoredFiles:
+    """`own_dir`: where local copies are, instead of the data directory. Opens no connection."""
+    copies = LocalCopies(
+        own_dir or settings.data_dir,
+        bytes_max=settings.store_cache_bytes_max,
+        free_bytes_min=settings.disk_free_bytes_min,
+        in_use_s=max(IN_USE_S, 3 * settings.request_timeout_s),  # the wait for a worker, and two batches
+    )
+    index = StoredFileIndex(client, bytes_max=settings.tenant_disk_bytes_max)
+    return StoredFiles(copies, opened_store(settings, settings.data_dir), index, master_key)
+
+
+async def open_files(client: LedgerClient, files: StoredFiles, *, alone: bool) -> None:
+    """Check the store, and refuse one that is not the ledger's.
+
+    `alone`: this is the one gateway that can use the ledger, so its store becomes the ledger's.
+    Raises StoreUnavailable, LedgerUnavailable.
+    """
+    await files.store.check()
+    await check_store(client, files.store, alone=alone)

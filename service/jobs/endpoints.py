@@ -24,8 +24,7 @@ from core.state.jobs import JobStore
 from core.state.keystore import KeyRole
 from service.capability import Capability, View
 from service.config.settings import Settings
-from service.files.parts import OwnDirectory
-from service.files.stored import StoredFiles
+from service.files.stored import OwnDirectory, StoredFiles
 from service.http import problems
 from service.http.auth import JobsCallerDep, OwnerDep, log_if_shared
 from service.http.body import BodyMemory, JsonRoute

@@ -32,12 +32,10 @@ from core.state.stored_files import ARTIFACTS
 from gpu_workers.engine.fairness import check_places
 from service import metrics
 from service.files.stored import StoredFiles
-from service.jobs.attempt import Attempt, End, Outcome, RunnerLimits
-from service.jobs.blobs import JobBlobs, Manifest
-from service.jobs.execution import RETRY_S, JobExecution
+from service.jobs.attempt import RETRY_S, Attempt, End, JobExecution, Outcome, RunnerLimits
+from service.jobs.blobs import JobBlobs, Manifest, WorkingFolders
 from service.jobs.files import Incoming, JobFiles
 from service.jobs.kind import JobKinds
-from service.jobs.working import WorkingFolders
 
 
 class JobQueue:

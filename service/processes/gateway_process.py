@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gpu_workers.fork_server import start_fork_server
 from service.config.settings import Settings
-from service.processes.lifeline import Lifeline
+from service.processes.child import Lifeline
 from service.serve import Inherited, run
 
 

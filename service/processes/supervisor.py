@@ -9,9 +9,12 @@ Guarantee: no process but Redis outlives the supervisor. A Redis whose superviso
 as that of a gateway of one process. A process that ends is started again.
 """
 
+from __future__ import annotations
+
 import asyncio
 import os
 import resource
+import shutil
 import signal
 import socket
 import sys
@@ -28,10 +31,52 @@ from gpu_workers.fork_server import connect_fork_server, end_fork_server, has_fo
 from service.config.data_dir import PROCESSES
 from service.config.reading import load_admin_key, load_master_key
 from service.config.settings import Settings
-from service.files.parts import open_files, stored_files
+from service.files.stored import open_files, stored_files
 from service.ledger_connection import prepared_ledger
 from service.processes.child import Child
-from service.processes.folder import EXTRA_S, gateways_lock, remove_unused, supervisor_lock
+
+# MERGED service.processes.folder: The folder of several gateways of one machine: who uses it, and what former ones
+# have left in it.
+
+
+EXTRA_S = 30.0  # for what follows the last request of a gateway
+
+
+def supervisor_lock(folder: Path) -> FileLock:
+    """Held by a supervisor."""
+    return FileLock(folder / "supervisor.lock")
+
+
+def gateways_lock(folder: Path) -> FileLock:
+    """Held by every gateway, also by those of a supervisor that was killed, until their last request has ended."""
+    return FileLock(folder / "gateways.lock")
+
+
+def remove_unused(folder: Path, processes: int) -> None:
+    """Remove the working folders of gateways that are not started any more. The blob store has their files."""
+    for own in folder.iterdir():
+        if own.name.isdecimal() and int(own.name) > processes:
+            shutil.rmtree(own, ignore_errors=True)
+
+
+async def leave(settings: Settings) -> None:
+    """Before a gateway without a supervisor starts: wait for those of a former one, and remove their folders.
+
+    Their local copies are in plain form, and nothing else would remove them. Raises DataDirInUse.
+    """
+    folder = settings.data_dir / PROCESSES
+    if not folder.is_dir():
+        return
+    supervisor, gateways = supervisor_lock(folder), gateways_lock(folder)
+    if not supervisor.try_acquire():
+        raise DataDirInUse
+    try:
+        if not await gateways.acquire(settings.request_timeout_s + EXTRA_S):
+            raise DataDirInUse
+        await asyncio.to_thread(remove_unused, folder, 1)
+    finally:
+        gateways.release()
+        supervisor.release()
 
 
 def own_dir(settings: Settings, number: int) -> Path:

@@ -25,7 +25,7 @@ from core import spans
 from core.errors import InvalidInput, UpstreamAnswerInvalid
 from service import metrics
 from service.config.providers import UpstreamKind
-from service.outbound.addresses import TAIL_BYTES, NotConnected, UpstreamSocket
+from service.outbound import TAIL_BYTES, NotConnected, UpstreamSocket
 from service.proxy.upstreams import Upstream
 
 _PIECE_BYTES = 64 * 1024

@@ -1,6 +1,6 @@
 """Calls of the operator's language models.
 
-Guarantee: certificates are verified, addresses checked (`service/outbound/addresses.py`), redirects not followed,
+Guarantee: certificates are verified, addresses checked (`service/outbound.py`), redirects not followed,
 cookies not kept; proxies and credentials of the environment are ignored. An answer takes no more memory and time than
 the limits. Only the headers of `service/proxy/call.py` pass. A call is sent at most once. Each upstream has its own
 connections.
@@ -24,7 +24,7 @@ import httpcore
 from core.errors import QueueFull, UpstreamAnswerInvalid, UpstreamKeyRefused
 from service import metrics
 from service.config.settings import Settings
-from service.outbound.addresses import CheckedNetwork, Resolve, system_resolve
+from service.outbound import CheckedNetwork, Resolve, system_resolve
 from service.proxy import call as passed
 from service.proxy.call import Call, outcome_of_status
 from service.proxy.upstreams import Upstream

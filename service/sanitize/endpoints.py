@@ -13,8 +13,7 @@ from core.text.mask_words import AllowLists
 from gpu_workers.engine.protocol import Engine
 from service.capability import Capability, Estimated, View
 from service.config.settings import Settings
-from service.files.parts import OwnDirectory
-from service.files.stored import StoredFiles
+from service.files.stored import OwnDirectory, StoredFiles
 from service.http.auth import ReadCallerDep, ReleaseCallerDep
 from service.http.body import BodyMemory, JsonRoute, json_limits
 from service.http.exchange import EndlessStreamDep

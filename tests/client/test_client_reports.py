@@ -20,7 +20,7 @@ HISTORY = [Past(number * DAY_MS + HOUR_MS, 2.0) for number in range(1, 15)]
 HOOK = "https://hooks.example/alerts"
 
 
-gateway = module_gateway(changes={"service.alerts.watch.ALERT_INTERVAL_S": 0.2})
+gateway = module_gateway(changes={"service.alerts.delivery.ALERT_INTERVAL_S": 0.2})
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from service.outbound.addresses import Resolve, system_resolve
+from service.outbound import Resolve, system_resolve
 from service.proxy.client import ClientLimits, UpstreamClient
 from service.proxy.upstreams import Upstream
 

@@ -21,7 +21,7 @@ from core.state.alerts import AlertLimits, AlertStore
 from core.state.job_records import JobStatus
 from core.state.jobs import JobStore
 from service.alerts.evaluation import Evaluator, RuleBook
-from service.alerts.view import Sources, View
+from service.alerts.rules import Sources, View
 
 
 class Rounds:

@@ -18,9 +18,7 @@ from redis_kit import GuardedServer, running_server
 
 from core.accounting.events import Unit
 from core.ledger.records import Charge
-from service.alerts import watch
-from service.alerts.delivery import DeliveryLimits
-from service.alerts.watch import AlertWatch
+from service.alerts.delivery import AlertWatch, DeliveryLimits
 
 CANARY = "Zimtstern-4711"
 _numbers = itertools.count()
@@ -40,7 +38,7 @@ class World:
                 opened_gateway(
                     folder / name,
                     LEAN | {"REDIS_URL": self.redis.url},
-                    changes={"service.alerts.watch.ALERT_INTERVAL_S": 0.1},
+                    changes={"service.alerts.delivery.ALERT_INTERVAL_S": 0.1},
                     **shared,
                 )
             )

@@ -29,7 +29,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     settings = {"PRIVACY_GATEWAY_ALERT_WEBHOOK_PRIVATE_ADDRESSES": "true"}
     running = Gateway(
         tmp_path_factory.mktemp("alert-view") / "data",
-        LEAN | settings | constants({"service.alerts.watch.ALERT_INTERVAL_S": 0.2}),
+        LEAN | settings | constants({"service.alerts.delivery.ALERT_INTERVAL_S": 0.2}),
     )
     yield running
     running.stop()

@@ -16,7 +16,7 @@ from core.redis.names import SHARED_OWNER
 from core.state.stored_files import ARTIFACTS, DOMAINS, StoredFileIndex
 from gpu_workers.packs import pack_paths
 from service.files.copies import IN_USE_S, LocalCopies
-from service.files.forgotten import remove_forgotten
+from service.files.orphans import remove_forgotten
 from service.files.stored import StoredFiles
 
 PACK = ".safetensors"

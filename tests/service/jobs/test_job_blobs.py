@@ -17,9 +17,8 @@ from service.config.settings import Settings
 from service.files.copies import LocalCopies
 from service.files.orphans import Orphans
 from service.files.stored import StoredFiles
-from service.jobs.attempt import AttemptLimits, RunnerLimits
+from service.jobs.attempt import AttemptLimits, RunnerLimits, seal_outcome, store_outcome
 from service.jobs.blobs import JobBlobs
-from service.jobs.execution import seal_outcome, store_outcome
 from service.jobs.files import JobFiles
 from service.jobs.kind import JobKinds, Outputs
 from service.jobs.runner import JobRunner

@@ -39,7 +39,7 @@ from service.config.settings import Settings
 from service.files.copies import LocalCopies
 from service.files.stored import StoredFiles
 from service.jobs import attempt as attempt_module
-from service.jobs import execution, runner
+from service.jobs import runner
 from service.jobs.attempt import AttemptLimits, RunnerLimits
 from service.jobs.blobs import JobBlobs
 from service.jobs.files import JobFiles

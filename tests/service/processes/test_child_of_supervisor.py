@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("processes")
 
 PROCESS = """
 import os, sys, time
-from service.processes.lifeline import Lifeline
+from service.processes.child import Lifeline
 lifeline = Lifeline(int(sys.argv[1]))
 with open(lifeline.order["file"], "a") as file:
     file.write(f"{os.getpid()}\\n")

@@ -8,7 +8,7 @@ import pytest
 from core.errors import DataDirInUse
 from service.config.data_dir import PROCESSES
 from service.config.settings import Settings
-from service.processes.folder import gateways_lock, leave, supervisor_lock
+from service.processes.supervisor import gateways_lock, leave, supervisor_lock
 
 
 def test_copies_of_further_gateways_are_removed(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from upstream_kit import (
 )
 
 from core.errors import UpstreamUnreachable
-from service.outbound.addresses import admitted
+from service.outbound import admitted
 from service.proxy.client import Answer, UpstreamClient
 from service.proxy.upstreams import Upstream
 
