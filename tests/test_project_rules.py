@@ -60,14 +60,12 @@ FOLDERS = {
         "proxy",
     },  # lists upstreams' models
     "service.restore": {"config", "http", "releases"},
-    "service.outbound": set(),
     "service.tracing": {"config"},  # receives the spans of every folder, by core.spans
     # rules about forecasts, and about seals that are late
-    "service.alerts": {"config", "http", "budget", "outbound", "operation"},
+    "service.alerts": {"config", "http", "budget", "operation"},
     "service.proxy": {
         "config",
         "http",
-        "outbound",
         "releases",
         "sanitize",
     },  # requests are masked by the policies of `/sanitize`

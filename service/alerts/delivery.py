@@ -1,4 +1,6 @@
-"""Deliveries from the outbox, as webhooks in the format of Standard Webhooks.
+"""The background work of alerts: one of the gateways of a ledger evaluates and delivers, by a lease in Redis.
+
+Deliveries come from the outbox, and are webhooks in the format of Standard Webhooks.
 
 Each delivery is tried with back-off until it succeeds or has been tried often enough. No owner can stop another: the
 owners whose deliveries are due the longest come first, and each has few at a time. A webhook is signed with an HMAC
@@ -7,9 +9,10 @@ over the id, the time and the body.
 Guarantee: a webhook goes to an address that was checked (`service/outbound.py`). Private and loopback
 addresses, and `http://`, are for gateways whose setting allows them. Redirects are not followed, certificates are
 verified, and of the answer only the status is read.
-"""
 
-from __future__ import annotations
+A ledger that contradicts its seals is neither read nor written. Each gateway that finds this sends the alert of
+integrity rules from memory, with back-off: there is no outbox, and its id is one of this gateway.
+"""
 
 import asyncio
 import contextlib
@@ -222,14 +225,6 @@ class Deliverer:
         except Exception as error:
             log.warning("alert-delivery-failed", extra={"fields": {"kind": type(error).__name__}})
 
-
-# MERGED service.alerts.watch: The background work of alerts: one of the gateways of a ledger evaluates and delivers,
-# by a lease in Redis. A ledger that contradicts its seals is neither read nor written. Each gateway that finds this
-# sends the alert of integrity rules from memory, with back-off: there is no outbox, and its id is one of this
-# gateway.
-
-
-log = logging.getLogger("privacy_gateway.alerts")
 
 LEASE_S = 30.0
 DELIVERY_INTERVAL_S = 1.0

@@ -19,7 +19,7 @@ from core.errors import LedgerNotTrusted, LedgerUnavailable, UnknownName
 from core.redis.names import SHARED_OWNER
 from core.state.alerts import Alert, AlertStore, NewDelivery, Positions, RuleState, new_alert_id
 from service import metrics
-from service.alerts.rules import KINDS_BY_NAME, Kind, Look, Postponed, Sources, View
+from service.alerts.rules import KINDS_BY_NAME, Look, Postponed, RuleKind, Sources, TenantView
 
 log = logging.getLogger("privacy_gateway.alerts")
 
@@ -33,7 +33,7 @@ class Rule:
 
     owner: str
     name: str
-    kind: Kind
+    kind: RuleKind
     terms: Any
     url: str | None = field(repr=False)
     secret: str | None = field(repr=False)
@@ -134,7 +134,7 @@ class Evaluator:
         now_ms = await self._store.now_ms()
         positions = await self._store.positions(_tenants(rules))
         views = {
-            tenant: View(self._sources, tenant, now_ms, positions.get(tenant, Positions()))
+            tenant: TenantView(self._sources, tenant, now_ms, positions.get(tenant, Positions()))
             for tenant in (*positions, SHARED_OWNER)
         }
         self._sources.forecasts_left = self._sources.forecasts_max
@@ -148,7 +148,7 @@ class Evaluator:
                 cache.pop(key, None)
         return looked
 
-    async def _evaluate(self, rule: Rule, view: View) -> bool:
+    async def _evaluate(self, rule: Rule, view: TenantView) -> bool:
         key = (rule.owner, rule.name, view.tenant)
         stamp = rule.kind.stamp(view)
         if stamp is not None and self._stamps.get(key) == (rule.revision, stamp):
@@ -170,7 +170,7 @@ class Evaluator:
         self._stamps[key] = (rule.revision, stamp)
         return True
 
-    async def _write(self, rule: Rule, view: View, before: RuleState, look: Look) -> bool:
+    async def _write(self, rule: Rule, view: TenantView, before: RuleState, look: Look) -> bool:
         """Write what has changed. Returns whether the state is now the one that was found."""
         found = {finding.target: finding for finding in look.findings}
         ended = [replace(alert, over_ms=view.now_ms) for target, alert in before.open.items() if target not in found]

@@ -1,10 +1,8 @@
-"""The kinds of rules: one row for each. A kind reads one tenant and returns what its condition holds for.
+"""The kinds of rules, a row each, and what they read. A kind reads one tenant and returns what its condition holds for.
 
 A kind is evaluated again only if its stamp has changed: the rule, the entries or current limits that its figures
-depend on, or the hour.
+depend on, or the hour. A `TenantView` reads each thing once in a round, however many rules ask for it.
 """
-
-from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,10 +29,6 @@ from service.alerts.schemas import (
     UnusualSpending,
 )
 from service.budget.forecasting import forecast_of
-
-# MERGED service.alerts.view: What rules read of one tenant, each thing once in a round, however many rules ask for
-# it.
-
 
 HOUR_MS = HOUR_S * 1000
 DAY_MS = 24 * HOUR_MS
@@ -71,7 +65,7 @@ class Sources:
     hours: dict[str, tuple[int, dict[Unit, tuple[int, int]]]] = field(default_factory=dict)  # by tenant: as forecasts
 
 
-class View:
+class TenantView:
     """One tenant at `now_ms`; or the operator's jobs, with SHARED_OWNER."""
 
     def __init__(self, sources: Sources, tenant: str, now_ms: int, positions: Positions) -> None:
@@ -215,7 +209,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Kind:
+class RuleKind:
     """A row of the registry.
 
     `stamp` returns what the result depends on; None: look at every round. `look` receives the rule's terms, the view of
@@ -223,8 +217,8 @@ class Kind:
     """
 
     terms: type[Any]
-    stamp: Callable[[View], Hashable]
-    look: Callable[[Any, View, Mapping[str, Any]], Awaitable[Look]]
+    stamp: Callable[[TenantView], Hashable]
+    look: Callable[[Any, TenantView, Mapping[str, Any]], Awaitable[Look]]
     of_tenants: bool = True  # False: the condition is one of the whole ledger
     of_operator: bool = False  # whether the operator's own jobs have it, too
 
@@ -233,7 +227,7 @@ class Kind:
         return str(self.terms.model_fields["kind"].annotation.__args__[0])
 
 
-async def _budget_used(terms: BudgetUsed, view: View, _: Mapping[str, Any]) -> Look:
+async def _budget_used(terms: BudgetUsed, view: TenantView, _: Mapping[str, Any]) -> Look:
     """Open holds do not count: a hold that is refunded would end the alert, and the next one would fire it again."""
     found = []
     for state in await view.accounts(terms.accounts):
@@ -243,7 +237,7 @@ async def _budget_used(terms: BudgetUsed, view: View, _: Mapping[str, Any]) -> L
     return Look(tuple(found))
 
 
-async def _runs_out(terms: RunsOut, view: View, _: Mapping[str, Any]) -> Look:
+async def _runs_out(terms: RunsOut, view: TenantView, _: Mapping[str, Any]) -> Look:
     found = []
     for state in await view.accounts(terms.accounts):
         answer = await view.forecast(state)
@@ -257,7 +251,7 @@ async def _runs_out(terms: RunsOut, view: View, _: Mapping[str, Any]) -> Look:
     return Look(tuple(found))
 
 
-async def _spent_without_output(terms: SpentWithoutOutput, view: View, _: Mapping[str, Any]) -> Look:
+async def _spent_without_output(terms: SpentWithoutOutput, view: TenantView, _: Mapping[str, Any]) -> Look:
     found = []
     for account, nano in (await view.lost_nano(terms.hours)).items():
         if nano > 0 and nano >= terms.epsilon * NANO:
@@ -265,7 +259,7 @@ async def _spent_without_output(terms: SpentWithoutOutput, view: View, _: Mappin
     return Look(tuple(found))
 
 
-async def _unusual_spending(terms: UnusualSpending, view: View, _: Mapping[str, Any]) -> Look:
+async def _unusual_spending(terms: UnusualSpending, view: TenantView, _: Mapping[str, Any]) -> Look:
     found = []
     least = max(1, terms.epsilon * NANO)
     for account, spent in (await view.spent_hours()).items():
@@ -279,14 +273,14 @@ async def _unusual_spending(terms: UnusualSpending, view: View, _: Mapping[str, 
     return Look(tuple(found))
 
 
-async def _integrity(terms: Integrity, view: View, _: Mapping[str, Any]) -> Look:
+async def _integrity(terms: Integrity, view: TenantView, _: Mapping[str, Any]) -> Look:
     age_s = view.seal_age_s()
     if age_s <= terms.seal_age_s:
         return Look(())
     return Look((Finding(LEDGER, {"reason": "not-sealed", "seal_age_s": int(age_s)}),))
 
 
-async def _job_ended(terms: JobEnded, view: View, memo: Mapping[str, Any]) -> Look:
+async def _job_ended(terms: JobEnded, view: TenantView, memo: Mapping[str, Any]) -> Look:
     """Jobs are remembered while they run. Those that were created since the last look may have ended since, too.
 
     `since_ms` lies a minute back, because a job's creation may be written after a later one's. `done` are the jobs
@@ -309,20 +303,20 @@ async def _job_ended(terms: JobEnded, view: View, memo: Mapping[str, Any]) -> Lo
     return Look(tuple(found), {"since_ms": recent_ms, "watched": watched, "done": kept})
 
 
-def _budgets(view: View) -> Hashable:
+def _budgets(view: TenantView) -> Hashable:
     return view.positions.seq, view.positions.limit_changes
 
 
-def _hour(view: View) -> Hashable:
+def _hour(view: TenantView) -> Hashable:
     return view.now_ms // HOUR_MS
 
 
-KINDS: tuple[Kind, ...] = (
-    Kind(BudgetUsed, _budgets, _budget_used),
-    Kind(RunsOut, _hour, _runs_out),
-    Kind(SpentWithoutOutput, lambda view: (view.positions.spending, _hour(view)), _spent_without_output),
-    Kind(UnusualSpending, lambda view: (view.positions.series, _hour(view)), _unusual_spending),
-    Kind(Integrity, lambda _: None, _integrity, of_tenants=False),
-    Kind(JobEnded, lambda _: None, _job_ended, of_operator=True),
+KINDS: tuple[RuleKind, ...] = (
+    RuleKind(BudgetUsed, _budgets, _budget_used),
+    RuleKind(RunsOut, _hour, _runs_out),
+    RuleKind(SpentWithoutOutput, lambda view: (view.positions.spending, _hour(view)), _spent_without_output),
+    RuleKind(UnusualSpending, lambda view: (view.positions.series, _hour(view)), _unusual_spending),
+    RuleKind(Integrity, lambda _: None, _integrity, of_tenants=False),
+    RuleKind(JobEnded, lambda _: None, _job_ended, of_operator=True),
 )
-KINDS_BY_NAME: Mapping[str, Kind] = {kind.name: kind for kind in KINDS}
+KINDS_BY_NAME: Mapping[str, RuleKind] = {kind.name: kind for kind in KINDS}

@@ -5,9 +5,11 @@ within minutes of its birth, or by the end of the job that made it, or never. So
 no entry read *after* the listing names, and whose owner has no unfinished job that may have made it, is an orphan for
 good. It is old only if both its name and the store say so: a name is compared with the clock of Redis, and the time
 that the store gives with the store's own clock. The clock of this machine does not matter.
-"""
 
-from __future__ import annotations
+It also removes local copies of what was deleted, replaced or has expired: on another gateway, or while this one was
+stopped. Guarantee: a copy in plain form outlives its entry by little more than the time for which a request may use it,
+and COPIES_INTERVAL_S, while a gateway runs on its data directory and Redis answers.
+"""
 
 import asyncio
 import contextlib
@@ -125,14 +127,7 @@ def _owner_of(key: str) -> str | None:
     return parts[2] if parts[1] == "tenants" and len(parts) > 3 else None
 
 
-# MERGED service.files.forgotten: Removes local copies of what was deleted, replaced or has expired: on another
-# gateway, or while this one was stopped. Guarantee: a copy in plain form outlives its entry by little more than the
-# time for which a request may use it, and INTERVAL_S, while a gateway runs on its data directory and Redis answers.
-
-
 COPIES_INTERVAL_S = 600.0
-
-log = logging.getLogger("privacy_gateway.files")
 
 
 async def remove_forgotten_regularly(files: StoredFiles) -> None:

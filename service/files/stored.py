@@ -10,8 +10,6 @@ The copy of a file that was replaced stays while a request may use it. Blobs are
 which the master key wraps.
 """
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 from collections.abc import Iterable, Mapping
@@ -161,9 +159,6 @@ def _bound(owner: str, area: str, name: str) -> str:
 def _unlink(paths: Iterable[Path]) -> None:
     for path in paths:
         path.unlink(missing_ok=True)
-
-
-# MERGED service.files.parts: The files of a gateway, by the settings.
 
 
 @dataclass(frozen=True)

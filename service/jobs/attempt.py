@@ -1,4 +1,10 @@
-"""One attempt at a job: the life of its process."""
+"""One attempt at a job, from its files to its end: fetch them, run the process, seal the outcome, end the job.
+
+Guarantee: an outcome is sealed once, by the attempt that holds the job at that moment: its name is set in the job's
+record. It is stored before the job ends. Every later attempt publishes that one and draws nothing. What an attempt has
+stored that lost its job gets no name, whatever it made and however late. So no second draw of noise leaves the gateway
+for one charge.
+"""
 
 from __future__ import annotations
 
@@ -245,13 +251,6 @@ def _depends_on_noise(message: Any) -> bool:
 def start_job(order: JobOrder, *, on_message: Callable[[Any], None], on_death: Callable[[], None]) -> ChildProcess:
     """Start a process that runs one attempt at a job. It receives `Charged`."""
     return ChildProcess(MODULE, first=order, on_message=on_message, on_death=on_death, preload=PRELOAD)
-
-
-# MERGED service.jobs.execution: One attempt at a job, from its files to its end: fetch them, run the process, seal
-# the outcome, end the job. Guarantee: an outcome is sealed once, by the attempt that holds the job at that moment:
-# its name is set in the job's record. It is stored before the job ends. Every later attempt publishes that one and
-# draws nothing. What an attempt has stored that lost its job gets no name, whatever it made and however late. So no
-# second draw of noise leaves the gateway for one charge.
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,13 @@
-"""The files of one job in the blob store: its encrypted input, its checkpoints and its outcomes.
+"""The files of one job in the blob store, and the working folders of this machine that are made from them.
 
-    jobs/tenants/<tenant>/<job_id>/<second>-<digest>    files as the job's process wrote them, manifests of them, and
-                                                        outcomes: what an attempt at the job has made
+    jobs/tenants/<tenant>/<job_id>/<second>-<digest>    files as the job's process wrote them (the encrypted input and
+                                                        checkpoints), manifests of them, and outcomes: what an attempt
+                                                        at the job has made
 
 Guarantee: a manifest names whole files of one moment, each verified when it is fetched. The job's record in Redis names
 the manifest that the next attempt continues from, and the outcome that the job publishes. Only the attempt that holds
 the job can change these names, and that of the outcome is set once. An outcome without a name is never read.
 """
-
-from __future__ import annotations
 
 import asyncio
 import hmac
@@ -134,10 +133,6 @@ class JobBlobs:
 
 def _prefix(owner: str, job_id: str) -> str:
     return f"{owner_prefix(JOBS, owner)}/{job_id}"
-
-
-# MERGED service.jobs.working: The working folders of the jobs of this machine, and the blobs that they correspond
-# to.
 
 
 class Checkpoint(Enum):

@@ -1,6 +1,9 @@
-"""One process of the supervisor, which is started again when it ends."""
+"""One process of the supervisor, which is started again when it ends, and the socket between the two.
 
-from __future__ import annotations
+The supervisor sends one line of JSON, the order, and keeps its end open. A process sends `READY` once it is. The end of
+the supervisor, however it comes, closes its end, and every process then stops in an orderly way. So none outlives its
+supervisor by more than its requests.
+"""
 
 import asyncio
 import json
@@ -13,12 +16,6 @@ from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from typing import Any
-
-# MERGED service.processes.lifeline: The socket between the supervisor and each of its processes. The supervisor
-# sends one line of JSON, the order, and keeps its end open. A process sends `READY` once it is. The end of the
-# supervisor, however it comes, closes its end, and every process then stops in an orderly way. So none outlives its
-# supervisor by more than its requests.
-
 
 READY = b"ready\n"
 

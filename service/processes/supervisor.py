@@ -9,8 +9,6 @@ Guarantee: no process but Redis outlives the supervisor. A Redis whose superviso
 as that of a gateway of one process. A process that ends is started again.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import resource
@@ -34,10 +32,6 @@ from service.config.settings import Settings
 from service.files.stored import open_files, stored_files
 from service.ledger_connection import prepared_ledger
 from service.processes.child import Child
-
-# MERGED service.processes.folder: The folder of several gateways of one machine: who uses it, and what former ones
-# have left in it.
-
 
 EXTRA_S = 30.0  # for what follows the last request of a gateway
 

@@ -21,7 +21,7 @@ from core.state.alerts import AlertLimits, AlertStore
 from core.state.job_records import JobStatus
 from core.state.jobs import JobStore
 from service.alerts.evaluation import Evaluator, RuleBook
-from service.alerts.rules import Sources, View
+from service.alerts.rules import Sources, TenantView
 
 
 class Rounds:
@@ -326,7 +326,7 @@ def test_a_rule_that_cannot_be_evaluated_leaves_the_others(rounds: Rounds, monke
     async def broken(*_: Any) -> Any:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(View, "lost_nano", broken)
+    monkeypatch.setattr(TenantView, "lost_nano", broken)
     rounds.rule(name="a", kind="spent_without_output", hours=1, epsilon=0)
     rounds.rule(name="b", kind="budget_used", share=0.5)
     rounds.spend(60)

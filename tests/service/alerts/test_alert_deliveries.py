@@ -18,6 +18,7 @@ from redis_kit import GuardedServer, running_server
 
 from core.accounting.events import Unit
 from core.ledger.records import Charge
+from service.alerts import delivery
 from service.alerts.delivery import AlertWatch, DeliveryLimits
 
 CANARY = "Zimtstern-4711"
@@ -83,7 +84,7 @@ class Watched:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(watch, "DELIVERIES", DeliveryLimits(attempts_max=5, retry_s=0.2))
+        patch.setattr(delivery, "DELIVERIES", DeliveryLimits(attempts_max=5, retry_s=0.2))
         with ExitStack() as ended:
             yield World(tmp_path_factory.mktemp("alerts"), ended)
 

@@ -351,8 +351,8 @@ def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leases, sweeps and pauses of a fraction of a second."""
     monkeypatch.setattr(soak_job, "STEP_S", 0.02)
     monkeypatch.setattr(attempt_module, "_BEAT_S", 0.05)
-    monkeypatch.setattr(execution, "LEASE_MS", LEASE_MS)
-    monkeypatch.setattr(execution, "RETRY_S", 0.02)
+    monkeypatch.setattr(attempt_module, "LEASE_MS", LEASE_MS)
+    monkeypatch.setattr(attempt_module, "RETRY_S", 0.02)
     monkeypatch.setattr(runner, "RETRY_S", 0.02)
     monkeypatch.setattr(runner, "SWEEP_S", 0.1)
     monkeypatch.setattr(runner, "GRACE_S", 0.2)
