@@ -29,7 +29,7 @@ from service.config.settings import Settings
 from service.domains.store import Domains
 from service.gateway import Gateway
 from service.http.connections import ConnectionLimits, LimitedProtocol
-from service.operation.readiness import Readiness
+from service.operation.health import Readiness
 from service.processes.supervisor import leave
 
 _POLL_S = 0.1

@@ -84,7 +84,7 @@ def test_the_installed_command_embeds_a_document_from_any_folder(running: Gatewa
 
     assert answer.status_code == 200, answer.text
     assert answer.json()["privacy"]["guarantee"] == "pure-dp"
-    assert str(environment) in Path(f"/proc/{running.pid_of('gpu_workers.engine.local.worker')}/cmdline").read_text()
+    assert str(environment) in Path(f"/proc/{running.pid_of('gpu_workers.engine.worker')}/cmdline").read_text()
 
 
 def test_the_wheel_holds_every_file_of_the_packages_and_the_licences(wheel: Path) -> None:

@@ -3,7 +3,7 @@
 from functools import partial
 
 from gpu_workers.engine.handler import HandlerFactory
-from gpu_workers.engine.local.engine import LocalEngine, WorkerPoolOptions
+from gpu_workers.engine.local_engine import LocalEngine, WorkerPoolOptions
 from gpu_workers.engine.protocol import Engine, Role
 from gpu_workers.engine.task_queue import QueueLimits
 from gpu_workers.handlers.options import WorkerOptions, absent

@@ -5,13 +5,11 @@ from core.state.keystore import KeyRole
 from gpu_workers.engine.protocol import Engine
 from service.capability import Capability, View
 from service.config.settings import Settings
-from service.operation.audit import router as audit
-from service.operation.catalogue import router as catalogue
-from service.operation.health import metrics_router
+from service.operation.endpoints import router as audit
+from service.operation.endpoints import router as catalogue
+from service.operation.endpoints import router as service_state
+from service.operation.health import Readiness, Scrapes, metrics_router
 from service.operation.health import router as health
-from service.operation.readiness import Readiness
-from service.operation.scrape import Scrapes
-from service.operation.service_state import router as service_state
 from service.parts import Parts
 from service.preparation import Preparation
 

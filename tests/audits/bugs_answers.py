@@ -33,7 +33,7 @@ from core.errors import BadCorpus, JobFailed
 from core.state import job_records
 from core.state.job_records import JobRecord, JobStatus
 from gpu_workers.engine.handler import Ready
-from gpu_workers.engine.local.engine import WorkerPool, WorkerPoolOptions
+from gpu_workers.engine.local_engine import WorkerPool, WorkerPoolOptions
 from gpu_workers.engine.protocol import Role
 from gpu_workers.facts import EmbedderFacts
 from gpu_workers.finetune import job as training_job

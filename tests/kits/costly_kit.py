@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from engine_kit import END, TOY_FACTS
 
+from gpu_workers.engine import worker
 from gpu_workers.engine.handler import Draw, pause
-from gpu_workers.engine.local import worker
 from gpu_workers.facts import EmbedderFacts
 
 CPU_S_MAX = 0.5  # of a preparation, so that a test does not wait

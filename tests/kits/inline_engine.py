@@ -81,7 +81,7 @@ class InlineEngine(QueuedEngine):
         array_bytes_max: int = ARRAY_BYTES_MAX,
         array_owner_bytes_max: int | None = None,
     ) -> None:
-        """`lacking`: see `gpu_workers.engine.local.engine`."""
+        """`lacking`: see `gpu_workers.engine.local_engine`."""
         self._lacking = lacking
         self._wake = asyncio.Event()
         self._workers = {

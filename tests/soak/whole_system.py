@@ -48,7 +48,7 @@ JOB_CLIENTS = 6
 JOBS_END_S_MAX = 300.0
 LEASE_S = 3
 PAUSES = {"pause", "freeze"}
-WORKER = "gpu_workers.engine.local.worker embed"
+WORKER = "gpu_workers.engine.worker embed"
 SETTINGS = {
     "PYTHONPATH": os.pathsep.join(map(str, (TESTS.parent, TESTS, TESTS / "kits"))),
     "PRIVACY_GATEWAY_MASTER_KEY": "5a" * 32,

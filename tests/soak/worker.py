@@ -9,7 +9,7 @@ from typing import Any
 from toys.toy_engine import FACTS, ToyEngine
 
 from gpu_workers.engine.handler import Draw
-from gpu_workers.engine.local.engine import LocalEngine, WorkerPoolOptions
+from gpu_workers.engine.local_engine import LocalEngine, WorkerPoolOptions
 from gpu_workers.engine.protocol import Role
 from gpu_workers.facts import WorkerFacts
 

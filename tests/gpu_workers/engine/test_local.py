@@ -19,9 +19,9 @@ from gateway_kit import children
 
 from core.errors import QueueFull, Started, WorkerCold, WorkerDied
 from gpu_workers.child_process import ChildProcess
+from gpu_workers.engine import local_engine
 from gpu_workers.engine.arrays import BlockArray
-from gpu_workers.engine.local import engine
-from gpu_workers.engine.local.engine import LocalEngine, WorkerPoolOptions
+from gpu_workers.engine.local_engine import LocalEngine, WorkerPoolOptions
 from gpu_workers.engine.protocol import Role, Task
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -34,7 +34,7 @@ def worker_pids() -> Pids:
     """The worker processes that the test has started. A gateway that tests share runs others."""
 
     def running() -> list[int]:
-        return [pid for pid, line in children(os.getpid()).items() if "gpu_workers.engine.local.worker embed" in line]
+        return [pid for pid, line in children(os.getpid()).items() if "gpu_workers.engine.worker embed" in line]
 
     before = set(running())
     return lambda: [pid for pid in running() if pid not in before]
@@ -167,7 +167,7 @@ async def test_a_worker_that_dies_while_the_machine_lacks_something_is_replaced_
 def test_a_worker_that_has_died_for_hours_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "_DELAY_S_MAX", 0.0)
     launched: list[int] = []
-    asyncio.run(engine.start_again(lambda: launched.append(1), deaths=2000))
+    asyncio.run(local_engine.start_again(lambda: launched.append(1), deaths=2000))
     assert launched == [1]
 
 
@@ -197,14 +197,14 @@ async def test_a_stop_charges_no_batch_that_its_worker_has_not_begun_with(
 def test_a_stopped_engine_leaves_no_process(tmp_path: Path, worker_pids: Pids) -> None:
     async def main() -> None:
         engine = toy_engine("local")
-        await engine.start()
+        await local_engine.start()
         while not (pids := worker_pids()):  # it starts in a thread
             await asyncio.sleep(0.005)
-        await engine.stop()
+        await local_engine.stop()
         assert not children(os.getpid()).keys() & pids
 
-        await engine.start()
-        await engine.stop()
+        await local_engine.start()
+        await local_engine.stop()
         assert not worker_pids(), "also one that had not started"
 
     asyncio.run(main())

@@ -6,7 +6,7 @@ import pytest
 from engine_kit import HELD_S_MAX, Bench, OtherArithmetic, ToyHandler, on_bench
 
 from gpu_workers.engine.handler import HandlerFactory
-from gpu_workers.engine.local.engine import LocalEngine, WorkerPoolOptions
+from gpu_workers.engine.local_engine import LocalEngine, WorkerPoolOptions
 from gpu_workers.engine.protocol import Engine, Role
 from gpu_workers.engine.task_queue import QueueLimits
 

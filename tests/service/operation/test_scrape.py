@@ -6,8 +6,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from service import metrics
-from service.operation import scrape
-from service.operation.scrape import Scrapes
+from service.operation.health import Scrapes
 from service.preparation import Preparation
 
 

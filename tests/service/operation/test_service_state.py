@@ -5,7 +5,7 @@ from typing import Any
 from gateway_kit import Tenant, good
 from inprocess_kit import Gateway
 
-from service.operation.service_state import Times
+from service.operation.endpoints import Times
 
 
 def state(gateway: Gateway) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from alert_kit import until
 from gateway_kit import LEAN, Gateway, Tenant, children, command_line, free_port, good, refused_start, until_ended
 
 PROCESS = "service.processes.gateway_process"
-WORKER = "gpu_workers.engine.local.worker"
+WORKER = "gpu_workers.engine.worker"
 WITHIN_S = 120.0
 POLICIES = """
 [policies.research]

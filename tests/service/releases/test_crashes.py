@@ -12,7 +12,7 @@ from gateway_kit import DOCUMENT, Gateway, Tenant, cpu_ticks
 from wait_kit import until
 
 MANY = [{"text": DOCUMENT * 8}] * 150  # several seconds of work on two cores
-WORKER = "gpu_workers.engine.local.worker embed"
+WORKER = "gpu_workers.engine.worker embed"
 
 
 def test_a_killed_worker_costs_its_request_and_the_next_one_works(real_gateway: Gateway, real_tenant: Tenant) -> None:

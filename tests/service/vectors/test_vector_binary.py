@@ -203,7 +203,7 @@ def test_no_process_keeps_the_memory_of_vectors(real_gateway: RealGateway, real_
         post(real_tenant, content)
     assert real_tenant.http.post("/embed/vector", json={"vectors": [[1.0]], "epsilon": 1.0}).status_code == 200
 
-    holders = [real_gateway.process.pid, real_gateway.pid_of("gpu_workers.engine.local.worker embed")]
+    holders = [real_gateway.process.pid, real_gateway.pid_of("gpu_workers.engine.worker embed")]
     until(lambda: not any(map(shared_memory_of, holders)))
 
 

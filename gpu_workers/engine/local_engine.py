@@ -52,7 +52,7 @@ class WorkerProcess(ChildProcess):
         preload: Sequence[str] = (),
     ) -> None:
         super().__init__(
-            "gpu_workers.engine.local.worker",
+            "gpu_workers.engine.worker",
             role.value,
             first=factory,
             on_message=lambda message: on_message(self, message),

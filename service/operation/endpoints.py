@@ -1,25 +1,124 @@
-"""`GET /admin/service`: workers, queues, throughput, latency and errors of this gateway, from its metrics.
+"""What is installed: models with revision and device, and what the entity technique recognises."""
 
-The figures are those of this process since it started. They name routes, roles and codes, never a tenant or a text.
-"""
+from __future__ import annotations
 
 import asyncio
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query, Response
 from prometheus_client.metrics import MetricWrapperBase
 
+from core.ledger.hash_chain.admin_log import AdminLog
+from core.mechanisms.vectors.spec import PROJECTED_MAX
+from core.text.languages import ENGLISH, EVERY_LANGUAGE_ENTITIES, LANGUAGES
+from core.text.policy import ENTITIES, PROFILES, Entity, supported
 from gpu_workers.engine import task_queue as engine_metrics
 from gpu_workers.engine.protocol import Engine, RoleStatus
+from gpu_workers.finetune.spec import BUNDLED
 from service import metrics
-from service.http.auth import OPERATOR
+from service.config.settings import Settings
+from service.http.auth import OPERATOR, READER, JobsCallerDep, ReadCallerDep
 from service.parts import Part
+from service.sanitize.fills import TunedModels
+from service.sanitize.policies import Policies
+from service.vectors.constructions import KINDS, RECIPE
+from service.workers import Workers
 
-router = APIRouter(prefix="/admin", tags=["admin"], dependencies=[OPERATOR])
+router = APIRouter(tags=["catalogue"])
+
+
+@router.get("/models", summary="The models that run, and how")
+async def models(
+    caller: ReadCallerDep,
+    engine: Part[Engine],
+    policies: Part[Policies],
+    settings: Part[Settings],
+    tuned: Part[TunedModels],
+) -> dict[str, Any]:
+    roles = {role: engine.status(role) for role in engine.roles}
+    allow_lists = list(policies.allow_lists(caller.tenant))
+    return {
+        "models": [
+            {"role": role.value, "ready": status.ready, "stage": status.stage, **_facts(status, allow_lists)}
+            for role, status in roles.items()
+        ],
+        "finetune": [BUNDLED, *settings.finetune_models],
+        "fine_tuned": await tuned.of_tenant(caller.tenant),
+        "projections": {
+            "kinds": list(KINDS),
+            "dimension_max": settings.vector_dimension_max,
+            "output_dimension_max": PROJECTED_MAX,
+            "location": "/models/projections/{kind}-{dimension}-{output_dimension}",
+            "recipe": RECIPE,
+        },
+    }
+
+
+@router.delete("/models/fine-tuned/{name}", status_code=204, summary="Delete a fine-tuned model of the tenant")
+async def remove_model(name: str, caller: JobsCallerDep, tuned: Part[TunedModels]) -> Response:
+    await tuned.remove(caller.tenant, name)
+    return Response(status_code=204)
+
+
+def _facts(status: RoleStatus, allow_lists: list[str]) -> dict[str, Any]:
+    """What a worker reports of itself, without the allow lists of other tenants."""
+    facts = status.facts.as_json() if status.facts else {}
+    if "allow_lists" in facts:
+        facts["allow_lists"] = allow_lists
+    return facts
+
+
+def _recognisers(entity: Entity, tagged: bool) -> list[str]:
+    return [*(["pattern"] if entity.module else []), *(["tagger"] if tagged else [])]
+
+
+@router.get("/entities", summary="What the entity technique recognises", dependencies=[READER])
+async def entities(workers: Part[Workers]) -> dict[str, Any]:
+    rows = [(name, ENTITIES[name]) for name in supported(workers.tagger_types)]
+    return {
+        "entities": [
+            {
+                "name": name,
+                "threshold": entity.threshold,
+                "default": entity.default,
+                "languages": list(LANGUAGES) if name in EVERY_LANGUAGE_ENTITIES else [ENGLISH],
+                "recognisers": _recognisers(entity, name in workers.tagger_types),
+            }
+            for name, entity in rows
+        ],
+        "profiles": {name: list(members) for name, members in PROFILES.items()},
+    }
+
+
+# MERGED service.operation.audit: The log of administrative actions, for the operator.
+
+
+_PAGE_MAX = 1000  # entries, as of the journals of accounts
+
+audit_router = APIRouter(prefix="/admin", tags=["admin"], dependencies=[OPERATOR])
+
+
+@audit_router.get("/audit", summary="The log of administrative actions, oldest first, page by page")
+async def audit(
+    log: Part[AdminLog],
+    cursor: Annotated[int, Query(ge=0, lt=2**53, description="`next_cursor` of the page before")] = 0,
+    limit: Annotated[int, Query(ge=1)] = 100,
+) -> dict[str, Any]:
+    """`genuine` is false for an entry that the gateway did not write. `ledger export --actions` checks the chain."""
+    page = await log.page(after=cursor, limit=min(limit, _PAGE_MAX))
+    return {"entries": [asdict(entry) for entry in page.entries], "next_cursor": page.next_cursor}
+
+
+# MERGED service.operation.service_state: `GET /admin/service`: workers, queues, throughput, latency and errors of
+# this gateway, from its metrics. The figures are those of this process since it started. They name routes, roles and
+# codes, never a tenant or a text.
+
+
+service_router = APIRouter(prefix="/admin", tags=["admin"], dependencies=[OPERATOR])
 
 _STARTED_MS = int(time.time() * 1000)
 _QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
@@ -48,7 +147,7 @@ class Times:
         return None if math.isinf(end) else end
 
 
-@router.get("/service", summary="Workers, queues, throughput, latency and errors since the gateway's start")
+@service_router.get("/service", summary="Workers, queues, throughput, latency and errors since the gateway's start")
 async def service(engine: Part[Engine]) -> dict[str, Any]:
     """Times are seconds. `at_most` bounds quantiles from above, and is null beyond the histogram's last bucket.
 

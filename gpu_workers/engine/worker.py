@@ -1,4 +1,4 @@
-"""The worker process: `python -m gpu_workers.engine.local.worker ROLE FD`.
+"""The worker process: `python -m gpu_workers.engine.worker ROLE FD`.
 
 It communicates over one inherited socket: it receives the factory of its handler, sends `Ready`, then receives batches
 and sends results. It exits when the socket closes, so it never outlives its gateway. Request text stays in its memory:
