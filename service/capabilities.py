@@ -15,7 +15,7 @@ from service.guardrail.endpoints import CAPABILITY as GUARDRAIL
 from service.infill.job_kind import CAPABILITY as INFILL
 from service.jobs.endpoints import CAPABILITY as JOBS
 from service.openai.endpoints import CAPABILITY as OPENAI
-from service.operation.capability import CAPABILITY as OPERATION
+from service.operation.endpoints import CAPABILITY as OPERATION
 from service.presidio.endpoints import CAPABILITY as PRESIDIO
 from service.proxy.endpoints import CAPABILITY as PROXY
 from service.restore.endpoints import CAPABILITY as RESTORE

@@ -1,7 +1,7 @@
 """The interface between the front end and the engine. It imports no torch.
 
 The front end uses `Engine`, `Task` and the errors of `core.errors`. Processes and devices are details of the
-implementation, `gpu_workers.engine.local`. Tests have another one, which runs in their own process.
+implementation, `gpu_workers.engine.local_engine`. Tests have another one, which runs in their process.
 """
 
 import asyncio

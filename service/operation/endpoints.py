@@ -1,4 +1,8 @@
-"""What is installed: models with revision and device, and what the entity technique recognises."""
+"""What is installed, the log of administrative actions, and the state of this gateway, for the operator.
+
+`GET /admin/service` shows workers, queues, throughput, latency and errors of this process since it started, from its
+metrics. They name routes, roles and codes, never a tenant or a text.
+"""
 
 from __future__ import annotations
 
@@ -13,22 +17,31 @@ from fastapi import APIRouter, Query, Response
 from prometheus_client.metrics import MetricWrapperBase
 
 from core.ledger.hash_chain.admin_log import AdminLog
+from core.ledger.transitions import Ledger
 from core.mechanisms.vectors.spec import PROJECTED_MAX
+from core.state.keystore import KeyRole
 from core.text.languages import ENGLISH, EVERY_LANGUAGE_ENTITIES, LANGUAGES
 from core.text.policy import ENTITIES, PROFILES, Entity, supported
 from gpu_workers.engine import task_queue as engine_metrics
 from gpu_workers.engine.protocol import Engine, RoleStatus
 from gpu_workers.finetune.spec import BUNDLED
 from service import metrics
+from service.capability import Capability, View
 from service.config.settings import Settings
 from service.http.auth import OPERATOR, READER, JobsCallerDep, ReadCallerDep
-from service.parts import Part
+from service.operation.health import Readiness, Scrapes, metrics_router
+from service.operation.health import router as health_router
+from service.parts import Part, Parts
+from service.preparation import Preparation
 from service.sanitize.fills import TunedModels
 from service.sanitize.policies import Policies
 from service.vectors.constructions import KINDS, RECIPE
 from service.workers import Workers
 
 router = APIRouter(tags=["catalogue"])
+operator_router = APIRouter(prefix="/admin", tags=["admin"], dependencies=[OPERATOR])
+
+_PAGE_MAX = 1000  # entries, as of the journals of accounts
 
 
 @router.get("/models", summary="The models that run, and how")
@@ -94,15 +107,7 @@ async def entities(workers: Part[Workers]) -> dict[str, Any]:
     }
 
 
-# MERGED service.operation.audit: The log of administrative actions, for the operator.
-
-
-_PAGE_MAX = 1000  # entries, as of the journals of accounts
-
-audit_router = APIRouter(prefix="/admin", tags=["admin"], dependencies=[OPERATOR])
-
-
-@audit_router.get("/audit", summary="The log of administrative actions, oldest first, page by page")
+@operator_router.get("/audit", summary="The log of administrative actions, oldest first, page by page")
 async def audit(
     log: Part[AdminLog],
     cursor: Annotated[int, Query(ge=0, lt=2**53, description="`next_cursor` of the page before")] = 0,
@@ -112,13 +117,6 @@ async def audit(
     page = await log.page(after=cursor, limit=min(limit, _PAGE_MAX))
     return {"entries": [asdict(entry) for entry in page.entries], "next_cursor": page.next_cursor}
 
-
-# MERGED service.operation.service_state: `GET /admin/service`: workers, queues, throughput, latency and errors of
-# this gateway, from its metrics. The figures are those of this process since it started. They name routes, roles and
-# codes, never a tenant or a text.
-
-
-service_router = APIRouter(prefix="/admin", tags=["admin"], dependencies=[OPERATOR])
 
 _STARTED_MS = int(time.time() * 1000)
 _QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
@@ -147,7 +145,7 @@ class Times:
         return None if math.isinf(end) else end
 
 
-@service_router.get("/service", summary="Workers, queues, throughput, latency and errors since the gateway's start")
+@operator_router.get("/service", summary="Workers, queues, throughput, latency and errors since the gateway's start")
 async def service(engine: Part[Engine]) -> dict[str, Any]:
     """Times are seconds. `at_most` bounds quantiles from above, and is null beyond the histogram's last bucket.
 
@@ -245,3 +243,21 @@ def _times(metric: MetricWrapperBase) -> list[tuple[Labels, Times]]:
         elif sample.name.endswith("_sum"):
             times.total = sample.value
     return sorted(found.items(), key=lambda row: row[0])
+
+
+def _readiness(parts: Parts) -> Readiness:
+    return Readiness(parts[Engine], parts[Ledger], cache_s=parts[Settings].ready_cache_s)
+
+
+CAPABILITY = Capability(
+    name="operation",
+    routers=[router],
+    operator_routers=[metrics_router, operator_router],
+    common_routers=[health_router],
+    services={Readiness: _readiness, Scrapes: lambda parts: Scrapes(parts[Preparation])},
+    views=[
+        View(10, "service", "Service", "Does the gateway work, and how fast?", None),
+        View(30, "audit", "Audit log", "Who changed tenants and keys, and when?", None),
+        View(160, "catalogue", "Policies and models", "What is installed, and which rules apply?", KeyRole.READ),
+    ],
+)

@@ -1,10 +1,13 @@
-"""Liveness, readiness and metrics. No key is needed; nothing of a tenant's text is shown."""
+"""Liveness, readiness and metrics. No key is needed; nothing of a tenant's text is shown.
+
+A gateway is ready if every worker is warm and computes a public probe correctly, and the ledger takes a durable write.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,13 +23,8 @@ from service.parts import Part
 from service.preparation import IN_LOOP_SIZE_MAX, Preparation
 from service.workers import Workers
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the routes of health load as little as they can
     from core.ledger.transitions import Ledger
-
-
-# MERGED service.operation.scrape: The text of all metrics, made for all callers together. It takes 10 to 100
-# milliseconds, by the number of routes and tenants, and needs no key. So it is made by the thread of `Preparation`,
-# once for all who wait for it. It then rests for nine times as long, up to a second.
 
 
 _REST = 9
@@ -34,7 +32,11 @@ _REST_S_MAX = 1.0
 
 
 class Scrapes:
-    """Used on the event loop only."""
+    """Makes the text of all metrics, once for all who wait for it. Used on the event loop only.
+
+    It takes 10 to 100 milliseconds, by the number of routes and tenants, on the thread of `Preparation`. It then rests
+    for nine times as long, up to a second.
+    """
 
     def __init__(self, preparation: Preparation) -> None:
         self._preparation = preparation
@@ -63,10 +65,6 @@ def _timed() -> tuple[bytes, float]:
     return generate_latest(), time.perf_counter() - started
 
 
-# MERGED service.operation.readiness: Readiness: every worker is warm and computes a public probe correctly, and the
-# ledger takes a durable write.
-
-
 PROBE_S_MAX = 10.0
 _PLANTED = "canary@example.com"
 _EPSILON_NANO = 10**9
@@ -75,14 +73,11 @@ _EPSILON_NANO = 10**9
 class Readiness:
     """Checks the gateway's parts; a success is valid for `cache_s` seconds."""
 
-    def __init__(
-        self, engine: Engine, ledger: Ledger, *, cache_s: float, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, engine: Engine, ledger: Ledger, *, cache_s: float) -> None:
         self._engine = engine
         self._workers = Workers(engine)
         self._ledger = ledger
         self._cache_s = cache_s
-        self._clock = clock
         self._ready_until = 0.0
         self._checking = asyncio.Lock()
 
@@ -93,11 +88,11 @@ class Readiness:
     async def check(self) -> None:
         """Raise the first error that a part has: WorkerCold, LedgerUnavailable or another of the tree."""
         async with self._checking:  # one check at a time, however many callers there are
-            if self._clock() < self._ready_until:
+            if time.monotonic() < self._ready_until:
                 return
             await self._ledger.ping_write()
             await asyncio.gather(*(self._check_role(role) for role in self._engine.roles))
-            self._ready_until = self._clock() + self._cache_s
+            self._ready_until = time.monotonic() + self._cache_s
 
     async def _check_role(self, role: Role) -> None:
         if role is Role.FILL:

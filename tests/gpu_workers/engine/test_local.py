@@ -165,7 +165,7 @@ async def test_a_worker_that_dies_while_the_machine_lacks_something_is_replaced_
 
 
 def test_a_worker_that_has_died_for_hours_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "_DELAY_S_MAX", 0.0)
+    monkeypatch.setattr(local_engine, "_DELAY_S_MAX", 0.0)
     launched: list[int] = []
     asyncio.run(local_engine.start_again(lambda: launched.append(1), deaths=2000))
     assert launched == [1]
@@ -197,14 +197,14 @@ async def test_a_stop_charges_no_batch_that_its_worker_has_not_begun_with(
 def test_a_stopped_engine_leaves_no_process(tmp_path: Path, worker_pids: Pids) -> None:
     async def main() -> None:
         engine = toy_engine("local")
-        await local_engine.start()
+        await engine.start()
         while not (pids := worker_pids()):  # it starts in a thread
             await asyncio.sleep(0.005)
-        await local_engine.stop()
+        await engine.stop()
         assert not children(os.getpid()).keys() & pids
 
-        await local_engine.start()
-        await local_engine.stop()
+        await engine.start()
+        await engine.stop()
         assert not worker_pids(), "also one that had not started"
 
     asyncio.run(main())

@@ -6,6 +6,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from service import metrics
+from service.operation import health
 from service.operation.health import Scrapes
 from service.preparation import Preparation
 
@@ -23,10 +24,10 @@ def test_callers_get_the_values_of_their_moment_also_after_a_failure(monkeypatch
             counter.inc()
             texts = await asyncio.gather(*(scrapes.text() for _ in range(50)))
             assert all(f'gateway_problems_total{{code="of-a-test"}} {value}.0'.encode() in text for text in texts)
-            monkeypatch.setattr(scrape, "generate_latest", failing)
+            monkeypatch.setattr(health, "generate_latest", failing)
             with pytest.raises(ValueError, match="broken"):
                 await scrapes.text()
-            monkeypatch.setattr(scrape, "generate_latest", generate_latest)
+            monkeypatch.setattr(health, "generate_latest", generate_latest)
         during = asyncio.create_task(scrapes.text())
         await asyncio.sleep(0)
         counter.inc()
