@@ -4,8 +4,6 @@
 metrics. They name routes, roles and codes, never a tenant or a text.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time
