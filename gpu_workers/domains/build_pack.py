@@ -251,7 +251,7 @@ def build_pack(
     seed: int,
     progress: Progress,
     aspect_weights: Mapping[int, Sequence[float]] = MappingProxyType({}),
-    rows: Mapping[float, codes.Row] = MappingProxyType(codes.DOMAIN_ROWS),
+    rows: Mapping[float, codes.CodesRow] = MappingProxyType(codes.DOMAIN_ROWS),
     steps: int = STEPS_MAX,
     known: Space | None = None,
 ) -> DomainPack:

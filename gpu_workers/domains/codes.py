@@ -12,7 +12,7 @@ same (`Geometry.blended`).
 The codebooks and the meaning of their noisy histograms are learned (`learned_codes`). Number of codes and kind of noise
 are constants for each epsilon (`GENERAL_ROWS` for many kinds of text, `DOMAIN_ROWS` for one): noise on a document's
 counts where few codes stand out of it, randomised response of each code from epsilon 6 on. Documents of one or two
-sentences get responses from epsilon 2 on: noise on counts would hide all of their codes (`Row.short`).
+sentences get responses from epsilon 2 on: noise on counts would hide all of their codes (`CodesRow.short`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LABEL_WEIGHT = 2.0  # of one task's classes: the sum of the ratios that they add
 SHORT_SENTENCES = 2
 
 
-class Row(NamedTuple):
+class CodesRow(NamedTuple):
     """The codes from one epsilon on. `short` is the number of codes, by responses, for documents of at most
     `SHORT_SENTENCES`, 0 for none. It is the size of the codebook of this or an earlier row."""
 
@@ -47,26 +47,26 @@ class Row(NamedTuple):
 
 
 GENERAL_ROWS = {  # of a pack of many kinds of text
-    0.5: Row(8, CodeNoise.COUNTS),
-    1.0: Row(12, CodeNoise.COUNTS),
-    2.0: Row(16, CodeNoise.COUNTS, short=16),
-    3.0: Row(24, CodeNoise.COUNTS, short=16),
-    4.5: Row(32, CodeNoise.COUNTS, short=32),
-    6.0: Row(64, CodeNoise.RESPONSES),
-    8.0: Row(256, CodeNoise.RESPONSES),
-    10.0: Row(1_024, CodeNoise.RESPONSES),
-    15.0: Row(1_024, CodeNoise.RESPONSES),
+    0.5: CodesRow(8, CodeNoise.COUNTS),
+    1.0: CodesRow(12, CodeNoise.COUNTS),
+    2.0: CodesRow(16, CodeNoise.COUNTS, short=16),
+    3.0: CodesRow(24, CodeNoise.COUNTS, short=16),
+    4.5: CodesRow(32, CodeNoise.COUNTS, short=32),
+    6.0: CodesRow(64, CodeNoise.RESPONSES),
+    8.0: CodesRow(256, CodeNoise.RESPONSES),
+    10.0: CodesRow(1_024, CodeNoise.RESPONSES),
+    15.0: CodesRow(1_024, CodeNoise.RESPONSES),
 }
 DOMAIN_ROWS = {  # of a pack of one kind of text, in which fewer codes suffice
-    0.5: Row(6, CodeNoise.COUNTS),
-    1.0: Row(10, CodeNoise.COUNTS),
-    2.0: Row(12, CodeNoise.COUNTS, short=12),
-    3.0: Row(16, CodeNoise.COUNTS, short=16),
-    4.5: Row(20, CodeNoise.COUNTS, short=20),
-    6.0: Row(32, CodeNoise.RESPONSES),
-    8.0: Row(128, CodeNoise.RESPONSES),
-    10.0: Row(512, CodeNoise.RESPONSES),
-    15.0: Row(1_024, CodeNoise.RESPONSES),
+    0.5: CodesRow(6, CodeNoise.COUNTS),
+    1.0: CodesRow(10, CodeNoise.COUNTS),
+    2.0: CodesRow(12, CodeNoise.COUNTS, short=12),
+    3.0: CodesRow(16, CodeNoise.COUNTS, short=16),
+    4.5: CodesRow(20, CodeNoise.COUNTS, short=20),
+    6.0: CodesRow(32, CodeNoise.RESPONSES),
+    8.0: CodesRow(128, CodeNoise.RESPONSES),
+    10.0: CodesRow(512, CodeNoise.RESPONSES),
+    15.0: CodesRow(1_024, CodeNoise.RESPONSES),
 }
 KNOWN_DOCUMENTS = 500
 SENTENCES_A_CODE = 10  # a codebook has at most one code for this many public sentences
@@ -230,7 +230,7 @@ def learned_tables(
     tasks: Sequence[Task],
     seed: int,
     *,
-    rows: Mapping[float, Row],
+    rows: Mapping[float, CodesRow],
     steps: int,
     on_update: Callable[[float], None],
 ) -> tuple[dict[int, CodeArray], dict[float, CodeTable]]:

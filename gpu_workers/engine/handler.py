@@ -1,7 +1,7 @@
 """The interface of a handler, which a worker runs for a role, and the function that runs a batch with it.
 
-A worker process and its gateway exchange the messages below (`Stage` to `Done`), over a socket that only these two can
-access.
+A worker process and its gateway exchange the messages below (`Stage` to `BatchDone`), over a socket that only these two
+can access.
 """
 
 from collections.abc import Callable, Sequence
@@ -127,7 +127,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Failed:
+class LoadFailed:
     """The worker exits before it is ready. `reason` is public."""
 
     reason: str
@@ -139,7 +139,7 @@ class Ready:
 
 
 @dataclass(frozen=True)
-class Batch:
+class TaskBatch:
     """`says_begun`: the worker sends `Begun` once it has read the batch."""
 
     batch_id: int
@@ -160,7 +160,7 @@ class Begun:
 
 
 @dataclass(frozen=True)
-class Done:
+class BatchDone:
     """`results` holds a result or a `GatewayError` for each payload."""
 
     batch_id: int

@@ -29,7 +29,7 @@ from core.errors import TooCostly, WorkerDied
 from gpu_workers.child_process import ChildProcess
 from gpu_workers.engine import task_queue
 from gpu_workers.engine.arrays import ARRAY_BYTES_MAX, ArrayPool, send_blocks
-from gpu_workers.engine.handler import Batch, Begun, Done, Failed, HandlerFactory, Ready, Stage
+from gpu_workers.engine.handler import BatchDone, Begun, HandlerFactory, LoadFailed, Ready, Stage, TaskBatch
 from gpu_workers.engine.pending import PendingTask, Quarantine, trace_work
 from gpu_workers.engine.protocol import Role, RoleStatus
 from gpu_workers.engine.task_queue import QueuedEngine, QueueLimits, TaskQueue
@@ -40,7 +40,7 @@ _DOUBLINGS_MAX = 10  # of the delay; more exceed the largest float after some ho
 
 
 class WorkerProcess(ChildProcess):
-    """Accepts batches and answers each one with `Done`."""
+    """Accepts batches and answers each one with `BatchDone`."""
 
     def __init__(
         self,
@@ -60,12 +60,12 @@ class WorkerProcess(ChildProcess):
             preload=preload,
         )
 
-    def send(self, message: Batch) -> None:
+    def send(self, message: TaskBatch) -> None:
         super().send(message)
 
     def _transmit(self, connection: Connection, message: Any) -> None:
         super()._transmit(connection, message)
-        if isinstance(message, Batch):
+        if isinstance(message, TaskBatch):
             send_blocks(connection, message.blocks, self.pid or 0)
 
 
@@ -257,7 +257,7 @@ class WorkerPool:
             long=all(map(self.queue.is_long, batch)),
             held=self._quarantine.holds(batch[0]),
         )
-        process.send(Batch(self._next_batch_id, payloads, says_begun=waits))
+        process.send(TaskBatch(self._next_batch_id, payloads, says_begun=waits))
         return True
 
     async def _watch(self) -> None:
@@ -298,7 +298,7 @@ class WorkerPool:
         match message:
             case Stage(name):
                 slot.stage = name
-            case Failed(reason):
+            case LoadFailed(reason):
                 slot.failure = reason
             case Ready(facts) if self._computes not in (None, facts.computes) and slot.process is not None:
                 # Which worker computes a document depends on the lengths of others, so its vectors must not.
@@ -317,7 +317,7 @@ class WorkerPool:
                 task_queue.WORKER_READY.labels(self.role).set(sum(slot.ready for slot in self._slots))
             case Begun(batch_id):
                 slot.in_flight[batch_id].begun_at = time.monotonic()
-            case Done(batch_id, results, seconds):
+            case BatchDone(batch_id, results, seconds):
                 done = slot.in_flight.pop(batch_id)
                 batch = done.batch
                 task_queue.BATCH_SECONDS.labels(self.role).observe(seconds)

@@ -70,7 +70,7 @@ def _is_divisible(payload: type) -> bool:
 
 
 @dataclass(eq=False)
-class Group:
+class TaskGroup:
     """The tasks of one request, which are admitted together. `starts`: how often one of its tasks was started.
     `waiting`: the span of their wait."""
 
@@ -83,7 +83,7 @@ class Group:
     starts: int = 0
 
     @classmethod
-    def of(cls, tasks: int, *, tenant: str, isolate_failures: bool) -> Group:
+    def of(cls, tasks: int, *, tenant: str, isolate_failures: bool) -> TaskGroup:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting = spans.span("wait for a worker")
         return cls(tenant, [None] * tasks, done, unfinished=tasks, isolate_failures=isolate_failures, waiting=waiting)
@@ -118,7 +118,7 @@ class PendingTask:
     """
 
     task: Task
-    group: Group
+    group: TaskGroup
     admitted_at: float  # `time.monotonic` seconds
     settle: Settle
     places: int

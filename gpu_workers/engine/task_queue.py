@@ -29,7 +29,7 @@ from core.errors import (
     WorkerDied,
 )
 from gpu_workers.engine.fairness import FairQueue, tenant_places
-from gpu_workers.engine.pending import Group, PendingTask, trace_batch
+from gpu_workers.engine.pending import PendingTask, TaskGroup, trace_batch
 from gpu_workers.engine.protocol import NOT_SERVED, Role, Task
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -401,12 +401,12 @@ class TaskQueue:
             return TenantLimitReached(limit="queue_tenant_share")
         return None
 
-    def _admit(self, tasks: Sequence[Task], *, tenant: str, isolate_failures: bool) -> Group:
+    def _admit(self, tasks: Sequence[Task], *, tenant: str, isolate_failures: bool) -> TaskGroup:
         if not self._open:
             raise self._refused(WorkerCold())
         if refusal := self._refusal_of(tasks, tenant):
             raise self._refused(refusal)
-        group = Group.of(len(tasks), tenant=tenant, isolate_failures=isolate_failures)
+        group = TaskGroup.of(len(tasks), tenant=tenant, isolate_failures=isolate_failures)
         group.waiting.set("gateway.role", self._role.value)
         now = time.monotonic()
         for index, task in enumerate(tasks):
@@ -416,7 +416,7 @@ class TaskQueue:
         self._on_admitted()
         return group
 
-    def _withdraw(self, group: Group) -> None:
+    def _withdraw(self, group: TaskGroup) -> None:
         self._keep(lambda pending: pending.group is not group)
         group.done.cancel()
         self._on_admitted()  # a worker may fit what was behind it

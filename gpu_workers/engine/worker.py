@@ -36,14 +36,14 @@ from typing import Any, NoReturn
 from core.memory import trim
 from gpu_workers.engine.arrays import receive_blocks
 from gpu_workers.engine.handler import (
-    Batch,
+    BatchDone,
     Begun,
-    Done,
-    Failed,
     HandlerFactory,
+    LoadFailed,
     OutOfTime,
     Ready,
     Stage,
+    TaskBatch,
     load_failure,
     run_batch,
     set_pause,
@@ -184,7 +184,7 @@ def serve(connection: Connection) -> NoReturn:
         connection.send(Stage("loading models"))
         facts = handler.warm_up()
     except Exception as error:
-        connection.send(Failed(load_failure(error)))
+        connection.send(LoadFailed(load_failure(error)))
         # No request has been read yet, so the operator may see the whole traceback.
         traceback.print_exception(error)
         raise SystemExit(1) from None
@@ -195,14 +195,14 @@ def serve(connection: Connection) -> NoReturn:
     connection.send(Ready(facts))
 
     def run_next() -> None:
-        batch: Batch = connection.recv()
+        batch: TaskBatch = connection.recv()
         receive_blocks(connection, batch.blocks)
         if batch.says_begun:
             connection.send(Begun(batch.batch_id))
         started, suspended = time.perf_counter(), worker_time.suspended_s
         results = run_batch(handler, batch.payloads, worker_time)
         seconds = time.perf_counter() - started - (worker_time.suspended_s - suspended)
-        connection.send(Done(batch.batch_id, results, seconds))
+        connection.send(BatchDone(batch.batch_id, results, seconds))
 
     worker_time = WorkerTime(connection.poll, run_next)
     set_pause(worker_time.pause)

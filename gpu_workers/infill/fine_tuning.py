@@ -231,7 +231,7 @@ def fine_tune(
 
 
 @dataclass(frozen=True)
-class Filled:
+class FilledTexts:
     """The filled documents, and the numbers of skipped ones. `places`: masked regions that were filled. `refused`:
     documents in a language that the policy refuses."""
 
@@ -241,8 +241,8 @@ class Filled:
     crowded: int = 0
     refused: int = 0
 
-    def __add__(self, other: Filled) -> Filled:
-        return Filled(
+    def __add__(self, other: FilledTexts) -> FilledTexts:
+        return FilledTexts(
             self.texts + other.texts,
             self.places + other.places,
             self.empty + other.empty,
@@ -263,7 +263,7 @@ class Obfuscator:
             self._names.check()
         self._policy = spec.policy.completed(self._names.types if self._names else ())
 
-    def filled(self, texts: Sequence[str], net: InfillNet) -> Filled:
+    def filled(self, texts: Sequence[str], net: InfillNet) -> FilledTexts:
         """Raises RecogniserFailed, because a text that was not inspected is not used, and TaskFailed if a text is not
         filled."""
         present = [text for text in texts if text.strip()]
@@ -271,7 +271,7 @@ class Obfuscator:
         used = [each for each in inspected if len(each.masks) <= self._spec.places_max]
         model = _model(net)
         strategies = [top_1() if self._spec.fill == TOP_1 else self._top_k(each, model.considered) for each in used]
-        return Filled(
+        return FilledTexts(
             [_text(document) for document in fill_left_to_right(used, strategies, model)],
             places=sum(len(each.masks) for each in used),
             empty=len(texts) - len(present),

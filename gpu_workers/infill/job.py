@@ -37,7 +37,7 @@ from gpu_workers.jobs.protocol import (
 )
 
 if TYPE_CHECKING:
-    from gpu_workers.infill.fine_tuning import Filled
+    from gpu_workers.infill.fine_tuning import FilledTexts
     from gpu_workers.models.embedded import AdapterInfo, InfillNet
 
 DOCUMENTS_MIN = 20
@@ -115,13 +115,13 @@ def _filled(
     order: JobOrder,
     found: corpus.Survey,
     number: int,
-    fill: Callable[[Sequence[str]], Filled],
+    fill: Callable[[Sequence[str]], FilledTexts],
     progress: Callable[[float], None],
-) -> Filled:
+) -> FilledTexts:
     """Return the chosen documents with their masked places filled. Every finished shard is stored encrypted."""
     documents = _documents(order, found)
     count = -(-len(found.chosen) // _SHARD_DOCUMENTS)
-    shards: list[Filled] = []
+    shards: list[FilledTexts] = []
     for index in range(count):
         progress(index / count)
         texts = list(islice(documents, _SHARD_DOCUMENTS))
@@ -136,10 +136,10 @@ def _documents(order: JobOrder, found: corpus.Survey) -> Iterator[str]:
         yield content if form == "text" else " ".join(content)
 
 
-def _unpacked(shard: bytes) -> Filled:
-    from gpu_workers.infill.fine_tuning import Filled
+def _unpacked(shard: bytes) -> FilledTexts:
+    from gpu_workers.infill.fine_tuning import FilledTexts
 
-    return Filled(**orjson.loads(shard))
+    return FilledTexts(**orjson.loads(shard))
 
 
 def _saved(path: Path, info: AdapterInfo, net: InfillNet) -> None:
@@ -150,7 +150,7 @@ def _saved(path: Path, info: AdapterInfo, net: InfillNet) -> None:
     load_adapter(path, info.kind, info.encoder_fingerprint)
 
 
-def _result(spec: InfillSpec, found: corpus.Survey, filled: Filled, *, pieces: int) -> dict[str, Any]:
+def _result(spec: InfillSpec, found: corpus.Survey, filled: FilledTexts, *, pieces: int) -> dict[str, Any]:
     return {
         "model": spec.name,
         "rows": found.rows,

@@ -29,8 +29,8 @@ from gpu_workers.jobs.protocol import (
     Failed,
     JobFunction,
     JobOrder,
+    JobProgress,
     Priority,
-    Progress,
     Succeeded,
 )
 
@@ -99,7 +99,7 @@ def _receive(connection: Connection, charged: threading.Event) -> None:
 
 def _run(connection: Connection, order: JobOrder, charged: threading.Event) -> Succeeded | Failed:
     def report(stage: str, fraction: float, metrics: Mapping[str, float] | None = None) -> None:
-        connection.send(Progress(stage, min(max(fraction, 0.0), 1.0), metrics))
+        connection.send(JobProgress(stage, min(max(fraction, 0.0), 1.0), metrics))
 
     def charge() -> None:
         connection.send(ChargeRequested())

@@ -60,7 +60,7 @@ class JobOrder:
 
 
 @dataclass(frozen=True)
-class Progress:
+class JobProgress:
     stage: str
     fraction: float
     metrics: Mapping[str, float] | None = None

@@ -60,7 +60,7 @@ _Tenant = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
 _Seconds = Annotated[float, Field(gt=0, le=86_400)]
 
 
-class Strict(BaseModel):
+class StrictSetting(BaseModel):
     model_config = ConfigDict(
         strict=True,
         extra="forbid",
@@ -71,14 +71,14 @@ class Strict(BaseModel):
     )
 
 
-class UpstreamModel(Strict):
+class UpstreamModel(StrictSetting):
     """A model: its name for the gateway's clients, and its name at the upstream (by default the same)."""
 
     name: ModelName
     upstream_model: str | None = Field(None, pattern=r"^[!-~]{1,256}$")
 
 
-class UpstreamSettings(Strict):
+class UpstreamSettings(StrictSetting):
     """One member of the setting `UPSTREAMS`.
 
     `base_url`: as the SDK of this kind takes it (`https://api.openai.com/v1`, `https://api.anthropic.com`).
@@ -179,7 +179,7 @@ def _is_address(host: str) -> bool:
     return "%" not in host
 
 
-class Grant(Strict):
+class Grant(StrictSetting):
     """What people with a value of the claim may do: as a key of a tenant with these roles, or as the operator."""
 
     tenant: _Tenant | None = None
@@ -195,7 +195,7 @@ class Grant(Strict):
         return self
 
 
-class SignOnSettings(Strict):
+class SignOnSettings(StrictSetting):
     """The setting `SIGN_ON`.
 
     `issuer`: as the provider states it. `claim`: the member of the ID token whose values `grants` maps. The first

@@ -38,10 +38,10 @@ from core.state.job_records import JobRecord, JobStatus
 from core.state.jobs import LEASE_MS, JobStore
 from core.state.stored_files import ARTIFACTS, NamedEntry, StoredEntry
 from gpu_workers.child_process import ChildProcess
-from gpu_workers.jobs.protocol import Charged, ChargeRequested, Failed, JobOrder, Priority, Progress, Succeeded
+from gpu_workers.jobs.protocol import Charged, ChargeRequested, Failed, JobOrder, JobProgress, Priority, Succeeded
 from service.config.settings import Settings
 from service.files.stored import StoredFiles
-from service.jobs.blobs import Checkpoint, JobBlobs, WorkingFolders
+from service.jobs.blobs import CheckpointResult, JobBlobs, WorkingFolders
 from service.jobs.files import JobFiles
 from service.jobs.kind import JobKinds, Outputs
 
@@ -124,7 +124,7 @@ class Attempt:
         *,
         on_update: Callable[[], None],
         others_wait: Callable[[], bool],
-        checkpoint: Callable[[], Awaitable[Checkpoint]],
+        checkpoint: Callable[[], Awaitable[CheckpointResult]],
     ) -> None:
         """`checkpoint` stores the files that have changed. `on_update` is called whenever the job's record may have
         changed. `others_wait`: whether a job of another tenant waits for this one's place."""
@@ -197,7 +197,7 @@ class Attempt:
             if owes and _depends_on_noise(message):
                 log.error("job-not-charged", extra={"fields": {"job_id": job.job_id}})
                 return Failed(JobFailed("The process drew noise before the job was charged.", reason="not-charged"))
-            if isinstance(message, Progress):
+            if isinstance(message, JobProgress):
                 stage, fraction = message.stage, max(fraction, message.fraction)
                 if message.metrics:
                     metrics = {**(metrics or {}), **message.metrics}
@@ -206,7 +206,7 @@ class Attempt:
             elif message is not None:
                 if isinstance(message, Succeeded) and metrics is not None:
                     with contextlib.suppress(LedgerError):  # the final metrics
-                        if await self._checkpoint() is Checkpoint.STORED:
+                        if await self._checkpoint() is CheckpointResult.STORED:
                             await save(stage=stage, fraction=fraction, metrics=metrics)
                 outcome: Outcome = message
                 return outcome
@@ -223,9 +223,9 @@ class Attempt:
                 return Failed(JobFailed("The gateway has too little free disk space.", reason="storage-full"))
             try:
                 stored = await self._checkpoint()
-                if stored is Checkpoint.LOST:
+                if stored is CheckpointResult.LOST:
                     return End.LOST
-                shown = metrics if stored is Checkpoint.STORED else None  # None changes nothing
+                shown = metrics if stored is CheckpointResult.STORED else None  # None changes nothing
                 now = await save(stage=stage, fraction=fraction, metrics=shown)
                 if charging and not (now.cancel_requested or now.status.ended):
                     if not await self._store.charge(job.owner, job.job_id, run=self.run):
@@ -245,7 +245,7 @@ class Attempt:
 
 def _depends_on_noise(message: Any) -> bool:
     """Whether a job that charges may send this only after its charge."""
-    return isinstance(message, Succeeded) or (isinstance(message, Progress) and bool(message.metrics))
+    return isinstance(message, Succeeded) or (isinstance(message, JobProgress) and bool(message.metrics))
 
 
 def start_job(order: JobOrder, *, on_message: Callable[[Any], None], on_death: Callable[[], None]) -> ChildProcess:
@@ -420,7 +420,7 @@ class JobExecution:
         async with lease_kept(self._store, job, run, on_loss=lambda: attempt.interrupt(End.LOST)):
             outcome = await self._run(job, attempt)
             paused = outcome in (End.DIED, End.STOPPING, End.TURN_ENDED)
-            if paused and await self._working.last_checkpoint(job, run) is Checkpoint.LOST:
+            if paused and await self._working.last_checkpoint(job, run) is CheckpointResult.LOST:
                 return End.LOST
             if isinstance(outcome, Succeeded):
                 outcome = await self._sealed(job, run, outcome)

@@ -135,7 +135,7 @@ def _prefix(owner: str, job_id: str) -> str:
     return f"{owner_prefix(JOBS, owner)}/{job_id}"
 
 
-class Checkpoint(Enum):
+class CheckpointResult(Enum):
     """Whether the store has the files of this moment."""
 
     STORED = 1
@@ -176,30 +176,30 @@ class WorkingFolders:
             await asyncio.to_thread(self.files.remove, job.job_id)
             raise
 
-    async def checkpoint(self, job: JobRecord, run: str) -> Checkpoint:
+    async def checkpoint(self, job: JobRecord, run: str) -> CheckpointResult:
         """Store the files that the process has changed, for the next attempt. Raises LedgerUnavailable."""
         known = self._manifests[job.job_id]
         try:
             manifest = await self.blobs.save(job.owner, job.job_id, self.files.folder(job.job_id), known)
         except (StoreUnavailable, StorageFull, OSError):
-            return Checkpoint.LATER
+            return CheckpointResult.LATER
         if manifest is known:
-            return Checkpoint.STORED
+            return CheckpointResult.STORED
         if not await self._store.checkpoint(job.owner, job.job_id, run=run, state=manifest.state, size=manifest.size):
-            return Checkpoint.LOST
+            return CheckpointResult.LOST
         self._manifests[job.job_id] = manifest
         await self.blobs.drop(job.owner, job.job_id, known, manifest)
-        return Checkpoint.STORED
+        return CheckpointResult.STORED
 
-    async def last_checkpoint(self, job: JobRecord, run: str) -> Checkpoint:
+    async def last_checkpoint(self, job: JobRecord, run: str) -> CheckpointResult:
         """As `checkpoint`, after the process has ended. A folder whose state is not known is fetched again."""
         if job.job_id not in self._manifests:
-            return Checkpoint.STORED
+            return CheckpointResult.STORED
         try:
             found = await self.checkpoint(job, run)
         except (LedgerError, UnknownJob):
-            found = Checkpoint.LATER
-        if found is Checkpoint.LATER:
+            found = CheckpointResult.LATER
+        if found is CheckpointResult.LATER:
             self._manifests.pop(job.job_id)
         return found
 

@@ -101,7 +101,7 @@ GRACE_S = 5.0
 
 
 @dataclass(frozen=True)
-class Found:
+class OpenJobs:
     """Unfinished jobs that this gateway may take, oldest first, and how many run elsewhere, by owner."""
 
     free: list[JobRecord]
@@ -120,7 +120,7 @@ class JobSweep:
         """Leave this job to other gateways, as long as this process lives: it has not the job's files."""
         self._left.add(job_id)
 
-    async def look(self) -> Found:
+    async def look(self) -> OpenJobs:
         """Raises LedgerUnavailable."""
         jobs = await self._store.unfinished_of_all()
         self._left &= {job.job_id for job in jobs}
@@ -133,7 +133,7 @@ class JobSweep:
         self._ended_at = {run: self._ended_at.get(run, now) for run in overdue}
         dead = {run for run, since in self._ended_at.items() if now - since >= GRACE_S}
         elsewhere = {job.job_id for job in running if job.run not in dead}
-        return Found(
+        return OpenJobs(
             [job for job in jobs if job.state is not None and job.job_id not in elsewhere | self._left],
             Counter(job.owner for job in running if job.job_id in elsewhere),
         )

@@ -16,7 +16,7 @@ from core.mechanisms.sentences.domain_pack import CodeNoise, CodeTable, DomainPa
 from core.mechanisms.sentences.sentence_codes import HistogramDecoder, counts_of_codes, noisy_counts
 from gpu_workers.domains import codes, learned_codes
 from gpu_workers.domains.build_pack import known_space, label_tasks
-from gpu_workers.domains.codes import Row
+from gpu_workers.domains.codes import CodesRow
 from gpu_workers.domains.learned_codes import Learner, Task, placed
 from gpu_workers.domains.spec import Embedded
 from gpu_workers.packs import pack_paths
@@ -145,7 +145,11 @@ def test_the_general_space_is_used_for_its_own_encoder_alone() -> None:
 
 def test_rows_have_the_codes_that_the_table_says(corpus: Embedded) -> None:
     """Rows of one size share a codebook, and a row has a table for short documents if it says so."""
-    rows = {1.0: Row(5, CodeNoise.COUNTS), 2.0: Row(6, CodeNoise.COUNTS, short=5), 7.0: Row(6, CodeNoise.RESPONSES)}
+    rows = {
+        1.0: CodesRow(5, CodeNoise.COUNTS),
+        2.0: CodesRow(6, CodeNoise.COUNTS, short=5),
+        7.0: CodesRow(6, CodeNoise.RESPONSES),
+    }
     shape = codes.geometry([corpus])
     books, tables = codes.learned_tables(shape, [corpus], [], 1, rows=rows, steps=2, on_update=lambda _: None)
     assert sorted(books) == [5, 6]

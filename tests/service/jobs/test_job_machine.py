@@ -34,7 +34,7 @@ from core.redis.client import LedgerClient, connect
 from core.state.job_records import JobHold, JobRecord, JobStatus
 from core.state.jobs import JobStore
 from core.state.stored_files import ARTIFACTS, StoredFileIndex
-from gpu_workers.jobs.protocol import ChargeRequested, Failed, JobOrder, Progress, Succeeded
+from gpu_workers.jobs.protocol import ChargeRequested, Failed, JobOrder, JobProgress, Succeeded
 from service.config.settings import Settings
 from service.files.copies import LocalCopies
 from service.files.stored import StoredFiles
@@ -153,7 +153,7 @@ class Thread:
             self._loop.call_soon_threadsafe(self._on_death)
 
     def _report(self, stage: str, fraction: float, metrics: Any = None) -> None:
-        self._say(self._on_message, Progress(stage, fraction, metrics))
+        self._say(self._on_message, JobProgress(stage, fraction, metrics))
 
     def _charge(self) -> None:
         self._say(self._on_message, ChargeRequested())

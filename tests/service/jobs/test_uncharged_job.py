@@ -10,7 +10,7 @@ from finetune_http_kit import NOTHING, RECORD, costs, transitions
 from inprocess_kit import Gateway
 from synthesis_kit import shop_request, shop_rows
 
-from gpu_workers.jobs.protocol import Progress, Succeeded
+from gpu_workers.jobs.protocol import JobProgress, Succeeded
 from service.jobs import attempt
 
 
@@ -27,7 +27,7 @@ class _Hasty:
         """It has ended."""
 
 
-@pytest.mark.parametrize("message", [Succeeded({"rows": 1}), Progress("training", 0.5, {"step": 1.0})])
+@pytest.mark.parametrize("message", [Succeeded({"rows": 1}), JobProgress("training", 0.5, {"step": 1.0})])
 def test_nothing_is_released_and_nothing_charged(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch, message: Any
 ) -> None:
