@@ -26,7 +26,6 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from core.errors import TooCostly, WorkerDied
-from gpu_workers.child_process import ChildProcess
 from gpu_workers.engine import task_queue
 from gpu_workers.engine.arrays import ARRAY_BYTES_MAX, ArrayPool, send_blocks
 from gpu_workers.engine.handler import BatchDone, Begun, HandlerFactory, LoadFailed, Ready, Stage, TaskBatch
@@ -34,6 +33,7 @@ from gpu_workers.engine.pending import PendingTask, Quarantine, trace_work
 from gpu_workers.engine.protocol import Role, RoleStatus
 from gpu_workers.engine.task_queue import QueuedEngine, QueueLimits, TaskQueue
 from gpu_workers.facts import WorkerFacts
+from gpu_workers.fork_server import ChildProcess
 
 _DELAY_S_MAX = 10.0
 _DOUBLINGS_MAX = 10  # of the delay; more exceed the largest float after some hours

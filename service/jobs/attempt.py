@@ -37,7 +37,7 @@ from core.errors import (
 from core.state.job_records import JobRecord, JobStatus
 from core.state.jobs import LEASE_MS, JobStore
 from core.state.stored_files import ARTIFACTS, NamedEntry, StoredEntry
-from gpu_workers.child_process import ChildProcess
+from gpu_workers.fork_server import ChildProcess
 from gpu_workers.jobs.protocol import Charged, ChargeRequested, Failed, JobOrder, JobProgress, Priority, Succeeded
 from service.config.settings import Settings
 from service.files.stored import StoredFiles

@@ -18,11 +18,11 @@ from engine_kit import Bench, ToyHandler, on_bench, on_engine, toy_engine
 from gateway_kit import children
 
 from core.errors import QueueFull, Started, WorkerCold, WorkerDied
-from gpu_workers.child_process import ChildProcess
 from gpu_workers.engine import local_engine
 from gpu_workers.engine.arrays import BlockArray
 from gpu_workers.engine.local_engine import LocalEngine, WorkerPoolOptions
 from gpu_workers.engine.protocol import Role, Task
+from gpu_workers.fork_server import ChildProcess
 
 pytestmark = pytest.mark.usefixtures("processes")
 LOCAL = ("local",)

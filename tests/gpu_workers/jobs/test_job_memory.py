@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from engine_kit import find_kits
 
-from gpu_workers.child_process import ChildProcess
-from gpu_workers.fork_server import end_fork_server, start_fork_server
+from gpu_workers.fork_server import ChildProcess, end_fork_server, start_fork_server
 from gpu_workers.jobs.protocol import Failed, JobOrder, Succeeded
 from service.jobs.attempt import PRELOAD
 
