@@ -1,4 +1,6 @@
-"""The fork server of this process: a child that has imported what workers and jobs need, and forks them.
+"""Child processes: workers of the local engine and jobs, the messages with them, and the fork server that starts them.
+
+The fork server is a child that has imported what workers and jobs need, and forks them.
 
 Importing torch and building the recognisers takes seconds of a processor. The fork server does each of them once, and
 its forks share the memory. It is a fresh process with the environment of `child_environment`, so neither it nor a fork
@@ -12,10 +14,7 @@ Guarantee of the environment: a variable reaches a child process only if its nam
 `PREFIXES`. None of them holds a secret by its documented use.
 """
 
-from __future__ import annotations
-
 import asyncio
-import contextlib
 import json
 import os
 import queue
@@ -31,8 +30,6 @@ from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
-
-from gpu_workers.fork_server import Process, start_process
 
 NAMES = frozenset(
     {
@@ -257,15 +254,12 @@ def start_process(module: str, arguments: Sequence[str], channel: int, *, preloa
     )
 
 
-# MERGED gpu_workers.child_process: Run a child process, for a worker of the local engine or for a job, and exchange
-# messages with it. Reads and writes on a pipe block. Each process therefore has one reading and one writing thread,
-# which pass everything they receive to the event loop. The threads share no state except the two queues.
-
-
 class ChildProcess:
     """A process of `start_process`, which receives `first`. Starts after construction, in a thread.
 
-    `on_message` and `on_death` are called on the event loop. No callback follows `on_death`.
+    Reads and writes on a pipe block, so each process has one reading and one writing thread, which pass everything they
+    receive to the event loop. The threads share no state except the two queues. `on_message` and `on_death` are called
+    on the event loop. No callback follows `on_death`.
     """
 
     def __init__(
@@ -329,7 +323,7 @@ class ChildProcess:
             self.kill()
             if self._process is not None:
                 await asyncio.to_thread(self._wait)
-        with contextlib.suppress(TimeoutError):  # a child of its own may hold the socket open
+        with suppress(TimeoutError):  # a child of its own may hold the socket open
             await asyncio.wait_for(self._ended.wait(), grace_s)
 
     def _wait(self, timeout: float | None = None) -> None:
@@ -362,7 +356,7 @@ class ChildProcess:
 
     def _shut(self, how: int) -> None:
         with socket.socket(fileno=self._connection.fileno()) as ours:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 ours.shutdown(how)
             ours.detach()
 
