@@ -51,8 +51,8 @@ from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.infill.fine_tuning import fine_tune, shipped_net, stream_of, trained
 from gpu_workers.models.embedded import SHIPPED, embedded_vocabulary, save_adapter
 from gpu_workers.models.sources import INFILL_BUNDLED, TAGGER_BUNDLED
-from gpu_workers.models.training_loop import CheckpointFile
 from training.infill_texts import wikitext
+from training.logged_training import CheckpointFile
 from training.public_text import json_lines, show
 
 _WORDS_MIN, _WORDS_MAX = 4, 40

@@ -17,8 +17,9 @@ from gpu_workers.infill.fine_tuning import BATCH_PIECES, SEED, InfillBatches, Ma
 from gpu_workers.models.embedded import AdapterInfo, InfillNet, backbone, save_adapter
 from gpu_workers.models.encoder import weights_fingerprint
 from gpu_workers.models.encoder_model import bundled_path
-from gpu_workers.models.training_loop import CheckpointFile, Schedule, Training
+from gpu_workers.models.training_loop import Schedule
 from training.infill_texts import HELD_OUT, frequencies, held_out, public_streams
+from training.logged_training import CheckpointFile, LoggedTraining
 from training.tagger_batches import training_tokenizer
 
 RANK = 128
@@ -84,7 +85,7 @@ def main() -> None:
         with torch.no_grad():
             net.bias.copy_(frequencies(streams, tokenizer.get_vocab_size()).log())
     schedule = replace(SCHEDULE, steps=arguments.steps)
-    training = Training(trained(net), schedule, CheckpointFile(arguments.checkpoint))
+    training = LoggedTraining(trained(net), schedule, CheckpointFile(arguments.checkpoint))
     if batches is None:
         training.use_average()
         info = AdapterInfo(

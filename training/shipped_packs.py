@@ -13,14 +13,26 @@ from functools import partial
 from pathlib import Path
 from typing import TypedDict
 
-from core.mechanisms.sentences.domain_pack import DomainPack
+from core.mechanisms.sentences.domain_pack import CodeNoise, DomainPack
 from gpu_workers.domains import codes
 from gpu_workers.domains.build_pack import SEED, build_pack, known_space
+from gpu_workers.domains.codes import CodesRow
 from gpu_workers.models.encoder import Encoder
 from training import public_text
 from training.public_text import Document, show
 
 STEPS = 4_000  # of each training of the codes
+GENERAL_ROWS = {  # of a pack of many kinds of text
+    0.5: CodesRow(8, CodeNoise.COUNTS),
+    1.0: CodesRow(12, CodeNoise.COUNTS),
+    2.0: CodesRow(16, CodeNoise.COUNTS, short=16),
+    3.0: CodesRow(24, CodeNoise.COUNTS, short=16),
+    4.5: CodesRow(32, CodeNoise.COUNTS, short=32),
+    6.0: CodesRow(64, CodeNoise.RESPONSES),
+    8.0: CodesRow(256, CodeNoise.RESPONSES),
+    10.0: CodesRow(1_024, CodeNoise.RESPONSES),
+    15.0: CodesRow(1_024, CodeNoise.RESPONSES),
+}
 
 
 @dataclass(frozen=True)
@@ -133,7 +145,7 @@ def build(
         seed=seed,
         progress=lambda stage, share: show(f"{stage} {share:.0%}"),
         aspect_weights={i: corpus.aspects for i, corpus in enumerate(chosen) if corpus.aspects} if labelled else {},
-        rows=codes.GENERAL_ROWS if is_general else codes.DOMAIN_ROWS,
+        rows=GENERAL_ROWS if is_general else codes.DOMAIN_ROWS,
         steps=steps,
         known=None if is_general else known_space(encoder.packs_of),
     )

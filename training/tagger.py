@@ -17,8 +17,9 @@ import torch
 from gpu_workers.models.embedded import REPLACED, AdapterInfo, TaggerNet, backbone, load_adapter, merged, save_adapter
 from gpu_workers.models.encoder import weights_fingerprint
 from gpu_workers.models.encoder_model import bundled_path
-from gpu_workers.models.training_loop import CheckpointFile, Schedule, Training
+from gpu_workers.models.training_loop import Schedule
 from training import ner_corpora, rampart
+from training.logged_training import CheckpointFile, LoggedTraining
 from training.ner_corpora import IGNORED, NONE, Tagged
 from training.tagger_batches import LABELS, PIECES_MAX, Batches, Example, example, tensors, training_tokenizer
 
@@ -135,7 +136,7 @@ def main() -> None:
     arguments = parser.parse_args()
     net = build(arguments.start)
     schedule = replace(SCHEDULE, steps=arguments.steps, rate=arguments.rate)
-    training = Training(trained(net), schedule, CheckpointFile(arguments.checkpoint))
+    training = LoggedTraining(trained(net), schedule, CheckpointFile(arguments.checkpoint))
     if arguments.export:
         training.use_average()
         info = AdapterInfo(

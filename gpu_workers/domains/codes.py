@@ -10,9 +10,9 @@ A space of few documents is uncertain. It is therefore blended with the `general
 same (`Geometry.blended`).
 
 The codebooks and the meaning of their noisy histograms are learned (`learned_codes`). Number of codes and kind of noise
-are constants for each epsilon (`GENERAL_ROWS` for many kinds of text, `DOMAIN_ROWS` for one): noise on a document's
-counts where few codes stand out of it, randomised response of each code from epsilon 6 on. Documents of one or two
-sentences get responses from epsilon 2 on: noise on counts would hide all of their codes (`CodesRow.short`).
+are constants for each epsilon (`DOMAIN_ROWS` for one kind of text): noise on a document's counts where few codes stand
+out of it, randomised response of each code from epsilon 6 on. Documents of one or two sentences get responses from
+epsilon 2 on: noise on counts would hide all of their codes (`CodesRow.short`).
 """
 
 from __future__ import annotations
@@ -46,18 +46,7 @@ class CodesRow(NamedTuple):
     short: int = 0
 
 
-GENERAL_ROWS = {  # of a pack of many kinds of text
-    0.5: CodesRow(8, CodeNoise.COUNTS),
-    1.0: CodesRow(12, CodeNoise.COUNTS),
-    2.0: CodesRow(16, CodeNoise.COUNTS, short=16),
-    3.0: CodesRow(24, CodeNoise.COUNTS, short=16),
-    4.5: CodesRow(32, CodeNoise.COUNTS, short=32),
-    6.0: CodesRow(64, CodeNoise.RESPONSES),
-    8.0: CodesRow(256, CodeNoise.RESPONSES),
-    10.0: CodesRow(1_024, CodeNoise.RESPONSES),
-    15.0: CodesRow(1_024, CodeNoise.RESPONSES),
-}
-DOMAIN_ROWS = {  # of a pack of one kind of text, in which fewer codes suffice
+DOMAIN_ROWS = {  # of a pack of one kind of text, in which fewer codes suffice than in the shipped `general` pack
     0.5: CodesRow(6, CodeNoise.COUNTS),
     1.0: CodesRow(10, CodeNoise.COUNTS),
     2.0: CodesRow(12, CodeNoise.COUNTS, short=12),

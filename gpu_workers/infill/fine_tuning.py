@@ -219,7 +219,7 @@ def fine_tune(
     pieces = int(np.clip(len(stream) // _BATCHES_MIN, ROW_PIECES_MAX, BATCH_PIECES))
     device = net.bias.device
     schedule = Schedule(steps=steps, rate=RATE, warmup=max(1, min(100, steps // 10)))
-    training = Training(trained(net), schedule, checkpoint, log=lambda _: None)
+    training = Training(trained(net), schedule, checkpoint)
 
     def loss_of(step: int) -> torch.Tensor:
         progress(step / steps)

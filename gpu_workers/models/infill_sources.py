@@ -29,12 +29,12 @@ from gpu_workers.models.infill import MaskedInfill, embedded_infill, pretrained_
 from gpu_workers.models.pieces import (
     IntArray,
     batches,
+    continuations,
+    is_digits,
     is_number,
     is_word,
     number_beginnings,
-    number_continuations,
     word_beginnings,
-    word_continuations,
 )
 from gpu_workers.models.pretrained import architectures, load_checkpoint, plain
 from gpu_workers.models.sources import INFILL_BUNDLED, Endpoint, InfillSource
@@ -114,8 +114,8 @@ class CausalInfill:
         if self._window < WINDOW_PIECES_MIN:
             raise ValueError("the model has too few positions")
         begins = dict(sorted(word_beginnings(pieces).items()))
-        self._words = _Spelling(begins, word_continuations(pieces), is_word)
-        numbers = _Spelling(number_beginnings(pieces), number_continuations(pieces), is_number)
+        self._words = _Spelling(begins, continuations(pieces, str.isalpha), is_word)
+        numbers = _Spelling(number_beginnings(pieces), continuations(pieces, is_digits), is_number)
         self._numbers = numbers if numbers.begins or numbers.continues else self._words
         self.candidates = Candidates(tuple(begins.values()))
         self._begins = torch.tensor(list(begins), device=device)

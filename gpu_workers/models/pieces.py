@@ -212,17 +212,6 @@ def number_beginnings(tokenizer: Tokenizer) -> dict[int, str]:
     return _beginnings(tokenizer, is_digits)
 
 
-def word_continuations(tokenizer: Tokenizer) -> dict[int, str]:
-    """Every piece that directly follows another one and has only letters, by its number, as it reads there."""
-
-    return _continuations(tokenizer, str.isalpha)
-
-
-def number_continuations(tokenizer: Tokenizer) -> dict[int, str]:
-    """The same for digits."""
-    return _continuations(tokenizer, is_digits)
-
-
 def _beginnings(tokenizer: Tokenizer, wanted: Callable[[str], bool]) -> dict[int, str]:
     pieces = tokenizer.get_vocab()
     marked = _marked(pieces)
@@ -234,7 +223,8 @@ def _beginnings(tokenizer: Tokenizer, wanted: Callable[[str], bool]) -> dict[int
     return spelt
 
 
-def _continuations(tokenizer: Tokenizer, wanted: Callable[[str], bool]) -> dict[int, str]:
+def continuations(tokenizer: Tokenizer, wanted: Callable[[str], bool]) -> dict[int, str]:
+    """Every piece that directly follows another one, by its number, as it reads there, if that is `wanted`."""
     pieces = tokenizer.get_vocab()
     marked = _marked(pieces)
     spelt = {}

@@ -5,12 +5,8 @@ state. A checkpoint holds the step, the weights, their running average and the o
 """
 
 import io
-import os
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 import torch
@@ -24,33 +20,6 @@ class Checkpoint(Protocol):
     def read(self) -> bytes | None: ...
 
     def write(self, state: bytes) -> None: ...
-
-
-@dataclass(frozen=True)
-class CheckpointFile:
-    """A plain file."""
-
-    path: Path
-
-    def read(self) -> bytes | None:
-        return self.path.read_bytes() if self.path.exists() else None
-
-    def write(self, state: bytes) -> None:
-        """Write atomically. On return, the state is on disk."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = self.path.with_suffix(".partial")
-        with unfinished.open("wb") as stream:
-            stream.write(state)
-            stream.flush()
-            os.fsync(stream.fileno())
-        unfinished.replace(self.path)
-
-
-_SAVED_STEPS = 50  # about a minute on one core or a few
-
-
-def _printed(line: str) -> None:
-    print(line, flush=True)
 
 
 @dataclass(frozen=True)
@@ -75,13 +44,10 @@ class Training:
         parameters: Mapping[str, torch.nn.Parameter],
         schedule: Schedule,
         checkpoint: Checkpoint,
-        *,
-        log: Callable[[str], None] = _printed,
     ) -> None:
         self.parameters = dict(parameters)
         self.schedule = schedule
         self._checkpoint = checkpoint
-        self._log = log
         self.step = 0
         self.average = {name: tensor.detach().clone() for name, tensor in self.parameters.items()}
         self._optimiser = torch.optim.AdamW(self.parameters.values(), lr=schedule.rate, weight_decay=0.01)
@@ -91,10 +57,8 @@ class Training:
 
     def run(self, loss_of: Loss, every: Callable[[int], None], every_steps: int) -> None:
         """Train to the end of the schedule. `every` is called each `every_steps` steps, after a checkpoint."""
-        spent, begun, total, seen = time.process_time(), time.monotonic(), 0.0, 0
         while self.step < self.schedule.steps:
-            loss = loss_of(self.step)
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss_of(self.step).backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(list(self.parameters.values()), 1.0)
             for group in self._optimiser.param_groups:
                 group["lr"] = self.schedule.rate * self.schedule.factor(self.step)
@@ -102,15 +66,6 @@ class Training:
             self._optimiser.zero_grad()
             self._follow()
             self.step += 1
-            total, seen = total + loss.item(), seen + 1
-            if self.step % _SAVED_STEPS == 0:
-                cpu, wall = (time.process_time() - spent) / seen, (time.monotonic() - begun) / seen
-                self._log(
-                    f"step {self.step}/{self.schedule.steps} loss {total / seen:.4f} "
-                    f"{wall:.2f} s a step ({cpu:.2f} s of processor)"
-                )
-                self.save()
-                spent, begun, total, seen = time.process_time(), time.monotonic(), 0.0, 0
             if self.step % every_steps == 0 or self.step == self.schedule.steps:
                 self.save()
                 every(self.step)
@@ -125,18 +80,6 @@ class Training:
         """Replace the parameters by their running average."""
         for name, tensor in self.parameters.items():
             tensor.copy_(self.average[name])
-
-    @contextmanager
-    def averaged(self) -> Iterator[None]:
-        """Replace the parameters by their running average inside the `with` block."""
-        kept = {name: tensor.detach().clone() for name, tensor in self.parameters.items()}
-        self.use_average()
-        try:
-            yield
-        finally:
-            with torch.no_grad():
-                for name, tensor in self.parameters.items():
-                    tensor.copy_(kept[name])
 
     def save(self) -> None:
         """Write the checkpoint."""
@@ -159,4 +102,3 @@ class Training:
         with torch.no_grad():
             for name, tensor in self.parameters.items():
                 tensor.copy_(state["parameters"][name])
-        self._log(f"resumes from step {self.step}")

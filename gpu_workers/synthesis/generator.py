@@ -14,9 +14,9 @@ Shapes: components are probabilities `[classes, components, cells]`, with the co
 have the mean cosine and sine of each frequency in each class, `[classes, k, 2]`.
 """
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -88,12 +88,7 @@ def save_generator(path: Path, generator: Generator) -> None:
 
 ComplexArray = npt.NDArray[np.complex128]
 FloatArray = npt.NDArray[np.float64]
-
-
-class ExpectedFeatures(Protocol):
-    """See the module docstring."""
-
-    def __call__(self, components: torch.Tensor) -> torch.Tensor: ...
+ExpectedFeatures = Callable[[torch.Tensor], torch.Tensor]  # see the module's docstring
 
 
 def expected_features(

@@ -35,7 +35,8 @@ from core.state.alerts import Alert, AlertStore, Delivery, new_alert_id
 from service import metrics
 from service.alerts.evaluation import Evaluator, Rule, RuleBook, event_body
 from service.alerts.rules import LEDGER, Sources
-from service.alerts.schemas import Integrity, is_address
+from service.alerts.schemas import Integrity
+from service.config.providers import is_address
 from service.outbound import CheckedNetwork, NotConnected, Resolve, admitted, system_resolve
 
 SECRET_PREFIX = "whsec_"  # noqa: S105 - the mark of Standard Webhooks, no secret

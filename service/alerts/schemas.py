@@ -1,12 +1,12 @@
 """Bodies of rules: when an alert fires, and where it goes."""
 
-import ipaddress
 import re
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
+from service.config.providers import is_host
 from service.http.strict import AtMost, Strict
 
 URL_CHARS_MAX = 2000
@@ -14,7 +14,6 @@ ACCOUNTS_MAX = 16
 HISTORY_HOURS = 28 * 24
 LOST_HOURS_MAX = 14 * 24  # for which the ledger keeps hourly sums
 
-_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9.])?")
 _VISIBLE = re.compile(r"[!-~]+")
 
 Accounts = Annotated[list[Annotated[str, Field(min_length=1, max_length=128)]], AtMost(ACCOUNTS_MAX)]
@@ -92,10 +91,15 @@ class Webhook(Strict):
             raise ValueError("a URL has visible ASCII characters alone")
         try:
             parts = urlsplit(value)
-            host, port = parts.hostname, parts.port
+            readable = parts.port != 0 and parts.scheme in ("https", "http") and not parts.fragment
         except ValueError:
-            host, port = None, None
-        if parts_invalid(value) or not host or port == 0 or not (_HOST.fullmatch(host) or is_address(host)):
+            readable = False
+        if (
+            not readable
+            or parts.username is not None
+            or parts.password is not None
+            or not is_host(parts.hostname or "")
+        ):
             raise ValueError("a webhook is https://HOST[:PORT]/PATH, without a user and a fragment")
         return value
 
@@ -111,21 +115,3 @@ class OperatorRuleBody(RuleBody):
     """A rule of the operator, about these tenants or about all."""
 
     tenants: Annotated[list[TenantName], AtMost(1000)] | None = Field(None, min_length=1)
-
-
-def parts_invalid(url: str) -> bool:
-    """Whether a URL has a scheme, a user or a fragment that no webhook has."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return True
-    has_user = parts.username is not None or parts.password is not None
-    return parts.scheme not in ("https", "http") or has_user or bool(parts.fragment)
-
-
-def is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return "%" not in host

@@ -141,7 +141,7 @@ class UpstreamSettings(StrictSetting):
             raise ValueError("base_url has no user, query or fragment; the key has key_env or key_file")
         if not re.fullmatch(r"[A-Za-z0-9._~/-]*", parts.path) or ".." in parts.path:
             raise ValueError("the path of base_url has letters, digits and - . _ ~ / alone")
-        if not _HOST.fullmatch(parts.hostname) and not _is_address(parts.hostname):
+        if not is_host(parts.hostname):
             raise ValueError("the host of base_url is an ASCII name or an address")
         if parts.scheme == "http" and not self.private_addresses and not is_loopback(parts.hostname):
             raise ValueError("http:// is for this machine, or with private_addresses; use https://")
@@ -168,10 +168,15 @@ def is_loopback(host: str) -> bool:
     """Whether the host of a URL is this machine by its form alone."""
     if host.lower().rstrip(".") == "localhost":
         return True
-    return _is_address(host) and ipaddress.ip_address(host).is_loopback
+    return is_address(host) and ipaddress.ip_address(host).is_loopback
 
 
-def _is_address(host: str) -> bool:
+def is_host(name: str) -> bool:
+    """Whether this is an ASCII name or an address, by its form alone."""
+    return _HOST.fullmatch(name) is not None or is_address(name)
+
+
+def is_address(host: str) -> bool:
     try:
         ipaddress.ip_address(host)
     except ValueError:

@@ -209,7 +209,8 @@ class WorkingFolders:
         await asyncio.to_thread(self.files.remove, job_id)
 
     async def discard(self, owner: str, job_id: str) -> None:
-        """Remove the working folder, and those files of the store that were made from it."""
+        """Remove a working folder, and those files of the store that were made from it. Another job of that id keeps
+        its own."""
         manifest = self._manifests.get(job_id)
         await self.forget(job_id)
         if manifest is not None:

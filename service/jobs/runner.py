@@ -33,7 +33,7 @@ from gpu_workers.engine.fairness import check_places
 from service import metrics
 from service.files.stored import StoredFiles
 from service.jobs.attempt import RETRY_S, Attempt, End, JobExecution, Outcome, RunnerLimits
-from service.jobs.blobs import JobBlobs, Manifest, WorkingFolders
+from service.jobs.blobs import JobBlobs, WorkingFolders
 from service.jobs.files import Incoming, JobFiles
 from service.jobs.kind import JobKinds
 
@@ -156,7 +156,7 @@ class JobRunner:
         limits: RunnerLimits,
     ) -> None:
         self.store = store
-        self._working = WorkingFolders(store, files, blobs)
+        self.working = WorkingFolders(store, files, blobs)
         self._files = files
         self._stored = stored
         self._limits = limits
@@ -170,7 +170,7 @@ class JobRunner:
         self._stopping = asyncio.Event()
         self._execution = JobExecution(
             store,
-            self._working,
+            self.working,
             stored,
             kinds,
             limits=limits.attempt,
@@ -257,14 +257,6 @@ class JobRunner:
         metrics.JOBS_WAITING.set(len(self._queue))
         self._notify()
 
-    async def store_input(self, owner: str, job_id: str) -> Manifest:
-        """Store a received input, so that any gateway can run the job. Raises StoreUnavailable, StorageFull."""
-        return await self._working.store_input(owner, job_id)
-
-    async def discard(self, owner: str, job_id: str) -> None:
-        """Remove the files of a job that was not created from them. Another job of that id keeps its own."""
-        await self._working.discard(owner, job_id)
-
     async def output(self, job: JobRecord, suffix: str) -> Path | None:
         """A verified local copy of a file that the job has made, None if it is not kept."""
         found = await self._stored.find(job.owner, ARTIFACTS, job.job_id, suffix)
@@ -282,7 +274,7 @@ class JobRunner:
         if job.status is JobStatus.CANCELLED and job_id not in self._attempts:
             if self._forget(job_id):
                 self._record_end(job)
-            await self._working.remove(owner, job_id)
+            await self.working.remove(owner, job_id)
         self._notify()
         return job
 
@@ -367,7 +359,7 @@ class JobRunner:
         for gone in waited - free:
             self._forget(gone)
         for orphan in folders - busy - {*self._arriving_ids(), *self._known} - free:
-            await self._working.forget(orphan)
+            await self.working.forget(orphan)
 
     def _arriving_ids(self) -> set[str]:
         return {job_id for _, job_id in self._arriving}
@@ -391,13 +383,13 @@ class JobRunner:
                     ),
                 )
             except UnknownJob:
-                await self._working.forget(job.job_id)
+                await self.working.forget(job.job_id)
                 return False
             except LedgerError:  # the reply may be lost: the same `run` is no further attempt
                 await self._pause()
                 continue
             if taken is None:  # another gateway was first
-                await self._working.forget(job.job_id)
+                await self.working.forget(job.job_id)
                 return False
             self._notify()
             if taken.status is not JobStatus.RUNNING:
@@ -410,7 +402,7 @@ class JobRunner:
                 continue
             if outcome is End.LOST:
                 log.warning("job-lost", extra={"fields": {"job_id": job.job_id, "attempt": taken.attempts}})
-                await self._working.forget(job.job_id)
+                await self.working.forget(job.job_id)
                 return False
             if outcome is End.ABSENT:
                 log.error("job-files-absent", extra={"fields": {"job_id": job.job_id}})
@@ -435,7 +427,7 @@ class JobRunner:
             run,
             on_update=self._notify,
             others_wait=lambda: self._queue.others_wait(job.owner),
-            checkpoint=lambda: self._working.checkpoint(job, run),
+            checkpoint=lambda: self.working.checkpoint(job, run),
         )
         try:
             if self._stopping.is_set():

@@ -125,7 +125,7 @@ class JobSubmission:
                 raise ReleaseInFlight from None
             hold = None
             try:
-                manifest = await self._runner.store_input(owner, job_id)
+                manifest = await self._runner.working.store_input(owner, job_id)
                 if price is not None:
                     hold = await self._hold(owner, price.charge, claim_of(body=claim.encode()), key_id, kind.name)
                 job, created = await self._store.create(
@@ -133,7 +133,7 @@ class JobSubmission:
                 )
             except (ReleaseGone, ReleaseInFlight):
                 # Another request with this key was first, perhaps long ago: its job is the answer, if it has made one.
-                await self._runner.discard(owner, job_id)
+                await self._runner.working.discard(owner, job_id)
                 if not await self._exists(owner, job_id):
                     raise
                 return await self._store.create(owner, job_id, state="", size=0, **terms)
@@ -143,7 +143,7 @@ class JobSubmission:
             if created:
                 self._runner.enqueue(job)
             else:
-                await self._runner.discard(owner, job_id)
+                await self._runner.working.discard(owner, job_id)
                 await self._refund(owner, hold)
             return job, created
         # the same job, or a conflict with another body
@@ -181,7 +181,7 @@ class JobSubmission:
         try:
             await self._store.get(owner, job_id)
         except UnknownJob:
-            await self._runner.discard(owner, job_id)
+            await self._runner.working.discard(owner, job_id)
             await self._refund(owner, hold)
 
     async def _refund(self, owner: str, hold: JobHold | None) -> None:

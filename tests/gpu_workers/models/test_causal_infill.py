@@ -20,7 +20,7 @@ from gpu_workers.engine.handler import run_batch
 from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.models import infill_sources
 from gpu_workers.models.infill_sources import CausalInfill, infill_model
-from gpu_workers.models.pieces import word_continuations
+from gpu_workers.models.pieces import continuations
 
 FEW = MaskPolicy(techniques=("vocabulary",), vocabulary_size=20_000)
 BLANKS = [Blank(" ".join(PLAIN[:n]) + " ", (" " + " ".join(PLAIN[n:]),)) for n in range(1, 12)]
@@ -171,7 +171,7 @@ def test_a_model_that_never_ends_a_word_fails_its_document_alone(folder: Path) -
     endless = Sanitiser(infill=str(folder), fill_slots_max=50)
     model = endless._filler._model
     forward = model._model.forward
-    letter = min(word_continuations(model._tokenizer))
+    letter = min(continuations(model._tokenizer, str.isalpha))
 
     def stuck(**inputs: Any) -> Any:
         answer = forward(**inputs)

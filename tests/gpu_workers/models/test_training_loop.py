@@ -4,7 +4,8 @@ from pathlib import Path
 
 import torch
 
-from gpu_workers.models.training_loop import CheckpointFile, Schedule, Training
+from gpu_workers.models.training_loop import Schedule, Training
+from training.logged_training import CheckpointFile
 
 SCHEDULE = Schedule(steps=12, rate=0.05, warmup=2)
 

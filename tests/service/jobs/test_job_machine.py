@@ -256,7 +256,7 @@ class World:
         incoming.write(orjson.dumps({"number": 1}) + b"\n")
         claim = incoming.finish(fields)
         assert incoming.keep()
-        manifest = await gateway.runner.store_input(self.tenant, job_id)
+        manifest = await gateway.runner.working.store_input(self.tenant, job_id)
         held = await self.ledger.reserve(self.tenant, [price.charge])
         hold = JobHold(held.release_id, Amount(price.charge.event.epsilon_nano))
         terms = {"kind": "soak", "label": fields["name"], "claim": claim, "open_max": 99}
