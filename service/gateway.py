@@ -26,6 +26,7 @@ from core.state.sessions import SessionStore
 from gpu_workers.engine.arrays import ArrayPool
 from gpu_workers.engine.protocol import Engine
 from service.admission import Limits, build_limits
+from gpu_workers.engine.task_queue import Engine
 from service.budget.pricing import Prices
 from service.capabilities import CAPABILITIES
 from service.capability import Capability

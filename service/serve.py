@@ -20,7 +20,8 @@ from fastapi import FastAPI
 
 from core.errors import GatewayError
 from core.memory import use_few_arenas
-from gpu_workers.engine.protocol import Engine, Role
+from gpu_workers.engine.protocol import Role
+from gpu_workers.engine.task_queue import Engine
 from gpu_workers.fork_server import drop_other_variables, end_fork_server, start_fork_server
 from service.app import configure_logging, create_admin_app, create_app
 from service.capabilities import CAPABILITIES

@@ -3,7 +3,8 @@
 from typing import TypeVar
 
 from core.errors import WorkerCold
-from gpu_workers.engine.protocol import NOT_SERVED, Engine, Role
+from gpu_workers.engine.protocol import NOT_SERVED, Role
+from gpu_workers.engine.task_queue import Engine
 from gpu_workers.facts import EmbedderFacts, InfillFacts, SanitiserFacts
 
 Facts = TypeVar("Facts", EmbedderFacts, SanitiserFacts)

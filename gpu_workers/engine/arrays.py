@@ -47,10 +47,6 @@ class Block:
     def __setstate__(self, size: int) -> None:
         self.size = size
 
-    def share(self, other: Block) -> None:
-        """Become the same memory as a block of this process, of which this one is a copy by pickle."""
-        self._hold(os.dup(other._fd))
-
     def send(self, connection: Connection, pid: int) -> None:
         send_handle(connection, self._fd, pid)
 

@@ -31,7 +31,7 @@ from gpu_workers.engine.arrays import ARRAY_BYTES_MAX, ArrayPool, send_blocks
 from gpu_workers.engine.handler import BatchDone, Begun, HandlerFactory, LoadFailed, Ready, Stage, TaskBatch
 from gpu_workers.engine.pending import PendingTask, Quarantine, trace_work
 from gpu_workers.engine.protocol import Role, RoleStatus
-from gpu_workers.engine.task_queue import QueuedEngine, QueueLimits, TaskQueue
+from gpu_workers.engine.task_queue import Engine, QueueLimits, TaskQueue
 from gpu_workers.facts import WorkerFacts
 from gpu_workers.fork_server import ChildProcess
 
@@ -373,7 +373,7 @@ class WorkerPool:
         task.add_done_callback(self._background.discard)
 
 
-class LocalEngine(QueuedEngine):
+class LocalEngine(Engine):
     """`Engine` that uses worker processes on this machine. Its arrays are in memory that it shares with a worker."""
 
     def __init__(

@@ -1,16 +1,15 @@
-"""The interface between the front end and the engine. It imports no torch.
+"""What the front end and the engine exchange: roles, tasks and the state of workers. It imports no torch.
 
-The front end uses `Engine`, `Task` and the errors of `core.errors`. Processes and devices are details of the
-implementation, `gpu_workers.engine.local_engine`. Tests have another one, which runs in their process.
+The front end uses these, `gpu_workers.engine.task_queue.Engine` and the errors of `core.errors`. Processes and devices
+are details of the implementation, `gpu_workers.engine.local_engine`. Tests have another one, which runs in their
+process.
 """
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
-from gpu_workers.engine.arrays import ArrayPool
 from gpu_workers.facts import WorkerFacts
 
 
@@ -99,70 +98,3 @@ class RoleStatus:
     stage: str
     queued: int
     facts: WorkerFacts | None
-
-
-class Engine(Protocol):
-    """Runs groups of tasks. A group holds the documents of one request and is admitted as a whole or not at all.
-
-    `tests/gpu_workers/engine` holds the contract suite for all implementations.
-    """
-
-    @property
-    def roles(self) -> Sequence[Role]:
-        """The roles that this engine has workers for."""
-        ...
-
-    @property
-    def arrays(self) -> ArrayPool:
-        """Memory for the arrays of payloads."""
-        ...
-
-    async def start(self) -> None:
-        """Start the workers. A role accepts no work until a worker has been ready once. `status` shows the progress."""
-        ...
-
-    async def stop(self) -> None:
-        """Stop the workers. A started task is finished or ends with `WorkerDied`; all others end with `WorkerCold`."""
-        ...
-
-    async def run(
-        self,
-        role: Role,
-        tasks: Sequence[Task],
-        *,
-        tenant: str,
-        timeout_s: float,
-        client_disconnected: asyncio.Event,
-        isolate_failures: bool = False,
-    ) -> list[Any]:
-        """Run a group and return its results in order.
-
-        `tenant` is an opaque id, or `GATEWAY`. Tenants share the workers equally by the weight of their tasks
-        (`gpu_workers.engine.fairness`). The groups of one tenant start in the order of their admission, and each
-        tenant may hold only a share of the queue (`gpu_workers.engine.task_queue.QueueLimits`). A task that is much
-        larger than others runs in pieces if its payload is `Divisible`. If `client_disconnected` is set before any task
-        of a group has started, the group is dropped. With `isolate_failures`, a started task that fails does not affect
-        the other tasks of its group: its error takes the place of its result.
-
-        Raises:
-            NotStarted: no task of the group reached a worker (queue full, the tenant's share used up, worker cold or
-                of another role, client disconnected, deadline).
-                Nothing was read and no noise was drawn, so the caller may refund.
-            Started: at least one task reached a worker, so the caller must count the group as spent.
-        """
-        ...
-
-    async def wait_for_capacity(self, role: Role, tasks: Sequence[Task], *, tenant: str, timeout_s: float) -> None:
-        """Return once the queue can admit `tasks` of `tenant`. It reserves nothing: another caller may fill the queue
-        first.
-
-        Raises:
-            QueueFull: the queue stays too full for `timeout_s`, or its limit is below the number of tasks.
-            TenantLimitReached: the same for the tenant's share of the queue.
-            WorkerCold: the engine does not have this role.
-        """
-        ...
-
-    def status(self, role: Role) -> RoleStatus:
-        """The state of one of `roles`."""
-        ...

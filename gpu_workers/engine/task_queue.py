@@ -1,4 +1,4 @@
-"""The queue of one role: admission, order, deadlines and cancellation. All engines share it, so they behave alike.
+"""An engine, and the queue of each of its roles: admission, order, deadlines and cancellation, alike in all engines.
 
 A task has *started* once `start_batch` has returned it or a piece of it: the engine then passes it to a worker, which
 may draw noise at any moment. Until then, only the gateway holds the task and can guarantee that nothing was read.
@@ -10,6 +10,7 @@ metrics are roles and fixed outcomes, never tenant data.
 import asyncio
 import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,9 +29,10 @@ from core.errors import (
     WorkerCold,
     WorkerDied,
 )
+from gpu_workers.engine.arrays import ArrayPool
 from gpu_workers.engine.fairness import FairQueue, tenant_places
 from gpu_workers.engine.pending import PendingTask, TaskGroup, trace_batch
-from gpu_workers.engine.protocol import NOT_SERVED, Role, Task
+from gpu_workers.engine.protocol import NOT_SERVED, Role, RoleStatus, Task
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
@@ -435,16 +437,33 @@ class TaskQueue:
         return error
 
 
-class QueuedEngine:
-    """The part of `Engine` that the queues of its roles do."""
+class Engine(ABC):
+    """Runs groups of tasks. A group holds the documents of one request and is admitted as a whole or not at all.
+
+    `tests/gpu_workers/engine` holds the contract suite for all implementations.
+    """
+
+    arrays: ArrayPool  # memory for the arrays of payloads
 
     def __init__(self, queues: Mapping[Role, TaskQueue]) -> None:
         self._queues = queues
 
     @property
     def roles(self) -> Sequence[Role]:
-        """See `Engine.roles`."""
+        """The roles that this engine has workers for."""
         return tuple(self._queues)
+
+    @abstractmethod
+    async def start(self) -> None:
+        """Start the workers. A role accepts no work until a worker has been ready once. `status` shows the progress."""
+
+    @abstractmethod
+    async def stop(self) -> None:
+        """Stop the workers. A started task is finished or ends with `WorkerDied`; all others end with `WorkerCold`."""
+
+    @abstractmethod
+    def status(self, role: Role) -> RoleStatus:
+        """The state of one of `roles`."""
 
     async def run(
         self,
@@ -456,7 +475,21 @@ class QueuedEngine:
         client_disconnected: asyncio.Event,
         isolate_failures: bool = False,
     ) -> list[Any]:
-        """See `Engine.run`."""
+        """Run a group and return its results in order.
+
+        `tenant` is an opaque id, or `GATEWAY`. Tenants share the workers equally by the weight of their tasks
+        (`gpu_workers.engine.fairness`). The groups of one tenant start in the order of their admission, and each tenant
+        may hold only a share of the queue (`QueueLimits`). A task that is much larger than others runs in pieces if its
+        payload is `Divisible`. If `client_disconnected` is set before any task of a group has started, the group is
+        dropped. With `isolate_failures`, a started task that fails does not affect the other tasks of its group: its
+        error takes the place of its result.
+
+        Raises:
+            NotStarted: no task of the group reached a worker (queue full, the tenant's share used up, worker cold or
+                of another role, client disconnected, deadline).
+                Nothing was read and no noise was drawn, so the caller may refund.
+            Started: at least one task reached a worker, so the caller must count the group as spent.
+        """
         return await self._queue(role).run(
             tasks,
             tenant=tenant,
@@ -466,7 +499,14 @@ class QueuedEngine:
         )
 
     async def wait_for_capacity(self, role: Role, tasks: Sequence[Task], *, tenant: str, timeout_s: float) -> None:
-        """See `Engine.wait_for_capacity`."""
+        """Return once the queue can admit `tasks` of `tenant`. It reserves nothing: another caller may fill the queue
+        first.
+
+        Raises:
+            QueueFull: the queue stays too full for `timeout_s`, or its limit is below the number of tasks.
+            TenantLimitReached: the same for the tenant's share of the queue.
+            WorkerCold: the engine does not have this role.
+        """
         await self._queue(role).wait_for_capacity(tasks, tenant=tenant, timeout_s=timeout_s)
 
     def _queue(self, role: Role) -> TaskQueue:

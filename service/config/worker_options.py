@@ -4,8 +4,8 @@ from functools import partial
 
 from gpu_workers.engine.handler import HandlerFactory
 from gpu_workers.engine.local_engine import LocalEngine, WorkerPoolOptions
-from gpu_workers.engine.protocol import Engine, Role
-from gpu_workers.engine.task_queue import QueueLimits
+from gpu_workers.engine.protocol import Role
+from gpu_workers.engine.task_queue import Engine, QueueLimits
 from gpu_workers.handlers.options import WorkerOptions, absent
 from gpu_workers.handlers.preload import make_handler, preload
 from gpu_workers.models.sources import INFILL_OFF

@@ -21,7 +21,8 @@ from core.state.keystore import KeyRole
 from core.text.languages import ENGLISH, EVERY_LANGUAGE_ENTITIES, LANGUAGES
 from core.text.policy import ENTITIES, PROFILES, Entity, supported
 from gpu_workers.engine import task_queue as engine_metrics
-from gpu_workers.engine.protocol import Engine, RoleStatus
+from gpu_workers.engine.protocol import RoleStatus
+from gpu_workers.engine.task_queue import Engine
 from gpu_workers.finetune.spec import BUNDLED
 from service import metrics
 from service.capability import Capability, View

@@ -16,7 +16,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from core.errors import DeadlineBeforeStart, GatewayError, QueueFull, TenantLimitReached, WorkerCold
 from core.text.policy import MaskPolicy, SanitizeTask
-from gpu_workers.engine.protocol import GATEWAY, Engine, Role, Task
+from gpu_workers.engine.protocol import GATEWAY, Role, Task
+from gpu_workers.engine.task_queue import Engine
 from gpu_workers.handlers.tasks import EmbedTask
 from service.http import problems
 from service.parts import Part

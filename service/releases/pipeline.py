@@ -25,7 +25,7 @@ from core.ledger.records import Replay, Reserved
 from core.ledger.reuse import ReuseStore
 from core.ledger.transitions import Ledger
 from core.master_key import Claim, MasterKey
-from gpu_workers.engine.protocol import Engine
+from gpu_workers.engine.task_queue import Engine
 from service import metrics
 from service.config.settings import Settings
 from service.http.auth import Caller

@@ -10,7 +10,7 @@ from core.errors import InvalidInput
 from core.master_key import MasterKey
 from core.state.keystore import KeyRole
 from core.text.mask_words import AllowLists
-from gpu_workers.engine.protocol import Engine
+from gpu_workers.engine.task_queue import Engine
 from service.capability import Capability, Estimated, View
 from service.config.settings import Settings
 from service.files.stored import OwnDirectory, StoredFiles

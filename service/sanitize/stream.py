@@ -22,7 +22,8 @@ from core.redis.names import parse_account_id
 from core.text.formats.builder import TEXT
 from core.text.formats.form import Form
 from core.text.policy import Sanitised
-from gpu_workers.engine.protocol import Engine, Task
+from gpu_workers.engine.protocol import Task
+from gpu_workers.engine.task_queue import Engine
 from service.config.settings import Settings
 from service.http import problems
 from service.http.auth import Caller

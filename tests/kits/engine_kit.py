@@ -25,8 +25,8 @@ from core.files.disk import FileVersion
 from gpu_workers.engine.arrays import BlockArray
 from gpu_workers.engine.handler import Draw, UnfitDevice
 from gpu_workers.engine.local_engine import LocalEngine, WorkerPoolOptions
-from gpu_workers.engine.protocol import Engine, Joined, Pieces, Role, Task
-from gpu_workers.engine.task_queue import QueueLimits
+from gpu_workers.engine.protocol import Joined, Pieces, Role, Task
+from gpu_workers.engine.task_queue import Engine, QueueLimits
 from gpu_workers.facts import EmbedderFacts
 from gpu_workers.handlers.options import absent
 

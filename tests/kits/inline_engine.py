@@ -9,6 +9,7 @@ the batch ends with `WorkerDied`, and the handler is built again. A handler that
 """
 
 import asyncio
+import os
 import pickle
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -22,7 +23,7 @@ from gpu_workers.engine.arrays import ARRAY_BYTES_MAX, ArrayPool, blocks_of
 from gpu_workers.engine.handler import Handler, HandlerFactory, load_failure, run_batch
 from gpu_workers.engine.pending import trace_work
 from gpu_workers.engine.protocol import Role, RoleStatus
-from gpu_workers.engine.task_queue import QueuedEngine, QueueLimits, TaskQueue
+from gpu_workers.engine.task_queue import Engine, QueueLimits, TaskQueue
 from gpu_workers.facts import WorkerFacts
 
 DEFAULT_LIMITS = QueueLimits()
@@ -60,7 +61,7 @@ class _Worker:
         try:
             received = _sent(payloads)
             for block, own in zip(blocks_of(received), blocks_of(payloads), strict=True):
-                block.share(own)
+                block._hold(os.dup(own._fd))  # the same memory
             return _sent(run_batch(handler, received))
         except Exception as error:  # a payload or a result that cannot be sent
             return [without_text(error) for _ in payloads]
@@ -69,7 +70,7 @@ class _Worker:
             return [WorkerDied() for _ in payloads]
 
 
-class InlineEngine(QueuedEngine):
+class InlineEngine(Engine):
     """`Engine` that runs handlers in a thread of this process. `start` calls each role's factory in `handlers`."""
 
     def __init__(

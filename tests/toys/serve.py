@@ -10,7 +10,7 @@ from toys.rows import handler_with_rows  # first: it adds rows that the schemas 
 # isort: split
 
 from gpu_workers.engine.local_engine import LocalEngine
-from gpu_workers.engine.protocol import Engine
+from gpu_workers.engine.task_queue import Engine
 from service.capabilities import CAPABILITIES
 from service.config.settings import Settings
 from service.config.worker_options import worker_pools

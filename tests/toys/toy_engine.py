@@ -14,6 +14,7 @@ from core.errors import ClientGone
 from core.text.policy import Sanitised, SanitizeTask, Span, Spans
 from gpu_workers.engine.arrays import ArrayPool
 from gpu_workers.engine.protocol import Role, RoleStatus, Task
+from gpu_workers.engine.task_queue import Engine
 from gpu_workers.facts import EmbedderFacts, EncoderFacts, SanitiserFacts, WordVectorFacts
 from gpu_workers.handlers.tasks import EmbedRelease, EmbedTask
 
@@ -55,12 +56,16 @@ FACTS = {
 }
 
 
-class ToyEngine:
-    """`Engine`. Guarantee of its answers: they are independent of the documents."""
+class ToyEngine(Engine):
+    """Guarantee of its answers: they are independent of the documents."""
 
     def __init__(self) -> None:
-        self.roles: Sequence[Role] = tuple(FACTS)
+        super().__init__({})
         self.arrays = ArrayPool()
+
+    @property
+    def roles(self) -> Sequence[Role]:
+        return tuple(FACTS)
 
     async def start(self) -> None:
         """Nothing is loaded."""

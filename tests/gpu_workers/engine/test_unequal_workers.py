@@ -7,8 +7,8 @@ from engine_kit import HELD_S_MAX, Bench, OtherArithmetic, ToyHandler, on_bench
 
 from gpu_workers.engine.handler import HandlerFactory
 from gpu_workers.engine.local_engine import LocalEngine, WorkerPoolOptions
-from gpu_workers.engine.protocol import Engine, Role
-from gpu_workers.engine.task_queue import QueueLimits
+from gpu_workers.engine.protocol import Role
+from gpu_workers.engine.task_queue import Engine, QueueLimits
 
 pytestmark = pytest.mark.usefixtures("processes")
 SAID = "ready; another worker's last start failed: it computes other numbers than the first worker of its role"
