@@ -33,7 +33,7 @@ from core.mechanisms.sentences.registry import sentence_mechanism
 from core.mechanisms.space import Space
 from core.mechanisms.torch_threads import at_most
 from gpu_workers.domains import codes, learned_codes
-from gpu_workers.domains.learned_codes import Task
+from gpu_workers.domains.learned_codes import LabelTask
 from gpu_workers.domains.spec import STEPS_MAX, Embedded, half, mean_by_document
 from gpu_workers.packs import pack_paths
 
@@ -211,7 +211,7 @@ def split(corpora: list[Embedded], draw: np.random.Generator) -> tuple[list[Embe
     return kept, join(held)
 
 
-def label_tasks(corpora: Sequence[Embedded], weights: Mapping[int, Sequence[float]]) -> list[Task]:
+def label_tasks(corpora: Sequence[Embedded], weights: Mapping[int, Sequence[float]]) -> list[LabelTask]:
     """Return a task for each aspect of the labels of the corpora in `weights`. A label has its aspects between "/".
 
     Documents with an empty aspect are left out of its task.
@@ -223,7 +223,7 @@ def label_tasks(corpora: Sequence[Embedded], weights: Mapping[int, Sequence[floa
             own = [label[place] for label in labels]
             names = sorted(set(own) - {""})
             classes = [names.index(name) if name else -1 for name in own]
-            tasks.append(Task(number, np.array(classes, dtype=np.int64), weight))
+            tasks.append(LabelTask(number, np.array(classes, dtype=np.int64), weight))
     return tasks
 
 

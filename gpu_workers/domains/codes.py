@@ -28,7 +28,7 @@ import numpy.typing as npt
 from core.mechanisms.integer_vectors import code_scale
 from core.mechanisms.sentences.domain_pack import CodeArray, CodeNoise, CodeTable, FloatArray
 from core.mechanisms.space import CODE_MAX, EXACT_MAX, Space
-from gpu_workers.domains.learned_codes import DOCUMENTS_A_STEP, Learner, Task, placed
+from gpu_workers.domains.learned_codes import DOCUMENTS_A_STEP, LabelTask, Learner, placed
 from gpu_workers.domains.spec import Embedded
 
 RATIO_MIN = 0.2
@@ -129,7 +129,7 @@ def _class_covariance(corpus: Embedded, classes: Codes) -> Doubles:
     return np.asarray(away.T @ away, dtype=np.float64)
 
 
-def geometry(corpora: list[Embedded], tasks: Sequence[Task] = ()) -> Geometry:
+def geometry(corpora: list[Embedded], tasks: Sequence[LabelTask] = ()) -> Geometry:
     """Compute the space of a domain. `corpora` are its corpora; the differences between corpora are not counted.
 
     `tasks` are the public labels that the space must keep apart.
@@ -172,7 +172,7 @@ def balanced(corpora: Sequence[Embedded], rows: int) -> FloatArray:
     return np.concatenate([corpus.vectors[draw.permutation(len(corpus.vectors))[:share]] for corpus in corpora])
 
 
-def clusters(corpora: Sequence[Embedded], shape: Geometry, seed: int) -> list[Task]:
+def clusters(corpora: Sequence[Embedded], shape: Geometry, seed: int) -> list[LabelTask]:
     """Return a task for each corpus that needs no label: the k-means cluster of a document's mean, in the space."""
     from sklearn.cluster import KMeans
 
@@ -181,7 +181,7 @@ def clusters(corpora: Sequence[Embedded], shape: Geometry, seed: int) -> list[Ta
         count = min(CLUSTERS, len(corpus.lengths) // _DOCUMENTS_A_CLUSTER)
         if count >= 2:
             found = KMeans(count, n_init=1, random_state=seed).fit_predict(shape.places(corpus.means()))
-            tasks.append(Task(number, found.astype(np.int64)))
+            tasks.append(LabelTask(number, found.astype(np.int64)))
     return tasks
 
 
@@ -216,7 +216,7 @@ def codebook(places: CodeArray, size: int, seed: int, *, starts: int = 1) -> Cod
 def learned_tables(
     shape: Geometry,
     corpora: Sequence[Embedded],
-    tasks: Sequence[Task],
+    tasks: Sequence[LabelTask],
     seed: int,
     *,
     rows: Mapping[float, CodesRow],

@@ -3,7 +3,7 @@
 At a small epsilon only a few codes can stand out of the noise, so it matters what they tell apart. The centroids start
 as k-means centroids of public sentences. They are then trained through the mechanism's own noise: windows of public
 documents are coded, the noisy histograms go through a decoder, and its vectors have to predict what is publicly known
-about the documents (`Task`). Tasks are public labels and, for every corpus, the k-means clusters of its documents'
+about the documents (`LabelTask`). Tasks are public labels and, for every corpus, the k-means clusters of its documents'
 means, which need no label. The choice of the nearest centroid has no gradient; that of a softmax takes its place.
 
 Afterwards the centroids are fixed, on the grid of the space, and a new decoder is trained by squared error alone. It
@@ -51,7 +51,7 @@ Indices = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Task:
+class LabelTask:
     """What is publicly known about the documents of one corpus: `classes` `[n]`, -1 where nothing is known."""
 
     corpus: int
@@ -189,7 +189,7 @@ class Learner:
     def learn(
         self,
         start: CodeArray,
-        tasks: Sequence[Task],
+        tasks: Sequence[LabelTask],
         noise: CodeNoise,
         epsilon: float,
         *,
@@ -215,7 +215,12 @@ class Learner:
         return learned, table
 
     def _centroids(
-        self, start: CodeArray, tasks: Sequence[Task], channel: _Channel, steps: int, on_update: Callable[[float], None]
+        self,
+        start: CodeArray,
+        tasks: Sequence[LabelTask],
+        channel: _Channel,
+        steps: int,
+        on_update: Callable[[float], None],
     ) -> CodeArray:
         centroids = torch.nn.Parameter(torch.from_numpy(start.astype(np.float32)))
         dimension = len(self._mean)

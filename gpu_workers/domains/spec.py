@@ -37,7 +37,7 @@ def check_memory(*, sentences: int, dimension: int, bytes_max: int) -> None:
 
 @dataclass(frozen=True)
 class DomainSpec:
-    """The parameters of a domain job besides its corpus. `targets` are the files that the pack is written to, in order.
+    """The parameters of a domain job besides its corpus. `targets`: the one file that the pack is written to.
 
     `steps`: of each training of the codes, at most; few documents take fewer. `device`, `threads` and `encoder_path`
     are the operator's settings, as for a worker.

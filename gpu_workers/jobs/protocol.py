@@ -7,7 +7,6 @@ Guarantee: a name that `is_plain` accepts stays in the folder that it is joined 
 the folder had at one moment, while the job's process may replace them.
 """
 
-import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -175,21 +174,13 @@ def kept_part(
 
 
 def publish(save: Callable[[Path], None], card: str, targets: tuple[str, ...]) -> None:
-    """Put a file and its card at every target and replace each atomically. `save` writes the first file atomically."""
-    first = Path(targets[0])
-    for target in map(Path, targets):
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    save(first)
-    partial_card = first.with_suffix(".md.partial")
+    """Put a file and its card at the target and replace each atomically. `save` writes the file atomically."""
+    (target,) = map(Path, targets)
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    save(target)
+    partial_card = target.with_suffix(".md.partial")
     partial_card.write_text(card)
-    partial_card.replace(first.with_suffix(".md"))
-    for target in map(Path, targets[1:]):
-        for suffix in (".md", ".safetensors"):
-            link = target.with_name(f".{target.stem}.{os.getpid()}{suffix}.partial")
-            link.unlink(missing_ok=True)
-            link.hardlink_to(first.with_suffix(suffix))
-            link.replace(target.with_suffix(suffix))
-            link.unlink(missing_ok=True)  # needed if the target already was the same file
+    partial_card.replace(target.with_suffix(".md"))
 
 
 def card(title: str, text: Sequence[str], facts: Mapping[str, object], result: Mapping[str, Any], *end: str) -> str:

@@ -17,7 +17,7 @@ from core.mechanisms.sentences.sentence_codes import HistogramDecoder, counts_of
 from gpu_workers.domains import codes, learned_codes
 from gpu_workers.domains.build_pack import known_space, label_tasks
 from gpu_workers.domains.codes import CodesRow
-from gpu_workers.domains.learned_codes import Learner, Task, placed
+from gpu_workers.domains.learned_codes import LabelTask, Learner, placed
 from gpu_workers.domains.spec import Embedded
 from gpu_workers.packs import pack_paths
 
@@ -40,7 +40,7 @@ def corpus() -> Embedded:
 def learned(
     corpus: Embedded, noise: CodeNoise, epsilon: float, *, size: int = 6, steps: int = 150
 ) -> tuple[codes.Geometry, np.ndarray, CodeTable]:
-    tasks = [Task(0, np.array([int(label) for label in corpus.labels]))]
+    tasks = [LabelTask(0, np.array([int(label) for label in corpus.labels]))]
     shape = codes.geometry([corpus], tasks)
     start = codes.codebook(placed(corpus.vectors, shape.space), size, 1)
     book, table = Learner([corpus], shape.space, shape.axes, 1).learn(
@@ -107,7 +107,7 @@ def test_labels_without_any_difference_change_nothing() -> None:
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     same = Embedded(rows.astype(np.float32), np.full(40, 8), [""] * 40)
     plain = codes.geometry([same])
-    with_labels = codes.geometry([same], [Task(0, np.arange(40) % 2)])
+    with_labels = codes.geometry([same], [LabelTask(0, np.arange(40) % 2)])
     assert np.isfinite(with_labels.axes).all()
     assert plain.space.rank == with_labels.space.rank
 
