@@ -24,9 +24,8 @@ from core.state.jobs import JobStore
 from core.state.keystore import KeyStore
 from core.state.sessions import SessionStore
 from gpu_workers.engine.arrays import ArrayPool
-from gpu_workers.engine.protocol import Engine
-from service.admission import Limits, build_limits
 from gpu_workers.engine.task_queue import Engine
+from service.admission import Limits, build_limits
 from service.budget.pricing import Prices
 from service.capabilities import CAPABILITIES
 from service.capability import Capability

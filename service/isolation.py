@@ -18,10 +18,8 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from core.errors import GatewayError, InvalidInput, NotStarted, TaskFailed
-from gpu_workers.child_process import ChildProcess
 from gpu_workers.engine.fairness import Ticket, Turns
 from gpu_workers.fork_server import ChildProcess
-from service.turns import Turns
 
 Result = TypeVar("Result")
 

@@ -15,7 +15,6 @@ from core.state.alerts import AlertStore
 from core.state.jobs import JobStore
 from core.state.keystore import KeyRole
 from service.admission import Limits
-from service.alerts.delivery import WebhookSender
 from service.alerts.delivery import AlertWatch, WebhookSender
 from service.alerts.rules import Sources
 from service.alerts.schemas import OperatorRuleBody, RuleBody

@@ -346,9 +346,8 @@ class RequestLimits(BaseModel):
     budget_page_max: ClassVar[int] = 200
     series_points_max: ClassVar[int] = 1500  # two months of hours
     series_max: ClassVar[int] = 32
-    ready_cache_s: ClassVar[float] = (
-        5.0  # the canaries run once for the probes of one moment, and again for those of the next
-    )
+    # The canaries run once for the probes of one moment, and again for those of the next.
+    ready_cache_s: ClassVar[float] = 5.0
 
     # What one tenant may use, so that the others always have the rest. A call needs memory for its vectors and for its
     # answer; the bodies of `large_requests_per_tenant_max` jobs fit into a quarter.
