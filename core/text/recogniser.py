@@ -7,9 +7,11 @@ a recogniser that raises. Both would treat unexamined text as clean, so this pro
 """
 
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from importlib import resources
+from typing import Any, NamedTuple
 
 import regex  # type: ignore[import-untyped]
 
@@ -222,3 +224,26 @@ def matches_in(pattern: regex.Pattern[str], text: str, spans: Iterable[Span]) ->
     """
     for start, end in spans:
         yield from pattern.finditer(text, start, end, timeout=REGEX_TIMEOUT_S)
+
+
+_TEXT_OF_KEY = re.compile(r"\{\{(\w+)\}\}")
+
+
+def texts_of(module: str) -> dict[str, Any]:
+    """Return what the file NAME.toml beside the module NAME has: words, patterns and tables of them, by their keys.
+
+    The lines of a text are one string. In it, `{{key}}` stands for the text of an earlier key.
+    """
+    package, _, name = module.rpartition(".")
+    found: dict[str, Any] = {}
+    for key, value in tomllib.loads(resources.files(package).joinpath(f"{name}.toml").read_text("utf-8")).items():
+        found[key] = _filled(value, found)
+    return found
+
+
+def _filled(value: Any, found: dict[str, Any]) -> Any:
+    if isinstance(value, str):
+        return _TEXT_OF_KEY.sub(lambda match: str(found[match[1]]), value.replace("\n", ""))
+    if isinstance(value, list):
+        return [_filled(each, found) for each in value]
+    return {key: _filled(each, found) for key, each in value.items()} if isinstance(value, dict) else value

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 
 import regex  # type: ignore[import-untyped]
 
-from core.text.recogniser import Hit, Recogniser, context_of, matches, matches_in, merged
+from core.text.recogniser import Hit, Recogniser, context_of, matches, matches_in, merged, texts_of
+
+_TEXTS = texts_of(__name__)
 
 SCORE = 0.85
 BARE_SCORE = 0.2
@@ -19,37 +21,8 @@ BARE_DECIMALS_MAX = 8
 AROUND_CHARS = 80
 PLACED_DECIMALS = range(5, 8)  # of a position after a preposition of place
 
-_LATITUDE_POINT = r"[+−-]?(?:[0-8]?\d|90)\.\d{3,15}"
-_LONGITUDE_POINT = r"[+−-]?(?:1[0-7]\d|0?\d?\d|180)\.\d{3,15}"
-_MINUTES = (
-    r"[ ]?[°º˚d][ ]?[0-5]?\d(?:[.,]\d{1,6})?[ ]?['’′´m](?:[ ]?[0-5]?\d(?:[.,]\d{1,6})?[ ]?(?:[\"”″]|''|’’|′′|s))?"
-)
 
-_PATTERNS = tuple(
-    regex.compile(pattern, regex.IGNORECASE)
-    for pattern in (
-        # 52.5200° N, 13.4050° E; N 52.5200 E 13.4050
-        r"(?<![\w.])\d{1,2}[.,]\d{3,12}[ ]?[°º]?[ ]?[NS][,;/ ]{1,3}\d{1,3}[.,]\d{3,12}[ ]?[°º]?[ ]?[EWOL](?!\w)",
-        r"(?<![\w.])[NS][ ]?\d{1,2}[.,]\d{3,12}[ ]?[°º]?[,;/ ]{1,3}[EWOL][ ]?\d{1,3}[.,]\d{3,12}[ ]?[°º]?(?!\w)",
-        r"(?<![\w.])[+−-]?\d{1,2}\.\d{3,12}[ ]?[°º][,;/ ]{1,3}[+−-]?\d{1,3}\.\d{3,12}[ ]?[°º]",
-        # 52°31'12.0"N 13°24'18.0"E
-        rf"(?<![\w.])(?:[NS][ ]?)?\d{{1,2}}{_MINUTES}[ ]?[NS]?(?:[,;/]|[ ]|[ ]?and[ ]){{1,3}}"
-        rf"(?:[EWOL][ ]?)?\d{{1,3}}{_MINUTES}[ ]?(?:[EWOL](?!\w))?",
-        r"(?<!\w)geo:[+-]?\d{1,2}(?:\.\d{2,15})?,[+-]?\d{1,3}(?:\.\d{2,15})?(?:,-?\d{1,5}(?:\.\d+)?)?",
-        rf"(?<=[/@=]@?|loc:|%40){_LATITUDE_POINT}(?:,|%2C|/){_LONGITUDE_POINT}",
-        rf"!3d{_LATITUDE_POINT}!4d{_LONGITUDE_POINT}",
-        rf"(?<![a-z])m?lat(?:itude)?=(?P<lat1>{_LATITUDE_POINT})",
-        rf"(?<![a-z])m?(?:lon|lng|long)(?:gitude)?=(?P<lon1>{_LONGITUDE_POINT})",
-        # named fields
-        r"(?<![a-z])(?:(?:geo|gps|start|end|home|pickup|dropoff|origin|dest)?_?(?:lat|latitude|breitengrad|breite"
-        r"|latitud|latitudine|breedtegraad|szerokość(?:[ ]geograficzna)?"
-        rf"|geogr\.[ ]breite))[\"']?[ ]?(?::|=|=>|[ ])[ ]?[\"']?(?P<lat2>{_LATITUDE_POINT})(?!\d)",
-        r"(?<![a-z])(?:(?:geo|gps|start|end|home|pickup|dropoff|origin|dest)?_?(?:lon|lng|long|longitude|längengrad"
-        r"|länge|longitud|longitudine|lengtegraad"
-        rf"|długość(?:[ ]geograficzna)?|geogr\.[ ]länge))[\"']?[ ]?(?::|=|=>|[ ])[ ]?[\"']?"
-        rf"(?P<lon2>{_LONGITUDE_POINT})(?!\d)",
-    )
-)
+_PATTERNS = tuple(regex.compile(pattern, regex.IGNORECASE) for pattern in _TEXTS["patterns"])
 _PRECISE = regex.compile(r"\d[.,]\d{2}|[°º˚]|\d[ ]?d[ ]?\d|geo:", regex.IGNORECASE)
 _BARE = regex.compile(
     r"(?<![\w.,+/−-])(?<!\d[,;][ ])(?P<lat>[+−-]?(?:[0-8]?\d|90)\.(?P<p>\d{4,15}))(?:,[ ]?|;[ ]?|[ ]|[ ]/[ ])"
@@ -60,13 +33,7 @@ _PREPOSITION = regex.compile(
     r"|nabij|op|em|perto de|przy|koło|w pobliżu)[ ]\(?\Z",
     regex.IGNORECASE,
 )
-_CONTEXT = (
-    "coordinates coordinate coords coord gps location located position latitude longitude lat lng lon geo"
-    " geolocation map maps waypoint koordinaten koordinate standort position lage breitengrad coordonnées localisation"
-    " emplacement coordenadas ubicación localización posición"
-    " coordinate posizione ubicazione coördinaten locatie positie coordenadas localização posição współrzędne"
-    " lokalizacja położenie"
-)
+_CONTEXT = _TEXTS["context"]
 
 
 def _coordinates(text: str) -> Iterator[Hit]:

@@ -17,22 +17,13 @@ from collections.abc import Iterator
 
 import regex  # type: ignore[import-untyped]
 
-from core.text.recogniser import REGEX_TIMEOUT_S, Hit, Recogniser, matches, matches_in, merged
+from core.text.recogniser import REGEX_TIMEOUT_S, Hit, Recogniser, matches, matches_in, merged, texts_of
+
+_TEXTS = texts_of(__name__)
 
 BEFORE_CHARS_MAX = 40
 
-_MONTHS = (  # a line for each language: full names, then abbreviations; Polish in nominative and genitive
-    "january february march april may june july august september october november december",
-    "januar jänner februar feber märz maerz april mai juni juno juli august september oktober november dezember",
-    "janvier février fevrier mars avril mai juin juillet août aout septembre octobre novembre décembre decembre",
-    "enero febrero marzo abril mayo junio julio agosto septiembre setiembre octubre noviembre diciembre",
-    "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
-    "januari februari maart april mei juni juli augustus september oktober november december",
-    "janeiro fevereiro março marco abril maio junho julho agosto setembro outubro novembro dezembro",
-    "styczeń luty marzec kwiecień maj czerwiec lipiec sierpień wrzesień październik listopad grudzień"
-    " stycznia lutego marca kwietnia maja czerwca lipca sierpnia września wrzesnia października pazdziernika"
-    " listopada grudnia",
-)
+_MONTHS = _TEXTS["months"]
 _SHORT = "jan feb apr jun jul aug sep sept oct nov dec"  # unmistakable without a year as well
 _SHORT_WITH_YEAR = (
     "mar mär mrz okt dez janv févr fev fév avr juil août sept déc ene abr ago dic gen mag giu lug set ott mrt mei"
@@ -190,11 +181,7 @@ _STAR = regex.compile(r"(?:(?<=\p{L}[ ]\()\*|(?<=,[ ])\*|(?<=\()\*)[ ]?")
 _SENTENCE_END = regex.compile(r"[\d;!?†]|\p{L}{3}\.\s+\p{Lu}")
 _LABEL_END = " \t\r\n:|*>\"'()-_/"
 _OTHER_EVENT = regex.compile(
-    r"(?<!\p{L})(?:died|dead|death|deceased|issued?|expir\w*|valid|since|until|till|signed|joined|hired|admitted"
-    r"|updated|created|wed|married|gestorben|verstorben|gest|ausgestellt|gültig|seit|bis|mort|morte|décédé|décédée"
-    r"|délivré|depuis|jusqu|murió|falleci\w+|expedid\w+|desde|hasta"
-    r"|morto|morta|rilasciat\w+|dal|fino|overleden|afgegeven|sinds|tot|morreu|faleceu|emitid\w+|até|zmarł\w?|wydan\w"
-    r"|od|do|ważn\w+)(?!\p{L})",
+    _TEXTS["other_event"],
     regex.IGNORECASE,
 )
 _AFTER = regex.compile(
@@ -236,48 +223,7 @@ def _dates(text: str) -> Iterator[Hit]:
 AGE_SCORE = 0.8
 AROUND_CHARS = 40
 
-_AGE = r"(?<![\d.,/:$€£-])(?:9\d|1[0-2]\d)(?![\d]|[.,:/]\d|[ ]?[%°€$])"
-_TENS = (
-    r"(?:ninety(?:[ -](?:one|two|three|four|five|six|seven|eight|nine))?|(?:one|a)[ ]hundred(?:[ ]and[ ](?:one|two"
-    r"|three|four|five|six|seven|eight|nine|ten))?)"
-)
-_PATTERNS = (
-    # units of ages alone
-    rf"(?:{_AGE}|(?<!\p{{L}}){_TENS})(?:[ -]?(?:years?|yrs?)[ -]?(?:old|of[ ]age|young)s?|[ ]?(?:y/?o|yo|y\.o\.)"
-    rf"(?!\p{{L}}))",
-    rf"{_AGE}(?:[ -]?jährig(?:e[rnsm]?)?|[ ]Jahre[ ](?:alt|jung)|[ ]?J\.[ ]alt)",
-    rf"{_AGE}[ ]ans[ ](?:révolus|d['’]âge)",
-    rf"{_AGE}[ ]años[ ]de[ ]edad",
-    rf"{_AGE}[ ]?(?:-?enne|[ ]anni[ ](?:di[ ]età|d['’]età|compiuti))",
-    rf"{_AGE}(?:[ -]?jarigen?|[ ]jaar[ ](?:oud|jong)|[ ]lentes)",
-    rf"{_AGE}[ ]anos[ ]de[ ]idade",
-    rf"{_AGE}(?:[ -]?letni(?:a|ego|ej|emu|m|ch|mi)?|[ -]?lat(?:ek|ka|kowie|kę|ki|ków))",
-    # a person reaches an age
-    r"(?<!\p{L})(?:she|he|who|\p{L}{0,15}(?:father|mother|aunt|uncle|man|woman|lady|widow|widower|patient"
-    r"|resident|sister"
-    r"|brother|grandpa|grandma|granny|dad|mum|mom))[ ](?:(?:has|had|just|will|who|recently|nearly|almost)[ ]){0,2}"
-    rf"(?:reach(?:ed|es)?|celebrate[sd]?(?:[ ](?:her|his))?)[ ](?P<l>{_AGE}(?:st|nd|rd|th)?)"
-    r"(?![ ](?:points?|degrees|miles|metres|meters|goals|runs|per|percent|km|kg|votes|people|members))",
-    # a word of age before the number
-    rf"(?<!\p{{L}})(?:aged|age|ages|age[ ]of|aged[ ]about|turned|turns|turning)(?:[\"']?[ ]?[:=][ ]?|[ ](?:is|was|at"
-    rf"|over|about|around)?[ ]?)(?P<a>{_AGE}(?:[ ](?:years?|yrs?))?)",
-    rf"(?<!\p{{L}})(?:Alter|Alter[ ]von|Lebensalter)(?:[ ]?[:=][ ]?|[ ](?:ist|war)?[ ]?)(?P<b>{_AGE}"
-    rf"(?:[ ]Jahren?)?)",
-    rf"(?<!\p{{L}})(?:âgée?s?[ ](?:de|d['’]environ)|l['’]âge[ ]de|âge[ ]?[:=]|(?:a|avait|ai|aura|eut|fêté[ ]ses"
-    rf"|fête[ ]ses|femme[ ]de|homme[ ]de|patient[e]?[ ]de|mère[ ]de|père[ ]de|dame[ ]de|,))[ ](?P<c>{_AGE}"
-    rf"(?:[ ]ans)?)(?=(?<=ans)|(?<=âge.{{0,12}}))",
-    rf"(?<!\p{{L}})(?:edad(?:[ ]?[:=]|[ ]de)|tiene|tenía|tengo|cumplió|cumple|de|,)[ ](?P<d>{_AGE}(?:[ ]años))",
-    rf"(?<!\p{{L}})(?:edad)[ ]?[:=][ ]?(?P<e>{_AGE})",
-    rf"(?<!\p{{L}})(?:ha|aveva|ho|hai|compiuto|compie|di|,)[ ](?P<f>{_AGE}[ ]anni)",
-    rf"(?<!\p{{L}})(?:età|leeftijd|idade|wiek|âge)(?:[ ]?[:=][ ]?|[ ](?:van|di|de)[ ])(?P<g>{_AGE}(?:[ ](?:anni"
-    rf"|jaar|anos|lat|ans|lata))?)",
-    rf"(?<!\p{{L}})(?:is|was|werd|wordt|van|,)[ ](?P<h>{_AGE}[ ]jaar(?![ ](?:geleden|cel|later|na)))",
-    rf"(?<!\p{{L}})(?:tem|tinha|tenho|com|completou|fez|faz|de|,)[ ](?P<i>{_AGE}[ ]anos(?![ ](?:atrás|depois"
-    rf"|antes)))",
-    rf"(?<!\p{{L}})(?:ma|mam|miał|miała|mając|skończył|skończyła|ukończył|ukończyła|kończy|wieku|wiek:|,)[ ]"
-    rf"(?P<j>{_AGE}[ ]lata?(?![ ](?:temu|później)))",
-    rf"(?<!\p{{L}})(?:lat)[ ](?P<k>{_AGE})(?=[,.; )]|$)",
-)
+_PATTERNS = _TEXTS["patterns"]
 _HIGH = regex.compile(r"(?<!\d)(?:9\d|1[0-2]\d)(?!\d)|ninety|hundred", regex.IGNORECASE)
 _COMPILED = tuple(regex.compile(pattern, regex.IGNORECASE) for pattern in _PATTERNS)
 

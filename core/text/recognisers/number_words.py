@@ -10,32 +10,16 @@ from collections.abc import Iterator
 
 import regex  # type: ignore[import-untyped]
 
-from core.text.recogniser import Hit, Scan
+from core.text.recogniser import Hit, Scan, texts_of
+
+_TEXTS = texts_of(__name__)
 
 THING_CHARS = 50
 
-_ARTICLES = (
-    r"EAN(?:-?1[34])?|GTIN(?:-?1[34])?|UPC|ISBN(?:-?13)?|SKU|ASIN|bar-?code|Strichcode|code[ -]barres"
-    r"|código de barras|codice a barre|streepjescode|kod kreskowy|kodu kreskowego"
-    r"|articles?|items?|products?|parts?|Artikel|Produkt|Bestell|Material|produit|artículo|producto|articolo|prodotto"
-    r"|artigo|produto|artykuł\p{L}{0,3}|produkt\p{L}{0,3}|towar\p{L}{0,3}"
-)
+_ARTICLES = _TEXTS["articles"]
 _REFERENCES = r"réf(?:érence)?|ref(?:erence|erencia|erenz|erentie|erência|\.)?|référence|riferimento|numer referencyjny"
-_VERSIONS = (
-    r"versions?|ver|versión|versione|versie|versão|wersj[aięą]|release|build|firmware|patch|kernel|revision|rev"
-    r"|veröffentlichung|ausgabe|publication|lanzamiento|compilación|compilation|rilascio|uitgave|lançamento|compilação"
-    r"|wydani[aeu]|kompilacj[aięą]|micrologiciel|software"
-)
-_OTHERS = (
-    r"invoices?|Rechnungs?|Rechnungen|factur(?:e|es|a|as)|fattur[ae]|factuur|factuurs?|faturas?|faktur(?:a|y|ze|ę|ą)?"
-    r"|receipt|Quittungs?|Belegs?|serial|S/N|SN|Serien|série|serie|ser(?:yjny|yjnego|ii|ia)|imei"
-    r"|orders?|purchase[ _]orders?|PO|Bestellungs?|Auftrags?|commande|pedidos?|ordine|ordini|bestelling|bestel|order"
-    r"|encomenda|zamówieni(?:e|a|u|em)|Teile?|Ersatzteil|pièce|pieza|pezzo|ricambio|onderdeel|peça|części|część"
-    r"|Posten|Positions?|ítem|voce|pozycj[aięą]"
-    r"|tickets?|Vorgangs?|Fall|billet|biglietto|bilhete|bilet(?:u|em)?|zgłoszeni(?:e|a|u)|issue|case|boleto"
-    r"|batch|lot|lote|lotto|Charge|Chargen|partij|parti[aię]|models?|Modell|modèle|modelo|modello"
-    r"|tracking|Sendungs?|suivi|seguimiento|spedizione|zending|przesyłki"
-)
+_VERSIONS = _TEXTS["versions"]
+_OTHERS = _TEXTS["others"]
 _IDENTITIES = (
     r"SSN|social[ -]security|NSS|INSS|NUSS|NISS|sécurité sociale|seguridad social|segurança social|previdenza sociale"
     r"|Sozialversicherungs?"
@@ -90,30 +74,9 @@ LABEL_CHARS = 60
 CARD_CHARS = 40
 
 # A noun for a phone, a fax or a service that has the number of a phone.
-_NOUNS = (
-    r"t[eé]l[eé](?:phon|f[oó]n|foon|fax|faks|móve|move)\p{L}*|t[eé]l[eé]?f?|tlf|tfno|tfn|tlm"
-    r"|(?:home|work|cell|office|smart|i|business|private|contact|customer|client|user|emergency|day|evening)?phones?|ph"
-    r"|cell|cellular\p{L}{0,3}|cellphones?|mobile?s?|mob|mobilfunk\p{L}*|mobil(?:tel|num|nr)\p{L}*|mobiel\p{L}*"
-    r"|m[oó]vil(?:es)?|celular(?:es)?|cellulare|cellulari|portable|handys?|handy-?(?:nummer|nr)|natel|gsm"
-    r"|kom[oó]rk(?:a|i|e|ę|ą|ach|om)|komórce|kom[oó]rkow\p{L}{1,4}|kom"
-    r"|fax\p{L}*|faks\p{L}{0,4}|télécopi\p{L}{1,4}|telefaks\p{L}{0,4}"
-    r"|whats[ -]?app\p{L}{0,3}|viber|telegram|signal|sms|sms-?(?:y|a|em|ów)"
-    r"|landlines?|festnetz\p{L}*|ligne fixe|línea fija|linea fissa|vaste lijn|linha fixa|linia stacjonarna"
-    r"|stacjonarn\p{L}{1,3}|(?:fixe|fijo|fisso|fixo)(?=[ ]?[:=])"
-    r"|durchwahl\p{L}*|rufnummern?|hotline|helpline|infolini\p{L}{1,2}|voicemail|switchboard|standard téléphonique"
-    r"|centralita|centralino|centrala telefoniczna"
-)
+_NOUNS = _TEXTS["nouns"]
 # A verb for a call.
-_CALLS = (
-    r"calls?|called|calling|dial|phoned|phoning|ring"
-    r"|anrufen|anzurufen|angerufen|anrufe?|ruf(?:e|t|en)?|rückrufe?|zurückrufen|zurückgerufen|anruft"
-    r"|(?:r?app|app)el(?:ez?|er|le|les|lent|é|és|ée|és|ons)|joindre|joignable"
-    r"|(?<!\bse )(?<!\bme )(?:ll[aá]m(?:a|e|en|ar|ad|ada|ado|ando|ame|adme|arme|enos|arnos|arle|arlo|arla)|llámenme)"
-    r"|(?<!\bsi )(?<!\bmi )chiam(?:a|i|ate|are|ami|ateci|aci|arci|armi|arlo|arla|ato|ando)|telefonare"
-    r"|(?:op|terug)?bel(?:len|t)?|(?:op|terug)?gebeld"
-    r"|lig(?:ar|ue|uem|ou|uei|a|uar|ar-me|ue-me|ação|ações)"
-    r"|\p{L}{0,4}dzwo[nń]\p{L}{0,5}"
-)
+_CALLS = _TEXTS["calls"]
 # Words that say less, so that they count near a number and are no labels.
 _NEARBY = (
     r"numbers?|contact\p{L}{0,3}|kontakt\p{L}{0,4}|contatt[aoi]\p{L}{0,2}|contat[oe]\p{L}?|reach|text|message"
@@ -123,17 +86,8 @@ _NUMBER = (
     r"numbers?|no|nos|nr|nbr|num|nummern?|numéros?|números?|numeri|numero|núm|numer|numeru|numerem|numery|n[°ºo]"
     r"|n\.º|#|id"
 )
-_KIND = (
-    r"home|work|office|private|mobile|business|personal|main|cell|direct|primary|secondary|1|2|privat|gesch(?:äftlich)?"
-    r"|dienstlich|mobil|fixe|fijo|fisso|vast|fixo|perso(?:nnel)?|pro(?:fessionnel)?|bureau|domicile|portable|personal"
-    r"|casa|ufficio|trabajo|oficina|móvil|celular|cellulare|mobiel|thuis|werk|escritório|kom[oó]rkowy|komórkowego"
-    r"|kom|stacjonarny|stacjonarnego|domowy|służbowy|prywatny|kontaktowy|kontaktowego|contact|contacto|contatto|de|du|di|da"
-)
-_LINKS = (
-    r"me|us|him|her|them|at|on|to|the|my|our|your|his|is|was|mich|uns|an|unter|ist|lautet|meine|die|der|auf|zu"
-    r"|moi|nous|le|la|au|sur|est|mon|el|al|nos|es|mi|il|lo|ci|è|op|naar|het|me|mij|mijn|ons|o|a|ao|para|é|meu|pod|na|do"
-    r"|to|jest|mój|por|favor|per|favore"
-)
+_KIND = _TEXTS["kind"]
+_LINKS = _TEXTS["links"]
 _PUNCTUATION = r"[\s.:=|()\[\]\"'„“”»«–—/>-]{1,8}+"
 
 PHONE_CONTEXT = regex.compile(

@@ -13,9 +13,11 @@ from collections.abc import Iterator
 import regex  # type: ignore[import-untyped]
 
 from core.text.labelled import phrases
-from core.text.recogniser import Hit, Recogniser, around, lower, matches_in
+from core.text.recogniser import Hit, Recogniser, around, lower, matches_in, texts_of
 from core.text.recognisers.credentials import credential_pairs, written_passwords
 from core.text.recognisers.secret_values import Name, NamedValue, named_values, placeholder, reference
+
+_TEXTS = texts_of(__name__)
 
 SAID_SCORE = 0.75
 CHARS_MIN = 5
@@ -25,14 +27,7 @@ _WORD = (
     r"(?<!\p{L})(?:pass(?:word|phrase|wd|code)?|pwd|pw|passwort|kennwort|mot[ ]de[ ]passe|mdp|contraseña|contrasena"
     r"|clave|wachtwoord|senha|palavra-passe|parola[ ]d['’]ordine|hasł[oa]|wifi[ -]?key)s?(?!\p{L})"
 )
-_CHANGED = (
-    r"(?:changed|reset|switched|set|updated)[ ](?:mine|it|ours|that|hers|his|theirs|this)[ ](?:back[ ])?to"
-    r"|(?:meines|meins|es|unseres|das)[ ](?:jetzt[ ])?(?:auf|in|zu)"
-    r"|(?:changé|remplacé|modifié|mis)[ ](?:le[ ](?:mien|nôtre)|ça)?[ ]?(?:en|par|à)"
-    r"|(?:cambi(?:é|ado|amos)|puse)[ ](?:la[ ](?:mía|nuestra)[ ])?(?:a|por)"
-    r"|cambiat[oa][ ](?:la[ ](?:mia|nostra)[ ])?in|(?:de|het)[ ](?:mijne|onze)[ ](?:veranderd[ ])?(?:in|naar)"
-    r"|(?:mudei|troquei|alterei)[ ](?:a[ ](?:minha|nossa)[ ])?para|(?:zmieni[łl]\w{1,4})[ ](?:(?:swoje|moje|je)[ ])?na"
-)
+_CHANGED = _TEXTS["changed"]
 _ITS = (
     r"(?:it['’]?s|it[ ]is|should[ ]be|das[ ]ist|es[ ]ist|ist|lautet|c['’]est|es|è|het[ ]is|is|é|to)(?:[ ](?:still|now"
     r"|noch|jetzt|toujours|sigue|ancora|nog|ainda|nadal))?"
@@ -40,19 +35,12 @@ _ITS = (
 _VALUE = r"[ ][\"'`“„«]?(?P<value>[^\s\"'`“”„«»<>]{5,64})"
 # the answer to a question that unlocks an account, whatever it is
 _ANSWER = regex.compile(
-    r"(?<!\p{L})(?:(?:security|secret)[ ]question|sicherheitsfrage|question[ ](?:secrète|de[ ]sécurité)"
-    r"|pregunta[ ](?:secreta|de[ ]seguridad)|domanda[ ](?:segreta|di[ ]sicurezza)|(?:beveiligings|geheime[ ])vraag"
-    r"|pergunta[ ](?:secreta|de[ ]segurança)|pytanie[ ](?:pomocnicze|bezpieczeństwa"
-    r"|zabezpieczające))[^\n]{0,80}?(?<!\p{L})"
-    r"(?:answer|antwort|réponse|respuesta|risposta|antwoord|resposta|odpowiedź)[ ]?[:=][ ]?[\"'„“«]?"
-    r"(?P<value>[\p{L}\d][^\n\"'“”»,;.]{1,40})",
+    _TEXTS["answer"],
     regex.IGNORECASE,
 )
 _ANSWER_WORDS = ("question", "frage", "pregunta", "domanda", "vraag", "pergunta", "pytanie")
 _USER_AND_VALUE = regex.compile(
-    r"(?<![\w/.-])(?:(?:admin(?:istrator)?|root|guest|gast|invité|invitado|ospite|convidado|gość|postgres|pi"
-    r"|sa|sysadmin)|(?:wi-?fi|wlan|ssid)(?:[ ]\p{L}{1,15}){0,4}?[ ]?(?:[:=]|is|ist|est|es|è|é|to)[ ]{1,2}[\w.-]{2,32})"
-    r"[ ]/[ ](?P<value>[^\s\"'`“”„«»<>]{5,64})",
+    _TEXTS["user_and_value"],
     regex.IGNORECASE,
 )
 _FORMS = (
@@ -91,25 +79,7 @@ PASSWORD_CHARS_MIN = 3
 PASSWORD_CHARS_MAX = 128
 STRONG_CHARS_MIN = 5
 
-_WIFI = (
-    r"(?:[ ](?:du|de[ ]la|de|del|dello|do|da|van[ ](?:de|het)|voor|for|für|zum|vom))?"
-    r"[ ](?:the[ ]|la[ ]|le[ ]|das[ ])?(?:wi-?fi|wlan)"
-)
-_NAMES = (
-    rf"(?:clés?|clef|clave|contraseña|senha|hasło|has(?:ła|lo)|kod|code|chiave|quella|password|passwort"
-    rf"|sleutel|wachtwoord){_WIFI}|"
-    r"pass(?:[ _-]?word|wd|[ _-]?phrase|[ _-]?code)s?|pwd|(?<=[_/\s\"'-]|^)(?:pass"
-    r"|pw)(?=[\"'\])]{0,2}\s{0,3}(?:[:=]|->|→)|[ ](?:is|was|now)[ ])"
-    r"|pw(?=[ ])|(?<=_)pass(?=[ ])|(?<![\p{L}.])ww(?=:?[ ])"
-    r"|passwor[dt](?:es)?|kennwort(?:es)?|passphrase|losung|zugangsdaten"
-    r"|mots?[ ]de[ ]passe|mdp|phrase[ ]secrète|phrase[ ]de[ ]passe"
-    r"|contraseñas?|contrasenas?|clave(?:[ ]de[ ](?:acceso|usuario|la[ ]wifi))?|palabra[ ]de[ ]paso"
-    r"|parola[ ](?:d['’]ordine|chiave)|chiave[ ](?:del[ ])?wi-?fi"
-    r"|wachtwoord(?:en|zin)?"
-    r"|senhas?|palavra[ -]passe"
-    r"|has(?:ło|ła|łem|lo|la|lem)|hasłach"
-    r"|(?:wpa2?|wi-?fi|wlan)[ _-]?(?:key|psk|schlüssel|sleutel)|psk"
-)
+_NAMES = _TEXTS["names"]
 _PASSWORD = Name(
     regex.compile(
         rf"(?<!\p{{L}})(?:\w{{0,30}}_|--?|\p{{L}}{{1,12}}?(?=passw|pwd))?(?:{_NAMES})(?![\p{{Ll}}])", regex.IGNORECASE
@@ -124,32 +94,7 @@ _CAMEL = Name(
     ("passw", "pwd", "phrase", "kennwort"),
 )
 
-_CODE = (
-    r"PIN(?:[ -]?(?:code|number|nummer|kode))?|code[ ](?:pin|secret)|código[ ]pin|codice[ ]pin|kod(?:em|u)?[ ]pin"
-    r"|pincode|T\.?A\.?N\.?|m-?tan|sms-?tan|O\.?T\.?P\.?(?:[ -]code)?|CV[VC]2?|puk"
-    r"|(?:verification|security|access|login|log-in|sign-in|one[ -]time|auth(?:entication|orization)?|confirmation"
-    r"|sms|2fa|mfa|two-factor|unlock|entry|door|gate|alarm|safe|garage|voicemail|lockbox|keypad|reset|backup|recovery"
-    r"|activation)"
-    r"[ ](?:pass)?(?:code|pin)"
-    r"|(?:bestätigungs|verifizierungs|sicherheits|zugangs|einmal|anmelde|freischalt|tür|alarm|sms-|entsperr"
-    r"|aktivierungs)[ -]?"
-    r"(?:code|kode|passwort|pin)"
-    r"|code[ ](?:du|de[ ]la|de|fürs|vom|zum|van[ ](?:de|het)|for[ ]the)[ ](?:portail|porte|portillon|coffre|garage"
-    r"|digicode|tor|tür|safe|tresor|poort|deur|kluis|gate|door|alarm|building|lobby|lockbox)"
-    r"|código[ ](?:de[ ]la|del|do|da)[ ](?:puerta|portal|alarma|garaje|caja|portão|porta|alarme|cofre|prédio)"
-    r"|codice[ ](?:del(?:la)?[ ]|dell['’])(?:cancello|portone|porta|allarme|cassaforte|garage)"
-    r"|(?:safe|vault|padlock|lock(?:er)?|gate|tresor)(?:[ ]combination|[ ]combo|[ ]opens[ ]with|[ ]code)"
-    r"|code[ ](?:de[ ](?:vérification|sécurité|confirmation|validation|connexion|déverrouillage|la[ ]porte"
-    r"|l['’]alarme)|d['’](?:accès|authentification|activation|entrée)|à[ ]usage[ ]unique|sms)"
-    r"|código[ ](?:de[ ](?:verificación|seguridad|acceso|acesso|confirmación|un[ ]solo[ ]uso|verificação|segurança"
-    r"|confirmação|autenticação|autenticación|activación|ativação|la[ ]puerta|uso[ ]único|desbloqueo)|sms)"
-    r"|codice[ ](?:di[ ](?:verifica|sicurezza|accesso|conferma|attivazione|autenticazione|sblocco)|otp|sms|monouso"
-    r"|segreto)"
-    r"|(?:verificatie|beveiligings|toegangs|bevestigings|inlog|activerings|deur|ontgrendel|sms-)code|eenmalige[ ]code"
-    r"|kod(?:em|u)?[ ](?:weryfikacyjny(?:m)?|dostępu|jednorazow\w{1,3}|bezpieczeństwa|aktywacyjny|potwierdzający|sms"
-    r"|do[ ]\w{1,15})|(?:your|dein|ihr|votre|ton|tu|su|il[ ]tuo|il[ ]suo|uw|je|jouw|seu|teu|o[ ]seu|twój|pana"
-    r"|pani)[ ](?:code|código|codice|kod)"
-)
+_CODE = _TEXTS["code"]
 _CODES = regex.compile(rf"(?<![\p{{L}}\d_])(?:{_CODE})(?![\p{{L}}])", regex.IGNORECASE)
 _CODE_WORDS = phrases("code|kode|código|codice|kod|pin|tan|otp|o.t.p|t.a.n|cvv|cvc|puk|passwort|opens with|comb")
 _NUMBER = regex.compile(r"\d")
@@ -158,39 +103,14 @@ _DIGITS = regex.compile(
     r"(?P<value>(?:\w{1,3}-)?\d(?:[ -]?\d){2,9}|[A-Z0-9]{4,10}(?:-[A-Z0-9]{3,8}){0,4}|\d[A-Za-z0-9]{3,11})(?![\w])"
 )
 _IS_YOUR_CODE = regex.compile(
-    r"(?<![\w.,/-])(?P<value>(?:[A-Z]{1,3}-)?\d{3,4}[ -]?\d{1,4}|\d{4,8})[ ]"
-    r"(?:is|ist|est|es|è|é|to)[ ](?:your|dein|ihr|votre|ton|tu|su|il[ ]tuo|il[ ]suo|uw|je|jouw|o[ ]seu|seu|teu|twój"
-    r"|pana|the)"
-    r"(?:[ ][\p{L}\d-]{1,20}){0,4}?[ ]?(?:pass)?(?:code|código|codice|kod|pin|otp|tan|passwort|\p{L}{4,20}code)"
-    r"(?!\p{L})",
+    _TEXTS["is_your_code"],
     regex.IGNORECASE,
 )
 
-_SHORT_FLAG = regex.compile(
-    r"(?<!\w)(?:mysql|mysqldump|mysqladmin|mariadb|sshpass|psql|redis-cli|mongo|mongosh|mongodump|ldapsearch|sqlcmd"
-    r"|docker[ ]login|mosquitto_[ps]ub|ipmitool|rdesktop|evil-winrm|crackmapexec|mongorestore|influx"
-    r"|clickhouse-client|pscp"
-    r"|curl|zip|unzip|7z|net[ ]use|smbclient|htpasswd|wget|plink|ftp)(?=[ ])[^\n|;]{0,120}?[ ](?:-p|-w|-a|-P|-pw)[ ]?"
-    r"(?P<value>\"[^\"\n]{3,80}\"|'[^'\n]{3,80}'|[^\s\"'-][^\s\"']{3,80})"
-)
+_SHORT_FLAG = regex.compile(_TEXTS["short_flag"])
 _FLAGS = (" -p", " -w", " -a")
 
-_PROSE_WORDS = (
-    "required optional needed mandatory missing invalid incorrect wrong valid correct changed reset expired"
-    " forgotten forgot protected secure weak strong hashed encrypted stored empty blank unknown new old same different"
-    " longer shorter not a an the to in on at for from with must should will can cannot please enter your my our their"
-    " her his its it this that too very also always never only below above attached provided sent given shown"
-    " falsch richtig ungültig erforderlich geändert abgelaufen vergessen nicht das der die ein eine bitte"
-    " requis obligatoire incorrect incorrecte invalide oublié oubliée expiré modifié faux le la les un une votre"
-    " requerida obligatoria incorrecta olvidada inválida caducada el los las su"
-    " richiesta obbligatoria errata dimenticata scaduta il lo i gli"
-    " vereist verplicht onjuist vergeten verlopen ongeldig het een de uw"
-    " obrigatória incorreta esquecida inválida expirada o os as seu sua"
-    " wymagane nieprawidłowe błędne zapomniane wygasło jest nie"
-    " str string int bool bytes text object any char varchar number boolean field input secretstr optional union"
-    " list dict option vec maybe nullable"
-    " none null true false undefined yes no off password passwd pass pwd secret hidden masked"
-)
+_PROSE_WORDS = _TEXTS["prose_words"]
 _PROSE = frozenset(_PROSE_WORDS.split())
 _FIELD = regex.compile(r"\p{L}+(?:[_.-]\p{L}+)+")
 _SYMBOLS = "$%<{[(&*#-/\\|=+"
@@ -257,11 +177,7 @@ def _assigned(text: str, found: NamedValue) -> bool:
 
 
 _HYPHENS = regex.compile(r"\p{Ll}{2,15}(?:-\p{Ll}{2,15}){2,6}")
-_NO_PHRASE = regex.compile(
-    r"(?<!\p{L})(?:to|of|the|out|up|in|by|on|off|not|well|case|end|first|one|two|new|old|icon|mdi|form|field"
-    r"|input|label"
-    r"|btn|pass\w*|text|login|auth|user\w*|error|required|outline|secret|key|token|your|my|reset|current)(?!\p{L})"
-)
+_NO_PHRASE = regex.compile(_TEXTS["no_phrase"])
 
 
 def _in_words(value: str) -> bool:
@@ -321,9 +237,7 @@ def _codes(text: str) -> Iterator[Hit]:
 
 
 _OTHER_FIELD = regex.compile(
-    r"(?:hash|salt|field|input|label|policy|min|max|length|len|file|path|url|reset|changed|expir|hint|type|name"
-    r"|strength|regex|pattern|manager|validator|help|text|error|form|count|age|history|less|context|algorithm|encoder"
-    r"|encryption|protected|required|prompt|callback|id|at|attempt|auth|mode|state|rule|check)",
+    _TEXTS["other_field"],
     regex.IGNORECASE,
 )
 

@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]
 
-from core.text.recogniser import REGEX_TIMEOUT_S, around, lower, matches_in
+from core.text.recogniser import REGEX_TIMEOUT_S, around, lower, matches_in, texts_of
+
+_TEXTS = texts_of(__name__)
 
 RANDOM_CHARS_MIN = 8
 RANDOM_DISTINCT_MIN = 5
@@ -118,26 +120,7 @@ def random_looking(value: str) -> bool:
 
 
 CHARS_MIN = 3
-_SHARED_WORDS = (
-    "root admin administrator administrateur administrador amministratore beheerder nobody guest anonymous system"
-    " daemon public shared default all user users username usuario utente benutzer service www www-data apache nginx"
-    " postgres mysql redis oracle mongodb ubuntu debian"
-    " centos ec2-user vagrant docker git jenkins runner runneradmin builder build ci test tester testuser deploy"
-    " node app jovyan vscode codespace gitpod circleci travis sshd bin sys sync mail backup operator owner foo bar baz"
-    " foobar me you your yourname your_name"
-    " example someuser someone name id login password email none null true false str string int bool text object"
-    " self request field handle generated everyone channel team group param params parameter return returns author"
-    " deprecated override since throws see media import"
-    " keyframes charset supports layer page container property staticmethod classmethod dataclass abstractmethod"
-    " overload pytest fixture mixin include extend extends if else for each while function type types todo brief code"
-    " link example file note warning internal"
-    " private protected public final readonly template tailwind apply use forward namespace license version"
-    " copyright and or not the from with is are was has required invalid missing unknown disabled enabled account"
-    " profile settings model data value values key"
-    " home documents desktop downloads appdata localhost linuxbrew homebrew sandbox work workspace project projects"
-    " src lib conda opt"
-    " nicht und oder ist der die das est les des une los las que per con van het een nie jest como para"
-)
+_SHARED_WORDS = _TEXTS["shared_words"]
 _SHARED = frozenset(_SHARED_WORDS.split())
 
 
@@ -169,19 +152,8 @@ NAME_CHARS_MAX = 50
 LONG_CHARS = 300
 
 _SUFFIX = regex.compile(r"(?:[A-Z0-9_-][A-Za-z0-9_-]{0,30}+)?")
-CHANGED = (
-    r"(?:(?:was|is|has[ ]been|will[ ]be)[ ](?:now[ ])?(?:changed|set|reset|updated)[ ]to|(?:is|was)[ ]now"
-    r"|ist[ ]jetzt|est[ ](?:maintenant|désormais)|es[ ]ahora|è[ ](?:ora|adesso)|is[ ]nu|é[ ]agora|to[ ]teraz"
-    r"|wurde[ ]auf|(?:a[ ]été|est)[ ](?:changé|remplacé|modifié)e?[ ](?:en|par)"
-    r"|(?:ha[ ]sido|fue|se)[ ](?:cambiad[oa]|cambió)[ ](?:a|por)"
-    r"|è[ ]stat[ao][ ](?:cambiat|impostat)[ao][ ](?:in|su)|is[ ](?:gewijzigd|veranderd)[ ](?:in|naar)"
-    r"|foi[ ](?:alterad|mudad)[oa][ ]para|został[oay]?[ ]zmienion[eay][ ]na)"
-)
-IS = (
-    r"is|was|are|equals|remains|set[ ]to|changed[ ]to|reset[ ]to|now|lautet(?:e)?|ist|war|heißt|geändert[ ]auf|est"
-    r"|était|es|era|sigue[ ]siendo|è|e'|era|sarà|é|foi|to|jest|brzmi|brzmiało|będzie|zmienione[ ]na|luidt|wordt"
-    r"|(?:gewijzigd|veranderd)[ ]in|invece|c['’]est|should[ ]be|will[ ]be|->|→"
-)
+CHANGED = _TEXTS["changed"]
+IS = _TEXTS["is"]
 # functions that turn the text of a key into bytes
 DECODERS = r"from_?hex|unhex(?:lify)?|(?:base?64_?)?decode(?:_?string|_?bytes)?|\.from|atob|a2b_(?:hex|base64)"
 DECODERS += r"|md5|sha(?:1|2|224|256|384|512)|(?:old_)?password|encrypt|crypt|hash_?pw|(?:make|hash)_?password"

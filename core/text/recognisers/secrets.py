@@ -1,6 +1,6 @@
 """SECRET: keys, tokens, private keys, credentials in web addresses and connection strings, backup codes and phrases.
 
-Three kinds of evidence: a published format (`core.text.recognisers.secret_formats`), a structure (the block of a
+Three kinds of evidence: a published format (secret_formats.toml), a structure (the block of a
 private key, the credentials of a URL, an HTTP header), and a name such as `api_key` before a value that looks random. A
 random string without such evidence is not a secret: commits, checksums and identifiers look the same. A hit covers the
 value, and not its name. In a URL it covers the user and the password, and not the host.
@@ -9,6 +9,12 @@ Two secrets are lists. Backup codes are two codes or more after a word for them.
 18, 21 or 24 small words after a word for it, in one of eight languages, with or without their numbers. A sentence is
 none: it holds words such as `the` that no word list of recovery phrases holds, or words of fewer than three letters.
 
+From detect-secrets come compiled patterns alone (its `denylist`). Its scans of files, its processes and its requests to
+the services that issued a key are not used. Its pattern of web tokens is quadratic in a long word, its pattern of npm
+tokens in a long line, and its keyword rules depend on the type of a file, so that this project has its own. A pattern
+is tried only on a text that contains one of its literals, which makes a row cheap. Each pattern takes time linear in
+the text: it has bounded repeats, or possessive ones that begin at the start of a word.
+
 Cost: linear in the text. Each label of a list is followed over at most `LIST_CHARS` characters.
 """
 
@@ -16,13 +22,14 @@ import base64
 import binascii
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
+from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]
 
 from core.text.labelled import phrases
-from core.text.recogniser import REGEX_TIMEOUT_S, Hit, Recogniser, around, lower, matches, matches_in, merged
+from core.text.recogniser import REGEX_TIMEOUT_S, Hit, Recogniser, around, lower, matches, matches_in, merged, texts_of
 from core.text.recognisers.credentials import written_secrets
-from core.text.recognisers.secret_formats import Format, formats
 from core.text.recognisers.secret_values import (
     Name,
     NamedValue,
@@ -34,6 +41,8 @@ from core.text.recognisers.secret_values import (
     reference,
 )
 
+_TEXTS = texts_of(__name__)
+
 SCORE = 0.85
 LIST_CHARS = 600
 LABEL_CHARS = 60
@@ -42,18 +51,8 @@ CODES_MAX = 40
 PHRASE_WORDS = (24, 21, 18, 15, 12)
 DISTINCT_SHARE = 0.75  # of the words of a phrase, which are drawn at random
 
-_OF = r"(?:[ ](?:for|of|to|für|zu[mr]?|de|del|du|pour|para|di|per|voor|van|do|da|dla)[ ][\p{L}\d ._-]{1,30}?)?"
-_BEFORE_LIST = (
-    rf"{_OF}[\"'`*_\])]{{0,3}}(?:(?:,[ ]|[ ]\()[^\n:.]{{1,40}}(?=:)|)(?:[ ]?[:=]"
-    r"|[ ](?:are|is|sind|lauten|lautet|ist|sont|est|son|es|sono|è|zijn|são|é|to))[\s\"'`*\[]{1,6}"
-)
 _CODES = regex.compile(
-    r"(?<!\p{L})(?:(?:backup|back-up|recovery|scratch|rescue|emergency|one-time|2fa|mfa)[ _-]?(?:login[ ])?codes"
-    r"|(?:backup|wiederherstellungs|ersatz|notfall|sicherungs)[ -]?codes"
-    r"|codes[ ]de[ ](?:secours|récupération|sauvegarde)"
-    r"|códigos[ ]de[ ](?:respaldo|recuperación|recuperação|reserva|emergencia|emergência|backup|seguridad)"
-    r"|codici[ ]di[ ](?:backup|recupero|riserva|emergenza)"
-    r"|(?:herstel|back-?up|nood)[ -]?codes|kody[ ](?:zapasowe|odzyskiwania|awaryjne|jednorazowe))" + _BEFORE_LIST,
+    _TEXTS["codes"],
     regex.IGNORECASE,
 )
 _CODE_WORDS = ("code", "código", "codici", "kody")
@@ -63,13 +62,7 @@ _ITEM = regex.compile(
 _GAP = regex.compile(r"[\s,;|/\"'`]{1,12}(?:(?:and|und|et|y|e|en|i)[ ])?")
 
 _PHRASE = regex.compile(
-    r"(?<!\p{L})(?:(?:seed|recovery|mnemonic|backup|wallet|secret)[ _-]?(?:recovery[ ])?(?:phrase|words|seed|mnemonic)"
-    r"|mnemonic|seed|(?:seed|wiederherstellungs|mnemonik|sicherungs)[ -]?(?:phrase|wörter|satz)"
-    r"|(?:phrase|mots)[ ](?:de[ ](?:récupération|secours|départ|passe)|secrète|secrets|mnémonique|seed)"
-    r"|(?:frase|palabras|palavras|parole)[ -](?:(?:de|di)[ ](?:recuperación|recuperação|recupero|respaldo)|semilla"
-    r"|semente|seme|secreta|segreta|mnemónica|mnemônica|mnemonica|seed)"
-    r"|(?:herstel|seed|geheime)[ -]?(?:zin|woorden|frase)"
-    r"|(?:fraz[aęy]|sł[oó]w[ay]?)[ ](?:odzyskiwania|seed|zapasow[ae]|mnemoniczn[ae]))" + _BEFORE_LIST,
+    _TEXTS["phrase"],
     regex.IGNORECASE,
 )
 _PHRASE_WORDS = phrases(
@@ -175,42 +168,7 @@ def _first_key_line(text: str, end: int) -> int:
 
 # ---------------------------------------------------------------- structures
 
-_STRUCTURES = (
-    # user and password in a URL or a connection string
-    regex.compile(
-        r"(?<![a-zA-Z0-9])[a-zA-Z][a-zA-Z0-9+.-]{1,30}://"
-        r"(?P<secret>[^\s/@:\"'<>\[\]{}|`]{0,200}:(?P<password>[^\s/@\"'<>`]{1,200}))@[\w\[]"
-    ),
-    # a password that holds `/` or `@`, which should have been escaped
-    regex.compile(
-        r"(?<![a-zA-Z0-9])[a-zA-Z][a-zA-Z0-9+.-]{1,30}://"
-        r"(?P<secret>[\w.+-]{1,100}:(?P<password>[^\s:\"'<>`,]{1,120}))@[\w-]{1,63}(?:\.[\w-]{1,63}){0,8}(?::\d|/)"
-    ),
-    # a token alone before the host
-    regex.compile(r"(?<![a-zA-Z0-9])https?://(?P<secret>(?P<password>[\w.~-]{16,300}))(?::x-oauth-basic)?@[\w]"),
-    regex.compile(
-        r"\b(?i:authorization|auth)[\"']?\s{0,3}[:=,]\s{0,3}[\"']?"
-        r"(?i:bearer|token|basic|apikey|api-key|digest|negotiate|key|splunk|sso-key|bot)[ =:]\s{0,3}"
-        r"(?P<secret>(?P<password>[\w.~+/=:|-]{6,4000}))"
-    ),
-    regex.compile(r"(?<!\w)(?:[Bb]earer|BEARER)[ ]{1,2}[\"'`]?(?P<secret>(?P<random>[\w.~+/-]{16,4000}=*))"),
-    regex.compile(r"(?<!\w)Basic[ ]{1,2}(?P<secret>(?P<basic>[A-Za-z0-9+/]{8,400}={0,2}))"),
-    # command line: curl -u user:password, --user user:password
-    regex.compile(
-        r"(?<!\S)(?:-u|--user|--proxy-user|-U|--auth|-a|--creds)[ =]{1,2}[\"']?"
-        r"(?P<secret>[\w.@+%-]{1,80}:(?P<password>[^\s\"']{3,200}))"
-    ),
-    # cookies of sessions
-    regex.compile(
-        r"(?i:(?:sess(?:ion)?(?:[_-]?id)?|sid|csrf(?:[_-]?token)?|xsrf-token|remember_me|auth\w{0,12}|jwt))="
-        r"(?P<secret>(?P<random>[\w.~+/%=-]{12,2000}))"
-    ),
-    # the signature or key in the query of a web address
-    regex.compile(
-        r"[?&;](?i:[\w.-]{0,24}(?:key|token|sig|signature|secret|password|passwd|pwd|auth|credential|code|sid))="
-        r"(?P<secret>(?P<random>[\w.~+/%-]{12,2000}=*))"
-    ),
-)
+_STRUCTURES = tuple(map(regex.compile, _TEXTS["structures"]))
 _CREDENTIALS_NEEDED = regex.compile(
     r"://|auth|bearer|basic|sess|sid|csrf|xsrf|jwt|remember|[?&]|(?<!\S)-[uUa]|--user|--proxy"
     r"|--creds",
@@ -248,9 +206,25 @@ def _basic(value: str) -> bool:
 # ---------------------------------------------------------------- formats and names
 
 
+class _Format(NamedTuple):
+    """`literals`: in lower case; the pattern is tried on a text that contains one. A group, if the pattern has one,
+    covers the secret."""
+
+    literals: tuple[str, ...]
+    pattern: regex.Pattern[str]
+
+
 @cache
-def _formats() -> tuple[Format, ...]:
-    return formats()
+def _formats() -> tuple[_Format, ...]:
+    def format_of(literals: str, pattern: str, flags: int = 0) -> _Format:
+        return _Format(tuple(literals.split("|")), regex.compile(rf"(?<![A-Za-z0-9_])(?:{pattern})", flags))
+
+    texts = texts_of("core.text.recognisers.secret_formats")
+    rows = [format_of(literals, pattern) for literals, pattern in texts["own"]]
+    for module, name, literals in texts["detect_secrets"]:
+        for source in getattr(import_module(f"detect_secrets.plugins.{module}"), name).denylist:
+            rows.append(format_of(literals, source.pattern, source.flags & ~regex.UNICODE))
+    return tuple(rows)
 
 
 # every format holds a run of this many characters without a space; in ordinary text such runs are rare
@@ -284,29 +258,7 @@ def _of_format(match: regex.Match[str]) -> Iterator[Hit]:
         yield Hit(start, end, FORMAT_SCORE)
 
 
-_NAMES = (
-    r"(?:api|app|application|access|auth|authentication|secret|private|client|consumer|account|storage|service|signing"
-    r"|sign|encryption|encrypt|decryption|master|shared|session|license|licence|subscription|deploy|ssh|hmac"
-    r"|aes|cipher"
-    r"|integration|write|read|admin|webhook|root|host|function|primary|secondary|publishable|server|project|bot|ingest"
-    r"|functions|provider|oauth|jwt|cookie|crypto|gpg|pgp|activation|product|developer|merchant|partner|user|sas"
-    r"|instrumentation|rest|push|fcm|map|maps|site|recovery|backup|pre-?shared"
-    r"|unseal)[_. -]?key(?:(?<=unseal[_. -]key)[ _]\d{1,2})?"
-    r"|(?:api|client|consumer|app|shared|webhook|signing|jwt|session|cookie|oauth|bot|hmac|totp|mfa|otp)[_ -]?secret"
-    r"|secret(?:[_. -]?(?:access[_-]?key|key|token|value|id|base|hash))?"
-    r"|(?:api|access|auth|refresh|id|bearer|bot|session|csrf|deploy|personal[_ -]access|security|push|device|sas|pat"
-    r"|runner|registration|oauth|app|user|service|verification|reset|invite|id|sso)?[_. -]?token"
-    r"|apikey|authkey|secretkey|accesskey|webhook(?:[_ -]?url)?|credentials?|bearer|sas|hmac|salt|pepper"
-    r"|connection[_ -]?string|encryption[_ -]?password"
-    # German, French, Spanish, Italian, Dutch, Portuguese, Polish
-    r"|(?:api|zugriffs|zugangs|geheim|sicherheits|lizenz|geheimer|privater)[- ]?(?:schlüssel|token)|zugangstoken"
-    r"|cl[ée] (?:d['’ ]?)?(?:api|acc[èe]s|secr[èe]te|priv[ée]e)|jeton(?: d['’](?:acc[èe]s|api|authentification))?"
-    r"|clave (?:de )?(?:la )?(?:api|acceso|secreta|privada)|clave api"
-    r"|chiave (?:di )?(?:api|accesso|segreta|privata)"
-    r"|(?:api|toegangs|geheime|privé|licentie)[- ]?sleutel|toegangstoken"
-    r"|chave (?:de |da )?(?:api|acesso|secreta|privada)"
-    r"|klucz(?:em|a)? (?:do )?(?:api|dostępu|tajny|prywatny|licencyjny)|token(?:u|em)?"
-)
+_NAMES = _TEXTS["names"]
 _KEY = Name(
     regex.compile(rf"(?:(?<![a-z])|(?<=(?-i:[a-z]))(?=(?-i:[A-Z])))(?:{_NAMES})", regex.IGNORECASE),
     phrases(
@@ -315,10 +267,7 @@ _KEY = Name(
     ),
 )
 _NO_SECRET = regex.compile(
-    r"(?:type|name|url|uri|endpoint|file|filename|path|hash|sha\d*|fingerprint|digest|len|length|size|count|version"
-    r"|expir\w*|ttl|lifetime|algorithm|alg|format|prefix|suffix|class|index|position|ids|public|issuer|scope|dir|regex"
-    r"|pattern|field|header|param|column|label|description|hint|help|text|title|method|provider|status|state|limit"
-    r"|usage|date|at)\d*$",
+    _TEXTS["no_secret"],
     regex.IGNORECASE,
 )
 _PREFIX = regex.compile(r"(?:base64|base32|hex|plain|raw):|django-insecure-")

@@ -10,31 +10,19 @@ from collections.abc import Iterator
 import regex  # type: ignore[import-untyped]
 
 from core.text.labelled import phrases
-from core.text.recogniser import Hit, Recogniser, around, lower, matches, matches_in
+from core.text.recogniser import Hit, Recogniser, around, lower, matches, matches_in, texts_of
 from core.text.recognisers.credentials import credential_pairs
 from core.text.recognisers.secret_values import Name, NamedValue, identifies, login, named_values
+
+_TEXTS = texts_of(__name__)
 
 SCORE = 0.8
 STATED_WORDS_MAX = 4  # `the username is jdoe`; a longer sentence says something else
 
-_NAMES = (
-    r"user[ _-]?names?|user[ _-]?id|userid|login(?:[ _-]?(?:name|id))?|log-in|account[ _-]?name|screen[ _-]?name"
-    r"|nick[ _-]?name|nick|handle|gamertag|logon(?:[ _]name)?|logname|sam[ _-]?account[ _-]?name|uid|usr|acct|ruser"
-    r"|auid|benutzer(?:name|kennung|konto)?|nutzer(?:name|kennung)|anmeldename|kennung|loginname"
-    r"|noms?[ ]d['’]utilisateur|utilisateur|identifiants?|pseudo(?:nyme)?"
-    r"|nombre[ ]de[ ](?:usuario|cuenta)|usuari[oa]|apodo"
-    r"|nome[ ]utente|utente|nick"
-    r"|gebruikersnaam|gebruiker|inlognaam"
-    r"|nome[ ]de[ ](?:usuário|utilizador|conta)|usuário|utilizador"
-    r"|nazw[aąę][ ](?:użytkownika|konta)|użytkownik|loginem"
-)
+_NAMES = _TEXTS["names"]
 _NAMED = Name(
     regex.compile(rf"(?<![\p{{L}}\d])(?:\w{{0,20}}_|--)?(?:{_NAMES})(?![\p{{L}}])", regex.IGNORECASE),
-    phrases(
-        "user|usr|uid|login|log-in|logon|logname|nick|handle|gamertag|account|acct|screen|benutzer|nutzer|"
-        "anmeldename|kennung|utilisateur|identifiant|pseudo|usuari|usuári|apodo|nombre|utente|gebruiker|"
-        "inlognaam|nome|utilizador|nazw|użytkownik"
-    ),
+    phrases(_TEXTS["named"]),
 )
 _USER = Name(
     regex.compile(r"(?<![\p{L}\d.])(?:\w{1,20}[_-])?user(?=[\"']?[ ]?[=:]|[ ]is[ ]|[ ]?>)(?!\w)", regex.IGNORECASE),
@@ -42,37 +30,8 @@ _USER = Name(
 )
 _VALUE = regex.compile(r"(?P<value>[\w][\w.+\\@-]{2,63}+)(?![\w(\[])")
 
-_IN_LOGS = (
-    regex.compile(
-        r"(?<![\w.])(?:user|User|USER|account|Account|login|Benutzer|utilisateur|usuario|utente|gebruiker|usuário"
-        r"|użytkownik)"
-        r"[ ][\"'`«„](?P<value>[\w][\w.+\\@-]{1,63})[\"'`»“”]"
-    ),
-    regex.compile(
-        r"(?<![\w.])(?:(?:for|by|as|of|from)[ ](?:invalid[ ]|illegal[ ]|unknown[ ])?user|[Ii]nvalid[ ]user|USER"
-        r"|[Uu]ser|Benutzer|utilisateur|usuario|utente|gebruiker|usuário|użytkownik)[ ]"
-        r"(?P<value>\w[\w.+\\@-]{2,63})(?=[ ](?:from[ ]|by[ ]|logged|signed|authenticated|failed|has[ ]logged"
-        r"|connected|disconnected|\(uid|at[ ]\d|on[ ]tty|port[ ]|hat[ ]sich|s['’]est|inició|ha[ ]effettuato"
-        r"|is[ ]ingelogd|entrou|iniciou|zalogowa))"
-    ),
-    regex.compile(
-        r"(?:session[ ](?:opened|closed)[ ]for[ ]user|Failed[ ]password[ ]for(?:[ ]invalid[ ]user)?"
-        r"|Accepted[ ]\w{4,20}(?:[-/]\w{1,20})?[ ]for"
-        r"|[Ll]ogged[ ]in[ ]as|[Ss]igned[ ]in[ ]as|[Ll]og[ ]in[ ]as|[Ll]ogin[ ](?:als|as|:)|login[ ]as:"
-        r"|[Aa]ngemeldet[ ]als|connecté[ ]en[ ]tant[ ]que"
-        r"|conectado[ ]como|connesso[ ]come|ingelogd[ ]als|zalogowany[ ]jako|sudo[ ]-u|useradd|usermod|userdel"
-        r"|adduser|passwd|[Aa]uthenticated[ ]as|ssh[ ]-l)[ ](?P<value>\w[\w.+\\@-]{2,63})"
-    ),
-    regex.compile(r"(?<![\w])sudo(?:\[\d+\])?:\s{1,8}(?P<value>[a-z_][\w.-]{2,31})[ ]:[ ]TTY"),
-    regex.compile(
-        r"(?<![\w@./-])(?:ssh|scp|sftp|rsync|mosh)[ ](?:-\w[ ]?\S{0,40}[ ]){0,4}(?P<value>[a-z_][\w.-]{2,31})@[\w.-]"
-    ),
-)
-_LOG_WORDS = phrases(
-    "user|account|login|logged|signed|session|password|accepted|angemeldet|benutzer|utilisateur|connecté|"
-    "usuario|usuário|conectado|utente|connesso|gebruiker|ingelogd|użytkownik|zalogowany|authenticated|adduser|"
-    "passwd|sudo|ssh|scp|sftp|rsync|mosh"
-)
+_IN_LOGS = tuple(map(regex.compile, _TEXTS["in_logs"]))
+_LOG_WORDS = phrases(_TEXTS["log_words"])
 _LOG_CHARS = 100
 _ACCESS = regex.compile(r"(?<=\S[ ]-[ ])(?P<value>[\w][\w.+@\\-]{2,63}+)[ ]\[\d{1,2}/[A-Z][a-z]{2}/\d{4}:\d\d:")
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec"
@@ -85,11 +44,7 @@ _TOPIC_WORDS = (
 )
 _TOPICS = frozenset(_TOPIC_WORDS.split())
 _FOLDER_WORDS = ("/home/", "/users/", ":\\users", ":/users", "documents and settings")
-_FOLDERS = regex.compile(
-    r"(?:(?<![\w.])/(?:home|Users|export/home|var/home)/|(?<!\w)[A-Za-z]:(?:\\\\?|/)(?:Users|Documents and Settings)"
-    r"(?:\\\\?|/))"
-    r"(?P<value>[\w](?:[\w.@-]|[ ](?=[A-Z][a-z]+\\)){1,40}+)"
-)
+_FOLDERS = regex.compile(_TEXTS["folders"])
 _HANDLE = regex.compile(
     r"(?<![\w@./:\\&=+$-])@(?!h[e]re(?!\w))(?P<value>[A-Za-z_]\w{2,30}+)(?![\w@/(<{\[\\=-]|\.\w|:[:\w])"
 )
@@ -104,15 +59,11 @@ _REMARKS = frozenset(
     ]
 )
 _PASSWORD_FOLLOWS = regex.compile(
-    r"[ ]?(?:[,;/|]|[ ](?:and|with|und|mit|et|avec|y|con|e|en|met|com|i|z))?[ ](?:\p{L}{1,6}[ ])?"
-    r"(?:pass(?:word|wort|wd|e|phrase)?|pwd|pw|kennwort|mot[ ]de[ ]passe|mdp|contraseña|clave|wachtwoord|senha"
-    r"|palavra-passe|hasł[oa])(?!\p{L})",
+    _TEXTS["password_follows"],
     regex.IGNORECASE,
 )
 _DIRECT = regex.compile(
-    r"(?:benutzer(?:name|kennung)?|nutzername|anmeldename|nom[ ]d['’]utilisateur|utilisateur|nombre[ ]de[ ]usuario"
-    r"|usuari[oa]|nome[ ]utente|utente|gebruikersnaam|gebruiker|nome[ ]de[ ](?:usuário|utilizador)|usuário|utilizador"
-    r"|nazw[aąę][ ]użytkownika|użytkownik|user[ ]?name)[ ]",
+    _TEXTS["direct"],
     regex.IGNORECASE,
 )
 _FIELD_NAME = regex.compile(

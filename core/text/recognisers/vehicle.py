@@ -6,18 +6,11 @@ from collections.abc import Iterator
 import regex  # type: ignore[import-untyped]
 
 from core.text.labelled import LABELLED_SCORE, Label, phrases
-from core.text.recogniser import Hit, Pattern, Recogniser, context_of, matches, pattern_scan
+from core.text.recogniser import Hit, Pattern, Recogniser, context_of, matches, pattern_scan, texts_of
 
-_PLATE_WORDS = phrases(
-    "license plate|license plates|licence plate|licence plates|number plate|number plates|plate number|plate no|"
-    "plate|plates|registration plate|vehicle registration|vehicle registration number|registration number|"
-    "registration mark|registration|reg|reg no|reg number|VRM|VRN|Kennzeichen|Kfz-Kennzeichen|KFZ Kennzeichen|"
-    "Autokennzeichen|Nummernschild|Autonummer|Kontrollschild|plaque|plaque d'immatriculation|"
-    "plaque d’immatriculation|immatriculation|immatriculé|immatriculée|matrícula|matrículas|placa|placas|"
-    "placa de matrícula|patente|targa|targato|targata|kenteken|kentekenplaat|nummerplaat|kentekennummer|chapa|"
-    "chapa de matrícula|tablica rejestracyjna|tablice rejestracyjne|tablic rejestracyjnych|numer rejestracyjny|"
-    "nr rejestracyjny|nr rej|numerze rejestracyjnym|rejestracja|rejestracji"
-)
+_TEXTS = texts_of(__name__)
+
+_PLATE_WORDS = phrases(_TEXTS["plate_words"])
 # Words that mean other registrations too, and so name a plate only directly before it.
 _AMBIGUOUS = set(phrases("registration|registration number|reg|reg no|reg number|plate|plates|patente|placa"))
 
@@ -37,23 +30,14 @@ _LETTERS_BEFORE = regex.compile(r"(?r)(?<![\w-])[A-ZÄÖÜ]{1,4}(?:[ \-][A-Z]{1,
 # Plates near a label word.
 _CAPITAL_FORMS = (
     Pattern(
-        regex.compile(
-            r"(?<![\w-])(?:[A-Z]{2}\d{2} [A-Z]{3}|[A-ZÄÖÜ]{1,3}-[A-Z]{1,2}[ -]\d{1,4}[EH]?"
-            r"|[A-Z]{2}[ -]\d{3}[ -][A-Z]{2}|\d{4}[ -][B-DF-HJ-NP-TV-Z]{3}|[A-Z]{2}-\d{2}-[A-Z]{2}"
-            r"|\d{2}-[A-Z]{2}-\d{2}|[A-Z]{1,2}-\d{2,3}-[A-Z]{1,2}|\d-[A-Z]{3}-\d{2,3})(?![\w]|-\w)"
-        ),
+        regex.compile(_TEXTS["capital_forms"]),
         0.1,
     ),
 )
 
 # German plates in small letters, as people type them, near a word for a vehicle.
 _SMALL_FORMS = (Pattern(regex.compile(r"(?<![\w-])[a-zäöü]{1,3}-[a-z]{1,2}[ -]?\d{1,4}[eh]?(?![\w]|[-.,:]\w)"), 0.1),)
-_VEHICLES = phrases(
-    "auto|autos|wagen|pkw|lkw|kfz|fahrzeug|fahrzeuge|transporter|lieferwagen|motorrad|roller|anhänger|wohnmobil|kombi|"
-    "taxi|fahrer|fahrerin|falschparker|parkplatz|parkverbot|halteverbot|blitzer|tiefgarage|car|cars|van|truck|vehicle|"
-    "audi|bmw|mercedes|benz|vw|volkswagen|golf|polo|passat|tiguan|touran|opel|astra|corsa|ford|fiesta|focus|skoda|octavia|"
-    "fabia|seat|renault|clio|peugeot|citroën|fiat|toyota|hyundai|kia|mazda|nissan|honda|volvo|porsche|tesla|dacia|smart"
-)
+_VEHICLES = phrases(_TEXTS["vehicles"])
 
 _LABEL = Label(names=_PLATE_WORDS)
 
@@ -98,13 +82,7 @@ def _plate_end(text: str, start: int) -> int | None:
 # ---------------------------------------------------------------- vehicle identification numbers
 
 _VIN = regex.compile(r"(?<![\w-])[A-HJ-NPR-Z0-9]{17}(?![\w@-])", regex.IGNORECASE)
-_VIN_WORDS = phrases(
-    "VIN|VINs|vehicle identification number|vehicle id|chassis number|chassis no|frame number|Fahrgestellnummer|"
-    "Fahrzeug-Identifizierungsnummer|Fahrzeugidentifikationsnummer|FIN|FIN-Nr|Fahrgestell-Nr|numéro de châssis|"
-    "châssis|numéro de série|numéro d'identification du véhicule|bastidor|número de bastidor|número de chasis|"
-    "chasis|telaio|numero di telaio|chassisnummer|voertuigidentificatienummer|número de chassi|chassi|quadro|"
-    "numer VIN|numer nadwozia|nadwozia"
-)
+_VIN_WORDS = phrases(_TEXTS["vin_words"])
 _VIN_VALUES = {char: place for place, char in enumerate("0123456789")} | dict(
     zip("ABCDEFGHJKLMNPRSTUVWXYZ", (1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 7, 9, 2, 3, 4, 5, 6, 7, 8, 9), strict=True)
 )

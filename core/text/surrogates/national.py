@@ -8,11 +8,9 @@ health service numbers. Other numbers may by chance be those of a person.
 
 from collections.abc import Callable, Iterator
 from datetime import date
-from functools import cache
-from importlib import import_module
 from typing import Any
 
-from core.text.recognisers.written_numbers import NATIONAL_NUMBERS, TAX_NUMBERS, Number
+from core.text.recognisers.written_numbers import NUMBERS, Number
 from core.text.surrogates.draw import Draw, alphanumerics, laid_out, longer, same_shape
 
 CHARS_MAX = 64  # of a number with its separators
@@ -76,16 +74,16 @@ def medicare_beneficiary(original: str, draw: Draw) -> str:
 
 def checked(*modules: str) -> Callable[[str, Draw], str]:
     """Return the function of a type whose numbers these modules of stdnum check."""
-    rows = tuple(Number("", "", module) for module in modules)
+    rows = tuple(Number(module) for module in modules)
     return lambda original, draw: _valid_like(original, draw, rows)
 
 
 def national_id(original: str, draw: Draw) -> str:
-    return _valid_like(original, draw, NATIONAL_NUMBERS)
+    return _valid_like(original, draw, NUMBERS["national"])
 
 
 def tax_id(original: str, draw: Draw) -> str:
-    return _valid_like(original, draw, TAX_NUMBERS)
+    return _valid_like(original, draw, NUMBERS["tax"])
 
 
 def _valid_like(original: str, draw: Draw, rows: tuple[Number, ...]) -> str:
@@ -98,7 +96,7 @@ def _valid_like(original: str, draw: Draw, rows: tuple[Number, ...]) -> str:
     compact = alphanumerics(plain)
     if not _accepts(row, compact):
         compact = plain  # separators are part of the number
-    module = _module(row)
+    module = row.module
     for _ in range(BODIES):
         body = _body(compact, draw, sex_year_month=row.check == "fr.nir")
         for candidate in _endings(body, compact, module):
@@ -112,11 +110,6 @@ def _accepts(row: Number, number: str) -> bool:
         return row.valid(number)
     except (ValueError, KeyError, IndexError, ArithmeticError):
         return False
-
-
-@cache
-def _module(row: Number) -> Any:
-    return import_module(f"stdnum.{row.check}") if isinstance(row.check, str) else None
 
 
 def _body(compact: str, draw: Draw, *, sex_year_month: bool) -> str:

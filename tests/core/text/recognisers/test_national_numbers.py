@@ -7,10 +7,10 @@ from recogniser_kit import finds
 
 from core.text.mask_words import AllowLists
 from core.text.policy import MaskPolicy
-from core.text.recognisers.written_numbers import NATIONAL_NUMBERS, TAX_NUMBERS
+from core.text.recognisers.written_numbers import NUMBERS
 from core.text.sanitize import inspect
 
-EVERY = (*NATIONAL_NUMBERS, *TAX_NUMBERS)
+EVERY = (*NUMBERS["national"], *NUMBERS["tax"])
 EXAMPLES = [
     ("NATIONAL_ID", "AT", "Sozialversicherungsnummer", "6060 104319"),
     ("NATIONAL_ID", "BE", "rijksregisternummer", "54.10.97-446.79"),
@@ -86,7 +86,7 @@ def test_a_valid_number_is_found_after_its_name_and_near_it():
 
 
 def test_numbers_of_at_least_25_countries_are_recognised():
-    assert len({row.country for row in NATIONAL_NUMBERS}) >= 25
+    assert len({row.country for row in NUMBERS["national"]}) >= 25
     assert len({country for entity, country, _, _ in EXAMPLES if entity == "NATIONAL_ID"}) >= 25
 
 
