@@ -145,7 +145,7 @@ def segments_key(tenant: str) -> str:
 def archive_index_key(stream: str) -> str:
     """Where the archive has the entries of a tenant, or the seals of CHAIN, a sorted set by their last numbers.
 
-    The rows are those of `core.ledger.archive.store`.
+    The rows are those of `core.ledger.archive.objects`.
     """
     return f"{{seals}}:archive:{stream}"
 

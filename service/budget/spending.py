@@ -17,7 +17,19 @@ from core.ledger.counters import COUNT
 from core.ledger.journal import Spent
 from core.ledger.records import AccountState
 from core.ledger.transitions import Ledger
-from core.reports.journal_fold import DAY_S, JournalFold, SumsRow, Totals
+from core.reports.journal_fold import (
+    DAY_S,
+    HOUR_S,
+    UNKNOWN,
+    Dimension,
+    JournalFold,
+    LedgerSeries,
+    SpendingTotals,
+    SubjectClass,
+    SumsRow,
+    Totals,
+    series_name,
+)
 from core.reports.ranks import SubjectRanks
 from core.reports.series import HOUR_S, UNKNOWN, Dimension, LedgerSeries, SpendingTotals, SubjectClass, series_name
 from service.admission import LedgerReads

@@ -5,22 +5,52 @@ restored without doubt: if it, or a part that is restored alone, is a frequent w
 conversation, or belongs to another original. The surrogate of a name has no word that is an original, however short.
 """
 
+from __future__ import annotations
+
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
-from core.errors import TaskFailed
+import regex  # type: ignore[import-untyped]
+
+from core.errors import InvalidInput, TaskFailed
 from core.text.policy import NUMBER
-from core.text.reversible.forms import PERSON, is_ordinary, marker, name_parts, parts_of
-from core.text.reversible.lexing import as_read, folded, folded_words, lex, normal
+from core.text.reversible.encodings import encoded_as, is_in_entities
+from core.text.reversible.forms import (
+    PERSON,
+    in_small_letters,
+    is_frequent,
+    is_marker,
+    is_ordinary,
+    joined,
+    letter_cases,
+    mapping_of,
+    marker,
+    name_parts,
+    parts_of,
+)
+from core.text.reversible.key_tree import KeyTree
+from core.text.reversible.lexing import OTHER, Lexed, as_read, folded, folded_words, kind, lex, normal
+from core.text.reversible.mapping import (
+    WHOLE,
+    Content,
+    Filled,
+    Form,
+    Mapping,
+    MaskedConversation,
+    Pair,
+    Region,
+    restored,
+)
 from core.text.surrogates.dates import shift_of
 from core.text.surrogates.draw import Document, Draw, Originals, alphanumerics
 from core.text.surrogates.names import book_of
-from core.text.surrogates.table import DATES, NUMBERS, fake, first_attempt, identity
+from core.text.surrogates.table import DATES, NUMBERS, fake, first_attempt, identity, surrogate_language
 
 DRAWS_MAX = 1_000
 _WORDS = (PERSON, "ORGANIZATION", "LOCATION")
@@ -217,3 +247,423 @@ def markers(
                 break
         chosen[value.original] = candidate
     return chosen
+
+
+# MERGED core.text.reversible.conversation: Masks the texts of a conversation so that an answer to them can be
+# restored. Guarantee: restoring the masked texts with the mapping gives the texts, character for character. This is
+# tried for every conversation before anything is returned. What a surrogate hides is not guaranteed: see
+# `core.text.fill_surrogate`. Values are replaced in the regions that were found, and wherever else they stand. A
+# conversation may continue earlier turns, of which only the mapping is known. Then the mapping that is returned has
+# all pairs of theirs, no original gets another surrogate, and no new surrogate is an old one or an old original.
+# What those turns held besides is not known, so a new surrogate may be a word of theirs.
+
+
+_NAMES = (PERSON, "LOCATION", "ORGANIZATION")
+_LINE_BREAK = regex.compile(r"[^\S\r\n]*+(?:[\r\n]|\\[nrt](?![a-z]))\s*+")  # also as an escape of a code string
+
+
+class Writing(NamedTuple):
+    """A value in one of its letter cases, `written`. `change` makes them."""
+
+    value: Value
+    written: str
+    change: Callable[[str], str] = str
+
+    def __repr__(self) -> str:
+        return f"Writing({self.value})"
+
+
+class Place(NamedTuple):
+    """Code points [start, end) of a text, which are `raw`: a value in some writing and encoding."""
+
+    start: int
+    end: int
+    raw: str
+    writing: Writing
+
+    def __repr__(self) -> str:
+        return f"Place({self.start}, {self.end}, {self.writing})"
+
+    def filled(self, surrogate: str) -> str:
+        """Return the surrogate in the writing and the encoding of the place. A marker has one writing."""
+        if is_marker(self.writing.value.type, surrogate):
+            return surrogate
+        changed = self.writing.change(surrogate)
+        return changed if self.raw == self.writing.written else encoded_as(self.raw, self.writing.written, changed)
+
+    def as_one_of(self, values: dict[str, Value]) -> Self:
+        """Return the place with the value whose original it has, if there is one."""
+        value = values.get(self.raw)
+        return self if value is None else self._replace(writing=Writing(value, self.raw))
+
+
+class Source:
+    """A text and its tokens: where each begins, and where the last one ends."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.lexed = lex(text)
+        self.starts = [0, *accumulate(map(len, self.lexed.raws))]
+
+    def kept(self, places: Sequence[Place]) -> Iterator[list[str]]:
+        """Yield the tokens before, between and after places."""
+        read = 0
+        for place in places:
+            yield self.lexed.tokens[read : bisect_left(self.starts, place.start)]
+            read = bisect_left(self.starts, place.end)
+        yield self.lexed.tokens[read:]
+
+    def widened(self, region: Region, tokens: int = 0) -> Region | None:
+        """Return the region with whole tokens, and so many more on each side, without white space at its edges; None
+        if nothing is left. More tokens may begin or end with an escape of white space."""
+        own = self.lexed.raws if tokens else self.lexed.tokens
+        if region.start >= region.end:
+            return None
+        first = max(bisect_right(self.starts, region.start) - 1 - tokens, 0)
+        last = min(bisect_right(self.starts, region.end - 1) + tokens, len(own))
+        while first < last and own[first].isspace():
+            first += 1
+        while first < last and own[last - 1].isspace():
+            last -= 1
+        return Region(self.starts[first], self.starts[last], region.type) if first < last else None
+
+
+def lines_of(text: str, region: Region) -> Iterator[Region]:
+    """Yield a region, that of a name line by line: a town and a person on two lines are two values, and a model may
+    write either alone, or both in an encoding of its own."""
+    at = max(region.start, 0)
+    if region.type in _NAMES:
+        for found in _LINE_BREAK.finditer(text, at, region.end):
+            if at < found.start():
+                yield Region(at, found.start(), region.type)
+            at = found.end()
+    if at < region.end:
+        yield Region(at, region.end, region.type)
+
+
+def disjoint(regions: Iterable[Region]) -> list[Region]:
+    """Return regions in order. Those that overlap become one, with the type of the longest."""
+    found: list[Region] = []
+    longest = 0
+    for region in sorted(regions):
+        size = region.end - region.start
+        if found and region.start < found[-1].end:
+            type_ = region.type if size > longest else found[-1].type
+            found[-1] = Region(found[-1].start, max(found[-1].end, region.end), type_)
+            longest = max(longest, size)
+        else:
+            found.append(region)
+            longest = size
+    return found
+
+
+def writings(values: Iterable[Value], language: str) -> KeyTree:
+    """Return what finds values in a text: as they are, in all capitals, and, unless they are frequent words, in small
+    letters; and the parts of persons' names that are words of their own."""
+    keys: dict[str, Writing] = {}
+    listed = list(values)
+    parts = [Value(PERSON, part) for value in listed if value.type == PERSON for part in parts_of(value.original)]
+    for group in (listed, parts):
+        for value in group:
+            keys.setdefault(value.original, Writing(value, value.original))
+        for value in group:
+            for written, change in letter_cases(value.type, value.original):
+                if not (in_small_letters(written) and is_frequent(written, language)):
+                    keys.setdefault(written, Writing(value, written, change))
+            for written, change in joined(value.original) if value.type == PERSON else ():
+                keys.setdefault(written, Writing(value, written, change))
+    return KeyTree(keys, accepts=_searched)
+
+
+def _searched(tokens: list[str]) -> bool:
+    """Whether a value is replaced where it was not found: not punctuation, nor what white space belongs to."""
+    return any(kind(token) != OTHER for token in tokens) and not tokens[0].isspace() and not tokens[-1].isspace()
+
+
+def places_of(source: Source, regions: Sequence[Region], tree: KeyTree) -> list[Place]:
+    """Return the places of a text that are replaced, in order. `regions`: disjoint, of whole tokens."""
+    text = source.text
+    found = list(_found(text, 0, len(text), tree, source.lexed))
+    if not regions:
+        return found
+    own = [
+        Place(region.start, region.end, original, Writing(Value(region.type, original), original))
+        for region in regions
+        for original in [text[region.start : region.end]]
+    ]
+    fixed = _with_containing(own, found)
+    if {(place.start, place.end) for place in fixed} <= {(place.start, place.end) for place in found}:
+        by_place = {place.start: place for place in fixed}
+        return [by_place.get(place.start, place) for place in found]
+    places: list[Place] = []
+    read = 0
+    for place in fixed:
+        places += _found(text, read, place.start, tree)
+        places.append(place)
+        read = place.end
+    places += _found(text, read, len(text), tree)
+    return places
+
+
+def _found(text: str, start: int, end: int, tree: KeyTree, lexed: Lexed | None = None) -> Iterator[Place]:
+    if start >= end:
+        return
+    at = start
+    for piece in tree.find(text[start:end], lexed):
+        if piece.value is not None:
+            yield Place(at, at + len(piece.raw), piece.raw, piece.value)
+        at += len(piece.raw)
+
+
+def _with_containing(regions: list[Place], found: list[Place]) -> list[Place]:
+    """Return the places of the regions. A longer value that was found around one, or around several, is taken instead:
+    `Anna Kowalska` where the region is `Anna`. So is one with escapes, since a surrogate is written with them, too."""
+    fixed: list[Place] = []
+    at = 0
+    for place in found:
+        while at < len(regions) and regions[at].end <= place.start:
+            fixed.append(regions[at])
+            at += 1
+        last = at
+        while last < len(regions) and regions[last].end <= place.end:
+            last += 1
+        inside = at < last and place.start <= regions[at].start
+        overlaps_next = last < len(regions) and regions[last].start < place.end
+        longer = inside and place.end - place.start > regions[at].end - regions[at].start
+        if inside and not overlaps_next and (longer or place.raw != place.writing.written):
+            fixed.append(place)
+        else:
+            fixed += regions[at:last]
+        at = last
+    return fixed + regions[at:]
+
+
+SURROGATE, NUMBERED = "surrogate", "numbered"
+FILLS = (SURROGATE, NUMBERED)
+ROUNDS_MAX = 16
+# A conversation that is hard to restore is tried again as often as its size allows, but so many times in any case.
+ROUNDS_MIN = 4
+CHARS_TRIED_MAX = 4_000_000
+# Each takes about 8 kB of memory while surrogates are chosen.
+VALUES_MAX = 10_000
+
+
+def mask_conversation(
+    texts: Sequence[str],
+    regions: Sequence[Sequence[Region]],
+    *,
+    key: bytes,
+    language: str | None = None,
+    fill: str = SURROGATE,
+    earlier: Content | None = None,
+) -> MaskedConversation:
+    """Return the texts with a surrogate in each region and wherever else the value of a region stands as whole words.
+
+    regions: those of each text, in code points; they are widened to whole words. key: the same one gives the same
+    surrogates, as far as the conversation allows them. language: of the surrogates; English for any other than the
+    eight of `core.text.surrogates.names`. fill: one of `FILLS`. earlier: what turns before these texts were masked
+    with; its language goes before `language`.
+
+    Raises InvalidInput for more than `VALUES_MAX` different values, and TaskFailed if there are no surrogates that
+    could be restored without doubt.
+    """
+    if fill not in FILLS:
+        raise ValueError(f"The fill is one of: {', '.join(FILLS)}.")
+    if len(texts) != len(regions):
+        raise ValueError("There is a list of regions for each text.")
+    earlier = earlier or Content((), surrogate_language(language))
+    divided = [
+        [line for region in own for line in lines_of(text, Region(*region))]
+        for text, own in zip(texts, regions, strict=True)
+    ]
+    return _Masking(list(texts), divided, key, fill, earlier).run()
+
+
+class _Masking:
+    """Masks and restores a conversation until the result is the conversation. Whatever prevents that is changed."""
+
+    def __init__(
+        self, texts: list[str], regions: Sequence[Sequence[Region]], key: bytes, fill: str, earlier: Content
+    ) -> None:
+        self._texts, self._key, self._language, self._fill = texts, key, earlier.language, fill
+        self._earlier = earlier
+        self._known = {pair.original: Value(pair.type, pair.original) for pair in earlier.pairs}
+        self._kept = {pair.original: pair.surrogate for pair in earlier.pairs}
+        self._sources = [Source(text) for text in texts]
+        self._regions = [self._widened(number, own) for number, own in enumerate(regions)]
+        given = (
+            Value(region[2], text[max(region[0], 0) : region[1]].strip())
+            for text, own in zip(texts, regions, strict=True)
+            for region in own
+        )
+        self._given = {value.original: value for value in given if value.original}
+        values = self._values()
+        if len(values) > VALUES_MAX:
+            raise InvalidInput(f"At most {VALUES_MAX} different values can be restored. Send the texts in parts.")
+        self._given |= values
+        self._extra: dict[str, Value] = {}  # writings of values that have to be values of their own
+        self._banned: set[tuple[str, str]] = set()
+        self._blocked = set(earlier.blocked)
+        self._round = 0
+
+    def run(self) -> MaskedConversation:
+        chars = sum(map(len, self._texts))
+        for self._round in range(max(ROUNDS_MIN, min(ROUNDS_MAX, CHARS_TRIED_MAX // (chars + 1)))):
+            places = self._places()
+            mapping = self._mapping(places)
+            chosen = {pair.original: pair.surrogate for pair in mapping.content.pairs}
+            filled = [_filled(text, own, chosen) for text, own in zip(self._texts, places, strict=True)]
+            masked = ["".join(pieces) for pieces in filled]
+            wrong = [number for number, text in enumerate(masked) if not self._is_restored(number, text, mapping)]
+            if not wrong:
+                pairs = zip(places, filled, strict=True)
+                return MaskedConversation(masked, [_spots(own, pieces) for own, pieces in pairs], mapping)
+            for number in wrong:
+                self._mend(number, places[number], filled[number], mapping)
+        raise TaskFailed(reason="no-surrogate")
+
+    def _widened(self, number: int, regions: Sequence[Region], tokens: int = 0) -> list[Region]:
+        source = self._sources[number]
+        return disjoint(region for each in regions if (region := source.widened(each, tokens)))
+
+    def _values(self) -> dict[str, Value]:
+        """Return what stands in the regions."""
+        values: dict[str, Value] = {}
+        for text, own in zip(self._texts, self._regions, strict=True):
+            for region in own:
+                original = text[region.start : region.end]
+                values.setdefault(original, Value(region.type, original))
+        return values
+
+    def _places(self) -> list[list[Place]]:
+        values = self._extra | _as_read(self._values() | self._given, self._known) | self._known
+        tree = writings(values.values(), self._language)
+        found = [places_of(source, own, tree) for source, own in zip(self._sources, self._regions, strict=True)]
+        return [[place.as_one_of(values) for place in own] for own in found]
+
+    def _mapping(self, places: list[list[Place]]) -> Mapping:
+        used = {place.writing.value.original: place.writing.value for own in places for place in own}
+        fixed = self._fixed()
+        chosen = {value.original: surrogate for value, surrogate in fixed.items()}
+        new = [value for original, value in used.items() if original not in chosen]
+        if self._fill == NUMBERED:
+            words, taken = Words(source.lexed.tokens for source in self._sources), set(chosen.values())
+            chosen |= markers(new, words=words, banned=self._banned, taken=taken)
+        else:
+            kept = Words(part for source, own in zip(self._sources, places, strict=True) for part in source.kept(own))
+            chosen |= surrogates(
+                new,
+                key=self._key,
+                language=self._language,
+                kept=kept,
+                banned=self._banned,
+                blocked=self._blocked,
+                fixed=fixed,
+            )
+        added = [value for original, value in used.items() if original not in self._known]
+        pairs = tuple(Pair(value.type, value.original, chosen[value.original]) for value in added)
+        return mapping_of(Content(self._earlier.pairs + pairs, self._language, frozenset(self._blocked)))
+
+    def _fixed(self) -> dict[Value, str]:
+        """Return the surrogates of earlier turns, and of the parts of their names that may stand alone."""
+        fixed = {self._known[original]: surrogate for original, surrogate in self._kept.items()}
+        known = set(self._known)
+        for pair in self._earlier.pairs:
+            for part, surrogate in name_parts(pair.original, pair.surrogate) if pair.type == PERSON else ():
+                if part not in known and surrogate not in self._blocked and (part, surrogate) not in self._banned:
+                    known.add(part)
+                    fixed[Value(PERSON, part)] = surrogate
+        return fixed
+
+    def _is_restored(self, number: int, masked: str, mapping: Mapping) -> bool:
+        source = self._sources[number]
+        return mapping.restore(masked, source.lexed if masked == source.text else None) == source.text
+
+    def _mend(self, number: int, places: list[Place], filled: list[str], mapping: Mapping) -> None:
+        """Change what keeps a masked text from being restored."""
+        ends = list(accumulate(map(len, filled)))
+        spots = [(ends[2 * index], ends[2 * index + 1], place) for index, place in enumerate(places)]
+        at = first = 0
+        for piece in mapping.tree.find("".join(filled)):
+            start, at = at, at + len(piece.raw)
+            if piece.value is None:
+                continue
+            while first < len(spots) and spots[first][1] <= start:
+                self._apart(number, spots[first][2])
+                first += 1
+            last = first
+            while last < len(spots) and spots[last][0] < at:
+                last += 1
+            found = spots[first:last]
+            if not found:
+                self._avoid(piece.value, number, None)
+            elif (found[0][0], found[-1][1]) != (start, at):
+                if piece.value.other in (found[0][2].raw, found[0][2].writing.value.original):
+                    self._apart(number, found[0][2])  # an escape before it, or after it, became a part of it
+                else:
+                    self._avoid(piece.value, number, found[0][2])
+            elif restored(piece) != self._texts[number][found[0][2].start : found[-1][2].end] and (
+                len(found) > 1 or not self._add(found[0][2])
+            ):
+                self._avoid(piece.value, number, found[0][2])
+            first = last - 1 if found and found[-1][1] > at else last
+        for _, _, place in spots[first:]:
+            self._apart(number, place)
+
+    def _avoid(self, form: Form, number: int, place: Place | None) -> None:
+        """Give up a form, or give another surrogate to the original if it is the surrogate itself. A surrogate of
+        earlier turns stays: what stands in the text in its place is replaced."""
+        if form.rank != WHOLE:
+            self._blocked.add(form.written)
+        elif self._kept.get(form.other) != form.written:
+            self._banned.add((form.other, form.written))
+        elif place is None:
+            self._extra.setdefault(form.written, Value(self._known[form.other].type, form.written))
+        else:
+            self._apart(number, place)
+
+    def _apart(self, number: int, place: Place) -> None:
+        """Replace what stands in a place as a value of its own, or with the words around it if it is one."""
+        if not self._add(place):
+            region = Region(place.start, place.end, place.writing.value.type)
+            wider = self._widened(number, [region], 2**self._round)
+            self._regions[number] = disjoint([*self._regions[number], *wider])
+
+    def _add(self, place: Place) -> bool:
+        """Make a writing a value of its own. Return whether it was none."""
+        value = place.writing.value
+        if place.raw == value.original or place.raw in self._extra:
+            return False
+        self._extra[place.raw] = Value(value.type, place.raw)
+        return True
+
+
+def _as_read(values: dict[str, Value], known: dict[str, Value]) -> dict[str, Value]:
+    """Return the values without those that are another one with escapes: `M&uuml;ller` where there is `Müller`. Letters
+    that are entities of HTML are read in any case, since a surrogate is written with them, too."""
+    found: dict[str, Value] = {}
+    for original, value in values.items():
+        plain = as_read(original)
+        if plain != original and original not in known and is_in_entities(original):
+            found.setdefault(plain, Value(value.type, plain))
+        elif plain == original or not (plain in values or plain in known):
+            found[original] = value
+    return found
+
+
+def _filled(text: str, places: Sequence[Place], chosen: dict[str, str]) -> list[str]:
+    """Return what is kept and what is filled, by turns."""
+    pieces, read = [], 0
+    for place in places:
+        pieces += [text[read : place.start], place.filled(chosen[place.writing.value.original])]
+        read = place.end
+    return [*pieces, text[read:]]
+
+
+def _spots(places: Sequence[Place], pieces: Sequence[str]) -> list[Filled]:
+    """Return where the places are in the text that the pieces make: kept and filled, by turns."""
+    ends = list(accumulate(map(len, pieces)))
+    return [
+        Filled(ends[2 * at], ends[2 * at + 1], place.writing.value.type, place.start, place.end)
+        for at, place in enumerate(places)
+    ]

@@ -8,22 +8,22 @@ of all its surrogates.
 
 from collections.abc import Callable, Iterable, Sequence
 
-from core.text.surrogates import dates, national, numbers, persons, places
+from core.text.surrogates import dates, names, numbers, places
 from core.text.surrogates.draw import LETTER_DRAWS, Document, Draw, Originals, alphanumerics, same_shape, secret
 from core.text.surrogates.names import LOCALES, book_of
 
 Surrogate = Callable[[str, Draw], str]
 
 SURROGATES: dict[str, Surrogate] = {
-    "PERSON": persons.person,
-    "ORGANIZATION": persons.organization,
+    "PERSON": names.person,
+    "ORGANIZATION": names.organization,
     "LOCATION": places.place,
     "DATE_TIME": dates.shifted,
     "DATE_OF_BIRTH": dates.shifted,
     "AGE": dates.age,
-    "EMAIL_ADDRESS": persons.email,
-    "USERNAME": persons.user,
-    "URL": persons.url,
+    "EMAIL_ADDRESS": names.email,
+    "USERNAME": names.user,
+    "URL": names.url,
     "PHONE_NUMBER": numbers.phone,
     "IP_ADDRESS": numbers.ip_address,
     "MAC_ADDRESS": numbers.mac_address,
@@ -33,8 +33,8 @@ SURROGATES: dict[str, Surrogate] = {
     "CREDIT_CARD": numbers.card,
     "IBAN_CODE": numbers.iban,
     "SWIFT_CODE": numbers.swift_code,
-    "ABA_ROUTING_NUMBER": national.checked("us.rtn"),
-    "BANK_ROUTING": national.checked("us.rtn"),
+    "ABA_ROUTING_NUMBER": numbers.checked("us.rtn"),
+    "BANK_ROUTING": numbers.checked("us.rtn"),
     "VIN": numbers.vin,
     "COORDINATE": numbers.coordinate,
     "EMPLOYEE_ID": numbers.kept_prefix,
@@ -42,24 +42,24 @@ SURROGATES: dict[str, Surrogate] = {
     "MEDICAL_RECORD_NUMBER": numbers.kept_prefix,
     "SECRET": secret,
     "PASSWORD": secret,
-    "NATIONAL_ID": national.national_id,
-    "TAX_ID": national.tax_id,
-    "US_SSN": national.ssn,
-    "US_ITIN": national.itin,
-    "US_NPI": national.npi,
-    "US_MBI": national.medicare_beneficiary,
-    "UK_NHS": national.nhs,
-    "UK_NINO": national.nino,
-    "CA_SIN": national.checked("ca.sin"),
-    "AU_ABN": national.checked("au.abn"),
-    "AU_TFN": national.checked("au.tfn"),
-    "IN_AADHAAR": national.checked("in_.aadhaar"),
-    "IN_PAN": national.checked("in_.pan"),
-    "ES_NIF": national.checked("es.dni", "es.nif"),
-    "ES_NIE": national.checked("es.nie"),
-    "IT_FISCAL_CODE": national.checked("it.codicefiscale"),
-    "PL_PESEL": national.checked("pl.pesel"),
-    "DE_TAX_ID": national.german_tax_id,
+    "NATIONAL_ID": numbers.national_id,
+    "TAX_ID": numbers.tax_id,
+    "US_SSN": numbers.ssn,
+    "US_ITIN": numbers.itin,
+    "US_NPI": numbers.npi,
+    "US_MBI": numbers.medicare_beneficiary,
+    "UK_NHS": numbers.nhs,
+    "UK_NINO": numbers.nino,
+    "CA_SIN": numbers.checked("ca.sin"),
+    "AU_ABN": numbers.checked("au.abn"),
+    "AU_TFN": numbers.checked("au.tfn"),
+    "IN_AADHAAR": numbers.checked("in_.aadhaar"),
+    "IN_PAN": numbers.checked("in_.pan"),
+    "ES_NIF": numbers.checked("es.dni", "es.nif"),
+    "ES_NIE": numbers.checked("es.nie"),
+    "IT_FISCAL_CODE": numbers.checked("it.codicefiscale"),
+    "PL_PESEL": numbers.checked("pl.pesel"),
+    "DE_TAX_ID": numbers.german_tax_id,
 }
 # Types whose separators and letter case do not matter: two writings of one number have the same surrogate.
 NUMBERS = frozenset(SURROGATES) - {

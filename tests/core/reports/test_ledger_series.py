@@ -13,7 +13,7 @@ from core.accounting.events import Unit
 from core.errors import InvalidInput, LedgerUnavailable, UnknownTenant
 from core.ledger.transitions import Ledger
 from core.redis.client import LedgerClient, connect
-from core.reports.series import RETENTION_S, LedgerSeries, SeriesQuery, SubjectClass, Totals
+from core.reports.journal_fold import RETENTION_S, LedgerSeries, SeriesQuery, SubjectClass, Totals
 
 START_MS = 1_700_000_000_000
 STEPS = tuple(RETENTION_S)

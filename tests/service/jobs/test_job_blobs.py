@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from core.blobs.local import LocalBlobs
+from core.blobs.store import LocalBlobs
 from core.errors import BlobMissing, JobFailed, JobFilesLost, LedgerUnavailable
-from core.state.job_records import JobRecord, JobStatus
-from core.state.jobs import JobStore
+from core.state.job_records import JobRecord, JobStatus, JobStore
 from core.state.stored_files import ARTIFACTS, StoredFileIndex
 from service.config.settings import Settings
 from service.files.copies import LocalCopies

@@ -1,0 +1,176 @@
+"""What rules read of one tenant, each thing once in a round, however many rules ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from core.accounting.events import Unit
+from core.errors import UnknownAccount, UnknownJob
+from core.ledger.records import AccountState
+from core.ledger.transitions import Ledger
+from core.redis.names import account_id
+from core.reports.journal_fold import HOUR_S, LOST, Dimension, LedgerSeries, SpendingTotals
+from core.state.alerts import Positions
+from core.state.job_records import JobRecord, JobStore
+from service.alerts.schemas import HISTORY_HOURS
+from service.budget.forecasting import forecast_of
+
+HOUR_MS = HOUR_S * 1000
+DAY_MS = 24 * HOUR_MS
+LEDGER = "ledger"  # the target of rules about the whole ledger
+HISTORY_HOURS_MIN = 24
+JOBS_MAX = 500  # of one look
+FORECASTS_MAX = 20  # of one round, which would otherwise take long when an hour begins
+
+
+class SpentHours(NamedTuple):
+    """How many whole hours an account has, the most that it spent in one, and its spending in this hour, in nano."""
+
+    hours: int
+    largest_nano: int
+    current_nano: int
+
+
+class Postponed(Exception):
+    """This round has made as many forecasts as it may. The rule is looked at again in the next one."""
+
+
+@dataclass
+class Sources:
+    """Where rules read. `seal_age_s` is that of this gateway's last seal."""
+
+    ledger: Ledger
+    series: LedgerSeries
+    spending: SpendingTotals
+    jobs: JobStore
+    seal_age_s: Callable[[], float]
+    forecasts_max: int = FORECASTS_MAX
+    forecasts: dict[str, tuple[int, dict[str, Any]]] = field(default_factory=dict)  # by account: the hour, the answer
+    forecasts_left: int = 0
+    hours: dict[str, tuple[int, dict[Unit, tuple[int, int]]]] = field(default_factory=dict)  # by tenant: as forecasts
+
+
+class View:
+    """One tenant at `now_ms`; or the operator's jobs, with SHARED_OWNER."""
+
+    def __init__(self, sources: Sources, tenant: str, now_ms: int, positions: Positions) -> None:
+        self.tenant = tenant
+        self.now_ms = now_ms
+        self.positions = positions
+        self.seal_age_s = sources.seal_age_s
+        self._sources = sources
+        self._own: tuple[AccountState, ...] | None = None
+        self._lost: dict[int, dict[str, int]] = {}
+        self._open_jobs: frozenset[str] | None = None
+
+    async def accounts(self, listed: Sequence[str] | None) -> Sequence[AccountState]:
+        """The accounts of these ids, without those that do not exist yet; by default the tenant's own."""
+        ledger = self._sources.ledger
+        if listed is None:
+            if self._own is None:
+                self._own = await ledger.own_accounts(self.tenant)
+            return self._own
+        found = []
+        for account in listed:
+            try:
+                found.append(await ledger.account(self.tenant, account))
+            except UnknownAccount:
+                continue
+        return found
+
+    async def forecast(self, state: AccountState) -> dict[str, Any]:
+        """The forecast of this hour. Raises Postponed."""
+        hour, cache = self.now_ms // HOUR_MS, self._sources.forecasts
+        if state.account not in cache or cache[state.account][0] != hour:
+            if state.committed.epsilon_nano and self._sources.forecasts_left <= 0:
+                raise Postponed
+            self._sources.forecasts_left -= bool(state.committed.epsilon_nano)
+            answer = await forecast_of(
+                state, self.tenant, self._sources.ledger, self._sources.series, now_ms=self.now_ms
+            )
+            cache[state.account] = (hour, {name: answer[name] for name in ("reason", "exhausted_ms")})
+        return cache[state.account][1]
+
+    async def spent_hours(self) -> dict[str, SpentHours]:
+        """What each own account with a history of a day has spent by the hour, at most 28 days back.
+
+        The whole hours are read once an hour. What is folded into them after that does not count.
+        """
+        hour = self.now_ms // HOUR_MS
+        known = self._sources.hours.get(self.tenant)
+        if known is None or known[0] != hour:
+            known = self._sources.hours[self.tenant] = (hour, await self._past_hours(hour))
+        found = {}
+        for unit, (count, largest) in known[1].items():
+            before, now = await self._totals(unit, hour - 1, hour + 1)
+            found[account_id(self.tenant, unit, None)] = SpentHours(count, largest, now - before)
+        return found
+
+    async def _past_hours(self, hour: int) -> dict[Unit, tuple[int, int]]:
+        """The number of whole hours since an account's first release, and the most that it spent in one."""
+        found = {}
+        for unit in Unit:
+            totals = await self._totals(unit, hour - HISTORY_HOURS - 1, hour)
+            hours = [after - before for before, after in pairwise(totals)]
+            if not totals[0]:
+                first = next((index for index, nano in enumerate(hours) if nano), len(hours))
+                hours = hours[first:]
+            if len(hours) >= HISTORY_HOURS_MIN:
+                found[unit] = (len(hours), max(hours))
+        return found
+
+    async def _totals(self, unit: Unit, first_hour: int, stop_hour: int) -> list[int]:
+        """The sum of epsilon in nano at the end of each hour."""
+        sums = await self._sources.series.spent(
+            self.tenant, unit, step_s=HOUR_S, first_ms=first_hour * HOUR_MS, stop_ms=stop_hour * HOUR_MS
+        )
+        return [point.committed_epsilon_nano for point in sums]
+
+    async def lost_nano(self, hours: int) -> dict[str, int]:
+        """What each own account spent without an output in the last hours, the current one included."""
+        if hours not in self._lost:
+            stop_ms = (self.now_ms // HOUR_MS + 1) * HOUR_MS
+            page = await self._sources.spending.page(
+                self.tenant,
+                _unit_of_lost,
+                step_s=HOUR_S,
+                first_ms=stop_ms - (hours + 1) * HOUR_MS,
+                stop_ms=stop_ms,
+                offset=0,
+                limit=len(Unit),
+            )
+            self._lost[hours] = {
+                account_id(self.tenant, Unit(row.label), None): row.points[-1].committed_epsilon_nano
+                - row.points[0].committed_epsilon_nano
+                for row in page.rows
+            }
+        return self._lost[hours]
+
+    async def open_jobs(self) -> frozenset[str]:
+        if self._open_jobs is None:
+            self._open_jobs = frozenset(await self._sources.jobs.unfinished_ids(self.tenant))
+        return self._open_jobs
+
+    async def jobs_since(self, since_ms: int) -> list[str]:
+        """The ids of jobs that were created at or after a time."""
+        return await self._sources.jobs.created_since(self.tenant, since_ms, limit=JOBS_MAX)
+
+    async def jobs(self, ids: Sequence[str]) -> list[JobRecord]:
+        """The jobs of these ids that have ended."""
+        found = []
+        for job_id in ids:
+            try:
+                job = await self._sources.jobs.get(self.tenant, job_id)
+            except UnknownJob:
+                continue
+            if job.status.ended:
+                found.append(job)
+        return found
+
+
+def _unit_of_lost(series: str) -> str | None:
+    unit, dimension, value = series.split(":", 2)
+    return unit if (dimension, value) == (Dimension.OUTCOME.value, LOST) else None
