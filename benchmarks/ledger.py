@@ -26,7 +26,7 @@ from benchmarks.kit import arguments, head, row
 from core.accounting.events import Adjacency, Guarantee, PrivacyEvent, Unit
 from core.amounts import EPSILON_MAX, FEMTO, NANO
 from core.ledger.counters import LARGEST
-from core.ledger.hash_chain.history import audit_tenant
+from core.ledger.hash_chain.audit import audit_tenant
 from core.ledger.records import Charge, Limit
 from core.ledger.transitions import Ledger, TenantCaps
 from core.master_key import MasterKey

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import NotStarted
-from core.ledger.archive.objects import LedgerArchive
+from core.ledger.archive.store import LedgerArchive
 from core.ledger.hash_chain.admin_log import AdminLog
 from core.ledger.reuse import ReuseStore
 from core.ledger.transitions import Ledger
 from core.master_key import MasterKey
 from core.redis.client import LedgerClient
 from core.redis.embedded import EmbeddedRedis
-from core.state.job_records import JobStore
+from core.state.jobs import JobStore
 from core.state.keystore import KeyStore
 from core.state.sessions import SessionStore
 from gpu_workers.engine.arrays import ArrayPool

@@ -35,7 +35,7 @@ class _OutOfTime(BaseException):
 
 def load() -> None:
     """Import what most functions use, for a fork server."""
-    for module in ("core.text.formats.builder", "core.text.own_recognisers.terms"):
+    for module in ("core.text.formats.builder", "core.text.own_recognisers.recogniser"):
         importlib.import_module(module)
 
 

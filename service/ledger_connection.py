@@ -8,7 +8,7 @@ from pathlib import Path
 from core.blobs.store import BlobStore
 from core.errors import LedgerUnavailable
 from core.ledger.archive.archiver import KEEP_SEALS, Archiver
-from core.ledger.archive.objects import ArchiveStore, LedgerArchive, ledgers_in
+from core.ledger.archive.store import ArchiveStore, LedgerArchive, ledgers_in
 from core.ledger.hash_chain.epoch import EpochStore
 from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.transitions import Ledger, TenantCaps

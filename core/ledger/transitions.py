@@ -29,10 +29,10 @@ from core.errors import (
     UnknownTenant,
 )
 from core.ledger import wire
-from core.ledger.archive.objects import LedgerArchive
+from core.ledger.archive.store import LedgerArchive
 from core.ledger.counters import NO_RHO, NO_SQUARE, Vector, amount_of
 from core.ledger.headroom import AccountHeadroom, fit, headroom, lowered_limits
-from core.ledger.journal import LedgerReader
+from core.ledger.reader import LedgerReader
 from core.ledger.records import (
     Account,
     AccountState,

@@ -145,7 +145,7 @@ def segments_key(tenant: str) -> str:
 def archive_index_key(stream: str) -> str:
     """Where the archive has the entries of a tenant, or the seals of CHAIN, a sorted set by their last numbers.
 
-    The rows are those of `core.ledger.archive.objects`.
+    The rows are those of `core.ledger.archive.store`.
     """
     return f"{{seals}}:archive:{stream}"
 
@@ -161,7 +161,7 @@ def overdue_key(tenant: str) -> str:
 
 
 def sums_key(tenant: str, name: str) -> str:
-    """The current totals of one aggregate of the journal, a hash by series (`core.reports.journal_fold`).
+    """The current totals of one aggregate of the journal, a hash by series (`core.reports.series`).
 
     With `:step:series` added it is the key of the buckets of one series, a sorted set by the bucket's start in seconds.
     With `:packed:step:series` it is that of its older buckets, a sorted set of texts by the start of their first one.

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from core.errors import LedgerNotTrusted, UnknownTenant
+from core.ledger.hash_chain.audit import LastAudit, last_audit
 from core.ledger.hash_chain.chain import Seal, SealChain, parse_head, seal_entry
-from core.ledger.hash_chain.history import LastAudit, last_audit
 from core.master_key import MasterKey
 from core.redis import names
 from core.redis.client import LedgerClient

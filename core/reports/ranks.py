@@ -17,10 +17,10 @@ from typing import Any
 from core.accounting.events import Unit
 from core.errors import InvalidInput, LedgerUnavailable, UnknownTenant
 from core.ledger import wire
-from core.ledger.archive.objects import LedgerArchive
+from core.ledger.archive.store import LedgerArchive
 from core.ledger.hash_chain.chain import RawEntry
-from core.ledger.journal import ACCOUNTS_PAGE_MAX, LedgerReader
 from core.ledger.pages import ACCOUNT_BATCH, ENTRY_BATCH, entry_number, read_accounts
+from core.ledger.reader import ACCOUNTS_PAGE_MAX, LedgerReader
 from core.ledger.records import AccountState, TenantMode
 from core.ledger.tenant_rounds import Done, TenantPosition, over_tenants
 from core.redis import names

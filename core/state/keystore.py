@@ -19,7 +19,7 @@ import orjson
 from core.credentials import API_KEY
 from core.errors import InvalidInput, LedgerError, TenantLimitReached, UnknownKey, UnknownTenant
 from core.ledger.hash_chain.admin_log import AdminLog
-from core.ledger.journal import LedgerReader, found_tenant, tenant_command
+from core.ledger.reader import LedgerReader, found_tenant, tenant_command
 from core.master_key import MasterKey, Purpose
 from core.redis import names
 from core.redis.client import LedgerClient, SharedReads

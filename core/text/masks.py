@@ -5,7 +5,7 @@
   tagger's result is uncertain where a checksum is exact, and a finding over two numbers would make them one region.
   Passwords, secrets and user names, which both find, become one region if they overlap.
 * An allow list of an own recogniser suppresses what a pattern or tagger finds within a term
-  (`core.text.own_recognisers.terms`), before anything is combined.
+  (`core.text.own_recognisers.recogniser`), before anything is combined.
 * Overlap: findings that share a character become one region. An entity takes precedence over a word for its type and
   technique, then the longest finding, then the highest score, then the order of the policy's tables.
 * Merge: word masks that only spaces or tabs separate become one (Vats et al.: consecutive masks merge, so a fill does
@@ -30,8 +30,8 @@ from core.errors import RecogniserFailed
 from core.text import mask_entity
 from core.text.mask_entity import TAGGER, JoinedHits, Tagged
 from core.text.mask_words import AllowLists
-from core.text.own_recognisers import terms as own_recogniser
-from core.text.own_recognisers.terms import NOTHING, OwnFinds, OwnRecognised, by_allow_lists
+from core.text.own_recognisers import recogniser as own_recogniser
+from core.text.own_recognisers.recogniser import NOTHING, OwnFinds, OwnRecognised, by_allow_lists
 from core.text.policy import (
     ALLOW_LISTED,
     BELOW_THRESHOLD,

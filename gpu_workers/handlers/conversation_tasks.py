@@ -18,7 +18,7 @@ _CHARS_PER_TOKEN = 16  # masking and checking a character takes about a quarter 
 @dataclass(frozen=True)
 class MaskTask:
     """`texts` with the regions of each. The result is a `MaskedConversation`; see
-    `core.text.reversible.draws.mask_conversation` for the arguments and the guarantee."""
+    `core.text.reversible.conversation.mask_conversation` for the arguments and the guarantee."""
 
     texts: Sequence[str] = field(repr=False)
     regions: Sequence[Sequence[Region]] = field(repr=False)
@@ -73,7 +73,7 @@ def run(task: MaskTask | RestoreTask) -> MaskedConversation | list[str] | list[B
         if isinstance(task, BeginningsTask):
             return [_beginning(mapping, text) for text in task.texts]
         return [mapping.restore(text) for text in task.texts]
-    from core.text.reversible.draws import mask_conversation
+    from core.text.reversible.conversation import mask_conversation
 
     return mask_conversation(
         task.texts, task.regions, key=task.key, language=task.language, fill=task.fill, earlier=task.earlier

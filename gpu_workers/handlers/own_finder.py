@@ -6,7 +6,7 @@ from core.errors import GatewayError, RecogniserFailed, TaskFailed
 from core.files.disk import FileVersion
 from core.guarded import guarded
 from core.text.own_recognisers.definition import RecogniserFile, read_definition
-from core.text.own_recognisers.terms import DraftFinds, OwnFinds, OwnRecogniser, ready, search, try_out
+from core.text.own_recognisers.recogniser import DraftFinds, OwnFinds, OwnRecogniser, ready, search, try_out
 from core.text.policy import MaskPolicy
 from gpu_workers.handlers.options import FileCache
 

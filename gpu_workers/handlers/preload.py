@@ -36,7 +36,7 @@ def recognition() -> None:
     from core.text.mask_entity import recognisers
     from core.text.mask_words import ranked
     from core.text.policy import SURROGATE
-    from core.text.reversible.draws import mask_conversation
+    from core.text.reversible.conversation import mask_conversation
     from core.text.reversible.mapping import Region
     from gpu_workers.handlers.sanitiser import CANARY, CANARY_VALUES
 

@@ -34,7 +34,7 @@ from core.text.languages import UNKNOWN, guess, language_of
 from core.text.mask_words import AllowLists
 from core.text.masks import WindowFinds
 from core.text.model_fills import PartlyFilled
-from core.text.own_recognisers.terms import DraftFinds
+from core.text.own_recognisers.recogniser import DraftFinds
 from core.text.policy import (
     ENTITIES,
     FILLS,

@@ -28,7 +28,7 @@ Charge = Callable[[], None]
 
 class ReportProgress(Protocol):
     """Reports a stage (a fixed label), the fraction of the whole job in [0, 1], and metrics that are public or
-    released, with the names of `core.state.job_records.METRICS`. A metric keeps its last value until it is reported again.
+    released, with the names of `core.state.jobs.METRICS`. A metric keeps its last value until it is reported again.
     """
 
     def __call__(self, stage: str, fraction: float, metrics: Mapping[str, float] | None = None, /) -> None: ...

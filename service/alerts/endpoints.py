@@ -10,9 +10,9 @@ from core.ledger.transitions import Ledger
 from core.master_key import MasterKey
 from core.redis.client import LedgerClient
 from core.redis.names import SHARED_OWNER
-from core.reports.journal_fold import LedgerSeries, SpendingTotals
+from core.reports.series import LedgerSeries, SpendingTotals
 from core.state.alerts import AlertStore
-from core.state.job_records import JobStore
+from core.state.jobs import JobStore
 from core.state.keystore import KeyRole
 from service.admission import Limits
 from service.alerts.delivery import AlertWatch, WebhookSender

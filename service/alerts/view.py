@@ -12,9 +12,9 @@ from core.errors import UnknownAccount, UnknownJob
 from core.ledger.records import AccountState
 from core.ledger.transitions import Ledger
 from core.redis.names import account_id
-from core.reports.journal_fold import HOUR_S, LOST, Dimension, LedgerSeries, SpendingTotals
+from core.reports.series import HOUR_S, LOST, Dimension, LedgerSeries, SpendingTotals
 from core.state.alerts import Positions
-from core.state.job_records import JobRecord, JobStore
+from core.state.jobs import JobRecord, JobStore
 from service.alerts.schemas import HISTORY_HOURS
 from service.budget.forecasting import forecast_of
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from core.ledger.archive.objects import LedgerArchive
+from core.ledger.archive.store import LedgerArchive
 from core.ledger.transitions import Ledger
 from core.master_key import MasterKey
 from core.redis.client import LedgerClient
 from core.reports.integrity import Integrity
-from core.reports.journal_fold import LedgerSeries, SpendingTotals
 from core.reports.ranks import SubjectRanks
+from core.reports.series import LedgerSeries, SpendingTotals
 from core.state.keystore import KeyRole
 from service.budget.bounds import router as bounds
 from service.budget.endpoints import account_router, series_router

@@ -26,6 +26,7 @@ from service.admission import LedgerReads
 from service.budget.bounds import router as bounds
 from service.budget.events import BudgetWatch, events_router
 from core.reports.journal_fold import LedgerSeries, SeriesQuery, SubjectClass
+from core.reports.series import LedgerSeries, SeriesQuery, SubjectClass
 from service.budget.forecasting import forecast_of
 from service.budget.integrity import admin_router
 from service.budget.integrity import router as integrity

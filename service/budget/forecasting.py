@@ -18,7 +18,7 @@ import numpy.typing as npt
 from core.amounts import NANO
 from core.ledger.records import AccountState
 from core.ledger.transitions import Ledger
-from core.reports.journal_fold import DAY_S, LedgerSeries
+from core.reports.series import DAY_S, LedgerSeries
 
 HOUR_S = 3600
 ROWS_MAX = 20_000  # charges that an answer reads from a subject's journal: a release has about four

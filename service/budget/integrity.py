@@ -9,7 +9,7 @@ from core.accounting.events import Unit
 from core.amounts import Amount
 from core.errors import LedgerNotTrusted, LedgerUnavailable
 from core.reports.integrity import Integrity, LedgerIntegrity, TenantIntegrity
-from core.reports.journal_fold import SpendingTotals, Totals
+from core.reports.series import SpendingTotals, Totals
 from service.http.auth import OPERATOR, ReadCallerDep
 from service.http.body import JsonRoute
 from service.http.problems import amount

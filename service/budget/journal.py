@@ -15,7 +15,7 @@ from core.amounts import FEMTO, NANO
 from core.errors import InvalidInput
 from core.ledger.counters import COUNT
 from core.ledger.hash_chain.export import decimal_text
-from core.ledger.journal import JournalFilter
+from core.ledger.reader import JournalFilter
 from core.ledger.records import EntryAmount, JournalEntry, JournalPage
 from core.ledger.transitions import Ledger
 from gpu_workers.engine.fairness import Turns

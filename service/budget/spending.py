@@ -14,10 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from core.amounts import Amount
 from core.errors import InvalidInput
 from core.ledger.counters import COUNT
-from core.ledger.journal import Spent
+from core.ledger.reader import Spent
 from core.ledger.records import AccountState
 from core.ledger.transitions import Ledger
-from core.reports.journal_fold import (
+from core.reports.ranks import SubjectRanks
+from core.reports.series import (
     DAY_S,
     HOUR_S,
     UNKNOWN,

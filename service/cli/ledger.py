@@ -17,7 +17,7 @@ from service.cli.common import AsJson, DataDir, destination, load_settings, prin
 if TYPE_CHECKING:
     from core.ledger.archive.archiver import ArchiveRound
     from core.ledger.archive.restore import RestoreReport
-    from core.ledger.hash_chain.history import LedgerAudit
+    from core.ledger.hash_chain.audit import LedgerAudit
     from core.state.keystore import ApiKey, KeyStore
     from service.config.settings import Settings
     from service.ledger_connection import LedgerParts
@@ -156,7 +156,7 @@ def audit(as_json: AsJson = False, data_dir: DataDir = None) -> None:
 
 async def _audit(parts: LedgerParts) -> LedgerAudit:
     """The audit, which the gateway then shows as the last one. A Redis that takes no write is audited all the same."""
-    from core.ledger.hash_chain.history import audit_ledger, store_audit
+    from core.ledger.hash_chain.audit import audit_ledger, store_audit
 
     report = await audit_ledger(parts.client, parts.master_key, parts.epoch_file, archive=parts.archive)
     with contextlib.suppress(LedgerUnavailable):

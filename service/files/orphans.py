@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 
 from core.errors import BlobMissing, LedgerError, StoreUnavailable, UnknownJob
 from core.redis.names import SHARED_OWNER
-from core.state.job_records import JobRecord, JobStatus, JobStore
+from core.state.jobs import JobRecord, JobStatus, JobStore
 from core.state.stored_files import AREAS
 from service.files.blobs import birth_s
 from service.files.copies import Copy

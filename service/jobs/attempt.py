@@ -40,7 +40,7 @@ from core.state.stored_files import ARTIFACTS, NamedEntry, StoredEntry
 from gpu_workers.fork_server import ChildProcess
 from gpu_workers.jobs.protocol import Charged, ChargeRequested, Failed, JobOrder, JobProgress, Priority, Succeeded
 from core.errors import HoldNotOpen, InvalidInput, JobFailed, JobFilesLost, LedgerError
-from core.state.job_records import JobRecord, JobStore
+from core.state.jobs import JobRecord, JobStore
 from gpu_workers.child_process import ChildProcess
 from gpu_workers.jobs.protocol import Charged, ChargeRequested, Failed, JobOrder, Priority, Progress, Succeeded
 from service.config.settings import Settings

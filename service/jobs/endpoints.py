@@ -19,7 +19,7 @@ from core.ledger.hash_chain.admin_log import AdminLog
 from core.ledger.transitions import Ledger
 from core.master_key import MasterKey
 from core.redis.client import LedgerClient
-from core.state.job_records import JobRecord, JobStatus, JobStore
+from core.state.jobs import JobRecord, JobStatus, JobStore
 from core.state.keystore import KeyRole
 from service.capability import Capability, View
 from service.config.settings import Settings

@@ -20,7 +20,7 @@ import orjson
 
 from core import spans
 from core.errors import BlobMissing, JobFailed, JobFilesLost, LedgerError, StorageFull, StoreUnavailable, UnknownJob
-from core.state.job_records import LEASE_MS, JobRecord, JobStatus, JobStore
+from core.state.jobs import LEASE_MS, JobRecord, JobStatus, JobStore
 from core.state.stored_files import ARTIFACTS, NamedEntry, StoredEntry
 from gpu_workers.jobs.protocol import Failed, Succeeded
 from service.files.stored import StoredFiles

@@ -23,7 +23,7 @@ from core.ledger.records import Charge, Replay
 from core.ledger.transitions import Ledger
 from core.master_key import Claim, MasterKey
 from core.redis.names import SHARED_OWNER
-from core.state.job_records import JobHold, JobRecord
+from core.state.jobs import JobHold, JobRecord
 from service.config.settings import Settings
 from service.http.auth import Caller
 from service.http.body import BodyMemory, is_json, json_limits, parse_json, read_body

@@ -6,7 +6,7 @@ import asyncio
 from enum import Enum
 
 from core.errors import JobFailed, LedgerError, StorageFull, StoreUnavailable, UnknownJob
-from core.state.job_records import JobRecord, JobStore
+from core.state.jobs import JobRecord, JobStore
 from service.jobs.blobs import JobBlobs, Manifest
 from service.jobs.files import JobFiles
 

@@ -27,8 +27,8 @@ from core.ledger.transitions import Ledger
 from core.memory import TRIM_INTERVAL_S, trim
 from core.redis.client import LedgerClient
 from core.redis.identity import check_store
-from core.reports.journal_fold import JournalFold, LedgerSeries, SpendingTotals
 from core.reports.ranks import SubjectRanks
+from core.reports.series import JournalFold, LedgerSeries, SpendingTotals
 from core.state.gateways import DutyLease, Presence, Presences
 from service import metrics
 from service.config.settings import Settings

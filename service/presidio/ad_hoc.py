@@ -13,7 +13,7 @@ from typing import Any
 
 from core.errors import InvalidInput
 from core.text.own_recognisers.definition import Definition, Limits
-from core.text.own_recognisers.terms import DraftFinds, check
+from core.text.own_recognisers.recogniser import DraftFinds, check
 from service.presidio.schemas import AdHocRecogniser
 
 _SCORE_DIGITS = 4

@@ -14,7 +14,7 @@ import orjson
 from core.errors import InvalidInput, PolicyEnforced
 from core.text.languages import EVERY_LANGUAGE_ENTITIES, LANGUAGES, check_language
 from core.text.own_recognisers.definition import Limits
-from core.text.own_recognisers.terms import INSTRUCTIONS_MAX
+from core.text.own_recognisers.recogniser import INSTRUCTIONS_MAX
 from core.text.policy import ENTITIES, PRICED_FILLS, TAGGED_SCORE_MIN, Sanitised, supported
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.own_finder import DraftTask

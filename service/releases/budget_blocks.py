@@ -11,7 +11,7 @@ from core.accounting.events import Adjacency, PrivacyEvent
 from core.amounts import BASIC, Amount, delta_of, epsilon_of
 from core.ledger.counters import COUNT, NO_EPSILON, sums_of
 from core.ledger.records import AccountPage, AccountState, Plan
-from core.reports.journal_fold import Series, SeriesPage, amounts
+from core.reports.series import Series, SeriesPage, amounts
 from service.http.problems import amount
 
 

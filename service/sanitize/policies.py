@@ -18,7 +18,7 @@ from pydantic import Field, StringConstraints, ValidationError, model_validator
 
 from core.errors import InvalidInput, PolicyEnforced
 from core.text.own_recognisers.definition import Limits, OwnReference, RecogniserFile
-from core.text.own_recognisers.terms import check
+from core.text.own_recognisers.recogniser import check
 from core.text.policy import ALLOW_LIST_DEFAULT, PRICED_FILLS, TAGGED_ENTITIES
 from service.config.data_dir import NAME
 from service.config.settings import Settings

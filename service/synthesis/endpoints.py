@@ -22,6 +22,7 @@ from pydantic import Field
 from core.errors import InvalidInput, JobNotSucceeded
 from core.state.job_records import JobRecord, JobStatus
 from gpu_workers.engine.fairness import Turns
+from core.state.jobs import JobRecord, JobStatus
 from service.capability import Capability
 from service.config.settings import Settings
 from service.http.body import JsonRoute

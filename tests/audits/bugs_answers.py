@@ -30,8 +30,8 @@ from synthesis_kit import shop_rows
 
 from core.amounts import Amount
 from core.errors import BadCorpus, JobFailed
-from core.state import job_records
-from core.state.job_records import JobRecord, JobStatus
+from core.state import jobs
+from core.state.jobs import JobRecord, JobStatus
 from gpu_workers.engine.handler import Ready
 from gpu_workers.engine.local_engine import WorkerPool, WorkerPoolOptions
 from gpu_workers.engine.protocol import Role
@@ -95,7 +95,7 @@ def _of_syntheses() -> Iterator[JobRecord]:
 
 def _of_failures() -> Iterator[JobRecord]:
     for problem in (BadCorpus("A row is too long.", line=3, count=9), JobFailed("It failed.", reason="out-of-memory")):
-        yield replace(_RECORD, status=JobStatus.FAILED, problem=job_records.problem_of(problem))
+        yield replace(_RECORD, status=JobStatus.FAILED, problem=jobs.problem_of(problem))
 
 
 def _ids_follow_from_what_is_shown() -> bool:
@@ -211,7 +211,7 @@ BUGS: tuple[Bug, ...] = (
         "the length of the row that fails a job",
         "answers",
         "a problem has a line and a count, and nothing else of a row",
-        swap(job_records, "problem_of", _with(chars=lambda *_: 90_001)),
+        swap(jobs, "problem_of", _with(chars=lambda *_: 90_001)),
         FAILURES,
     ),
     Bug(

@@ -10,15 +10,15 @@ from ledger_kit import MASTER_KEY, charge, limits
 
 from core.blobs.store import LocalBlobs
 from core.ledger.archive.archiver import Archiver, ArchiveRound
-from core.ledger.archive.objects import LedgerArchive
-from core.ledger.hash_chain.history import audit_ledger
+from core.ledger.archive.store import LedgerArchive
+from core.ledger.hash_chain.audit import audit_ledger
 from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.pages import first_in_redis
 from core.ledger.transitions import Ledger
 from core.redis import names
 from core.redis.client import LedgerClient
-from core.reports.journal_fold import JournalFold, LedgerSeries, SpendingTotals
 from core.reports.ranks import SubjectRanks
+from core.reports.series import JournalFold, LedgerSeries, SpendingTotals
 
 KEEP_SEALS = 3
 POLICY = {"keep_entries": 6, "object_bytes": 4_000, "keep_seals": KEEP_SEALS}  # an object has about three seals

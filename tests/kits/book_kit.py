@@ -6,8 +6,8 @@ from pathlib import Path
 from ledger_audit_kit import faults_of
 from ledger_kit import MASTER_KEY, charge
 
+from core.ledger.hash_chain.audit import audit_ledger
 from core.ledger.hash_chain.epoch import EpochStore
-from core.ledger.hash_chain.history import audit_ledger
 from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.transitions import Ledger
 from core.redis.client import LedgerClient

@@ -10,7 +10,7 @@ from typing import Any
 from inprocess_kit import Gateway
 from starlette.types import Message
 
-from core.state.job_records import JobRecord, JobStore
+from core.state.jobs import JobRecord, JobStore
 
 HANG_S = 300.0
 LEFT = b"the client has left"

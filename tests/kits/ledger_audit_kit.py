@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from core.ledger.hash_chain.history import LedgerAudit, audit_tenant
+from core.ledger.hash_chain.audit import LedgerAudit, audit_tenant
 from core.ledger.hash_chain.replay import TenantAudit
 from core.ledger.transitions import Ledger
 

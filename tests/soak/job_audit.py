@@ -12,10 +12,10 @@ from soak.job_clients import ACCEPTED, JobAsk, JobBook
 from soak.load import LOST, Account
 
 from core.ledger.counters import EPSILON
-from core.ledger.journal import LedgerReader
+from core.ledger.reader import LedgerReader
 from core.redis import names
 from core.redis.client import LedgerClient
-from core.state.job_records import JobRecord, JobStore
+from core.state.jobs import JobRecord, JobStore
 
 _PAGE = 1000
 

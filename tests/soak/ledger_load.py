@@ -20,7 +20,7 @@ from redis_kit import EmbeddedServer
 from soak.load import DELIVERED, LOST, OPEN, Account, Book, Client, keep_asking
 
 from core.ledger.counters import COUNT, EPSILON
-from core.ledger.journal import LedgerReader
+from core.ledger.reader import LedgerReader
 from core.redis.client import LedgerClient, connect
 
 BACK_S_MAX = 180.0

@@ -39,7 +39,7 @@ from soak.load import OPEN, Account, Client
 
 from core.redis import names
 from core.redis.client import LedgerClient, connect
-from core.state.job_records import LEASE_MS
+from core.state.jobs import LEASE_MS
 from service.jobs.runner import GRACE_S, SWEEP_S
 
 TESTS = Path(__file__).parents[1]

@@ -17,7 +17,7 @@ from typing import Any
 
 from core.accounting.events import Unit
 from core.errors import BlobCorrupt, BlobMissing, LedgerNotTrusted
-from core.ledger.archive.objects import ArchiveObject, Draft, EntryRange, LedgerArchive, SealRange
+from core.ledger.archive.store import ArchiveObject, Draft, EntryRange, LedgerArchive, SealRange
 from core.ledger.hash_chain.chain import ChainHead, JournalDigest, Seal, Segment, seal_entry
 from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.pages import entry_number, first_in_redis, raw_entries

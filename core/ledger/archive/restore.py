@@ -23,7 +23,7 @@ import orjson
 
 from core.errors import BlobCorrupt, BlobMissing, LedgerNotTrusted, LedgerUnavailable
 from core.ledger.archive.archiver import write_index
-from core.ledger.archive.objects import ArchiveObject, ArchiveStore, TenantPart
+from core.ledger.archive.store import ArchiveObject, ArchiveStore, TenantPart
 from core.ledger.counters import plus
 from core.ledger.hash_chain.chain import Head, RawEntry, Seal, SealId, heads_digest
 from core.ledger.hash_chain.epoch import Epoch, EpochFile

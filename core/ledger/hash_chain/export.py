@@ -6,9 +6,9 @@ from typing import Any
 
 from core.amounts import FEMTO, NANO
 from core.errors import UnknownTenant
+from core.ledger.hash_chain.audit import Entries, History, HistoryArchive, SegmentEnd
 from core.ledger.hash_chain.chain import RawEntry, Seal
 from core.ledger.hash_chain.epoch import EpochFile
-from core.ledger.hash_chain.history import Entries, History, HistoryArchive, SegmentEnd
 from core.ledger.pages import entry_number, readable_entry
 from core.ledger.records import EntryAmount
 from core.master_key import MasterKey

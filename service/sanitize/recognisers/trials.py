@@ -7,7 +7,7 @@ from typing import Any
 
 from core.errors import InvalidInput
 from core.text.own_recognisers.definition import Definition, Limits
-from core.text.own_recognisers.terms import DraftFinds, check
+from core.text.own_recognisers.recogniser import DraftFinds, check
 from core.text.policy import ENTITIES, OWN_THRESHOLD
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.own_finder import DraftTask

@@ -12,7 +12,8 @@ from tiers import cells
 from core.accounting.exact import delta_of_gaussian, epsilon_of_gaussian
 from core.accounting.planning import calibrate_allocation, compare
 from core.accounting.plans import Kind, PlanAdjacency, RandomAllocation
-from core.accounting.pld import Change, certified_epsilon, hockey_stick
+from core.accounting.pld import certified_epsilon
+from core.accounting.random_allocation import Change, hockey_stick
 from core.errors import OutOfRange, UnsupportedEvent
 
 Array = npt.NDArray[np.float64]

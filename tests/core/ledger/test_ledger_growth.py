@@ -19,7 +19,7 @@ from core.errors import (
 )
 from core.ledger.records import Replay, Reserved
 from core.ledger.transitions import Ledger, TenantCaps
-from core.state.job_records import JobHold, JobStore
+from core.state.jobs import JobHold, JobStore
 
 HOUR_MS = 3600 * 1000
 DAY_MS = 24 * HOUR_MS

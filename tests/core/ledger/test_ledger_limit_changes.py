@@ -16,7 +16,7 @@ from core.accounting.events import ACCOUNT_ADJACENCY, PrivacyEvent, Unit
 from core.accounting.filters import Arms, Division, Sums, admits, cost_of, divisions, filter_arms
 from core.amounts import FEMTO, NANO
 from core.errors import BudgetExhausted
-from core.ledger.hash_chain.history import audit_tenant
+from core.ledger.hash_chain.audit import audit_tenant
 from core.ledger.records import Charge
 from core.ledger.transitions import Ledger
 

@@ -22,7 +22,7 @@ from core.errors import (
     ReleaseGone,
     ReleaseInFlight,
 )
-from core.ledger.hash_chain.history import audit_tenant
+from core.ledger.hash_chain.audit import audit_tenant
 from core.ledger.records import Replay
 from core.ledger.tenant_rounds import TenantActivity
 from core.ledger.transitions import Ledger

@@ -11,7 +11,7 @@ from ledger_kit import MASTER_KEY, charge, journal_pages, limits, released
 from core.accounting.events import Unit
 from core.ledger import wire
 from core.ledger.hash_chain.sealer import Sealer
-from core.ledger.journal import JournalFilter
+from core.ledger.reader import JournalFilter
 from core.ledger.transitions import Ledger
 
 SUBJECTS = 200  # each with two rows

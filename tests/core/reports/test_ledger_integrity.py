@@ -4,7 +4,7 @@ import pytest
 from ledger_kit import MASTER_KEY, charge, limits
 
 from core.errors import LedgerNotTrusted, UnknownTenant
-from core.ledger.hash_chain.history import audit_ledger, last_audit, store_audit
+from core.ledger.hash_chain.audit import audit_ledger, last_audit, store_audit
 from core.ledger.hash_chain.sealer import Sealer
 from core.redis import names
 from core.reports.integrity import Integrity

@@ -13,7 +13,7 @@ from core.accounting.events import Unit
 from core.errors import InvalidInput, LedgerUnavailable, UnknownTenant
 from core.ledger.transitions import Ledger
 from core.redis.client import LedgerClient, connect
-from core.reports.journal_fold import RETENTION_S, LedgerSeries, SeriesQuery, SubjectClass, Totals
+from core.reports.series import RETENTION_S, LedgerSeries, SeriesQuery, SubjectClass, Totals
 
 START_MS = 1_700_000_000_000
 STEPS = tuple(RETENTION_S)
@@ -145,7 +145,7 @@ def test_series_are_what_the_journal_says(go, ledger, client, admin, steps, subj
 
 
 def test_folding_again_or_from_two_sides_counts_once(go, ledger, client, admin, server, monkeypatch):
-    monkeypatch.setattr("core.reports.journal_fold.FOLD_BATCH", 3)
+    monkeypatch.setattr("core.reports.series.FOLD_BATCH", 3)
     history = History(go, client, admin)
     for number in range(20):
         history.release(1, ENDS[number % 3], subject=number % 4, wait_ms=30_000)

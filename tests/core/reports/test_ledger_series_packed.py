@@ -7,7 +7,7 @@ from ledger_kit import MASTER_KEY, limits
 
 from core.ledger.transitions import Ledger
 from core.redis import names
-from core.reports.journal_fold import RETENTION_S, LedgerSeries, SeriesQuery, Totals
+from core.reports.series import RETENTION_S, LedgerSeries, SeriesQuery, Totals
 
 START_S = 1_700_000_000 // 86_400 * 86_400
 SERIES = "sentence:test-mechanism:tenant"

@@ -7,8 +7,8 @@ from core.accounting.events import Unit
 from core.amounts import NANO, Amount
 from core.ledger.transitions import Ledger
 from core.redis import names
-from core.reports.journal_fold import DAY_S, HOUR_S, LOST, Dimension, SpendingTotals, Totals, series_name
-from core.state.job_records import JobHold, JobStore
+from core.reports.series import DAY_S, HOUR_S, LOST, Dimension, SpendingTotals, Totals, series_name
+from core.state.jobs import JobHold, JobStore
 
 FIRST, SECOND = "a" * 16, "b" * 16
 DAY_MS = DAY_S * 1000

@@ -7,7 +7,7 @@ from ledger_kit import LOST_REPLY, MASTER_KEY, charge, limits, released
 
 from core.accounting.events import Unit
 from core.errors import LedgerNotTrusted, LedgerUnavailable
-from core.ledger.hash_chain.history import audit_ledger
+from core.ledger.hash_chain.audit import audit_ledger
 from core.ledger.hash_chain.sealer import Sealer
 from core.redis import names
 from core.redis.client import LedgerClient, connect

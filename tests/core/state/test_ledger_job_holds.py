@@ -9,7 +9,7 @@ from core.accounting.events import Unit
 from core.amounts import Amount
 from core.errors import BudgetExhausted, HoldNotOpen, JobFailed, JobQuotaExceeded
 from core.ledger.transitions import Ledger
-from core.state.job_records import JobHold, JobRecord, JobStatus, JobStore
+from core.state.jobs import JobHold, JobRecord, JobStatus, JobStore
 
 RUN, OTHER_RUN = "a" * 32, "b" * 32
 NOTHING = Amount(0)

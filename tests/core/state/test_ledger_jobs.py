@@ -18,7 +18,7 @@ from core.errors import (
 )
 from core.ledger.transitions import Ledger, TenantCaps
 from core.redis.names import SHARED_OWNER
-from core.state.job_records import LEASE_MS, JobRecord, JobStatus, JobStore
+from core.state.jobs import LEASE_MS, JobRecord, JobStatus, JobStore
 from core.state.stored_files import ARTIFACTS, NamedEntry, StoredEntry, StoredFileIndex, StoredPart
 
 RUN, OTHER_RUN = "a" * 32, "b" * 32

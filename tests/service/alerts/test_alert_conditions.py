@@ -16,9 +16,9 @@ from core.ledger.transitions import Ledger
 from core.master_key import MasterKey
 from core.redis.client import LedgerClient, connect
 from core.redis.names import SHARED_OWNER
-from core.reports.journal_fold import LedgerSeries, SpendingTotals
+from core.reports.series import LedgerSeries, SpendingTotals
 from core.state.alerts import AlertLimits, AlertStore
-from core.state.job_records import JobStatus, JobStore
+from core.state.jobs import JobStatus, JobStore
 from service.alerts.evaluation import Evaluator, RuleBook
 from service.alerts.rules import Sources, TenantView
 
@@ -275,7 +275,7 @@ class Job:
 
 @pytest.fixture
 def no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.state.job_records.problem_of", lambda _: {})
+    monkeypatch.setattr("core.state.jobs.problem_of", lambda _: {})
 
 
 @pytest.mark.usefixtures("no_problem")

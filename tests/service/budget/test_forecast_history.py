@@ -15,7 +15,7 @@ from core.ledger.records import Charge, Limit
 from core.ledger.transitions import Ledger
 from core.master_key import MasterKey
 from core.redis.client import LedgerClient, connect
-from core.reports.journal_fold import LedgerSeries
+from core.reports.series import LedgerSeries
 from service.budget.forecasting import forecast_of
 
 START_MS = Clock.START_MS

@@ -10,7 +10,7 @@ import pytest
 
 from core.blobs.store import LocalBlobs
 from core.errors import BlobMissing, JobFailed, JobFilesLost, LedgerUnavailable
-from core.state.job_records import JobRecord, JobStatus, JobStore
+from core.state.jobs import JobRecord, JobStatus, JobStore
 from core.state.stored_files import ARTIFACTS, StoredFileIndex
 from service.config.settings import Settings
 from service.files.copies import LocalCopies

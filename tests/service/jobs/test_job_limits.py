@@ -10,7 +10,7 @@ from corpus_kit import embedding_rows, job, json_lines, rows, submit, until, upl
 from gateway_kit import Tenant
 from inprocess_kit import Gateway, module_gateway, opened_gateway
 
-from core.state.job_records import JobRecord
+from core.state.jobs import JobRecord
 from service.files.stored import StoredFiles
 from service.jobs.runner import JobQueue
 

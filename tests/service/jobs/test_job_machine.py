@@ -26,12 +26,12 @@ from core.accounting.events import Unit
 from core.amounts import NANO, Amount
 from core.blobs.store import LocalBlobs
 from core.errors import JobFailed, LedgerUnavailable, StoreUnavailable
-from core.ledger.hash_chain.history import audit_tenant
+from core.ledger.hash_chain.audit import audit_tenant
 from core.ledger.records import Limit
 from core.ledger.transitions import Ledger
 from core.master_key import MasterKey
 from core.redis.client import LedgerClient, connect
-from core.state.job_records import JobHold, JobRecord, JobStatus, JobStore
+from core.state.jobs import JobHold, JobRecord, JobStatus, JobStore
 from core.state.stored_files import ARTIFACTS, StoredFileIndex
 from gpu_workers.jobs.protocol import ChargeRequested, Failed, JobOrder, JobProgress, Succeeded
 from service.config.settings import Settings

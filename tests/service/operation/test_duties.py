@@ -14,8 +14,8 @@ from core.accounting.events import Unit
 from core.amounts import NANO, Amount
 from core.ledger.records import Charge, Limit
 from core.redis import names
-from core.reports.journal_fold import LedgerSeries, SeriesQuery
 from core.reports.ranks import SubjectRanks
+from core.reports.series import LedgerSeries, SeriesQuery
 from service.config.reading import load_master_key
 from service.config.settings import Settings
 from service.ledger_connection import LedgerParts, build_ledger

@@ -25,7 +25,7 @@ from redis_kit import GuardedServer
 from toys.toy_engine import ToyEngine
 
 from core.errors import ClientGone, LedgerUnavailable, QueueFull, WorkerDied
-from core.ledger.hash_chain.history import audit_tenant
+from core.ledger.hash_chain.audit import audit_tenant
 from core.ledger.transitions import Ledger
 from core.master_key import MasterKey
 from core.redis.client import LedgerClient, connect

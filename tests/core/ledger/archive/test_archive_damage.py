@@ -7,9 +7,9 @@ from archive_kit import Shelf, audited
 from ledger_kit import MASTER_KEY
 
 from core.errors import BlobCorrupt, BlobMissing
-from core.ledger.archive.objects import Draft, decode
+from core.ledger.archive.store import Draft, decode
+from core.ledger.hash_chain.audit import audit_ledger
 from core.ledger.hash_chain.chain import seal_entry
-from core.ledger.hash_chain.history import audit_ledger
 from core.redis import names
 
 KEY, LEDGER = b"k" * 32, "ab" * 16

@@ -11,8 +11,8 @@ from ledger_kit import MASTER_KEY
 
 from core.blobs.store import LocalBlobs
 from core.errors import BlobCorrupt, StoreUnavailable
-from core.ledger.archive.objects import ArchiveStore, ledgers_in
 from core.ledger.archive.restore import Restore
+from core.ledger.archive.store import ArchiveStore, ledgers_in
 from core.redis import names
 
 STEPS = ("written", "read-back", "replaced", "indexed", "trimmed", "chain-trimmed")

@@ -8,8 +8,8 @@ import pytest
 from archive_kit import Shelf
 from ledger_kit import MASTER_KEY
 
-from core.ledger.archive.objects import LedgerArchive
-from core.ledger.hash_chain.history import audit_ledger
+from core.ledger.archive.store import LedgerArchive
+from core.ledger.hash_chain.audit import audit_ledger
 from core.ledger.hash_chain.sealer import Sealer
 from core.redis.client import LedgerClient, connect
 

@@ -8,8 +8,8 @@ from ledger_kit import MASTER_KEY, charge
 
 from core.amounts import NANO
 from core.errors import LedgerNotTrusted, LedgerUnavailable
-from core.ledger.archive.objects import ArchiveStore, ledgers_in
 from core.ledger.archive.restore import Restore
+from core.ledger.archive.store import ArchiveStore, ledgers_in
 from core.redis import names
 
 

@@ -9,8 +9,8 @@ from ledger_kit import MASTER_KEY
 from core.errors import LedgerNotTrusted, LedgerUnavailable
 from core.ledger.hash_chain.export import export_ledger
 from core.ledger.hash_chain.sealer import Sealer
-from core.ledger.journal import JournalFilter
 from core.ledger.pages import first_in_redis
+from core.ledger.reader import JournalFilter
 from core.ledger.tenant_rounds import TenantActivity
 from core.redis import names
 from core.redis.client import LedgerClient, connect

@@ -6,7 +6,7 @@ import pytest
 
 from core.errors import InvalidInput, RecogniserBroken
 from core.text.own_recognisers.definition import Definition, Limits
-from core.text.own_recognisers.terms import check, ready
+from core.text.own_recognisers.recogniser import check, ready
 
 SMALL = Limits(patterns_max=2, pattern_chars_max=30, terms_max=3, term_chars_max=10, terms_chars_max=25, context_max=1)
 

@@ -13,7 +13,7 @@ from core.text.masks import Recognised, WindowFinds, join
 from core.text.own_recognisers import patterns
 from core.text.own_recognisers.definition import Definition, OwnReference, RecogniserFile
 from core.text.own_recognisers.patterns import FINDS_MAX
-from core.text.own_recognisers.terms import ALLOWED, BELOW_THRESHOLD, OwnRecogniser, search, try_out
+from core.text.own_recognisers.recogniser import ALLOWED, BELOW_THRESHOLD, OwnRecogniser, search, try_out
 from core.text.policy import MaskPolicy
 from core.text.sanitize import sanitize
 from core.text.segment import visible

@@ -5,7 +5,7 @@ import unicodedata
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.text.own_recognisers.terms import NESTED_TERMS_MAX, TermFinder, fold, folded_terms
+from core.text.own_recognisers.recogniser import NESTED_TERMS_MAX, TermFinder, fold, folded_terms
 
 
 def found(text: str, *terms: str, whole_words: bool = True, case_sensitive: bool = False) -> list[str]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from core.errors import InvalidInput
 from core.text.policy import ENTITIES
-from core.text.reversible.draws import FILLS, VALUES_MAX, Region, mask_conversation
+from core.text.reversible.conversation import FILLS, VALUES_MAX, Region, mask_conversation
 from core.text.reversible.mapping import MaskedConversation
 
 KEY = b"k" * 32

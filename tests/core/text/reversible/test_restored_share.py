@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 from urllib.parse import quote, quote_plus, unquote
 
-from core.text.reversible.draws import Region, mask_conversation
+from core.text.reversible.conversation import Region, mask_conversation
 
 SHARE_MIN = 0.995
 PERSONS = {

@@ -19,7 +19,7 @@ from core.accounting.events import Unit
 from core.amounts import Amount
 from core.errors import LedgerUnavailable, UnknownAccount, UnknownTenant
 from core.ledger import wire
-from core.ledger.archive.objects import EntryRange, LedgerArchive, TenantPart
+from core.ledger.archive.store import EntryRange, LedgerArchive, TenantPart
 from core.ledger.counters import COUNT
 from core.ledger.hash_chain.chain import JournalDigest, RawEntry
 from core.ledger.headroom import DebitedAccounts
@@ -561,7 +561,7 @@ class LedgerReader:
         return await first_entry_at(self._client, tenant, at_ms, self._archive)
 
     async def subject_history(self, tenant: str, state: AccountState, *, first: int, rows_max: int) -> SubjectHistory:
-        """Return what was spent on a subject's account since the entry `first` (`core.ledger.journal`)."""
+        """Return what was spent on a subject's account since the entry `first` (`core.ledger.reader`)."""
         return await subject_history(self._client, tenant, state, first=first, rows_max=rows_max, archive=self._archive)
 
     async def _raw_entries(self, tenant: str, *, after: int, count: int, last: int) -> Sequence[Any]:

@@ -20,8 +20,8 @@ from core.accounting.events import Unit
 from core.amounts import Amount
 from core.errors import InvalidInput, UnknownTenant
 from core.ledger import wire
-from core.ledger.archive.objects import LedgerArchive
-from core.ledger.journal import LedgerReader
+from core.ledger.archive.store import LedgerArchive
+from core.ledger.reader import LedgerReader
 from core.ledger.records import JournalEntry
 from core.ledger.tenant_rounds import Done, TenantPosition, in_parts, over_tenants
 from core.redis import names
@@ -292,7 +292,7 @@ def _scored(buckets: Mapping[int, Totals]) -> list[int | str]:
 # MERGED core.reports.series: Amounts over time: by unit, mechanism and subject class, and by API key and route.
 # `SERIES` has committed and reserved amounts. `SPENDING` has what each API key and each route has spent, and what
 # was spent without an output. Its sums are of the tenant's own accounts, which in `subject` mode are the sums over
-# all subjects. `core.reports.journal_fold` explains how the journal becomes series, and what they cost.
+# all subjects. `core.reports.series` explains how the journal becomes series, and what they cost.
 
 
 # Size of a bucket in seconds, and for how many seconds its points are stored (None: forever).
