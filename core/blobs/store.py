@@ -1,4 +1,4 @@
-"""The interface of blob stores: named byte sequences that every gateway finds.
+"""Blob stores: named byte sequences that every gateway finds, in a local folder by default.
 
 Guarantee of every implementation: a blob is visible whole or not at all. When `put` returns, its bytes survive a crash
 of the machine or of the store's server. With `create_only` exactly one of several writers of a key succeeds, and
@@ -9,9 +9,10 @@ A store gives no secrecy: callers encrypt what is private before they store it. 
 
 Every method raises StoreUnavailable if the store cannot be used, after the timeouts and retries of its options.
 `put` and `put_file` raise StorageFull if a local disk is full.
-"""
 
-from __future__ import annotations
+In a local folder, a blob is written to a draft, synced, and linked or renamed to its name; then its folder is synced.
+Files are readable by their owner only. `open_store` imports the library of object stores only if the address names one.
+"""
 
 import asyncio
 import errno
@@ -136,12 +137,6 @@ class BlobStore(ABC):
                 raise StoreUnavailable(reason="not-create-only")
         finally:
             await self.delete([key])
-
-
-# MERGED core.blobs.local: A blob store in a local folder, the default, and the choice of a store by its address.
-# Guarantee: as `core.blobs.store` states. A blob is written to a draft, synced, and linked or renamed to its name;
-# then its folder is synced. Files are readable by their owner only. A local folder needs no library. `open_store`
-# imports the library of object stores only if the address names one.
 
 
 _DRAFTS = ".drafts"

@@ -1,11 +1,9 @@
-"""Reads of the journal: entries by number, pages, and what was spent on one subject.
+"""Reads of the ledger: tenants, accounts and the journal. This module writes nothing.
 
 Redis has the newest entries of a journal, without a gap. Older ones are in the archive, if they were archived; else
 they are missing. `JournalReads` reads across this border. The work for a page depends on the page, not on the length of
 the journal or of its entries. The history of a subject is read from the journal's index of the subject's entries.
 """
-
-from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
@@ -314,9 +312,6 @@ async def subject_history(
         if line.account == state.account
     ]
     return SubjectHistory(tuple(releases), page.next_cursor is None, page.rows_read)
-
-
-# MERGED core.ledger.reader: Reads of the ledger: tenants, accounts and the journal. This module writes nothing.
 
 
 class SealPlaces:

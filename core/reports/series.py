@@ -1,9 +1,13 @@
-"""Sums of the journal over time. Transitions do no extra work for them.
+"""Amounts over time: by unit, mechanism and subject class, and by API key and route.
 
-`fold_all`, called regularly, adds the journal's new entries to buckets of several sizes. A bucket stores cumulative
-values as of its end, so a bucket without entries needs no point. A read costs only the points that it returns, whatever
-the length of the journal. fold.lua packs older points into texts. Every entry counts exactly once, even if several
-processes fold (fold.lua).
+`SERIES` has committed and reserved amounts. `SPENDING` has what each API key and each route has spent, and what was
+spent without an output. Its sums are of the tenant's own accounts, which in `subject` mode are the sums over all
+subjects.
+
+Transitions do no extra work for these sums. `fold_all`, called regularly, adds the journal's new entries to buckets of
+several sizes. A bucket stores cumulative values as of its end, so a bucket without entries needs no point. A read costs
+only the points that it returns, whatever the length of the journal. fold.lua packs older points into texts. Every entry
+counts exactly once, even if several processes fold (fold.lua).
 
 The Redis time of an entry selects its bucket. If that clock steps back, entries count in the latest bucket.
 """
@@ -287,12 +291,6 @@ def _horizon(keep_s: int | None, at_ms: int) -> int:
 def _scored(buckets: Mapping[int, Totals]) -> list[int | str]:
     """Return score and member alternately. Members contain the bucket, so that equal values stay distinct members."""
     return [item for bucket, totals in buckets.items() for item in (bucket, f"{bucket} {_text(totals)}")]
-
-
-# MERGED core.reports.series: Amounts over time: by unit, mechanism and subject class, and by API key and route.
-# `SERIES` has committed and reserved amounts. `SPENDING` has what each API key and each route has spent, and what
-# was spent without an output. Its sums are of the tenant's own accounts, which in `subject` mode are the sums over
-# all subjects. `core.reports.series` explains how the journal becomes series, and what they cost.
 
 
 # Size of a bucket in seconds, and for how many seconds its points are stored (None: forever).

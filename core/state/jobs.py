@@ -1,6 +1,14 @@
-"""The records of jobs: what Redis holds of a job, as Python sees it."""
+"""The states of jobs. The inputs, checkpoints and outputs of a job are in the blob store, never in Redis.
 
-from __future__ import annotations
+Every change runs one script (`job.lua`). It is durable before it returns, and it is replay-safe. An owner is a tenant,
+or SHARED_OWNER for the operator. Like the ledger's methods, these methods raise LedgerUnavailable. Times are
+milliseconds since the epoch by the Redis clock.
+
+`JobOwners` lists who may have unfinished jobs, so that a search for them does not read every tenant. Guarantee: an
+owner is listed before its job exists, and as long as it has an unfinished job, while `refresh` runs somewhere. Owners
+without one leave the list after minutes. A job that outlived all gateways is found by the `refresh` of a start, which
+reads every tenant once.
+"""
 
 import asyncio
 import math
@@ -166,16 +174,6 @@ def record_of(owner: str, job_id: str, job: Mapping[str, str]) -> JobRecord:
         outcome=job.get("outcome"),
         **times,
     )
-
-
-# MERGED core.state.jobs: The states of jobs. The inputs, checkpoints and outputs of a job are in the blob store,
-# never in Redis. Every change runs one script (`job.lua`). It is durable before it returns, and it is replay-safe.
-# An owner is a tenant, or SHARED_OWNER for the operator. Like the ledger's methods, these methods raise
-# LedgerUnavailable. Times are milliseconds since the epoch by the Redis clock. `JobOwners` lists who may have
-# unfinished jobs, so that a search for them does not read every tenant. Guarantee: an owner is listed before its job
-# exists, and as long as it has an unfinished job, while `refresh` runs somewhere. Owners without one leave the list
-# after minutes. A job that outlived all gateways is found by the `refresh` of a start, which reads every tenant
-# once.
 
 
 RETENTION_MS = 30 * 24 * 3600 * 1000

@@ -1,8 +1,9 @@
-"""The format of an object of the archive: a range of seals, and every entry that they seal.
+"""Writes and reads the objects of a ledger's archive, and finds archived entries and seals by their numbers.
 
-Guarantee: an object is what this ledger wrote under this key, or BlobCorrupt is raised. AES-256-GCM under a key that is
-derived from the master key authenticates the content together with the object's key, which contains the ledger and the
-range. So a changed, shortened or exchanged object is never used.
+An object has a range of seals, and every entry that they seal. Guarantee: an object is what this ledger wrote under
+this key, or BlobCorrupt is raised. AES-256-GCM under a key that is derived from the master key authenticates the
+content together with the object's key, which contains the ledger and the range. So a changed, shortened or exchanged
+object is never used.
 
     b"PGA1", nonce (12 bytes), AES-256-GCM of msgpack {"ledger", "seals", "tenants"}
 
@@ -10,9 +11,11 @@ range. So a changed, shortened or exchanged object is never used.
 the fields of the tenant's record that a restore needs, and blocks `[first, last, from_ms, to_ms, zlib of msgpack
 [entries]]` with up to BLOCK_ENTRIES entries. Entries and seals are their id, then the names and values of their fields.
 A reader decodes only the blocks that it needs.
-"""
 
-from __future__ import annotations
+An object with more seals may replace one with the same first seal: the newest object grows from round to round. The
+index in Redis says which object has an entry: a row for each tenant in each complete object. The index is not
+authenticated; the objects are.
+"""
 
 import asyncio
 import re
@@ -236,12 +239,6 @@ def _size(raw: RawEntry) -> int:
 
 def _at_ms(raw: RawEntry) -> int:
     return int(raw[1].get(b"at_ms", b"0"))
-
-
-# MERGED core.ledger.archive.store: Writes and reads the objects of one ledger's archive, and finds archived entries
-# and seals by their numbers. An object with more seals may replace one with the same first seal: the newest object
-# grows from round to round. The index in Redis says which object has an entry: a row for each tenant in each
-# complete object. The index is not authenticated; the objects are.
 
 
 CACHE_BYTES = 32 * 1024 * 1024

@@ -1,10 +1,11 @@
-"""Reads the whole history in the order of the seals, and verifies every journal entry against its seal.
+"""The full audit: seals against journals, and journals against accounts. It can run while the ledger is in use.
 
-The history is in Redis, and in the archive what Redis no longer has. Guarantee: an archiver that runs meanwhile in any
+`History` reads the whole history in the order of the seals, and verifies every journal entry against its seal. The
+history is in Redis, and in the archive what Redis no longer has. Guarantee: an archiver that runs meanwhile in any
 process causes no fault. What cannot be read from the archive is reported as a fault, in a fixed sentence.
-"""
 
-from __future__ import annotations
+The result of the last audit is stored in Redis under a MAC, so that a gateway can show it.
+"""
 
 import hashlib
 import hmac
@@ -208,11 +209,6 @@ class History:
                 await verify_epoch(self.client.call, epoch, self.master_key, continues)
         except LedgerNotTrusted as error:
             self.chain_faults.append(error.detail)
-
-
-# MERGED core.ledger.hash_chain.audit: The full audit: seals against journals, and journals against accounts. It can
-# run while the ledger is in use. The result of the last audit is stored in Redis under a MAC, so that a gateway can
-# show it.
 
 
 _BATCH = 32  # a record may have thousands of rows

@@ -2,9 +2,10 @@
 
 The marks of blocks, fences, emphasis, links and cells are kept. A value ends with its line. Texts follow one another in
 the view as a reader sees them, without emphasis; targets, titles and attributes of HTML come after them.
-"""
 
-from __future__ import annotations
+Front matter is TOML or YAML. Python's `tomllib` says whether a text is TOML. The events of PyYAML have the place and
+the value of each YAML scalar.
+"""
 
 import re
 import tomllib
@@ -17,10 +18,6 @@ import yaml
 from core.text.formats.builder import NEW_VALUE, Builder, FormatOptions, label_of, malformed, unfit
 from core.text.formats.codecs import BOOL, CODECS, MERGE, NULL, STRING, implicit_type
 from core.text.formats.html_form import HtmlReader
-
-# MERGED core.text.formats.front_matter: Adds the values of TOML or YAML to a builder. Python's `tomllib` says
-# whether a text is TOML. The events of PyYAML have the place and value of each YAML scalar.
-
 
 _TOKEN = re.compile(
     r'''

@@ -1,7 +1,13 @@
-"""Finds up to a hundred thousand terms in one pass over a text (Aho and Corasick 1975).
+"""A definition that is ready to search, and what such recognisers find in a text, as a whole or in its windows.
 
-Terms are compared in a form of the text in which two spellings are equal, with the place of each character in the
-original:
+Each find of a pattern has the recogniser's score. One below the threshold of its type gets a higher score if a context
+word is near, as those of the shipped recognisers do (`core.text.recogniser`). A term of the deny list has the score 1.
+An allow list suppresses a find of a pattern or of the tagger only if the find lies completely within one occurrence of
+a term. A find that reaches beyond the term is masked as a whole, and a deny list is never suppressed. `try_out` says
+what a recogniser that is not stored yet would find, and why it would or would not be masked.
+
+`TermFinder` finds up to a hundred thousand terms in one pass over a text (Aho and Corasick 1975). Terms are compared in
+a form of the text in which two spellings are equal, with the place of each character in the original:
 
 * Letter case is folded (Unicode case folding), unless the case matters.
 * Characters are decomposed, and combining marks are in canonical order (NFD), so that NFC and NFD are equal.
@@ -12,8 +18,6 @@ Occurrences may overlap. Of those that end at one character, the longest is foun
 stays linear in the text (up to the logarithm of the length of a run of combining marks), at most `NESTED_TERMS_MAX`
 terms may end with one another: this is the largest number of terms that end at one character.
 """
-
-from __future__ import annotations
 
 import unicodedata
 from bisect import bisect_left, bisect_right
@@ -183,15 +187,6 @@ class TermFinder:
                 continue
             done = last
             yield folded.original(start, last + 1)
-
-
-# MERGED core.text.own_recognisers.recogniser: A definition that is ready to search, and what such recognisers find
-# in a text, as a whole or in its windows. Each find of a pattern has the recogniser's score. One below the threshold
-# of its type gets a higher score if a context word is near, as those of the shipped recognisers do
-# (`core.text.recogniser`). A term of the deny list has the score 1. An allow list suppresses a find of a pattern or
-# of the tagger only if the find lies completely within one occurrence of a term. A find that reaches beyond the term
-# is masked as a whole, and a deny list is never suppressed. `try_out` says what a recogniser that is not stored yet
-# would find, and why it would or would not be masked.
 
 
 INSTRUCTIONS_MAX = 200_000

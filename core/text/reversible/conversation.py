@@ -1,19 +1,24 @@
-"""Draws the surrogates of a conversation.
+"""Masks the texts of a conversation so that an answer to them can be restored.
 
-A surrogate is a keyed function of its type and original (`core.text.surrogates`). It is drawn again if it could not be
-restored without doubt: if it, or a part that is restored alone, is a frequent word, stands in a text of the
-conversation, or belongs to another original. The surrogate of a name has no word that is an original, however short.
+Guarantee: restoring the masked texts with the mapping gives the texts, character for character. This is tried for every
+conversation before anything is returned. What a surrogate hides is not guaranteed: see `core.text.fill_surrogate`.
+
+Values are replaced in the regions that were found, and wherever else they stand. A surrogate is a keyed function of its
+type and original (`core.text.surrogates`). It is drawn again if it could not be restored without doubt: if it, or a
+part that is restored alone, is a frequent word, stands in a text of the conversation, or belongs to another original.
+The surrogate of a name has no word that is an original, however short.
+
+A conversation may continue earlier turns, of which only the mapping is known. Then the mapping that is returned has all
+pairs of theirs, no original gets another surrogate, and no new surrogate is an old one or an old original. What those
+turns held besides is not known, so a new surrogate may be a word of theirs.
 """
-
-from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
 from itertools import accumulate, pairwise
-from types import MappingProxyType
 from typing import NamedTuple, Self
 
 import regex  # type: ignore[import-untyped]
@@ -142,8 +147,8 @@ def surrogates(
     language: str,
     kept: Words,
     banned: AbstractSet[tuple[str, str]],
-    blocked: AbstractSet[str] = frozenset(),
-    fixed: Mapping[Value, str] = MappingProxyType({}),
+    blocked: AbstractSet[str],
+    fixed: dict[Value, str],
 ) -> dict[str, str]:
     """Return original -> surrogate. `kept`: the words of the conversation that are not replaced. `banned`: originals
     and surrogates that do not go together. `blocked`: what is never a surrogate. `fixed`: other values of the
@@ -247,15 +252,6 @@ def markers(
                 break
         chosen[value.original] = candidate
     return chosen
-
-
-# MERGED core.text.reversible.conversation: Masks the texts of a conversation so that an answer to them can be
-# restored. Guarantee: restoring the masked texts with the mapping gives the texts, character for character. This is
-# tried for every conversation before anything is returned. What a surrogate hides is not guaranteed: see
-# `core.text.fill_surrogate`. Values are replaced in the regions that were found, and wherever else they stand. A
-# conversation may continue earlier turns, of which only the mapping is known. Then the mapping that is returned has
-# all pairs of theirs, no original gets another surrogate, and no new surrogate is an old one or an old original.
-# What those turns held besides is not known, so a new surrogate may be a word of theirs.
 
 
 _NAMES = (PERSON, "LOCATION", "ORGANIZATION")

@@ -1,4 +1,4 @@
-"""Names of persons and companies in eight languages, and the names of a document, part by part.
+"""Names of persons and companies in eight languages, the names of a document, and what is named after persons.
 
 The lists come from faker, with the gender of given names. Those of a language are built at its first use: 0.1 s and
 about 1 MB each. They depend on the installed version of faker alone, so that processes of one installation draw the
@@ -6,9 +6,11 @@ same names.
 
 Every mention of a part of a name has the same surrogate: "Anna Kowalska", "Kowalska" and "Anna" become a full name and
 its parts. Two different parts of a document never have the same surrogate. Inflected forms are parts of their own.
-"""
 
-from __future__ import annotations
+A name of a person has the form of the original. Kept: the number and order of the parts, particles, titles, hyphens,
+initials, letter case, the gender of the given name, and the gender of a Polish surname. E-mail addresses and web
+addresses are at reserved domains (RFC 2606).
+"""
 
 import unicodedata
 from collections.abc import Callable, Iterable
@@ -349,12 +351,6 @@ def book_of(originals: Iterable[str], language: str, draw: MakeDraw, refused: Ca
         if len(parts) == 1 and not {key_of(parts[0].text)} & (book.given.keys() | book.surnames.keys()):
             add_all(parts)
     return book
-
-
-# MERGED core.text.surrogates.persons: PERSON, and what is named after persons: e-mail addresses, web addresses and
-# user names. A name has the form of the original. Kept: the number and order of the parts, particles, titles,
-# hyphens, initials, letter case, the gender of the given name, and the gender of a Polish surname. The parts come
-# from the document's `NameBook`. Addresses are at reserved domains (RFC 2606).
 
 
 ACRONYM_CHARS_MAX = 6

@@ -1,12 +1,16 @@
-"""Numbers that are not national: cards, accounts, devices, vehicles and others with check digits, and PHONE_NUMBER.
+"""Numbers: cards, accounts, devices, vehicles, phones, and national identity, tax and health numbers.
 
 Test and reserved ranges are used where they exist. A phone number keeps the country, the length and the separators of
 the original, and comes from the ranges that the regulators of the countries keep for drama and examples. A number of
 another country, and one of a length that has no reserved range, keeps its country code and its first national digit;
 such a number may by chance be that of a person.
-"""
 
-from __future__ import annotations
+A national number has the shape of the original and valid check digits. Its country is found by its check: of the
+modules of python-stdnum for the type, the first that accepts the original decides. A number that none accepts keeps its
+shape alone. Ranges that are never issued are used where they are known: 666 of the American social security numbers, QQ
+of the British national insurance numbers, 999 of the British health service numbers. Other numbers may by chance be
+those of a person.
+"""
 
 import hashlib
 import string
@@ -237,13 +241,6 @@ def _plain(national: str, draw: Draw) -> str:
 
 def _letters_kept(extension: str, draw: Draw) -> str:
     return "".join(draw.digits(1) if char.isdecimal() else char for char in extension if char.isalnum())
-
-
-# MERGED core.text.surrogates.national: National identity, tax and health numbers: the shape of the original, with
-# valid check digits. The number of a country is found by its check: of the modules of python-stdnum for the type,
-# the first that accepts the original decides. A number that none accepts keeps its shape alone. Ranges that are
-# never issued are used where they are known: 666 of the American social security numbers, QQ of the British national
-# insurance numbers, 999 of the British health service numbers. Other numbers may by chance be those of a person.
 
 
 CHARS_MAX = 64  # of a number with its separators
