@@ -71,11 +71,11 @@ class NoTurn(RedisTimeoutError):
     """The limit of commands in flight was reached for so long that this command was not sent in time."""
 
 
-Greeting = Callable[["Link"], Awaitable[None]]
+Greeting = Callable[["RedisLink"], Awaitable[None]]
 
 
 @dataclass(frozen=True)
-class Endpoint:
+class RedisEndpoint:
     """The address of Redis, and how many connections and commands a client may use at a time."""
 
     pool: ConnectionPool  # creates connections and does not keep them
@@ -95,7 +95,7 @@ def connect(
     timeout_s: float = TIMEOUT_S,
     max_connections: int = CONNECTIONS_MAX,
     max_commands: int = COMMANDS_MAX,
-) -> Endpoint:
+) -> RedisEndpoint:
     """Describe the embedded server (`socket_path`) or a deployment (`url`). Pass exactly one. Nothing is sent yet.
 
     At most `max_commands` commands are in flight on at most `max_connections` connections. `timeout_s` covers a
@@ -115,7 +115,7 @@ def connect(
         pool = ConnectionPool.from_url(url, **options)
     else:
         pool = ConnectionPool(connection_class=UnixDomainSocketConnection, path=str(socket_path), **options)
-    return Endpoint(pool, timeout_s, max_connections, max_commands)
+    return RedisEndpoint(pool, timeout_s, max_connections, max_commands)
 
 
 def packed(command: Sequence[str | bytes | int]) -> list[bytes]:
@@ -127,10 +127,10 @@ def packed(command: Sequence[str | bytes | int]) -> list[bytes]:
     return pieces
 
 
-class Link(asyncio.Protocol):
+class RedisLink(asyncio.Protocol):
     """One open connection. Only this object reads and writes on it, on the event loop and without tasks of its own."""
 
-    def __init__(self, connection: AbstractConnection, *, on_end: Callable[[Link], None]) -> None:
+    def __init__(self, connection: AbstractConnection, *, on_end: Callable[[RedisLink], None]) -> None:
         if connection._writer is None:
             raise RedisConnectionError("the connection is not open")
         self._connection = connection
@@ -258,11 +258,11 @@ class Link(asyncio.Protocol):
 class Links:
     """The connections of one client. `greet` runs on each new connection before any other command uses it."""
 
-    def __init__(self, endpoint: Endpoint, greet: Greeting) -> None:
+    def __init__(self, endpoint: RedisEndpoint, greet: Greeting) -> None:
         self._endpoint = endpoint
         self._greet = greet
-        self._links: list[Link] = []
-        self._opening: asyncio.Task[Link] | None = None
+        self._links: list[RedisLink] = []
+        self._opening: asyncio.Task[RedisLink] | None = None
         self._open_further_at = 0.0
         self._turns = asyncio.Semaphore(endpoint.max_commands)
 
@@ -293,7 +293,7 @@ class Links:
         return await asyncio.gather(*replies)
 
     async def _sent(
-        self, pieces: Sequence[bytes], deadline: float, preferred: Link | None = None
+        self, pieces: Sequence[bytes], deadline: float, preferred: RedisLink | None = None
     ) -> asyncio.Future[Any]:
         """The reply to a command that has been sent, on the connection `preferred` if that is open."""
         if self._turns.locked():
@@ -325,7 +325,7 @@ class Links:
         for link in links:
             await link.ended()
 
-    def _least_loaded(self) -> Link:
+    def _least_loaded(self) -> RedisLink:
         link = min(self._links, key=_load)
         wanted = link.load > 0 and len(self._links) < self._endpoint.max_connections and self._opening is None
         if wanted and asyncio.get_running_loop().time() >= self._open_further_at:
@@ -334,7 +334,7 @@ class Links:
             self._start_opening()
         return link
 
-    async def _first(self, deadline: float) -> Link:
+    async def _first(self, deadline: float) -> RedisLink:
         # All waiting callers share one attempt, so that a restarted server is not flooded with connections.
         opening = self._opening or self._start_opening()
         async with asyncio.timeout_at(deadline):
@@ -343,23 +343,23 @@ class Links:
             raise RedisConnectionError("the client is closing")
         return opening.result()
 
-    def _start_opening(self) -> asyncio.Task[Link]:
+    def _start_opening(self) -> asyncio.Task[RedisLink]:
         self._opening = asyncio.create_task(self._open())
         self._opening.add_done_callback(self._opened)
         return self._opening
 
-    def _opened(self, opening: asyncio.Task[Link]) -> None:
+    def _opened(self, opening: asyncio.Task[RedisLink]) -> None:
         self._opening = None
         if opening.cancelled() or opening.exception() is not None:  # retrieves the exception, also if no caller waits
             self._open_further_at = asyncio.get_running_loop().time() + REOPEN_PAUSE_S
 
-    async def _open(self) -> Link:
+    async def _open(self) -> RedisLink:
         connection = self._endpoint.pool.make_connection()  # type: ignore[no-untyped-call]
-        link: Link | None = None
+        link: RedisLink | None = None
         try:
             async with asyncio.timeout(self._endpoint.timeout_s):
                 await connection.connect()
-                link = Link(connection, on_end=self._forget)
+                link = RedisLink(connection, on_end=self._forget)
                 await self._greet(link)
             if not link.is_open:
                 raise RedisConnectionError("the connection has ended")
@@ -376,12 +376,12 @@ class Links:
         self._links.append(link)
         return link
 
-    def _forget(self, link: Link) -> None:
+    def _forget(self, link: RedisLink) -> None:
         with contextlib.suppress(ValueError):
             self._links.remove(link)
 
 
-def _load(link: Link) -> int:
+def _load(link: RedisLink) -> int:
     return link.load
 
 
@@ -501,7 +501,7 @@ class LedgerClient:
     caller does not withdraw its command: Redis may still apply a command that was sent.
     """
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: RedisEndpoint) -> None:
         self._links = Links(endpoint, self._greet)
         self._callbacks = endpoint.callbacks()
         self._guard: Guard | None = None
@@ -622,7 +622,7 @@ class LedgerClient:
         except (RedisError, OSError) as error:
             raise _unavailable(error) from error
 
-    async def _greet(self, link: Link) -> None:
+    async def _greet(self, link: RedisLink) -> None:
         if self._guard is None:
             return
         try:
@@ -631,7 +631,7 @@ class LedgerClient:
             # who waits for the connection gets the error that `stop` or a wrong setting gives to all later calls
             raise LedgerUnavailable(error.detail) from error
 
-    async def _call_on(self, link: Link, *command: str | bytes | int) -> Any:
+    async def _call_on(self, link: RedisLink, *command: str | bytes | int) -> Any:
         try:
             return self._converted(command, await link.send(packed(command)))
         except (RedisError, OSError) as error:

@@ -40,7 +40,7 @@ class LedgerIntegrity:
     audit: LastAudit | None
 
 
-class Integrity:
+class IntegrityReads:
     """Reads only. Every method raises LedgerUnavailable if Redis does not answer correctly."""
 
     def __init__(self, client: LedgerClient, master_key: MasterKey) -> None:

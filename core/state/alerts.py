@@ -109,7 +109,7 @@ class NewDelivery:
 
 
 @dataclass(frozen=True)
-class Delivery:
+class TakenDelivery:
     """A delivery that this gateway has taken. `attempt` counts from 1."""
 
     owner: str
@@ -120,7 +120,7 @@ class Delivery:
 
 
 @dataclass(frozen=True)
-class Positions:
+class JournalPositions:
     """The last journal entry of a tenant, the last that the series and the spending contain, and how often a current
     limit was set, which has no entry."""
 
@@ -272,7 +272,7 @@ class AlertStore:
         alerts = tuple(Alert.parse(orjson.loads(record)) for record in records if record is not None)
         return AlertPage(alerts, shown[-1] if len(members) > limit else None)
 
-    async def positions(self, tenants: Iterable[str] | None = None) -> dict[str, Positions]:
+    async def positions(self, tenants: Iterable[str] | None = None) -> dict[str, JournalPositions]:
         """Return how far the journals of these tenants have come; by default of all. Unknown ones are left out."""
         if tenants is None:
             tenants = await self._client.tenants()
@@ -284,7 +284,7 @@ class AlertStore:
             replies = await self._client.call_many(commands)
             for name, reply in zip(batch, replies, strict=True):
                 if reply[0] is not None:
-                    found[name] = Positions(*(int(value or 0) for value in reply))
+                    found[name] = JournalPositions(*(int(value or 0) for value in reply))
         return found
 
     # Outbox
@@ -296,12 +296,12 @@ class AlertStore:
         )
         return [owner.decode() for owner in found]
 
-    async def take(self, holder: str, owner: str, *, limit: int, claim_ms: int) -> list[Delivery]:
+    async def take(self, holder: str, owner: str, *, limit: int, claim_ms: int) -> list[TakenDelivery]:
         """Take deliveries of an owner that are due. One that is not settled within `claim_ms` is due again."""
         found = await self._run("take", owner, holder=holder, limit=limit, claim_ms=claim_ms)
         return [self._delivery(owner, *row) for row in found.get("deliveries", [])]
 
-    async def settle(self, delivery: Delivery, *, result: str, wait_ms: int | None) -> None:
+    async def settle(self, delivery: TakenDelivery, *, result: str, wait_ms: int | None) -> None:
         """End a delivery, or with `wait_ms` try it again after that time. `result` is a fixed label."""
         wait = {} if wait_ms is None else {"wait_ms": wait_ms}
         await self._run(
@@ -313,12 +313,12 @@ class AlertStore:
             **wait,
         )
 
-    def _delivery(self, owner: str, event_id: str, attempt: int, sealed: str) -> Delivery:
+    def _delivery(self, owner: str, event_id: str, attempt: int, sealed: str) -> TakenDelivery:
         plain = self._master_key.unwrap(Purpose.ALERT, b64decode(sealed), bound_to=f"delivery/{owner}/{event_id}")
         if plain is None:
-            return Delivery(owner, "", event_id, b"", attempt)  # it has no rule, so it is dropped
+            return TakenDelivery(owner, "", event_id, b"", attempt)  # it has no rule, so it is dropped
         rule, _, body = plain.partition(b"\n")
-        return Delivery(owner, rule.decode(), event_id, body, attempt)
+        return TakenDelivery(owner, rule.decode(), event_id, body, attempt)
 
     async def _change(
         self,

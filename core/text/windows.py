@@ -75,7 +75,7 @@ CONTEXT_CHARS = 256
 _SPACE = re.compile(r"\s")
 
 
-class Window(NamedTuple):
+class TextWindow(NamedTuple):
     """Characters `start:end` of a text, which are read together. The cores `core_start:core_end` of all windows follow
     one another and cover the text."""
 
@@ -91,7 +91,7 @@ class Extent(NamedTuple):
     A find that starts at `first` or before it starts at `before`. A find that ends after `last` ends at `after`.
     """
 
-    window: Window
+    window: TextWindow
     first: int
     last: int
     before: int
@@ -108,7 +108,7 @@ class Extent(NamedTuple):
         return self.before if start <= self.first else start, self.after if end > self.last else end
 
 
-def windows(text: str) -> list[Window]:
+def windows(text: str) -> list[TextWindow]:
     """Return the windows of `text` in order, at least one."""
     cuts = [0]
     if len(text) > min(WINDOW_CHARS, WINDOW_PIECES):
@@ -121,12 +121,12 @@ def windows(text: str) -> list[Window]:
             cuts.append(_cut(text, cuts[-1], max(latest, cuts[-1] + 1)))
     cuts.append(len(text))
     return [
-        Window(max(0, start - OVERLAP_CHARS), min(len(text), end + OVERLAP_CHARS), start, end)
+        TextWindow(max(0, start - OVERLAP_CHARS), min(len(text), end + OVERLAP_CHARS), start, end)
         for start, end in pairwise(cuts)
     ]
 
 
-def extents(text: str, cut: Sequence[Window]) -> list[Extent]:
+def extents(text: str, cut: Sequence[TextWindow]) -> list[Extent]:
     """Return the extents of `cut`, all windows of `text`."""
     befores, afters = [0], [len(text)]
     for window, following in pairwise(cut):
@@ -140,7 +140,7 @@ def extents(text: str, cut: Sequence[Window]) -> list[Extent]:
     ]
 
 
-def near_core(window: Window, text: str) -> tuple[int, int]:
+def near_core(window: TextWindow, text: str) -> tuple[int, int]:
     """Return the characters of a window's own `text` that a tagger reads: its core and at least `CONTEXT_CHARS` on each
     side, up to white space or the edge of the window. Hence no find without white space is cut off."""
     first = max(0, window.core_start - window.start - CONTEXT_CHARS)
@@ -163,7 +163,7 @@ def _after_space(text: str, start: int, end: int, *, default: int) -> int:
     return end - len(last) if len(last) < len(part) else default
 
 
-def _first_separator(text: str, window: Window) -> int:
+def _first_separator(text: str, window: TextWindow) -> int:
     """Return the first character of a window that shows that a find after it was not cut off; -1 if the text begins
     there."""
     if window.start == 0:
@@ -171,7 +171,7 @@ def _first_separator(text: str, window: Window) -> int:
     return next((at for at in range(window.start, window.end) if _separates(text[at])), window.end)
 
 
-def _last_separator(text: str, window: Window) -> int:
+def _last_separator(text: str, window: TextWindow) -> int:
     """Return the last character of a window that shows that a find before it was not cut off; the length of the text if
     the text ends there."""
     if window.end == len(text):

@@ -32,6 +32,7 @@ import httpcore
 
 from core.errors import InvalidInput, LedgerError
 from core.state.alerts import Alert, AlertStore, Delivery, new_alert_id
+from core.state.alerts import AlertStore, TakenDelivery
 from service import metrics
 from service.alerts.evaluation import Evaluator, Rule, RuleBook, event_body
 from service.alerts.rules import LEDGER, Sources
@@ -180,7 +181,7 @@ class Deliverer:
         self._webhooks = webhooks
         self._limits = limits
         self._holder = holder
-        self._running: dict[asyncio.Task[None], Delivery] = {}
+        self._running: dict[asyncio.Task[None], TakenDelivery] = {}
 
     async def round(self) -> None:
         """Begin deliveries that are due, as far as there are places. Raises LedgerUnavailable."""
@@ -211,7 +212,7 @@ class Deliverer:
                 with contextlib.suppress(LedgerError):
                     await self._store.settle(delivery, result="interrupted", wait_ms=0)
 
-    async def _deliver(self, delivery: Delivery) -> None:
+    async def _deliver(self, delivery: TakenDelivery) -> None:
         rule = self._book.find(delivery.owner, delivery.rule)
         try:
             result = await send(self._webhooks, rule, delivery.event_id, delivery.body)

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from core.errors import LedgerNotTrusted, LedgerUnavailable, UnknownName
 from core.redis.names import SHARED_OWNER
-from core.state.alerts import Alert, AlertStore, NewDelivery, Positions, RuleState, new_alert_id
+from core.state.alerts import Alert, AlertStore, JournalPositions, NewDelivery, RuleState, new_alert_id
 from service import metrics
 from service.alerts.rules import KINDS_BY_NAME, Look, Postponed, RuleKind, Sources, TenantView
 
@@ -134,7 +134,7 @@ class Evaluator:
         now_ms = await self._store.now_ms()
         positions = await self._store.positions(_tenants(rules))
         views = {
-            tenant: TenantView(self._sources, tenant, now_ms, positions.get(tenant, Positions()))
+            tenant: TenantView(self._sources, tenant, now_ms, positions.get(tenant, JournalPositions()))
             for tenant in (*positions, SHARED_OWNER)
         }
         self._sources.forecasts_left = self._sources.forecasts_max
@@ -239,7 +239,7 @@ def _tenants(rules: Iterable[Rule]) -> set[str] | None:
     return found
 
 
-def _subjects(rule: Rule, positions: dict[str, Positions]) -> Sequence[str]:
+def _subjects(rule: Rule, positions: dict[str, JournalPositions]) -> Sequence[str]:
     """What a rule is evaluated for: tenants that exist, or SHARED_OWNER for the operator's own."""
     if not rule.kind.of_tenants:
         return (SHARED_OWNER,)

@@ -6,7 +6,7 @@ from core.ledger.archive.store import LedgerArchive
 from core.ledger.transitions import Ledger
 from core.master_key import MasterKey
 from core.redis.client import LedgerClient
-from core.reports.integrity import Integrity
+from core.reports.integrity import IntegrityReads
 from core.reports.ranks import SubjectRanks
 from core.reports.series import LedgerSeries, SpendingTotals
 from core.state.keystore import KeyRole
@@ -55,7 +55,7 @@ CAPABILITY = Capability(
         SpendingTotals: lambda parts: SpendingTotals(parts[LedgerClient], archive=parts[LedgerArchive]),
         SubjectRanks: lambda parts: SubjectRanks(parts[LedgerClient], archive=parts[LedgerArchive]),
         BudgetWatch: lambda parts: BudgetWatch(parts[Ledger].last_numbers),
-        Integrity: lambda parts: Integrity(parts[LedgerClient], parts[MasterKey]),
+        IntegrityReads: lambda parts: IntegrityReads(parts[LedgerClient], parts[MasterKey]),
         LedgerReads: lambda _: LedgerReads(),
     },
     views=[

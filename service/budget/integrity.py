@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from core.accounting.events import Unit
 from core.amounts import Amount
 from core.errors import LedgerNotTrusted, LedgerUnavailable
-from core.reports.integrity import Integrity, LedgerIntegrity, TenantIntegrity
+from core.reports.integrity import IntegrityReads, LedgerIntegrity, TenantIntegrity
 from core.reports.series import SpendingTotals, Totals
 from service.http.auth import OPERATOR, ReadCallerDep
 from service.http.body import JsonRoute
@@ -24,7 +24,7 @@ _NOT_TRUSTED = "The ledger does not match its seals. The gateway's log has the d
 
 @router.get("/budget/integrity", summary="Seals, open holds, epsilon spent without output, and the last audit")
 async def integrity(
-    caller: ReadCallerDep, integrity: Part[Integrity], spending: Part[SpendingTotals]
+    caller: ReadCallerDep, integrity: Part[IntegrityReads], spending: Part[SpendingTotals]
 ) -> dict[str, Any]:
     """Of the tenant, and the end of the chain of seals, which all tenants share. 503 for a seal that is not genuine."""
     try:
@@ -40,7 +40,9 @@ async def integrity(
 
 
 @admin_router.get("/integrity", summary="The same for every tenant, page by page")
-async def all_integrity(integrity: Part[Integrity], spending: Part[SpendingTotals], page: PagingDep) -> dict[str, Any]:
+async def all_integrity(
+    integrity: Part[IntegrityReads], spending: Part[SpendingTotals], page: PagingDep
+) -> dict[str, Any]:
     """`cursor` is the name of the last tenant of the page before."""
     try:
         ledger = await integrity.ledger()

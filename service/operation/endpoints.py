@@ -19,7 +19,7 @@ from core.ledger.transitions import Ledger
 from core.mechanisms.vectors.spec import PROJECTED_MAX
 from core.state.keystore import KeyRole
 from core.text.languages import ENGLISH, EVERY_LANGUAGE_ENTITIES, LANGUAGES
-from core.text.policy import ENTITIES, PROFILES, Entity, supported
+from core.text.policy import ENTITIES, PROFILES, EntityRow, supported
 from gpu_workers.engine import task_queue as engine_metrics
 from gpu_workers.engine.protocol import RoleStatus
 from gpu_workers.engine.task_queue import Engine
@@ -84,7 +84,7 @@ def _facts(status: RoleStatus, allow_lists: list[str]) -> dict[str, Any]:
     return facts
 
 
-def _recognisers(entity: Entity, tagged: bool) -> list[str]:
+def _recognisers(entity: EntityRow, tagged: bool) -> list[str]:
     return [*(["pattern"] if entity.module else []), *(["tagger"] if tagged else [])]
 
 

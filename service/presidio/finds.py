@@ -18,6 +18,8 @@ from core.errors import InvalidInput
 from core.text.own_recognisers.definition import Definition, Limits
 from core.text.own_recognisers.patterns import Encoded, PatternFinder, SearchBudget
 from core.text.own_recognisers.recogniser import DraftFinds, check
+from core.text.own_recognisers.definition import Limits
+from core.text.own_recognisers.patterns import EncodedText, PatternFinder, SearchBudget
 from core.text.policy import Sanitised
 from service.presidio.schemas import AdHocRecogniser, AnalyzeRequest
 from service.sanitize.rows import language_refused
@@ -234,7 +236,7 @@ def without_allowed(
         if pattern is None:
             return find in allowed.terms
         budget.next_recogniser()
-        return next(pattern.spans(Encoded(find), budget), None) is not None
+        return next(pattern.spans(EncodedText(find), budget), None) is not None
 
     return [
         [each for each in own_finds if not admits(text[each["start"] : each["end"]])]

@@ -5,12 +5,12 @@ project itself each is a line of its table.
 """
 
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, MechanismRow
-from core.text.policy import ENTITIES, Entity
+from core.text.policy import ENTITIES, EntityRow
 from gpu_workers.engine.handler import Handler, HandlerFactory
 
 SENTENCE_MECHANISMS["toy_uniform"] = MechanismRow("pure", "toys.toy_mechanism:ToyUniform")
 
-ENTITIES["TOY_BADGE"] = Entity(0.5, "toys.toy_recogniser", by_form=True)
+ENTITIES["TOY_BADGE"] = EntityRow(0.5, "toys.toy_recogniser", by_form=True)
 
 
 def handler_with_rows(factory: HandlerFactory) -> Handler:

@@ -1,7 +1,7 @@
 """The full audit: seals against journals, and journals against accounts. It can run while the ledger is in use.
 
-`History` reads the whole history in the order of the seals, and verifies every journal entry against its seal. The
-history is in Redis, and in the archive what Redis no longer has. Guarantee: an archiver that runs meanwhile in any
+`SealedHistory` reads the whole history in the order of the seals, and verifies every journal entry against its seal.
+The history is in Redis, and in the archive what Redis no longer has. Guarantee: an archiver that runs meanwhile in any
 process causes no fault. What cannot be read from the archive is reported as a fault, in a fixed sentence.
 
 The result of the last audit is stored in Redis under a MAC, so that a gateway can show it.
@@ -110,7 +110,7 @@ class SegmentEnd:
 
 
 @dataclass
-class History:
+class SealedHistory:
     """Reads the chain and the journals once, in memory linear in the number of tenants. Faults are fixed sentences.
 
     `positions` maps tenants to their last sealed entries. It is complete when `sealed` has finished.
@@ -297,7 +297,7 @@ async def audit_ledger(
     of every journal is unchanged since it was sealed. At each seal, and now, the accounts are the sums of the journal.
     Archived entries are read from `archive`. Raises StoreUnavailable.
     """
-    history = History(client, master_key, EpochFile(epoch_file), archive=archive)
+    history = SealedHistory(client, master_key, EpochFile(epoch_file), archive=archive)
     replays = await replay_history(history.sealed(), history.fault_of)
     listed = {name.decode() for name in await client.call("SMEMBERS", names.TENANTS_KEY)}
     reports = []

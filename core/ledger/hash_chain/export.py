@@ -6,7 +6,7 @@ from typing import Any
 
 from core.amounts import FEMTO, NANO
 from core.errors import UnknownTenant
-from core.ledger.hash_chain.audit import Entries, History, HistoryArchive, SegmentEnd
+from core.ledger.hash_chain.audit import Entries, HistoryArchive, SealedHistory, SegmentEnd
 from core.ledger.hash_chain.chain import RawEntry, Seal
 from core.ledger.hash_chain.epoch import EpochFile
 from core.ledger.pages import entry_number, readable_entry
@@ -33,7 +33,7 @@ async def export_ledger(
     """
     if tenant is not None and not await client.call("EXISTS", names.tenant_key(tenant)):
         raise UnknownTenant
-    history = History(client, master_key, EpochFile(epoch_file), only=tenant, archive=archive)
+    history = SealedHistory(client, master_key, EpochFile(epoch_file), only=tenant, archive=archive)
     writer = _Writer(history)
     ends: list[SegmentEnd] = []
     async for event in history.sealed():
@@ -66,7 +66,7 @@ async def export_ledger(
 class _Writer:
     """Converts entries and detects missing ones."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: SealedHistory) -> None:
         self.entries = 0
         self._history = history
         self._last: dict[str, int] = {}

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from core.errors import InvalidInput
 from core.text.formats.codecs import CODECS, Transfer
-from core.text.formats.form import CODEC_NAMES, Block, Form, read_value
+from core.text.formats.form import CODEC_NAMES, Form, SourceBlock, read_value
 from core.text.policy import ENTITIES, FILLS, TEXT_CHARS_MAX
 from core.text.recogniser import BOUNDARY
 from core.text.segment import visible
@@ -149,7 +149,7 @@ class Builder:
         self._arrays = [array("q") for _ in range(5)]
         self._types: dict[int, str] = {}
         self._cuts: dict[int, str] = {}
-        self._blocks: list[Block] = []
+        self._blocks: list[SourceBlock] = []
 
     def value(self, start: int, end: int, codec: str, *, before: str = "", kind: str = "") -> None:
         """Add the value `start:end`, after the text `before` in the view. `kind`: mask all of it, as this type.
@@ -186,13 +186,13 @@ class Builder:
         self._end_block()
         self.content = content
         first = len(self._arrays[0])
-        self._blocks.append(Block(start, end, content, transfer, first, first))
+        self._blocks.append(SourceBlock(start, end, content, transfer, first, first))
 
     def form(self) -> Form:
         """Return the form of all that was added."""
         if not self._blocks:
             count = len(self._arrays[0])
-            self._blocks.append(Block(0, len(self.source), self.source, Transfer(), 0, count))
+            self._blocks.append(SourceBlock(0, len(self.source), self.source, Transfer(), 0, count))
         self._end_block()
         starts, ends, view_starts, view_ends, codecs = self._arrays
         return Form(
@@ -212,7 +212,7 @@ class Builder:
         if self._blocks:
             last = self._blocks[-1]
             count = len(self._arrays[0])
-            self._blocks[-1] = Block(last.start, last.end, last.content, last.transfer, last.first, count)
+            self._blocks[-1] = SourceBlock(last.start, last.end, last.content, last.transfer, last.first, count)
 
     def _place(self, start: int, end: int, text: str, codec: int) -> None:
         if len(self._arrays[0]) == self.limits.values_max:

@@ -67,7 +67,7 @@ _Change = tuple[int, Sequence[tuple[Mask, str]]]  # a place, and its masks with 
 
 
 @dataclass(frozen=True)
-class Block:
+class SourceBlock:
     """Characters `start:end` of the source, which are `content` in another encoding. Places `first:last` are in it."""
 
     start: int
@@ -104,7 +104,7 @@ class Form:
     codecs: array[int] = field(repr=False)
     types: Mapping[int, str]
     cuts: Mapping[int, str] = field(repr=False)
-    blocks: Sequence[Block] = field(repr=False)
+    blocks: Sequence[SourceBlock] = field(repr=False)
 
     def tokens(self, tokens: Iterable[Token]) -> list[Token]:
         """Return the parts of `tokens`, words of the view, that are in values."""
@@ -163,7 +163,7 @@ class Form:
 
         return sorted(masks, key=place)
 
-    def block(self, at: int) -> Block:
+    def block(self, at: int) -> SourceBlock:
         """Return the block of a place."""
         return self.blocks[bisect_right(self.blocks, at, key=lambda each: each.first) - 1]
 

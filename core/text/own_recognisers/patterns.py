@@ -51,7 +51,7 @@ _REASONS = {
 }
 
 
-class Encoded:
+class EncodedText:
     """A text in UTF-8, between two line breaks, with the places of its code points."""
 
     def __init__(self, text: str) -> None:
@@ -141,7 +141,7 @@ class PatternFinder:
         """The size of the compiled pattern, which bounds the time to compile it."""
         return int(self._regex.programsize)
 
-    def spans(self, encoded: Encoded, budget: SearchBudget) -> Iterator[tuple[int, int]]:
+    def spans(self, encoded: EncodedText, budget: SearchBudget) -> Iterator[tuple[int, int]]:
         """Yield the matches that do not overlap, from the left. An empty match is left out. Raises InvalidInput once
         `budget` is used up."""
         position = 0

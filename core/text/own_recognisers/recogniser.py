@@ -33,7 +33,7 @@ import regex  # type: ignore[import-untyped]
 
 from core.errors import InvalidInput, RecogniserBroken, RecogniserFailed
 from core.text.own_recognisers.definition import Definition, Limits, check_shape
-from core.text.own_recognisers.patterns import Encoded, PatternFinder, SearchBudget
+from core.text.own_recognisers.patterns import EncodedText, PatternFinder, SearchBudget
 from core.text.policy import Mask, MaskPolicy
 from core.text.recogniser import CONTEXT_AFTER_CHARS, CONTEXT_BEFORE_CHARS, CONTEXT_BONUS, CONTEXT_SCORE_MIN, Hit, Hits
 from core.text.segment import hidden, visible
@@ -203,8 +203,8 @@ class Readings:
         self.text = text
 
     @cached_property
-    def encoded(self) -> Encoded:
-        return Encoded(self.text)
+    def encoded(self) -> EncodedText:
+        return EncodedText(self.text)
 
     @cached_property
     def caseless(self) -> Folded:

@@ -269,7 +269,7 @@ class Writing(NamedTuple):
         return f"Writing({self.value})"
 
 
-class Place(NamedTuple):
+class FoundPlace(NamedTuple):
     """Code points [start, end) of a text, which are `raw`: a value in some writing and encoding."""
 
     start: int
@@ -278,7 +278,7 @@ class Place(NamedTuple):
     writing: Writing
 
     def __repr__(self) -> str:
-        return f"Place({self.start}, {self.end}, {self.writing})"
+        return f"FoundPlace({self.start}, {self.end}, {self.writing})"
 
     def filled(self, surrogate: str) -> str:
         """Return the surrogate in the writing and the encoding of the place. A marker has one writing."""
@@ -301,7 +301,7 @@ class Source:
         self.lexed = lex(text)
         self.starts = [0, *accumulate(map(len, self.lexed.raws))]
 
-    def kept(self, places: Sequence[Place]) -> Iterator[list[str]]:
+    def kept(self, places: Sequence[FoundPlace]) -> Iterator[list[str]]:
         """Yield the tokens before, between and after places."""
         read = 0
         for place in places:
@@ -376,14 +376,14 @@ def _searched(tokens: list[str]) -> bool:
     return any(kind(token) != OTHER for token in tokens) and not tokens[0].isspace() and not tokens[-1].isspace()
 
 
-def places_of(source: Source, regions: Sequence[Region], tree: KeyTree) -> list[Place]:
+def places_of(source: Source, regions: Sequence[Region], tree: KeyTree) -> list[FoundPlace]:
     """Return the places of a text that are replaced, in order. `regions`: disjoint, of whole tokens."""
     text = source.text
     found = list(_found(text, 0, len(text), tree, source.lexed))
     if not regions:
         return found
     own = [
-        Place(region.start, region.end, original, Writing(Value(region.type, original), original))
+        FoundPlace(region.start, region.end, original, Writing(Value(region.type, original), original))
         for region in regions
         for original in [text[region.start : region.end]]
     ]
@@ -391,7 +391,7 @@ def places_of(source: Source, regions: Sequence[Region], tree: KeyTree) -> list[
     if {(place.start, place.end) for place in fixed} <= {(place.start, place.end) for place in found}:
         by_place = {place.start: place for place in fixed}
         return [by_place.get(place.start, place) for place in found]
-    places: list[Place] = []
+    places: list[FoundPlace] = []
     read = 0
     for place in fixed:
         places += _found(text, read, place.start, tree)
@@ -401,20 +401,20 @@ def places_of(source: Source, regions: Sequence[Region], tree: KeyTree) -> list[
     return places
 
 
-def _found(text: str, start: int, end: int, tree: KeyTree, lexed: Lexed | None = None) -> Iterator[Place]:
+def _found(text: str, start: int, end: int, tree: KeyTree, lexed: Lexed | None = None) -> Iterator[FoundPlace]:
     if start >= end:
         return
     at = start
     for piece in tree.find(text[start:end], lexed):
         if piece.value is not None:
-            yield Place(at, at + len(piece.raw), piece.raw, piece.value)
+            yield FoundPlace(at, at + len(piece.raw), piece.raw, piece.value)
         at += len(piece.raw)
 
 
-def _with_containing(regions: list[Place], found: list[Place]) -> list[Place]:
+def _with_containing(regions: list[FoundPlace], found: list[FoundPlace]) -> list[FoundPlace]:
     """Return the places of the regions. A longer value that was found around one, or around several, is taken instead:
     `Anna Kowalska` where the region is `Anna`. So is one with escapes, since a surrogate is written with them, too."""
-    fixed: list[Place] = []
+    fixed: list[FoundPlace] = []
     at = 0
     for place in found:
         while at < len(regions) and regions[at].end <= place.start:
@@ -531,13 +531,13 @@ class _Masking:
                 values.setdefault(original, Value(region.type, original))
         return values
 
-    def _places(self) -> list[list[Place]]:
+    def _places(self) -> list[list[FoundPlace]]:
         values = self._extra | _as_read(self._values() | self._given, self._known) | self._known
         tree = writings(values.values(), self._language)
         found = [places_of(source, own, tree) for source, own in zip(self._sources, self._regions, strict=True)]
         return [[place.as_one_of(values) for place in own] for own in found]
 
-    def _mapping(self, places: list[list[Place]]) -> Mapping:
+    def _mapping(self, places: list[list[FoundPlace]]) -> Mapping:
         used = {place.writing.value.original: place.writing.value for own in places for place in own}
         fixed = self._fixed()
         chosen = {value.original: surrogate for value, surrogate in fixed.items()}
@@ -575,7 +575,7 @@ class _Masking:
         source = self._sources[number]
         return mapping.restore(masked, source.lexed if masked == source.text else None) == source.text
 
-    def _mend(self, number: int, places: list[Place], filled: list[str], mapping: Mapping) -> None:
+    def _mend(self, number: int, places: list[FoundPlace], filled: list[str], mapping: Mapping) -> None:
         """Change what keeps a masked text from being restored."""
         ends = list(accumulate(map(len, filled)))
         spots = [(ends[2 * index], ends[2 * index + 1], place) for index, place in enumerate(places)]
@@ -606,7 +606,7 @@ class _Masking:
         for _, _, place in spots[first:]:
             self._apart(number, place)
 
-    def _avoid(self, form: Form, number: int, place: Place | None) -> None:
+    def _avoid(self, form: Form, number: int, place: FoundPlace | None) -> None:
         """Give up a form, or give another surrogate to the original if it is the surrogate itself. A surrogate of
         earlier turns stays: what stands in the text in its place is replaced."""
         if form.rank != WHOLE:
@@ -618,14 +618,14 @@ class _Masking:
         else:
             self._apart(number, place)
 
-    def _apart(self, number: int, place: Place) -> None:
+    def _apart(self, number: int, place: FoundPlace) -> None:
         """Replace what stands in a place as a value of its own, or with the words around it if it is one."""
         if not self._add(place):
             region = Region(place.start, place.end, place.writing.value.type)
             wider = self._widened(number, [region], 2**self._round)
             self._regions[number] = disjoint([*self._regions[number], *wider])
 
-    def _add(self, place: Place) -> bool:
+    def _add(self, place: FoundPlace) -> bool:
         """Make a writing a value of its own. Return whether it was none."""
         value = place.writing.value
         if place.raw == value.original or place.raw in self._extra:
@@ -647,7 +647,7 @@ def _as_read(values: dict[str, Value], known: dict[str, Value]) -> dict[str, Val
     return found
 
 
-def _filled(text: str, places: Sequence[Place], chosen: dict[str, str]) -> list[str]:
+def _filled(text: str, places: Sequence[FoundPlace], chosen: dict[str, str]) -> list[str]:
     """Return what is kept and what is filled, by turns."""
     pieces, read = [], 0
     for place in places:
@@ -656,7 +656,7 @@ def _filled(text: str, places: Sequence[Place], chosen: dict[str, str]) -> list[
     return [*pieces, text[read:]]
 
 
-def _spots(places: Sequence[Place], pieces: Sequence[str]) -> list[Filled]:
+def _spots(places: Sequence[FoundPlace], pieces: Sequence[str]) -> list[Filled]:
     """Return where the places are in the text that the pieces make: kept and filled, by turns."""
     ends = list(accumulate(map(len, pieces)))
     return [

@@ -58,7 +58,7 @@ def restored(piece: Piece) -> str:
     return form.other if piece.raw == form.written else encoded_as(piece.raw, form.written, form.other)
 
 
-class Restorer:
+class TextRestorer:
     """Restores one text. Guarantee: the results together are what `Mapping.restore` gives for the whole text, however
     it is cut. Only the end of the text that may still become a surrogate is held back."""
 
@@ -100,7 +100,7 @@ class JsonRestorer:
         self._tree = tree
         self._open: list[str] = []  # the objects and arrays around the place
         self._key_next = False
-        self._value: Restorer | None = None  # of the string that is being read, unless it is a key
+        self._value: TextRestorer | None = None  # of the string that is being read, unless it is a key
         self._key: list[str] = []  # the source of the key that is being read
         self._in_string = False
         self._broken = False
@@ -141,7 +141,7 @@ class JsonRestorer:
         out.append(mark)
         if mark == '"':
             self._in_string = True
-            self._value = None if self._key_next else Restorer(self._tree)
+            self._value = None if self._key_next else TextRestorer(self._tree)
         elif mark in "{[":
             self._open.append(mark)
             self._key_next = mark == _OBJECT
@@ -177,7 +177,7 @@ class JsonRestorer:
         text = json.loads(f'"{source}"', strict=False)
         if not text or is_key(text):
             return source
-        restorer = Restorer(self._tree)
+        restorer = TextRestorer(self._tree)
         restored_text = restorer.feed(text) + restorer.end()
         return source if restored_text == text else _encoded(restored_text)
 
@@ -271,12 +271,12 @@ class Mapping:
         return "".join(map(restored, self.tree.find(text, lexed)))
 
     @overload
-    def restorer(self, encoding: Literal["text"] = "text") -> Restorer: ...
+    def restorer(self, encoding: Literal["text"] = "text") -> TextRestorer: ...
     @overload
     def restorer(self, encoding: Literal["json"]) -> JsonRestorer: ...
-    def restorer(self, encoding: Literal["text", "json"] = "text") -> Restorer | JsonRestorer:
+    def restorer(self, encoding: Literal["text", "json"] = "text") -> TextRestorer | JsonRestorer:
         """Return what restores one text that comes in pieces. `encoding`: `json` for the source of a JSON document."""
-        return JsonRestorer(self.tree) if encoding == "json" else Restorer(self.tree)
+        return JsonRestorer(self.tree) if encoding == "json" else TextRestorer(self.tree)
 
 
 class Region(NamedTuple):

@@ -7,7 +7,7 @@ from core.errors import LedgerNotTrusted, UnknownTenant
 from core.ledger.hash_chain.audit import audit_ledger, last_audit, store_audit
 from core.ledger.hash_chain.sealer import Sealer
 from core.redis import names
-from core.reports.integrity import Integrity
+from core.reports.integrity import IntegrityReads
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def sealer(go, ledger, client, tmp_path):
 
 
 def test_what_is_sealed_and_open(go, ledger, client, sealer) -> None:
-    integrity = Integrity(client, MASTER_KEY)
+    integrity = IntegrityReads(client, MASTER_KEY)
     before = go(integrity.tenant("acme"))
     assert (before.entries, before.sealed, before.seal, before.open_holds, before.overdue_ms) == (1, 0, 0, 0, None)
     assert go(integrity.ledger()).last_seal is None
@@ -38,7 +38,7 @@ def test_a_forged_head_is_refused(go, client, sealer) -> None:
     go(sealer.seal())
     go(client.call("HSET", names.SEAL_HEADS_KEY, "acme", "7 1"))
     with pytest.raises(LedgerNotTrusted):
-        go(Integrity(client, MASTER_KEY).tenant("acme"))
+        go(IntegrityReads(client, MASTER_KEY).tenant("acme"))
 
 
 def test_the_last_audit_is_stored_under_a_mac(go, client, sealer, tmp_path) -> None:

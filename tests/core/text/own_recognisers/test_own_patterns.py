@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from core.text.own_recognisers.patterns import Encoded, PatternFinder, SearchBudget
+from core.text.own_recognisers.patterns import EncodedText, PatternFinder, SearchBudget
 
 
 def finder(pattern: str, *, whole_words: bool = True, case_sensitive: bool = True) -> PatternFinder:
@@ -14,7 +14,9 @@ def finder(pattern: str, *, whole_words: bool = True, case_sensitive: bool = Tru
 
 
 def found(text: str, pattern: str, *, whole_words: bool = True, case_sensitive: bool = True) -> list[str]:
-    spans = finder(pattern, whole_words=whole_words, case_sensitive=case_sensitive).spans(Encoded(text), SearchBudget())
+    spans = finder(pattern, whole_words=whole_words, case_sensitive=case_sensitive).spans(
+        EncodedText(text), SearchBudget()
+    )
     return [text[start:end] for start, end in spans]
 
 
@@ -50,7 +52,7 @@ def test_places_are_code_points_whatever_is_before() -> None:
     for whole_words in [True, False]:
         for before in ("", "a ", "é ", "日本 ", "😀😀 ", "e\u0301 \u200b "):
             text = f"{before}PX-1 {before}PX-2"
-            spans = finder(r"PX-\d", whole_words=whole_words).spans(Encoded(text), SearchBudget())
+            spans = finder(r"PX-\d", whole_words=whole_words).spans(EncodedText(text), SearchBudget())
             assert [text[start:end] for start, end in spans] == ["PX-1", "PX-2"]
 
 
@@ -72,5 +74,5 @@ def test_a_long_text_is_searched_from_left_to_right_once(
     """Finds do not overlap and follow one another: no part of the text is searched again."""
     monkeypatch.setattr("core.text.own_recognisers.patterns.SEARCH_CPU_S_MAX", 60.0)  # it is that of a window
     for whole_words in (True, False):
-        spans = list(finder(pattern, whole_words=whole_words).spans(Encoded(text), SearchBudget()))
+        spans = list(finder(pattern, whole_words=whole_words).spans(EncodedText(text), SearchBudget()))
         assert all(first[1] <= second[0] for first, second in pairwise(spans))
