@@ -19,26 +19,14 @@ from dp_accounting import GaussianDpEvent, LaplaceDpEvent, PoissonSampledDpEvent
 from dp_accounting.rdp import RdpAccountant as GoogleRdpAccountant
 from dp_accounting.rdp.rdp_privacy_accountant import DEFAULT_RDP_ORDERS, compute_epsilon
 
+from core.accounting import plans
 from core.accounting.exact import epsilon_of_gaussian
-from core.accounting.plans import (
-    Accountant,
-    Gaussian,
-    Kind,
-    Laplace,
-    PlanAdjacency,
-    PlanEvent,
-    Pure,
-    RandomAllocation,
-    Result,
-    SubsampledGaussian,
-    simplest,
-)
 from core.errors import UnsupportedEvent
 
-_Priced = Gaussian | SubsampledGaussian | Laplace | Pure
+_Priced = plans.Gaussian | plans.SubsampledGaussian | plans.Laplace | plans.Pure
 
 
-class BasicAccountant(Accountant):
+class BasicAccountant(plans.Accountant):
     """Guarantee: (sum eps_i, sum delta_i)-DP, also an upper bound under adaptive choice.
 
     Pure and Laplace events spend no delta. Events with Gaussian noise share the target delta evenly. Each costs its
@@ -48,34 +36,34 @@ class BasicAccountant(Accountant):
 
     name = "basic"
 
-    def __init__(self, adjacency: PlanAdjacency = PlanAdjacency.ADD_REMOVE) -> None:
+    def __init__(self, adjacency: plans.PlanAdjacency = plans.PlanAdjacency.ADD_REMOVE) -> None:
         super().__init__(adjacency)
         self._counts: dict[_Priced, int] = {}
 
-    def _check(self, event: PlanEvent) -> None:
-        event = simplest(event)
-        if isinstance(event, RandomAllocation):
+    def _check(self, event: plans.PlanEvent) -> None:
+        event = plans.simplest(event)
+        if isinstance(event, plans.RandomAllocation):
             raise UnsupportedEvent("basic composition does not price random allocation")
-        if isinstance(event, SubsampledGaussian) and event.adjacency is PlanAdjacency.REPLACE_ONE:
+        if isinstance(event, plans.SubsampledGaussian) and event.adjacency is plans.PlanAdjacency.REPLACE_ONE:
             raise UnsupportedEvent("basic composition prices Poisson sampling under add-remove adjacency only")
 
-    def _add(self, event: PlanEvent, count: int) -> None:
-        event = simplest(event)
-        if not isinstance(event, RandomAllocation):  # `_check` rejects these
+    def _add(self, event: plans.PlanEvent, count: int) -> None:
+        event = plans.simplest(event)
+        if not isinstance(event, plans.RandomAllocation):  # `_check` rejects these
             self._counts[event] = self._counts.get(event, 0) + count
 
-    def _epsilon(self, delta: float) -> Result:
-        noisy = sum(count for event, count in self._counts.items() if not isinstance(event, Pure | Laplace))
+    def _epsilon(self, delta: float) -> plans.Result:
+        noisy = sum(count for event, count in self._counts.items() if not isinstance(event, plans.Pure | plans.Laplace))
         share = delta / max(noisy, 1)
         total = math.fsum(count * _one(event, share) for event, count in self._counts.items())
-        return Result(total * (1 + 1e-15), Kind.BOUND)
+        return plans.Result(total * (1 + 1e-15), plans.Kind.BOUND)
 
 
 def _one(event: _Priced, delta: float) -> float:
-    if isinstance(event, Pure | Laplace):
+    if isinstance(event, plans.Pure | plans.Laplace):
         return event.epsilon
     mu = 1 / event.noise_multiplier
-    if isinstance(event, Gaussian):
+    if isinstance(event, plans.Gaussian):
         return epsilon_of_gaussian(delta, mu)
     rate = event.sampling_rate
     if delta >= rate:
@@ -105,18 +93,18 @@ def _quiet() -> Iterator[None]:
 
 
 @lru_cache(maxsize=4096)
-def _rho(event: PlanEvent) -> tuple[float, ...]:
-    if isinstance(event, Pure):
+def _rho(event: plans.PlanEvent) -> tuple[float, ...]:
+    if isinstance(event, plans.Pure):
         # the Renyi divergence of randomised response, the worst pure mechanism
         e = event.epsilon
         rho = e - (np.log1p(np.exp(-e)) - np.log1p(np.exp(-(2 * ORDERS - 1) * e))) / (ORDERS - 1)
     else:
         google = GoogleRdpAccountant(ORDERS.tolist())
-        if isinstance(event, Gaussian):
+        if isinstance(event, plans.Gaussian):
             google.compose(GaussianDpEvent(event.noise_multiplier))
-        elif isinstance(event, Laplace):
+        elif isinstance(event, plans.Laplace):
             google.compose(LaplaceDpEvent(1 / event.epsilon))
-        elif isinstance(event, SubsampledGaussian):
+        elif isinstance(event, plans.SubsampledGaussian):
             with _quiet():
                 google.compose(PoissonSampledDpEvent(event.sampling_rate, GaussianDpEvent(event.noise_multiplier)))
         else:
@@ -126,7 +114,7 @@ def _rho(event: PlanEvent) -> tuple[float, ...]:
     return tuple(rho.tolist())
 
 
-class RdpAccountant(Accountant):
+class RdpAccountant(plans.Accountant):
     """Guarantee: an upper bound on epsilon for a fixed plan, in either direction of the adjacency.
 
     Assumes add-remove adjacency for Poisson sampling. Updating the account is O(1) in the number of releases.
@@ -134,24 +122,24 @@ class RdpAccountant(Accountant):
 
     name = "rdp"
 
-    def __init__(self, adjacency: PlanAdjacency = PlanAdjacency.ADD_REMOVE) -> None:
+    def __init__(self, adjacency: plans.PlanAdjacency = plans.PlanAdjacency.ADD_REMOVE) -> None:
         super().__init__(adjacency)
         self._rho = np.zeros_like(ORDERS)
 
-    def _check(self, event: PlanEvent) -> None:
-        event = simplest(event)
-        if isinstance(event, RandomAllocation):
+    def _check(self, event: plans.PlanEvent) -> None:
+        event = plans.simplest(event)
+        if isinstance(event, plans.RandomAllocation):
             raise UnsupportedEvent("the Renyi cost of random allocation is not computed")
-        if isinstance(event, SubsampledGaussian) and event.adjacency is PlanAdjacency.REPLACE_ONE:
+        if isinstance(event, plans.SubsampledGaussian) and event.adjacency is plans.PlanAdjacency.REPLACE_ONE:
             raise UnsupportedEvent("the Renyi cost of Poisson sampling is known under add-remove adjacency only")
 
-    def _add(self, event: PlanEvent, count: int) -> None:
+    def _add(self, event: plans.PlanEvent, count: int) -> None:
         with np.errstate(all="ignore"):
-            self._rho += count * np.asarray(_rho(simplest(event)))
+            self._rho += count * np.asarray(_rho(plans.simplest(event)))
 
-    def _epsilon(self, delta: float) -> Result:
+    def _epsilon(self, delta: float) -> plans.Result:
         usable = np.isfinite(self._rho)
         if not usable.any():
-            return Result(None, Kind.VACUOUS, "no order has a finite cost")
+            return plans.Result(None, plans.Kind.VACUOUS, "no order has a finite cost")
         value, order = compute_epsilon(ORDERS[usable].tolist(), self._rho[usable].tolist(), delta)
-        return Result(float(value), Kind.BOUND, f"order {order:g}")
+        return plans.Result(float(value), plans.Kind.BOUND, f"order {order:g}")

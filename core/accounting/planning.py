@@ -13,32 +13,11 @@ from collections.abc import Callable
 
 from scipy.optimize import brentq
 
+from core.accounting import plans
 from core.accounting.additive import BasicAccountant, RdpAccountant
 from core.accounting.edgeworth import EdgeworthAccountant
 from core.accounting.exact import delta_of_gaussian, epsilon_of_gaussian
 from core.accounting.fourier import FourierAccountant
-from core.accounting.plans import (
-    ALLOCATION_NOISE_MAX,
-    ALLOCATION_NOISE_MIN,
-    COUNT_MAX,
-    NOISE_MULTIPLIER_MAX,
-    NOISE_MULTIPLIER_MIN,
-    Accountant,
-    CalibratedNoise,
-    CalibratedSteps,
-    Certificate,
-    Direction,
-    Gaussian,
-    Kind,
-    Line,
-    PlanEvent,
-    RandomAllocation,
-    Result,
-    SubsampledGaussian,
-    check_count,
-    check_delta,
-    check_number,
-)
 from core.accounting.pld import COARSE, FINE, PldCertificate, certified_epsilon, grid_interval
 from core.errors import CalculationTimeout, NoUniqueRoot, OutOfRange, UnsupportedEvent
 
@@ -48,8 +27,8 @@ _EVALUATIONS_MAX = 40
 
 
 def _check_target(epsilon: float, delta: float) -> None:
-    check_number(epsilon, field="epsilon", low=EPSILON_MIN, high=EPSILON_MAX)
-    check_delta(delta)
+    plans.check_number(epsilon, field="epsilon", low=EPSILON_MIN, high=EPSILON_MAX)
+    plans.check_delta(delta)
 
 
 def _mu_for(epsilon: float, delta: float) -> float:
@@ -76,11 +55,11 @@ def estimated_noise(epsilon: float, delta: float, *, sampling_rate: float, steps
         NoUniqueRoot: the estimate has no single epsilon near the solution.
     """
     _check_target(epsilon, delta)
-    check_count(steps)
+    plans.check_count(steps)
 
     def gap(log_noise: float) -> float:
-        account = EdgeworthAccountant(order=1, direction=Direction.REMOVE)
-        account.compose(SubsampledGaussian(sampling_rate, math.exp(log_noise)), steps)
+        account = EdgeworthAccountant(order=1, direction=plans.Direction.REMOVE)
+        account.compose(plans.SubsampledGaussian(sampling_rate, math.exp(log_noise)), steps)
         return account.epsilon(delta).require() - epsilon
 
     centre = math.log(_central_limit_noise(epsilon, delta, sampling_rate, steps))
@@ -102,16 +81,16 @@ def _central_limit_noise(epsilon: float, delta: float, rate: float, steps: int) 
     """Return the closed-form seed: mu = q sqrt(m (e^(1/sigma^2) - 1)), Bu, Dong, Long and Su 2020."""
     mu = _mu_for(epsilon, delta)
     noise = 1 / math.sqrt(math.log1p(mu * mu / (steps * rate * rate)))
-    return min(max(noise, 2 * NOISE_MULTIPLIER_MIN), NOISE_MULTIPLIER_MAX / 2)
+    return min(max(noise, 2 * plans.NOISE_MULTIPLIER_MIN), plans.NOISE_MULTIPLIER_MAX / 2)
 
 
 class _Search:
     """Finds the noise for a target by evaluations of the certified epsilon, within a bracket."""
 
-    def __init__(self, epsilon: float, delta: float, event: Callable[[float], PlanEvent], count: int) -> None:
+    def __init__(self, epsilon: float, delta: float, event: Callable[[float], plans.PlanEvent], count: int) -> None:
         """`event` returns the plan event, released `count` times, for a noise multiplier within `range`."""
         self.target, self.delta, self.event, self.count = epsilon, delta, event, count
-        self.range = (NOISE_MULTIPLIER_MIN, NOISE_MULTIPLIER_MAX)
+        self.range = (plans.NOISE_MULTIPLIER_MIN, plans.NOISE_MULTIPLIER_MAX)
         self.evaluations = 0
 
     def epsilon(self, noise: float, share: float) -> tuple[float, float]:
@@ -130,7 +109,9 @@ class _Search:
         log_noise = math.log(seed)
         before: tuple[float, float] | None = None
         for _ in range(_EVALUATIONS_MAX):
-            noise = min(max(math.exp(log_noise), NOISE_MULTIPLIER_MIN), NOISE_MULTIPLIER_MAX)  # exp may exceed the ends
+            noise = min(
+                max(math.exp(log_noise), plans.NOISE_MULTIPLIER_MIN), plans.NOISE_MULTIPLIER_MAX
+            )  # exp may exceed the ends
             value, interval = self.epsilon(noise, share)
             if self.target * (1 - slack) <= value <= self.target:
                 return noise, value, interval, slope
@@ -155,7 +136,7 @@ class _Search:
         raise OutOfRange("no noise multiplier in range meets this target", field="target")
 
 
-def calibrate_noise(epsilon: float, delta: float, *, sampling_rate: float, steps: int) -> CalibratedNoise:
+def calibrate_noise(epsilon: float, delta: float, *, sampling_rate: float, steps: int) -> plans.CalibratedNoise:
     """Return the smallest noise multiplier, to 1e-3, with which `steps` Poisson-sampled steps are (epsilon, delta)-DP.
 
     Guarantee: the certified epsilon at the returned noise is at most `epsilon`. Adjacency: add-remove, both
@@ -166,18 +147,18 @@ def calibrate_noise(epsilon: float, delta: float, *, sampling_rate: float, steps
         OutOfRange: an argument is outside its range, or no noise multiplier within range meets the target.
     """
     _check_target(epsilon, delta)
-    check_count(steps)
-    SubsampledGaussian(sampling_rate, 1.0)
+    plans.check_count(steps)
+    plans.SubsampledGaussian(sampling_rate, 1.0)
     if sampling_rate == 1.0:
         return _gaussian_noise(epsilon, delta, steps)
     try:
         seed = estimated_noise(epsilon, delta, sampling_rate=sampling_rate, steps=steps)
     except (NoUniqueRoot, OutOfRange):
         seed = _central_limit_noise(epsilon, delta, sampling_rate, steps)
-    return _solved(_Search(epsilon, delta, lambda noise: SubsampledGaussian(sampling_rate, noise), steps), seed)
+    return _solved(_Search(epsilon, delta, lambda noise: plans.SubsampledGaussian(sampling_rate, noise), steps), seed)
 
 
-def calibrate_allocation(epsilon: float, delta: float, *, steps: int, epochs: int) -> CalibratedNoise:
+def calibrate_allocation(epsilon: float, delta: float, *, steps: int, epochs: int) -> plans.CalibratedNoise:
     """Return the smallest noise multiplier, to 1e-3, with which `epochs` epochs of allocation are (epsilon, delta)-DP.
 
     Guarantee: as for `calibrate_noise`, for random allocation over `steps` steps in each epoch. The multiplier is never
@@ -187,38 +168,40 @@ def calibrate_allocation(epsilon: float, delta: float, *, steps: int, epochs: in
         OutOfRange: an argument is outside its range, or no noise multiplier within range meets the target.
     """
     _check_target(epsilon, delta)
-    check_count(epochs)
-    search = _Search(epsilon, delta, lambda noise: RandomAllocation(steps, noise), epochs)
-    search.range = low, high = ALLOCATION_NOISE_MIN, ALLOCATION_NOISE_MAX
+    plans.check_count(epochs)
+    search = _Search(epsilon, delta, lambda noise: plans.RandomAllocation(steps, noise), epochs)
+    search.range = low, high = plans.ALLOCATION_NOISE_MIN, plans.ALLOCATION_NOISE_MAX
     if search.epsilon(low, COARSE)[0] <= epsilon:
         certified, interval = search.epsilon(low, FINE)
-        return CalibratedNoise(low, Certificate(certified, delta, interval), low, search.evaluations)
+        return plans.CalibratedNoise(low, plans.Certificate(certified, delta, interval), low, search.evaluations)
     seed = _central_limit_noise(epsilon, delta, 1 / steps, steps * epochs)
     return _solved(search, min(max(seed, 1.1 * low), high / 1.1))
 
 
-def _solved(search: _Search, seed: float) -> CalibratedNoise:
+def _solved(search: _Search, seed: float) -> plans.CalibratedNoise:
     epsilon, delta = search.target, search.delta
     coarse, coarse_epsilon, _, slope = search.solve(seed, COARSE, 0.01, -2.0)
     fine_epsilon, _ = search.epsilon(coarse, FINE)
     shift = (math.log(epsilon) - _SLACK / 2 - math.log(max(fine_epsilon, 1e-300))) / slope
     start = coarse * math.exp(max(-0.5, min(0.5, shift))) if coarse_epsilon > 0 else coarse
     noise, certified, interval, _ = search.solve(start, FINE, _SLACK, slope)
-    return CalibratedNoise(noise, Certificate(certified, delta, interval), seed, search.evaluations)
+    return plans.CalibratedNoise(noise, plans.Certificate(certified, delta, interval), seed, search.evaluations)
 
 
-def _gaussian_noise(epsilon: float, delta: float, steps: int) -> CalibratedNoise:
+def _gaussian_noise(epsilon: float, delta: float, steps: int) -> plans.CalibratedNoise:
     noise = math.sqrt(steps) / _mu_for(epsilon, delta)
     for _ in range(60):
-        check_number(noise, field="target", low=NOISE_MULTIPLIER_MIN, high=NOISE_MULTIPLIER_MAX)
+        plans.check_number(noise, field="target", low=plans.NOISE_MULTIPLIER_MIN, high=plans.NOISE_MULTIPLIER_MAX)
         certified = epsilon_of_gaussian(delta, math.sqrt(steps) / noise)
         if certified <= epsilon:
-            return CalibratedNoise(noise, Certificate(certified, delta, 0.0), noise, 1)
+            return plans.CalibratedNoise(noise, plans.Certificate(certified, delta, 0.0), noise, 1)
         noise *= 1 + 1e-9
     raise OutOfRange("no noise multiplier in range meets this target", field="target")
 
 
-def calibrate_steps(epsilon: float, delta: float, *, sampling_rate: float, noise_multiplier: float) -> CalibratedSteps:
+def calibrate_steps(
+    epsilon: float, delta: float, *, sampling_rate: float, noise_multiplier: float
+) -> plans.CalibratedSteps:
     """Return the largest number of steps that is certified (epsilon, delta)-DP, at most COUNT_MAX.
 
     Guarantee: on the loss grid of the certificate, the certified epsilon of the returned number is at most `epsilon`,
@@ -228,13 +211,13 @@ def calibrate_steps(epsilon: float, delta: float, *, sampling_rate: float, noise
         OutOfRange: an argument is outside its range.
     """
     _check_target(epsilon, delta)
-    event: PlanEvent = SubsampledGaussian(sampling_rate, noise_multiplier)
+    event: plans.PlanEvent = plans.SubsampledGaussian(sampling_rate, noise_multiplier)
     if sampling_rate == 1.0:
-        event = Gaussian(noise_multiplier)
+        event = plans.Gaussian(noise_multiplier)
     seen: dict[int, float] = {}
 
     def interval(steps: int) -> float:
-        return 0.0 if isinstance(event, Gaussian) else grid_interval(((event, steps),), FINE)
+        return 0.0 if isinstance(event, plans.Gaussian) else grid_interval(((event, steps),), FINE)
 
     def certified(steps: int) -> float:
         if steps not in seen:
@@ -242,11 +225,11 @@ def calibrate_steps(epsilon: float, delta: float, *, sampling_rate: float, noise
         return seen[steps]
 
     if certified(1) > epsilon:
-        return CalibratedSteps(0, None, len(seen))
+        return plans.CalibratedSteps(0, None, len(seen))
     mu = _mu_for(epsilon, delta)
     per_step = sampling_rate**2 * math.expm1(min(700.0, noise_multiplier**-2)) or math.inf
-    low, high = 1, COUNT_MAX + 1
-    guess = round(min(max(mu * mu / per_step, 2), COUNT_MAX))
+    low, high = 1, plans.COUNT_MAX + 1
+    guess = round(min(max(mu * mu / per_step, 2), plans.COUNT_MAX))
     for _ in range(200):
         if high - low <= 1:
             break
@@ -257,7 +240,7 @@ def calibrate_steps(epsilon: float, delta: float, *, sampling_rate: float, noise
         else:
             high = guess
         guess = _next_guess(low, high, seen, epsilon)
-    return CalibratedSteps(low, Certificate(seen[low], delta, interval(low)), len(seen))
+    return plans.CalibratedSteps(low, plans.Certificate(seen[low], delta, interval(low)), len(seen))
 
 
 def _next_guess(low: int, high: int, seen: dict[int, float], epsilon: float) -> int:
@@ -275,7 +258,9 @@ def _next_guess(low: int, high: int, seen: dict[int, float], epsilon: float) -> 
 ORDERS = (1, 2, 3)
 
 
-def compare(event: PlanEvent, steps: int, delta: float, *, interval: float | None = None) -> tuple[Line, ...]:
+def compare(
+    event: plans.PlanEvent, steps: int, delta: float, *, interval: float | None = None
+) -> tuple[plans.Line, ...]:
     """Return epsilon at `delta` of `steps` releases of `event` by every accountant, including the certificate.
 
     If an accountant cannot price the event, its result is `vacuous` with the reason. The same holds if the caller's
@@ -285,28 +270,28 @@ def compare(event: PlanEvent, steps: int, delta: float, *, interval: float | Non
     Raises:
         OutOfRange: `steps` or `delta` is outside its range.
     """
-    check_count(steps)
-    check_delta(delta)
-    bounds: list[Accountant] = [
+    plans.check_count(steps)
+    plans.check_delta(delta)
+    bounds: list[plans.Accountant] = [
         BasicAccountant(event.adjacency),
         RdpAccountant(event.adjacency),
         FourierAccountant(event.adjacency),
     ]
-    lines = [Line(account.name, _price(account, event, steps, delta)) for account in bounds]
+    lines = [plans.Line(account.name, _price(account, event, steps, delta)) for account in bounds]
     for order in ORDERS:
         found = {
             direction: _price(
                 EdgeworthAccountant(event.adjacency, order=order, direction=direction), event, steps, delta
             )
-            for direction in Direction
+            for direction in plans.Direction
         }
         lines.append(
-            Line(
+            plans.Line(
                 EdgeworthAccountant.name,
-                found[Direction.MAX],
+                found[plans.Direction.MAX],
                 order=order,
-                remove=found[Direction.REMOVE],
-                add=found[Direction.ADD],
+                remove=found[plans.Direction.REMOVE],
+                add=found[plans.Direction.ADD],
             )
         )
     # The certificate runs last, so that a timeout does not affect the other results.
@@ -314,12 +299,12 @@ def compare(event: PlanEvent, steps: int, delta: float, *, interval: float | Non
     try:
         certified = _price(certificate, event, steps, delta)
     except CalculationTimeout as late:
-        certified = Result(None, Kind.VACUOUS, late.detail)
-    return (*lines[: len(bounds)], Line(certificate.name, certified), *lines[len(bounds) :])
+        certified = plans.Result(None, plans.Kind.VACUOUS, late.detail)
+    return (*lines[: len(bounds)], plans.Line(certificate.name, certified), *lines[len(bounds) :])
 
 
-def _price(account: Accountant, event: PlanEvent, steps: int, delta: float) -> Result:
+def _price(account: plans.Accountant, event: plans.PlanEvent, steps: int, delta: float) -> plans.Result:
     try:
         return account.compose(event, steps).epsilon(delta)
     except UnsupportedEvent as refusal:
-        return Result(None, Kind.VACUOUS, refusal.detail)
+        return plans.Result(None, plans.Kind.VACUOUS, refusal.detail)

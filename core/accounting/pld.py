@@ -13,25 +13,14 @@ from dp_accounting.pld import common
 from dp_accounting.pld import privacy_loss_distribution as google
 from dp_accounting.privacy_accountant import NeighboringRelation
 
-from core.accounting import random_allocation
+from core.accounting import plans, random_allocation
 from core.accounting.edgeworth import loss_moments
 from core.accounting.exact import epsilon_of_gaussian, epsilon_of_pure
-from core.accounting.plans import (
-    Accountant,
-    Gaussian,
-    Kind,
-    Laplace,
-    PlanAdjacency,
-    PlanEvent,
-    Pure,
-    RandomAllocation,
-    Result,
-    SubsampledGaussian,
-    simplest,
-)
 from core.errors import UnsupportedEvent
 
-Other = SubsampledGaussian | RandomAllocation | Laplace | Pure  # every event that is not an unsampled Gaussian
+Other = (
+    plans.SubsampledGaussian | plans.RandomAllocation | plans.Laplace | plans.Pure
+)  # every event that is not an unsampled Gaussian
 
 INTERVAL_DEFAULT = 1e-4
 FINE, COARSE = 0.05, 0.3  # grid intervals as fractions of one release's standard deviation
@@ -46,7 +35,11 @@ _COMPOSED_REACH = 20.0
 
 
 def certified_epsilon(
-    plan: tuple[tuple[PlanEvent, int], ...], delta: float, *, interval: float | None = None, optimistic: bool = False
+    plan: tuple[tuple[plans.PlanEvent, int], ...],
+    delta: float,
+    *,
+    interval: float | None = None,
+    optimistic: bool = False,
 ) -> float:
     """Return epsilon of `plan` at `delta`. The function is pure and picklable, so it can run in a process pool.
 
@@ -59,11 +52,11 @@ def certified_epsilon(
         UnsupportedEvent: the plan's distribution does not fit COMPOSED_POINTS_MAX points or a double; or an
             `optimistic` result is requested for random allocation.
     """
-    plan = tuple((simplest(event), count) for event, count in plan)
+    plan = tuple((plans.simplest(event), count) for event, count in plan)
     mu, others = _parts(plan)
     if interval is None and not others:
         return epsilon_of_gaussian(delta, mu)
-    if interval is None and mu == 0 and len(others) == 1 and isinstance(others[0][0], Pure):
+    if interval is None and mu == 0 and len(others) == 1 and isinstance(others[0][0], plans.Pure):
         return epsilon_of_pure(delta, others[0][0].epsilon, others[0][1])
     with np.errstate(over="ignore", invalid="ignore"):  # `epsilon_of` detects an overflow
         composed = compose(plan, interval or grid_interval(plan), optimistic=optimistic)
@@ -74,13 +67,13 @@ def certified_epsilon(
 
 
 def compose(
-    plan: tuple[tuple[PlanEvent, int], ...], step: float, *, optimistic: bool = False
+    plan: tuple[tuple[plans.PlanEvent, int], ...], step: float, *, optimistic: bool = False
 ) -> google.PrivacyLossDistribution:
     """Return the privacy loss distribution of `plan` on a grid of `step`, rounded up, or down if `optimistic`.
 
     Raises UnsupportedEvent as `certified_epsilon` does.
     """
-    mu, others = _parts(tuple((simplest(event), count) for event, count in plan))
+    mu, others = _parts(tuple((plans.simplest(event), count) for event, count in plan))
     try:
         parts = [_self_composed(_distribution(event, step, optimistic), count) for event, count in others]
         if mu:
@@ -93,11 +86,11 @@ def compose(
     return total
 
 
-def _parts(plan: tuple[tuple[PlanEvent, int], ...]) -> tuple[float, list[tuple[Other, int]]]:
+def _parts(plan: tuple[tuple[plans.PlanEvent, int], ...]) -> tuple[float, list[tuple[Other, int]]]:
     """Return the mu of all Gaussian releases as one (0 if there are none), and the other events."""
-    noisy = [(event, count) for event, count in plan if isinstance(event, Gaussian)]
+    noisy = [(event, count) for event, count in plan if isinstance(event, plans.Gaussian)]
     mu = math.sqrt(math.fsum(count / event.noise_multiplier**2 for event, count in noisy)) * (1 + 2.0**-51)
-    return mu, [(event, count) for event, count in plan if not isinstance(event, Gaussian)]
+    return mu, [(event, count) for event, count in plan if not isinstance(event, plans.Gaussian)]
 
 
 def _self_composed(one: google.PrivacyLossDistribution, count: int) -> google.PrivacyLossDistribution:
@@ -156,20 +149,20 @@ def _epsilon_of_pmf(pmf: Any, delta: float, optimistic: bool) -> float:
 
 def _distribution(event: Other, step: float, optimistic: bool) -> google.PrivacyLossDistribution:
     options = _options(step, optimistic)
-    if isinstance(event, SubsampledGaussian):
+    if isinstance(event, plans.SubsampledGaussian):
         relation = (
             NeighboringRelation.ADD_OR_REMOVE_ONE
-            if event.adjacency is PlanAdjacency.ADD_REMOVE
+            if event.adjacency is plans.PlanAdjacency.ADD_REMOVE
             else NeighboringRelation.REPLACE_ONE
         )
         return google.from_gaussian_mechanism(
             event.noise_multiplier, sampling_prob=event.sampling_rate, neighboring_relation=relation, **options
         )
-    if isinstance(event, RandomAllocation):
+    if isinstance(event, plans.RandomAllocation):
         if optimistic:
             raise UnsupportedEvent("random allocation has no lower bound")
         return random_allocation.distribution(event, step)
-    if isinstance(event, Laplace):
+    if isinstance(event, plans.Laplace):
         return google.from_laplace_mechanism(1 / event.epsilon, **options)
     # The worst pure mechanism is binary randomised response, which keeps the true value with odds e^eps.
     flip = 2 / (1 + math.exp(event.epsilon))
@@ -190,13 +183,13 @@ def _options(step: float, optimistic: bool) -> dict[str, Any]:
     }
 
 
-def grid_interval(plan: tuple[tuple[PlanEvent, int], ...], share: float | None = None) -> float:
+def grid_interval(plan: tuple[tuple[plans.PlanEvent, int], ...], share: float | None = None) -> float:
     """Return a loss interval for `plan`: the fraction `share` of the smallest standard deviation of a release.
 
     Default: FINE, and at most INTERVAL_DEFAULT. The interval is large enough that the grids of one release and of the
     composition have at most POINTS_MAX points.
     """
-    mu, others = _parts(tuple((simplest(event), count) for event, count in plan))
+    mu, others = _parts(tuple((plans.simplest(event), count) for event, count in plan))
     spreads = [(*_spread(event), count) for event, count in others]
     if mu:
         spreads.append((mu, mu * (2 * _TAIL_X + mu), 1))  # all Gaussian releases count as one
@@ -209,13 +202,13 @@ def grid_interval(plan: tuple[tuple[PlanEvent, int], ...], share: float | None =
 
 def _spread(event: Other) -> tuple[float, float]:
     """Return standard deviation and reach of the loss of one release."""
-    if isinstance(event, Pure | Laplace):
-        return event.epsilon * (0.5 if isinstance(event, Pure) else 0.4), 2 * event.epsilon
-    if isinstance(event, RandomAllocation):
+    if isinstance(event, plans.Pure | plans.Laplace):
+        return event.epsilon * (0.5 if isinstance(event, plans.Pure) else 0.4), 2 * event.epsilon
+    if isinstance(event, plans.RandomAllocation):
         loss = random_allocation.spread(event)
         return loss.deviation, 2 * loss.reach
     mu = 1 / event.noise_multiplier
-    if event.adjacency is PlanAdjacency.REPLACE_ONE:
+    if event.adjacency is plans.PlanAdjacency.REPLACE_ONE:
         return event.sampling_rate * mu, 4 * mu * (_TAIL_X + mu)
     top = mu * _TAIL_X + mu * mu / 2
     width = top + math.log(event.sampling_rate) if top > 500 else math.log1p(event.sampling_rate * math.expm1(top))
@@ -223,7 +216,7 @@ def _spread(event: Other) -> tuple[float, float]:
     return math.sqrt(loss_moments(event).y.cumulants[1]), width
 
 
-class PldCertificate(Accountant):
+class PldCertificate(plans.Accountant):
     """Guarantee: an upper bound on epsilon for a fixed plan, tight to about four digits. Not for adaptive plans.
 
     Adjacency: that of the account, in both directions. `interval` is the width of the loss grid, in epsilon.
@@ -231,19 +224,21 @@ class PldCertificate(Accountant):
 
     name = "pld"
 
-    def __init__(self, adjacency: PlanAdjacency = PlanAdjacency.ADD_REMOVE, *, interval: float | None = None) -> None:
+    def __init__(
+        self, adjacency: plans.PlanAdjacency = plans.PlanAdjacency.ADD_REMOVE, *, interval: float | None = None
+    ) -> None:
         super().__init__(adjacency)
         self._interval = interval
-        self._plan: dict[PlanEvent, int] = {}
+        self._plan: dict[plans.PlanEvent, int] = {}
 
-    def _check(self, event: PlanEvent) -> None:
+    def _check(self, event: plans.PlanEvent) -> None:
         """Accept every plan event: each has a dominating pair."""
 
-    def _add(self, event: PlanEvent, count: int) -> None:
+    def _add(self, event: plans.PlanEvent, count: int) -> None:
         self._plan[event] = self._plan.get(event, 0) + count
 
-    def _epsilon(self, delta: float) -> Result:
+    def _epsilon(self, delta: float) -> plans.Result:
         value = certified_epsilon(tuple(self._plan.items()), delta, interval=self._interval)
         if not math.isfinite(value):
-            return Result(None, Kind.VACUOUS, "the truncated tails exceed this delta")
-        return Result(value, Kind.BOUND)
+            return plans.Result(None, plans.Kind.VACUOUS, "the truncated tails exceed this delta")
+        return plans.Result(value, plans.Kind.BOUND)

@@ -21,21 +21,7 @@ from core.accounting.filters import GAUSSIAN as GAUSSIAN_ORDER
 from core.accounting.filters import Division, filter_arms
 from core.amounts import BASIC, GAUSSIAN, RENYI, SQUARES
 from core.errors import InvalidInput
-from core.ledger.counters import (
-    COUNT,
-    DELTA,
-    EPSILON,
-    FIXED,
-    LARGEST,
-    NO_EPSILON,
-    NO_RHO,
-    NO_SQUARE,
-    SQUARE,
-    Vector,
-    admits_vector,
-    filter_limit,
-    plus,
-)
+from core.ledger import counters
 from core.ledger.records import AccountState, Debits
 
 PLAN = "plan"
@@ -110,14 +96,14 @@ def headroom(debits: Debits, groups: Sequence[Mapping[Unit, AccountState]]) -> H
     return Headroom(tuple(found))
 
 
-def fit(state: AccountState, cost: Vector, plans: Sequence[str]) -> Fit:
+def fit(state: AccountState, cost: counters.Vector, plans: Sequence[str]) -> Fit:
     """Return how many releases of `cost` the account admits. `plans` are the signatures of plans that contain them."""
-    spent = plus(state.committed_vector, state.held_vector)
+    spent = counters.plus(state.committed_vector, state.held_vector)
     most = _countable(spent, cost)
     if state.plan_signature:
         if state.plan_signature not in plans:
             return Fit(state.account, 0, PLAN_MISMATCH)
-        return Fit(state.account, min(most, _times(state.limit_vector, spent, cost, COUNT)), PLAN)
+        return Fit(state.account, min(most, _times(state.limit_vector, spent, cost, counters.COUNT)), PLAN)
     found = min(
         (max(_arms(state.orders, limit, spent, cost), key=lambda arm: arm[0]) for limit in _limits(state, spent, cost)),
         key=lambda arm: arm[0],
@@ -126,28 +112,28 @@ def fit(state: AccountState, cost: Vector, plans: Sequence[str]) -> Fit:
     return Fit(state.account, releases, *(found[1:] if releases else (None, None)))
 
 
-def _limits(state: AccountState, spent: Vector, cost: Vector) -> list[Vector]:
+def _limits(state: AccountState, spent: counters.Vector, cost: counters.Vector) -> list[counters.Vector]:
     """Return the limits that apply, that of the guarantee and the current one.
 
     The first release of an account selects them, as `chosen_division` in reserve.lua.
     """
     current = state.current
-    if not state.divisions or spent[COUNT]:
+    if not state.divisions or spent[counters.COUNT]:
         return [state.limit_vector] if current is None else [current.vector, state.limit_vector]
     division = _division(state.divisions if current is None else current.divisions, cost)
     return [state.divisions[division]] if current is None else [current.divisions[division], state.divisions[division]]
 
 
-def _division(divisions: Sequence[Vector], cost: Vector) -> int:
+def _division(divisions: Sequence[counters.Vector], cost: counters.Vector) -> int:
     pure, gaussian, basic = range(3)
-    chosen = basic if cost[NO_RHO] else gaussian if cost[NO_SQUARE] else pure
-    if not admits_vector(divisions[chosen], cost) and admits_vector(divisions[basic], cost):
+    chosen = basic if cost[counters.NO_RHO] else gaussian if cost[counters.NO_SQUARE] else pure
+    if not counters.admits_vector(divisions[chosen], cost) and counters.admits_vector(divisions[basic], cost):
         return basic
     return chosen
 
 
 def _arms(
-    orders: Sequence[str], limit: Vector, spent: Vector, cost: Vector
+    orders: Sequence[str], limit: counters.Vector, spent: counters.Vector, cost: counters.Vector
 ) -> list[tuple[int, str | None, float | None]]:
     """Return for each arm how many releases it admits, its name and its order."""
 
@@ -157,38 +143,38 @@ def _arms(
         return min(_times(limit, spent, cost, at) for at in places)
 
     # A Renyi sum beyond the counters closes all Renyi arms (`core.ledger.records`), whatever their own limits are.
-    largest = (LARGEST,) * len(spent)
-    countable = min((_times(largest, spent, cost, at) for at in range(FIXED, len(spent))), default=0)
+    largest = (counters.LARGEST,) * len(spent)
+    countable = min((_times(largest, spent, cost, at) for at in range(counters.FIXED, len(spent))), default=0)
     found: list[tuple[int, str | None, float | None]] = [
-        (within(NO_EPSILON, EPSILON, DELTA), BASIC, None),
-        (within(NO_SQUARE, SQUARE), SQUARES, None),
+        (within(counters.NO_EPSILON, counters.EPSILON, counters.DELTA), BASIC, None),
+        (within(counters.NO_SQUARE, counters.SQUARE), SQUARES, None),
     ]
-    for at, order in enumerate(orders, FIXED):
-        releases = min(countable, within(NO_RHO, at))
+    for at, order in enumerate(orders, counters.FIXED):
+        releases = min(countable, within(counters.NO_RHO, at))
         found.append((releases, GAUSSIAN, None) if order == GAUSSIAN_ORDER else (releases, RENYI, float(order)))
     return found
 
 
-def _countable(spent: Vector, cost: Vector) -> int:
+def _countable(spent: counters.Vector, cost: counters.Vector) -> int:
     """Return how many releases the counters hold that no account can do without: the number, and the sum of delta.
 
     Delta is no longer summed once a sum of epsilon does not fit its counter.
     """
-    largest = (LARGEST,) * len(spent)
-    releases = _times(largest, spent, cost, COUNT)
-    delta = _times(largest, spent, cost, DELTA)
-    return min(releases, delta) if delta < _times(largest, spent, cost, EPSILON) else releases
+    largest = (counters.LARGEST,) * len(spent)
+    releases = _times(largest, spent, cost, counters.COUNT)
+    delta = _times(largest, spent, cost, counters.DELTA)
+    return min(releases, delta) if delta < _times(largest, spent, cost, counters.EPSILON) else releases
 
 
-def _times(limit: Vector, spent: Vector, cost: Vector, at: int) -> int:
+def _times(limit: counters.Vector, spent: counters.Vector, cost: counters.Vector, at: int) -> int:
     """Return how often `cost` fits at one position. A position that costs nothing does not limit the number."""
-    return max(0, limit[at] - spent[at]) // cost[at] if cost[at] else LARGEST
+    return max(0, limit[at] - spent[at]) // cost[at] if cost[at] else counters.LARGEST
 
 
 MEMBER = "epsilon"
 
 
-def lowered_limits(state: AccountState, epsilon_nano: int) -> list[Vector]:
+def lowered_limits(state: AccountState, epsilon_nano: int) -> list[counters.Vector]:
     """Return the current limit for each division of the account; none for the epsilon of its guarantee.
 
     Takes milliseconds and may load scipy. Raises InvalidInput for an account of a subject or with a plan, and for an
@@ -210,16 +196,16 @@ def lowered_limits(state: AccountState, epsilon_nano: int) -> list[Vector]:
     ]
 
 
-def _lowered(state: AccountState, limit: Sequence[int], division: Division, epsilon_nano: int) -> Vector:
+def _lowered(state: AccountState, limit: Sequence[int], division: Division, epsilon_nano: int) -> counters.Vector:
     """The limit of a filter for a smaller epsilon, with the orders and the shares of delta of `limit`."""
     arms = filter_arms(
         epsilon_nano,
         state.limit.delta_femto,
         adjacency=ACCOUNT_ADJACENCY[state.unit],
-        basic_delta_femto=limit[DELTA],
+        basic_delta_femto=limit[counters.DELTA],
         division=division,
         orders_epsilon_nano=state.limit.epsilon_nano,
     )
     if arms.orders != state.orders:
         raise InvalidInput("This account has other orders and cannot have a current limit.", field=MEMBER)
-    return tuple(min(pair) for pair in zip(filter_limit(arms), limit, strict=True))
+    return tuple(min(pair) for pair in zip(counters.filter_limit(arms), limit, strict=True))

@@ -16,24 +16,7 @@ from core.accounting.filters import GAUSSIAN as GAUSSIAN_ORDER
 from core.accounting.filters import Arms, Sums, admits, cost_of, largest_pure_nano
 from core.amounts import BASIC, EPSILON_MAX, FEMTO, GAUSSIAN, NANO, RENYI, SQUARES, Amount, ArmState, delta_of
 from core.errors import InvalidInput
-from core.ledger.counters import (
-    COUNT,
-    DELTA,
-    EPSILON,
-    FIXED,
-    LARGEST,
-    NO_EPSILON,
-    NO_RHO,
-    NO_SQUARE,
-    NOT_OFFERED,
-    SQUARE,
-    Vector,
-    amount_of,
-    arms_of,
-    plus,
-    sums_of,
-    vector_of,
-)
+from core.ledger import counters
 from core.master_key import MasterKey
 
 
@@ -128,8 +111,8 @@ class CurrentLimit:
     """
 
     epsilon_nano: int
-    vector: Vector
-    divisions: tuple[Vector, ...]
+    vector: counters.Vector
+    divisions: tuple[counters.Vector, ...]
 
 
 @dataclass(frozen=True)
@@ -157,40 +140,40 @@ class AccountState:
     limit: Amount
     orders: tuple[str, ...]
     plan_signature: str
-    limit_vector: Vector
-    committed_vector: Vector
-    held_vector: Vector
+    limit_vector: counters.Vector
+    committed_vector: counters.Vector
+    held_vector: counters.Vector
     current: CurrentLimit | None = None
-    divisions: tuple[Vector, ...] = ()
+    divisions: tuple[counters.Vector, ...] = ()
     history: History | None = None
 
     @property
-    def admitted_vector(self) -> Vector:
+    def admitted_vector(self) -> counters.Vector:
         """The limit that releases must fit: the current one, or that of the guarantee. The former is never larger."""
         return self.limit_vector if self.current is None else self.current.vector
 
     @property
     def arms(self) -> Arms:
         """The arms of a filter account."""
-        return arms_of(self.orders, self.admitted_vector)
+        return counters.arms_of(self.orders, self.admitted_vector)
 
     @property
     def plan(self) -> Plan | None:
         """The plan of a plan account, None for a filter."""
-        return Plan(self.plan_signature, self.limit_vector[COUNT]) if self.plan_signature else None
+        return Plan(self.plan_signature, self.limit_vector[counters.COUNT]) if self.plan_signature else None
 
     @property
     def total(self) -> Sums:
         """Everything that counts against the limit: committed releases and open holds."""
-        return sums_of(plus(self.committed_vector, self.held_vector))
+        return counters.sums_of(counters.plus(self.committed_vector, self.held_vector))
 
     @property
     def committed(self) -> Amount:
-        return amount_of(self.committed_vector)
+        return counters.amount_of(self.committed_vector)
 
     @property
     def reserved(self) -> Amount:
-        return amount_of(self.held_vector)
+        return counters.amount_of(self.held_vector)
 
     @property
     def remaining(self) -> Amount:
@@ -199,7 +182,7 @@ class AccountState:
 
     def remaining_after(self, cost: Sequence[int]) -> Amount:
         """Return what would remain after a release that costs `cost`, at least zero."""
-        total = sums_of(plus(plus(self.committed_vector, self.held_vector), cost))
+        total = counters.sums_of(counters.plus(counters.plus(self.committed_vector, self.held_vector), cost))
         plan, arms = self.plan, self.arms
         if plan is not None:
             return Amount(max(0, plan.count - total.count) * plan.epsilon_nano)
@@ -212,14 +195,14 @@ class AccountState:
         """
         if self.plan is not None:
             return ()
-        limit, spent = self.admitted_vector, plus(self.committed_vector, self.held_vector)
+        limit, spent = self.admitted_vector, counters.plus(self.committed_vector, self.held_vector)
         places: list[tuple[str, float | None, int, int]] = [
-            (BASIC, None, EPSILON, NO_EPSILON),
-            (SQUARES, None, SQUARE, NO_SQUARE),
+            (BASIC, None, counters.EPSILON, counters.NO_EPSILON),
+            (SQUARES, None, counters.SQUARE, counters.NO_SQUARE),
         ]
-        for index, order in enumerate(self.orders, FIXED):
+        for index, order in enumerate(self.orders, counters.FIXED):
             renyi = order != GAUSSIAN_ORDER
-            places.append((RENYI if renyi else GAUSSIAN, float(order) if renyi else None, index, NO_RHO))
+            places.append((RENYI if renyi else GAUSSIAN, float(order) if renyi else None, index, counters.NO_RHO))
         return tuple(
             ArmState(
                 name=name,
@@ -228,13 +211,13 @@ class AccountState:
                 limit=limit[at] / NANO,
                 is_open=spent[unpriced] == 0
                 and spent[at] <= limit[at]
-                and (name != BASIC or spent[DELTA] <= limit[DELTA]),
-                spent_delta=delta_of(spent[DELTA]) if name == BASIC else 0.0,
-                limit_delta=delta_of(limit[DELTA]) if name == BASIC else 0.0,
+                and (name != BASIC or spent[counters.DELTA] <= limit[counters.DELTA]),
+                spent_delta=delta_of(spent[counters.DELTA]) if name == BASIC else 0.0,
+                limit_delta=delta_of(limit[counters.DELTA]) if name == BASIC else 0.0,
                 requested=None if requested is None or requested[unpriced] else requested[at] / NANO,
             )
             for name, order, at, unpriced in places
-            if limit[at] != NOT_OFFERED
+            if limit[at] != counters.NOT_OFFERED
         )
 
     @property
@@ -262,7 +245,7 @@ class AccountState:
         """Whether the rule of the account's guarantee admits its total."""
         if self.plan is not None:
             return self.total.count <= self.plan.count
-        return admits(arms_of(self.orders, self.limit_vector), self.total)
+        return admits(counters.arms_of(self.orders, self.limit_vector), self.total)
 
 
 @dataclass(frozen=True)
@@ -346,13 +329,13 @@ class EntryAmount:
     account: str
     unit: Unit
     subject_hash: str | None
-    vector: Vector
-    divisions: tuple[Vector, ...] = ()
+    vector: counters.Vector
+    divisions: tuple[counters.Vector, ...] = ()
 
     @property
     def amount(self) -> Amount:
         """The epsilon and delta of the vector."""
-        return amount_of(self.vector)
+        return counters.amount_of(self.vector)
 
 
 @dataclass(frozen=True)
@@ -409,23 +392,23 @@ Events = tuple[tuple[PrivacyEvent, int], ...]  # each event with its number of r
 
 
 @lru_cache(maxsize=4096)
-def _vector(events: Events, orders: Orders, headroom: Vector | None = None) -> Vector:
+def _vector(events: Events, orders: Orders, headroom: counters.Vector | None = None) -> counters.Vector:
     """Return the sum of the events' costs, for an account whose counters can grow by at most `headroom`.
 
     If a sum of epsilon, of squares or of Renyi costs does not fit, its releases count as unpriced in that arm, which
     closes the arm. A sum is never truncated. The other arms are unaffected.
     """
-    total = [0] * (FIXED + len(orders))
+    total = [0] * (counters.FIXED + len(orders))
     for event, times in events:
-        cost = vector_of(Sums.of(cost_of(event), orders))
+        cost = counters.vector_of(Sums.of(cost_of(event), orders))
         total = [have + times * more for have, more in zip(total, cost, strict=True)]
-    headroom = headroom or (LARGEST,) * len(total)
-    if total[EPSILON] > headroom[EPSILON]:
-        total[EPSILON], total[DELTA], total[NO_EPSILON] = 0, 0, total[COUNT]
-    if total[SQUARE] > headroom[SQUARE]:
-        total[SQUARE], total[NO_SQUARE] = 0, total[COUNT]
-    if any(rho > left for rho, left in zip(total[FIXED:], headroom[FIXED:], strict=True)):
-        total[FIXED:], total[NO_RHO] = [0] * len(orders), total[COUNT]
+    headroom = headroom or (counters.LARGEST,) * len(total)
+    if total[counters.EPSILON] > headroom[counters.EPSILON]:
+        total[counters.EPSILON], total[counters.DELTA], total[counters.NO_EPSILON] = 0, 0, total[counters.COUNT]
+    if total[counters.SQUARE] > headroom[counters.SQUARE]:
+        total[counters.SQUARE], total[counters.NO_SQUARE] = 0, total[counters.COUNT]
+    if any(rho > left for rho, left in zip(total[counters.FIXED :], headroom[counters.FIXED :], strict=True)):
+        total[counters.FIXED :], total[counters.NO_RHO] = [0] * len(orders), total[counters.COUNT]
     return tuple(total)
 
 
@@ -480,7 +463,7 @@ class Debits:
             epsilon = sum(event.epsilon_nano * times for event, times in self._rows[account])
             delta = sum(event.delta_femto * times for event, times in self._rows[account])
             count = sum(times for _, times in self._rows[account])
-            if epsilon > EPSILON_MAX * NANO or delta > FEMTO or count > LARGEST:
+            if epsilon > EPSILON_MAX * NANO or delta > FEMTO or count > counters.LARGEST:
                 raise InvalidInput("The cost of this release is larger than any limit can be.")
 
     @property
@@ -492,7 +475,7 @@ class Debits:
         """The units whose accounts the release debits."""
         return frozenset(unit for unit, _ in self._rows)
 
-    def cost(self, account: Account, orders: Orders) -> Vector:
+    def cost(self, account: Account, orders: Orders) -> counters.Vector:
         """Return what the release adds to a debited account with these orders."""
         return _vector(self._rows[account], orders)
 

@@ -12,22 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from core import errors
 from core.accounting.events import Unit
-from core.errors import (
-    BudgetExhausted,
-    HoldNotOpen,
-    IdempotencyConflict,
-    LedgerUnavailable,
-    PlanMismatch,
-    ReleaseGone,
-    ReleaseInFlight,
-    SubjectNotAllowed,
-    SubjectRequired,
-    TenantExists,
-    TenantLimitReached,
-    UnknownAccount,
-    UnknownTenant,
-)
 from core.ledger import wire
 from core.ledger.archive.store import LedgerArchive
 from core.ledger.counters import NO_RHO, NO_SQUARE, Vector, amount_of
@@ -61,14 +47,14 @@ HOLD_TTL_MS = 5 * 60 * 1000
 PRICINGS_MAX = 5
 
 _REFUSALS: dict[str, type[Exception]] = {
-    "unknown-tenant": UnknownTenant,
-    "unknown-account": UnknownAccount,
-    "tenant-exists": TenantExists,
-    "subject-required": SubjectRequired,
-    "subject-not-allowed": SubjectNotAllowed,
-    "conflict": IdempotencyConflict,
-    "in-flight": ReleaseInFlight,
-    "gone": ReleaseGone,
+    "unknown-tenant": errors.UnknownTenant,
+    "unknown-account": errors.UnknownAccount,
+    "tenant-exists": errors.TenantExists,
+    "subject-required": errors.SubjectRequired,
+    "subject-not-allowed": errors.SubjectNotAllowed,
+    "conflict": errors.IdempotencyConflict,
+    "in-flight": errors.ReleaseInFlight,
+    "gone": errors.ReleaseGone,
 }
 
 
@@ -142,7 +128,7 @@ class Ledger(LedgerReader):
         mac = self._master_key.mac(Purpose.CHECK).encode()
         await self._client.call("SET", names.KEY_CHECK_KEY, mac, "NX")
         if await self._client.call("GET", names.KEY_CHECK_KEY) != mac:
-            raise LedgerUnavailable("The master key is not the one that this ledger was opened with.")
+            raise errors.LedgerUnavailable("The master key is not the one that this ledger was opened with.")
 
     async def open_tenant(
         self, name: str, *, limits: Mapping[Unit, Limit], subject_limits: Mapping[Unit, Limit] | None = None
@@ -332,7 +318,7 @@ class Ledger(LedgerReader):
                     self._orders[tenant, account[0], bool(account[1])] = tuple(learnt.split())
             else:
                 return found, stored
-        raise LedgerUnavailable("Concurrent changes of the accounts prevented pricing the release. Try again.")
+        raise errors.LedgerUnavailable("Concurrent changes of the accounts prevented pricing the release. Try again.")
 
     def _orders_of(self, tenant: str, account: Account) -> Orders:
         return self._orders.get((tenant, account[0], bool(account[1])), ())
@@ -364,14 +350,14 @@ class Ledger(LedgerReader):
         if outcome in _REFUSALS:
             raise _REFUSALS[outcome]
         if outcome == "not-open":
-            raise HoldNotOpen(state=found["state"])
+            raise errors.HoldNotOpen(state=found["state"])
         if outcome == "tenant-limit":
-            raise TenantLimitReached(limit=found["limit"])
+            raise errors.TenantLimitReached(limit=found["limit"])
         if outcome == "plan-mismatch":
-            raise PlanMismatch(account=wire.account_state(tenant, found["account"]).account)
+            raise errors.PlanMismatch(account=wire.account_state(tenant, found["account"]).account)
         if outcome == "denied":
             state, cost = wire.account_state(tenant, found["account"]), found["requested"]
-            raise BudgetExhausted(
+            raise errors.BudgetExhausted(
                 account=state.account,
                 requested=amount_of(cost),
                 remaining=state.remaining,

@@ -21,17 +21,8 @@ from typing import Any
 
 import orjson
 
+from core import errors
 from core.amounts import Amount
-from core.errors import (
-    HoldNotOpen,
-    IdempotencyConflict,
-    InvalidInput,
-    JobFailed,
-    JobQuotaExceeded,
-    StorageFull,
-    TenantLimitReached,
-    UnknownJob,
-)
 from core.ledger.tenant_rounds import TENANT_BATCH
 from core.ledger.transitions import TOMBSTONE_TTL_MS, TenantCaps
 from core.redis import names
@@ -118,7 +109,7 @@ class JobsPage:
     next_cursor: str | None
 
 
-def problem_of(error: JobFailed) -> dict[str, Any]:
+def problem_of(error: errors.JobFailed) -> dict[str, Any]:
     """Return the public form of a job's failure. It contains fixed texts and numbers only."""
     members = {"reason": error.reason, "line": error.line, "count": error.count}
     shown = {"code": error.code, "title": error.title, "detail": error.detail}
@@ -148,7 +139,7 @@ def amount_of(text: str) -> Amount:
 
 def record_of(owner: str, job_id: str, job: Mapping[str, str]) -> JobRecord:
     if "status" not in job:
-        raise UnknownJob
+        raise errors.UnknownJob
     times = {name: int(job[name]) if name in job else None for name in ("started_ms", "ended_ms")}
     return JobRecord(
         owner=owner,
@@ -288,23 +279,23 @@ class JobStore:
             release=names.check_hex(hold.release_id, length=32) if hold else None,
         )
         if found["outcome"] == "conflict":
-            raise IdempotencyConflict
+            raise errors.IdempotencyConflict
         if found["outcome"] == "quota":
-            raise JobQuotaExceeded
+            raise errors.JobQuotaExceeded
         if found["outcome"] == "too-many":
-            raise TenantLimitReached(limit="job_records_per_tenant_max")
+            raise errors.TenantLimitReached(limit="job_records_per_tenant_max")
         if found["outcome"] == "full":
-            raise StorageFull(limit="tenant_disk_bytes_max")
+            raise errors.StorageFull(limit="tenant_disk_bytes_max")
         return record_of(owner, job_id, found["job"]), found["outcome"] == "created"
 
     async def check_quota(self, owner: str, *, open_max: int) -> None:
         """Check the quota before an upload, so that `create` does not reject it afterwards. Raises JobQuotaExceeded."""
         key = names.open_jobs_key(owner)
         if len(await self._client.call("ZRANGEBYSCORE", key, "-inf", "+inf", "LIMIT", 0, open_max)) >= open_max:
-            raise JobQuotaExceeded
+            raise errors.JobQuotaExceeded
 
     async def take(
-        self, owner: str, job_id: str, *, run: str, attempts_max: int, exhausted: JobFailed
+        self, owner: str, job_id: str, *, run: str, attempts_max: int, exhausted: errors.JobFailed
     ) -> JobRecord | None:
         """Assign a queued job, one of this gateway, or one whose holder did not renew it, to the attempt `run`.
 
@@ -387,7 +378,7 @@ class JobStore:
         *,
         run: str,
         status: JobStatus,
-        problem: JobFailed | None = None,
+        problem: errors.JobFailed | None = None,
         result: Mapping[str, Any] | None = None,
         files: Sequence[NamedEntry] = (),
     ) -> Finished:
@@ -418,7 +409,7 @@ class JobStore:
     async def page(self, owner: str, *, cursor: str | None, limit: int) -> JobsPage:
         """Return up to `limit` jobs after `cursor`, newest first. Raises InvalidInput for a malformed cursor."""
         if cursor is not None and not _MEMBER.fullmatch(cursor):
-            raise InvalidInput("`cursor` is the `next_cursor` of the page before.", field="cursor")
+            raise errors.InvalidInput("`cursor` is the `next_cursor` of the page before.", field="cursor")
         first = f"({cursor}" if cursor else "-"
         members = await self._client.call("ZRANGEBYLEX", names.jobs_key(owner), first, "+", "LIMIT", 0, limit + 1)
         shown = [member.decode() for member in members[:limit]]
@@ -470,9 +461,9 @@ class JobStore:
             fixed["now_ms"] = self._clock()
         found, _ = await self._client.run("job", key=names.jobs_base_key(owner), args=fixed | given)
         if found["outcome"] == "unknown":
-            raise UnknownJob
+            raise errors.UnknownJob
         if found["outcome"] == "not-open":
-            raise HoldNotOpen(state=found["state"])
+            raise errors.HoldNotOpen(state=found["state"])
         return found
 
 
@@ -481,4 +472,4 @@ def _job_key(owner: str, job_id: str) -> str:
     try:
         return names.job_key(owner, job_id)
     except ValueError:
-        raise UnknownJob from None
+        raise errors.UnknownJob from None
