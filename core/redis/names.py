@@ -5,6 +5,7 @@ tenant name contains no brace, colon or slash, so it cannot imitate another tena
 """
 
 import re
+from collections.abc import Callable
 
 from core.accounting.events import Unit
 from core.errors import InvalidInput, UnknownAccount
@@ -107,19 +108,21 @@ def check_hex(value: str, *, length: int) -> str:
     return value
 
 
-def tenant_key(tenant: str) -> str:
-    """The tenant's record, a hash. Every script derives the other keys from it."""
-    return f"{{{check_tenant(tenant)}}}:tenant"
+def _in_slot_of(check: Callable[[str], str], suffix: str) -> Callable[[str], str]:
+    """Return the function that gives this key of a tenant or an owner, whose name `check` checks."""
+    return lambda name: f"{{{check(name)}}}:{suffix}"
 
 
-def journal_key(tenant: str) -> str:
-    """The tenant's journal, a stream."""
-    return f"{{{check_tenant(tenant)}}}:journal"
-
-
-def accounts_key(tenant: str) -> str:
-    """The names of the tenant's accounts, a sorted set without scores."""
-    return f"{{{check_tenant(tenant)}}}:accounts"
+# The tenant's record, a hash. Every script derives the other keys from it.
+tenant_key = _in_slot_of(check_tenant, "tenant")
+# The tenant's journal, a stream.
+journal_key = _in_slot_of(check_tenant, "journal")
+# The names of the tenant's accounts, a sorted set without scores.
+accounts_key = _in_slot_of(check_tenant, "accounts")
+# The open holds by deadline in ms, a sorted set.
+overdue_key = _in_slot_of(check_tenant, "overdue")
+# The ids of the tenant's API keys, a set.
+tenant_api_keys_key = _in_slot_of(check_tenant, "api-keys")
 
 
 def release_key(tenant: str, release_id: str) -> str:
@@ -155,11 +158,6 @@ def ranks_key(tenant: str, unit: Unit) -> str:
     return f"{{{check_tenant(tenant)}}}:ranks:{unit.value}"
 
 
-def overdue_key(tenant: str) -> str:
-    """The open holds by deadline in ms, a sorted set."""
-    return f"{{{check_tenant(tenant)}}}:overdue"
-
-
 def sums_key(tenant: str, name: str) -> str:
     """The current totals of one aggregate of the journal, a hash by series (`core.reports.series`).
 
@@ -179,19 +177,21 @@ def vault_entry_key(tenant: str, entry_id: str) -> str:
     return f"{{{check_tenant(tenant)}}}:vault:entry:{check_hex(entry_id, length=64)}"
 
 
-def tenant_api_keys_key(tenant: str) -> str:
-    """The ids of the tenant's API keys, a set."""
-    return f"{{{check_tenant(tenant)}}}:api-keys"
-
-
 def check_owner(owner: str) -> str:
     """Return `owner`: a tenant's name, or SHARED_OWNER. Raises InvalidInput."""
     return owner if owner == SHARED_OWNER else check_tenant(owner)
 
 
-def jobs_base_key(owner: str) -> str:
-    """The key from which the scripts derive an owner's job keys. For SHARED_OWNER this key itself does not exist."""
-    return f"{{{check_owner(owner)}}}:tenant"
+# The key from which the scripts derive an owner's job keys. For SHARED_OWNER this key itself does not exist.
+jobs_base_key = _in_slot_of(check_owner, "tenant")
+# The owner's jobs, a sorted set without scores whose members sort newest first.
+jobs_key = _in_slot_of(check_owner, "jobs")
+# The owner's unfinished jobs by creation in ms, a sorted set.
+open_jobs_key = _in_slot_of(check_owner, "jobs:open")
+# The bytes of the owner's files in the blob store, a string.
+files_bytes_key = _in_slot_of(check_owner, "files:bytes")
+# The owner's files that expire, a sorted set of `area/name` by their ends in ms (stored.lua).
+files_ends_key = _in_slot_of(check_owner, "files:ends")
 
 
 def job_key(owner: str, job_id: str) -> str:
@@ -199,29 +199,9 @@ def job_key(owner: str, job_id: str) -> str:
     return f"{{{check_owner(owner)}}}:job:{check_hex(job_id, length=JOB_ID_LENGTH)}"
 
 
-def jobs_key(owner: str) -> str:
-    """The owner's jobs, a sorted set without scores whose members sort newest first."""
-    return f"{{{check_owner(owner)}}}:jobs"
-
-
-def open_jobs_key(owner: str) -> str:
-    """The owner's unfinished jobs by creation in ms, a sorted set."""
-    return f"{{{check_owner(owner)}}}:jobs:open"
-
-
 def files_key(owner: str, area: str) -> str:
     """The owner's files of one area in the blob store, a hash by name (`core.state.stored_files`)."""
     return f"{{{check_owner(owner)}}}:files:{check_label(area)}"
-
-
-def files_bytes_key(owner: str) -> str:
-    """The bytes of the owner's files in the blob store, a string."""
-    return f"{{{check_owner(owner)}}}:files:bytes"
-
-
-def files_ends_key(owner: str) -> str:
-    """The owner's files that expire, a sorted set of `area/name` by their ends in ms (stored.lua)."""
-    return f"{{{check_owner(owner)}}}:files:ends"
 
 
 def api_key_key(key_id: str) -> str:

@@ -25,7 +25,6 @@ import regex  # type: ignore[import-untyped]
 
 from core.errors import InvalidInput, TaskFailed
 from core.text.policy import NUMBER
-from core.text.reversible.encodings import encoded_as, is_in_entities
 from core.text.reversible.forms import (
     PERSON,
     in_small_letters,
@@ -40,7 +39,18 @@ from core.text.reversible.forms import (
     parts_of,
 )
 from core.text.reversible.key_tree import KeyTree
-from core.text.reversible.lexing import OTHER, Lexed, as_read, folded, folded_words, kind, lex, normal
+from core.text.reversible.lexing import (
+    OTHER,
+    Lexed,
+    as_read,
+    encoded_as,
+    folded,
+    folded_words,
+    is_in_entities,
+    kind,
+    lex,
+    normal,
+)
 from core.text.reversible.mapping import (
     WHOLE,
     Content,

@@ -16,10 +16,9 @@ from typing import Any, Literal, NamedTuple, Self, overload
 
 import regex  # type: ignore[import-untyped]
 
-from core.text.reversible.encodings import encoded_as
 from core.text.reversible.json_text import without_halves
 from core.text.reversible.key_tree import KeyFinder, KeyTree, Piece
-from core.text.reversible.lexing import Lexed
+from core.text.reversible.lexing import Lexed, encoded_as
 
 DIGITS_MAX = 8  # a date, and no number of a person
 _NAME = re.compile(r"(?:[^\W\d]|\$)[\w.:/$-]{0,127}")
