@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import phonenumbers
 import regex  # type: ignore[import-untyped]
+from stdnum import luhn
 
 from core.text.labelled import LABELLED_SCORE, Label, phrases
 from core.text.recogniser import Hit, Pattern, Recogniser, context_of, matches, pattern_scan
@@ -31,20 +32,9 @@ _BRANDS = regex.compile(
 )
 
 
-def luhn(digits: str) -> bool:
-    """Whether the check digit of ISO/IEC 7812 is valid."""
-    total = 0
-    for place, char in enumerate(reversed(digits)):
-        value = int(char)
-        if place % 2:
-            value = value * 2 - 9 if value > 4 else value * 2
-        total += value
-    return total % 10 == 0
-
-
 def _card_score(digits: str) -> float:
     brand = _BRANDS.fullmatch(digits) is not None
-    if luhn(digits) and digits.strip(digits[0]):
+    if luhn.is_valid(digits) and digits.strip(digits[0]):
         return 0.9 if brand else (0.5 if len(digits) >= 13 else 0.3)
     return 0.25 if brand and len(digits) >= 13 else 0.05
 

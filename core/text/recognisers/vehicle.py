@@ -89,10 +89,10 @@ _VIN_VALUES = {char: place for place, char in enumerate("0123456789")} | dict(
 _VIN_WEIGHTS = (8, 7, 6, 5, 4, 3, 2, 10, 0, 9, 8, 7, 6, 5, 4, 3, 2)
 
 
-def vin_valid(vin: str) -> bool:
-    """Whether the check digit (place 9) of a VIN of 17 capital characters is valid."""
-    remainder = sum(_VIN_VALUES[char] * weight for char, weight in zip(vin, _VIN_WEIGHTS, strict=True)) % 11
-    return vin[8] == ("X" if remainder == 10 else str(remainder))
+def vin_check(vin: str) -> str:
+    """Return the check digit (place 9) that a VIN of 17 capital characters must have."""
+    total = sum(_VIN_VALUES.get(char, 0) * weight for char, weight in zip(vin, _VIN_WEIGHTS, strict=True))
+    return "0123456789X"[total % 11]
 
 
 def _vin(text: str) -> Iterator[Hit]:
@@ -102,7 +102,7 @@ def _vin(text: str) -> Iterator[Hit]:
         digits = sum(map(str.isdecimal, vin))
         if digits < 4 or digits == len(vin):
             continue
-        strict = vin.isupper() and vin[13:].isdecimal() and vin_valid(vin)
+        strict = vin.isupper() and vin[13:].isdecimal() and vin_check(vin) == vin[8]
         yield Hit(match.start(), match.end(), 0.6 if strict else 0.1)
 
 

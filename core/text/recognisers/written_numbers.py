@@ -15,12 +15,13 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import regex  # type: ignore[import-untyped]
+from stdnum import luhn
 from stdnum.cn import ric
 from stdnum.exceptions import ValidationError
 
 from core.text.labelled import Anchors
 from core.text.recogniser import Hit, Scan, context_of, stands_near, texts_of
-from core.text.recognisers.numbers import iban_valid, luhn
+from core.text.recognisers.numbers import iban_valid
 
 ALONE_SCORE = 0.6
 NEAR_SCORE = 0.55
@@ -164,7 +165,7 @@ def _polish_account(number: str) -> bool:
 
 def _imei(number: str) -> bool:
     """Whether the check digit, the one of payment cards, is valid. One number in ten has it by chance."""
-    return luhn("".join(filter(str.isdecimal, number)))
+    return bool(luhn.is_valid("".join(filter(str.isdecimal, number))))
 
 
 _CHECKS: dict[str, Callable[[str], bool]] = {

@@ -16,59 +16,14 @@ from functools import cache
 
 import regex  # type: ignore[import-untyped]
 
+from core.text.recogniser import texts_of
 from core.text.surrogates.draw import DAYS_MIN, LONG_DRAWS, DateShift, Draw, Originals, cased, longer, same_shape
 from core.text.surrogates.names import MakeDraw
 
-# (language, names of the months from January); a dot after an abbreviation is not part of it
-_MONTHS: tuple[tuple[str, str], ...] = (
-    ("en", "january february march april may june july august september october november december"),
-    ("en", "jan feb mar apr may jun jul aug sep oct nov dec"),
-    ("en", "jan feb mar apr may june july aug sept oct nov dec"),
-    ("de", "januar februar märz april mai juni juli august september oktober november dezember"),
-    ("de", "jänner feber märz april mai juni juli august september oktober november dezember"),
-    ("de", "jan feb mär apr mai jun jul aug sep okt nov dez"),
-    ("de", "jan feb mrz apr mai juni juli aug sept okt nov dez"),
-    ("de", "januar februar maerz april mai juno juli august september oktober november dezember"),
-    ("fr", "janvier février mars avril mai juin juillet août septembre octobre novembre décembre"),
-    ("fr", "janvier fevrier mars avril mai juin juillet aout septembre octobre novembre decembre"),
-    ("fr", "janv févr mars avr mai juin juil août sept oct nov déc"),
-    ("fr", "janv fév mars avr mai juin juil août sept oct nov déc"),
-    ("es", "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre"),
-    ("es", "enero febrero marzo abril mayo junio julio agosto setiembre octubre noviembre diciembre"),
-    ("es", "ene feb mar abr may jun jul ago sep oct nov dic"),
-    ("it", "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre"),
-    ("it", "gen feb mar apr mag giu lug ago set ott nov dic"),
-    ("nl", "januari februari maart april mei juni juli augustus september oktober november december"),
-    ("nl", "jan feb mrt apr mei jun jul aug sep okt nov dec"),
-    ("pt", "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro"),
-    ("pt", "janeiro fevereiro marco abril maio junho julho agosto setembro outubro novembro dezembro"),
-    ("pt", "jan fev mar abr mai jun jul ago set out nov dez"),
-    ("pl", "stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada grudnia"),
-    ("pl", "stycznia lutego marca kwietnia maja czerwca lipca sierpnia wrzesnia pazdziernika listopada grudnia"),
-    ("pl", "styczeń luty marzec kwiecień maj czerwiec lipiec sierpień wrzesień październik listopad grudzień"),
-    ("pl", "sty lut mar kwi maj cze lip sie wrz paź lis gru"),
-)
 ROMAN = ("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x", "xi", "xii")
 
-_WEEKDAYS: tuple[tuple[str, str], ...] = (  # from Monday
-    ("en", "monday tuesday wednesday thursday friday saturday sunday"),
-    ("en", "mon tue wed thu fri sat sun"),
-    ("en", "mon tues wed thurs fri sat sun"),
-    ("en", "mon tue wed thur fri sat sun"),
-    ("de", "montag dienstag mittwoch donnerstag freitag samstag sonntag"),
-    ("de", "montag dienstag mittwoch donnerstag freitag sonnabend sonntag"),
-    ("de", "mo di mi do fr sa so"),
-    ("fr", "lundi mardi mercredi jeudi vendredi samedi dimanche"),
-    ("es", "lunes martes miércoles jueves viernes sábado domingo"),
-    ("it", "lunedì martedì mercoledì giovedì venerdì sabato domenica"),
-    ("nl", "maandag dinsdag woensdag donderdag vrijdag zaterdag zondag"),
-    ("pt", "segunda-feira terça-feira quarta-feira quinta-feira sexta-feira sábado domingo"),
-    ("pl", "poniedziałek wtorek środa czwartek piątek sobota niedziela"),
-    ("pl", "poniedziałek wtorek środę czwartek piątek sobotę niedzielę"),
-)
 
-
-def _index(rows: tuple[tuple[str, str], ...]) -> dict[str, list[tuple[str, tuple[str, ...], int]]]:
+def _index(rows: list[tuple[str, str]]) -> dict[str, list[tuple[str, tuple[str, ...], int]]]:
     table: dict[str, list[tuple[str, tuple[str, ...], int]]] = {}
     for language, line in rows:
         words = tuple(line.split())
@@ -79,7 +34,8 @@ def _index(rows: tuple[tuple[str, str], ...]) -> dict[str, list[tuple[str, tuple
 
 @cache
 def _tables() -> tuple[dict[str, list[tuple[str, tuple[str, ...], int]]], ...]:
-    return _index(_MONTHS), _index(_WEEKDAYS)
+    texts = texts_of(__name__)
+    return _index(texts["months"]), _index(texts["weekdays"])
 
 
 def month_of(word: str, language: str) -> tuple[tuple[str, ...], int] | None:

@@ -21,7 +21,10 @@ from typing import NamedTuple, Protocol
 import regex  # type: ignore[import-untyped]
 from faker import Faker
 
+from core.text.recogniser import texts_of
 from core.text.surrogates.draw import LONG_DRAWS, Draw, NameBook, cased, same_shape
+
+_TEXTS = texts_of(__name__)
 
 FEMALE, MALE = "f", "m"
 LOCALES = {
@@ -176,29 +179,9 @@ def plain(text: str) -> str:
     return "".join(char for char in parts if not unicodedata.combining(char))
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-PARTICLES = _words(
-    """
-    van von der den de del della dei di da das do dos du des le la les los ter ten te zu zur zum vom af av y e i bin
-    ibn al el jr sr ii iii iv dr prof mr mrs ms miss sir mx phd md esq herr frau fr hr dipl ing mag monsieur madame
-    mademoiselle mme mlle señor señora sr sra srta don doña signor signora signorina sig sigra dott dottssa
-    dottoressa ing avv mevr mevrouw dhr meneer drs hab mgr lic senhor senhora dona pan pani pana panu mgr inż doc s
-    """
-)
-FEMALE_TITLES = _words(
-    """
-    mrs ms miss frau madame mademoiselle mme mlle señora sra srta doña signora signorina sigra dottoressa mevr
-    mevrouw senhora dona pani
-    """
-)
-MALE_TITLES = _words(
-    """
-    mr sr sir herr hr monsieur señor don signor sig dhr meneer senhor pan pana panu
-    """
-)
+PARTICLES = frozenset(_TEXTS["particles"].split())
+FEMALE_TITLES = frozenset(_TEXTS["female_titles"].split())
+MALE_TITLES = frozenset(_TEXTS["male_titles"].split())
 
 
 GIVEN, SURNAME, INITIAL, KEPT = "given", "surname", "initial", "kept"
@@ -356,14 +339,7 @@ def book_of(originals: Iterable[str], language: str, draw: MakeDraw, refused: Ca
 ACRONYM_CHARS_MAX = 6
 
 _LEGAL = regex.compile(
-    r"(?<![, ])[, ]+(?:GmbH(?: & Co\.? ?KGa?A?)?|& Co\.? ?KG|AG(?: & Co\.? ?KG)?|SE|e\.? ?V\.?|e\.? ?G\.?"
-    r"|e\.? ?K\.?|KG(?:aA)?|OHG|mbH|UG|GbR|Stiftung(?: & Co\.? ?KG)?"
-    r"|Inc\.?|Incorporated|LLC|L\.L\.C\.|LLP|LP|Ltd\.?|Limited|Corp\.?|Corporation|PLC|plc|Co\.?"
-    r"|Company|Group|Holdings?|S\.?A\.?S\.?U?|SARL|S\.à r\.l\.|S\.?A\.?R\.?L\.?|SNC|S\.?A\.?|S\.?L\.?U?\.?|S\.?p\.?A\.?"
-    r"|S\.?r\.?l\.?s?|s\.?n\.?c\.?|& figli|e figli SPA"
-    r"|B\.?V\.?(?:BA)?|N\.?V\.?|V\.?O\.?F\.?|S\.?C\.?P\.?|S\.?Com\.|Lda\.?|Ltda\.?|C\.?B\.?"
-    r"|S\.?Coop\.?|E\.I\.R\.L\.|sp\. z o\.? ?o\.?(?: sp\. ?k\.)?"
-    r"|Sp\. ?z ?o\.? ?o\.?|Sp\. ?[jkp]\.|S\.K\.A\.|S\.A\.)$",
+    _TEXTS["legal"],
     regex.IGNORECASE,
 )
 

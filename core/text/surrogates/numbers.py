@@ -24,6 +24,7 @@ import regex  # type: ignore[import-untyped]
 from stdnum import luhn
 from stdnum.es import ccc
 
+from core.text.recognisers.vehicle import vin_check
 from core.text.recognisers.written_numbers import NUMBERS, Number
 from core.text.surrogates.draw import Draw, alphanumerics, laid_out, longer, same_shape
 
@@ -41,8 +42,6 @@ _BANK_LETTERS = "TEST"  # no bank has this code
 _BANK_DIGITS = {"DE": "9", "AT": "9", "CH": "99", "PL": "999", "BE": "999", "FR": "99", "ES": "99", "PT": "99"}
 _IPV4_TESTS = ("192.0.2", "198.51.100", "203.0.113")
 _FEW = 4
-_VIN_VALUES = dict(zip("0123456789ABCDEFGHJKLMNPRSTUVWXYZ", map(int, "012345678912345678123457923456789"), strict=True))
-_VIN_WEIGHTS = (8, 7, 6, 5, 4, 3, 2, 10, 0, 9, 8, 7, 6, 5, 4, 3, 2)
 _DECIMAL = regex.compile(r"(?<!\d)\d{1,3}(?!\d)(?:[.,]\d+)?")
 _MINUTES_MARK = regex.compile(r"[ ]?(?:['’′´\"”″s]|m(?![a-z]))")
 
@@ -99,8 +98,7 @@ def vin(original: str, draw: Draw) -> str:
     if len(code) != 17:
         return same_shape(original, draw, letters="ABCDEFGHJKLMNPRSTUVWXYZ")
     fresh = same_shape(code, draw, letters="ABCDEFGHJKLMNPRSTUVWXYZ")[:17].replace(" ", "")
-    total = sum(_VIN_VALUES.get(char, 0) * weight for char, weight in zip(fresh, _VIN_WEIGHTS, strict=True))
-    return laid_out(original, fresh[:8] + "0123456789X"[total % 11] + fresh[9:])
+    return laid_out(original, fresh[:8] + vin_check(fresh) + fresh[9:])
 
 
 def ip_address(original: str, draw: Draw) -> str:
