@@ -531,7 +531,7 @@ class RecogniserFailed(Started):
     code = "recogniser-failed"
     title = "A recogniser failed, so the text was not fully inspected; nothing was released."
 
-    def __init__(self, detail: str | None = None, *, entity: str | None = None) -> None:
+    def __init__(self, *, entity: str | None = None) -> None:
         """`entity` is a name of the gateway's own table."""
-        super().__init__(detail)
+        super().__init__()
         self.entity = entity

@@ -72,18 +72,11 @@ async def account_batch(client: LedgerClient, tenant: str, *, after: str = "") -
     return await read_accounts(client, tenant, between=(f"({after}" if after else "-", "+"))
 
 
-async def own_accounts(client: LedgerClient, tenant: str) -> AccountsRead:
-    """Read the tenant's own accounts, one for each unit, atomically. Raises UnknownTenant."""
-    return await read_accounts(client, tenant, listed=OWN_ACCOUNTS)
-
-
-async def raw_entries(
-    client: LedgerClient, tenant: str, *, after: int, last: int, count: int = ENTRY_BATCH
-) -> AsyncIterator[list[RawEntry]]:
+async def raw_entries(client: LedgerClient, tenant: str, *, after: int, last: int) -> AsyncIterator[list[RawEntry]]:
     """Yield the entries in Redis with numbers after `after` up to `last`, in batches. Missing entries are left out."""
     start = str(after + 1)
     while after < last:
-        batch = await client.call("XRANGE", names.journal_key(tenant), start, str(last), "COUNT", count)
+        batch = await client.call("XRANGE", names.journal_key(tenant), start, str(last), "COUNT", ENTRY_BATCH)
         if not batch:
             return
         yield batch

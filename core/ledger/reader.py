@@ -111,11 +111,6 @@ class JournalReads:
         return low
 
 
-async def first_entry_at(client: LedgerClient, tenant: str, at_ms: int, archive: LedgerArchive | None = None) -> int:
-    """Return the number of the first entry at or after a time, or that of the next one if there is none."""
-    return await JournalReads(client, tenant, archive).first_at(at_ms)
-
-
 _READS_MAX = 10_000  # entries read for one page, most of which a filter may leave out
 _OBJECTS_MAX = 16  # objects of the archive read for one page
 _BATCH_MIN, _BATCH_MAX = 8, 250  # the event loop reads a reply in a millisecond
@@ -178,9 +173,7 @@ class JournalEntries:
     The journal has an index of each subject's entries, so a page of a subject reads no others.
     """
 
-    def __init__(
-        self, client: LedgerClient, tenant: str, view: JournalView, archive: LedgerArchive | None = None
-    ) -> None:
+    def __init__(self, client: LedgerClient, tenant: str, view: JournalView, archive: LedgerArchive | None) -> None:
         self._reads = JournalReads(client, tenant, archive)
         self._client = client
         self._tenant = tenant
@@ -292,28 +285,6 @@ class SubjectHistory:
     rows_read: int
 
 
-async def subject_history(
-    client: LedgerClient,
-    tenant: str,
-    state: AccountState,
-    *,
-    first: int,
-    rows_max: int,
-    archive: LedgerArchive | None = None,
-) -> SubjectHistory:
-    """Return what was spent on a subject's account since the entry `first`. Reads about `rows_max` charges."""
-    view = JournalView(state.account, state.subject_hash, newest_first=True, first=first)
-    page = await JournalEntries(client, tenant, view, archive).page(cursor=0, limit=rows_max, rows_max=rows_max)
-    releases = [
-        Spent(entry, line.amount, line.vector[COUNT])
-        for entry in page.entries
-        if entry.transition in ("commit", "expire")
-        for line in entry.all_amounts
-        if line.account == state.account
-    ]
-    return SubjectHistory(tuple(releases), page.next_cursor is None, page.rows_read)
-
-
 class SealPlaces:
     """Finds the seals of one tenant's entries: by an index that seal.lua writes, or in the objects of archived entries.
 
@@ -321,7 +292,7 @@ class SealPlaces:
     read the seals themselves.
     """
 
-    def __init__(self, client: LedgerClient, tenant: str, archive: LedgerArchive | None = None) -> None:
+    def __init__(self, client: LedgerClient, tenant: str, archive: LedgerArchive | None) -> None:
         self._client = client
         self._tenant = tenant
         self._archive = archive
@@ -553,11 +524,21 @@ class LedgerReader:
 
     async def first_entry_at(self, tenant: str, at_ms: int) -> int:
         """Return the number of the first entry at or after a time, or that of the next entry if there is none."""
-        return await first_entry_at(self._client, tenant, at_ms, self._archive)
+        return await JournalReads(self._client, tenant, self._archive).first_at(at_ms)
 
     async def subject_history(self, tenant: str, state: AccountState, *, first: int, rows_max: int) -> SubjectHistory:
-        """Return what was spent on a subject's account since the entry `first` (`core.ledger.reader`)."""
-        return await subject_history(self._client, tenant, state, first=first, rows_max=rows_max, archive=self._archive)
+        """Return what was spent on a subject's account since the entry `first`. Reads about `rows_max` charges."""
+        view = JournalView(state.account, state.subject_hash, newest_first=True, first=first)
+        entries = JournalEntries(self._client, tenant, view, self._archive)
+        page = await entries.page(cursor=0, limit=rows_max, rows_max=rows_max)
+        releases = [
+            Spent(entry, line.amount, line.vector[COUNT])
+            for entry in page.entries
+            if entry.transition in ("commit", "expire")
+            for line in entry.all_amounts
+            if line.account == state.account
+        ]
+        return SubjectHistory(tuple(releases), page.next_cursor is None, page.rows_read)
 
     async def _raw_entries(self, tenant: str, *, after: int, count: int, last: int) -> Sequence[Any]:
         return await JournalReads(self._client, tenant, self._archive).oldest(after + 1, last, count)

@@ -20,7 +20,7 @@ from core.ledger.hash_chain.admin_log import AdminLog
 from core.ledger.hash_chain.chain import ChainHead, Head, JournalDigest, RawEntry, Seal, SealChain, SealId, Segment
 from core.ledger.hash_chain.epoch import Continues, Epoch, EpochFile, EpochStore, verify_epoch
 from core.ledger.hash_chain.replay import JournalReplay
-from core.ledger.pages import entry_number, own_accounts, raw_entries, readable_entry
+from core.ledger.pages import OWN_ACCOUNTS, entry_number, raw_entries, read_accounts, readable_entry
 from core.ledger.tenant_rounds import TENANT_BATCH, TenantPosition, in_parts
 from core.master_key import MasterKey
 from core.redis import names
@@ -89,7 +89,7 @@ class UnsealedEntries:
     async def _segment(self, tenant: str, sealed: Head | None, seals: dict[int, Seal]) -> Segment:
         """Return the entries since the last seal, after verifying that they explain the accounts."""
         try:
-            page = await own_accounts(self._client, tenant)
+            page = await read_accounts(self._client, tenant, listed=OWN_ACCOUNTS)
         except UnknownTenant:
             raise LedgerNotTrusted(f"The record of the tenant {tenant} is missing; {AUDIT}.") from None
         if page.faults:
