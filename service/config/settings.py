@@ -25,7 +25,8 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from core import credentials
-from core.blobs.store import REMOTE_SCHEMES, BlobStore, StoreOptions, open_store
+from core.blobs.local import REMOTE_SCHEMES, open_store
+from core.blobs.store import BlobStore, StoreOptions
 from core.master_key import MasterKey
 from core.state.sessions import LIFETIME_S_MAX
 from gpu_workers.engine.task_queue import QueueLimits

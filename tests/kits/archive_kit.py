@@ -8,7 +8,7 @@ from typing import Any
 from ledger_audit_kit import faults_of
 from ledger_kit import MASTER_KEY, charge, limits
 
-from core.blobs.store import LocalBlobs
+from core.blobs.local import LocalBlobs
 from core.ledger.archive.archiver import Archiver, ArchiveRound
 from core.ledger.archive.store import LedgerArchive
 from core.ledger.hash_chain.audit import audit_ledger

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from s3_kit import S3Server, s3_server
 
-from core.blobs.store import CHUNK_BYTES, BlobStore, StoreOptions, check_key, open_store
+from core.blobs.local import open_store
+from core.blobs.store import CHUNK_BYTES, BlobStore, StoreOptions, check_key
 from core.errors import BlobExists, BlobMissing, StoreUnavailable
 
 LARGE = bytes(range(256)) * (80 * 1024)  # 20 MiB: several parts and chunks

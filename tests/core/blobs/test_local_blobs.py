@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.blobs.store import LocalBlobs
+from core.blobs.local import LocalBlobs
 from core.errors import StorageFull, StoreUnavailable
 
 

@@ -12,7 +12,7 @@ from book_kit import Book
 from ledger_kit import MASTER_KEY, charge, limits
 
 from core.amounts import NANO, Amount
-from core.blobs.store import LocalBlobs
+from core.blobs.local import LocalBlobs
 from core.errors import LedgerNotTrusted, LedgerUnavailable
 from core.ledger.hash_chain.chain import SealId
 from core.ledger.hash_chain.epoch import KEPT, Epoch, EpochFile, EpochStore

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from core.blobs.store import LocalBlobs
+from core.blobs.local import LocalBlobs
 from core.errors import LedgerUnavailable, StoreUnavailable
 from core.redis import names
 from core.redis.client import LedgerClient

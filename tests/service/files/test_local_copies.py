@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from inprocess_kit import Gateway, opened_gateway
 
-from core.blobs.store import LocalBlobs
+from core.blobs.local import LocalBlobs
 from core.errors import StorageFull
 from core.files.disk import file_digest
 from core.master_key import MasterKey

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from inprocess_kit import Gateway
 
-from core.blobs.store import LocalBlobs
+from core.blobs.local import LocalBlobs
 from core.errors import BlobCorrupt, BlobMissing, StorageFull
 from core.master_key import MasterKey
 from core.redis.names import SHARED_OWNER

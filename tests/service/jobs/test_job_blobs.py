@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from core.blobs.store import LocalBlobs
+from core.blobs.local import LocalBlobs
 from core.errors import BlobMissing, JobFailed, JobFilesLost, LedgerUnavailable
 from core.state.jobs import JobRecord, JobStatus, JobStore
 from core.state.stored_files import ARTIFACTS, StoredFileIndex

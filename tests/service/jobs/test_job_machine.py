@@ -24,7 +24,7 @@ from soak.job_kind import SoakKind
 
 from core.accounting.events import Unit
 from core.amounts import NANO, Amount
-from core.blobs.store import LocalBlobs
+from core.blobs.local import LocalBlobs
 from core.errors import JobFailed, LedgerUnavailable, StoreUnavailable
 from core.ledger.hash_chain.audit import audit_tenant
 from core.ledger.records import Limit

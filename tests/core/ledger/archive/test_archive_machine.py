@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from ledger_kit import MASTER_KEY
 
-from core.blobs.store import LocalBlobs
+from core.blobs.local import LocalBlobs
 from core.errors import BlobCorrupt, StoreUnavailable
 from core.ledger.archive.restore import Restore
 from core.ledger.archive.store import ArchiveStore, ledgers_in
