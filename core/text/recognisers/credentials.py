@@ -75,10 +75,7 @@ def _other_than_a_value(value: str) -> bool:
     return placeholder(value) or "://" in value or value.startswith(("$", "{")) or reference(value)
 
 
-_PAIR = regex.compile(
-    _TEXTS["pair"],
-    regex.IGNORECASE,
-)
+_PAIR = regex.compile(_TEXTS["pair"], regex.IGNORECASE)
 _WORDS = phrases(
     "credential|creds|login|log-in|user|zugangsdaten|anmeldedaten|identifiant|credencia|credenzia|"
     "inloggegevens|dane|account"
@@ -100,10 +97,7 @@ TABLE_SCORE = 0.85
 LINE_CHARS = 2000
 VALUE_CHARS_MIN = 4
 
-_PASSWORD = regex.compile(
-    _TEXTS["password"],
-    regex.IGNORECASE,
-)
+_PASSWORD = regex.compile(_TEXTS["password"], regex.IGNORECASE)
 _SECRET = regex.compile(
     r"(?:\p{L}{1,12}[ _-]){0,2}(?:secret|token|api[ _-]?key|secret[ _-]?key|access[ _-]?key|private[ _-]?key)",
     regex.IGNORECASE,

@@ -180,10 +180,7 @@ _BORN = regex.compile(
 _STAR = regex.compile(r"(?:(?<=\p{L}[ ]\()\*|(?<=,[ ])\*|(?<=\()\*)[ ]?")
 _SENTENCE_END = regex.compile(r"[\d;!?†]|\p{L}{3}\.\s+\p{Lu}")
 _LABEL_END = " \t\r\n:|*>\"'()-_/"
-_OTHER_EVENT = regex.compile(
-    _TEXTS["other_event"],
-    regex.IGNORECASE,
-)
+_OTHER_EVENT = regex.compile(_TEXTS["other_event"], regex.IGNORECASE)
 _AFTER = regex.compile(
     r"(?<!\p{L})(?:geboren(?:e[rn]?)?|geb\.|born|date[ ]of[ ]birth|dob|birthdate|urodzon[yaą]|urodziła?"
     r"|geboortedatum|née?|nacid[oa]|nat[oa]|nascid[oa])(?!\p{L})",

@@ -15,8 +15,6 @@ from core.text.recogniser import Pattern, Recogniser, context_of, pattern_scan, 
 from core.text.recognisers.numbers import machine_readable
 from core.text.recognisers.written_numbers import NUMBERS, Number, number_scan
 
-_TEXTS = texts_of(__name__)
-
 
 class Labelled(NamedTuple):
     """Values after a label: one of `names`, or of `nouns` beside a word for "number"."""
@@ -57,23 +55,7 @@ class Formed(NamedTuple):
         return Recogniser(self.entity, pattern_scan(self.forms), context_of(self.words), digits_min=self.digits_min)
 
 
-_EMPLOYEE_NOUNS = phrases(_TEXTS["employee_nouns"])
-_EMPLOYEE_NAMES = phrases(_TEXTS["employee_names"])
-_CUSTOMER_NOUNS = phrases(_TEXTS["customer_nouns"])
-_CUSTOMER_NAMES = phrases(_TEXTS["customer_names"])
-_IMEI = phrases("IMEI|IMEIs|IMEI number|IMEI-Nummer|numéro IMEI|número IMEI|numero IMEI|numer IMEI|IMEISV")
-_PASSPORT = phrases(
-    "passport|passports|travel document|Reisepass|Reisepässe|Passnummer|Pass-Nr|Pass Nr|Passnr|Passport-Nr|"
-    "passeport|pasaporte|passaporto|paspoort|paspoortnummer|passaporte|paszport|paszportu|paszporcie"
-)
-_LICENCE = phrases(_TEXTS["licence"])
-_RECORD = phrases(_TEXTS["record"])
-_PATIENT = phrases("patient|patients|Patienten|paciente|paziente|patiënten|patiënt|pacjenta|pacjent")
-_INSURANCE = phrases(_TEXTS["insurance"])
-_ACCOUNT = phrases(_TEXTS["account"])
-_ROUTING = phrases(_TEXTS["routing"])
-_NATIONAL = phrases(_TEXTS["national"])
-_TAX = phrases(_TEXTS["tax"])
+_WORDS = {key: phrases(text) for key, text in texts_of(__name__).items()}
 
 _IMEI_VALUE = LabelledValue(
     r"\d{14,16}|\d{2}[ -]?\d{6}[ -]?\d{6}[ -]?\d{1,2}|\d{6}[ -]\d{2}[ -]\d{6}[ -]\d", spaced=True
@@ -108,26 +90,26 @@ _UK_LICENCE = (
 _NATIONAL_SCORE = 0.72
 
 ROWS: tuple[Labelled | Checked | Formed, ...] = (
-    Labelled("EMPLOYEE_ID", 3, GROUPED_CODE, _EMPLOYEE_NAMES, _EMPLOYEE_NOUNS),
-    Labelled("EMPLOYEE_ID", 5, LETTERED_CODE, _EMPLOYEE_NOUNS),
-    Labelled("CUSTOMER_ID", 3, GROUPED_CODE, _CUSTOMER_NAMES, _CUSTOMER_NOUNS),
-    Labelled("CUSTOMER_ID", 5, LETTERED_CODE, _CUSTOMER_NOUNS),
-    Labelled("IMEI", 14, _IMEI_VALUE, _IMEI),
-    Checked("IMEI", 14, NUMBERS["devices"], _IMEI),
-    Labelled("PASSPORT", 4, _PASSPORT_VALUE, _PASSPORT),
-    Formed("PASSPORT", 3, _PASSPORT_FORMS, _PASSPORT),
-    Labelled("DRIVER_LICENSE", 4, _LICENCE_VALUE, _LICENCE),
+    Labelled("EMPLOYEE_ID", 3, GROUPED_CODE, _WORDS["employee_names"], _WORDS["employee_nouns"]),
+    Labelled("EMPLOYEE_ID", 5, LETTERED_CODE, _WORDS["employee_nouns"]),
+    Labelled("CUSTOMER_ID", 3, GROUPED_CODE, _WORDS["customer_names"], _WORDS["customer_nouns"]),
+    Labelled("CUSTOMER_ID", 5, LETTERED_CODE, _WORDS["customer_nouns"]),
+    Labelled("IMEI", 14, _IMEI_VALUE, _WORDS["imei"]),
+    Checked("IMEI", 14, NUMBERS["devices"], _WORDS["imei"]),
+    Labelled("PASSPORT", 4, _PASSPORT_VALUE, _WORDS["passport"]),
+    Formed("PASSPORT", 3, _PASSPORT_FORMS, _WORDS["passport"]),
+    Labelled("DRIVER_LICENSE", 4, _LICENCE_VALUE, _WORDS["licence"]),
     Formed("DRIVER_LICENSE", 6, _UK_LICENCE),
-    Labelled("MEDICAL_RECORD_NUMBER", 3, GROUPED_CODE, _RECORD, _PATIENT),
-    Labelled("HEALTH_INSURANCE_NUMBER", 5, _INSURANCE_VALUE, _INSURANCE),
-    Checked("HEALTH_INSURANCE_NUMBER", 9, NUMBERS["health"], _INSURANCE),
-    Labelled("BANK_ACCOUNT", 5, _ACCOUNT_VALUE, _ACCOUNT),
-    Checked("BANK_ACCOUNT", 10, NUMBERS["accounts"], _ACCOUNT),
-    Labelled("BANK_ROUTING", 4, _ROUTING_VALUE, _ROUTING),
-    Checked("NATIONAL_ID", 6, NUMBERS["national"], _NATIONAL),
-    Labelled("NATIONAL_ID", 5, _NATIONAL_VALUE, _NATIONAL, score=_NATIONAL_SCORE),
-    Checked("TAX_ID", 6, NUMBERS["tax"], _TAX),
-    Labelled("TAX_ID", 5, _NATIONAL_VALUE, _TAX, score=_NATIONAL_SCORE),
+    Labelled("MEDICAL_RECORD_NUMBER", 3, GROUPED_CODE, _WORDS["record"], _WORDS["patient"]),
+    Labelled("HEALTH_INSURANCE_NUMBER", 5, _INSURANCE_VALUE, _WORDS["insurance"]),
+    Checked("HEALTH_INSURANCE_NUMBER", 9, NUMBERS["health"], _WORDS["insurance"]),
+    Labelled("BANK_ACCOUNT", 5, _ACCOUNT_VALUE, _WORDS["account"]),
+    Checked("BANK_ACCOUNT", 10, NUMBERS["accounts"], _WORDS["account"]),
+    Labelled("BANK_ROUTING", 4, _ROUTING_VALUE, _WORDS["routing"]),
+    Checked("NATIONAL_ID", 6, NUMBERS["national"], _WORDS["national"]),
+    Labelled("NATIONAL_ID", 5, _NATIONAL_VALUE, _WORDS["national"], score=_NATIONAL_SCORE),
+    Checked("TAX_ID", 6, NUMBERS["tax"], _WORDS["tax"]),
+    Labelled("TAX_ID", 5, _NATIONAL_VALUE, _WORDS["tax"], score=_NATIONAL_SCORE),
 )
 
 

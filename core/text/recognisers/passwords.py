@@ -34,15 +34,9 @@ _ITS = (
 )
 _VALUE = r"[ ][\"'`“„«]?(?P<value>[^\s\"'`“”„«»<>]{5,64})"
 # the answer to a question that unlocks an account, whatever it is
-_ANSWER = regex.compile(
-    _TEXTS["answer"],
-    regex.IGNORECASE,
-)
+_ANSWER = regex.compile(_TEXTS["answer"], regex.IGNORECASE)
 _ANSWER_WORDS = ("question", "frage", "pregunta", "domanda", "vraag", "pergunta", "pytanie")
-_USER_AND_VALUE = regex.compile(
-    _TEXTS["user_and_value"],
-    regex.IGNORECASE,
-)
+_USER_AND_VALUE = regex.compile(_TEXTS["user_and_value"], regex.IGNORECASE)
 _FORMS = (
     _USER_AND_VALUE,
     regex.compile(rf"{_WORD}[^\n]{{0,60}}?[ ](?:{_CHANGED}){_VALUE}", regex.IGNORECASE),
@@ -102,10 +96,7 @@ CODE_CHARS_AFTER = 120
 _DIGITS = regex.compile(
     r"(?P<value>(?:\w{1,3}-)?\d(?:[ -]?\d){2,9}|[A-Z0-9]{4,10}(?:-[A-Z0-9]{3,8}){0,4}|\d[A-Za-z0-9]{3,11})(?![\w])"
 )
-_IS_YOUR_CODE = regex.compile(
-    _TEXTS["is_your_code"],
-    regex.IGNORECASE,
-)
+_IS_YOUR_CODE = regex.compile(_TEXTS["is_your_code"], regex.IGNORECASE)
 
 _SHORT_FLAG = regex.compile(_TEXTS["short_flag"])
 _FLAGS = (" -p", " -w", " -a")
@@ -236,10 +227,7 @@ def _codes(text: str) -> Iterator[Hit]:
         yield Hit(start, end, SCORE)
 
 
-_OTHER_FIELD = regex.compile(
-    _TEXTS["other_field"],
-    regex.IGNORECASE,
-)
+_OTHER_FIELD = regex.compile(_TEXTS["other_field"], regex.IGNORECASE)
 
 
 def _code(value: str) -> bool:

@@ -51,20 +51,14 @@ CODES_MAX = 40
 PHRASE_WORDS = (24, 21, 18, 15, 12)
 DISTINCT_SHARE = 0.75  # of the words of a phrase, which are drawn at random
 
-_CODES = regex.compile(
-    _TEXTS["codes"],
-    regex.IGNORECASE,
-)
+_CODES = regex.compile(_TEXTS["codes"], regex.IGNORECASE)
 _CODE_WORDS = ("code", "código", "codici", "kody")
 _ITEM = regex.compile(
     r"(?:\d{1,2}[.)][ ]|[-*•][ ])?(?P<code>[A-Za-z0-9]{4,12}(?:[ -]?\d{4}|-[A-Za-z0-9]{3,12}){0,3})(?![\w-])"
 )
 _GAP = regex.compile(r"[\s,;|/\"'`]{1,12}(?:(?:and|und|et|y|e|en|i)[ ])?")
 
-_PHRASE = regex.compile(
-    _TEXTS["phrase"],
-    regex.IGNORECASE,
-)
+_PHRASE = regex.compile(_TEXTS["phrase"], regex.IGNORECASE)
 _PHRASE_WORDS = phrases(
     "seed|phrase|mnemonic|words|wörter|satz|mots|frase|palabras|palavras|parole|zin|woorden|fraz|słow|słów"
 )
@@ -266,10 +260,7 @@ _KEY = Name(
         "sleutel|jeton|clé|cle|clave|chiave|chave|klucz"
     ),
 )
-_NO_SECRET = regex.compile(
-    _TEXTS["no_secret"],
-    regex.IGNORECASE,
-)
+_NO_SECRET = regex.compile(_TEXTS["no_secret"], regex.IGNORECASE)
 _PREFIX = regex.compile(r"(?:base64|base32|hex|plain|raw):|django-insecure-")
 _PASSWORD_KEY = Name(
     regex.compile(r"(?<![a-z])(?:pass(?:word|wd|phrase)|pwd)", regex.IGNORECASE), ("passw", "passphrase", "pwd")

@@ -58,14 +58,8 @@ _REMARKS = frozenset(
         *phrases("verplicht|incorreto|inválido|obrigatório|wymagana|wymagany|zajęta|zajęty|nieprawidłowy"),
     ]
 )
-_PASSWORD_FOLLOWS = regex.compile(
-    _TEXTS["password_follows"],
-    regex.IGNORECASE,
-)
-_DIRECT = regex.compile(
-    _TEXTS["direct"],
-    regex.IGNORECASE,
-)
+_PASSWORD_FOLLOWS = regex.compile(_TEXTS["password_follows"], regex.IGNORECASE)
+_DIRECT = regex.compile(_TEXTS["direct"], regex.IGNORECASE)
 _FIELD_NAME = regex.compile(
     r"_(?:id|ids|name|key|type|data|list|count|info|email|table|profile|model|service|role|group|token)$"
     r"|\.(?:py|js|ts|json|txt|xml|yml|yaml|csv|html|php|java|sql|md|log|conf|cfg|ini)$|^(?:v|version)?\d"

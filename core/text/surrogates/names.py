@@ -338,10 +338,7 @@ def book_of(originals: Iterable[str], language: str, draw: MakeDraw, refused: Ca
 
 ACRONYM_CHARS_MAX = 6
 
-_LEGAL = regex.compile(
-    _TEXTS["legal"],
-    regex.IGNORECASE,
-)
+_LEGAL = regex.compile(_TEXTS["legal"], regex.IGNORECASE)
 
 
 def organization(original: str, draw: Draw) -> str:
