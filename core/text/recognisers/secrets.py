@@ -1,9 +1,9 @@
 """SECRET: keys, tokens, private keys, credentials in web addresses and connection strings, backup codes and phrases.
 
-Three kinds of evidence: a published format (secret_formats.toml), a structure (the block of a
-private key, the credentials of a URL, an HTTP header), and a name such as `api_key` before a value that looks random. A
-random string without such evidence is not a secret: commits, checksums and identifiers look the same. A hit covers the
-value, and not its name. In a URL it covers the user and the password, and not the host.
+Three kinds of evidence: a published format (secrets.toml), a structure (the block of a private key, the credentials of
+a URL, an HTTP header), and a name such as `api_key` before a value that looks random. A random string without such
+evidence is not a secret: commits, checksums and identifiers look the same. A hit covers the value, and not its name. In
+a URL it covers the user and the password, and not the host.
 
 Two secrets are lists. Backup codes are two codes or more after a word for them. A recovery phrase is exactly 12, 15,
 18, 21 or 24 small words after a word for it, in one of eight languages, with or without their numbers. A sentence is
@@ -213,9 +213,8 @@ def _formats() -> tuple[_Format, ...]:
     def format_of(literals: str, pattern: str, flags: int = 0) -> _Format:
         return _Format(tuple(literals.split("|")), regex.compile(rf"(?<![A-Za-z0-9_])(?:{pattern})", flags))
 
-    texts = texts_of("core.text.recognisers.secret_formats")
-    rows = [format_of(literals, pattern) for literals, pattern in texts["own"]]
-    for module, name, literals in texts["detect_secrets"]:
+    rows = [format_of(literals, pattern) for literals, pattern in _TEXTS["formats"]]
+    for module, name, literals in _TEXTS["detect_secrets"]:
         for source in getattr(import_module(f"detect_secrets.plugins.{module}"), name).denylist:
             rows.append(format_of(literals, source.pattern, source.flags & ~regex.UNICODE))
     return tuple(rows)
