@@ -31,8 +31,7 @@ from urllib.parse import urlsplit
 import httpcore
 
 from core.errors import InvalidInput, LedgerError
-from core.state.alerts import Alert, AlertStore, Delivery, new_alert_id
-from core.state.alerts import AlertStore, TakenDelivery
+from core.state.alerts import Alert, AlertStore, TakenDelivery, new_alert_id
 from service import metrics
 from service.alerts.evaluation import Evaluator, Rule, RuleBook, event_body
 from service.alerts.rules import LEDGER, Sources

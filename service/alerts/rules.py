@@ -16,9 +16,8 @@ from core.ledger.records import AccountState
 from core.ledger.transitions import Ledger
 from core.redis.names import account_id
 from core.reports.series import HOUR_S, LOST, Dimension, LedgerSeries, SpendingTotals
-from core.state.alerts import Positions
-from core.state.job_records import JobRecord
-from core.state.jobs import JobStore
+from core.state.alerts import JournalPositions
+from core.state.jobs import JobRecord, JobStore
 from service.alerts.schemas import (
     HISTORY_HOURS,
     BudgetUsed,
@@ -68,7 +67,7 @@ class Sources:
 class TenantView:
     """One tenant at `now_ms`; or the operator's jobs, with SHARED_OWNER."""
 
-    def __init__(self, sources: Sources, tenant: str, now_ms: int, positions: Positions) -> None:
+    def __init__(self, sources: Sources, tenant: str, now_ms: int, positions: JournalPositions) -> None:
         self.tenant = tenant
         self.now_ms = now_ms
         self.positions = positions

@@ -18,15 +18,13 @@ from core.ledger.archive.store import LedgerArchive
 from core.ledger.transitions import Ledger
 from core.master_key import MasterKey
 from core.redis.client import LedgerClient
-from core.reports.integrity import Integrity
+from core.reports.integrity import IntegrityReads
 from core.reports.ranks import SubjectRanks
 from core.reports.series import LedgerSeries, SeriesQuery, SpendingTotals, SubjectClass
 from core.state.keystore import KeyRole
 from service.admission import LedgerReads
 from service.budget.bounds import router as bounds
 from service.budget.events import BudgetWatch, events_router
-from core.reports.journal_fold import LedgerSeries, SeriesQuery, SubjectClass
-from core.reports.series import LedgerSeries, SeriesQuery, SubjectClass
 from service.budget.forecasting import forecast_of
 from service.budget.integrity import admin_router
 from service.budget.integrity import router as integrity
@@ -178,7 +176,7 @@ CAPABILITY = Capability(
         SpendingTotals: lambda parts: SpendingTotals(parts[LedgerClient], archive=parts[LedgerArchive]),
         SubjectRanks: lambda parts: SubjectRanks(parts[LedgerClient], archive=parts[LedgerArchive]),
         BudgetWatch: lambda parts: BudgetWatch(parts[Ledger].last_numbers),
-        Integrity: lambda parts: Integrity(parts[LedgerClient], parts[MasterKey]),
+        IntegrityReads: lambda parts: IntegrityReads(parts[LedgerClient], parts[MasterKey]),
         LedgerReads: lambda _: LedgerReads(),
     },
     views=[

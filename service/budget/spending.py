@@ -31,8 +31,6 @@ from core.reports.series import (
     Totals,
     series_name,
 )
-from core.reports.ranks import SubjectRanks
-from core.reports.series import HOUR_S, UNKNOWN, Dimension, LedgerSeries, SpendingTotals, SubjectClass, series_name
 from service.admission import LedgerReads
 from service.budget.forecasting import ROWS_MAX
 from service.config.settings import Settings

@@ -34,15 +34,18 @@ from core.errors import (
     StoreUnavailable,
     UnknownJob,
 )
-from core.state.job_records import JobRecord, JobStatus
-from core.state.jobs import LEASE_MS, JobStore
+from core.state.jobs import LEASE_MS, JobRecord, JobStatus, JobStore
 from core.state.stored_files import ARTIFACTS, NamedEntry, StoredEntry
 from gpu_workers.fork_server import ChildProcess
-from gpu_workers.jobs.protocol import Charged, ChargeRequested, Failed, JobOrder, JobProgress, Priority, Succeeded
-from core.errors import HoldNotOpen, InvalidInput, JobFailed, JobFilesLost, LedgerError
-from core.state.jobs import JobRecord, JobStore
-from gpu_workers.child_process import ChildProcess
-from gpu_workers.jobs.protocol import Charged, ChargeRequested, Failed, JobOrder, Priority, Progress, Succeeded
+from gpu_workers.jobs.protocol import (
+    Charged,
+    ChargeRequested,
+    Failed,
+    JobOrder,
+    JobProgress,
+    Priority,
+    Succeeded,
+)
 from service.config.settings import Settings
 from service.files.stored import StoredFiles
 from service.jobs.blobs import CheckpointResult, JobBlobs, WorkingFolders

@@ -25,8 +25,7 @@ from core.blobs.store import BlobStore
 from core.errors import BlobCorrupt, JobFailed, JobFilesLost, LedgerError, StorageFull, StoreUnavailable, UnknownJob
 from core.files.disk import FileVersion
 from core.master_key import MasterKey, Purpose
-from core.state.job_records import JobRecord
-from core.state.jobs import JobStore
+from core.state.jobs import JobRecord, JobStore
 from gpu_workers.jobs.protocol import is_plain, snapshot, versions
 from service.files.blobs import fetch_blob, get_blob, owner_prefix, put_blob, put_blob_file
 from service.jobs.files import JobFiles

@@ -26,9 +26,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import JobFailed, JobQuotaExceeded, LedgerError, UnknownJob
-from core.state.job_records import JobRecord, JobStatus
-from core.state.jobs import LISTED_MS, JobStore
-from core.errors import JobFailed, JobQuotaExceeded, LedgerError, QueueFull, TenantLimitReached, UnknownJob
 from core.state.jobs import LISTED_MS, JobRecord, JobStatus, JobStore
 from core.state.stored_files import ARTIFACTS
 from gpu_workers.engine.fairness import check_places

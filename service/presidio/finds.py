@@ -16,10 +16,8 @@ from typing import Any
 
 from core.errors import InvalidInput
 from core.text.own_recognisers.definition import Definition, Limits
-from core.text.own_recognisers.patterns import Encoded, PatternFinder, SearchBudget
-from core.text.own_recognisers.recogniser import DraftFinds, check
-from core.text.own_recognisers.definition import Limits
 from core.text.own_recognisers.patterns import EncodedText, PatternFinder, SearchBudget
+from core.text.own_recognisers.recogniser import DraftFinds, check
 from core.text.policy import Sanitised
 from service.presidio.schemas import AdHocRecogniser, AnalyzeRequest
 from service.sanitize.rows import language_refused

@@ -20,9 +20,8 @@ from fastapi.responses import FileResponse
 from pydantic import Field
 
 from core.errors import InvalidInput, JobNotSucceeded
-from core.state.job_records import JobRecord, JobStatus
-from gpu_workers.engine.fairness import Turns
 from core.state.jobs import JobRecord, JobStatus
+from gpu_workers.engine.fairness import Turns
 from service.capability import Capability
 from service.config.settings import Settings
 from service.http.body import JsonRoute
