@@ -80,9 +80,9 @@ format: setup
 chart-settings: setup
 	PYTHONPATH=.:tests:tests/kits $(BIN)/python -m helm_settings
 
-## client: write the blocking client from the asynchronous one, after a module of the latter was changed
+## client: write the blocking client from the asynchronous one, and its models from the OpenAPI document
 client: setup
-	PYTHONPATH=tests/kits $(BIN)/python -m generated_client
+	PYTHONPATH=.:tests/kits $(BIN)/python -m generated_client
 
 ## bench: measure speed (ledger, gateway) and, where DATA holds the evaluation data, utility
 bench: setup

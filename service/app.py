@@ -13,6 +13,7 @@ from service.capability import Routes
 from service.dashboard.pages import Surface, Views
 from service.gateway import Gateway
 from service.http import problems
+from service.http.answers import DEFAULT_PROBLEM, DescribedAPI
 from service.http.api_page import add_api_page
 from service.http.body import json_limits
 from service.http.exchange import OpenStreams, StreamGuard
@@ -50,7 +51,7 @@ def _app(gateway: Gateway, surface: Surface) -> FastAPI:
 
 def _without_routes(gateway: Gateway) -> FastAPI:
     settings, parts = gateway.settings, gateway.parts
-    app = FastAPI(
+    app = DescribedAPI(
         openapi_url=None,  # with it, the framework's own pages; `add_api_page` adds them
         title="Privacy gateway",
         version=version("privacy-gateway"),
@@ -72,7 +73,8 @@ def _without_routes(gateway: Gateway) -> FastAPI:
             RequestValidationError: problems.on_invalid_request,
             HTTPException: problems.on_http_error,
         },
-        responses=problems.documented(  # of every route
+        responses=DEFAULT_PROBLEM
+        | problems.documented(  # of every route
             s401="No key, or one that is unknown, expired or revoked.",
             s403="The key does not have the role that the route needs, or is for another kind of route.",
             s408="The body arrives too slowly; the connection is closed.",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal, NotRequired
 
 from fastapi import APIRouter
 from pydantic import Field, model_validator
+from typing_extensions import TypedDict
 
 from core.accounting.plans import (
     CalibratedNoise,
@@ -26,6 +27,7 @@ from core.accounting.plans import (
 from service.accounting.calculations import Calculations
 from service.capability import Capability
 from service.config.settings import Settings
+from service.http.answers import doc
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
 from service.http.strict import Strict
@@ -101,8 +103,65 @@ class CalibrateRequest(Strict):
         return self
 
 
+class Directions(TypedDict):
+    """An epsilon by the direction in which two neighbours differ; null where it was not needed."""
+
+    remove: Annotated[float | None, doc("With the unit removed.")]
+    add: Annotated[float | None, doc("With the unit added.")]
+
+
+class EpsilonInterval(TypedDict):
+    """An interval around an epsilon."""
+
+    low: Annotated[float | None, doc("Its lower end.")]
+    high: Annotated[float | None, doc("Its upper end; null for none.")]
+    kind: Annotated[str, doc("What the ends claim: `bound` or `estimate`.")]
+
+
+class ComparedLine(TypedDict):
+    """The epsilon of a plan, by one accountant."""
+
+    name: Annotated[str, doc("The accountant.")]
+    order: NotRequired[Annotated[int, doc("The order of an Edgeworth expansion; absent for other accountants.")]]
+    epsilon: Annotated[float | None, doc("The epsilon; null without a value.")]
+    kind: Annotated[str, doc("`bound`, `estimate`, `vacuous` or `no-unique-root`.")]
+    direction: NotRequired[Annotated[str, doc("The direction in which it is largest; with an `order`.")]]
+    directions: NotRequired[Annotated[Directions, doc("It by direction; with an `order`.")]]
+    interval: NotRequired[Annotated[EpsilonInterval | str | None, doc("Where it lies, or `vacuous`; null for none.")]]
+    note: Annotated[str | None, doc("Why there is no value, or what it assumes; null if nothing is said.")]
+
+
+class Comparison(TypedDict):
+    """The epsilon of a plan, by every accountant."""
+
+    steps: Annotated[int, doc("The number of its steps.")]
+    delta: Annotated[float, doc("The delta at which epsilon is stated.")]
+    adjacency: Annotated[str, doc("Which inputs are neighbours.")]
+    accountants: Annotated[list[ComparedLine], doc("The accountants.")]
+
+
+class CertifiedPlan(TypedDict):
+    """What is proven of a plan."""
+
+    accountant: Annotated[str, doc("Always `pld`, the privacy loss distribution.")]
+    kind: Annotated[str, doc("Always `bound`.")]
+    adjacency: Annotated[str, doc("Always `add-remove`.")]
+    epsilon: Annotated[float, doc("The epsilon, never below the true value.")]
+    delta: Annotated[float, doc("The delta.")]
+    loss_interval: Annotated[float, doc("The width of the cells of the distribution.")]
+
+
+class Calibration(TypedDict):
+    """Noise and steps that keep within a target."""
+
+    noise_multiplier: Annotated[float, doc("The standard deviation over the clipping norm.")]
+    steps: Annotated[int | None, doc("The number of steps.")]
+    certificate: Annotated[CertifiedPlan | None, doc("The proof; null for no step.")]
+    accountants: Annotated[list[ComparedLine], doc("The epsilon of the plan, by every accountant.")]
+
+
 @router.post("/accounting/compare", summary="Epsilon of a plan by every accountant")
-async def compare(body: CompareRequest, caller: ReadCallerDep, calculations: Part[Calculations]) -> dict[str, Any]:
+async def compare(body: CompareRequest, caller: ReadCallerDep, calculations: Part[Calculations]) -> Comparison:
     """`kind` states what a number is: a `bound` is never below the true value, an `estimate` may be."""
     event = body.mechanism.event()
     check_count(body.steps)
@@ -117,7 +176,7 @@ async def compare(body: CompareRequest, caller: ReadCallerDep, calculations: Par
 
 
 @router.post("/accounting/calibrate", summary="Noise, or steps, for a target; certified")
-async def calibrate(body: CalibrateRequest, caller: ReadCallerDep, calculations: Part[Calculations]) -> dict[str, Any]:
+async def calibrate(body: CalibrateRequest, caller: ReadCallerDep, calculations: Part[Calculations]) -> Calibration:
     """The answer contains the certificate, and every accountant's epsilon of the calibrated plan."""
     delta = body.target.delta
     certificate: Certificate | None
@@ -154,7 +213,7 @@ async def calibrate(body: CalibrateRequest, caller: ReadCallerDep, calculations:
     }
 
 
-def certificate_block(certificate: Certificate | None) -> dict[str, Any] | None:
+def certificate_block(certificate: Certificate | None) -> CertifiedPlan | None:
     if certificate is None:
         return None
     return {
@@ -167,19 +226,21 @@ def certificate_block(certificate: Certificate | None) -> dict[str, Any] | None:
     }
 
 
-def line_block(line: Line) -> dict[str, Any]:
+def line_block(line: Line) -> ComparedLine:
     """One accountant's result, as answers show it."""
-    block: dict[str, Any] = {"name": line.name}
-    if line.order is not None:
-        block["order"] = line.order
-    block |= {"epsilon": line.result.value, "kind": line.result.kind.value}
+    block: ComparedLine = {
+        "name": line.name,
+        "epsilon": line.result.value,
+        "kind": line.result.kind.value,
+        "note": line.result.note,
+    }
     if line.order is not None:
         block |= {
+            "order": line.order,
             "direction": line.result.direction.value,
             "directions": {"remove": _value(line.remove), "add": _value(line.add)},
             "interval": _interval(line.result.interval),
         }
-    block["note"] = line.result.note
     return block
 
 
@@ -187,7 +248,7 @@ def _value(result: Result | None) -> float | None:
     return None if result is None else result.value
 
 
-def _interval(interval: Interval | None) -> dict[str, Any] | str | None:
+def _interval(interval: Interval | None) -> EpsilonInterval | str | None:
     """Both ends and what they claim, or "vacuous"; null where none is offered (orders 2 and 3, exact answers)."""
     if interval is None:
         return None

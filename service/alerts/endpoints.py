@@ -17,7 +17,7 @@ from core.state.keystore import KeyRole
 from service.admission import Limits
 from service.alerts.delivery import AlertWatch, WebhookSender
 from service.alerts.rules import Sources
-from service.alerts.schemas import OperatorRuleBody, RuleBody
+from service.alerts.schemas import AlertRule, AlertRules, AlertsPage, OperatorRuleBody, RuleBody, SampleResults
 from service.alerts.service import AlertService
 from service.capability import Capability, View
 from service.config.settings import Settings
@@ -31,7 +31,7 @@ router = APIRouter(prefix="/alerts", route_class=JsonRoute, tags=["alerts"])
 operator_router = APIRouter(prefix="/admin/alerts", route_class=JsonRoute, tags=["admin"], dependencies=[OPERATOR])
 
 Status = Annotated[Literal["open", "over"] | None, Query(description="Default: both.")]
-_NEW: dict[int | str, dict[str, Any]] = {201: {"description": "The name is new."}}
+_NEW: dict[int | str, dict[str, Any]] = {201: {"description": "The name is new.", "model": AlertRule}}
 
 
 def _by(caller: Caller) -> str:
@@ -41,17 +41,17 @@ def _by(caller: Caller) -> str:
 @router.get("", summary="Alerts that fired, newest first, page by page")
 async def fired(
     caller: ReadCallerDep, alerts: Part[AlertService], page: PagingDep, status: Status = None
-) -> dict[str, Any]:
+) -> AlertsPage:
     return await alerts.page(caller.tenant, status, cursor=page.cursor, limit=page.limit)
 
 
 @router.get("/rules", summary="The rules of the tenant's alerts, without secrets")
-async def rules(caller: AdminCallerDep, alerts: Part[AlertService]) -> dict[str, Any]:
+async def rules(caller: AdminCallerDep, alerts: Part[AlertService]) -> AlertRules:
     return {"rules": await alerts.rules(caller.tenant)}
 
 
 @router.get("/rules/{name}", summary="One rule, without its secret, and its last delivery")
-async def rule(name: str, caller: AdminCallerDep, alerts: Part[AlertService]) -> dict[str, Any]:
+async def rule(name: str, caller: AdminCallerDep, alerts: Part[AlertService]) -> AlertRule:
     return await alerts.rule(caller.tenant, name)
 
 
@@ -60,7 +60,7 @@ async def rule(name: str, caller: AdminCallerDep, alerts: Part[AlertService]) ->
 )
 async def put_rule(
     name: str, body: RuleBody, response: Response, caller: AdminCallerDep, alerts: Part[AlertService]
-) -> dict[str, Any]:
+) -> AlertRule:
     block, is_new = await alerts.put(caller.tenant, name, body, by=_by(caller))
     response.status_code = 201 if is_new else 200
     return block
@@ -73,22 +73,22 @@ async def delete_rule(name: str, caller: AdminCallerDep, alerts: Part[AlertServi
 
 
 @router.post("/rules/{name}/test", summary="Send a sample to the receivers of a rule now")
-async def send_sample(name: str, caller: AdminCallerDep, alerts: Part[AlertService]) -> dict[str, Any]:
+async def send_sample(name: str, caller: AdminCallerDep, alerts: Part[AlertService]) -> SampleResults:
     return {"results": await alerts.send_sample(caller.tenant, name)}
 
 
 @operator_router.get("", summary="Alerts of the operator's rules that fired, newest first, page by page")
-async def fired_of_operator(alerts: Part[AlertService], page: PagingDep, status: Status = None) -> dict[str, Any]:
+async def fired_of_operator(alerts: Part[AlertService], page: PagingDep, status: Status = None) -> AlertsPage:
     return await alerts.page(SHARED_OWNER, status, cursor=page.cursor, limit=page.limit)
 
 
 @operator_router.get("/rules", summary="The rules of the operator's alerts, without secrets")
-async def operator_rules(alerts: Part[AlertService]) -> dict[str, Any]:
+async def operator_rules(alerts: Part[AlertService]) -> AlertRules:
     return {"rules": await alerts.rules(SHARED_OWNER)}
 
 
 @operator_router.get("/rules/{name}", summary="One rule of the operator, without its secret, and its last delivery")
-async def operator_rule(name: str, alerts: Part[AlertService]) -> dict[str, Any]:
+async def operator_rule(name: str, alerts: Part[AlertService]) -> AlertRule:
     return await alerts.rule(SHARED_OWNER, name)
 
 
@@ -97,7 +97,7 @@ async def operator_rule(name: str, alerts: Part[AlertService]) -> dict[str, Any]
 )
 async def put_operator_rule(
     name: str, body: OperatorRuleBody, response: Response, alerts: Part[AlertService]
-) -> dict[str, Any]:
+) -> AlertRule:
     block, is_new = await alerts.put(SHARED_OWNER, name, body, by=BY_OPERATOR)
     response.status_code = 201 if is_new else 200
     return block
@@ -110,7 +110,7 @@ async def delete_operator_rule(name: str, alerts: Part[AlertService]) -> Respons
 
 
 @operator_router.post("/rules/{name}/test", summary="Send a sample to the receivers of a rule of the operator now")
-async def send_operator_sample(name: str, alerts: Part[AlertService]) -> dict[str, Any]:
+async def send_operator_sample(name: str, alerts: Part[AlertService]) -> SampleResults:
     return {"results": await alerts.send_sample(SHARED_OWNER, name)}
 
 

@@ -1,12 +1,14 @@
 """Bodies of rules: when an alert fires, and where it goes."""
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, NotRequired
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
+from typing_extensions import TypedDict
 
 from service.config.providers import is_host
+from service.http.answers import doc
 from service.http.strict import AtMost, Strict
 
 URL_CHARS_MAX = 2000
@@ -115,3 +117,60 @@ class OperatorRuleBody(RuleBody):
     """A rule of the operator, about these tenants or about all."""
 
     tenants: Annotated[list[TenantName], AtMost(1000)] | None = Field(None, min_length=1)
+
+
+class RuleWebhook(TypedDict):
+    """Where the alerts of a rule are posted."""
+
+    url: Annotated[str | None, doc("The address.")]
+    secret: NotRequired[Annotated[str | None, doc("What signs the deliveries; shown once, when it is new.")]]
+
+
+class DeliveryResult(TypedDict):
+    """The last delivery of an alert."""
+
+    at_ms: Annotated[int, doc("When, in milliseconds since the epoch.")]
+    result: Annotated[str, doc("`delivered`, or why it was not, as a word.")]
+
+
+class AlertRule(TypedDict):
+    """A rule of alerts."""
+
+    name: Annotated[str, doc("The name.")]
+    when: Annotated[dict[str, Any], doc("When it fires, in the members of its kind.")]
+    webhook: Annotated[RuleWebhook | None, doc("Where its alerts go; null for nowhere but the list of alerts.")]
+    last_delivery: Annotated[dict[str, DeliveryResult], doc("The last delivery to its `webhook`; empty before.")]
+    tenants: NotRequired[Annotated[list[str] | None, doc("Whom it watches, null for all; of the operator's rules.")]]
+
+
+class AlertRules(TypedDict):
+    """The rules of an owner."""
+
+    rules: Annotated[list[AlertRule], doc("The rules, by name.")]
+
+
+class FiredAlert(TypedDict):
+    """An alert that fired."""
+
+    id: Annotated[str, doc("The id.")]
+    rule: Annotated[str, doc("The name of its rule.")]
+    kind: Annotated[str, doc("The kind of its rule.")]
+    tenant: Annotated[str, doc("The tenant that it is about.")]
+    target: Annotated[str, doc("What it is about, such as the id of an account or a job.")]
+    status: Annotated[str, doc("`open`, or `over`.")]
+    fired_ms: Annotated[int, doc("When it fired, in milliseconds since the epoch.")]
+    over_ms: Annotated[int | None, doc("When it was over; null while it is open.")]
+    facts: Annotated[dict[str, Any], doc("What the rule found, in members of its kind.")]
+
+
+class AlertsPage(TypedDict):
+    """A page of alerts."""
+
+    alerts: Annotated[list[FiredAlert], doc("The alerts, newest first.")]
+    next_cursor: Annotated[str | None, doc("The `cursor` of the next page; null on the last one.")]
+
+
+class SampleResults(TypedDict):
+    """What became of a sample."""
+
+    results: Annotated[dict[str, str], doc("`delivered` or why not, by receiver; empty for a rule without one.")]

@@ -1,6 +1,6 @@
 """What the routes of alerts do: store rules after checking them, show them without their secrets, send samples."""
 
-from typing import Any
+from typing import cast
 
 from core.errors import UnknownName
 from core.ledger.hash_chain.admin_log import AdminLog
@@ -11,7 +11,7 @@ from service.admission import RateLimit
 from service.alerts.delivery import WebhookSender, new_secret, send
 from service.alerts.evaluation import Rule, event_body, parse_rule
 from service.alerts.rules import KINDS_BY_NAME
-from service.alerts.schemas import OperatorRuleBody, RuleBody
+from service.alerts.schemas import AlertRule, AlertsPage, FiredAlert, OperatorRuleBody, RuleBody
 
 
 class AlertService:
@@ -23,7 +23,7 @@ class AlertService:
         self._log = log
         self._samples = samples
 
-    async def rules(self, owner: str) -> list[dict[str, Any]]:
+    async def rules(self, owner: str) -> list[AlertRule]:
         """The rules of an owner by name."""
         found = []
         for name in await self._store.rule_names(owner):
@@ -33,11 +33,11 @@ class AlertService:
                 continue  # deleted since
         return found
 
-    async def rule(self, owner: str, name: str) -> dict[str, Any]:
+    async def rule(self, owner: str, name: str) -> AlertRule:
         """One rule. Raises UnknownName."""
         return await self._block(parse_rule(owner, name, await self._store.rule(owner, name)))
 
-    async def put(self, owner: str, name: str, body: RuleBody, *, by: str) -> tuple[dict[str, Any], bool]:
+    async def put(self, owner: str, name: str, body: RuleBody, *, by: str) -> tuple[AlertRule, bool]:
         """Store a rule. Returns it, with the secret of its webhook if that is new, and whether the rule is new.
 
         Raises InvalidInput for an address that no alert goes to, UnknownAccount for an account of another tenant,
@@ -58,7 +58,7 @@ class AlertService:
         await self._log.append(by=by, action="alert.put", target=_target(owner, name))
         is_new = await self._store.put_rule(owner, name, rule.content())
         block = await self._block(rule)
-        if is_new_secret:
+        if is_new_secret and block["webhook"] is not None:
             block["webhook"]["secret"] = secret
         return block, is_new
 
@@ -80,10 +80,11 @@ class AlertService:
         body = event_body("sample", alert)
         return {"webhook": await send(self._webhooks, rule, f"{alert.alert_id}.sample", body)} if rule.url else {}
 
-    async def page(self, owner: str, place: Place | None, *, cursor: str | None, limit: int) -> dict[str, Any]:
+    async def page(self, owner: str, place: Place | None, *, cursor: str | None, limit: int) -> AlertsPage:
         """Alerts that fired, newest first."""
         found: AlertPage = await self._store.page(owner, place, cursor=cursor, limit=limit)
-        return {"alerts": [alert.block() for alert in found.alerts], "next_cursor": found.next_cursor}
+        alerts = [cast(FiredAlert, alert.block()) for alert in found.alerts]
+        return {"alerts": alerts, "next_cursor": found.next_cursor}
 
     def _check(self, owner: str, body: RuleBody) -> None:
         if owner != SHARED_OWNER:
@@ -103,9 +104,9 @@ class AlertService:
             return known, False
         return new_secret(), True
 
-    async def _block(self, rule: Rule) -> dict[str, Any]:
+    async def _block(self, rule: Rule) -> AlertRule:
         last = await self._store.last_delivery(rule.owner, rule.name)
-        block: dict[str, Any] = {
+        block: AlertRule = {
             "name": rule.name,
             "when": rule.terms.model_dump(),
             "webhook": {"url": rule.url} if rule.url else None,

@@ -1,18 +1,21 @@
 """`GET /budget/{account}/bounds`: what is proven of an account, and what is an estimate, each with its label."""
 
 import asyncio
-from typing import Any
+from typing import Annotated
 
 from fastapi import APIRouter
+from typing_extensions import TypedDict
 
 from core.accounting.plans import Kind
 from core.amounts import delta_of, epsilon_of
 from core.ledger.records import AccountState, TenantMode
 from core.ledger.transitions import Ledger
 from service.config.settings import Settings
+from service.http.answers import doc
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
 from service.parts import Part
+from service.releases.answers import AccountantLine
 from service.releases.budget_blocks import block_with_history
 
 router = APIRouter(route_class=JsonRoute, tags=["budget"])
@@ -49,8 +52,25 @@ _LABELS = {
 _NAMES = {"basic": "basic", "rdp": "renyi", "edgeworth": "edgeworth"}  # as `accountants` of an account calls them
 
 
+class BoundLine(TypedDict):
+    """A figure of an account, and what it claims."""
+
+    name: Annotated[str, doc("`limit`, `basic`, `renyi`, `certificate` or `edgeworth`.")]
+    label: Annotated[str, doc("`proven`, `estimate`, or `none` without a value.")]
+    epsilon: Annotated[float | None, doc("The epsilon; null without a value.")]
+    delta: Annotated[float | None, doc("The delta at which it is stated; null without a value.")]
+    sentence: Annotated[str, doc("What the figure claims, in a sentence.")]
+
+
+class AccountBounds(TypedDict):
+    """What is proven of an account, and what is an estimate."""
+
+    account: Annotated[str, doc("The id of the account.")]
+    lines: Annotated[list[BoundLine], doc("The figures.")]
+
+
 @router.get("/budget/{account:path}/bounds", summary="What is proven of an account, and what is an estimate")
-async def bounds(account: str, caller: ReadCallerDep, ledger: Part[Ledger], settings: Part[Settings]) -> dict[str, Any]:
+async def bounds(account: str, caller: ReadCallerDep, ledger: Part[Ledger], settings: Part[Settings]) -> AccountBounds:
     """`limit` and `certificate` are of the account, whatever it will release; the others are of its releases so far."""
     state = await ledger.account(caller.tenant, account)
     is_quota = state.subject_hash is None and (await ledger.tenant(caller.tenant)).mode is TenantMode.SUBJECT
@@ -58,7 +78,7 @@ async def bounds(account: str, caller: ReadCallerDep, ledger: Part[Ledger], sett
     return {"account": account, "lines": lines}
 
 
-def _lines(state: AccountState, display_delta: float, *, is_quota: bool) -> list[dict[str, Any]]:
+def _lines(state: AccountState, display_delta: float, *, is_quota: bool) -> list[BoundLine]:
     limit = (epsilon_of(state.limit.epsilon_nano), delta_of(state.limit.delta_femto))
     found = {line["name"]: line for line in block_with_history(state, display_delta)["accountants"]}
     own = _line("limit", NONE, _QUOTA) if is_quota else _line("limit", PROVEN, _LIMIT, *limit)
@@ -73,7 +93,7 @@ def _lines(state: AccountState, display_delta: float, *, is_quota: bool) -> list
     return lines
 
 
-def _history_line(name: str, found: dict[str, Any]) -> dict[str, Any]:
+def _history_line(name: str, found: AccountantLine) -> BoundLine:
     label = _LABELS[found["kind"]]
     sentence = (
         _SENTENCES.get((name, label)) or f"No value: {found.get('note') or 'a release has no epsilon of its own'}."
@@ -81,7 +101,5 @@ def _history_line(name: str, found: dict[str, Any]) -> dict[str, Any]:
     return _line(name, label, sentence, found["epsilon"], found["delta"])
 
 
-def _line(
-    name: str, label: str, sentence: str, epsilon: float | None = None, delta: float | None = None
-) -> dict[str, Any]:
+def _line(name: str, label: str, sentence: str, epsilon: float | None = None, delta: float | None = None) -> BoundLine:
     return {"name": name, "label": label, "epsilon": epsilon, "delta": delta, "sentence": sentence}

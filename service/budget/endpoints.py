@@ -5,11 +5,12 @@ estimates.
 """
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated
 
 import orjson
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import TypedDict
 
 from core.accounting.events import Unit
 from core.amounts import EPSILON_MAX, cost_nano
@@ -25,7 +26,7 @@ from core.state.keystore import KeyRole
 from service.admission import LedgerReads
 from service.budget.bounds import router as bounds
 from service.budget.events import BudgetWatch, events_router
-from service.budget.forecasting import forecast_of
+from service.budget.forecasting import BudgetForecast, forecast_of
 from service.budget.integrity import admin_router
 from service.budget.integrity import router as integrity
 from service.budget.journal import router as journal
@@ -33,11 +34,13 @@ from service.budget.pricing import estimate_router, headroom_router
 from service.budget.spending import router as spending
 from service.capability import Capability, View
 from service.config.settings import Settings
+from service.http.answers import BudgetAmount, doc
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
 from service.http.problems import amount
 from service.http.strict import Digits, PagingDep
 from service.parts import Part, Parts
+from service.releases.answers import Account, AccountsPage, BudgetSeries
 from service.releases.budget_blocks import account_block, block_with_history, page_answer, series_block
 
 series_router = APIRouter(route_class=JsonRoute, tags=["budget"])
@@ -60,7 +63,21 @@ class SeriesParameters(BaseModel):
     subject_class: SubjectClass | None = Field(None, alias="class")
 
 
-@series_router.get("/budget", summary="The accounts of the tenant, page by page: its own, then its subjects'")
+class SubjectsPage(TypedDict):
+    """A page of subjects' accounts."""
+
+    account: Annotated[str, doc("The tenant's own account, of whose unit they are.")]
+    remaining: Annotated[BudgetAmount, doc("What that account has left.")]
+    subjects: Annotated[list[Account], doc("The subjects' accounts, the least remaining first.")]
+    up_to_date: Annotated[bool, doc("Whether the order counts every release.")]
+    next_cursor: Annotated[str | None, doc("The `cursor` of the next page; null on the last one.")]
+
+
+@series_router.get(
+    "/budget",
+    summary="The accounts of the tenant, page by page: its own, then its subjects'",
+    response_model=AccountsPage,
+)
 async def budget(
     caller: ReadCallerDep, ledger: Part[Ledger], settings: Part[Settings], reads: Part[LedgerReads], page: PagingDep
 ) -> Response:
@@ -69,7 +86,11 @@ async def budget(
         return await page_answer(found, settings.display_delta)
 
 
-@series_router.get("/budget/series", summary="Committed and reserved over time, by unit, mechanism and subject class")
+@series_router.get(
+    "/budget/series",
+    summary="Committed and reserved over time, by unit, mechanism and subject class",
+    response_model=BudgetSeries,
+)
 async def series(
     caller: ReadCallerDep,
     series: Part[LedgerSeries],
@@ -101,7 +122,7 @@ async def subjects(
     near: Annotated[
         float | None, Query(description="Only subjects whose next pure release of this epsilon is refused")
     ] = None,
-) -> dict[str, Any]:
+) -> SubjectsPage:
     """Lists the subjects' accounts of the unit of one of the tenant's own accounts.
 
     The order counts what was spent a few seconds ago (`up_to_date`); the figures are those of now, with open holds.
@@ -131,7 +152,7 @@ def _near_nano(epsilon: float) -> int:
 @account_router.get("/budget/{account:path}/forecast", summary="When the account runs out: an estimate, with a band")
 async def account_forecast(
     account: str, caller: ReadCallerDep, ledger: Part[Ledger], series: Part[LedgerSeries]
-) -> dict[str, Any]:
+) -> BudgetForecast:
     """Exhausted means that the sum of epsilon reaches the value at which the account admits nothing more, if future
     releases are of the same kinds as the past ones."""
     state = await ledger.account(caller.tenant, account)
@@ -140,9 +161,7 @@ async def account_forecast(
 
 # Last, because `account` holds slashes: this path would match those above.
 @account_router.get("/budget/{account:path}", summary="One account, by its id")
-async def one_account(
-    account: str, caller: ReadCallerDep, ledger: Part[Ledger], settings: Part[Settings]
-) -> dict[str, Any]:
+async def one_account(account: str, caller: ReadCallerDep, ledger: Part[Ledger], settings: Part[Settings]) -> Account:
     state = await ledger.account(caller.tenant, account)
     return await asyncio.to_thread(block_with_history, state, settings.display_delta)
 

@@ -10,15 +10,17 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import TypedDict
 
 from core.amounts import NANO
 from core.ledger.records import AccountState
 from core.ledger.transitions import Ledger
 from core.reports.series import DAY_S, LedgerSeries
+from service.http.answers import doc
 
 HOUR_S = 3600
 ROWS_MAX = 20_000  # charges that an answer reads from a subject's journal: a release has about four
@@ -95,14 +97,67 @@ class _History:
     spent: Sequence[float]
 
 
+class ForecastSpent(TypedDict):
+    """Where the account is."""
+
+    epsilon: Annotated[float, doc("The sum of epsilon that was spent or is held.")]
+    exhausted_at: Annotated[float | None, doc("The sum at which nothing more is admitted; null if nothing was spent.")]
+
+
+class ForecastHistory(TypedDict):
+    """The whole intervals from which the forecast is made."""
+
+    from_ms: Annotated[int, doc("Their start, in milliseconds since the epoch.")]
+    to_ms: Annotated[int, doc("Their end, exclusive.")]
+    step_s: Annotated[int, doc("The seconds of an interval.")]
+    intervals: Annotated[int, doc("How many intervals.")]
+
+
+class ForecastBand(TypedDict):
+    """The 5 %, 50 % and 95 % quantiles of an epsilon; null beyond the last interval of the forecast."""
+
+    low: float | None
+    middle: float | None
+    high: float | None
+
+
+class ForecastMoments(TypedDict):
+    """Three times, in milliseconds since the epoch; null beyond the last interval of the forecast."""
+
+    earliest: Annotated[int | None, doc("By the 5 % of futures that spend most.")]
+    middle: Annotated[int | None, doc("By half of the futures.")]
+    latest: Annotated[int | None, doc("By 95 % of the futures.")]
+
+
+class ForecastPoint(ForecastBand):
+    """What will have been spent at one time."""
+
+    at_ms: Annotated[int | None, doc("The time, in milliseconds since the epoch.")]
+
+
+class BudgetForecast(TypedDict):
+    """When an account runs out, as an estimate."""
+
+    account: Annotated[str, doc("The id of the account.")]
+    kind: Annotated[str, doc("Always `estimate`.")]
+    method: Annotated[str, doc("How it is estimated, in a sentence.")]
+    at_ms: Annotated[int, doc("The time of the estimate, in milliseconds since the epoch.")]
+    spent: Annotated[ForecastSpent, doc("Where the account is.")]
+    history: Annotated[ForecastHistory, doc("What the estimate is made from.")]
+    reason: Annotated[str | None, doc("Why there is no forecast, as a word; null if there is one.")]
+    per_interval: Annotated[ForecastBand | None, doc("The epsilon of an interval; null without a forecast.")]
+    exhausted_ms: Annotated[ForecastMoments | None, doc("When the account runs out; null without a forecast.")]
+    line: Annotated[list[ForecastPoint], doc("The sums to come, at most 60; empty without a forecast.")]
+
+
 async def forecast_of(
     state: AccountState, tenant: str, ledger: Ledger, series: LedgerSeries, *, now_ms: int
-) -> dict[str, Any]:
+) -> BudgetForecast:
     """The forecast of one account at `now_ms`. Reads about ROWS_MAX charges of a subject's journal."""
     history = await _history(state, tenant, ledger, series, now_ms)
     capacity = _capacity(state)
     spent = (state.committed.epsilon_nano + state.reserved.epsilon_nano) / NANO
-    answer: dict[str, Any] = {
+    answer: BudgetForecast = {
         "account": state.account,
         "kind": "estimate",
         "method": _METHOD,
@@ -121,12 +176,12 @@ async def forecast_of(
     }
     if answer["reason"] is None and capacity is not None:
         found = await asyncio.to_thread(forecast, history.spent, capacity - spent)
-        answer |= _forecast_block(found, history, now_ms, spent)
+        _add_forecast(answer, found, history, spent)
     return answer
 
 
-def _forecast_block(found: Forecast, history: _History, now_ms: int, spent: float) -> dict[str, Any]:
-    step_ms = history.step_s * 1000
+def _add_forecast(answer: BudgetForecast, found: Forecast, history: _History, spent: float) -> None:
+    step_ms, now_ms = history.step_s * 1000, answer["at_ms"]
 
     def moment(intervals: float | None) -> int | None:
         return None if intervals is None else now_ms + int(intervals * step_ms)
@@ -134,21 +189,19 @@ def _forecast_block(found: Forecast, history: _History, now_ms: int, spent: floa
     def total(more: float | None) -> float | None:
         return None if more is None else spent + more
 
-    return {
-        "per_interval": _band(found.per_interval),
-        "exhausted_ms": {
-            "earliest": moment(found.exhausted.low),
-            "middle": moment(found.exhausted.middle),
-            "latest": moment(found.exhausted.high),
-        },
-        "line": [
-            {"at_ms": moment(number), "low": total(band.low), "middle": total(band.middle), "high": total(band.high)}
-            for number, band in found.line
-        ],
+    answer["per_interval"] = _band(found.per_interval)
+    answer["exhausted_ms"] = {
+        "earliest": moment(found.exhausted.low),
+        "middle": moment(found.exhausted.middle),
+        "latest": moment(found.exhausted.high),
     }
+    answer["line"] = [
+        {"at_ms": moment(number), "low": total(band.low), "middle": total(band.middle), "high": total(band.high)}
+        for number, band in found.line
+    ]
 
 
-def _band(band: Band) -> dict[str, float | None]:
+def _band(band: Band) -> ForecastBand:
     return {"low": band.low, "middle": band.middle, "high": band.high}
 
 

@@ -1,15 +1,17 @@
 """`GET /budget/integrity` and `GET /admin/integrity`: how far the ledger is sealed and audited, and what is open."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated
 
 from fastapi import APIRouter
+from typing_extensions import TypedDict
 
 from core.accounting.events import Unit
 from core.amounts import Amount
 from core.errors import LedgerNotTrusted, LedgerUnavailable
 from core.reports.integrity import IntegrityReads, LedgerIntegrity, TenantIntegrity
 from core.reports.series import SpendingTotals, Totals
+from service.http.answers import BudgetAmount, doc
 from service.http.auth import OPERATOR, ReadCallerDep
 from service.http.body import JsonRoute
 from service.http.problems import amount
@@ -22,10 +24,87 @@ admin_router = APIRouter(prefix="/admin", route_class=JsonRoute, tags=["admin"],
 _NOT_TRUSTED = "The ledger does not match its seals. The gateway's log has the details."
 
 
+class JournalSeals(TypedDict):
+    """How far a tenant's journal is sealed."""
+
+    entries: Annotated[int, doc("How many entries it has.")]
+    sealed: Annotated[int, doc("How many of them the last seal contains.")]
+    unsealed: Annotated[int, doc("How many it does not contain.")]
+    seal: Annotated[int | None, doc("The number of the last seal with entries of this tenant; null for none.")]
+
+
+class HoldsInWork(TypedDict):
+    """Reservations of releases in work."""
+
+    number: Annotated[int, doc("How many.")]
+    earliest_deadline_ms: Annotated[int | None, doc("When the first one ends by itself; null for none.")]
+
+
+class LostSpending(BudgetAmount):
+    """What was spent without an output, in one unit."""
+
+    unit: Annotated[str, doc("The unit.")]
+    releases: Annotated[int, doc("How many releases.")]
+
+
+class SealState(TypedDict):
+    """The end of the chain of seals, which all tenants share."""
+
+    at_ms: Annotated[int, doc("The time of the answer, in milliseconds since the epoch.")]
+    epoch: Annotated[int, doc("The number of the last seal; 0 for none.")]
+    sealed_at_ms: Annotated[int | None, doc("When it was written; null for none.")]
+    seal_age_s: Annotated[float | None, doc("The seconds since; null for none.")]
+
+
+class OfTenant(TypedDict):
+    """What is sealed, held and lost of one tenant."""
+
+    journal: Annotated[JournalSeals, doc("How far the journal is sealed.")]
+    open_holds: Annotated[HoldsInWork, doc("What is held.")]
+    spent_without_output: Annotated[list[LostSpending], doc("What was lost, by unit.")]
+
+
+class AuditResult(TypedDict):
+    """The last audit of the ledger."""
+
+    at_ms: Annotated[int, doc("When it ended, in milliseconds since the epoch.")]
+    ok: Annotated[bool, doc("Whether it found no fault.")]
+
+
+class BudgetIntegrity(SealState, OfTenant):
+    """Seals, open holds and what was lost, of the calling tenant."""
+
+    last_audit: Annotated[AuditResult | None, doc("The last audit, as far as it concerns the tenant; null for none.")]
+
+
+class WholeAudit(AuditResult):
+    """The last audit of the ledger, for the operator."""
+
+    chain_ok: Annotated[bool, doc("Whether the chain of seals is whole.")]
+    seals: Annotated[int, doc("How many seals were read.")]
+    entries: Annotated[int, doc("How many entries of journals were read.")]
+    tenants: Annotated[int, doc("How many tenants were read.")]
+    faulty: Annotated[list[str], doc("The tenants with a fault.")]
+
+
+class TenantSeals(OfTenant):
+    """The same for a named tenant."""
+
+    tenant: Annotated[str, doc("The name of the tenant.")]
+
+
+class LedgerIntegrityPage(SealState):
+    """Seals, open holds and what was lost, of every tenant."""
+
+    last_audit: Annotated[WholeAudit | None, doc("The last audit; null for none.")]
+    tenants: Annotated[list[TenantSeals], doc("A page of tenants, by name.")]
+    next_cursor: Annotated[str | None, doc("The `cursor` of the next page; null on the last one.")]
+
+
 @router.get("/budget/integrity", summary="Seals, open holds, epsilon spent without output, and the last audit")
 async def integrity(
     caller: ReadCallerDep, integrity: Part[IntegrityReads], spending: Part[SpendingTotals]
-) -> dict[str, Any]:
+) -> BudgetIntegrity:
     """Of the tenant, and the end of the chain of seals, which all tenants share. 503 for a seal that is not genuine."""
     try:
         ledger, found = await integrity.ledger(), await integrity.tenant(caller.tenant)
@@ -42,7 +121,7 @@ async def integrity(
 @admin_router.get("/integrity", summary="The same for every tenant, page by page")
 async def all_integrity(
     integrity: Part[IntegrityReads], spending: Part[SpendingTotals], page: PagingDep
-) -> dict[str, Any]:
+) -> LedgerIntegrityPage:
     """`cursor` is the name of the last tenant of the page before."""
     try:
         ledger = await integrity.ledger()
@@ -68,7 +147,7 @@ async def all_integrity(
     }
 
 
-def _seal_block(ledger: LedgerIntegrity) -> dict[str, Any]:
+def _seal_block(ledger: LedgerIntegrity) -> SealState:
     seal = ledger.last_seal
     return {
         "at_ms": ledger.at_ms,
@@ -78,7 +157,7 @@ def _seal_block(ledger: LedgerIntegrity) -> dict[str, Any]:
     }
 
 
-def _tenant_block(found: TenantIntegrity, lost: Mapping[Unit, Totals]) -> dict[str, Any]:
+def _tenant_block(found: TenantIntegrity, lost: Mapping[Unit, Totals]) -> OfTenant:
     return {
         "journal": {
             "entries": found.entries,

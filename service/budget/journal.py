@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import orjson
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import TypedDict
 
 from core.amounts import FEMTO, NANO
 from core.errors import InvalidInput
@@ -21,10 +22,11 @@ from core.ledger.transitions import Ledger
 from gpu_workers.engine.fairness import Turns
 from service.admission import LedgerReads
 from service.config.settings import Settings
+from service.http.answers import BudgetAmount, doc
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
 from service.http.exchange import OpenStream, OpenStreamDep
-from service.http.ndjson import MEDIA_TYPE, LineStream
+from service.http.ndjson import MEDIA_TYPE, LinesAnswer, LineStream
 from service.http.problems import amount
 from service.http.strict import Digits
 from service.parts import Part
@@ -81,7 +83,55 @@ class ExportParameters(JournalParameters):
     format: Literal["jsonl", "csv"] = "jsonl"
 
 
-@router.get("/budget/{account:path}/journal", summary="The journal of an account, page by page")
+class JournalLine(TypedDict):
+    """An entry of the journal, as far as it concerns one account."""
+
+    seq: Annotated[int, doc("Its number in the tenant's journal, from 1.")]
+    at_ms: Annotated[int, doc("When it was written, in milliseconds since the epoch.")]
+    transition: Annotated[str, doc("What happened: `reserve`, `commit`, `cancel`, `expire` or another.")]
+    release_id: Annotated[str | None, doc("The release; null for an entry of an account.")]
+    mechanism: Annotated[str | None, doc("The mechanism; null for an entry of an account.")]
+    reason: Annotated[str | None, doc("Why a release was cancelled or has expired; null otherwise.")]
+    route: Annotated[str | None, doc("The route of the request; null for none.")]
+    key_id: Annotated[str | None, doc("The API key of the request; null for none.")]
+    amount: Annotated[BudgetAmount, doc("The amount.")]
+    seal: Annotated[int | None, doc("The number of the seal that contains it; null before it is sealed.")]
+    sha256: Annotated[str | None, doc("The digest of the entry in the chain of its journal; null if it is not known.")]
+
+
+class ExportedLine(TypedDict):
+    """A line of an export."""
+
+    seq: Annotated[int, doc("The number of the entry in the tenant's journal, from 1.")]
+    at_ms: Annotated[int, doc("When it was written, in milliseconds since the epoch.")]
+    at: Annotated[str, doc("The same, as ISO 8601 in UTC.")]
+    transition: Annotated[str, doc("What happened.")]
+    account: Annotated[str, doc("The id of the account.")]
+    epsilon: Annotated[str | None, doc("The epsilon as an exact decimal; null for a limit that does not exist.")]
+    delta: Annotated[str | None, doc("The delta as an exact decimal; null for a limit that does not exist.")]
+    releases: Annotated[int, doc("How many releases.")]
+    mechanism: Annotated[str | None, doc("The mechanism; null for an entry of an account.")]
+    reason: Annotated[str | None, doc("Why a release was cancelled or has expired; null otherwise.")]
+    route: Annotated[str | None, doc("The route of the request; null for none.")]
+    key_id: Annotated[str | None, doc("The API key of the request; null for none.")]
+    release_id: Annotated[str | None, doc("The release; null for an entry of an account.")]
+    seal: Annotated[int | None, doc("The number of the seal that contains it; null before it is sealed.")]
+    sha256: Annotated[str | None, doc("The digest of the entry in the chain of its journal; null if it is not known.")]
+
+
+class AccountJournal(TypedDict):
+    """A page of the journal of an account."""
+
+    account: Annotated[str, doc("The id of the account.")]
+    entries: Annotated[list[JournalLine], doc("The entries in the order of the question.")]
+    next_cursor: Annotated[int | None, doc("The `cursor` of the next page; null on the last one.")]
+
+
+@router.get(
+    "/budget/{account:path}/journal",
+    summary="The journal of an account, page by page",
+    response_model=AccountJournal,
+)
 async def journal(
     account: str,
     caller: ReadCallerDep,
@@ -110,7 +160,7 @@ async def journal(
 
 
 def _page_text(account: str, page: JournalPage, seals: Mapping[int, int | None]) -> bytes:
-    entries = [
+    entries: list[JournalLine] = [
         {
             "seq": entry.seq,
             "at_ms": entry.at_ms,
@@ -127,10 +177,16 @@ def _page_text(account: str, page: JournalPage, seals: Mapping[int, int | None])
         for entry in page.entries
         for line in _lines(entry, account)
     ]
-    return orjson.dumps({"account": account, "entries": entries, "next_cursor": page.next_cursor})
+    answer: AccountJournal = {"account": account, "entries": entries, "next_cursor": page.next_cursor}
+    return orjson.dumps(answer)
 
 
-@router.get("/budget/{account:path}/journal/export", summary="The journal of an account as JSON lines or CSV")
+@router.get(
+    "/budget/{account:path}/journal/export",
+    summary="The journal of an account as JSON lines or CSV",
+    response_class=LinesAnswer,
+    response_model=ExportedLine,
+)
 async def export(
     account: str,
     caller: ReadCallerDep,
@@ -198,7 +254,7 @@ def _written_rows(account: str, page: JournalPage, seals: Mapping[int, int | Non
     return _csv_rows(rows) if form == "csv" else _json_lines(rows)
 
 
-def _row(entry: JournalEntry, line: EntryAmount, seals: Mapping[int, int | None]) -> dict[str, Any]:
+def _row(entry: JournalEntry, line: EntryAmount, seals: Mapping[int, int | None]) -> ExportedLine:
     """One line of an export. Amounts are exact decimals; None for a limit that the account does not have."""
     return {
         "seq": entry.seq,

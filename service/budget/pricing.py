@@ -12,10 +12,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired, cast
 
 from fastapi import APIRouter, Query
 from pydantic import Discriminator, Tag
+from typing_extensions import TypedDict
 
 from core.amounts import epsilon_of
 from core.errors import GatewayError
@@ -23,12 +24,14 @@ from core.ledger.headroom import AccountHeadroom, Fit, Headroom
 from core.ledger.transitions import Ledger
 from service.capability import Estimated, PresetPricing
 from service.config.settings import Settings
+from service.http.answers import BudgetAmount, doc
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
 from service.http.problems import amount
 from service.http.strict import Strict
 from service.jobs.kind import JobKind
 from service.parts import Part, Parts
+from service.releases.answers import Privacy
 from service.releases.request import Price, check_epsilon
 
 
@@ -64,6 +67,27 @@ class JobPricing:
         return Price([found.charge], found.facts)
 
 
+class CostLine(TypedDict):
+    """What a request would cost one account."""
+
+    account: Annotated[str, doc("The id of the account.")]
+    unit: Annotated[str, doc("Its unit.")]
+    cost: Annotated[BudgetAmount, doc("What the request would debit.")]
+    remaining: Annotated[BudgetAmount, doc("What the account has left.")]
+    remaining_after: Annotated[BudgetAmount | None, doc("What it would have left; null if it refuses the request.")]
+    allowed: Annotated[bool, doc("Whether the account admits the request.")]
+    fits: Annotated[int | None, doc("How many such requests fit; null if there is no number for it.")]
+
+
+class CostEstimate(TypedDict):
+    """What a request would cost, and how often it fits. Nothing is charged or held."""
+
+    privacy: Annotated[Privacy, doc("What the request would guarantee for each of its inputs.")]
+    allowed: Annotated[bool, doc("Whether every account admits the request.")]
+    fits: Annotated[int | None, doc("How many such requests fit; null if there is no number for it.")]
+    accounts: Annotated[list[CostLine], doc("The accounts that would pay.")]
+
+
 def estimate_router(parts: Parts) -> APIRouter:
     """`POST /budget/estimate` for the charging endpoints of a gateway."""
     endpoints = parts[Prices].rows
@@ -74,21 +98,21 @@ def estimate_router(parts: Parts) -> APIRouter:
 
     bodies: Any = reduce(or_, (Annotated[endpoint.body, Tag(endpoint.name)] for endpoint in endpoints))
 
-    async def estimate(body: Any, caller: ReadCallerDep, ledger: Part[Ledger]) -> dict[str, Any]:
+    async def estimate(body: Any, caller: ReadCallerDep, ledger: Part[Ledger]) -> CostEstimate:
         """Takes the body of a charging endpoint. Documents, texts and vectors are counted, not read."""
         pricing = next(endpoint.pricing for endpoint in endpoints if type(body) is endpoint.body)
         price = await pricing.price(caller.tenant, body)
         event = price.charges[0].event
         found = await ledger.estimate(caller.tenant, price.charges)
+        privacy = {
+            "guarantee": event.guarantee.value,
+            "unit": event.unit.value,
+            "adjacency": event.adjacency.value,
+            "epsilon": epsilon_of(event.epsilon_nano),
+            "mechanism": event.mechanism,
+        }
         return {
-            "privacy": {
-                "guarantee": event.guarantee.value,
-                "unit": event.unit.value,
-                "adjacency": event.adjacency.value,
-                "epsilon": epsilon_of(event.epsilon_nano),
-                "mechanism": event.mechanism,
-                **price.facts,
-            },
+            "privacy": cast(Privacy, {**privacy, **price.facts}),
             "allowed": found.allowed,
             "fits": found.times,
             "accounts": [
@@ -113,11 +137,66 @@ def estimate_router(parts: Parts) -> APIRouter:
     return router
 
 
+class RequestNames(TypedDict):
+    """A kind of request with one document, text or vector."""
+
+    preset: Annotated[str | None, doc("The preset; null for a mechanism at the epsilon of the question.")]
+    endpoint: Annotated[str, doc("The endpoint, without the first slash.")]
+
+
+class BindingArm(TypedDict):
+    """The account that refuses first."""
+
+    account: Annotated[str, doc("The id of the account.")]
+    arm: Annotated[str | None, doc("The rule that admits the last request; null for a plan.")]
+    order: Annotated[float | None, doc("The order of a Rényi divergence; null for other rules.")]
+
+
+class AccountFit(BindingArm):
+    """How many requests fit into one account."""
+
+    fits: Annotated[int, doc("How many.")]
+
+
+class SubjectFit(TypedDict):
+    """How many requests fit for a subject that has none yet."""
+
+    fits: Annotated[int, doc("How many.")]
+
+
+class RequestHeadroom(RequestNames):
+    """How many more requests of one kind fit."""
+
+    mechanism: Annotated[str, doc("The mechanism.")]
+    epsilon: Annotated[float, doc("The epsilon of one document, text or vector.")]
+    unit: Annotated[str, doc("The unit of the release.")]
+    fits: Annotated[int, doc("How many, exact if nothing else is reserved.")]
+    binding: Annotated[BindingArm, doc("The account that refuses first.")]
+    accounts: Annotated[list[AccountFit], doc("The accounts that pay, each by itself.")]
+    new_subject: NotRequired[Annotated[SubjectFit, doc("For a new subject, where subjects have their own budgets.")]]
+
+
+class UnpricedRequest(RequestNames):
+    """A kind of request that has no price now."""
+
+    code: Annotated[str, doc("The code of the error.")]
+    detail: Annotated[str, doc("Why, in a sentence.")]
+
+
+class AccountHeadrooms(TypedDict):
+    """How many more requests of each kind an account admits."""
+
+    account: Annotated[str, doc("The id of the account.")]
+    epsilon: Annotated[float | None, doc("The epsilon of one document by each mechanism; null for presets alone.")]
+    requests: Annotated[list[RequestHeadroom], doc("A row for each kind that debits the account.")]
+    unpriced: Annotated[list[UnpricedRequest], doc("The kinds that have no price now.")]
+
+
 @dataclass(frozen=True)
 class _Offer:
     """A request with one document and no subject: the names of its row, and its price or why it has none."""
 
-    names: dict[str, Any]
+    names: RequestNames
     price: Price | GatewayError
 
 
@@ -136,7 +215,7 @@ def headroom_router(parts: Parts) -> APIRouter:
                 description="Of one document by each mechanism. Default: that of the account's plan; else presets alone"
             ),
         ] = None,
-    ) -> dict[str, Any]:
+    ) -> AccountHeadrooms:
         """One row for each kind of request with one document that debits the account.
 
         `fits` is exact if nothing else is reserved: that many equal requests are admitted one after the other, and the
@@ -151,14 +230,15 @@ def headroom_router(parts: Parts) -> APIRouter:
         priced = [offer.price for offer in offers if isinstance(offer.price, Price)]
         state, found = await ledger.headroom(caller.tenant, account, [price.charges for price in priced])
         answers = iter(found)
-        rows, unpriced = [], []
+        rows: list[RequestHeadroom] = []
+        unpriced: list[UnpricedRequest] = []
         for offer in offers:
             if isinstance(offer.price, GatewayError):
                 unpriced.append({**offer.names, "code": offer.price.code, "detail": offer.price.detail})
                 continue
             answer = next(answers)
             if state.unit in answer.units:
-                rows.append({**offer.names, **_charged(offer.price), **_row(answer)})
+                rows.append(_row(offer.names, offer.price, answer))
         return {"account": account, "epsilon": epsilon, "requests": rows, "unpriced": unpriced}
 
     router = APIRouter(route_class=JsonRoute, tags=["budget"])
@@ -183,7 +263,7 @@ async def _offers(
     return offers
 
 
-async def _offer(names: dict[str, Any], pricing: Any, tenant: str, what: Any) -> _Offer:
+async def _offer(names: RequestNames, pricing: Any, tenant: str, what: Any) -> _Offer:
     """A request that cannot be priced now has an error for a price, for example while a worker loads its model."""
     try:
         return _Offer(names, await pricing.price(tenant, what))
@@ -191,14 +271,15 @@ async def _offer(names: dict[str, Any], pricing: Any, tenant: str, what: Any) ->
         return _Offer(names, error)
 
 
-def _charged(price: Price) -> dict[str, Any]:
-    event = price.charges[0].event
-    return {"mechanism": event.mechanism, "epsilon": epsilon_of(event.epsilon_nano), "unit": event.unit.value}
-
-
-def _row(answer: AccountHeadroom) -> dict[str, Any]:
+def _row(names: RequestNames, price: Price, answer: AccountHeadroom) -> RequestHeadroom:
     found: Headroom = answer.headroom
-    row = {
+    event = price.charges[0].event
+    row: RequestHeadroom = {
+        "preset": names["preset"],
+        "endpoint": names["endpoint"],
+        "mechanism": event.mechanism,
+        "epsilon": epsilon_of(event.epsilon_nano),
+        "unit": event.unit.value,
         "fits": found.binding.releases,
         "binding": _fit(found.binding),
         "accounts": [{**_fit(fit), "fits": fit.releases} for fit in found.fits],
@@ -208,5 +289,5 @@ def _row(answer: AccountHeadroom) -> dict[str, Any]:
     return row
 
 
-def _fit(fit: Fit) -> dict[str, Any]:
+def _fit(fit: Fit) -> BindingArm:
     return {"account": fit.account, "arm": fit.arm, "order": fit.order}

@@ -5,11 +5,12 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 import orjson
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import TypedDict
 
 from core.amounts import Amount
 from core.errors import InvalidInput
@@ -34,6 +35,7 @@ from core.reports.series import (
 from service.admission import LedgerReads
 from service.budget.forecasting import ROWS_MAX
 from service.config.settings import Settings
+from service.http.answers import BudgetAmount, doc
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
 from service.http.problems import amount
@@ -61,6 +63,44 @@ class SpendingParameters(BaseModel):
     limit: int = Field(32, ge=1)
 
 
+class Spending(BudgetAmount):
+    """What was committed or has expired."""
+
+    releases: Annotated[int, doc("How many releases.")]
+
+
+class SpendingBucket(Spending):
+    """What was spent in one bucket."""
+
+    at_ms: Annotated[int, doc("Its start, in milliseconds since the epoch.")]
+
+
+class SpendingRow(TypedDict):
+    """What one value of the dimension spent. One of the first four members is there: the dimension."""
+
+    mechanism: NotRequired[Annotated[str | None, doc("The mechanism; null if it is not known.")]]
+    route: NotRequired[Annotated[str | None, doc("The route; null if it is not known.")]]
+    key: NotRequired[Annotated[str | None, doc("The id of the API key; null if it is not known.")]]
+    subject: NotRequired[Annotated[str | None, doc("The account of the subject.")]]
+    total: Annotated[Spending, doc("Its sum since the beginning, or in the range for a subject's account.")]
+    buckets: Annotated[list[SpendingBucket], doc("The buckets of the range that are not empty.")]
+    complete: NotRequired[Annotated[bool, doc("Whether every entry of the range was read; of subjects.")]]
+
+
+class BudgetSpending(TypedDict):
+    """Who spent how much over time."""
+
+    account: Annotated[str, doc("The id of the account.")]
+    by: Annotated[str, doc("The dimension.")]
+    bucket_s: Annotated[int, doc("The seconds of a bucket.")]
+    from_ms: Annotated[int, doc("The start of the first bucket, in milliseconds since the epoch.")]
+    to_ms: Annotated[int, doc("The end of the last bucket, exclusive.")]
+    as_of_ms: Annotated[int, doc("Until when the journal is counted.")]
+    rows: Annotated[list[SpendingRow], doc("The largest spending first; of subjects, the least remaining first.")]
+    complete: NotRequired[Annotated[bool, doc("Whether every entry of the range was read; of a subject's account.")]]
+    next_cursor: Annotated[str | None, doc("The `cursor` of the next page; null on the last one.")]
+
+
 @dataclass(frozen=True)
 class _Range:
     """Whole buckets, `first_ms` to before `stop_ms`."""
@@ -73,7 +113,11 @@ class _Range:
         return range(self.first_ms, self.stop_ms, self.step_s * 1000)
 
 
-@router.get("/budget/{account:path}/spending", summary="Who spent: by mechanism, route, key or subject, over time")
+@router.get(
+    "/budget/{account:path}/spending",
+    summary="Who spent: by mechanism, route, key or subject, over time",
+    response_model=BudgetSpending,
+)
 async def spending(
     account: str,
     caller: ReadCallerDep,

@@ -248,7 +248,8 @@ def budget_show(tenant: str, as_json: AsJson = False, data_dir: DataDir = None) 
     for block in blocks:
         current = block.get("current_limit")
         note = f"  (current limit {current['epsilon']:g})" if current else ""
-        typer.echo(block["account"].ljust(width) + "".join(f"{block[c]['epsilon']:14g}" for c in columns) + note)
+        amounts = (block["limit"], block["committed"], block["reserved"], block["remaining"])
+        typer.echo(block["account"].ljust(width) + "".join(f"{each['epsilon']:14g}" for each in amounts) + note)
 
 
 def _number(text: str) -> Decimal:

@@ -1,10 +1,11 @@
 """`/dashboard`: pages for people, their files, and the sessions that they use in place of an API key."""
 
-from typing import Annotated, Any
+from typing import Annotated, NotRequired
 
 from fastapi import APIRouter, Depends, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
+from typing_extensions import TypedDict
 
 from core.errors import BrowserRefused, SignOnFailed
 from core.ledger.transitions import Ledger
@@ -16,11 +17,12 @@ from service.config.settings import Settings
 from service.dashboard import pages
 from service.dashboard.pages import Views
 from service.dashboard.sign_on import REQUEST_S, SignOn
+from service.http.answers import AnswerRoute, doc
 from service.http.auth import Admin, Caller, Needs
 from service.http.browser_sessions import BrowserSessions, set_cookie
 from service.parts import Part, Parts, parts_of
 
-router = APIRouter(tags=["dashboard"])
+router = APIRouter(route_class=AnswerRoute, tags=["dashboard"])
 
 PREFIX = "/dashboard"
 SIGN_ON = f"{PREFIX}/sign-on"
@@ -36,10 +38,22 @@ async def _provider(request: Request) -> SignOn | None:
 ProviderDep = Annotated[SignOn | None, Depends(_provider)]  # None where people sign in with a key alone
 
 
+class BrowserSession(TypedDict):
+    """A session of the dashboard."""
+
+    tenant: Annotated[str | None, doc("The tenant; null for the operator.")]
+    operator: Annotated[bool, doc("Whether it is the operator's.")]
+    roles: Annotated[list[str], doc("What it may do, sorted.")]
+    views: Annotated[list[str], doc("The views that it may open.")]
+    ends_ms: Annotated[int, doc("When it ends, in milliseconds since the epoch.")]
+    form_token: Annotated[str, doc("What a request that changes something has to send.")]
+    last_entry: NotRequired[Annotated[int | None, doc("The tenant's last journal entry; absent from a sign-in.")]]
+
+
 @router.post(f"{PREFIX}/session", summary="Sign in: a session for the key of this request")
 async def sign_in(
     request: Request, response: Response, identity: IdentityDep, sessions: Part[BrowserSessions]
-) -> dict[str, Any]:
+) -> BrowserSession:
     """The answer sets a cookie. The key needs the role `read`, or is the admin key."""
     sessions.check_host(request)
     if getattr(request.state, "session", None) is not None:
@@ -60,7 +74,7 @@ async def sign_in(
 
 
 @router.get(f"{PREFIX}/session", summary="The session of this browser")
-async def session_of(request: Request, _: IdentityDep, ledger: Part[Ledger]) -> dict[str, Any]:
+async def session_of(request: Request, _: IdentityDep, ledger: Part[Ledger]) -> BrowserSession:
     """`last_entry`: the number of the tenant's last journal entry. A page that reads afterwards compares it with
     `GET /budget/events`, so that no change is missed in between."""
     session: Session | None = getattr(request.state, "session", None)
@@ -169,7 +183,7 @@ def _redirect_uri(request: Request) -> str:
     return f"{request.url.scheme}://{request.headers['host']}{SIGN_ON}/done"
 
 
-def _shown(request: Request, session: Session) -> dict[str, Any]:
+def _shown(request: Request, session: Session) -> BrowserSession:
     return {
         "tenant": session.tenant,
         "operator": session.tenant is None,

@@ -1,8 +1,9 @@
 """The domain packs that a caller may name."""
 
-from typing import Any
+from typing import Annotated, Any, NotRequired, cast
 
 from fastapi import APIRouter, Response
+from typing_extensions import TypedDict
 
 from core.ledger.hash_chain.admin_log import AdminLog
 from core.redis.names import SHARED_OWNER
@@ -11,6 +12,7 @@ from service.config.settings import Settings
 from service.domains.job_kind import DomainKind
 from service.domains.store import Domains
 from service.files.stored import StoredFiles
+from service.http.answers import doc
 from service.http.auth import OwnerDep, ReadingOwnerDep, log_if_shared
 from service.http.body import JsonRoute
 from service.parts import Part, Parts
@@ -19,11 +21,38 @@ from service.workers import Workers
 router = APIRouter(route_class=JsonRoute, tags=["jobs"])
 
 
+class DomainFacts(TypedDict):
+    """A domain pack. One whose file cannot be used has its first three members only."""
+
+    name: Annotated[str, doc("The name that a request gives as `domain`.")]
+    scope: Annotated[str, doc("`installed`, `shared` by the operator, or of the `tenant`.")]
+    usable: Annotated[bool, doc("Whether its file can be used.")]
+    encoder: NotRequired[Annotated[str, doc("The encoder whose vectors it takes.")]]
+    encoder_fingerprint: NotRequired[Annotated[str, doc("A digest of the weights of that encoder.")]]
+    dimension: NotRequired[Annotated[int, doc("The dimension of the vectors.")]]
+    rank: NotRequired[Annotated[int, doc("The dimension of the space of its codes.")]]
+    candidates: NotRequired[Annotated[int, doc("How many candidates it has.")]]
+    projections: NotRequired[Annotated[int, doc("How many projections it has.")]]
+    source: NotRequired[Annotated[str, doc("The public corpus that it was made of.")]]
+    licence: NotRequired[Annotated[str, doc("The licence of that corpus.")]]
+    packs: NotRequired[Annotated[list[str], doc("The packs among which it chooses; of `auto` alone.")]]
+    default: NotRequired[Annotated[str, doc("The pack where the text does not decide; of `auto` alone.")]]
+    default_percent: NotRequired[Annotated[int, doc("How much weight that pack has; of `auto` alone.")]]
+    evidence_min: NotRequired[Annotated[int, doc("The least epsilon of all votes for a choice; of `auto` alone.")]]
+    centroids: NotRequired[Annotated[int, doc("How many centroids the choice uses; of `auto` alone.")]]
+    knobs: NotRequired[Annotated[list[dict[str, Any]], doc("The parameters of its noise, by epsilon.")]]
+
+
+class DomainList(TypedDict):
+    """Domain packs."""
+
+    domains: Annotated[list[DomainFacts], doc("The domains, by name.")]
+
+
 @router.get("/domains", summary="The domain packs for sentence-level release: installed, shared and the tenant's own")
-async def domains(owner: ReadingOwnerDep, domains: Part[Domains]) -> dict[str, Any]:
-    if owner == SHARED_OWNER:
-        return {"domains": await domains.of_owner(owner, "shared")}
-    return {"domains": await domains.visible(owner)}
+async def domains(owner: ReadingOwnerDep, domains: Part[Domains]) -> DomainList:
+    found = await (domains.of_owner(owner, "shared") if owner == SHARED_OWNER else domains.visible(owner))
+    return {"domains": cast(list[DomainFacts], found)}
 
 
 @router.delete(

@@ -1,14 +1,12 @@
 """LiteLLM's Generic Guardrail API: `POST /beta/litellm_basic_guardrail_api`."""
 
-from typing import Any
-
 import orjson
 from fastapi import APIRouter, Request, Response
 
 from core.state.vault import Vault
 from service.capability import Capability
 from service.config.settings import Settings
-from service.guardrail.service import GuardrailRequest, GuardrailService
+from service.guardrail.service import Decision, GuardrailRequest, GuardrailService
 from service.http.auth import GUARDRAIL_PATH, ReleaseCallerDep
 from service.http.body import JsonRoute
 from service.http.exchange import disconnect_of
@@ -22,14 +20,12 @@ router = APIRouter(route_class=JsonRoute, tags=["language models"])
 GUARANTEE = {"Privacy-Guarantee": "none"}
 
 
-@router.post(GUARDRAIL_PATH, summary="Mask a request of LiteLLM, or restore its answer", response_model=None)
+@router.post(GUARDRAIL_PATH, summary="Mask a request of LiteLLM, or restore its answer", response_model=Decision)
 async def guardrail(
     body: GuardrailRequest, request: Request, caller: ReleaseCallerDep, guardrails: Part[GuardrailService]
 ) -> Response:
     async with disconnect_of(request) as client_disconnected:
-        decision: dict[str, Any] = await guardrails.decision(
-            caller, body, client_disconnected, size=len(await request.body())
-        )
+        decision = await guardrails.decision(caller, body, client_disconnected, size=len(await request.body()))
     request.state.headers |= GUARANTEE
     return Response(orjson.dumps(decision), media_type="application/json")
 

@@ -13,10 +13,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 import orjson
 from pydantic import ConfigDict, Field, ValidationError
+from typing_extensions import TypedDict
 
 from core.errors import InvalidInput
 from core.state.vault import Vault
@@ -24,6 +25,7 @@ from core.text.reversible.mapping import Content
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.conversation_tasks import Beginning, BeginningsTask
 from service.config.settings import TEXTS_TAKEN, Settings
+from service.http.answers import doc
 from service.http.auth import Caller
 from service.http.strict import AtMost, Strict, invalid_request
 from service.preparation import Preparation
@@ -69,7 +71,16 @@ class GuardrailParameters(Strict):
     tool_calls: Literal["block", "pass"] = "block"
 
 
-Decision = dict[str, Any]
+class Decision(TypedDict):
+    """What LiteLLM does with a request or an answer."""
+
+    action: Annotated[str, doc("`NONE`, `GUARDRAIL_INTERVENED` for other texts, or `BLOCKED`.")]
+    texts: NotRequired[Annotated[Sequence[str], doc("The texts, in their order; absent if it is blocked.")]]
+    structured_messages: NotRequired[Annotated[list[Any], doc("The messages, masked; of a request that has them.")]]
+    tools: NotRequired[Annotated[list[Any], doc("The tools, masked; of a request that has them.")]]
+    stream_holdback_chars: NotRequired[Annotated[list[int], doc("How many characters of each text may still change.")]]
+    blocked_reason: NotRequired[Annotated[str, doc("Why it is blocked.")]]
+
 
 BLOCKED, NONE, INTERVENED = "BLOCKED", "NONE", "GUARDRAIL_INTERVENED"
 _PARAMETERS = "additional_provider_specific_params"

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import orjson
 from fastapi import Request, Response
-from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
@@ -25,6 +24,7 @@ from core.redis.names import SHARED_OWNER
 from gpu_workers.engine.fairness import BytesTicket, MemoryShares
 from service.admission import Limits, is_large
 from service.config.settings import Settings
+from service.http.answers import AnswerRoute
 from service.http.auth import Caller, identify, needs_of
 from service.parts import parts_of
 from service.preparation import Preparation
@@ -144,8 +144,8 @@ class JsonRequest(Request):
         return await parts_of(self)[Preparation].run(self._owner, len(raw), work, raw, *arguments)
 
 
-class JsonRoute(APIRoute):
-    """An `APIRoute` that authenticates and checks the role before it reads a body.
+class JsonRoute(AnswerRoute):
+    """An `AnswerRoute` that authenticates and checks the role before it reads a body.
 
     It counts the body as the caller's memory until the answer has been sent, and reads it as `JsonRequest` does. A
     route with an optional body also takes a request without one.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import Request
-from fastapi.responses import StreamingResponse
+from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
@@ -205,6 +205,12 @@ def _size(line: Line) -> int:
 
 class _Stalled(Exception):
     """The client does not read its answer."""
+
+
+class LinesAnswer(JSONResponse):
+    """The `response_class` of a route whose answer has a line for each value of the declared type."""
+
+    media_type = MEDIA_TYPE
 
 
 class LineStream(StreamingResponse):

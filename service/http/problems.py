@@ -20,6 +20,7 @@ from core import errors
 from core.amounts import BASIC, Amount, ArmState, delta_of, epsilon_of
 from service import metrics
 from service.http import anthropic_errors, openai_errors
+from service.http.answers import DEFAULT_PROBLEM, PROBLEM_TYPE, BudgetAmount
 
 # Most specific class first: the first match wins.
 STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
@@ -120,7 +121,7 @@ def _answer(content: Mapping[str, Any], headers: Mapping[str, str] | None = None
 class Problem(Response):
     """A problem document. Under `/v1/` it has the same facts in the shape that OpenAI's or Anthropic's clients read."""
 
-    media_type = "application/problem+json"
+    media_type = PROBLEM_TYPE
 
     def __init__(self, content: Mapping[str, Any], *, headers: Mapping[str, str]) -> None:
         super().__init__(orjson.dumps(content), status_code=content["status"], headers=headers)
@@ -145,7 +146,7 @@ def problem_type(code: str) -> str:
     return f"urn:privacy-gateway:problem:{code}"
 
 
-def amount(value: Amount) -> dict[str, float]:
+def amount(value: Amount) -> BudgetAmount:
     """An amount as every budget block shows it."""
     return {"epsilon": epsilon_of(value.epsilon_nano), "delta": delta_of(value.delta_femto)}
 
@@ -256,7 +257,7 @@ def http_block(status: int) -> dict[str, Any]:
 
 def documented(**reasons: str) -> dict[int | str, dict[str, Any]]:
     """OpenAPI's `responses` for problem documents: the reason for each status, as `s408="..."`."""
-    content = {Problem.media_type: {"schema": {"type": "object"}}}
+    content = DEFAULT_PROBLEM["default"]["content"]
     return {int(name[1:]): {"description": reason, "content": content} for name, reason in reasons.items()}
 
 

@@ -7,12 +7,13 @@ import hashlib
 import secrets
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired, cast
 
 import orjson
 from fastapi import APIRouter, Depends, Header, Request, Response
 from fastapi.responses import FileResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
+from typing_extensions import TypedDict
 
 from core.errors import JobNotSucceeded, LedgerError, UnknownJob
 from core.ledger.hash_chain.admin_log import AdminLog
@@ -25,6 +26,7 @@ from service.capability import Capability, View
 from service.config.settings import Settings
 from service.files.stored import OwnDirectory, StoredFiles
 from service.http import problems
+from service.http.answers import BudgetAmount, ProblemDocument, doc
 from service.http.auth import JobsCallerDep, OwnerDep, log_if_shared
 from service.http.body import BodyMemory, JsonRoute
 from service.http.exchange import EndlessStreamDep
@@ -42,9 +44,37 @@ from service.parts import Part, Parts
 from service.preparation import Preparation
 
 
-def job_block(job: JobRecord) -> dict[str, Any]:
+class Job(TypedDict):
+    """A job."""
+
+    job_id: Annotated[str, doc("The id, random.")]
+    kind: Annotated[str, doc("`synthesis`, `finetune`, `domain` or `infill`.")]
+    label: Annotated[str, doc("The name that its creator gave.")]
+    status: Annotated[str, doc("`queued`, `running`, `succeeded`, `failed` or `cancelled`; the last three are ends.")]
+    progress: Annotated[float, doc("How much is done, from 0 to 1.")]
+    stage: Annotated[str | None, doc("What it does now, as a word; null before it runs.")]
+    attempts: Annotated[int, doc("How often its process was started.")]
+    cancel_requested: Annotated[bool, doc("Whether it will be cancelled.")]
+    created_ms: Annotated[int, doc("When it was created, in milliseconds since the epoch.")]
+    started_ms: Annotated[int | None, doc("When it was first started; null before.")]
+    ended_ms: Annotated[int | None, doc("When it ended; null before.")]
+    reserved: Annotated[BudgetAmount, doc("What is held for it.")]
+    spent: Annotated[BudgetAmount, doc("What was charged for it.")]
+    metrics: NotRequired[Annotated[dict[str, Any], doc("Public figures of its training; absent before the first.")]]
+    problem: NotRequired[Annotated[ProblemDocument, doc("Why it failed; of a failed one.")]]
+    result: NotRequired[Annotated[dict[str, Any], doc("What it made, by its kind; of one that succeeded.")]]
+
+
+class JobList(TypedDict):
+    """A page of jobs."""
+
+    jobs: Annotated[list[Job], doc("The jobs, newest first.")]
+    next_cursor: Annotated[str | None, doc("The `cursor` of the next page; null on the last one.")]
+
+
+def job_block(job: JobRecord) -> Job:
     """A job as every answer shows it; `problem` of a failed one, `result` of one that succeeded."""
-    block: dict[str, Any] = {
+    block: Job = {
         "job_id": job.job_id,
         "kind": job.kind,
         "label": job.label,
@@ -60,15 +90,15 @@ def job_block(job: JobRecord) -> dict[str, Any]:
         "spent": amount(job.spent),
     }
     if job.metrics is not None:
-        block["metrics"] = job.metrics
+        block["metrics"] = dict(job.metrics)
     if job.problem is not None:
-        block["problem"] = {"type": problem_type(job.problem["code"]), **job.problem}
+        block["problem"] = cast(ProblemDocument, {"type": problem_type(job.problem["code"]), **job.problem})
     if job.result is not None:
-        block["result"] = job.result
+        block["result"] = dict(job.result)
     return block
 
 
-def event_id(block: dict[str, Any]) -> str:
+def event_id(block: Job) -> str:
     """The id of the event with this block. It is a function of what the event shows: a count of changes would tell how
     fast the job's process was, which depends on its rows."""
     return hashlib.sha256(orjson.dumps(block)).hexdigest()[:16]
@@ -89,7 +119,6 @@ def creation_router(parts: Parts) -> APIRouter:
             status_code=202,
             summary=kind.summary,
             description=kind.description,
-            response_model=None,
             responses=documented(s507="The upload exceeds the tenant's disk space or the free one."),
             openapi_extra={"requestBody": kind.openapi},
         )
@@ -114,7 +143,7 @@ def _creation(kind: JobKind) -> Any:
         log: Part[AdminLog],
         response: Response,
         owner: str = Depends(owner_of),  # a default: an annotation could not name a local variable
-    ) -> dict[str, Any]:
+    ) -> Job:
         job, created = await submission.submit(request, owner, kind)
         if created:
             await log_if_shared(log, owner, action=f"job.{kind.name}", name=job.job_id)
@@ -126,7 +155,7 @@ def _creation(kind: JobKind) -> Any:
 
 
 @router.get("/jobs", summary="The jobs, newest first, page by page")
-async def jobs(owner: OwnerDep, runner: Part[JobRunner], page: PagingDep) -> dict[str, Any]:
+async def jobs(owner: OwnerDep, runner: Part[JobRunner], page: PagingDep) -> JobList:
     found = await runner.store.page(owner, cursor=page.cursor, limit=page.limit)
     return {"jobs": [job_block(job) for job in found.jobs], "next_cursor": found.next_cursor}
 
@@ -140,12 +169,12 @@ JobDep = Annotated[JobRecord, Depends(job_of)]
 
 
 @router.get("/jobs/{job_id}", summary="One job")
-async def one_job(job: JobDep) -> dict[str, Any]:
+async def one_job(job: JobDep) -> Job:
     return job_block(job)
 
 
 @router.post("/jobs/{job_id}/cancel", summary="Cancel a job; one that has ended stays what it is")
-async def cancel(job_id: str, owner: OwnerDep, runner: Part[JobRunner], log: Part[AdminLog]) -> dict[str, Any]:
+async def cancel(job_id: str, owner: OwnerDep, runner: Part[JobRunner], log: Part[AdminLog]) -> Job:
     job = await runner.cancel(owner, job_id)
     await log_if_shared(log, owner, action="job.cancel", name=job.job_id)
     return job_block(job)

@@ -4,8 +4,6 @@ Guarantee: that of the preset that `model` names. An answer holds no token count
 beside the release.
 """
 
-from typing import Any
-
 from fastapi import APIRouter, Request, Response
 
 from service.capability import Capability, PresetPricing
@@ -13,7 +11,7 @@ from service.config.settings import Settings
 from service.http.auth import ReadCallerDep, ReleaseCallerDep
 from service.http.body import JsonRoute
 from service.openai.presets import load_presets
-from service.openai.service import EmbeddingsRequest, OpenAIService
+from service.openai.service import EmbeddingsRequest, OpenAIEmbeddings, OpenAIModel, OpenAIModels, OpenAIService
 from service.parts import Part, Parts
 from service.proxy.upstreams import Upstreams
 from service.releases.pipeline import ReleasePipeline
@@ -23,7 +21,7 @@ from service.vectors.service import VectorService
 router = APIRouter(prefix="/v1", route_class=JsonRoute, tags=["OpenAI-compatible"])
 
 
-@router.post("/embeddings", summary="Private embeddings, in OpenAI's shape")
+@router.post("/embeddings", summary="Private embeddings, in OpenAI's shape", response_model=OpenAIEmbeddings)
 async def embeddings(
     body: EmbeddingsRequest,
     request: Request,
@@ -35,12 +33,12 @@ async def embeddings(
 
 
 @router.get("/models", summary="The presets, and the upstreams' models")
-async def models(openai: Part[OpenAIService], caller: ReadCallerDep) -> dict[str, Any]:
+async def models(openai: Part[OpenAIService], caller: ReadCallerDep) -> OpenAIModels:
     return {"object": "list", "data": openai.models(caller.tenant)}
 
 
 @router.get("/models/{model:path}", summary="One preset, or one model of an upstream")
-async def one_model(model: str, openai: Part[OpenAIService], caller: ReadCallerDep) -> dict[str, Any]:
+async def one_model(model: str, openai: Part[OpenAIService], caller: ReadCallerDep) -> OpenAIModel:
     return openai.model(model, caller.tenant)
 
 

@@ -2,15 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Discriminator, Field, Tag
+from typing_extensions import TypedDict
 
 from core.errors import InvalidInput, UnknownModel
 from service.config.settings import TEXTS_TAKEN
+from service.http.answers import doc
 from service.http.strict import AtMost, Strict
 from service.openai.presets import Preset, SentDPPreset, VectorPreset
 from service.proxy.upstreams import ServedModel, Upstreams
+from service.releases.answers import Account, Privacy
 from service.releases.request import Price, ReleaseRequest
 from service.sentdp.service import Document, SentDPRequest, SentDPService
 from service.vectors.service import VectorRequest, VectorService
@@ -47,6 +50,56 @@ class EmbeddingsRequest(Strict):
     user: str | None = Field(None, min_length=1, max_length=256)
 
 
+class OpenAIVector(TypedDict):
+    """A released vector, in OpenAI's shape."""
+
+    object: Annotated[str, doc("Always `embedding`.")]
+    index: Annotated[int, doc("The place of the text in `input`, from 0.")]
+    embedding: Annotated[list[float] | str, doc("The vector; as base64 of float32, little-endian, where asked for.")]
+    space: NotRequired[Annotated[str, doc("The space of the vector; of a preset of documents.")]]
+    domain: NotRequired[Annotated[str, doc("The domain that the gateway chose; with the domain `auto`.")]]
+    sentences: NotRequired[Annotated[int, doc("How many sentences; of a preset of documents.")]]
+    windows: NotRequired[Annotated[int, doc("How many windows; of a preset with windows of words.")]]
+    utility: NotRequired[Annotated[str, doc("`low` for a document of few sentences, else absent.")]]
+    reused_from: NotRequired[Annotated[str, doc("The earlier release that answers it; where releases are reused.")]]
+
+
+class OpenAIUsage(TypedDict):
+    """Always 0: the number of tokens would be a fact of the text beside the release."""
+
+    prompt_tokens: Annotated[int, doc("Always 0.")]
+    total_tokens: Annotated[int, doc("Always 0.")]
+
+
+class OpenAIEmbeddings(TypedDict):
+    """Released vectors, in OpenAI's shape, with the guarantee and the account."""
+
+    object: Annotated[str, doc("Always `list`.")]
+    data: Annotated[list[OpenAIVector], doc("A row for each text, in their order.")]
+    model: Annotated[str, doc("The preset.")]
+    usage: Annotated[OpenAIUsage, doc("Always 0.")]
+    privacy: Annotated[Privacy, doc("The guarantee of each text.")]
+    budget: Annotated[Account, doc("The account with the least left of those that paid.")]
+
+
+class OpenAIModel(TypedDict):
+    """A preset, or a model of an upstream."""
+
+    id: Annotated[str, doc("The name that a request gives as `model`.")]
+    object: Annotated[str, doc("Always `model`.")]
+    created: Annotated[int, doc("Always 0.")]
+    owned_by: Annotated[str, doc("`privacy-gateway`, or the name of the upstream.")]
+    preset: NotRequired[Annotated[dict[str, Any], doc("What the preset does; of a preset.")]]
+    format: NotRequired[Annotated[str, doc("`openai` or `anthropic`; of a model of an upstream.")]]
+
+
+class OpenAIModels(TypedDict):
+    """The presets, and the models of upstreams."""
+
+    object: Annotated[str, doc("Always `list`.")]
+    data: Annotated[list[OpenAIModel], doc("The models.")]
+
+
 class OpenAIService:
     """Serves the operator's presets."""
 
@@ -58,12 +111,12 @@ class OpenAIService:
         self._vectors = vectors
         self._upstreams = upstreams
 
-    def models(self, tenant: str) -> list[dict[str, Any]]:
+    def models(self, tenant: str) -> list[OpenAIModel]:
         """Every preset, and every upstream's model that the tenant may call."""
         served = [_served(model) for model in self._upstreams.visible(tenant)]
         return [_model(name, preset) for name, preset in self._presets.items()] + served
 
-    def model(self, name: str, tenant: str) -> dict[str, Any]:
+    def model(self, name: str, tenant: str) -> OpenAIModel:
         """One of `models`. Raises UnknownModel."""
         for each in self.models(tenant):
             if each["id"] == name:
@@ -182,10 +235,10 @@ def _subject(preset: Preset, body: EmbeddingsRequest) -> str | None:
     return None if preset.subject == "none" else body.user
 
 
-def _model(name: str, preset: Preset) -> dict[str, Any]:
+def _model(name: str, preset: Preset) -> OpenAIModel:
     return {"id": name, "object": "model", "created": 0, "owned_by": "privacy-gateway", "preset": preset.model_dump()}
 
 
-def _served(model: ServedModel) -> dict[str, Any]:
+def _served(model: ServedModel) -> OpenAIModel:
     kind = model.upstream.kind
     return {"id": model.name, "object": "model", "created": 0, "owned_by": model.upstream.name, "format": kind}

@@ -9,10 +9,11 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired, cast
 
 from fastapi import APIRouter, Query, Response
 from prometheus_client.metrics import MetricWrapperBase
+from typing_extensions import TypedDict
 
 from core.ledger.hash_chain.admin_log import AdminLog
 from core.ledger.transitions import Ledger
@@ -27,6 +28,7 @@ from gpu_workers.finetune.spec import BUNDLED
 from service import metrics
 from service.capability import Capability, View
 from service.config.settings import Settings
+from service.http.answers import AnswerRoute, doc
 from service.http.auth import OPERATOR, READER, JobsCallerDep, ReadCallerDep
 from service.operation.health import Readiness, Scrapes, metrics_router
 from service.operation.health import router as health_router
@@ -37,10 +39,81 @@ from service.sanitize.policies import Policies
 from service.vectors.constructions import KINDS, RECIPE
 from service.workers import Workers
 
-router = APIRouter(tags=["catalogue"])
-operator_router = APIRouter(prefix="/admin", tags=["admin"], dependencies=[OPERATOR])
+router = APIRouter(route_class=AnswerRoute, tags=["catalogue"])
+operator_router = APIRouter(prefix="/admin", route_class=AnswerRoute, tags=["admin"], dependencies=[OPERATOR])
 
 _PAGE_MAX = 1000  # entries, as of the journals of accounts
+
+
+class RunningModel(TypedDict):
+    """The workers of one role. Its facts are there once a worker was ready; which ones depends on the role."""
+
+    role: Annotated[str, doc("`embed`, `sanitize` or `fill`.")]
+    ready: Annotated[bool, doc("Whether a worker is ready.")]
+    stage: Annotated[str, doc("How far the workers are, as a word.")]
+    encoder: NotRequired[Annotated[dict[str, Any], doc("The encoder: its name, fingerprint, device and speed.")]]
+    domains: NotRequired[Annotated[list[str], doc("The domains that are loaded.")]]
+    mechanisms: NotRequired[Annotated[list[str], doc("The mechanisms for documents.")]]
+    vector_mechanisms: NotRequired[Annotated[list[str], doc("The mechanisms for vectors.")]]
+    vector_pack: NotRequired[Annotated[str | None, doc("The public axes and codebooks; null for none.")]]
+    unit: NotRequired[Annotated[str, doc("What the mechanisms for documents protect.")]]
+    techniques: NotRequired[Annotated[list[str], doc("The techniques of masks.")]]
+    fills: NotRequired[Annotated[list[str], doc("The fills.")]]
+    infill: NotRequired[Annotated[dict[str, Any], doc("The language model that fills.")]]
+    word_vectors: NotRequired[Annotated[dict[str, int], doc("The size of the word vectors.")]]
+    word_mechanisms: NotRequired[Annotated[list[str], doc("The mechanisms for words.")]]
+    tagger: NotRequired[Annotated[dict[str, Any] | None, doc("The tagger: its name, types and device; null for none.")]]
+    entities: NotRequired[Annotated[list[str], doc("The types that are found.")]]
+    default_entities: NotRequired[Annotated[list[str], doc("Those of them that a mask has by default.")]]
+    thresholds: NotRequired[Annotated[dict[str, float], doc("The least score that is masked, by type.")]]
+    allow_lists: NotRequired[Annotated[list[str], doc("The lists of allowed words that the tenant may name.")]]
+    versions: NotRequired[Annotated[dict[str, str], doc("The versions of the libraries that recognise.")]]
+
+
+class FineTunedModel(TypedDict):
+    """A fine-tuned model of the tenant. One whose file cannot be used has its first two members only."""
+
+    name: Annotated[str, doc("The name that a request gives as `fill.model`.")]
+    usable: Annotated[bool, doc("Whether its file can be used.")]
+    documents: NotRequired[Annotated[int, doc("How many documents it was made of.")]]
+    rounds: NotRequired[Annotated[int, doc("How often it has read them.")]]
+    steps: NotRequired[Annotated[int, doc("How many steps it was trained for.")]]
+
+
+class ProjectionFacts(TypedDict):
+    """The public projections of private vectors."""
+
+    kinds: Annotated[list[str], doc("The kinds.")]
+    dimension_max: Annotated[int, doc("The largest dimension before.")]
+    output_dimension_max: Annotated[int, doc("The largest dimension after.")]
+    location: Annotated[str, doc("The path of their files.")]
+    recipe: Annotated[str, doc("How a client computes them itself.")]
+
+
+class ModelCatalogue(TypedDict):
+    """The models that run."""
+
+    models: Annotated[list[RunningModel], doc("The workers, by role.")]
+    finetune: Annotated[list[str], doc("The models that `POST /jobs/finetune` trains.")]
+    fine_tuned: Annotated[list[FineTunedModel], doc("The tenant's own models.")]
+    projections: Annotated[ProjectionFacts, doc("The public projections.")]
+
+
+class EntityFacts(TypedDict):
+    """A type that the technique `entity` finds."""
+
+    name: Annotated[str, doc("The name.")]
+    threshold: Annotated[float, doc("The least score that is masked by default.")]
+    default: Annotated[bool, doc("Whether a mask has it by default.")]
+    languages: Annotated[list[str], doc("The languages in which it is found.")]
+    recognisers: Annotated[list[str], doc("What finds it: `pattern`, `tagger` or both.")]
+
+
+class EntityCatalogue(TypedDict):
+    """What the technique `entity` finds."""
+
+    entities: Annotated[list[EntityFacts], doc("The types.")]
+    profiles: Annotated[dict[str, list[str]], doc("Named sets of types.")]
 
 
 @router.get("/models", summary="The models that run, and how")
@@ -50,16 +123,19 @@ async def models(
     policies: Part[Policies],
     settings: Part[Settings],
     tuned: Part[TunedModels],
-) -> dict[str, Any]:
+) -> ModelCatalogue:
     roles = {role: engine.status(role) for role in engine.roles}
     allow_lists = list(policies.allow_lists(caller.tenant))
     return {
         "models": [
-            {"role": role.value, "ready": status.ready, "stage": status.stage, **_facts(status, allow_lists)}
+            cast(
+                RunningModel,
+                {"role": role.value, "ready": status.ready, "stage": status.stage, **_facts(status, allow_lists)},
+            )
             for role, status in roles.items()
         ],
         "finetune": [BUNDLED, *settings.finetune_models],
-        "fine_tuned": await tuned.of_tenant(caller.tenant),
+        "fine_tuned": cast(list[FineTunedModel], await tuned.of_tenant(caller.tenant)),
         "projections": {
             "kinds": list(KINDS),
             "dimension_max": settings.vector_dimension_max,
@@ -89,7 +165,7 @@ def _recognisers(entity: EntityRow, tagged: bool) -> list[str]:
 
 
 @router.get("/entities", summary="What the entity technique recognises", dependencies=[READER])
-async def entities(workers: Part[Workers]) -> dict[str, Any]:
+async def entities(workers: Part[Workers]) -> EntityCatalogue:
     rows = [(name, ENTITIES[name]) for name in supported(workers.tagger_types)]
     return {
         "entities": [
@@ -106,15 +182,37 @@ async def entities(workers: Part[Workers]) -> dict[str, Any]:
     }
 
 
+class AuditEntry(TypedDict):
+    """An administrative action."""
+
+    n: Annotated[int, doc("Its number, from 1.")]
+    at_ms: Annotated[int, doc("When, in milliseconds since the epoch.")]
+    by: Annotated[str, doc("Who: `operator`, `cli` or `key:ID`.")]
+    action: Annotated[str, doc("What was done.")]
+    target: Annotated[str, doc("To what.")]
+    details: Annotated[dict[str, Any], doc("With which values; never a secret.")]
+    previous: Annotated[str, doc("The MAC of the entry before.")]
+    mac: Annotated[str, doc("The MAC of the entry.")]
+    body: Annotated[str, doc("What the MAC is of.")]
+    genuine: Annotated[bool, doc("False for an entry that the gateway did not write.")]
+
+
+class AuditPage(TypedDict):
+    """A page of the log of administrative actions."""
+
+    entries: Annotated[list[AuditEntry], doc("The entries, oldest first.")]
+    next_cursor: Annotated[int | None, doc("The `cursor` of the next page; null on the last one.")]
+
+
 @operator_router.get("/audit", summary="The log of administrative actions, oldest first, page by page")
 async def audit(
     log: Part[AdminLog],
     cursor: Annotated[int, Query(ge=0, lt=2**53, description="`next_cursor` of the page before")] = 0,
     limit: Annotated[int, Query(ge=1)] = 100,
-) -> dict[str, Any]:
+) -> AuditPage:
     """`genuine` is false for an entry that the gateway did not write. `ledger export --actions` checks the chain."""
     page = await log.page(after=cursor, limit=min(limit, _PAGE_MAX))
-    return {"entries": [asdict(entry) for entry in page.entries], "next_cursor": page.next_cursor}
+    return {"entries": [cast(AuditEntry, asdict(entry)) for entry in page.entries], "next_cursor": page.next_cursor}
 
 
 _STARTED_MS = int(time.time() * 1000)
@@ -144,15 +242,31 @@ class Times:
         return None if math.isinf(end) else end
 
 
+class ServiceState(TypedDict):
+    """How the gateway works, in figures since its start. A row names what it counts, and `count` or times."""
+
+    at_ms: Annotated[int, doc("The time of the answer, in milliseconds since the epoch.")]
+    started_ms: Annotated[int, doc("When the gateway started.")]
+    workers: Annotated[list[dict[str, Any]], doc("The workers of each role, and their queues.")]
+    requests: Annotated[list[dict[str, Any]], doc("The routes, with their answers by status, and times in seconds.")]
+    stages: Annotated[list[dict[str, Any]], doc("The stages of a request, with times in seconds.")]
+    problems: Annotated[list[dict[str, Any]], doc("The problems that were answered, by code.")]
+    auth_failures: Annotated[list[dict[str, Any]], doc("The requests without a valid key, by reason.")]
+    jobs: Annotated[dict[str, Any], doc("The jobs that wait, and those that ended, by kind and status.")]
+    upstreams: Annotated[list[dict[str, Any]], doc("The calls of language models, by upstream and outcome.")]
+    ledger: Annotated[dict[str, Any], doc("Whether the ledger is durable, and when it was last sealed.")]
+    event_loop_late_seconds: Annotated[dict[str, Any], doc("How late the event loop was, in seconds.")]
+
+
 @operator_router.get("/service", summary="Workers, queues, throughput, latency and errors since the gateway's start")
-async def service(engine: Part[Engine]) -> dict[str, Any]:
+async def service(engine: Part[Engine]) -> ServiceState:
     """Times are seconds. `at_most` bounds quantiles from above, and is null beyond the histogram's last bucket.
 
     A rate is the difference of two answers' counts by that of their `at_ms`.
     """
     statuses = {role.value: engine.status(role) for role in engine.roles}
     figures = await asyncio.to_thread(_figures, statuses)
-    return {"at_ms": int(time.time() * 1000), "started_ms": _STARTED_MS, **figures}
+    return cast(ServiceState, {"at_ms": int(time.time() * 1000), "started_ms": _STARTED_MS, **figures})
 
 
 def _figures(statuses: Mapping[str, RoleStatus]) -> dict[str, Any]:

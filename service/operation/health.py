@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from typing_extensions import TypedDict
 
 from core.errors import DeadlineBeforeStart, GatewayError, QueueFull, TenantLimitReached, WorkerCold
 from core.text.policy import MaskPolicy, SanitizeTask
@@ -20,6 +21,7 @@ from gpu_workers.engine.protocol import GATEWAY, Role, Task
 from gpu_workers.engine.task_queue import Engine
 from gpu_workers.handlers.tasks import EmbedTask
 from service.http import problems
+from service.http.answers import AnswerRoute, doc
 from service.parts import Part
 from service.preparation import IN_LOOP_SIZE_MAX, Preparation
 from service.workers import Workers
@@ -132,17 +134,32 @@ def _check_probe(role: Role, result: Any) -> None:
         raise WorkerCold
 
 
-router = APIRouter(tags=["operation"])
+router = APIRouter(route_class=AnswerRoute, tags=["operation"])
 metrics_router = APIRouter(tags=["operation"])
 
 
+class Alive(TypedDict):
+    """The process answers."""
+
+    status: Annotated[str, doc("Always `alive`.")]
+
+
+class ReadyState(TypedDict):
+    """The gateway is ready."""
+
+    status: Annotated[str, doc("Always `ready`.")]
+    workers: Annotated[dict[str, str], doc("How far the workers of each role are, as a word.")]
+
+
 @router.get("/livez", summary="The process answers")
-async def livez() -> dict[str, str]:
+async def livez() -> Alive:
     return {"status": "alive"}
 
 
-@router.get("/readyz", summary="Workers are warm and right, the ledger takes a durable write", response_model=None)
-async def readyz(readiness: Part[Readiness]) -> dict[str, Any] | Response:
+@router.get(
+    "/readyz", summary="Workers are warm and right, the ledger takes a durable write", response_model=ReadyState
+)
+async def readyz(readiness: Part[Readiness]) -> ReadyState | Response:
     stages = readiness.stages()
     try:
         await readiness.check()
@@ -151,6 +168,6 @@ async def readyz(readiness: Part[Readiness]) -> dict[str, Any] | Response:
     return {"status": "ready", "workers": stages}
 
 
-@metrics_router.get("/metrics", summary="Prometheus metrics")
+@metrics_router.get("/metrics", summary="Prometheus metrics", response_class=Response)
 async def metrics(scrapes: Part[Scrapes]) -> Response:
     return Response(await scrapes.text(), media_type=CONTENT_TYPE_LATEST)

@@ -16,7 +16,7 @@ from service.isolation import Isolation
 from service.parts import Part, Parts
 from service.preparation import Preparation
 from service.presidio.replacing import ANONYMIZERS, DEANONYMIZERS, Replaced
-from service.presidio.schemas import AnalyzeRequest, AnonymizeRequest, DeanonymizeRequest
+from service.presidio.schemas import AnalyzeRequest, AnalyzerFind, AnonymizedText, AnonymizeRequest, DeanonymizeRequest
 from service.presidio.service import PresidioService
 from service.releases.pipeline import ReleasePipeline
 from service.sanitize.policies import Policies
@@ -29,7 +29,11 @@ GUARANTEE = {"Privacy-Guarantee": "none"}
 Language = Annotated[str | None, Query(max_length=16, description="A language of GET /entities.")]
 
 
-@router.post("/analyze", summary="Find personal data in texts, by the contract of Presidio's analyzer")
+@router.post(
+    "/analyze",
+    summary="Find personal data in texts, by the contract of Presidio's analyzer",
+    response_model=list[AnalyzerFind] | list[list[AnalyzerFind]],
+)
 async def analyze(
     body: AnalyzeRequest, request: Request, caller: ReleaseCallerDep, presidio: Part[PresidioService]
 ) -> Response:
@@ -39,7 +43,11 @@ async def analyze(
     return _answer(request, await presidio.encoded(caller.tenant, shown, count=sum(map(len, found))))
 
 
-@router.post("/anonymize", summary="Replace finds in texts, by the contract of Presidio's anonymizer")
+@router.post(
+    "/anonymize",
+    summary="Replace finds in texts, by the contract of Presidio's anonymizer",
+    response_model=AnonymizedText | list[AnonymizedText],
+)
 async def anonymize(
     body: AnonymizeRequest, request: Request, caller: ReleaseCallerDep, presidio: Part[PresidioService]
 ) -> Response:
@@ -47,7 +55,11 @@ async def anonymize(
     return await _replaced(request, caller, presidio, results, is_one=isinstance(body.text, str))
 
 
-@router.post("/deanonymize", summary="Decrypt places of texts, by the contract of Presidio's anonymizer")
+@router.post(
+    "/deanonymize",
+    summary="Decrypt places of texts, by the contract of Presidio's anonymizer",
+    response_model=AnonymizedText | list[AnonymizedText],
+)
 async def deanonymize(
     body: DeanonymizeRequest, request: Request, caller: ReleaseCallerDep, presidio: Part[PresidioService]
 ) -> Response:

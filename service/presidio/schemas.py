@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
+from typing_extensions import TypedDict
 
 from core.text.policy import ENTITIES
 from service.config.settings import DOCUMENTS_TAKEN, PATTERNS_TAKEN, RECOGNISERS_TAKEN, TERMS_TAKEN
+from service.http.answers import doc
 from service.http.strict import AtMost, Strict
 
 RESULTS_TAKEN = 500_000
@@ -135,3 +137,31 @@ class DeanonymizeRequest(Strict):
     text: str | Texts
     anonymizer_results: Places = Field(description="Items, as POST /anonymize returns them.")
     deanonymizers: Annotated[dict[TypeName, Deanonymizer], AtMost(_TYPES_TAKEN)]
+
+
+class AnalyzerFind(TypedDict):
+    """A find, by the contract of Presidio's analyzer."""
+
+    entity_type: Annotated[str, doc("The type of what was found.")]
+    start: Annotated[int, doc("Its start, in code points.")]
+    end: Annotated[int, doc("Its end, exclusive.")]
+    score: Annotated[float, doc("Its score, in [0, 1].")]
+    analysis_explanation: Annotated[dict[str, Any] | None, doc("How it was found, where asked for; else null.")]
+
+
+class AnonymizedItem(TypedDict):
+    """A place that was replaced."""
+
+    start: Annotated[int, doc("Its start in the new text, in code points.")]
+    end: Annotated[int, doc("Its end, exclusive.")]
+    entity_type: Annotated[str, doc("The type of what was there.")]
+    text: Annotated[str, doc("What is there now.")]
+    operator: Annotated[str, doc("The operator that made it.")]
+    score: Annotated[float | None, doc("The score of the find; null if the request gives none.")]
+
+
+class AnonymizedText(TypedDict):
+    """A text whose finds are replaced, by the contract of Presidio's anonymizer."""
+
+    text: Annotated[str, doc("The new text.")]
+    items: Annotated[list[AnonymizedItem], doc("The places, from the end of the text.")]

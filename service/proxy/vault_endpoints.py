@@ -1,11 +1,13 @@
 """`/vault`: what the vault has of a tenant, and its deletion. Neither shows content, nor a name."""
 
-from typing import Any
+from typing import Annotated
 
 from fastapi import APIRouter, Response
+from typing_extensions import TypedDict
 
 from core.state.vault import Vault
 from service.config.settings import Settings
+from service.http.answers import doc
 from service.http.auth import ReadCallerDep, ReleaseCallerDep
 from service.http.body import JsonRoute
 from service.http.strict import PagingDep
@@ -14,8 +16,29 @@ from service.parts import Part
 router = APIRouter(prefix="/vault", route_class=JsonRoute, tags=["language models"])
 
 
+class VaultRow(TypedDict):
+    """An entry of the vault, without its content."""
+
+    id: Annotated[str, doc("The id, random.")]
+    bytes: Annotated[int, doc("Its size, encrypted.")]
+    expires_ms: Annotated[int, doc("When it ends, in milliseconds since the epoch.")]
+
+
+class VaultPage(TypedDict):
+    """What the vault has of a tenant."""
+
+    entries: Annotated[int, doc("How many entries.")]
+    entries_max: Annotated[int, doc("How many it may have.")]
+    bytes: Annotated[int, doc("The size of all entries, encrypted.")]
+    bytes_max: Annotated[int, doc("The size that they may have.")]
+    first_expires_ms: Annotated[int | None, doc("When the first one ends; null for none.")]
+    last_expires_ms: Annotated[int | None, doc("When the last one ends; null for none.")]
+    data: Annotated[list[VaultRow], doc("A page of entries.")]
+    next_cursor: Annotated[str | None, doc("The `cursor` of the next page; null on the last one.")]
+
+
 @router.get("", summary="What the vault has of the tenant, in numbers, and its entries, page by page")
-async def vault(caller: ReadCallerDep, vault: Part[Vault], settings: Part[Settings], page: PagingDep) -> dict[str, Any]:
+async def vault(caller: ReadCallerDep, vault: Part[Vault], settings: Part[Settings], page: PagingDep) -> VaultPage:
     count = await vault.count(caller.tenant)
     found = await vault.page(caller.tenant, cursor=page.cursor, limit=page.limit + 1)
     shown = found[: page.limit]

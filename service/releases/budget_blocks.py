@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 import orjson
 from starlette.responses import Response
@@ -13,32 +12,39 @@ from core.ledger.counters import COUNT, NO_EPSILON, sums_of
 from core.ledger.records import AccountPage, AccountState, Plan
 from core.reports.series import Series, SeriesPage, amounts
 from service.http.problems import amount
+from service.releases.answers import (
+    Account,
+    AccountantLine,
+    AccountArm,
+    AccountPlan,
+    BudgetSeries,
+    SeriesPoint,
+    SeriesSums,
+)
 
 
-def account_block(state: AccountState, accountants: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+def account_block(state: AccountState, accountants: list[AccountantLine] | None = None) -> Account:
     """One account. `committed` and `reserved` are sums; `remaining` is what can still be released.
 
     `limit` is the guarantee. `current_limit` is there if the operator lets the account spend less now.
 
     `accountants`: what has been spent; by default basic composition only, which needs no calculation.
     """
-    block: dict[str, Any] = {
+    block: Account = {
         "account": state.account,
         "unit": state.unit.value,
         "adjacency": state.adjacency.value,
         "kind": "filter" if state.plan is None else "plan",
-    }
-    if state.subject_hash is not None:
-        block["subject_hash"] = state.subject_hash
-    block |= {"limit": amount(state.limit)}
-    if state.current is not None:
-        block["current_limit"] = amount(Amount(state.current.epsilon_nano, state.limit.delta_femto))
-    block |= {
+        "limit": amount(state.limit),
         "committed": amount(state.committed),
         "reserved": amount(state.reserved),
         "remaining": amount(state.remaining),
         "accountants": accountants or [_basic(state)],
     }
+    if state.subject_hash is not None:
+        block["subject_hash"] = state.subject_hash
+    if state.current is not None:
+        block["current_limit"] = amount(Amount(state.current.epsilon_nano, state.limit.delta_femto))
     if state.plan is not None:
         block["plan"] = _plan_block(state, state.plan)
     elif state.limit.delta_femto:
@@ -52,7 +58,7 @@ def least_left(event: PrivacyEvent, accounts: Sequence[AccountState]) -> Account
     return own[0] if len(own) == 1 else min(own, key=lambda state: state.remaining.epsilon_nano)
 
 
-def block_with_history(state: AccountState, display_delta: float) -> dict[str, Any]:
+def block_with_history(state: AccountState, display_delta: float) -> Account:
     """One account, with every accountant's epsilon of its history. Takes under a millisecond for any history.
 
     The figures are at the account's own delta, or at `display_delta` for an account without one.
@@ -73,7 +79,7 @@ def block_with_history(state: AccountState, display_delta: float) -> dict[str, A
         pure_epsilon_nano=state.history.pure_epsilon_nano,
         delta=delta_of(state.limit.delta_femto) if state.limit.delta_femto else display_delta,
     )
-    accountants = [
+    accountants: list[AccountantLine] = [
         {
             "name": line.accountant,
             "epsilon": line.epsilon.value,
@@ -96,7 +102,7 @@ async def page_answer(page: AccountPage, display_delta: float) -> Response:
     return Response(await asyncio.to_thread(written), media_type="application/json")
 
 
-def series_block(page: SeriesPage) -> dict[str, Any]:
+def series_block(page: SeriesPage) -> BudgetSeries:
     """Series with one point for each step."""
     return {
         "from_ms": page.from_ms,
@@ -115,12 +121,12 @@ def series_block(page: SeriesPage) -> dict[str, Any]:
     }
 
 
-def _points(page: SeriesPage, series: Series) -> list[dict[str, Any]]:
-    points: list[dict[str, Any]] = []
-    shown: dict[str, Any] = {}
+def _points(page: SeriesPage, series: Series) -> list[SeriesPoint]:
+    points: list[SeriesPoint] = []
+    shown: SeriesSums | None = None
     before = None
     for index, totals in enumerate(series.points):
-        if totals is not before:  # without a change, the values are reused
+        if shown is None or totals is not before:  # without a change, the values are reused
             committed, reserved = amounts(totals)
             shown = {"committed": amount(committed), "reserved": amount(reserved), "releases": totals.releases}
             before = totals
@@ -128,13 +134,14 @@ def _points(page: SeriesPage, series: Series) -> list[dict[str, Any]]:
     return points
 
 
-def _basic(state: AccountState) -> dict[str, Any]:
+def _basic(state: AccountState) -> AccountantLine:
     if state.committed_vector[NO_EPSILON]:
         return {"name": "basic", "epsilon": None, "delta": None, "kind": "vacuous"}
-    return {"name": "basic", **amount(state.committed), "kind": "bound"}
+    spent = amount(state.committed)
+    return {"name": "basic", "epsilon": spent["epsilon"], "delta": spent["delta"], "kind": "bound"}
 
 
-def _plan_block(state: AccountState, plan: Plan) -> dict[str, Any]:
+def _plan_block(state: AccountState, plan: Plan) -> AccountPlan:
     """The fixed mechanism and its count. The limit is the certified guarantee of all these releases together."""
     committed, reserved = state.committed_vector[COUNT], state.held_vector[COUNT]
     return {
@@ -149,16 +156,18 @@ def _plan_block(state: AccountState, plan: Plan) -> dict[str, Any]:
     }
 
 
-def arms_block(state: AccountState) -> list[dict[str, Any]]:
+def arms_block(state: AccountState) -> list[AccountArm]:
     """Each rule that may admit a release: what it has counted, committed or held, and its limit."""
-    return [
-        {
+    arms: list[AccountArm] = []
+    for arm in state.arm_states():
+        shown: AccountArm = {
             "name": arm.name,
             "order": arm.order,
             "spent": arm.spent,
             "limit": arm.limit,
-            **({"spent_delta": arm.spent_delta, "limit_delta": arm.limit_delta} if arm.name == BASIC else {}),
             "open": arm.is_open,
         }
-        for arm in state.arm_states()
-    ]
+        if arm.name == BASIC:
+            shown |= {"spent_delta": arm.spent_delta, "limit_delta": arm.limit_delta}
+        arms.append(shown)
+    return arms

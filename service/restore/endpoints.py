@@ -1,9 +1,10 @@
 """`POST /restore`: the originals back in a text that was made from a reversible answer of `POST /sanitize`."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Request
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from core.errors import InvalidInput
 from core.master_key import MasterKey
@@ -11,6 +12,7 @@ from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.conversation_tasks import RestoreTask
 from service.capability import Capability
 from service.config.settings import DOCUMENTS_TAKEN, Settings
+from service.http.answers import doc
 from service.http.auth import ReleaseCallerDep
 from service.http.body import JsonRoute
 from service.http.exchange import disconnect_of
@@ -33,6 +35,19 @@ class RestoreRequest(Strict):
     restore_token: str = Field(description="Of the answer of POST /sanitize with `reversible`.")
 
 
+class RestoredText(TypedDict):
+    """A text with its originals."""
+
+    index: Annotated[int, doc("The place of the text in the request, from 0.")]
+    text: Annotated[str, doc("The text.")]
+
+
+class RestoredTexts(TypedDict):
+    """Texts with their originals."""
+
+    data: Annotated[list[RestoredText], doc("The texts, in their order.")]
+
+
 @router.post("/restore", summary="Put the originals back for the surrogates of a reversible answer")
 async def restore(
     body: RestoreRequest,
@@ -42,7 +57,7 @@ async def restore(
     settings: Part[Settings],
     preparation: Part[Preparation],
     releases: Part[ReleasePipeline],
-) -> dict[str, Any]:
+) -> RestoredTexts:
     if len(body.texts) > settings.documents_max:
         raise InvalidInput(f"At most {settings.documents_max} texts a call.", field="texts")
     for index, text in enumerate(body.texts):

@@ -18,7 +18,7 @@ from service.http.auth import ReadCallerDep, ReleaseCallerDep
 from service.http.body import BodyMemory, JsonRoute, json_limits
 from service.http.exchange import EndlessStreamDep
 from service.http.middleware import STREAM_PATH, is_json_lines
-from service.http.ndjson import MEDIA_TYPE, LineReader, LineStream
+from service.http.ndjson import MEDIA_TYPE, LineReader, LinesAnswer, LineStream
 from service.http.strict import invalid_request
 from service.isolation import Isolation
 from service.jobs.storage import Storage
@@ -26,6 +26,7 @@ from service.parts import Part, Parts
 from service.preparation import Preparation
 from service.releases.pipeline import ReleasePipeline
 from service.restore.tokens import RestoreTokens
+from service.sanitize.answers import PolicyList, RefusedLine, SanitizedDocuments, SanitizedRow, SummaryLine
 from service.sanitize.fills import TunedModels
 from service.sanitize.policies import Policies, load_policies
 from service.sanitize.recognisers.endpoints import router as recognisers_router
@@ -50,16 +51,14 @@ LINES: dict[str, Any] = {
             }
         },
     },
-    "responses": {
-        "200": {
-            "description": "A row or a problem a document, in order, and a summary.",
-            "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
-        }
-    },
 }
 
 
-@router.post("/sanitize", summary="Mask and fill text (a formal guarantee by metric_dp and dp alone)")
+@router.post(
+    "/sanitize",
+    summary="Mask and fill text (a formal guarantee by metric_dp and dp alone)",
+    response_model=SanitizedDocuments,
+)
 async def sanitize(
     body: SanitizeRequest,
     request: Request,
@@ -73,7 +72,9 @@ async def sanitize(
 @router.post(
     STREAM_PATH,
     summary="Mask and fill a stream of documents, JSON lines in and out",
-    response_class=Response,
+    response_class=LinesAnswer,
+    response_model=SanitizedRow | RefusedLine | SummaryLine,
+    response_description="A row or a problem for each document, in order, and a summary: one of these a line.",
     openapi_extra=LINES,
 )
 async def sanitize_batch(
@@ -113,7 +114,7 @@ def _terms(value: Any) -> Terms:
 
 
 @router.get("/policies", summary="The operator's policies that the tenant may name, or must")
-async def policies(caller: ReadCallerDep, policies: Part[Policies]) -> dict[str, Any]:
+async def policies(caller: ReadCallerDep, policies: Part[Policies]) -> PolicyList:
     return {"policies": policies.visible(caller.tenant)}
 
 

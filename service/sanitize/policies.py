@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar, cast
 
 from pydantic import Field, StringConstraints, ValidationError, model_validator
 
@@ -23,6 +23,7 @@ from core.text.policy import ALLOW_LIST_DEFAULT, PRICED_FILLS, TAGGED_ENTITIES
 from service.config.data_dir import NAME
 from service.config.settings import Settings
 from service.http.strict import Strict, findings, names
+from service.sanitize.answers import PolicyRecogniser, VisiblePolicy
 from service.sanitize.pricing import price, tasks_of
 from service.sanitize.recognisers.store import PolicyRecognisers, RecogniserBody
 from service.sanitize.schemas import Fill, Mask, SanitizeRequest, Terms, TextDocument
@@ -111,7 +112,7 @@ class Policies:
         """The allow lists that `tenant` may name."""
         return tuple(name for name in self._lists if tenant in self._owners.get(name, (tenant,)))
 
-    def visible(self, tenant: str) -> list[dict[str, Any]]:
+    def visible(self, tenant: str) -> list[VisiblePolicy]:
         """The policies that `tenant` may or must use."""
         default = self._default_of(tenant)
         bound = self.enforced(tenant)
@@ -124,7 +125,7 @@ class Policies:
                 "fill": policy.fill.model_dump(exclude_none=True),
                 "proxy": policy.proxy.model_dump(),
                 "recognisers": [
-                    {"name": own, "entity": definition.entity, **definition.counts()}
+                    cast(PolicyRecogniser, {"name": own, "entity": definition.entity, **definition.counts()})
                     for own, definition in self.recognisers.get(name, {}).items()
                 ],
             }

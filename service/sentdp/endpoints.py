@@ -10,13 +10,13 @@ from service.http.body import JsonRoute
 from service.parts import Part, Parts
 from service.preparation import Preparation
 from service.releases.pipeline import ReleasePipeline
-from service.sentdp.service import SentDPRequest, SentDPService, typical
+from service.sentdp.service import DocumentEmbeddings, SentDPRequest, SentDPService, typical
 from service.workers import Workers
 
 router = APIRouter(route_class=JsonRoute, tags=["embeddings"])
 
 
-@router.post("/embed/sentdp", summary="Sentence-private document embeddings")
+@router.post("/embed/sentdp", summary="Sentence-private document embeddings", response_model=DocumentEmbeddings)
 async def embed_sentdp(
     body: SentDPRequest,
     request: Request,

@@ -10,11 +10,12 @@ many sentences there are.
 import base64
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from core import spans
 from core.accounting.events import PrivacyEvent
@@ -37,9 +38,11 @@ from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.tasks import EmbedRelease, EmbedTask
 from service.config.settings import DOCUMENTS_TAKEN, SENTENCES_TAKEN, Settings
 from service.domains.store import DEFAULT_NAME, Domain, Domains
+from service.http.answers import doc
 from service.http.choices import SentenceMechanism
 from service.http.strict import AtMost, Strict, Vector, exactly_one_of
 from service.preparation import Preparation
+from service.releases.answers import Account, Privacy
 from service.releases.request import Part, Parts, Price, ReleaseRequest, check_epsilon
 from service.workers import Workers
 
@@ -122,6 +125,39 @@ def typical(epsilon: float) -> list[SentDPRequest]:
         if SENTENCE_MECHANISMS[body.mechanism].protects != "document"
     ]
     return by_sentences + by_words
+
+
+class DocumentVector(TypedDict):
+    """The released vector of a document."""
+
+    index: Annotated[int, doc("The place of the document in the request, from 0.")]
+    id: NotRequired[Annotated[str, doc("The id that the caller gave; absent for none.")]]
+    embedding: Annotated[list[float] | str, doc("The vector; as base64 of float32, little-endian, where asked for.")]
+    space: Annotated[str, doc("The space of the vector: vectors of different spaces cannot be compared.")]
+    domain: NotRequired[Annotated[str, doc("The domain that the gateway chose; with the domain `auto`.")]]
+    sentences: NotRequired[Annotated[int, doc("How many sentences; absent for `document_selection`.")]]
+    windows: NotRequired[Annotated[int, doc("How many windows; with the segmentation `words`.")]]
+    utility: NotRequired[Annotated[str, doc("`low` for a document of few sentences, else absent.")]]
+    reused_from: NotRequired[Annotated[str, doc("The earlier release that answers it; where releases are reused.")]]
+
+
+class DocumentUsage(TypedDict):
+    """What an answer is about, in numbers."""
+
+    documents: Annotated[int, doc("How many documents.")]
+    sentences: NotRequired[Annotated[int, doc("How many sentences; absent for `document_selection`.")]]
+    windows: NotRequired[Annotated[int, doc("How many windows; with the segmentation `words`.")]]
+
+
+class DocumentEmbeddings(TypedDict):
+    """Released vectors of documents."""
+
+    model: Annotated[str, doc("The encoder.")]
+    dimension: Annotated[int, doc("The dimension of the vectors.")]
+    data: Annotated[list[DocumentVector], doc("A row for each document, in their order.")]
+    privacy: Annotated[Privacy, doc("The guarantee of each document.")]
+    budget: Annotated[Account, doc("The account with the least left of those that paid.")]
+    usage: Annotated[DocumentUsage, doc("What was released.")]
 
 
 _NORM_TOLERANCE = 1e-3

@@ -12,7 +12,7 @@ import io
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import orjson
 from fastapi import APIRouter, Depends, Response
@@ -26,7 +26,7 @@ from service.capability import Capability
 from service.config.settings import Settings
 from service.http.body import JsonRoute
 from service.http.exchange import OpenStream, OpenStreamDep
-from service.http.ndjson import MEDIA_TYPE, LineStream
+from service.http.ndjson import MEDIA_TYPE, LinesAnswer, LineStream
 from service.http.strict import Strict
 from service.jobs.endpoints import JobDep, existing
 from service.jobs.runner import JobRunner
@@ -113,7 +113,12 @@ async def _succeeded(job: JobDep) -> JobRecord:
 SynthesisDep = Annotated[JobRecord, Depends(_succeeded)]
 
 
-@router.post("/jobs/{job_id}/sample", summary="Synthetic rows, as many as asked for; costs nothing")
+@router.post(
+    "/jobs/{job_id}/sample",
+    summary="Synthetic rows, as many as asked for; costs nothing",
+    response_class=LinesAnswer,
+    response_model=dict[str, Any],
+)
 async def sample(
     body: SampleRequest,
     job: SynthesisDep,

@@ -3,9 +3,8 @@ and by a tenant's `admin` keys for its own tenant. The text of a key is shown on
 stored.
 """
 
-from dataclasses import asdict
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Response
 from pydantic import Field
@@ -24,7 +23,9 @@ from service.http.body import JsonRoute
 from service.http.browser_sessions import BrowserSessions
 from service.http.strict import AtMost, PagingDep, Strict
 from service.parts import Part
+from service.releases.answers import Account, AccountsPage
 from service.releases.budget_blocks import account_block, page_answer
+from service.tenants.answers import KeyFacts, KeyList, KeySecret, TenantKey, TenantList
 from service.tenants.service import TenantTerms, UnitLimit, key_block, open_tenant, set_limit
 
 operator_router = APIRouter(prefix="/admin", route_class=JsonRoute, tags=["admin"], dependencies=[OPERATOR])
@@ -51,46 +52,46 @@ class Rotation(Strict):
 
 
 @operator_router.post("/tenants/{tenant}/keys", status_code=201, summary="A further key of a tenant; shown once")
-async def create_key(tenant: str, keys: Part[KeyStore], body: KeyTerms | None = None) -> dict[str, Any]:
+async def create_key(tenant: str, keys: Part[KeyStore], body: KeyTerms | None = None) -> KeySecret:
     return await _create(keys, tenant, body, by=BY_OPERATOR)
 
 
 @operator_router.get("/tenants/{tenant}/keys", summary="The keys of a tenant, without their secrets")
-async def list_keys(tenant: str, keys: Part[KeyStore]) -> dict[str, Any]:
+async def list_keys(tenant: str, keys: Part[KeyStore]) -> KeyList:
     return {"keys": [key_block(key) for key in await keys.list(tenant)]}
 
 
 @operator_router.post(
     "/tenants/{tenant}/keys/{key_id}/rotate", status_code=201, summary="Replace a key; the old one ends after a while"
 )
-async def rotate_key(tenant: str, key_id: str, body: Rotation, keys: Part[KeyStore]) -> dict[str, Any]:
+async def rotate_key(tenant: str, key_id: str, body: Rotation, keys: Part[KeyStore]) -> KeySecret:
     return await _rotate(keys, tenant, key_id, body, by=BY_OPERATOR)
 
 
 @operator_router.delete("/tenants/{tenant}/keys/{key_id}", summary="Revoke a key")
-async def revoke_key(tenant: str, key_id: str, keys: Part[KeyStore]) -> dict[str, Any]:
+async def revoke_key(tenant: str, key_id: str, keys: Part[KeyStore]) -> KeyFacts:
     return key_block(await keys.revoke(tenant, key_id, by=BY_OPERATOR))
 
 
 @tenant_router.post("/keys", status_code=201, summary="A further key of the calling tenant; shown once")
-async def create_own_key(caller: AdminCallerDep, keys: Part[KeyStore], body: KeyTerms | None = None) -> dict[str, Any]:
+async def create_own_key(caller: AdminCallerDep, keys: Part[KeyStore], body: KeyTerms | None = None) -> KeySecret:
     return await _create(keys, caller.tenant, body, by=_by(caller))
 
 
 @tenant_router.get("/keys", summary="The keys of the calling tenant, without their secrets")
-async def list_own_keys(caller: AdminCallerDep, keys: Part[KeyStore]) -> dict[str, Any]:
+async def list_own_keys(caller: AdminCallerDep, keys: Part[KeyStore]) -> KeyList:
     return {"keys": [key_block(key) for key in await keys.list(caller.tenant)]}
 
 
 @tenant_router.post(
     "/keys/{key_id}/rotate", status_code=201, summary="Replace a key of the calling tenant; the old one ends later"
 )
-async def rotate_own_key(key_id: str, body: Rotation, caller: AdminCallerDep, keys: Part[KeyStore]) -> dict[str, Any]:
+async def rotate_own_key(key_id: str, body: Rotation, caller: AdminCallerDep, keys: Part[KeyStore]) -> KeySecret:
     return await _rotate(keys, caller.tenant, key_id, body, by=_by(caller))
 
 
 @tenant_router.delete("/keys/{key_id}", summary="Revoke a key of the calling tenant")
-async def revoke_own_key(key_id: str, caller: AdminCallerDep, keys: Part[KeyStore]) -> dict[str, Any]:
+async def revoke_own_key(key_id: str, caller: AdminCallerDep, keys: Part[KeyStore]) -> KeyFacts:
     return key_block(await keys.revoke(caller.tenant, key_id, by=_by(caller)))
 
 
@@ -98,18 +99,18 @@ def _by(caller: Caller) -> str:
     return f"key:{caller.key_id}"
 
 
-async def _create(keys: KeyStore, tenant: str, body: KeyTerms | None, *, by: str) -> dict[str, Any]:
+async def _create(keys: KeyStore, tenant: str, body: KeyTerms | None, *, by: str) -> KeySecret:
     terms = body or KeyTerms()
     roles = {} if terms.roles is None else {"roles": terms.roles}
     return _shown(await keys.create(tenant, by=by, expires_s=terms.expires_s, label=terms.label, **roles))
 
 
-async def _rotate(keys: KeyStore, tenant: str, key_id: str, body: Rotation, *, by: str) -> dict[str, Any]:
+async def _rotate(keys: KeyStore, tenant: str, key_id: str, body: Rotation, *, by: str) -> KeySecret:
     found = await keys.rotate(tenant, key_id, by=by, overlap_s=body.overlap_s, expires_s=body.expires_s)
     return _shown(found)
 
 
-def _shown(new: NewKey) -> dict[str, Any]:
+def _shown(new: NewKey) -> KeySecret:
     return {"key": new.key, **key_block(new.facts)}
 
 
@@ -158,7 +159,7 @@ async def create_tenant(
     keys: Part[KeyStore],
     calculations: Part[Calculations],
     domains: Part[Domains],
-) -> dict[str, str]:
+) -> TenantKey:
     own = {unit: getattr(body, unit.value) for unit in Unit}
     terms = TenantTerms(
         name=body.name,
@@ -179,20 +180,23 @@ async def create_tenant(
 
 
 @router.get("/tenants", summary="All tenants")
-async def tenants(ledger: Part[Ledger]) -> dict[str, Any]:
-    return {"tenants": [asdict(tenant) for tenant in await ledger.tenants()]}
+async def tenants(ledger: Part[Ledger]) -> TenantList:
+    found = await ledger.tenants()
+    return {"tenants": [{"name": one.name, "mode": one.mode.value, "created_ms": one.created_ms} for one in found]}
 
 
-@router.get("/tenants/{tenant}/budgets", summary="The accounts of a tenant, page by page, as `GET /budget`")
+@router.get(
+    "/tenants/{tenant}/budgets",
+    summary="The accounts of a tenant, page by page, as `GET /budget`",
+    response_model=AccountsPage,
+)
 async def budgets(tenant: str, ledger: Part[Ledger], settings: Part[Settings], page: PagingDep) -> Response:
     found = await ledger.accounts_page(tenant, cursor=page.cursor, limit=page.limit)
     return await page_answer(found, settings.display_delta)
 
 
 @router.put("/tenants/{tenant}/budgets/{unit}/limit", summary="Raise or lower what an account may spend")
-async def put_limit(
-    tenant: str, unit: Unit, body: CurrentLimit, ledger: Part[Ledger], keys: Part[KeyStore]
-) -> dict[str, Any]:
+async def put_limit(tenant: str, unit: Unit, body: CurrentLimit, ledger: Part[Ledger], keys: Part[KeyStore]) -> Account:
     """The account stays (epsilon, delta)-DP for the epsilon that it was opened with; this epsilon is at most that.
 
     The answer is the account. It has `current_limit` unless the current limit equals the guarantee.

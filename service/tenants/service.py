@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from core.accounting.events import PrivacyEvent, Unit
 from core.amounts import cost_nano, limit_femto, limit_nano
@@ -24,6 +24,7 @@ from service.domains.store import DEFAULT_NAME, Domains
 
 if TYPE_CHECKING:
     from core.accounting.certificate import PlanCertificate
+    from service.tenants.answers import KeyFacts
 
 Number = float | int | str | Decimal
 
@@ -153,7 +154,7 @@ async def _event(plan: str, epsilon: Number, tenant: str, domains: Domains) -> P
         raise InvalidInput("a plan's epsilon is a positive number", field="plans") from None
 
 
-def key_block(key: ApiKey) -> dict[str, Any]:
+def key_block(key: ApiKey) -> KeyFacts:
     """A key as answers show it."""
     return {
         "key_id": key.key_id,

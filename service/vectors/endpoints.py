@@ -34,7 +34,7 @@ from service.releases.pipeline import ReleasePipeline
 from service.releases.request import Rendered
 from service.vectors.constructions import Constructions, Projections
 from service.vectors.safetensors_header import HEADER_BYTES_MAX, MEDIA_TYPE, MatrixHeader, header_of, read_header
-from service.vectors.service import FileParameters, VectorRequest, VectorService, file_batch, typical
+from service.vectors.service import FileParameters, PrivateVectors, VectorRequest, VectorService, file_batch, typical
 from service.workers import Workers
 
 router = APIRouter(route_class=JsonRoute, tags=["embeddings"])
@@ -112,7 +112,10 @@ async def receive(request: Request, pool: ArrayPool, tag: Poly1305, *, owner: st
 
 
 @router.post(
-    "/embed/vector", summary="Private vectors, from texts or vectors", responses=documented(s504=_NOT_COMPUTED)
+    "/embed/vector",
+    summary="Private vectors, from texts or vectors",
+    response_model=PrivateVectors,
+    responses=documented(s504=_NOT_COMPUTED),
 )
 async def embed_vector(
     body: VectorRequest,

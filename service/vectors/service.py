@@ -11,11 +11,12 @@ import base64
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 import numpy as np
 import orjson
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from core import spans
 from core.accounting.events import PrivacyEvent
@@ -27,9 +28,11 @@ from gpu_workers.engine.arrays import Array, ArrayPool, BlockArray
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.tasks import VectorTask
 from service.config.settings import TEXTS_TAKEN, VECTORS_TAKEN, Settings
+from service.http.answers import doc
 from service.http.choices import Projection, VectorMechanism
 from service.http.strict import AtMost, Strict, Vector, exactly_one_of
 from service.preparation import Preparation
+from service.releases.answers import Account, Privacy
 from service.releases.request import JSON, Part, Parts, Price, ReleaseRequest, Rendered, check_epsilon
 from service.vectors.constructions import NO_MATRICES, Constructions, Matrices, Projections
 from service.workers import Workers
@@ -76,6 +79,31 @@ class FileParameters(VectorParameters):
     """The parameters of a file, as JSON in its metadata."""
 
     output_dtype: Literal["float32", "float16"] = "float32"
+
+
+class VectorRow(TypedDict):
+    """A released vector."""
+
+    index: Annotated[int, doc("The place of the text or vector in the request, from 0.")]
+    embedding: Annotated[list[float] | str, doc("The vector; as base64 of float32, little-endian, where asked for.")]
+    reused_from: NotRequired[Annotated[str, doc("The earlier release that answers it; where releases are reused.")]]
+
+
+class VectorUsage(TypedDict):
+    """What an answer is about, in numbers."""
+
+    vectors: Annotated[int, doc("How many vectors.")]
+
+
+class PrivateVectors(TypedDict):
+    """Released vectors of texts, or of vectors of the caller."""
+
+    model: Annotated[str | None, doc("The encoder; null for vectors of the caller.")]
+    dimension: Annotated[int, doc("The dimension of the vectors.")]
+    data: Annotated[list[VectorRow], doc("A row for each text or vector, in their order.")]
+    privacy: Annotated[Privacy, doc("The guarantee of each vector.")]
+    budget: Annotated[Account, doc("The account with the least left of those that paid.")]
+    usage: Annotated[VectorUsage, doc("What was released.")]
 
 
 def typical(epsilon: float) -> list[VectorRequest]:

@@ -64,7 +64,7 @@ def test_waiting_continues_after_lost_connections_where_it_was() -> None:
 
 
 def test_a_failed_job_is_an_error_with_its_facts() -> None:
-    problem = {"type": "...", "code": "bad-corpus", "reason": "unknown-category", "line": 17}
+    problem = {"type": "...", "code": "bad-corpus", "title": "...", "reason": "unknown-category", "line": 17}
     sent = scripted(
         events(event("failed", 2, status="failed", problem=problem)),
         events(event("cancelled", 2, status="cancelled", spent={"epsilon": 1.0, "delta": 0.0})),

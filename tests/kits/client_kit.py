@@ -10,7 +10,7 @@ from gateway_kit import Tenant
 from inprocess_kit import Gateway as InProcessGateway
 
 from privacy_gateway_client import AsyncGateway, Gateway, Retry
-from privacy_gateway_client.answers import Answer
+from privacy_gateway_client.model import Answer
 
 AT_ONCE = Retry(attempts=20, first_s=0.01, longest_s=0.05)
 

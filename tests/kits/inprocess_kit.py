@@ -7,7 +7,7 @@ needs a true stream, a disconnect, a signal or a log file runs against `gateway_
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cache
@@ -18,6 +18,8 @@ from unittest import mock
 import httpx
 import pytest
 from constants_kit import changed, constants
+from declared_answers import DeclaredAnswers
+from fastapi import FastAPI
 from gateway_kit import DEFAULTS, LEAN, Tenants, clean_environment
 from inline_engine import InlineEngine
 
@@ -129,11 +131,13 @@ class _Chunks(httpx.AsyncByteStream):
 
 
 class _LoopTransport(httpx.BaseTransport):
-    """Runs each request of a synchronous client on the event loop that owns the application."""
+    """Runs each request of a synchronous client on the event loop that owns the application, and checks that the answer
+    is as declared."""
 
-    def __init__(self, app: Any, loop: asyncio.AbstractEventLoop) -> None:
-        self._asgi = httpx.ASGITransport(app)
+    def __init__(self, app: Any, loop: asyncio.AbstractEventLoop, declared: DeclaredAnswers) -> None:
+        self._app = app
         self._loop = loop
+        self._declared = declared
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         assert isinstance(request.stream, httpx.SyncByteStream)
@@ -141,12 +145,33 @@ class _LoopTransport(httpx.BaseTransport):
         sent = httpx.Request(
             request.method, request.url, headers=request.headers, stream=body, extensions=request.extensions
         )
-        return asyncio.run_coroutine_threadsafe(self._answer(sent), self._loop).result(ANSWER_S_MAX)
+        answer, route = asyncio.run_coroutine_threadsafe(self._answer(sent), self._loop).result(ANSWER_S_MAX)
+        answer.read()
+        self._declared.check(answer, method=request.method, route=route)
+        return answer
 
-    async def _answer(self, request: httpx.Request) -> httpx.Response:
-        answer = await self._asgi.handle_async_request(request)
+    async def _answer(self, request: httpx.Request) -> tuple[httpx.Response, str | None]:
+        """The answer, and the path of the route that gave it."""
+        scopes: list[MutableMapping[str, Any]] = []
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            scopes.append(scope)
+            await self._app(scope, receive, send)
+
+        answer = await httpx.ASGITransport(app).handle_async_request(request)
         content = await answer.aread()
-        return httpx.Response(answer.status_code, headers=answer.headers, stream=httpx.ByteStream(content))
+        whole = httpx.Response(answer.status_code, headers=answer.headers, stream=httpx.ByteStream(content))
+        return whole, getattr(scopes[0].get("route"), "path_format", None)
+
+
+_of_capabilities: dict[tuple[int, ...], DeclaredAnswers] = {}
+
+
+def _declared(capabilities: tuple[int, ...], app: FastAPI) -> DeclaredAnswers:
+    """What an application with these capabilities declares. Gateways share it: its description takes a second."""
+    if capabilities not in _of_capabilities:
+        _of_capabilities[capabilities] = DeclaredAnswers(app)
+    return _of_capabilities[capabilities]
 
 
 class Gateway(Tenants):
@@ -169,7 +194,7 @@ class Gateway(Tenants):
         self._thread.start()
         self.service = self.on_loop(self._start(), within_s=START_S_MAX)
         self.app = create_app(self.service)
-        self.transport = _LoopTransport(self.app, self.loop)
+        self.transport = _LoopTransport(self.app, self.loop, _declared(tuple(map(id, capabilities)), self.app))
 
     async def _start(self) -> ServiceGateway:
         gateway = ServiceGateway(self.settings, engine=inline_engine(self.settings), capabilities=self._capabilities)

@@ -6,7 +6,7 @@ idempotency key of its own, which all of its retries keep, so that a lost answer
 
 from typing import TYPE_CHECKING, Any
 
-from privacy_gateway_client.answers import Account, Embeddings, Job, Partial, Privacy, Release, Sanitized, SanitizedRow
+from privacy_gateway_client.answers import Embeddings, Job, Partial, Release, Sanitized
 from privacy_gateway_client.errors import (
     AnswerInvalid,
     BudgetCapReached,
@@ -28,6 +28,7 @@ from privacy_gateway_client.errors import (
     WorkFailed,
 )
 from privacy_gateway_client.generated.client import Gateway
+from privacy_gateway_client.generated.models import Account, Privacy, SanitizedRow
 from privacy_gateway_client.options import BudgetCap, Cache, Limits, Retry, new_cache_key
 
 if TYPE_CHECKING:

@@ -37,13 +37,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-
-@dataclass(frozen=True)
-class Amount:
-    """An amount of privacy budget."""
-
-    epsilon: float
-    delta: float = 0.0
+from privacy_gateway_client.generated.models import BudgetAmount, ProblemDocument, RefusingArm
 
 
 @dataclass(frozen=True)
@@ -52,16 +46,6 @@ class FieldError:
 
     field: str
     reason: str
-
-
-@dataclass(frozen=True)
-class ArmState:
-    """What a rule of an account has left, and what the refused request needs of it (None: it cannot price it)."""
-
-    name: str
-    order: float | None
-    requested: float | None
-    remaining: float
 
 
 class GatewayError(Exception):
@@ -92,7 +76,7 @@ class BudgetCapReached(GatewayError):
     """The call could charge more than a `budget_cap` has left. `unit`: of the account that would pass it."""
 
     def __init__(self, *, unit: str, requested: float, remaining: float) -> None:
-        self.unit, self.requested, self.remaining = unit, Amount(requested), Amount(remaining)
+        self.unit, self.requested, self.remaining = unit, _epsilon(requested), _epsilon(remaining)
         super().__init__(f"the cap has epsilon {remaining:g} left for the unit {unit}; the call needs {requested:g}")
 
 
@@ -132,12 +116,12 @@ class JobFailed(GatewayError):
 
     def __init__(self, job: Any) -> None:
         self.job = job
-        problem: Mapping[str, Any] = job.problem or {}
-        self.code: str = problem.get("code", job.status)
-        self.reason: str | None = problem.get("reason")
-        self.line: int | None = problem.get("line")
-        self.count: int | None = problem.get("count")
-        self.spent = Amount(job.spent.epsilon, job.spent.delta)
+        problem: ProblemDocument | None = job.problem
+        self.code: str = problem.code if problem else job.status
+        self.reason = problem.reason if problem else None
+        self.line = problem.line if problem else None
+        self.count = problem.count if problem else None
+        self.spent: BudgetAmount = job.spent
         super().__init__(f"the job {job.job_id} is {job.status}: {self.reason or self.code}")
 
 
@@ -194,19 +178,16 @@ class BudgetExhausted(Forbidden):
     """An account does not cover the request. Nothing was charged."""
 
     @property
-    def requested(self) -> Amount:
+    def requested(self) -> BudgetAmount:
         return _amount(self.members.get("requested"))
 
     @property
-    def remaining(self) -> Amount:
+    def remaining(self) -> BudgetAmount:
         return _amount(self.members.get("remaining"))
 
     @property
-    def arms(self) -> tuple[ArmState, ...]:
-        return tuple(
-            ArmState(arm["name"], arm.get("order"), arm.get("requested"), arm["remaining"])
-            for arm in self.members.get("arms", ())
-        )
+    def arms(self) -> tuple[RefusingArm, ...]:
+        return tuple(RefusingArm.model_construct(**arm) for arm in self.members.get("arms", ()))
 
 
 class PlanMismatch(Forbidden):
@@ -300,9 +281,13 @@ class UpstreamFailed(Problem):
     """A language model behind the gateway failed."""
 
 
-def _amount(value: Any) -> Amount:
+def _amount(value: Any) -> BudgetAmount:
     block = value if isinstance(value, dict) else {}
-    return Amount(float(block.get("epsilon", 0.0)), float(block.get("delta", 0.0)))
+    return BudgetAmount(epsilon=float(block.get("epsilon", 0.0)), delta=float(block.get("delta", 0.0)))
+
+
+def _epsilon(value: float) -> BudgetAmount:
+    return BudgetAmount(epsilon=value, delta=0.0)
 
 
 def _word(value: Any, default: str) -> str:

@@ -3,8 +3,6 @@
 A key with the role `jobs` changes and reads them, because a deny list may be sensitive. The list shows counts only.
 """
 
-from typing import Any
-
 from fastapi import APIRouter, Request, Response
 
 from service.http.auth import JobsCallerDep, ReadCallerDep, ReleaseCallerDep
@@ -13,12 +11,17 @@ from service.http.problems import documented
 from service.http.strict import PagingDep
 from service.parts import Part
 from service.releases.pipeline import ReleasePipeline
+from service.sanitize.answers import DraftResult, RecogniserFacts, RecognisersPage, StoredRecogniser
 from service.sanitize.recognisers.store import DraftBody, RecogniserBody, Recognisers, RecogniserTrials
 
 router = APIRouter(prefix="/sanitize/recognisers", route_class=JsonRoute, tags=["text"])
 
 
-@router.post("/test", summary="What a draft of a recogniser finds in a text; costs and stores nothing")
+@router.post(
+    "/test",
+    summary="What a draft of a recogniser finds in a text; costs and stores nothing",
+    response_model=DraftResult,
+)
 async def try_draft(
     body: DraftBody,
     request: Request,
@@ -30,7 +33,7 @@ async def try_draft(
 
 
 @router.get("", summary="The tenant's recognisers without their patterns and terms, page by page")
-async def recognisers(caller: ReadCallerDep, stored: Part[Recognisers], page: PagingDep) -> dict[str, Any]:
+async def recognisers(caller: ReadCallerDep, stored: Part[Recognisers], page: PagingDep) -> RecognisersPage:
     rows, next_cursor = await stored.page(caller.tenant, cursor=page.cursor, limit=page.limit)
     return {"recognisers": rows, "next_cursor": next_cursor}
 
@@ -38,7 +41,10 @@ async def recognisers(caller: ReadCallerDep, stored: Part[Recognisers], page: Pa
 @router.put(
     "/{name}",
     summary="Store a recogniser; replaces one of the same name",
-    responses={201: {"description": "The name is new."}, **documented(s507="There is too little disk space.")},
+    responses={
+        201: {"description": "The name is new.", "model": RecogniserFacts},
+        **documented(s507="There is too little disk space."),
+    },
 )
 async def put(
     name: str,
@@ -47,14 +53,14 @@ async def put(
     caller: JobsCallerDep,
     stored: Part[Recognisers],
     trials: Part[RecogniserTrials],
-) -> dict[str, Any]:
+) -> RecogniserFacts:
     facts, is_new = await stored.put(caller.tenant, name, await trials.checked(caller.tenant, body))
     response.status_code = 201 if is_new else 200
     return facts
 
 
 @router.get("/{name}", summary="One recogniser with its patterns and terms")
-async def get(name: str, caller: JobsCallerDep, stored: Part[Recognisers]) -> dict[str, Any]:
+async def get(name: str, caller: JobsCallerDep, stored: Part[Recognisers]) -> StoredRecogniser:
     return await stored.get(caller.tenant, name)
 
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from pydantic import Field
 
@@ -47,6 +47,7 @@ from service.http.strict import AtMost, Strict
 from service.isolation import IN_LOOP_SIZE_MAX, Isolation
 from service.jobs.storage import Storage
 from service.releases.request import ReleaseRequest
+from service.sanitize.answers import RecogniserFacts, RecogniserRow, StoredRecogniser
 
 _SUFFIX = ".recogniser"
 _FACTS_KEPT_MAX = 4096
@@ -130,19 +131,22 @@ class Recognisers:
             found.append(OwnReference(name, str(self._facts_of(file)["entity"]), file))
         return tuple(found)
 
-    async def put(self, tenant: str, name: str, definition: Definition) -> tuple[dict[str, Any], bool]:
+    async def put(self, tenant: str, name: str, definition: Definition) -> tuple[RecogniserFacts, bool]:
         """Store a checked definition; its facts, and whether the name is new.
 
         Raises InvalidInput, TenantLimitReached, StorageFull, RecogniserBroken if the tenant's key cannot be used.
         """
         path = self._path(tenant, name)
-        facts = {
+        facts: RecogniserFacts = {
             "name": name,
             "entity": definition.entity,
             "score": definition.score,
             "case_sensitive": definition.case_sensitive,
             "whole_words": definition.whole_words,
-            **definition.counts(),
+            "patterns": len(definition.patterns),
+            "deny": len(definition.deny),
+            "allow": len(definition.allow),
+            "context": len(definition.context),
             "updated_ms": int(time.time() * 1000),
         }
         async with self._writing:
@@ -160,34 +164,35 @@ class Recognisers:
         self._digests.get(path)  # a request would read the file on the event loop
         return is_new
 
-    async def get(self, tenant: str, name: str) -> dict[str, Any]:
+    async def get(self, tenant: str, name: str) -> StoredRecogniser:
         """The facts and lists of one recogniser. Raises UnknownRecogniser, RecogniserBroken."""
 
-        def read() -> dict[str, Any]:
+        def read() -> StoredRecogniser:
             file = self._find(tenant, name)
             if file is None:
                 raise UnknownRecogniser
             definition = asdict(Definition.unpacked(read_definition(file)))
             definition.pop("program_bytes_max")
-            return {"name": name, **definition, "updated_ms": read_facts(file)["updated_ms"]}
+            shown = {"name": name, **definition, "updated_ms": read_facts(file)["updated_ms"]}
+            return cast(StoredRecogniser, shown)
 
         return await asyncio.to_thread(read)
 
-    async def page(self, tenant: str, *, cursor: str | None, limit: int) -> tuple[list[dict[str, Any]], str | None]:
+    async def page(self, tenant: str, *, cursor: str | None, limit: int) -> tuple[list[RecogniserRow], str | None]:
         """The facts of the tenant's recognisers in the order of their names, and the cursor of the next page. A broken
         file has its name only."""
 
-        def read() -> tuple[list[dict[str, Any]], str | None]:
+        def read() -> tuple[list[RecogniserRow], str | None]:
             names = [name for name in sorted(self._paths(tenant)) if cursor is None or name > cursor]
             rows = [self._row(tenant, name) for name in names[:limit]]
             return rows, names[limit - 1] if len(names) > limit else None
 
         return await asyncio.to_thread(read)
 
-    def _row(self, tenant: str, name: str) -> dict[str, Any]:
+    def _row(self, tenant: str, name: str) -> RecogniserRow:
         try:
             file = self._find(tenant, name)
-            return {"name": name, "usable": True} | (self._facts_of(file) if file else {})
+            return cast(RecogniserRow, {"name": name, "usable": True} | (self._facts_of(file) if file else {}))
         except RecogniserBroken:
             return {"name": name, "usable": False}
 

@@ -11,11 +11,21 @@ from typing import Any
 
 from typing_extensions import Self, Unpack
 
-from privacy_gateway_client.answers import Account, AlertRule, ApiKey, Estimate, NewTenantAnswer, Recogniser
 from privacy_gateway_client.asynchronous.connection import Connection, Group
 from privacy_gateway_client.asynchronous.content import Embedding, Sanitizing
 from privacy_gateway_client.asynchronous.jobs import Jobs, Submission
 from privacy_gateway_client.errors import line_problem
+from privacy_gateway_client.generated.models import (
+    Account,
+    AlertRule,
+    CostEstimate,
+    KeyFacts,
+    KeySecret,
+    RecogniserFacts,
+    RecogniserRow,
+    StoredRecogniser,
+    TenantKey,
+)
 from privacy_gateway_client.options import BudgetCap, KeyOptions, Settings, TenantOptions
 from privacy_gateway_client.wire import (
     JSON_HEADERS,
@@ -114,9 +124,9 @@ class Budget(Group):
         params = {"from": from_ms, "to": to_ms, "class": subject_class}
         return await self._connection.json(get("/budget/series", step=step, unit=unit, mechanism=mechanism, **params))
 
-    async def estimate(self, request: Mapping[str, Any]) -> Estimate:
+    async def estimate(self, request: Mapping[str, Any]) -> CostEstimate:
         """What a charging request would cost, by the members of any of them. Texts are counted, not read."""
-        return await self._connection.model(Estimate, post("/budget/estimate", request))
+        return await self._connection.model(CostEstimate, post("/budget/estimate", request))
 
     async def forecast(self, account: str) -> dict[str, Any]:
         """When the account runs out: an estimate, with a band."""
@@ -219,17 +229,17 @@ class Domains(Group):
 class Recognisers(Group):
     """The tenant's own recognisers."""
 
-    def list(self, *, limit: int | None = None) -> AsyncIterator[Recogniser]:
+    def list(self, *, limit: int | None = None) -> AsyncIterator[RecogniserRow]:
         """Every recogniser; patterns and terms as their numbers."""
-        return self._connection.pages(RECOGNISERS, "recognisers", Recogniser, limit=limit)
+        return self._connection.pages(RECOGNISERS, "recognisers", RecogniserRow, limit=limit)
 
-    async def get(self, name: str) -> Recogniser:
+    async def get(self, name: str) -> StoredRecogniser:
         """One recogniser with its patterns and terms."""
-        return await self._connection.model(Recogniser, get(f"{RECOGNISERS}/{name}"))
+        return await self._connection.model(StoredRecogniser, get(f"{RECOGNISERS}/{name}"))
 
-    async def put(self, name: str, recogniser: Mapping[str, Any]) -> Recogniser:
+    async def put(self, name: str, recogniser: Mapping[str, Any]) -> RecogniserFacts:
         """Create or replace a recogniser."""
-        return await self._connection.model(Recogniser, put(f"{RECOGNISERS}/{name}", recogniser))
+        return await self._connection.model(RecogniserFacts, put(f"{RECOGNISERS}/{name}", recogniser))
 
     async def delete(self, name: str) -> None:
         """Delete a recogniser."""
@@ -383,21 +393,21 @@ class Health(Group):
 class Keys(Group):
     """The tenant's API keys."""
 
-    async def list(self) -> list[ApiKey]:
+    async def list(self) -> list[KeyFacts]:
         """The keys of the tenant. The API key needs the role `admin`, as for the calls below."""
-        return await self._connection.rows_as(ApiKey, get("/keys"), "keys")
+        return await self._connection.rows_as(KeyFacts, get("/keys"), "keys")
 
-    async def create(self, **options: Unpack[KeyOptions]) -> ApiKey:
+    async def create(self, **options: Unpack[KeyOptions]) -> KeySecret:
         """Make a key; its `key` is shown this once."""
-        return await self._connection.model(ApiKey, post("/keys", given(options), repeatable=False))
+        return await self._connection.model(KeySecret, post("/keys", given(options), repeatable=False))
 
-    async def rotate(self, key_id: str, *, overlap_s: int, expires_s: int | None = None) -> ApiKey:
+    async def rotate(self, key_id: str, *, overlap_s: int, expires_s: int | None = None) -> KeySecret:
         """Make a successor; the old key ends after `overlap_s` seconds."""
-        return await self._connection.model(ApiKey, _rotation(f"/keys/{key_id}", overlap_s, expires_s))
+        return await self._connection.model(KeySecret, _rotation(f"/keys/{key_id}", overlap_s, expires_s))
 
-    async def revoke(self, key_id: str) -> ApiKey:
+    async def revoke(self, key_id: str) -> KeyFacts:
         """End a key at once."""
-        return await self._connection.model(ApiKey, Outgoing("DELETE", f"/keys/{key_id}"))
+        return await self._connection.model(KeyFacts, Outgoing("DELETE", f"/keys/{key_id}"))
 
 
 class Alerts(Group):
@@ -443,10 +453,10 @@ class Admin(Group):
         """Every tenant."""
         return await self._connection.rows(get("/admin/tenants"), "tenants")
 
-    async def create_tenant(self, name: str, *, epsilon: float, **options: Unpack[TenantOptions]) -> NewTenantAnswer:
+    async def create_tenant(self, name: str, *, epsilon: float, **options: Unpack[TenantOptions]) -> TenantKey:
         """Open a tenant with a budget; its first key is shown this once."""
         members = {"name": name, "epsilon": epsilon, **given(options)}
-        return await self._connection.model(NewTenantAnswer, post("/admin/tenants", members, repeatable=False))
+        return await self._connection.model(TenantKey, post("/admin/tenants", members, repeatable=False))
 
     def budgets(self, tenant: str, *, limit: int | None = None) -> AsyncIterator[Account]:
         """The accounts of a tenant."""
@@ -457,23 +467,23 @@ class Admin(Group):
         request = put(f"/admin/tenants/{tenant}/budgets/{unit}/limit", {"epsilon": epsilon})
         return await self._connection.model(Account, request)
 
-    async def keys(self, tenant: str) -> list[ApiKey]:
+    async def keys(self, tenant: str) -> list[KeyFacts]:
         """The keys of a tenant."""
-        return await self._connection.rows_as(ApiKey, get(f"/admin/tenants/{tenant}/keys"), "keys")
+        return await self._connection.rows_as(KeyFacts, get(f"/admin/tenants/{tenant}/keys"), "keys")
 
-    async def create_key(self, tenant: str, **options: Unpack[KeyOptions]) -> ApiKey:
+    async def create_key(self, tenant: str, **options: Unpack[KeyOptions]) -> KeySecret:
         """Make a key of a tenant."""
         request = post(f"/admin/tenants/{tenant}/keys", given(options), repeatable=False)
-        return await self._connection.model(ApiKey, request)
+        return await self._connection.model(KeySecret, request)
 
-    async def rotate_key(self, tenant: str, key_id: str, *, overlap_s: int, expires_s: int | None = None) -> ApiKey:
+    async def rotate_key(self, tenant: str, key_id: str, *, overlap_s: int, expires_s: int | None = None) -> KeySecret:
         """Make a successor of a tenant's key."""
         request = _rotation(f"/admin/tenants/{tenant}/keys/{key_id}", overlap_s, expires_s)
-        return await self._connection.model(ApiKey, request)
+        return await self._connection.model(KeySecret, request)
 
-    async def revoke_key(self, tenant: str, key_id: str) -> ApiKey:
+    async def revoke_key(self, tenant: str, key_id: str) -> KeyFacts:
         """End a key of a tenant at once."""
-        return await self._connection.model(ApiKey, Outgoing("DELETE", f"/admin/tenants/{tenant}/keys/{key_id}"))
+        return await self._connection.model(KeyFacts, Outgoing("DELETE", f"/admin/tenants/{tenant}/keys/{key_id}"))
 
     async def end_sessions(self, tenant: str | None = None) -> None:
         """End every session of the dashboard for a tenant; without one, those of the operator."""

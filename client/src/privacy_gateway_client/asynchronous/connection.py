@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 import httpx
 from typing_extensions import Self
 
-from privacy_gateway_client.answers import Account, Partial, Privacy, Release
+from privacy_gateway_client.answers import Partial, Release
 from privacy_gateway_client.errors import (
     BudgetExhausted,
     ConnectionLost,
@@ -34,6 +34,7 @@ from privacy_gateway_client.errors import (
     TooLarge,
     problem_of,
 )
+from privacy_gateway_client.generated.models import Account, Privacy
 from privacy_gateway_client.options import Limits, Nano, Reservation, Retry, Settings, active_caps, http_options, nano
 from privacy_gateway_client.wire import (
     KEY,

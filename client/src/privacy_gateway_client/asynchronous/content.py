@@ -14,18 +14,7 @@ from typing import Any
 import httpx
 from typing_extensions import Unpack
 
-from privacy_gateway_client.answers import (
-    Account,
-    EmbeddingRow,
-    Embeddings,
-    Partial,
-    Privacy,
-    Release,
-    RestoredRow,
-    Sanitized,
-    SanitizedRow,
-    StreamSummary,
-)
+from privacy_gateway_client.answers import EmbeddingRow, Embeddings, Partial, Release, Sanitized
 from privacy_gateway_client.asynchronous.connection import (
     Found,
     Group,
@@ -48,6 +37,7 @@ from privacy_gateway_client.errors import (
     StreamInterrupted,
     line_problem,
 )
+from privacy_gateway_client.generated.models import Account, Privacy, RestoredText, SanitizedRow, StreamSummary
 from privacy_gateway_client.options import (
     DocumentOptions,
     Limits,
@@ -392,7 +382,7 @@ class Sanitizing(Group):
     async def restore(self, texts: Iterable[str], restore_token: str) -> list[str]:
         """Put the originals back for the surrogates in any texts. Costs nothing."""
         request = post("/restore", {"texts": list(texts), "restore_token": restore_token})
-        return [row.text for row in await self._connection.rows_as(RestoredRow, request, "data")]
+        return [row.text for row in await self._connection.rows_as(RestoredText, request, "data")]
 
     async def sanitize_stream(
         self, documents: Iterable[Text], **options: Unpack[StreamOptions]
@@ -481,7 +471,7 @@ def _check_complete(summary: Any, answered: int) -> None:
     """Raises StreamInterrupted unless this is the summary of a stream that is complete."""
     found = StreamSummary.model_validate(summary)
     if not found.complete:
-        raise StreamInterrupted(answered, str((found.problem or {}).get("code", "incomplete")))
+        raise StreamInterrupted(answered, found.problem.code if found.problem else "incomplete")
 
 
 def _row(row: Mapping[str, Any], index: int) -> SanitizedRow | Problem:

@@ -12,11 +12,21 @@ from typing import Any
 
 from typing_extensions import Self, Unpack
 
-from privacy_gateway_client.answers import Account, AlertRule, ApiKey, Estimate, NewTenantAnswer, Recogniser
 from privacy_gateway_client.generated.connection import Connection, Group
 from privacy_gateway_client.generated.content import Embedding, Sanitizing
 from privacy_gateway_client.generated.jobs import Jobs, Submission
 from privacy_gateway_client.errors import line_problem
+from privacy_gateway_client.generated.models import (
+    Account,
+    AlertRule,
+    CostEstimate,
+    KeyFacts,
+    KeySecret,
+    RecogniserFacts,
+    RecogniserRow,
+    StoredRecogniser,
+    TenantKey,
+)
 from privacy_gateway_client.options import BudgetCap, KeyOptions, Settings, TenantOptions
 from privacy_gateway_client.wire import (
     JSON_HEADERS,
@@ -115,9 +125,9 @@ class Budget(Group):
         params = {"from": from_ms, "to": to_ms, "class": subject_class}
         return self._connection.json(get("/budget/series", step=step, unit=unit, mechanism=mechanism, **params))
 
-    def estimate(self, request: Mapping[str, Any]) -> Estimate:
+    def estimate(self, request: Mapping[str, Any]) -> CostEstimate:
         """What a charging request would cost, by the members of any of them. Texts are counted, not read."""
-        return self._connection.model(Estimate, post("/budget/estimate", request))
+        return self._connection.model(CostEstimate, post("/budget/estimate", request))
 
     def forecast(self, account: str) -> dict[str, Any]:
         """When the account runs out: an estimate, with a band."""
@@ -220,17 +230,17 @@ class Domains(Group):
 class Recognisers(Group):
     """The tenant's own recognisers."""
 
-    def list(self, *, limit: int | None = None) -> Iterator[Recogniser]:
+    def list(self, *, limit: int | None = None) -> Iterator[RecogniserRow]:
         """Every recogniser; patterns and terms as their numbers."""
-        return self._connection.pages(RECOGNISERS, "recognisers", Recogniser, limit=limit)
+        return self._connection.pages(RECOGNISERS, "recognisers", RecogniserRow, limit=limit)
 
-    def get(self, name: str) -> Recogniser:
+    def get(self, name: str) -> StoredRecogniser:
         """One recogniser with its patterns and terms."""
-        return self._connection.model(Recogniser, get(f"{RECOGNISERS}/{name}"))
+        return self._connection.model(StoredRecogniser, get(f"{RECOGNISERS}/{name}"))
 
-    def put(self, name: str, recogniser: Mapping[str, Any]) -> Recogniser:
+    def put(self, name: str, recogniser: Mapping[str, Any]) -> RecogniserFacts:
         """Create or replace a recogniser."""
-        return self._connection.model(Recogniser, put(f"{RECOGNISERS}/{name}", recogniser))
+        return self._connection.model(RecogniserFacts, put(f"{RECOGNISERS}/{name}", recogniser))
 
     def delete(self, name: str) -> None:
         """Delete a recogniser."""
@@ -384,21 +394,21 @@ class Health(Group):
 class Keys(Group):
     """The tenant's API keys."""
 
-    def list(self) -> list[ApiKey]:
+    def list(self) -> list[KeyFacts]:
         """The keys of the tenant. The API key needs the role `admin`, as for the calls below."""
-        return self._connection.rows_as(ApiKey, get("/keys"), "keys")
+        return self._connection.rows_as(KeyFacts, get("/keys"), "keys")
 
-    def create(self, **options: Unpack[KeyOptions]) -> ApiKey:
+    def create(self, **options: Unpack[KeyOptions]) -> KeySecret:
         """Make a key; its `key` is shown this once."""
-        return self._connection.model(ApiKey, post("/keys", given(options), repeatable=False))
+        return self._connection.model(KeySecret, post("/keys", given(options), repeatable=False))
 
-    def rotate(self, key_id: str, *, overlap_s: int, expires_s: int | None = None) -> ApiKey:
+    def rotate(self, key_id: str, *, overlap_s: int, expires_s: int | None = None) -> KeySecret:
         """Make a successor; the old key ends after `overlap_s` seconds."""
-        return self._connection.model(ApiKey, _rotation(f"/keys/{key_id}", overlap_s, expires_s))
+        return self._connection.model(KeySecret, _rotation(f"/keys/{key_id}", overlap_s, expires_s))
 
-    def revoke(self, key_id: str) -> ApiKey:
+    def revoke(self, key_id: str) -> KeyFacts:
         """End a key at once."""
-        return self._connection.model(ApiKey, Outgoing("DELETE", f"/keys/{key_id}"))
+        return self._connection.model(KeyFacts, Outgoing("DELETE", f"/keys/{key_id}"))
 
 
 class Alerts(Group):
@@ -444,10 +454,10 @@ class Admin(Group):
         """Every tenant."""
         return self._connection.rows(get("/admin/tenants"), "tenants")
 
-    def create_tenant(self, name: str, *, epsilon: float, **options: Unpack[TenantOptions]) -> NewTenantAnswer:
+    def create_tenant(self, name: str, *, epsilon: float, **options: Unpack[TenantOptions]) -> TenantKey:
         """Open a tenant with a budget; its first key is shown this once."""
         members = {"name": name, "epsilon": epsilon, **given(options)}
-        return self._connection.model(NewTenantAnswer, post("/admin/tenants", members, repeatable=False))
+        return self._connection.model(TenantKey, post("/admin/tenants", members, repeatable=False))
 
     def budgets(self, tenant: str, *, limit: int | None = None) -> Iterator[Account]:
         """The accounts of a tenant."""
@@ -458,23 +468,23 @@ class Admin(Group):
         request = put(f"/admin/tenants/{tenant}/budgets/{unit}/limit", {"epsilon": epsilon})
         return self._connection.model(Account, request)
 
-    def keys(self, tenant: str) -> list[ApiKey]:
+    def keys(self, tenant: str) -> list[KeyFacts]:
         """The keys of a tenant."""
-        return self._connection.rows_as(ApiKey, get(f"/admin/tenants/{tenant}/keys"), "keys")
+        return self._connection.rows_as(KeyFacts, get(f"/admin/tenants/{tenant}/keys"), "keys")
 
-    def create_key(self, tenant: str, **options: Unpack[KeyOptions]) -> ApiKey:
+    def create_key(self, tenant: str, **options: Unpack[KeyOptions]) -> KeySecret:
         """Make a key of a tenant."""
         request = post(f"/admin/tenants/{tenant}/keys", given(options), repeatable=False)
-        return self._connection.model(ApiKey, request)
+        return self._connection.model(KeySecret, request)
 
-    def rotate_key(self, tenant: str, key_id: str, *, overlap_s: int, expires_s: int | None = None) -> ApiKey:
+    def rotate_key(self, tenant: str, key_id: str, *, overlap_s: int, expires_s: int | None = None) -> KeySecret:
         """Make a successor of a tenant's key."""
         request = _rotation(f"/admin/tenants/{tenant}/keys/{key_id}", overlap_s, expires_s)
-        return self._connection.model(ApiKey, request)
+        return self._connection.model(KeySecret, request)
 
-    def revoke_key(self, tenant: str, key_id: str) -> ApiKey:
+    def revoke_key(self, tenant: str, key_id: str) -> KeyFacts:
         """End a key of a tenant at once."""
-        return self._connection.model(ApiKey, Outgoing("DELETE", f"/admin/tenants/{tenant}/keys/{key_id}"))
+        return self._connection.model(KeyFacts, Outgoing("DELETE", f"/admin/tenants/{tenant}/keys/{key_id}"))
 
     def end_sessions(self, tenant: str | None = None) -> None:
         """End every session of the dashboard for a tenant; without one, those of the operator."""

@@ -15,18 +15,7 @@ from typing import Any
 import httpx
 from typing_extensions import Unpack
 
-from privacy_gateway_client.answers import (
-    Account,
-    EmbeddingRow,
-    Embeddings,
-    Partial,
-    Privacy,
-    Release,
-    RestoredRow,
-    Sanitized,
-    SanitizedRow,
-    StreamSummary,
-)
+from privacy_gateway_client.answers import EmbeddingRow, Embeddings, Partial, Release, Sanitized
 from privacy_gateway_client.generated.connection import (
     Found,
     Group,
@@ -49,6 +38,7 @@ from privacy_gateway_client.errors import (
     StreamInterrupted,
     line_problem,
 )
+from privacy_gateway_client.generated.models import Account, Privacy, RestoredText, SanitizedRow, StreamSummary
 from privacy_gateway_client.options import (
     DocumentOptions,
     Limits,
@@ -393,7 +383,7 @@ class Sanitizing(Group):
     def restore(self, texts: Iterable[str], restore_token: str) -> list[str]:
         """Put the originals back for the surrogates in any texts. Costs nothing."""
         request = post("/restore", {"texts": list(texts), "restore_token": restore_token})
-        return [row.text for row in self._connection.rows_as(RestoredRow, request, "data")]
+        return [row.text for row in self._connection.rows_as(RestoredText, request, "data")]
 
     def sanitize_stream(
         self, documents: Iterable[Text], **options: Unpack[StreamOptions]
@@ -482,7 +472,7 @@ def _check_complete(summary: Any, answered: int) -> None:
     """Raises StreamInterrupted unless this is the summary of a stream that is complete."""
     found = StreamSummary.model_validate(summary)
     if not found.complete:
-        raise StreamInterrupted(answered, str((found.problem or {}).get("code", "incomplete")))
+        raise StreamInterrupted(answered, found.problem.code if found.problem else "incomplete")
 
 
 def _row(row: Mapping[str, Any], index: int) -> SanitizedRow | Problem:

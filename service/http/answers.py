@@ -1,0 +1,111 @@
+"""What endpoints answer, declared as types: the API page, the tests and the models of the client are made from them.
+
+An answer is a `TypedDict` beside the endpoint that gives it, so that mypy checks what the endpoint returns, and each
+member has a description. A declaration costs nothing while the gateway serves: an answer is written as it is returned.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, NotRequired
+
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from pydantic import Field, GetJsonSchemaHandler, TypeAdapter
+from pydantic_core.core_schema import definitions_schema
+from typing_extensions import TypedDict
+
+PROBLEM_TYPE = "application/problem+json"
+_SCHEMAS = "#/components/schemas/{model}"
+
+
+def doc(description: str) -> Any:
+    """The description of a member."""
+    return Field(description=description)
+
+
+@dataclass(frozen=True)
+class _Declared:
+    """The schema of a type for a value that pydantic does not look at."""
+
+    kind: Any
+
+    def __get_pydantic_json_schema__(self, _: Any, handler: GetJsonSchemaHandler) -> Any:
+        return handler(definitions_schema(TypeAdapter(self.kind).core_schema, []))
+
+
+class AnswerRoute(APIRoute):
+    """An `APIRoute` whose declared answer is documentation: FastAPI does not validate or copy what is returned."""
+
+    def __init__(self, path: str, endpoint: Any, **options: Any) -> None:
+        super().__init__(path, endpoint, **options)
+        if self.response_model is not None:  # `include_router` makes the route that serves from this one
+            self.response_model = Annotated[Any, _Declared(self.response_model)]
+
+
+class BudgetAmount(TypedDict):
+    """An amount of privacy budget."""
+
+    epsilon: Annotated[float, doc("The epsilon, exact to 1e-9.")]
+    delta: Annotated[float, doc("The delta, exact to 1e-15.")]
+
+
+class FieldProblem(TypedDict):
+    """What is wrong with a member of a request."""
+
+    field: Annotated[str, doc("The member, by its path: names of the API and numbers, never a name of the caller.")]
+    message: NotRequired[Annotated[str, doc("What is wrong; absent where `kind` says it.")]]
+    kind: NotRequired[Annotated[str, doc("What is wrong, as a code of pydantic; absent where `message` says it.")]]
+
+
+class RefusingArm(TypedDict):
+    """What a rule of an account has left, and what the refused request needs of it."""
+
+    name: Annotated[str, doc("The rule: `basic`, or an accountant.")]
+    order: Annotated[float | None, doc("The order of a Rényi divergence; null for other rules.")]
+    requested: Annotated[float | None, doc("What the request needs; null if the rule cannot price it.")]
+    remaining: Annotated[float, doc("What is left, in the unit of the rule.")]
+    remaining_delta: NotRequired[Annotated[float, doc("The delta that is left; of the rule `basic` alone.")]]
+
+
+class ProblemDocument(TypedDict):
+    """An error (RFC 9457). It repeats no part of the request; docs/reference/problems.md lists the codes."""
+
+    type: Annotated[str, doc("A URN that ends with the code.")]
+    code: Annotated[str, doc("The stable name of the error.")]
+    title: Annotated[str, doc("The error in a sentence, fixed for the code.")]
+    status: NotRequired[Annotated[int, doc("The HTTP status; absent in the record of a job.")]]
+    detail: NotRequired[Annotated[str, doc("What is wrong in this case; absent if `title` says it.")]]
+    errors: NotRequired[Annotated[list[FieldProblem], doc("What is wrong with which member, at most 20.")]]
+    charged: NotRequired[Annotated[bool, doc("Whether the budget was charged; absent where the code says it.")]]
+    released: NotRequired[Annotated[bool, doc("False: nothing was released. Absent where the code says it.")]]
+    reason: NotRequired[Annotated[str | None, doc("A fixed word for what has failed; of some codes.")]]
+    account: NotRequired[Annotated[str, doc("The account that refuses the request; of some codes.")]]
+    requested: NotRequired[Annotated[BudgetAmount, doc("What the request needs; of `budget-exhausted`.")]]
+    remaining: NotRequired[Annotated[BudgetAmount, doc("What the account has left; of `budget-exhausted`.")]]
+    arms: NotRequired[Annotated[list[RefusingArm], doc("What each rule has left; of `budget-exhausted`.")]]
+    role: NotRequired[Annotated[str, doc("The role that the key lacks; of `role-missing`.")]]
+    limit: NotRequired[Annotated[str | None, doc("The setting that was exceeded; null if there is no name for it.")]]
+    row: NotRequired[Annotated[int | None, doc("The number of the row, from 0; of `bad-row`.")]]
+    line: NotRequired[Annotated[int, doc("The number of the line, from 1; of jobs that failed.")]]
+    count: NotRequired[Annotated[int, doc("How many there are; of jobs that failed.")]]
+    cause: NotRequired[Annotated[str, doc("The code of the cause; of `not-ready`.")]]
+    workers: NotRequired[Annotated[dict[str, Any], doc("The stage of each worker; of `not-ready`.")]]
+
+
+class DescribedAPI(FastAPI):
+    """A `FastAPI` whose description has the schema to which `DEFAULT_PROBLEM` refers."""
+
+    def openapi(self) -> dict[str, Any]:
+        if self.openapi_schema is None:
+            schema = TypeAdapter(ProblemDocument).json_schema(ref_template=_SCHEMAS)
+            nested = schema.pop("$defs")
+            components = super().openapi().setdefault("components", {}).setdefault("schemas", {})
+            components.update(nested | {ProblemDocument.__name__: schema})
+        return super().openapi()
+
+
+DEFAULT_PROBLEM: dict[int | str, dict[str, Any]] = {
+    "default": {
+        "description": "A problem document; under `/v1`, the same facts in the shape of the providers.",
+        "content": {PROBLEM_TYPE: {"schema": {"$ref": _SCHEMAS.format(model=ProblemDocument.__name__)}}},
+    }
+}
