@@ -61,14 +61,14 @@ def test_a_slow_submission_finds_the_job_that_a_repetition_has_made_elsewhere(tm
             admin = {"Authorization": f"Bearer {(tmp_path / 'slow/admin.key').read_text().strip()}"}
             key = (await first.post("/admin/tenants", json=TENANT, headers=admin)).json()["key"]
             arrived, goes_on = asyncio.Event(), asyncio.Event()
-            store_input = slow.jobs.store_input
+            store_input = slow.jobs.working.store_input
 
             async def waiting(*which: str) -> Any:
                 arrived.set()
                 await goes_on.wait()
                 return await store_input(*which)
 
-            with mock.patch.object(slow.jobs, "store_input", waiting):
+            with mock.patch.object(slow.jobs.working, "store_input", waiting):
                 slow_answer = asyncio.create_task(post(first, key))
                 await arrived.wait()
                 made = await post(second, key)
