@@ -6,7 +6,7 @@ Texts are masked before they leave, and answers are restored (`service/proxy/ser
 """
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -153,7 +153,8 @@ for _path, _dialect in DIALECTS.items():
         summary="A language model, in the format of "
         + ("OpenAI" if _dialect.upstream_kind == "openai" else "Anthropic"),
         operation_id=_dialect.name,
-        response_class=Response,
+        response_model=dict[str, Any],
+        response_description="The answer of the upstream, restored; server-sent events if the request asks for them.",
     )
 
 
