@@ -85,9 +85,10 @@ from privacy_gateway_client import Gateway
 from privacy_gateway_client.wire import Tensor, written
 def answer(request):
     tensor = Tensor(request.read(), "vectors")
-    blocks = {"privacy": '{"guarantee": "metric-dp"}', "budget": '''{"account": "a/vector", "unit": "vector",
-      "adjacency": "metric", "kind": "filter", "limit": {"epsilon": 1}, "committed": {"epsilon": 1},
-      "reserved": {"epsilon": 0}, "remaining": {"epsilon": 0}}'''}
+    zero = '{"epsilon": 0, "delta": 0}'
+    sums = ", ".join(f'"{name}": {zero}' for name in ("limit", "committed", "reserved", "remaining"))
+    account = '"account": "a/vector", "unit": "vector", "adjacency": "metric", "kind": "filter", "accountants": []'
+    blocks = {"privacy": '{"guarantee": "metric-dp"}', "budget": f"{{{account}, {sums}}}"}
     return httpx.Response(200, content=written("embeddings", tensor.kind, tensor.shape, tensor.numbers, **blocks))
 with Gateway("http://gateway", "key", transport=httpx.MockTransport(answer)) as client:
     print([list(row) for row in client.embed_vectors([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], epsilon=1).vectors])
