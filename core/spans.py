@@ -72,7 +72,7 @@ class _Allowance:
     left: int
 
 
-class Span:
+class TraceSpan:
     """A step from its start to `end`, which passes it to the sink. `with` it to make its own steps its children."""
 
     __slots__ = (
@@ -104,14 +104,14 @@ class Span:
         self.end_ns = 0
         self._sink = sink
         self._allowance = allowance
-        self._token: Token[Span] | None = None
+        self._token: Token[TraceSpan] | None = None
 
     def set(self, name: Attribute, value: Value | None) -> None:
         """Set an attribute; one that is not in the table is left out."""
         if value is not None and name in ATTRIBUTES:
             self.attributes[name] = value
 
-    def link(self, other: Span) -> None:
+    def link(self, other: TraceSpan) -> None:
         """Name a span of another trace that this one belongs to."""
         if other is not NOTHING:
             self.links.append(other.ref)
@@ -130,14 +130,14 @@ class Span:
             self.end_ns = time.time_ns()
             self._sink.ended(self)
 
-    def child(self, name: str, kind: Kind = "internal") -> Span:
+    def child(self, name: str, kind: Kind = "internal") -> TraceSpan:
         """A step of this one; `NOTHING` once the trace has as many spans as it may."""
         if self._allowance.left <= 0:
             self._sink.limited()
             return NOTHING
         self._allowance.left -= 1
         trace_id, parent_id = self.ref.trace_id, self.ref.span_id
-        return Span(self._sink, name, kind=kind, trace_id=trace_id, parent_id=parent_id, allowance=self._allowance)
+        return TraceSpan(self._sink, name, kind=kind, trace_id=trace_id, parent_id=parent_id, allowance=self._allowance)
 
     def enter(self) -> None:
         """Make the steps that follow its children, until `leave`."""
@@ -159,7 +159,7 @@ class Span:
         self.end()
 
 
-class _Nothing(Span):
+class _Nothing(TraceSpan):
     """Takes the place of a span where none is recorded."""
 
     def __init__(self) -> None:
@@ -172,7 +172,7 @@ class _Nothing(Span):
     def set(self, *_: object) -> None:
         pass
 
-    def link(self, _: Span) -> None:
+    def link(self, _: TraceSpan) -> None:
         pass
 
     def fail(self, _: BaseException) -> None:
@@ -181,7 +181,7 @@ class _Nothing(Span):
     def end(self) -> None:
         pass
 
-    def child(self, *_: object, **__: object) -> Span:
+    def child(self, *_: object, **__: object) -> TraceSpan:
         return self
 
     def enter(self) -> None:
@@ -191,13 +191,13 @@ class _Nothing(Span):
         pass
 
 
-NOTHING: Span = _Nothing()
+NOTHING: TraceSpan = _Nothing()
 
 
 class Sink(Protocol):
     """What becomes of spans. Its methods neither block nor raise."""
 
-    def ended(self, span: Span) -> None: ...
+    def ended(self, span: TraceSpan) -> None: ...
 
     def limited(self) -> None:
         """A span was left out, because its trace has as many as it may."""
@@ -212,7 +212,7 @@ class _Installed:
 
 
 _installed: _Installed | None = None
-_current: ContextVar[Span] = ContextVar("span", default=NOTHING)
+_current: ContextVar[TraceSpan] = ContextVar("span", default=NOTHING)
 
 
 def install(sink: Sink, *, sample_ratio: float, per_trace_max: int) -> None:
@@ -233,7 +233,9 @@ def is_installed() -> bool:
     return _installed is not None
 
 
-def root(name: str, *, kind: Kind = "internal", parent: SpanRef | None = None, because_of: Sequence[Span] = ()) -> Span:
+def root(
+    name: str, *, kind: Kind = "internal", parent: SpanRef | None = None, because_of: Sequence[TraceSpan] = ()
+) -> TraceSpan:
     """The first span of a trace, or of this gateway's part of the trace of `parent`.
 
     With `because_of` it is recorded if one of these spans is, and linked to them.
@@ -249,7 +251,7 @@ def root(name: str, *, kind: Kind = "internal", parent: SpanRef | None = None, b
         return NOTHING
     allowance = _Allowance(installed.per_trace_max - 1)
     parent_id = None if parent is None else parent.span_id
-    span = Span(installed.sink, name, kind=kind, trace_id=trace_id, parent_id=parent_id, allowance=allowance)
+    span = TraceSpan(installed.sink, name, kind=kind, trace_id=trace_id, parent_id=parent_id, allowance=allowance)
     span.links += [each.ref for each in recorded]
     return span
 
@@ -257,7 +259,7 @@ def root(name: str, *, kind: Kind = "internal", parent: SpanRef | None = None, b
 _LOW_64 = (1 << 64) - 1
 
 
-def span(name: str, kind: Kind = "internal") -> Span:
+def span(name: str, kind: Kind = "internal") -> TraceSpan:
     """A step of the current span, if there is one."""
     return _current.get().child(name, kind)
 
@@ -276,7 +278,7 @@ def step(name: str) -> Callable[[Callable[_P, Awaitable[_R]]], Callable[_P, Awai
     return wrapped
 
 
-def current() -> Span:
+def current() -> TraceSpan:
     """The span whose steps the running code belongs to, or `NOTHING`."""
     return _current.get()
 

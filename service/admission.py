@@ -1,7 +1,7 @@
 """What a tenant may use of this gateway at a time: every limit of load.
 
 `gpu_workers/engine/fairness.py` has the words: a resource is asked for a tenant and a cost, and gives a ticket, which a
-`with` block gives back. `Limits` and the parts below are the resources of the front end:
+`with` block gives back. `LoadLimits` and the parts below are the resources of the front end:
 
 | resource | protects | beyond it |
 | --- | --- | --- |
@@ -196,7 +196,7 @@ def _network(address: str) -> str:
 
 
 @dataclass(frozen=True)
-class Limits:
+class LoadLimits:
     """The limits of load of tenants. Gateways of one ledger share the requests a minute, the failed authentications of
     an address, the samples of alerts and the open calls of language models. Those that protect the memory and the time
     of one process are its own.
@@ -221,7 +221,7 @@ class Limits:
     shared: tuple[SharedLimit, ...] = ()
 
 
-def build_limits(settings: Settings, client: LedgerClient, master_key: MasterKey, *, is_alone: bool) -> Limits:
+def build_limits(settings: Settings, client: LedgerClient, master_key: MasterKey, *, is_alone: bool) -> LoadLimits:
     """`is_alone`: no other process can serve this ledger, so nothing is shared."""
     requests, failures = settings.rate_limit_per_minute, settings.auth_failures_per_minute
     calls = share(settings.upstream_calls_max, settings.queue_tenant_share)
@@ -242,7 +242,7 @@ def build_limits(settings: Settings, client: LedgerClient, master_key: MasterKey
     def address_key(address: str) -> str:
         return names.address_limit_key(master_key.mac(Purpose.ADDRESS, address.encode()))
 
-    return Limits(
+    return LoadLimits(
         requests=RateLimit(requests, tokens=rate(requests, lambda tenant: names.shared_limit_key(tenant, "requests"))),
         failures=FailureLimit(failures, shared=rate(failures, address_key)),
         samples=RateLimit(

@@ -25,7 +25,7 @@ from core.state.keystore import KeyStore
 from core.state.sessions import SessionStore
 from gpu_workers.engine.arrays import ArrayPool
 from gpu_workers.engine.task_queue import Engine
-from service.admission import Limits, build_limits
+from service.admission import LoadLimits, build_limits
 from service.budget.pricing import Prices
 from service.capabilities import CAPABILITIES
 from service.capability import Capability
@@ -121,7 +121,7 @@ class Gateway:
         maintenance.start()
         maintenance.run(Orphans(parts[StoredFiles], parts[JobStore]).collect_regularly())
         maintenance.run(remove_forgotten_regularly(parts[StoredFiles]))
-        for limit in parts[Limits].shared:
+        for limit in parts[LoadLimits].shared:
             maintenance.run(limit.return_regularly())
         for capability in self.capabilities:
             for work in capability.background(parts):
@@ -160,7 +160,7 @@ def _of_the_ledger(redis: EmbeddedRedis | None) -> dict[type, Callable[[Parts], 
     def ledger(parts: Parts) -> LedgerParts:
         return build_ledger(parts[Settings], parts[MasterKey], socket=redis.socket if redis else None)
 
-    def limits(parts: Parts) -> Limits:
+    def limits(parts: Parts) -> LoadLimits:
         return build_limits(parts[Settings], parts[LedgerClient], parts[MasterKey], is_alone=is_alone)
 
     return {
@@ -173,7 +173,7 @@ def _of_the_ledger(redis: EmbeddedRedis | None) -> dict[type, Callable[[Parts], 
         Ledger: lambda parts: parts[LedgerParts].ledger,
         KeyStore: lambda parts: parts[LedgerParts].keys,
         AdminLog: lambda parts: parts[KeyStore].log,
-        Limits: limits,
+        LoadLimits: limits,
     }
 
 
@@ -195,7 +195,7 @@ def _sessions(parts: Parts) -> BrowserSessions:
 
 
 def _authenticator(parts: Parts) -> Authenticator:
-    return Authenticator(parts[KeyStore], parts[AdminKeys].keys, parts[Limits], parts[BrowserSessions])
+    return Authenticator(parts[KeyStore], parts[AdminKeys].keys, parts[LoadLimits], parts[BrowserSessions])
 
 
 def _streams(parts: Parts) -> OpenStreams:

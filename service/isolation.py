@@ -54,7 +54,7 @@ class WorkLimits:
 
 
 @dataclass(frozen=True)
-class Answer:
+class IsolatedAnswer:
     """`result`: that of the function, a `GatewayError`, or the limit that it has reached. `is_last`: the process ends,
     so that the system takes back what it used."""
 
@@ -145,7 +145,7 @@ class Isolation:
             self._idle.remove(process)
 
     def _ended(
-        self, ticket: Ticket, tenant: str, size: int, process: _Process, call: asyncio.Future[Answer | None]
+        self, ticket: Ticket, tenant: str, size: int, process: _Process, call: asyncio.Future[IsolatedAnswer | None]
     ) -> None:
         answer = call.result()
         if process.usable:
@@ -161,20 +161,20 @@ class _Process(ChildProcess):
     def __init__(self, limits: WorkLimits, *, on_end: Callable[[_Process], None]) -> None:
         self.usable = True
         self._was_killed = False
-        self._running: asyncio.Future[Answer | None] | None = None
+        self._running: asyncio.Future[IsolatedAnswer | None] | None = None
         self._limits = limits
         self._on_end = on_end
         self._watch: asyncio.TimerHandle | None = None
         super().__init__(MODULE, first=limits, on_message=self._received, on_death=self._died, preload=(PRELOAD,))
 
-    def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> asyncio.Future[Answer | None]:
+    def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> asyncio.Future[IsolatedAnswer | None]:
         """The answer of the process, None if it was ended from outside."""
         self._running = call = self._loop.create_future()
         self._watch = self._loop.call_later(WALL_S_MAX, self.end)
         self.send((function, arguments))
         return call
 
-    def _received(self, answer: Answer) -> None:
+    def _received(self, answer: IsolatedAnswer) -> None:
         self.usable = not answer.is_last
         self._finish(answer)
 
@@ -187,9 +187,9 @@ class _Process(ChildProcess):
         self.usable = False
         self._on_end(self)
         # The system ends a function that holds the interpreter. A library ends the process when it gets no memory.
-        self._finish(None if self._was_killed else Answer(Reached.ENDED, self._limits.cpu_s, is_last=True))
+        self._finish(None if self._was_killed else IsolatedAnswer(Reached.ENDED, self._limits.cpu_s, is_last=True))
 
-    def _finish(self, answer: Answer | None) -> None:
+    def _finish(self, answer: IsolatedAnswer | None) -> None:
         call, self._running = self._running, None
         if self._watch is not None:
             self._watch.cancel()

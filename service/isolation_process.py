@@ -1,8 +1,8 @@
 """The process of `service.isolation`: `python -m service.isolation_process FD`.
 
-It receives its limits over one inherited socket, then functions with their arguments, and sends one `Answer` for each.
-It exits when the socket closes. Text stays in its memory: it writes nothing, sends an error without a message, and
-disables core dumps.
+It receives its limits over one inherited socket, then functions with their arguments, and sends one `IsolatedAnswer`
+for each. It exits when the socket closes. Text stays in its memory: it writes nothing, sends an error without a
+message, and disables core dumps.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 from core.errors import TaskFailed
 from core.guarded import guarded
 from core.memory import trim
-from service.isolation import Answer, Reached, WorkLimits
+from service.isolation import IsolatedAnswer, Reached, WorkLimits
 
 _NICENESS = 5  # the front end and Redis go first
 _GRACE_S = 1.0  # for the function to stop by itself, before the system ends the process
@@ -43,7 +43,7 @@ def _stop(*_: object) -> NoReturn:
     raise _OutOfTime
 
 
-def run(function: Callable[..., Any], arguments: tuple[Any, ...], limits: WorkLimits) -> Answer:
+def run(function: Callable[..., Any], arguments: tuple[Any, ...], limits: WorkLimits) -> IsolatedAnswer:
     """Run one function within its time. `limit_memory` has limited the memory of the process.
 
     A timer stops Python code. Code of a library that holds the interpreter is ended by the system, with the process.
@@ -62,7 +62,7 @@ def run(function: Callable[..., Any], arguments: tuple[Any, ...], limits: WorkLi
         result = Reached.TIME
     if isinstance(result, TaskFailed) and result.reason == MemoryError.__name__:
         result = Reached.MEMORY
-    return Answer(result, time.process_time() - began, is_last=isinstance(result, Reached))
+    return IsolatedAnswer(result, time.process_time() - began, is_last=isinstance(result, Reached))
 
 
 def limit_memory(more_bytes: int) -> None:
@@ -86,7 +86,7 @@ def serve(connection: Connection) -> NoReturn:
             del function, arguments
             connection.send(answer)
         except MemoryError:  # of what is read or written
-            answer = Answer(Reached.MEMORY, 0.0, is_last=True)
+            answer = IsolatedAnswer(Reached.MEMORY, 0.0, is_last=True)
             connection.send(answer)
         if answer.is_last:
             sys.exit(0)

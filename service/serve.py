@@ -27,7 +27,7 @@ from service.app import configure_logging, create_admin_app, create_app
 from service.capabilities import CAPABILITIES
 from service.capability import Capability
 from service.config.settings import Settings
-from service.domains.store import Domains
+from service.domains.store import DomainStore
 from service.gateway import Gateway
 from service.http.connections import ConnectionLimits, LimitedProtocol
 from service.operation.health import Readiness
@@ -207,7 +207,7 @@ async def _report_progress(
         ):
             with contextlib.suppress(GatewayError):
                 await gateway.parts[Readiness].check()
-                gateway.parts[Domains].warn_of_unloaded()
+                gateway.parts[DomainStore].warn_of_unloaded()
                 break
         await asyncio.sleep(_POLL_S)
     if inherited is not None:

@@ -20,12 +20,12 @@ from core.text.policy import WORD, Mask, MaskPolicy
 from core.text.surrogates.draw import LEAK_CHARS_MIN, LONG_DRAWS, Document, Draw, Originals, cased, new_key
 from core.text.surrogates.table import DATES, document_of, fake, first_attempt, identity, surrogate_language
 
-__all__ = ["LEAK_CHARS_MIN", "Value", "distinct", "document", "draw", "fill", "in_places", "values_of"]
+__all__ = ["LEAK_CHARS_MIN", "MaskedValue", "distinct", "document", "draw", "fill", "in_places", "values_of"]
 
 DRAWS_MAX = 1_000
 
 
-class Value(NamedTuple):
+class MaskedValue(NamedTuple):
     """A masked string that gets one surrogate, and the technique that found it first."""
 
     type: str
@@ -66,23 +66,23 @@ def fill(
     return in_places(text, masks, distinct(values, draw(values, terms, policy, lists), terms, policy, lists))
 
 
-def values_of(text: str, masks: Sequence[Mask]) -> list[Value]:
+def values_of(text: str, masks: Sequence[Mask]) -> list[MaskedValue]:
     """Return the values of a document in order, each of which gets a surrogate."""
-    found: dict[tuple[str, str], Value] = {}
+    found: dict[tuple[str, str], MaskedValue] = {}
     for mask in masks:
         original = text[mask.start : mask.end]
-        found.setdefault((mask.type, original), Value(mask.type, original, mask.technique))
+        found.setdefault((mask.type, original), MaskedValue(mask.type, original, mask.technique))
     return list(found.values())
 
 
-def document(values: Sequence[Value], *, key: bytes, language: str | None) -> Document:
+def document(values: Sequence[MaskedValue], *, key: bytes, language: str | None) -> Document:
     """Return what the surrogates of a document have in common. `values`: all of the document."""
     strings = frozenset(value.original.casefold() for value in values)
     pairs = ((value.type, value.original) for value in values)
     return document_of(pairs, strings, key=key, language=surrogate_language(language))
 
 
-def draw(values: Iterable[Value], terms: Document, policy: MaskPolicy, lists: AllowLists) -> list[str]:
+def draw(values: Iterable[MaskedValue], terms: Document, policy: MaskPolicy, lists: AllowLists) -> list[str]:
     """Return a surrogate for each of `values`: some of a document, or all. Each depends on its value and the terms
     alone, so that `distinct` must follow. Raises TaskFailed as `fill`."""
     make = _maker(terms, policy, lists)
@@ -90,7 +90,7 @@ def draw(values: Iterable[Value], terms: Document, policy: MaskPolicy, lists: Al
 
 
 def distinct(
-    values: Sequence[Value], drawn: Sequence[str], terms: Document, policy: MaskPolicy, lists: AllowLists
+    values: Sequence[MaskedValue], drawn: Sequence[str], terms: Document, policy: MaskPolicy, lists: AllowLists
 ) -> list[str]:
     """Return `drawn`, the surrogates of all values of a document, with another one for each that a different original
     before it has. Raises TaskFailed as `fill`."""
@@ -111,12 +111,14 @@ def distinct(
     return chosen
 
 
-def _maker(terms: Document, policy: MaskPolicy, lists: AllowLists) -> Callable[[Value, Callable[[str], bool]], str]:
+def _maker(
+    terms: Document, policy: MaskPolicy, lists: AllowLists
+) -> Callable[[MaskedValue, Callable[[str], bool]], str]:
     """Return the function that draws the surrogate of a value that is not `refused`."""
     known = Originals(terms.strings)
     words: dict[str, tuple[str, ...]] = {}
 
-    def make(value: Value, refused: Callable[[str], bool]) -> str:
+    def make(value: MaskedValue, refused: Callable[[str], bool]) -> str:
         if value.type == WORD and value.technique not in words:
             words[value.technique] = _words(value.technique, policy, lists)
         repeats = known.equal_to if value.type in DATES else known.repeated_by

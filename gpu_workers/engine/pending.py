@@ -31,8 +31,8 @@ from typing import Any
 from core import spans
 from core.errors import GatewayError, NotStarted, TaskFailed
 from core.guarded import guarded
-from core.spans import Span
-from gpu_workers.engine.protocol import Divisible, Joined, Pieces, Role, Task
+from core.spans import TraceSpan
+from gpu_workers.engine.protocol import Divided, Divisible, Joined, Role, Task
 
 Settle = Callable[[Any], None]
 
@@ -44,7 +44,7 @@ class BatchSpan:
     trace.
     """
 
-    def __init__(self, span: Span, tasks: int) -> None:
+    def __init__(self, span: TraceSpan, tasks: int) -> None:
         self._span = span
         self._unfinished = tasks
 
@@ -79,7 +79,7 @@ class TaskGroup:
     done: asyncio.Future[None]
     unfinished: int
     isolate_failures: bool
-    waiting: Span
+    waiting: TraceSpan
     starts: int = 0
 
     @classmethod
@@ -199,7 +199,7 @@ class PendingTask:
 class _Cut:
     """A task that runs in pieces."""
 
-    def __init__(self, whole: PendingTask, pieces: Pieces, complete: Callable[[Task], None]) -> None:
+    def __init__(self, whole: PendingTask, pieces: Divided, complete: Callable[[Task], None]) -> None:
         self._failed = False
         self._whole = whole
         self._join = pieces.join

@@ -57,7 +57,7 @@ class Joined:
 
 
 @dataclass(frozen=True)
-class Pieces:
+class Divided:
     """A large task as smaller tasks of the same role, between which the tasks of other tenants run.
 
     `tasks` run first, in any order and in any batches. `join` gets their results in order and returns the task that
@@ -84,7 +84,7 @@ class Divisible(Protocol):
     piece.
     """
 
-    def pieces(self, weight_max: int) -> Pieces | None:
+    def pieces(self, weight_max: int) -> Divided | None:
         """Divide the work into pieces of a weight of about `weight_max` at most; None if it cannot be divided."""
         ...
 

@@ -29,7 +29,7 @@ from core.guarded import guarded
 from core.mechanisms.words import replacement
 from core.mechanisms.words.pricing import EXPONENTIAL, LAPLACE, MECHANISMS
 from core.mechanisms.words.replacement import NOISE_DIMENSION, ExponentialWords, LaplaceWords, WordMechanism
-from core.text.fill_surrogate import Value, distinct, document, draw, in_places, values_of
+from core.text.fill_surrogate import MaskedValue, distinct, document, draw, in_places, values_of
 from core.text.languages import UNKNOWN, guess, language_of
 from core.text.mask_words import AllowLists
 from core.text.masks import WindowFinds
@@ -114,7 +114,7 @@ def draw_part(task: WordTask | SurrogateTask, mechanisms: Mapping[str, WordMecha
     if isinstance(task, WordTask):
         words = _words(task.part)
         return _packed(mechanisms[task.mechanism].release(words, [task.epsilon_nano] * len(words)))
-    values = [Value(*each) for each in json.loads(task.part)]
+    values = [MaskedValue(*each) for each in json.loads(task.part)]
     return _packed(draw(values, Document.unpacked(task.terms), task.policy, lists))
 
 

@@ -32,7 +32,7 @@ from core.text.model_fills import PartlyFilled
 from core.text.policy import DP, FILLS, METRIC_DP, MODEL_FILLS, SURROGATE, Mask, MaskPolicy, Sanitised, SanitizeTask
 from core.text.segment import visible
 from core.text.windows import WINDOW_CHARS, estimated_pieces, near_core, windows
-from gpu_workers.engine.protocol import Joined, Pieces, Task
+from gpu_workers.engine.protocol import Divided, Joined, Task
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class RestTask:
     def task(self) -> Task:
         return Task(self, self.filled.left * PLACE_TOKENS, stepwise=True)
 
-    def pieces(self, weight_max: int) -> Pieces:
+    def pieces(self, weight_max: int) -> Divided:
         """The next places as one piece. See `gpu_workers.engine.protocol.Divisible`."""
         places = min(self.filled.left, places_of(weight_max))
         text, masks = self.filled.part(places)
@@ -130,7 +130,7 @@ class RestTask:
         step = FillTask(
             text, own.policy, own.fill, self.slot_epsilon_nano, k=own.k, model=own.model, masks=masks, places=places
         )
-        return Pieces([Task(step, step.weight)], self._continued)
+        return Divided([Task(step, step.weight)], self._continued)
 
     def _continued(self, results: Sequence[FilledPlaces]) -> Task | Joined:
         filled = self.filled.filled(results[0].words)
@@ -237,18 +237,18 @@ class DocumentTask(SanitizeTask):
             places = max(tokens // _TOKENS_PER_PLACE, min(_PLACES_FEW, few))
         return min(places, self.places_max or places) * min(PLACE_TOKENS, tokens + 1)
 
-    def pieces(self, weight_max: int) -> Pieces | None:
+    def pieces(self, weight_max: int) -> Divided | None:
         """The windows of a document that has more than one, which must not depend on an engine's limits. Then, for a
         model fill, `metric_dp` or `surrogate`, its first step. See `gpu_workers.engine.protocol.Divisible`."""
         if self._in_parts:
             return None
         own = self._windows if self.finds is None else []
         if len(own) > 1:
-            return Pieces(own, self._with)
+            return Divided(own, self._with)
         if self.fill not in (*MODEL_FILLS, *_DRAW_SHARES):
             return None
         first = self._changed(places_max=weight_max if self.fill in _DRAW_SHARES else places_of(weight_max))
-        return Pieces([Task(first, first.weight)], self._continued)
+        return Divided([Task(first, first.weight)], self._continued)
 
     def _changed(self, **members: Any) -> DocumentTask:
         """The task with other members and the same text, whose tokens are known."""
@@ -278,7 +278,7 @@ class _DrawTask:
     words: WordsToDraw
     only_pieces = True
 
-    def pieces(self, weight_max: int) -> Pieces:
+    def pieces(self, weight_max: int) -> Divided:
         """Draw the parts, then put the words in their places. See `gpu_workers.engine.protocol.Divisible`."""
         own = self.document
 
@@ -292,7 +292,7 @@ class _DrawTask:
             else WordTask(part, own.mechanism, own.epsilon_nano or 0)
             for part in self.words.parts
         ]
-        return Pieces([Task(part, weight_max) for part in parts], join)
+        return Divided([Task(part, weight_max) for part in parts], join)
 
 
 def window_tasks(task: SanitizeTask) -> list[WindowTask]:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from core.files.disk import FileVersion
 from core.mechanisms.vectors.spec import VectorSpec
 from gpu_workers.engine.arrays import Block, BlockArray
-from gpu_workers.engine.protocol import Joined, Pieces, Task
+from gpu_workers.engine.protocol import Divided, Joined, Task
 
 # A token of the encoder takes tens of microseconds. A row takes one or two microseconds, or a millisecond with the
 # codebook mechanism, which reads every entry.
@@ -50,7 +50,7 @@ class EmbedTask:
             return self.size
         return _tokens(self.sentences)
 
-    def pieces(self, weight_max: int) -> Pieces | None:
+    def pieces(self, weight_max: int) -> Divided | None:
         """Encode parts of the sentences one after the other, then release the whole document.
 
         The released distribution is that of the undivided task: the encoder computes the same vector of a sentence in
@@ -67,7 +67,7 @@ class EmbedTask:
             return Task(whole, whole.weight)
 
         tasks = [EncodeTask(self.sentences[part], self.pack) for part in _ranges(self.sentences, weight_max)]
-        return Pieces([Task(task, task.weight) for task in tasks], join)
+        return Divided([Task(task, task.weight) for task in tasks], join)
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class VectorTask:
         lengths, which would decide where another text is encoded."""
         return self.texts is None
 
-    def pieces(self, weight_max: int) -> Pieces:
+    def pieces(self, weight_max: int) -> Divided:
         """Release ranges of rows one after the other. Each row is a unit that is drawn independently of the others."""
         rows = self.released.shape[0]
         if self.texts is None:
@@ -157,7 +157,7 @@ class VectorTask:
             )
             for part in ranges
         ]
-        return Pieces([Task(task, task.weight) for task in tasks], lambda counts: Joined(sum(counts)))
+        return Divided([Task(task, task.weight) for task in tasks], lambda counts: Joined(sum(counts)))
 
 
 def _tokens(texts: Sequence[str]) -> int:

@@ -14,7 +14,7 @@ from core.reports.series import LedgerSeries, SpendingTotals
 from core.state.alerts import AlertStore
 from core.state.jobs import JobStore
 from core.state.keystore import KeyRole
-from service.admission import Limits
+from service.admission import LoadLimits
 from service.alerts.delivery import AlertWatch, WebhookSender
 from service.alerts.rules import Sources
 from service.alerts.schemas import AlertRule, AlertRules, AlertsPage, OperatorRuleBody, RuleBody, SampleResults
@@ -127,7 +127,7 @@ def _webhooks(parts: Parts) -> WebhookSender:
 
 
 def _service(parts: Parts) -> AlertService:
-    return AlertService(parts[AlertStore], parts[WebhookSender], parts[AdminLog], samples=parts[Limits].samples)
+    return AlertService(parts[AlertStore], parts[WebhookSender], parts[AdminLog], samples=parts[LoadLimits].samples)
 
 
 def _watch(parts: Parts) -> AlertWatch:

@@ -176,7 +176,7 @@ def tenant_create(
     data_dir: DataDir = None,
 ) -> None:
     """Open a tenant with one account for each unit; print its first API key."""
-    from service.domains.store import Domains
+    from service.domains.store import DomainStore
     from service.files.stored import stored_files
     from service.tenants.service import TenantTerms, open_tenant
 
@@ -192,7 +192,7 @@ def tenant_create(
     settings = load_settings(data_dir)
 
     async def opened(parts: LedgerParts) -> NewKey:
-        domains = Domains(stored_files(settings, parts.client, parts.master_key), settings.domain_packs_dir)
+        domains = DomainStore(stored_files(settings, parts.client, parts.master_key), settings.domain_packs_dir)
         return await open_tenant(parts.ledger, parts.keys, terms, certify=_certify, domains=domains, by=BY_CLI)
 
     key = with_parts(data_dir, opened)

@@ -18,7 +18,7 @@ from service.dashboard import pages
 from service.dashboard.pages import Views
 from service.dashboard.sign_on import REQUEST_S, SignOn
 from service.http.answers import AnswerRoute, doc
-from service.http.auth import Admin, Caller, Needs
+from service.http.auth import Caller, Needs, Operator
 from service.http.browser_sessions import BrowserSessions, set_cookie
 from service.parts import Part, Parts, parts_of
 
@@ -28,7 +28,7 @@ PREFIX = "/dashboard"
 SIGN_ON = f"{PREFIX}/sign-on"
 SIGN_ON_COOKIE = "pgw_sign_on"
 READING = Needs(KeyRole.READ, operator=True)
-IdentityDep = Annotated[Caller | Admin, Depends(READING)]
+IdentityDep = Annotated[Caller | Operator, Depends(READING)]
 
 
 async def _provider(request: Request) -> SignOn | None:

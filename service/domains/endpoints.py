@@ -10,7 +10,7 @@ from core.redis.names import SHARED_OWNER
 from service.capability import Capability
 from service.config.settings import Settings
 from service.domains.job_kind import DomainKind
-from service.domains.store import Domains
+from service.domains.store import DomainStore
 from service.files.stored import StoredFiles
 from service.http.answers import doc
 from service.http.auth import OwnerDep, ReadingOwnerDep, log_if_shared
@@ -50,7 +50,7 @@ class DomainList(TypedDict):
 
 
 @router.get("/domains", summary="The domain packs for sentence-level release: installed, shared and the tenant's own")
-async def domains(owner: ReadingOwnerDep, domains: Part[Domains]) -> DomainList:
+async def domains(owner: ReadingOwnerDep, domains: Part[DomainStore]) -> DomainList:
     found = await (domains.of_owner(owner, "shared") if owner == SHARED_OWNER else domains.visible(owner))
     return {"domains": cast(list[DomainFacts], found)}
 
@@ -58,20 +58,20 @@ async def domains(owner: ReadingOwnerDep, domains: Part[Domains]) -> DomainList:
 @router.delete(
     "/domains/{name}", status_code=204, summary="Delete a domain of the tenant, or with the admin key a shared one"
 )
-async def remove_domain(name: str, owner: OwnerDep, domains: Part[Domains], log: Part[AdminLog]) -> Response:
+async def remove_domain(name: str, owner: OwnerDep, domains: Part[DomainStore], log: Part[AdminLog]) -> Response:
     await domains.remove(owner, name)
     await log_if_shared(log, owner, action="domain.delete", name=name)
     return Response(status_code=204)
 
 
-def _domains(parts: Parts) -> Domains:
+def _domains(parts: Parts) -> DomainStore:
     workers = parts[Workers]
-    return Domains(parts[StoredFiles], parts[Settings].domain_packs_dir, loaded=lambda: workers.loaded_domains)
+    return DomainStore(parts[StoredFiles], parts[Settings].domain_packs_dir, loaded=lambda: workers.loaded_domains)
 
 
 CAPABILITY = Capability(
     name="domains",
     routers=[router],
-    services={Domains: _domains},
+    services={DomainStore: _domains},
     job_kinds=lambda parts: [DomainKind(parts[Settings], files=parts[StoredFiles])],
 )

@@ -72,7 +72,7 @@ class Domain:
         return self.info.parameters_for(epsilon_nano).code_noise
 
 
-class Domains:
+class DomainStore:
     """The domains of one gateway.
 
     `files`: None if there are no domains but the installed ones. `packs_dir` holds those. `loaded` returns the names of

@@ -33,7 +33,7 @@ from service.proxy.dialects.openai_chat import REQUEST, TOOL_CALL_LIST
 from service.proxy.dialects.protocol import first_text_of_user
 from service.proxy.dialects.shapes import slots_of
 from service.proxy.service import ProxyService
-from service.proxy.slots import Kind, Slot
+from service.proxy.slots import Slot, SlotKind
 from service.releases.pipeline import ReleasePipeline
 from service.releases.request import Work
 
@@ -105,7 +105,7 @@ class Shown:
     def slots(self, unread: frozenset[str]) -> Iterator[Slot]:
         """Every text. Raises InvalidInput for a member that may not leave unread, by its path in a request."""
         body = {"messages": self.messages, "tools": self.tools}
-        texts = (Slot(self.texts, number, Kind.TEXT, f"texts.{number}") for number in range(len(self.texts)))
+        texts = (Slot(self.texts, number, SlotKind.TEXT, f"texts.{number}") for number in range(len(self.texts)))
         calls = slots_of(TOOL_CALL_LIST, {"tool_calls": self.tool_calls}, strict=True, unread=unread)
         return chain(slots_of(REQUEST, body, strict=True, unread=unread), calls, texts)
 
@@ -247,7 +247,7 @@ def _slots_of(
     slots = list(islice(shown.slots(unread), _REPEATS_MAX * texts_max + 1))
     if len(slots) > _REPEATS_MAX * texts_max:
         raise InvalidInput(f"A request has at most {texts_max} texts.", field="texts")
-    return [(slot, slot.value) for slot in slots if slot.kind is not Kind.MEDIA], *_without_repeats(slots)
+    return [(slot, slot.value) for slot in slots if slot.kind is not SlotKind.MEDIA], *_without_repeats(slots)
 
 
 def _without_repeats(slots: Iterable[Slot]) -> tuple[list[Slot], list[tuple[Slot, Slot]]]:
@@ -255,10 +255,10 @@ def _without_repeats(slots: Iterable[Slot]) -> tuple[list[Slot], list[tuple[Slot
     most of a request twice."""
     kept: list[Slot] = []
     repeated: list[tuple[Slot, Slot]] = []
-    known: dict[tuple[Kind, str], Slot] = {}
+    known: dict[tuple[SlotKind, str], Slot] = {}
     for slot in slots:
         if slot.path.startswith("messages."):
-            if slot.kind in (Kind.TEXT, Kind.JSON) and not slot.path.endswith(".name"):
+            if slot.kind in (SlotKind.TEXT, SlotKind.JSON) and not slot.path.endswith(".name"):
                 known.setdefault((slot.kind, slot.value), slot)
         elif isinstance(slot.value, str) and (first := known.get((slot.kind, slot.value))) is not None:
             repeated.append((slot, first))

@@ -26,7 +26,7 @@ from core.redis.names import SHARED_OWNER
 from core.state.keystore import KeyRole, KeyStore
 from core.state.sessions import Session
 from service import metrics
-from service.admission import Limits, is_large
+from service.admission import LoadLimits, is_large
 from service.http import anthropic_errors
 from service.http.browser_sessions import BrowserSessions
 from service.parts import parts_of
@@ -63,30 +63,32 @@ class Caller:
 
 
 @dataclass(frozen=True)
-class Admin:
+class Operator:
     """The operator."""
 
 
 class Authenticator:
     """Maps the `Authorization` header of a request to an identity. Each of `admin_keys` identifies the operator."""
 
-    def __init__(self, keys: KeyStore, admin_keys: Sequence[str], limits: Limits, sessions: BrowserSessions) -> None:
+    def __init__(
+        self, keys: KeyStore, admin_keys: Sequence[str], limits: LoadLimits, sessions: BrowserSessions
+    ) -> None:
         self.sessions = sessions
         self._keys = keys
         self._admin_keys = admin_keys
         self._limits = limits
 
-    async def identity(self, authorization: str) -> Caller | Admin | None:
+    async def identity(self, authorization: str) -> Caller | Operator | None:
         """The identity that the header's credential belongs to. Raises LedgerUnavailable."""
         scheme, _, presented = authorization.partition(" ")
         if scheme.lower() != "bearer" or not presented.strip():
             return None
         if any(same_credential(presented, key) for key in self._admin_keys):
-            return Admin()
+            return Operator()
         key = await self._keys.authenticate(presented)
         return None if key is None else Caller(key.tenant, key.key_id, key.roles)
 
-    async def of_session(self, request: Request) -> Caller | Admin | None:
+    async def of_session(self, request: Request) -> Caller | Operator | None:
         """The identity that a browser's session stands for. Raises LedgerUnavailable, BrowserRefused."""
         session = await self.sessions.of(request)
         if session is None:
@@ -94,7 +96,7 @@ class Authenticator:
         self.sessions.check_origin(request, session)
         request.state.session = session
         if session.tenant is None:
-            return Admin()
+            return Operator()
         return Caller(session.tenant, session.credential, session.roles, session)
 
     async def rejected(self, authorization: str, address: str) -> HTTPException:
@@ -106,7 +108,7 @@ class Authenticator:
             return HTTPException(429, headers={"Retry-After": str(wait_s)})
         return HTTPException(401, headers={"WWW-Authenticate": "Bearer"})
 
-    async def refusal(self, caller: Caller | Admin | None) -> HTTPException | None:
+    async def refusal(self, caller: Caller | Operator | None) -> HTTPException | None:
         """Why an answer to `caller` that is still open must end: its key or session has ended (401) or its tenant is
         beyond its rate (429). None if it may continue, also while the ledger cannot be reached. The answers to the
         operator, and those that need no key, continue."""
@@ -145,8 +147,8 @@ def _password(authorization: str) -> str:
         return authorization
 
 
-async def identify(request: Request) -> Caller | Admin:
-    """The identity of a request, looked up once. A tenant's request also waits for its place (`Limits`).
+async def identify(request: Request) -> Caller | Operator:
+    """The identity of a request, looked up once. A tenant's request also waits for its place (`LoadLimits`).
 
     Raises:
         HTTPException: 401 without a key, for an unknown, an expired and a revoked one; 429 beyond the
@@ -155,7 +157,7 @@ async def identify(request: Request) -> Caller | Admin:
         BrowserRefused: a browser's session is used from elsewhere.
         TenantLimitReached, ClientGone: the tenant has no free place for a request.
     """
-    known: Caller | Admin | None = getattr(request.state, "identity", None)
+    known: Caller | Operator | None = getattr(request.state, "identity", None)
     if known is not None:
         return known
     authenticator = parts_of(request)[Authenticator]
@@ -171,7 +173,7 @@ async def identify(request: Request) -> Caller | Admin:
     request.state.headers = {}
     if isinstance(identity, Caller):
         request.state.tenant = identity.tenant
-        limits, exchange = parts_of(request)[Limits], request.state.exchange
+        limits, exchange = parts_of(request)[LoadLimits], request.state.exchange
         request.state.headers = await limits.requests.take(identity.tenant)
         await exchange.take_place(limits.in_flight, identity.tenant, reads=not is_large(request.headers))
     return identity
@@ -187,9 +189,9 @@ class Needs:
         self.role = role
         self.operator = operator
 
-    async def __call__(self, request: Request, _: Annotated[object, Depends(_documented)] = None) -> Caller | Admin:
+    async def __call__(self, request: Request, _: Annotated[object, Depends(_documented)] = None) -> Caller | Operator:
         identity = await identify(request)
-        if isinstance(identity, Admin):
+        if isinstance(identity, Operator):
             if not self.operator:
                 raise HTTPException(403)
         elif self.role is None:
@@ -207,16 +209,16 @@ def needs_of(dependant: Dependant) -> Iterator[Needs]:
         yield from needs_of(each)
 
 
-def _owner(identity: Caller | Admin) -> str:
+def _owner(identity: Caller | Operator) -> str:
     """The owner of jobs and domains: the tenant, or with the admin key all tenants together."""
     return identity.tenant if isinstance(identity, Caller) else SHARED_OWNER
 
 
-async def _job_owner(identity: Annotated[Caller | Admin, Depends(Needs(KeyRole.JOBS, operator=True))]) -> str:
+async def _job_owner(identity: Annotated[Caller | Operator, Depends(Needs(KeyRole.JOBS, operator=True))]) -> str:
     return _owner(identity)
 
 
-async def _reading_owner(identity: Annotated[Caller | Admin, Depends(Needs(KeyRole.READ, operator=True))]) -> str:
+async def _reading_owner(identity: Annotated[Caller | Operator, Depends(Needs(KeyRole.READ, operator=True))]) -> str:
     return _owner(identity)
 
 

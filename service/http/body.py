@@ -22,7 +22,7 @@ from core import spans
 from core.errors import ClientGone, InvalidInput
 from core.redis.names import SHARED_OWNER
 from gpu_workers.engine.fairness import BytesTicket, MemoryShares
-from service.admission import Limits, is_large
+from service.admission import LoadLimits, is_large
 from service.config.settings import Settings
 from service.http.answers import AnswerRoute
 from service.http.auth import Caller, identify, needs_of
@@ -171,7 +171,7 @@ class JsonRoute(AnswerRoute):
             parts = parts_of(request)
             held = request.state.exchange.held  # until the answer has been sent
             if is_large(request.headers):
-                held.enter_context(await parts[Limits].large_requests.wait(owner))
+                held.enter_context(await parts[LoadLimits].large_requests.wait(owner))
             memory = held.enter_context(parts[BodyMemory].opened(owner))
             with spans.span("receive and check"):
                 await json_request.receive_body(memory, owner=owner)

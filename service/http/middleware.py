@@ -26,7 +26,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from core import spans
-from core.spans import Span
+from core.spans import TraceSpan
 from service import metrics
 from service.http import problems
 from service.http.api_page import PAGE_PATH
@@ -68,7 +68,7 @@ class RequestTracing:
 class TracedRequest:
     """A request from its head to the end of its answer. `with` it around the work."""
 
-    def __init__(self, span: Span, trace_id: str | None, *, tenants: bool) -> None:
+    def __init__(self, span: TraceSpan, trace_id: str | None, *, tenants: bool) -> None:
         self.trace_id = trace_id
         self._span = span
         self._responding = spans.NOTHING

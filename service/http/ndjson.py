@@ -29,7 +29,7 @@ _TEXT = re.compile(rb"\S")
 
 
 @dataclass(frozen=True)
-class Line:
+class JsonLine:
     """A line that is not blank. `number` counts from 1. `content` is None for a line above the size limit."""
 
     number: int
@@ -52,7 +52,7 @@ class LineReader:
         self._settings = settings
         self._memory = memory
         self._taken_bytes = 0
-        self._waiting: deque[Line] = deque()
+        self._waiting: deque[JsonLine] = deque()
         self._waiting_bytes = 0
         self._line = bytearray()
         self._too_long = False
@@ -67,7 +67,7 @@ class LineReader:
         self._task.cancel()
         self._memory.close()
 
-    async def take(self, count: int, *, bytes_max: int | None = None, stream: OpenStream) -> list[Line]:
+    async def take(self, count: int, *, bytes_max: int | None = None, stream: OpenStream) -> list[JsonLine]:
         """Up to `count` lines of `bytes_max` bytes together, and at least one, as soon as there is one; none once the
         body has ended.
 
@@ -182,7 +182,7 @@ class LineReader:
 
     async def _put(self) -> None:
         self._count_lines(1)
-        line = Line(self._number, None if self._too_long else bytes(self._line))
+        line = JsonLine(self._number, None if self._too_long else bytes(self._line))
         self._too_long = False
         if line.content is not None and not line.content.strip():
             self._drop_line()
@@ -199,7 +199,7 @@ class LineReader:
         self._came.set()
 
 
-def _size(line: Line) -> int:
+def _size(line: JsonLine) -> int:
     return len(line.content or b"")
 
 

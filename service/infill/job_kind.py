@@ -21,8 +21,8 @@ from service.parts import Parts
 from service.sanitize.fills import check_options
 from service.sanitize.policies import Policies
 from service.sanitize.pricing import mask_policy
-from service.sanitize.recognisers.store import Recognisers
-from service.sanitize.schemas import Mask, Terms
+from service.sanitize.recognisers.store import RecogniserStore
+from service.sanitize.schemas import MaskBody, Terms
 from service.workers import Workers
 
 ROUNDS_MAX = 3
@@ -49,7 +49,7 @@ class InfillFill(Strict):
 class InfillFields(Strict):
     name: str = Field(pattern=rf"^{NAME}$")
     policy: str | None = Field(None, max_length=64, description="The operator's, by name, in place of a mask.")
-    mask: Mask = Mask()
+    mask: MaskBody = MaskBody()
     fill: InfillFill = InfillFill()
     rounds: int = Field(1, ge=1, le=ROUNDS_MAX, description="How often the corpus is filled and trained on.")
     steps: int = Field(STEPS_DEFAULT, ge=1, description="Of training in a round.")
@@ -74,7 +74,13 @@ class InfillKind(JobKind):
     kept_limit = "infill_models_per_tenant_max"
 
     def __init__(
-        self, settings: Settings, *, policies: Policies, recognisers: Recognisers, workers: Workers, files: StoredFiles
+        self,
+        settings: Settings,
+        *,
+        policies: Policies,
+        recognisers: RecogniserStore,
+        workers: Workers,
+        files: StoredFiles,
     ) -> None:
         self._settings = settings
         self._files = files
@@ -119,7 +125,7 @@ class InfillKind(JobKind):
 
     def spec(self, fields: Mapping[str, Any], outputs: Outputs) -> InfillSpec:
         settings = self._settings
-        mask = Mask.model_validate(fields["mask"])
+        mask = MaskBody.model_validate(fields["mask"])
         try:
             own = self._recognisers.of_request(outputs.owner, policy=fields.get("policy"), names=mask.recognisers or ())
         except RecogniserBroken as error:
@@ -146,7 +152,7 @@ def _kind(parts: Parts) -> InfillKind:
     return InfillKind(
         parts[Settings],
         policies=parts[Policies],
-        recognisers=parts[Recognisers],
+        recognisers=parts[RecogniserStore],
         workers=parts[Workers],
         files=parts[StoredFiles],
     )

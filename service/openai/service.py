@@ -15,7 +15,7 @@ from service.openai.presets import Preset, SentDPPreset, VectorPreset
 from service.proxy.upstreams import ServedModel, Upstreams
 from service.releases.answers import Account, Privacy
 from service.releases.request import Price, ReleaseRequest
-from service.sentdp.service import Document, SentDPRequest, SentDPService
+from service.sentdp.service import DocumentBody, SentDPRequest, SentDPService
 from service.vectors.service import VectorRequest, VectorService
 
 
@@ -199,7 +199,7 @@ def texts(body: EmbeddingsRequest) -> list[str]:
 
 def _sentdp_body(preset: SentDPPreset, body: EmbeddingsRequest, subject: str | None) -> SentDPRequest:
     return SentDPRequest(
-        documents=[Document(text=text) for text in texts(body)],
+        documents=[DocumentBody(text=text) for text in texts(body)],
         epsilon=preset.epsilon,
         mechanism=preset.mechanism,
         domain=preset.domain,

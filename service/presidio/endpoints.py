@@ -15,7 +15,7 @@ from service.http.exchange import disconnect_of
 from service.isolation import Isolation
 from service.parts import Part, Parts
 from service.preparation import Preparation
-from service.presidio.replacing import ANONYMIZERS, DEANONYMIZERS, Replaced
+from service.presidio.replacing import ANONYMIZERS, DEANONYMIZERS, ReplacedText
 from service.presidio.schemas import AnalyzeRequest, AnalyzerFind, AnonymizedText, AnonymizeRequest, DeanonymizeRequest
 from service.presidio.service import PresidioService
 from service.releases.pipeline import ReleasePipeline
@@ -88,7 +88,7 @@ async def deanonymizers() -> list[str]:
 
 
 async def _replaced(
-    request: Request, caller: Caller, presidio: PresidioService, results: list[Replaced], *, is_one: bool
+    request: Request, caller: Caller, presidio: PresidioService, results: list[ReplacedText], *, is_one: bool
 ) -> Response:
     shown = [{"text": each.text, "items": each.items} for each in results]
     count = sum(len(each.items) for each in results)

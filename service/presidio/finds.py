@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Any
 
 from core.errors import InvalidInput
-from core.text.own_recognisers.definition import Definition, Limits
+from core.text.own_recognisers.definition import Definition, RecogniserLimits
 from core.text.own_recognisers.patterns import EncodedText, PatternFinder, SearchBudget
 from core.text.own_recognisers.recogniser import DraftFinds, check
 from core.text.policy import Sanitised
@@ -84,7 +84,7 @@ class AdHoc:
             }
 
 
-def ad_hoc_of(recognisers: Sequence[AdHocRecogniser], limits: Limits) -> list[AdHoc]:
+def ad_hoc_of(recognisers: Sequence[AdHocRecogniser], limits: RecogniserLimits) -> list[AdHoc]:
     """What the recognisers of a request search. Raises InvalidInput, which repeats nothing of them."""
     found: list[AdHoc] = []
     for number, body in enumerate(recognisers):
@@ -102,7 +102,7 @@ def ad_hoc_of(recognisers: Sequence[AdHocRecogniser], limits: Limits) -> list[Ad
 _FIELDS = {"entity": "supported_entity", "deny": "deny_list"}
 
 
-def _definitions(body: AdHocRecogniser, limits: Limits) -> Iterator[AdHoc]:
+def _definitions(body: AdHocRecogniser, limits: RecogniserLimits) -> Iterator[AdHoc]:
     flags = FLAGS_DEFAULT if body.global_regex_flags is None else body.global_regex_flags
     cased = case_sensitive(flags, field="global_regex_flags")
     context = tuple(body.context or ())
@@ -204,7 +204,7 @@ class AllowList:
         return bool(self.terms or self.patterns)
 
 
-def allow_list_of(body: AnalyzeRequest, limits: Limits) -> AllowList:
+def allow_list_of(body: AnalyzeRequest, limits: RecogniserLimits) -> AllowList:
     """The list of a request, whose patterns have not been compiled. Raises InvalidInput for too many patterns."""
     terms = [term for term in body.allow_list or () if term]
     if body.allow_list_match != "regex":
@@ -218,13 +218,13 @@ def allow_list_of(body: AnalyzeRequest, limits: Limits) -> AllowList:
     return AllowList(patterns=tuple(terms), cased=cased)
 
 
-def check_patterns(allowed: AllowList, limits: Limits) -> None:
+def check_patterns(allowed: AllowList, limits: RecogniserLimits) -> None:
     """Raise InvalidInput for a pattern that RE2 cannot compile."""
     _matcher(allowed, limits)
 
 
 def without_allowed(
-    texts: Sequence[str], found: Sequence[Sequence[dict[str, Any]]], allowed: AllowList, limits: Limits
+    texts: Sequence[str], found: Sequence[Sequence[dict[str, Any]]], allowed: AllowList, limits: RecogniserLimits
 ) -> list[list[dict[str, Any]]]:
     """The finds of each text that the list does not allow. Raises InvalidInput for patterns that take too long."""
     pattern = _matcher(allowed, limits) if allowed.patterns else None
@@ -242,7 +242,7 @@ def without_allowed(
     ]
 
 
-def _matcher(allowed: AllowList, limits: Limits) -> PatternFinder:
+def _matcher(allowed: AllowList, limits: RecogniserLimits) -> PatternFinder:
     def finder(pattern: str, field: str) -> PatternFinder:
         return PatternFinder(
             pattern,

@@ -67,7 +67,7 @@ def _place(value: Any, field: str, scored: bool) -> Place:
 
 
 @dataclass(frozen=True)
-class Replaced:
+class ReplacedText:
     """The new text, and where each replacement is in it."""
 
     text: str
@@ -88,7 +88,7 @@ def without_conflicts(text: str, places: Iterable[Place]) -> list[Place]:
     return _joined_over_spaces(text, _not_contained(_merged_by_type(regions)))
 
 
-def replaced(text: str, regions: Sequence[Place], operate: Operate, *, field: str, chars_max: int) -> Replaced:
+def replaced(text: str, regions: Sequence[Place], operate: Operate, *, field: str, chars_max: int) -> ReplacedText:
     """Replace the regions. Raises InvalidInput for one beyond the text, for long ones that overlap too often, and for
     more than `chars_max` characters of replacements."""
     if sum(each.end - each.start for each in regions) > _READ_FACTOR * len(text) + _READ_PER_PLACE * len(regions):
@@ -121,7 +121,7 @@ def replaced(text: str, regions: Sequence[Place], operate: Operate, *, field: st
         }
         for region, new, operator, after in found
     ]
-    return Replaced("".join(reversed(pieces)), items)
+    return ReplacedText("".join(reversed(pieces)), items)
 
 
 def _merged_by_type(regions: Sequence[Place]) -> list[Place]:

@@ -13,7 +13,7 @@ import orjson
 
 from core.errors import InvalidInput, PolicyEnforced
 from core.text.languages import EVERY_LANGUAGE_ENTITIES, LANGUAGES, check_language
-from core.text.own_recognisers.definition import Limits
+from core.text.own_recognisers.definition import RecogniserLimits
 from core.text.own_recognisers.recogniser import INSTRUCTIONS_MAX
 from core.text.policy import ENTITIES, PRICED_FILLS, TAGGED_SCORE_MIN, Sanitised, supported
 from gpu_workers.engine.protocol import Role, Task
@@ -34,13 +34,13 @@ from service.presidio.finds import (
     collected,
     without_allowed,
 )
-from service.presidio.replacing import Replaced, lists_of, places_of, replaced, without_conflicts
+from service.presidio.replacing import ReplacedText, lists_of, places_of, replaced, without_conflicts
 from service.presidio.schemas import AdHocRecogniser, AnalyzeRequest, AnonymizeRequest, DeanonymizeRequest
 from service.releases.pipeline import ReleasePipeline
 from service.releases.request import Work
 from service.sanitize.policies import Policies
 from service.sanitize.recognisers.store import TEST_CHARS_MAX
-from service.sanitize.schemas import Fill, Mask, SanitizeRequest, Terms, TextDocument, Thresholds
+from service.sanitize.schemas import Fill, MaskBody, SanitizeRequest, Terms, TextDocument, Thresholds
 from service.sanitize.service import SanitizeService
 from service.workers import Workers
 
@@ -99,7 +99,7 @@ class PresidioService:
         texts = body.texts
         tenant = caller.tenant
         size = sum(map(len, texts))
-        limits = Limits()
+        limits = RecogniserLimits()
         allowed = allow_list_of(body, limits)
         if allowed.patterns:
             await self._isolation.run(
@@ -145,7 +145,7 @@ class PresidioService:
                 )
         return found
 
-    async def _own(self, tenant: str, recognisers: Sequence[AdHocRecogniser], limits: Limits) -> list[AdHoc]:
+    async def _own(self, tenant: str, recognisers: Sequence[AdHocRecogniser], limits: RecogniserLimits) -> list[AdHoc]:
         """What the recognisers of a request search. Raises InvalidInput, NotStarted."""
         compiles = any(each.patterns for each in recognisers)
         return await self._isolation.run(
@@ -199,7 +199,7 @@ class PresidioService:
             return None
         threshold = body.score_threshold
         thresholds = None if threshold is None else {name: _threshold(name, threshold) for name in named}
-        mask = Mask(
+        mask = MaskBody(
             entities=named,
             language=body.language,
             thresholds=None if thresholds is None else Thresholds.model_validate(thresholds),
@@ -219,7 +219,7 @@ class PresidioService:
         _, tasks = self._sanitize.prepare(tenant, request)
         return [replace(task, payload=replace(task.payload, explain=0)) for task in tasks]
 
-    async def anonymized(self, tenant: str, body: AnonymizeRequest) -> list[Replaced]:
+    async def anonymized(self, tenant: str, body: AnonymizeRequest) -> list[ReplacedText]:
         """The texts with their finds replaced. Raises InvalidInput; PolicyEnforced for a tenant whose policy says what
         is replaced, and how."""
         if self._policies.enforced(tenant):
@@ -229,20 +229,20 @@ class PresidioService:
             operator = replacing.anonymizer_of(body.anonymizers, entity)
             return replacing.replacement(operator, entity, found), operator.type
 
-        def one(text: str, values: Sequence[Any], field: str, chars_max: int) -> Replaced:
+        def one(text: str, values: Sequence[Any], field: str, chars_max: int) -> ReplacedText:
             places = without_conflicts(text, places_of(values, field=field, scored=True))
             return replaced(text, places, operate, field=field, chars_max=chars_max)
 
         return await self._each(tenant, body.text, body.analyzer_results, one, field="analyzer_results")
 
-    async def deanonymized(self, tenant: str, body: DeanonymizeRequest) -> list[Replaced]:
+    async def deanonymized(self, tenant: str, body: DeanonymizeRequest) -> list[ReplacedText]:
         """The texts with what was encrypted in them. Raises InvalidInput."""
 
         def operate(entity: str, found: str) -> tuple[str, str]:
             operator = replacing.deanonymizer_of(body.deanonymizers, entity)
             return replacing.original(operator, found), operator.type
 
-        def one(text: str, values: Sequence[Any], field: str, chars_max: int) -> Replaced:
+        def one(text: str, values: Sequence[Any], field: str, chars_max: int) -> ReplacedText:
             places = places_of(values, field=field, scored=False)
             return replaced(text, places, operate, field=field, chars_max=chars_max)
 
@@ -253,10 +253,10 @@ class PresidioService:
         tenant: str,
         text: str | list[str],
         values: Sequence[Any],
-        one: Callable[[str, Sequence[Any], str, int], Replaced],
+        one: Callable[[str, Sequence[Any], str, int], ReplacedText],
         *,
         field: str,
-    ) -> list[Replaced]:
+    ) -> list[ReplacedText]:
         """`one` for each text with its places, their field and the characters that replacements may have.
 
         Raises InvalidInput for what exceeds a limit."""
@@ -270,7 +270,7 @@ class PresidioService:
             raise InvalidInput(f"At most {self._settings.places_per_request_max} places a call.", field=field)
         size = sum(len(each) for each, _, _ in lists) + _RESULT_WORK * count
 
-        def work() -> list[Replaced]:
+        def work() -> list[ReplacedText]:
             chars_left = _EXPANSION_MAX * self._settings.document_chars_max
             done = []
             for each in lists:

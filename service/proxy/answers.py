@@ -14,10 +14,10 @@ from service.http import anthropic_errors, openai_errors, problems
 from service.http.exchange import OpenStream
 from service.http.ndjson import LineStream
 from service.preparation import Preparation
-from service.proxy.client import Answer, EventStream
+from service.proxy.client import EventStream, UpstreamAnswer
 from service.proxy.dialects.protocol import Event
 from service.proxy.restorers import MappingRestorers
-from service.proxy.service import Outgoing
+from service.proxy.service import OutgoingCall
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
@@ -25,7 +25,7 @@ _RESTORE_WORK = 4  # the time to restore a byte, against one of plain JSON
 _NOT_REPEATED = ("content-type", "content-length")
 
 
-async def whole(answer: Answer, request: Outgoing, preparation: Preparation, *, tenant: str) -> Response:
+async def whole(answer: UpstreamAnswer, request: OutgoingCall, preparation: Preparation, *, tenant: str) -> Response:
     """A whole answer, or an upstream's error, restored. Raises UpstreamAnswerInvalid for a body that is not JSON, and
     as `Keeping.answered`."""
     body, answer_id = await preparation.run(tenant, _RESTORE_WORK * len(answer.body), _restored, answer, request)
@@ -39,7 +39,7 @@ def shown(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in headers.items() if name not in _NOT_REPEATED}
 
 
-def _restored(answer: Answer, request: Outgoing) -> tuple[bytes, str | None]:
+def _restored(answer: UpstreamAnswer, request: OutgoingCall) -> tuple[bytes, str | None]:
     """The body, and the identifier by which the answer may be continued."""
     restorers = MappingRestorers(request.surrogates, request.pseudonyms)
     try:
@@ -55,7 +55,7 @@ def _restored(answer: Answer, request: Outgoing) -> tuple[bytes, str | None]:
     return orjson.dumps(body), request.dialect.answer_id(body)
 
 
-async def events(stream: EventStream, request: Outgoing, open_: OpenStream) -> AsyncGenerator[bytes, None]:
+async def events(stream: EventStream, request: OutgoingCall, open_: OpenStream) -> AsyncGenerator[bytes, None]:
     """The events of a stream, restored. A failure after the first byte is an event, which ends the stream."""
     restorers = MappingRestorers(request.surrogates, request.pseudonyms)
     restorer = request.dialect.stream(restorers, structured=request.structured)

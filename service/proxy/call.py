@@ -32,7 +32,7 @@ _PIECE_BYTES = 64 * 1024
 _GZIP = 16 + zlib.MAX_WBITS
 
 
-class Content(Protocol):
+class CallContent(Protocol):
     """`feed` takes bytes as they arrive, after `piece` returned nothing."""
 
     def feed(self, raw: bytes) -> None: ...
@@ -44,7 +44,7 @@ class Content(Protocol):
         """No more bytes come. Raises UpstreamAnswerInvalid if some are missing."""
 
 
-def content(encoding: str) -> Content:
+def content(encoding: str) -> CallContent:
     """The reader of a `Content-Encoding`. Raises UpstreamAnswerInvalid for one that was not asked for."""
     if encoding in ("", "identity"):
         return _Plain()
@@ -108,7 +108,7 @@ class Call:
         self._end_at = asyncio.get_running_loop().time() + upstream.total_timeout_s
         self._response: httpcore.Response | None = None
         self._raw: AsyncIterator[bytes] | None = None
-        self._content: Content | None = None
+        self._content: CallContent | None = None
         self._raw_bytes = self._content_bytes = 0
         self._raw_tail = b""
         self._is_open = True

@@ -33,7 +33,7 @@ _LINE_END = re.compile(rb"\r\n|\r|\n")
 _BOM = b"\xef\xbb\xbf"
 
 
-class Event(NamedTuple):
+class StreamEvent(NamedTuple):
     """`name` is empty if the event has none, for which the standard's default is `message`."""
 
     name: str
@@ -52,7 +52,7 @@ class EventParser:
         self._data: list[str] = []
         self._bytes = 0
 
-    def feed(self, chunk: bytes) -> list[Event]:
+    def feed(self, chunk: bytes) -> list[StreamEvent]:
         """The events that end in `chunk`. Raises UpstreamAnswerInvalid for a long event and for other than UTF-8."""
         if not chunk:
             return []
@@ -60,7 +60,7 @@ class EventParser:
             chunk = chunk[1:]
         self._after_cr = chunk.endswith(b"\r")
         *ended, rest = _LINE_END.split(chunk)
-        found: list[Event] = []
+        found: list[StreamEvent] = []
         for part in ended:
             self._extend(part)
             line = bytes(self._line)
@@ -71,7 +71,7 @@ class EventParser:
         self._extend(rest)
         return found
 
-    def end(self) -> list[Event]:
+    def end(self) -> list[StreamEvent]:
         """The last event, if its blank line is missing. Raises UpstreamAnswerInvalid if a line is not complete."""
         if self._line:
             raise UpstreamAnswerInvalid(reason="incomplete")
@@ -83,7 +83,7 @@ class EventParser:
             raise UpstreamAnswerInvalid(reason="event-too-large")
         self._line += part
 
-    def _end_line(self, line: bytes) -> Event | None:
+    def _end_line(self, line: bytes) -> StreamEvent | None:
         if self._is_first_line:
             self._is_first_line = False
             line = line.removeprefix(_BOM)
@@ -107,8 +107,8 @@ class EventParser:
             self._name = value
         return None
 
-    def _end_event(self) -> Event | None:
-        event = Event(self._name, "\n".join(self._data)) if self._data else None
+    def _end_event(self) -> StreamEvent | None:
+        event = StreamEvent(self._name, "\n".join(self._data)) if self._data else None
         self._name, self._bytes = "", 0
         self._data = []
         return event
@@ -133,7 +133,7 @@ class ClientLimits:
 
 
 @dataclass(frozen=True)
-class Answer:
+class UpstreamAnswer:
     """A whole answer in UTF-8: of status 2xx as JSON, or an error of the upstream's own (4xx, 5xx) of any media type.
 
     `headers`: those that a client gets, names in lower case.
@@ -169,13 +169,13 @@ class EventStream:
         self._call = call
         self._parser = EventParser(event_bytes_max=event_bytes_max)
         self._key = key
-        self._events: deque[Event] = deque()
+        self._events: deque[StreamEvent] = deque()
         self._has_ended = False
 
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Event:
+    async def __anext__(self) -> StreamEvent:
         try:
             while not self._events:
                 if self._has_ended:
@@ -233,7 +233,7 @@ class UpstreamClient:
         self._pools = {upstream.name: _pool(upstream, limits, resolve) for upstream in upstreams}
         self._open = dict.fromkeys(self._pools, 0)
 
-    async def send(self, upstream: Upstream, path: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+    async def send(self, upstream: Upstream, path: str, body: bytes, headers: Mapping[str, str]) -> UpstreamAnswer:
         """Call an upstream and return its whole answer. `headers`: those of the client's request.
 
         Raises UpstreamFailed; QueueFull beyond the limit of calls; InvalidInput for a header that may not pass.
@@ -245,8 +245,8 @@ class UpstreamClient:
 
     async def stream(
         self, upstream: Upstream, path: str, body: bytes, headers: Mapping[str, str]
-    ) -> Answer | EventStream:
-        """Call an upstream for events. An `Answer` is an error of the upstream's own. Raises as `send`."""
+    ) -> UpstreamAnswer | EventStream:
+        """Call an upstream for events. An `UpstreamAnswer` is an error of the upstream's own. Raises as `send`."""
         return await self._call(upstream, path, body, headers, streams=True)
 
     def check_capacity(self, upstream: Upstream) -> None:
@@ -260,7 +260,7 @@ class UpstreamClient:
 
     async def _call(
         self, upstream: Upstream, path: str, body: bytes, headers: Mapping[str, str], *, streams: bool
-    ) -> Answer | EventStream:
+    ) -> UpstreamAnswer | EventStream:
         if not _PATH.fullmatch(path):
             raise ValueError("a path of letters, digits and / _ - alone")
         sent = _request_headers(upstream, body, headers, streams=streams)
@@ -292,7 +292,7 @@ class UpstreamClient:
             raise
         if upstream.key is not None:
             whole = whole.replace(upstream.key.encode(), _KEY_SHOWN.encode())
-        return Answer(call.status, shown, whole)
+        return UpstreamAnswer(call.status, shown, whole)
 
     def _ended(self, name: str) -> None:
         self._open[name] -= 1

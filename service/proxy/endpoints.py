@@ -15,7 +15,7 @@ from core.errors import ClientGone, NotStarted, TaskFailed
 from core.master_key import MasterKey
 from core.redis.client import LedgerClient
 from core.state.vault import Vault
-from service.admission import Limits
+from service.admission import LoadLimits
 from service.capability import Capability
 from service.config.settings import Settings
 from service.http.auth import ReleaseCallerDep
@@ -25,7 +25,7 @@ from service.isolation import Isolation
 from service.parts import Part, Parts
 from service.preparation import Preparation
 from service.proxy.answers import EventAnswer, events, shown, whole
-from service.proxy.client import Answer, EventStream, UpstreamClient, client_limits
+from service.proxy.client import EventStream, UpstreamAnswer, UpstreamClient, client_limits
 from service.proxy.dialects.anthropic_messages import AnthropicMessages
 from service.proxy.dialects.openai_chat import OpenAIChat
 from service.proxy.dialects.openai_responses import OpenAIResponses
@@ -33,7 +33,7 @@ from service.proxy.dialects.protocol import Dialect
 from service.proxy.kept_conversations import KeptConversations
 from service.proxy.masking import ConversationMasking
 from service.proxy.priced import Payer, PricedFills
-from service.proxy.service import Outgoing, ProxyParts, ProxyService
+from service.proxy.service import OutgoingCall, ProxyParts, ProxyService
 from service.proxy.upstreams import Upstream, Upstreams, load_upstreams
 from service.proxy.vault_endpoints import router as vault_router
 from service.releases.pipeline import ReleasePipeline
@@ -104,7 +104,7 @@ async def _proxied(
         if outgoing.charged:  # each retry would cost again
             request.state.headers[RETRY] = "false"
         found = await _called(parts, outgoing, request, open_, client_disconnected)
-    if isinstance(found, Answer):
+    if isinstance(found, UpstreamAnswer):
         answer = await whole(found, outgoing, parts.preparation, tenant=caller.tenant)
         if outgoing.charged:
             answer.headers[RETRY] = "false"
@@ -115,11 +115,11 @@ async def _proxied(
 
 
 async def _called(
-    parts: ProxyParts, outgoing: Outgoing, request: Request, open_: OpenStream, client_disconnected: asyncio.Event
-) -> Answer | EventStream:
+    parts: ProxyParts, outgoing: OutgoingCall, request: Request, open_: OpenStream, client_disconnected: asyncio.Event
+) -> UpstreamAnswer | EventStream:
     """The upstream's answer, whose call ends if the client leaves or its key ends. Raises ClientGone."""
     call = parts.client.stream if outgoing.streams else parts.client.send
-    calling: asyncio.Task[Answer | EventStream] = asyncio.create_task(
+    calling: asyncio.Task[UpstreamAnswer | EventStream] = asyncio.create_task(
         call(outgoing.upstream, outgoing.path, outgoing.body, request.headers)
     )
     ends = [asyncio.create_task(client_disconnected.wait()), asyncio.create_task(open_.ended.wait())]
@@ -135,7 +135,7 @@ async def _called(
             task.cancel()
 
 
-def _result(calling: asyncio.Task[Answer | EventStream], *, charged: bool) -> Answer | EventStream:
+def _result(calling: asyncio.Task[UpstreamAnswer | EventStream], *, charged: bool) -> UpstreamAnswer | EventStream:
     """The upstream's answer. A call that had no place, for which budget was spent before, is an error that says so."""
     try:
         return calling.result()
@@ -210,7 +210,7 @@ def _client(parts: Parts) -> UpstreamClient:
 
 def _of_endpoints(parts: Parts) -> ProxyParts:
     return ProxyParts(
-        parts[Settings], parts[ProxyService], parts[UpstreamClient], parts[Limits].calls, parts[Preparation]
+        parts[Settings], parts[ProxyService], parts[UpstreamClient], parts[LoadLimits].calls, parts[Preparation]
     )
 
 

@@ -32,7 +32,7 @@ from service.releases.pipeline import ReleasePipeline
 from service.releases.request import Work
 from service.sanitize import reversible
 from service.sanitize.policies import Policies
-from service.sanitize.reversible import NOTHING, Read, read_of
+from service.sanitize.reversible import NOTHING, TextFinds, read_of
 from service.sanitize.schemas import Fill, SanitizeRequest, Terms, TextDocument
 from service.sanitize.service import SanitizeService
 
@@ -42,17 +42,17 @@ class Finds:
 
     def __init__(self, bytes_max: int) -> None:
         self._key = secrets.token_bytes(32)
-        self._kept: ByteCache[bytes, Read] = ByteCache(bytes_max)
+        self._kept: ByteCache[bytes, TextFinds] = ByteCache(bytes_max)
 
     def name(self, tenant: str, task: DocumentTask) -> bytes:
         """The name of what is found by a task: a keyed hash, which tells nothing without the key of this process."""
         parts = pickle.dumps((tenant, task.policy, task.text), protocol=5)
         return hmac.digest(self._key, parts, hashlib.sha256)
 
-    def get(self, name: bytes) -> Read | None:
+    def get(self, name: bytes) -> TextFinds | None:
         return self._kept.get(name)
 
-    def keep(self, name: bytes, read: Read) -> None:
+    def keep(self, name: bytes, read: TextFinds) -> None:
         if self._kept.get(name) is None:
             self._kept.put(name, read, read.size)
 
@@ -114,7 +114,7 @@ class ConversationMasking:
 
     async def _read(
         self, caller: Caller, terms: Terms, fields: Sequence[Field], client_disconnected: asyncio.Event
-    ) -> list[list[Read]]:
+    ) -> list[list[TextFinds]]:
         """What was found in each text of each field. Raises InvalidInput for a language that the policy refuses."""
         paths = {
             text: each.slot.path
@@ -131,7 +131,7 @@ class ConversationMasking:
 
     async def _read_texts(
         self, caller: Caller, terms: Terms, paths: Mapping[str, str], client_disconnected: asyncio.Event
-    ) -> list[Read]:
+    ) -> list[TextFinds]:
         """What was found in each text of `paths`, which says where it stands first."""
         tenant = caller.tenant
         size = sum(map(len, paths))
@@ -152,7 +152,7 @@ class ConversationMasking:
         self,
         caller: Caller,
         fields: Sequence[Field],
-        reads: Sequence[Sequence[Read]],
+        reads: Sequence[Sequence[TextFinds]],
         client_disconnected: asyncio.Event,
         *,
         key: bytes,
@@ -211,7 +211,7 @@ def _write(fields: Sequence[Field], masked: Sequence[str]) -> None:
         at += len(each.texts)
 
 
-def _refuse_blocked(read: Read, blocked: Sequence[str], path: str) -> None:
+def _refuse_blocked(read: TextFinds, blocked: Sequence[str], path: str) -> None:
     for _, _, entity in read.regions:
         if entity in blocked:
             raise InvalidInput(f"The policy lets no {entity} pass to a language model.", field=path)

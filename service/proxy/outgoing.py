@@ -12,7 +12,7 @@ import orjson
 
 from core.errors import InvalidInput
 from core.text.reversible.json_text import with_values
-from service.proxy.slots import Kind, Slot
+from service.proxy.slots import Slot, SlotKind
 from service.proxy.texts import Read, TextLimits
 from service.sanitize.policies import ProxyTerms
 
@@ -45,7 +45,7 @@ class Field:
             self.slot.value = _NOT_IN_NAMES.sub("_", text) if _AUTHOR.fullmatch(self.slot.path) else text
             return
         written = with_values(self.read.source, values, texts[: len(values)])
-        self.slot.value = json.loads(written) if self.slot.kind is Kind.VALUE else written
+        self.slot.value = json.loads(written) if self.slot.kind is SlotKind.VALUE else written
 
 
 def sources_of(
@@ -59,14 +59,14 @@ def sources_of(
     found = []
     chars = 0
     for slot in slots:
-        if slot.kind is Kind.MEDIA:
+        if slot.kind is SlotKind.MEDIA:
             if terms.media == "refuse":
                 raise InvalidInput(_MEDIA_REFUSED, field=slot.path)
-        elif slot.kind is Kind.IDENTIFIER:
+        elif slot.kind is SlotKind.IDENTIFIER:
             if terms.identifiers == "pseudonym":
                 slot.value = pseudonym(slot.value, pseudonym_key)
-        elif slot.kind is not Kind.DEFINITION or terms.definitions == "mask":
-            source = orjson.dumps(slot.value).decode() if slot.kind is Kind.VALUE else slot.value
+        elif slot.kind is not SlotKind.DEFINITION or terms.definitions == "mask":
+            source = orjson.dumps(slot.value).decode() if slot.kind is SlotKind.VALUE else slot.value
             chars += len(source)
             found.append((slot, source))
             limits.check(chars=chars, texts=len(found), place=slot.path)
@@ -76,7 +76,7 @@ def sources_of(
 def noted(slots: Iterable[Slot], pseudonyms: dict[str, str], *, key: bytes) -> Iterator[Slot]:
     """The slots. Identifiers are added to `pseudonyms`, pseudonym -> identifier, before they are replaced."""
     for slot in slots:
-        if slot.kind is Kind.IDENTIFIER:
+        if slot.kind is SlotKind.IDENTIFIER:
             pseudonyms[pseudonym(slot.value, key)] = str(slot.value)
         yield slot
 

@@ -32,7 +32,7 @@ from service.http.auth import Caller
 from service.preparation import Preparation
 from service.proxy.outgoing import Field
 from service.releases.pipeline import ReleasePipeline
-from service.releases.request import Buffer, Part, Parts, ReleaseRequest
+from service.releases.request import Buffer, ReleasePart, ReleaseParts, ReleaseRequest
 from service.sanitize.schemas import SanitizeRequest, Terms, TextDocument
 from service.sanitize.service import SanitizeService
 
@@ -141,7 +141,7 @@ def headers_of(answer: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _parts(whole: ReleaseRequest) -> Parts:
+def _parts(whole: ReleaseRequest) -> ReleaseParts:
     """The texts of a release, of which those of earlier requests need no second charge (`REUSE_RETENTION_S`)."""
     count = len(whole.tasks)
     facts = orjson.dumps(dict(whole.privacy))
@@ -157,8 +157,8 @@ def _parts(whole: ReleaseRequest) -> Parts:
             parts=None,
         )
 
-    parts = [Part(charges(number), [facts, *_origin(task.payload)]) for number, task in enumerate(whole.tasks)]
-    return Parts(parts, only, pack=str.encode, unpack=bytes.decode)
+    parts = [ReleasePart(charges(number), [facts, *_origin(task.payload)]) for number, task in enumerate(whole.tasks)]
+    return ReleaseParts(parts, only, pack=str.encode, unpack=bytes.decode)
 
 
 def _origin(task: DocumentTask) -> list[bytes]:

@@ -51,7 +51,7 @@ _BACKGROUND = "background"
 
 
 @dataclass(frozen=True)
-class Outgoing:
+class OutgoingCall:
     """A request that may leave, and what restores its answer. `headers`: what they tell the client. `charged`: whether
     budget was spent on it."""
 
@@ -122,7 +122,7 @@ class ProxyService:
         conversation: str | None,
         take_call: Callable[[Upstream], Awaitable[None]],
         client_disconnected: asyncio.Event,
-    ) -> Outgoing:
+    ) -> OutgoingCall:
         """The request that leaves. `body` is changed. `policy`, `conversation`: as the client names them in headers.
         `take_call` takes the caller's place in the calls of an upstream, or raises; nothing is charged without it.
 
@@ -150,7 +150,7 @@ class ProxyService:
             await take_call(upstream)
             headers = await self._priced.fill(payer, terms, fields, client_disconnected)
             sent = await self._preparation.run(tenant, size, _sent, body, model)
-            filled = Outgoing(dialect, upstream, sent, NOTHING_MASKED, streams, structured, terms.policy)
+            filled = OutgoingCall(dialect, upstream, sent, NOTHING_MASKED, streams, structured, terms.policy)
             return replace(filled, keeping=keeping, headers=headers, charged=True, pseudonyms=pseudonyms)
         _refuse_recall(dialect, body, vault=proxied.vault)
         previous = dialect.continues(body)
@@ -170,7 +170,7 @@ class ProxyService:
         keeping = await self._keeping(tenant, upstream, dialect, body, kept) if proxied.vault else None
         await take_call(upstream)
         sent = await self._preparation.run(tenant, size, _sent, body, model)
-        masked = Outgoing(dialect, upstream, sent, surrogates, streams, structured, terms.policy)
+        masked = OutgoingCall(dialect, upstream, sent, surrogates, streams, structured, terms.policy)
         return replace(masked, keeping=keeping, pseudonyms=pseudonyms)
 
     async def masked(

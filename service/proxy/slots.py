@@ -4,7 +4,7 @@ from enum import Enum
 from typing import Any
 
 
-class Kind(Enum):
+class SlotKind(Enum):
     """What happens to the text of a slot before it leaves for the upstream."""
 
     TEXT = "text"
@@ -34,7 +34,7 @@ class Slot:
 
     __slots__ = ("key", "kind", "owner", "path")
 
-    def __init__(self, owner: Any, key: str | int, kind: Kind, path: str) -> None:
+    def __init__(self, owner: Any, key: str | int, kind: SlotKind, path: str) -> None:
         self.owner = owner
         self.key = key
         self.kind = kind
@@ -61,7 +61,7 @@ class NameSlot(Slot):
 
     __slots__ = ("values",)
 
-    def __init__(self, owner: Any, key: str, kind: Kind, path: str, values: list[Slot]) -> None:
+    def __init__(self, owner: Any, key: str, kind: SlotKind, path: str, values: list[Slot]) -> None:
         super().__init__(owner, key, kind, path)
         self.values = values
 

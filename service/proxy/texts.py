@@ -15,7 +15,7 @@ from core.errors import InvalidInput
 from core.text.reversible.json_text import JsonValue, json_values, public_form
 from core.text.reversible.lexing import as_read
 from core.text.reversible.mapping import is_key
-from service.proxy.slots import Kind
+from service.proxy.slots import SlotKind
 
 _ESCAPED = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")
 
@@ -55,7 +55,7 @@ class Read:
         return replace(self, texts=[*self.texts, *read]) if read else self
 
 
-def read_texts(sources: Iterable[tuple[Kind, str]], limits: TextLimits, priced: bool) -> list[Read]:
+def read_texts(sources: Iterable[tuple[SlotKind, str]], limits: TextLimits, priced: bool) -> list[Read]:
     """Return the texts of slots. A source is the slot's string; for `Kind.VALUE`, its value as JSON.
 
     `priced`: for a fill with a price. Then every string and number of JSON is a text, and there are no readings.
@@ -75,15 +75,15 @@ def read_texts(sources: Iterable[tuple[Kind, str]], limits: TextLimits, priced: 
     return found
 
 
-def _read(kind: Kind, source: str, *, priced: bool) -> Read:
-    if kind is Kind.VALUE:
+def _read(kind: SlotKind, source: str, *, priced: bool) -> Read:
+    if kind is SlotKind.VALUE:
         return _json_texts(source, priced=priced)
-    if kind is Kind.KNOWN:
+    if kind is SlotKind.KNOWN:
         return Read([source], is_inspected=False)
-    if kind is Kind.JSON or source.lstrip().startswith(("{", "[")):
+    if kind is SlotKind.JSON or source.lstrip().startswith(("{", "[")):
         try:
             own = _json_texts(source, priced=priced)
-            if kind is Kind.JSON or _has_plain_keys(source):
+            if kind is SlotKind.JSON or _has_plain_keys(source):
                 return own
         except InvalidInput:
             pass  # models also write other text where JSON is expected

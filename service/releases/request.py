@@ -31,7 +31,7 @@ class Price:
 
 
 @dataclass(frozen=True)
-class Part:
+class ReleasePart:
     """One document or text of a release.
 
     `origin` is everything besides the charges that the distribution of its result depends on: the content, the
@@ -43,14 +43,14 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Parts:
+class ReleaseParts:
     """How a release divides into parts that are drawn independently, each from its own content.
 
     `only` makes the release of the parts with these numbers; its `collect` gives one result each, in order. `pack`
     turns a result into bytes and `unpack` turns them back.
     """
 
-    parts: Sequence[Part]
+    parts: Sequence[ReleasePart]
     only: Callable[[Sequence[int]], ReleaseRequest]
     pack: Callable[[Any], bytes]
     unpack: Callable[[bytes], Any]
@@ -93,7 +93,7 @@ class ReleaseRequest(Work):
     collect: Callable[[list[Any]], Any] = list
     answer_size: Callable[[Any], int] = lambda _: 0
     follow: Callable[[list[Any]], ReleaseRequest] | None = None
-    parts: Callable[[], Parts] | None = None
+    parts: Callable[[], ReleaseParts] | None = None
 
     @property
     def event(self) -> PrivacyEvent:

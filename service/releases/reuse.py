@@ -21,7 +21,7 @@ from core.ledger.reuse import KeptResult, ReuseStore
 from core.ledger.transitions import Ledger
 from service import metrics
 from service.releases.budget_blocks import account_block, least_left
-from service.releases.request import Parts, ReleaseRequest, Rendered
+from service.releases.request import ReleaseParts, ReleaseRequest, Rendered
 
 log = logging.getLogger("privacy_gateway.reuse")
 
@@ -36,7 +36,13 @@ class Reuse:
     """
 
     def __init__(
-        self, store: ReuseStore, tenant: str, whole: ReleaseRequest, parts: Parts, tags: Sequence[str], found: Found
+        self,
+        store: ReuseStore,
+        tenant: str,
+        whole: ReleaseRequest,
+        parts: ReleaseParts,
+        tags: Sequence[str],
+        found: Found,
     ) -> None:
         self._store = store
         self._tenant = tenant

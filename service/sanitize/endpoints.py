@@ -30,7 +30,7 @@ from service.sanitize.answers import PolicyList, RefusedLine, SanitizedDocuments
 from service.sanitize.fills import TunedModels
 from service.sanitize.policies import Policies, load_policies
 from service.sanitize.recognisers.endpoints import router as recognisers_router
-from service.sanitize.recognisers.store import Recognisers, RecogniserTrials
+from service.sanitize.recognisers.store import RecogniserStore, RecogniserTrials
 from service.sanitize.schemas import SanitizeRequest, Terms, typical
 from service.sanitize.service import SanitizeService
 from service.sanitize.stream import DocumentStream, StreamParts, parse_line
@@ -123,9 +123,9 @@ def _policies(parts: Parts) -> Policies:
     return load_policies(settings, lists=AllowLists(settings.allow_lists_dir).names)
 
 
-def _recognisers(parts: Parts) -> Recognisers:
+def _recognisers(parts: Parts) -> RecogniserStore:
     settings = parts[Settings]
-    return Recognisers(
+    return RecogniserStore(
         settings.data_dir,
         parts[MasterKey],
         parts[Storage],
@@ -141,7 +141,7 @@ def _service(parts: Parts) -> SanitizeService:
         parts[Settings],
         policies=parts[Policies],
         models=parts[TunedModels],
-        recognisers=parts[Recognisers],
+        recognisers=parts[RecogniserStore],
         workers=parts[Workers],
         preparation=parts[Preparation],
         isolation=parts[Isolation],
@@ -172,12 +172,12 @@ CAPABILITY = Capability(
     services={
         Policies: _policies,
         TunedModels: lambda parts: TunedModels(parts[StoredFiles]),
-        Recognisers: _recognisers,
+        RecogniserStore: _recognisers,
         RecogniserTrials: lambda parts: RecogniserTrials(parts[Isolation]),
         SanitizeService: _service,
         StreamParts: _of_streams,
     },
     prices=lambda parts: [_price(parts)],
     views=[View(140, "try", "Try it", "What does the gateway make of a document?", KeyRole.RELEASE)],
-    begin=lambda parts: parts[Recognisers].open(),
+    begin=lambda parts: parts[RecogniserStore].open(),
 )

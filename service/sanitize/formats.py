@@ -75,7 +75,7 @@ class EmailOptions(Strict):
     attachments: Attachments = Field("refuse", description="What happens to a part that is not text.")
 
 
-class FormatOptions(Strict):
+class FormatBody(Strict):
     """Options of the formats. A document ignores those of other formats than its own."""
 
     json_: JsonOptions = Field(default=JsonOptions(), alias="json")
@@ -87,20 +87,20 @@ class FormatOptions(Strict):
         """Raises InvalidInput as `ValueRule.resolved`."""
         columns = [(rule.index if rule.name is None else rule.name, rule.resolved()) for rule in self.csv.columns]
         return options.FormatOptions(
-            json=options.JsonOptions(
+            json=options.JsonChoices(
                 tuple((rule.path, rule.resolved()) for rule in self.json_.rules), lines=self.json_.lines
             ),
-            csv=options.CsvOptions(
+            csv=options.CsvChoices(
                 tuple((column, action) for column, action in columns if column is not None),
                 header=self.csv.header,
                 delimiter=self.csv.delimiter,
             ),
-            html=options.HtmlOptions(scripts=self.html.scripts, comments=self.html.comments),
-            email=options.EmailOptions(attachments=self.email.attachments),
+            html=options.HtmlChoices(scripts=self.html.scripts, comments=self.html.comments),
+            email=options.EmailChoices(attachments=self.email.attachments),
         )
 
 
-def keeps(chosen: FormatOptions | None) -> bool:
+def keeps(chosen: FormatBody | None) -> bool:
     """Whether the options keep text that the mask would cover."""
     return chosen is not None and chosen.resolved().keeps
 
@@ -110,7 +110,7 @@ async def form_of(
     tenant: str,
     text: str,
     format_name: str,
-    chosen: FormatOptions | None,
+    chosen: FormatBody | None,
     settings: Settings,
     *,
     field: str,
@@ -125,7 +125,7 @@ async def form_of(
         return None
     check_chars(text, settings, field=field)
     try:
-        options_ = (chosen or FormatOptions()).resolved()
+        options_ = (chosen or FormatBody()).resolved()
         return await isolation.run(tenant, len(text), parse, format_name, text, options_, FormatLimits(), field="text")
     except InvalidInput as error:
         own = error.field or ""
@@ -139,7 +139,7 @@ def check_chars(text: str, settings: Settings, *, field: str) -> None:
         raise InvalidInput(f"at most {settings.document_chars_max} characters a document", field=f"{field}.text")
 
 
-def check_unused(format_name: str, chosen: FormatOptions | None, *, field: str) -> None:
+def check_unused(format_name: str, chosen: FormatBody | None, *, field: str) -> None:
     """Raise InvalidInput for options of a document that is plain text, which would have no effect."""
     if format_name == "text" and chosen is not None:
         raise InvalidInput("Options need a format other than `text`.", field=f"{field}.format_options")

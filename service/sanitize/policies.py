@@ -17,7 +17,7 @@ from typing import Annotated, Literal, TypeVar, cast
 from pydantic import Field, StringConstraints, ValidationError, model_validator
 
 from core.errors import InvalidInput, PolicyEnforced
-from core.text.own_recognisers.definition import Limits, OwnReference, RecogniserFile
+from core.text.own_recognisers.definition import OwnReference, RecogniserFile, RecogniserLimits
 from core.text.own_recognisers.recogniser import check
 from core.text.policy import ALLOW_LIST_DEFAULT, PRICED_FILLS, TAGGED_ENTITIES
 from service.config.data_dir import NAME
@@ -26,7 +26,7 @@ from service.http.strict import Strict, findings, names
 from service.sanitize.answers import PolicyRecogniser, VisiblePolicy
 from service.sanitize.pricing import price, tasks_of
 from service.sanitize.recognisers.store import PolicyRecognisers, RecogniserBody
-from service.sanitize.schemas import Fill, Mask, SanitizeRequest, Terms, TextDocument
+from service.sanitize.schemas import Fill, MaskBody, SanitizeRequest, Terms, TextDocument
 
 _MemberPath = Annotated[str, Field(pattern=r"^[A-Za-z_$][A-Za-z0-9_.$-]{0,255}$")]
 
@@ -62,7 +62,7 @@ class Policy(Strict):
     tenants: list[str] | None = Field(None, min_length=1)
     default_for: list[str] = Field(default=[])
     enforced: bool = False
-    mask: Mask = Mask()
+    mask: MaskBody = MaskBody()
     fill: Fill = Fill()
     recognisers: dict[RecogniserName, RecogniserBody] = Field(default={})
     proxy: ProxyTerms = ProxyTerms()
@@ -239,7 +239,7 @@ def _checked(policy: Policy) -> list[OwnReference]:
     own = []
     for name, body in policy.recognisers.items():
         try:
-            check(body.definition(), Limits())
+            check(body.definition(), RecogniserLimits())
         except InvalidInput as error:
             error.field = f"recognisers.{name}.{error.field}"
             raise

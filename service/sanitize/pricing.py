@@ -25,7 +25,7 @@ from service.releases import request
 from service.releases.request import Price
 from service.sanitize.fills import DRY_RUN, FINE_TUNED, GUESSED, candidates_facts, check_options, check_places
 from service.sanitize.formats import check_chars
-from service.sanitize.schemas import FILL_DEFAULT, Mask, SanitizeRequest
+from service.sanitize.schemas import FILL_DEFAULT, MaskBody, SanitizeRequest
 
 _SUPPRESSED_MAX = 100  # finds that an answer lists for a document; it counts the others
 
@@ -84,7 +84,7 @@ def _check_unguessed(body: SanitizeRequest) -> None:
 
 
 def mask_policy(
-    mask: Mask, *, allow_lists: Sequence[str], tagger_types: Sequence[str], own: Sequence[OwnReference] = ()
+    mask: MaskBody, *, allow_lists: Sequence[str], tagger_types: Sequence[str], own: Sequence[OwnReference] = ()
 ) -> MaskPolicy:
     """What is masked. Raises InvalidInput for an unknown list, or an entity without a recogniser."""
     if mask.allow_list not in allow_lists:

@@ -20,7 +20,7 @@ _REGION_BYTES = 150
 
 
 @dataclass(frozen=True)
-class Read:
+class TextFinds:
     """What was found in one text. `refused`: its language is one that the policy refuses."""
 
     regions: tuple[Region, ...] = ()
@@ -32,21 +32,21 @@ class Read:
         return _ENTRY_BYTES + _REGION_BYTES * len(self.regions)
 
 
-NOTHING = Read()
+NOTHING = TextFinds()
 
 
-def read_of(result: Sanitised) -> Read:
+def read_of(result: Sanitised) -> TextFinds:
     """The finds of a dry run with origins."""
     if result.refused:
-        return Read(refused=True)
+        return TextFinds(refused=True)
     if result.origins is None:
         raise TypeError("the finds have no places")
     pairs = zip(result.origins, result.spans, strict=True)
     regions = tuple(Region(origin.start, origin.end, span.type) for origin, span in pairs)
-    return Read(regions, result.language)
+    return TextFinds(regions, result.language)
 
 
-def main_language(texts: Sequence[str], reads: Sequence[Read], known: Collection[str]) -> str | None:
+def main_language(texts: Sequence[str], reads: Sequence[TextFinds], known: Collection[str]) -> str | None:
     """The known language in which most of a conversation is written; None without one."""
     sizes: Counter[str] = Counter()
     for text, read in zip(texts, reads, strict=True):
@@ -57,7 +57,7 @@ def main_language(texts: Sequence[str], reads: Sequence[Read], known: Collection
 
 def mask_task(
     texts: Sequence[str],
-    reads: Sequence[Read],
+    reads: Sequence[TextFinds],
     *,
     key: bytes,
     language: str | None,

@@ -35,7 +35,7 @@ from service.http.choices import (
     UnknownLanguage,
 )
 from service.http.strict import AtMost, Strict
-from service.sanitize.formats import FormatOptions
+from service.sanitize.formats import FormatBody
 
 _FORMAT_WORK = 32  # the time to read a character of a format, against one of plain text
 
@@ -50,7 +50,7 @@ class TextDocument(Strict):
     format: DocumentFormat = Field(
         TEXT, description="The form of the text, which is kept: values are sanitised, and everything else stays."
     )
-    format_options: FormatOptions | None = Field(None, description="Of a format other than `text`.")
+    format_options: FormatBody | None = Field(None, description="Of a format other than `text`.")
     subject: str | None = Field(None, max_length=256)
 
     @property
@@ -78,7 +78,7 @@ class Thresholds(Strict):
         return data
 
 
-class Mask(Strict):
+class MaskBody(Strict):
     """What is masked. Techniques combine by union."""
 
     techniques: Annotated[list[Technique], AtMost(len(TECHNIQUES))] = Field(default=["entity"], min_length=1)
@@ -155,7 +155,7 @@ class Terms(Strict):
     """How documents are sanitised; the first line of `POST /sanitize/batch`. `policy`: the name of a policy."""
 
     policy: str | None = Field(None, max_length=64)
-    mask: Mask = Mask()
+    mask: MaskBody = MaskBody()
     fill: Fill = Fill()
     return_spans: bool = Field(
         False,
@@ -187,5 +187,5 @@ def typical(epsilon: float) -> list[SanitizeRequest]:
     """One text by each fill that has a price, with the mask `all`."""
     fills = [Fill(mode=DP, epsilon=epsilon, scope=scope) for scope in SCOPES]
     fills += [Fill(mode=METRIC_DP, epsilon=epsilon, mechanism=name) for name in MECHANISMS]
-    mask = Mask(techniques=["all"])
+    mask = MaskBody(techniques=["all"])
     return [SanitizeRequest(documents=[TextDocument(text="-")], mask=mask, fill=fill) for fill in fills]

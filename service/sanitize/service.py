@@ -22,7 +22,7 @@ from service.sanitize.fills import REVERSIBLE, TunedModels, infill_facts, role_o
 from service.sanitize.formats import form_of, keeps
 from service.sanitize.policies import Policies
 from service.sanitize.pricing import price, tasks_of
-from service.sanitize.recognisers.store import Recognisers
+from service.sanitize.recognisers.store import RecogniserStore
 from service.sanitize.reversible import read_of
 from service.sanitize.rows import answer_size, counts, language_refused, reversible_row, row
 from service.sanitize.schemas import Fill, SanitizeRequest, Terms
@@ -40,7 +40,7 @@ class SanitizeService:
         *,
         policies: Policies,
         models: TunedModels,
-        recognisers: Recognisers,
+        recognisers: RecogniserStore,
         workers: Workers,
         preparation: Preparation,
         isolation: Isolation,
@@ -187,7 +187,11 @@ class SanitizeService:
         ]
 
     def prepare(
-        self, tenant: str, body: SanitizeRequest, model: FileVersion | None = None, forms: Sequence[Form | None] = ()
+        self,
+        tenant: str,
+        body: SanitizeRequest,
+        model: FileVersion | None = None,
+        forms: Sequence[Form | None] = (),
     ) -> tuple[Price, list[Task]]:
         """Price and tasks of a body whose policy has been applied. `model`: that of `model_of`. `forms`: those of
         `forms_of`, unless all documents are plain text.

@@ -29,7 +29,7 @@ from service.http import problems
 from service.http.auth import Caller
 from service.http.body import BodyMemory, JsonLimits, json_limits, parse_json
 from service.http.exchange import OpenStream
-from service.http.ndjson import Line, LineReader
+from service.http.ndjson import JsonLine, LineReader
 from service.http.strict import findings
 from service.preparation import Preparation
 from service.releases.pipeline import ReleasePipeline, without_guarantee
@@ -56,7 +56,7 @@ class StreamParts:
     body_memory: BodyMemory
 
 
-def parse_line(line: Line, limits: JsonLimits) -> Any:
+def parse_line(line: JsonLine, limits: JsonLimits) -> Any:
     """The JSON value of a line. Raises HTTPException 413 and 400, InvalidInput as `check_json`."""
     if line.content is None:
         raise HTTPException(413)
@@ -82,7 +82,7 @@ class _Entry:
     """A line of a group, and what has become of it."""
 
     index: int
-    line: Line
+    line: JsonLine
     document: TextDocument | None = field(default=None, repr=False)
     forms: Sequence[Form | None] = field(default=(), repr=False)
     problem: dict[str, Any] | None = None
@@ -126,7 +126,7 @@ class DocumentStream:
         self._limits = json_limits(parts.settings)
         self._cost = self._priced(TextDocument(text="text"), None)[0]
 
-    async def rows(self, first: Sequence[Line]) -> AsyncGenerator[bytes, None]:
+    async def rows(self, first: Sequence[JsonLine]) -> AsyncGenerator[bytes, None]:
         """The answer, some lines at a time. `first`: lines that were taken already."""
         problem = None
         try:
@@ -143,12 +143,12 @@ class DocumentStream:
             self._lines.close()
         yield self._summary(problem)
 
-    async def _take(self) -> list[Line]:
+    async def _take(self) -> list[JsonLine]:
         return await self._lines.take(
             self._parts.settings.stream_group_max, bytes_max=_GROUP_BYTES, stream=self._stream
         )
 
-    async def _work(self, group: Sequence[Line]) -> GatewayError | None:
+    async def _work(self, group: Sequence[JsonLine]) -> GatewayError | None:
         """Process a group. Returns the error that ends the stream, if there is one."""
         try:
             model = await self._parts.sanitize.model_of(self._caller.tenant, self._terms)

@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request, Response
 
 from service.capability import Capability, Estimated
 from service.config.settings import Settings
-from service.domains.store import Domains
+from service.domains.store import DomainStore
 from service.http.auth import ReleaseCallerDep
 from service.http.body import JsonRoute
 from service.parts import Part, Parts
@@ -29,7 +29,7 @@ async def embed_sentdp(
 
 def _service(parts: Parts) -> SentDPService:
     return SentDPService(
-        parts[Settings], domains=parts[Domains], workers=parts[Workers], preparation=parts[Preparation]
+        parts[Settings], domains=parts[DomainStore], workers=parts[Workers], preparation=parts[Preparation]
     )
 
 

@@ -37,19 +37,19 @@ from core.text.segment import WINDOW_WORDS, WINDOW_WORDS_MAX, sentences, windows
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.tasks import EmbedRelease, EmbedTask
 from service.config.settings import DOCUMENTS_TAKEN, SENTENCES_TAKEN, Settings
-from service.domains.store import DEFAULT_NAME, Domain, Domains
+from service.domains.store import DEFAULT_NAME, Domain, DomainStore
 from service.http.answers import doc
 from service.http.choices import SentenceMechanism
 from service.http.strict import AtMost, Strict, Vector, exactly_one_of
 from service.preparation import Preparation
 from service.releases.answers import Account, Privacy
-from service.releases.request import Part, Parts, Price, ReleaseRequest, check_epsilon
+from service.releases.request import Price, ReleasePart, ReleaseParts, ReleaseRequest, check_epsilon
 from service.workers import Workers
 
 _SUBJECT = Field(None, min_length=1, max_length=256)
 
 
-class Document(Strict):
+class DocumentBody(Strict):
     """One document, as exactly one of `text`, `sentences` and `embeddings`."""
 
     id: str | None = Field(None, max_length=128)
@@ -78,7 +78,7 @@ class Document(Strict):
 class SentDPRequest(Strict):
     """Body of `POST /embed/sentdp`, and of `POST /budget/estimate` for its price."""
 
-    documents: Annotated[list[Document], AtMost(DOCUMENTS_TAKEN)] = Field(min_length=1)
+    documents: Annotated[list[DocumentBody], AtMost(DOCUMENTS_TAKEN)] = Field(min_length=1)
     epsilon: float = Field(gt=0, description="Cost of each document, in epsilon.")
     mechanism: SentenceMechanism = "sentence_codes"
     domain: str = Field(
@@ -117,7 +117,8 @@ class SentDPRequest(Strict):
 def typical(epsilon: float) -> list[SentDPRequest]:
     """One text by each mechanism, by sentences and by windows of words."""
     by_sentences = [
-        SentDPRequest(documents=[Document(text="-")], epsilon=epsilon, mechanism=name) for name in SENTENCE_MECHANISMS
+        SentDPRequest(documents=[DocumentBody(text="-")], epsilon=epsilon, mechanism=name)
+        for name in SENTENCE_MECHANISMS
     ]
     by_words = [
         body.model_copy(update={"segmentation": "words"})
@@ -170,7 +171,7 @@ class SentDPService:
 
     body = SentDPRequest
 
-    def __init__(self, settings: Settings, *, domains: Domains, workers: Workers, preparation: Preparation) -> None:
+    def __init__(self, settings: Settings, *, domains: DomainStore, workers: Workers, preparation: Preparation) -> None:
         self._settings = settings
         self._domains = domains
         self._workers = workers
@@ -241,7 +242,7 @@ class SentDPService:
         event: PrivacyEvent,
         tasks: Sequence[EmbedTask],
         domain: Domain,
-    ) -> Parts:
+    ) -> ReleaseParts:
         """The documents, each drawn by itself. The mechanism and its epsilon are in the charges."""
 
         def charges(number: int) -> list[Charge]:
@@ -261,8 +262,8 @@ class SentDPService:
             else [b"sentences", domain.digest.encode(), encoder, *(text.encode() for text in task.sentences or ())]
             for task in tasks
         )
-        return Parts(
-            parts=[Part(charges(number), origin) for number, origin in enumerate(origins)],
+        return ReleaseParts(
+            parts=[ReleasePart(charges(number), origin) for number, origin in enumerate(origins)],
             only=only,
             pack=_packed,
             unpack=_unpacked,
@@ -366,7 +367,7 @@ def tasks_of(
     return tasks
 
 
-def _check_length(document: Document, settings: Settings, place: str) -> None:
+def _check_length(document: DocumentBody, settings: Settings, place: str) -> None:
     """Refuse a document that is empty, has an empty sentence or is too long, without segmenting it."""
     units = document.sentences or ([] if document.text is None else [document.text])
     if not (units or document.embeddings) or any(not unit.strip() for unit in units):
@@ -408,7 +409,7 @@ def _unpacked(content: bytes) -> EmbedRelease:
 
 
 def _row(
-    index: int, document: Document, task: EmbedTask, result: EmbedRelease, encoding_format: str, count: str | None
+    index: int, document: DocumentBody, task: EmbedTask, result: EmbedRelease, encoding_format: str, count: str | None
 ) -> dict[str, Any]:
     row: dict[str, Any] = {"index": index}
     if document.id is not None:

@@ -87,7 +87,7 @@ def _csv(rows: list[list[object]]) -> bytes:
     return text.getvalue().encode()
 
 
-class Sampling(Turns):
+class SampleTurns(Turns):
     """The turns of those who draw rows: blocks of synthetic rows are drawn one after the other."""
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ async def sample(
     job: SynthesisDep,
     runner: Part[JobRunner],
     settings: Part[Settings],
-    sampling: Part[Sampling],
+    sampling: Part[SampleTurns],
     open_: OpenStreamDep,
 ) -> Response:
     """JSON lines, or CSV with a header; streamed."""
@@ -172,6 +172,6 @@ async def report(job: SynthesisDep, runner: Part[JobRunner]) -> FileResponse:
 CAPABILITY = Capability(
     name="synthesis",
     routers=[router],
-    services={Sampling: lambda _: Sampling()},
+    services={SampleTurns: lambda _: SampleTurns()},
     job_kinds=lambda parts: [SynthesisKind(parts[Settings])],
 )

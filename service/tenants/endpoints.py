@@ -17,7 +17,7 @@ from gpu_workers.engine.protocol import GATEWAY
 from service.accounting.calculations import Calculations
 from service.capability import Capability, View
 from service.config.settings import Settings
-from service.domains.store import Domains
+from service.domains.store import DomainStore
 from service.http.auth import BY_OPERATOR, OPERATOR, AdminCallerDep, Caller
 from service.http.body import JsonRoute
 from service.http.browser_sessions import BrowserSessions
@@ -129,7 +129,7 @@ class LimitBody(Strict):
     basic_delta: float | None = Field(None, ge=0, lt=1)
 
 
-class CurrentLimit(Strict):
+class CurrentLimitBody(Strict):
     """What an account may spend from now on, at most the epsilon that it was opened with."""
 
     epsilon: float = Field(ge=0)
@@ -158,7 +158,7 @@ async def create_tenant(
     ledger: Part[Ledger],
     keys: Part[KeyStore],
     calculations: Part[Calculations],
-    domains: Part[Domains],
+    domains: Part[DomainStore],
 ) -> TenantKey:
     own = {unit: getattr(body, unit.value) for unit in Unit}
     terms = TenantTerms(
@@ -196,7 +196,9 @@ async def budgets(tenant: str, ledger: Part[Ledger], settings: Part[Settings], p
 
 
 @router.put("/tenants/{tenant}/budgets/{unit}/limit", summary="Raise or lower what an account may spend")
-async def put_limit(tenant: str, unit: Unit, body: CurrentLimit, ledger: Part[Ledger], keys: Part[KeyStore]) -> Account:
+async def put_limit(
+    tenant: str, unit: Unit, body: CurrentLimitBody, ledger: Part[Ledger], keys: Part[KeyStore]
+) -> Account:
     """The account stays (epsilon, delta)-DP for the epsilon that it was opened with; this epsilon is at most that.
 
     The answer is the account. It has `current_limit` unless the current limit equals the guarantee.

@@ -20,7 +20,7 @@ from core.mechanisms.sentences.domain_pack import CodeNoise
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_event
 from core.redis.names import account_id, check_tenant
 from core.state.keystore import ApiKey, KeyStore, NewKey
-from service.domains.store import DEFAULT_NAME, Domains
+from service.domains.store import DEFAULT_NAME, DomainStore
 
 if TYPE_CHECKING:
     from core.accounting.certificate import PlanCertificate
@@ -82,7 +82,7 @@ def limit(terms: UnitLimit) -> Limit:
 
 
 async def open_tenant(
-    ledger: Ledger, keys: KeyStore, terms: TenantTerms, *, certify: Certify, domains: Domains, by: str
+    ledger: Ledger, keys: KeyStore, terms: TenantTerms, *, certify: Certify, domains: DomainStore, by: str
 ) -> NewKey:
     """Open the tenant with one account for each unit and return its first API key, which is shown only once.
 
@@ -138,7 +138,7 @@ async def _planned(limits: dict[Unit, Limit], events: Sequence[PrivacyEvent], ce
     return planned
 
 
-async def _event(plan: str, epsilon: Number, tenant: str, domains: Domains) -> PrivacyEvent:
+async def _event(plan: str, epsilon: Number, tenant: str, domains: DomainStore) -> PrivacyEvent:
     mechanism, _, noise = plan.partition(":")
     if mechanism not in SENTENCE_MECHANISMS:
         raise InvalidInput(f"a plan is for one of {', '.join(SENTENCE_MECHANISMS)}", field="plans")

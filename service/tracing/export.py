@@ -16,7 +16,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from core import spans
-from core.spans import Span, SpanRef
+from core.spans import SpanRef, TraceSpan
 from service import metrics
 from service.config.settings import TracingSettings
 
@@ -42,7 +42,7 @@ class SpanExport:
         """`exporter`: by default that of the settings. Raises ValueError where the extra `otel` is not installed."""
         self._exporter = exporter or _exporter(settings)
         self._readable = _Conversion(settings.traces_service_name)
-        self._queue: deque[Span] = deque()
+        self._queue: deque[TraceSpan] = deque()
         self._sample_ratio = settings.traces_sample_ratio
         self._wake = threading.Event()
         self._stopping = False
@@ -63,7 +63,7 @@ class SpanExport:
         with contextlib.suppress(Exception):
             self._exporter.shutdown()  # ends the attempts of an export that still runs
 
-    def ended(self, span: Span) -> None:
+    def ended(self, span: TraceSpan) -> None:
         if len(self._queue) >= QUEUE_SPANS_MAX:
             metrics.TRACE_SPANS.labels("queue-full").inc()
             return
@@ -112,7 +112,7 @@ class _Conversion:
         self._resource = Resource({**attributes, "service.instance.id": secrets.token_hex(16)})
         self._scope = InstrumentationScope(_SCOPE, installed)
 
-    def __call__(self, span: Span) -> ReadableSpan:
+    def __call__(self, span: TraceSpan) -> ReadableSpan:
         from opentelemetry.sdk.trace import ReadableSpan
         from opentelemetry.trace import Link, SpanKind, Status, StatusCode
 

@@ -33,7 +33,7 @@ from service.http.choices import Projection, VectorMechanism
 from service.http.strict import AtMost, Strict, Vector, exactly_one_of
 from service.preparation import Preparation
 from service.releases.answers import Account, Privacy
-from service.releases.request import JSON, Part, Parts, Price, ReleaseRequest, Rendered, check_epsilon
+from service.releases.request import JSON, Price, ReleasePart, ReleaseParts, ReleaseRequest, Rendered, check_epsilon
 from service.vectors.constructions import NO_MATRICES, Constructions, Matrices, Projections
 from service.workers import Workers
 
@@ -346,7 +346,7 @@ class VectorService:
             codebook=price.matrices.codebook,
         )
 
-        def parts(texts: Sequence[str]) -> Parts:
+        def parts(texts: Sequence[str]) -> ReleaseParts:
             charges = price.charges(rows=1, subject=subject)
             how = [b"text", self._workers.encoder_fingerprint.encode(), orjson.dumps(price.spec)]
 
@@ -354,8 +354,8 @@ class VectorService:
                 some = VectorBatch(len(numbers), texts=tuple(texts[number] for number in numbers))
                 return self.batch_release(tenant, price, some, subject=subject, render=render)
 
-            return Parts(
-                parts=[Part(charges, [*how, text.encode()]) for text in texts],
+            return ReleaseParts(
+                parts=[ReleasePart(charges, [*how, text.encode()]) for text in texts],
                 only=only,
                 pack=lambda row: row.tobytes(),
                 unpack=lambda content: np.frombuffer(content, dtype=dtype),

@@ -15,7 +15,7 @@ from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, protection
 from core.mechanisms.vectors.pricing import ADJACENCY_ALL
 from core.mechanisms.words import pricing
 from core.text.policy import MaskPolicy
-from service.sanitize.schemas import Mask
+from service.sanitize.schemas import MaskBody
 
 DIMENSION = 384
 WINDOW = 4
@@ -25,7 +25,7 @@ _ODD = (0.0, -0.0, 1.0, -1.0, 1e-320, 1e300, -3e-5, 0.1)
 
 def entity_mask() -> MaskPolicy:
     """What is masked where no technique is named, without a tagger."""
-    return Mask().masking().completed(())
+    return MaskBody().masking().completed(())
 
 
 def slot_pair(texts: Texts) -> tuple[str, str]:

@@ -7,17 +7,17 @@ import pytest
 
 from core import spans
 from core.errors import QueueFull
-from core.spans import NOTHING, Span, SpanRef
+from core.spans import NOTHING, SpanRef, TraceSpan
 
 
 class Kept:
     """A sink that keeps what it gets."""
 
     def __init__(self) -> None:
-        self.spans: list[Span] = []
+        self.spans: list[TraceSpan] = []
         self.left_out = 0
 
-    def ended(self, span: Span) -> None:
+    def ended(self, span: TraceSpan) -> None:
         self.spans.append(span)
 
     def limited(self) -> None:

@@ -25,7 +25,7 @@ from core.files.disk import FileVersion
 from gpu_workers.engine.arrays import BlockArray
 from gpu_workers.engine.handler import Draw, UnfitDevice
 from gpu_workers.engine.local_engine import LocalEngine, WorkerPoolOptions
-from gpu_workers.engine.protocol import Joined, Pieces, Role, Task
+from gpu_workers.engine.protocol import Divided, Joined, Role, Task
 from gpu_workers.engine.task_queue import Engine, QueueLimits
 from gpu_workers.facts import EmbedderFacts
 from gpu_workers.handlers.options import absent
@@ -63,14 +63,14 @@ class Work:
     joined: list[Any] | None = None
     pack: FileVersion | None = None
 
-    def pieces(self, weight_max: int) -> Pieces | None:
+    def pieces(self, weight_max: int) -> Divided | None:
         if not self.divided:
             return None
 
         def join(results: list[Any]) -> Task | Joined:
             return Joined(results) if self.completed is None else Task(replace(self.completed, joined=results), 1)
 
-        return Pieces([Task(piece, weight_max) for piece in self.divided], join)
+        return Divided([Task(piece, weight_max) for piece in self.divided], join)
 
     @property
     def blocks(self) -> list[Any]:

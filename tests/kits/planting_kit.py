@@ -13,7 +13,7 @@ from typing import Any
 from sdk_samples_kit import CANARY, Samples, mask
 
 from core.errors import InvalidInput
-from service.proxy.slots import Kind, Slot
+from service.proxy.slots import Slot, SlotKind
 
 ADDRESS = "planted1x@example.org"
 SENTENCE = "Please ask planted2x Keller about the invoice."
@@ -182,5 +182,5 @@ def left(slots: Slots, body: Any) -> bool:
         found = list(slots(body))
     except InvalidInput as error:
         return "planted" in f"{error.detail} {error.field}"
-    mask((slot for slot in found if slot.kind is not Kind.KNOWN), _PLANTED)
+    mask((slot for slot in found if slot.kind is not SlotKind.KNOWN), _PLANTED)
     return bool(_PLANTED.search(json.dumps(body)))

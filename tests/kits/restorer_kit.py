@@ -1,7 +1,7 @@
 """Restorers of fixed words."""
 
 from core.text.reversible.key_tree import KeyTree
-from core.text.reversible.mapping import WHOLE, Content, Form, Mapping
+from core.text.reversible.mapping import WHOLE, Content, Mapping, SurrogateForm
 from service.proxy.restorers import MappingRestorers
 
 WORDS = {
@@ -10,7 +10,7 @@ WORDS = {
     "[PERSON_1]": 'Zoë "Z" O\'Neil',
     "pseudo-7": "maria@example.org",
 }
-_TREE = KeyTree({written: Form(WHOLE, written, other) for written, other in WORDS.items()})
+_TREE = KeyTree({written: SurrogateForm(WHOLE, written, other) for written, other in WORDS.items()})
 
 
 def WordRestorers() -> MappingRestorers:

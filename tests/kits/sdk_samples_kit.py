@@ -12,7 +12,7 @@ from typing import Any, Literal, NotRequired, Required
 import pydantic
 from typing_extensions import get_type_hints, is_typeddict
 
-from service.proxy.slots import Kind, Slot
+from service.proxy.slots import Slot, SlotKind
 
 CANARY = re.compile(r"canary(\d+)x")
 _SCHEMAS = {"parameters", "schema", "input_schema", "output_schema"}
@@ -90,10 +90,10 @@ def mask(slots: Iterable[Slot], found_as: re.Pattern[str] = CANARY) -> list[Slot
     """Mask every canary in slots as the gateway would, or what another pattern finds. Media are replaced as a whole."""
     found = list(slots)
     for slot in found:
-        if slot.kind is Kind.MEDIA:
+        if slot.kind is SlotKind.MEDIA:
             slot.value = None
     for slot in found:
-        if slot.kind is not Kind.MEDIA and slot.value is not None:
+        if slot.kind is not SlotKind.MEDIA and slot.value is not None:
             slot.value = _masked(slot.value, found_as)
     return found
 

@@ -16,7 +16,7 @@ from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.tasks import EmbedRelease, EmbedTask
 from service.capability import Capability, Estimated
 from service.config.settings import Settings
-from service.domains.store import Domains
+from service.domains.store import DomainStore
 from service.http.auth import ReleaseCallerDep
 from service.http.body import JsonRoute
 from service.http.strict import Strict
@@ -37,7 +37,7 @@ class TitlesRequest(Strict):
 class TitlesService:
     """Guarantee: pure epsilon-DP for replacing one title. The number of titles is public."""
 
-    def __init__(self, settings: Settings, domains: Domains) -> None:
+    def __init__(self, settings: Settings, domains: DomainStore) -> None:
         self._settings = settings
         self._domains = domains
 
@@ -90,6 +90,6 @@ def price(parts: Parts) -> Estimated:
 CAPABILITY = Capability(
     name="toy-titles",
     routers=[router],
-    services={TitlesService: lambda parts: TitlesService(parts[Settings], parts[Domains])},
+    services={TitlesService: lambda parts: TitlesService(parts[Settings], parts[DomainStore])},
     prices=lambda parts: [price(parts)],
 )

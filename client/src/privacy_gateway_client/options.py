@@ -341,7 +341,7 @@ class Limits:
     concurrency: int = 4
 
 
-class Settings(TypedDict, total=False):
+class ClientSettings(TypedDict, total=False):
     """The settings of a client, all optional.
 
     retry: when a call is repeated. limits: what one request may hold. cache: of paid answers.
@@ -360,7 +360,7 @@ class Settings(TypedDict, total=False):
     verify: Any
 
 
-def http_options(base_url: str, api_key: str, settings: Settings) -> dict[str, Any]:
+def http_options(base_url: str, api_key: str, settings: ClientSettings) -> dict[str, Any]:
     """The arguments of httpx's client."""
     concurrency = settings.get("limits", Limits()).concurrency
     return {

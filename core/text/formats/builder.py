@@ -46,7 +46,7 @@ class Action:
 
 
 @dataclass(frozen=True)
-class JsonOptions:
+class JsonChoices:
     """rules: a path (`core.text.formats.json_form`) and its action; the first that matches decides. lines: JSON
     Lines."""
 
@@ -55,7 +55,7 @@ class JsonOptions:
 
 
 @dataclass(frozen=True)
-class CsvOptions:
+class CsvChoices:
     """columns: the name or number (from 0) of a column, and its action. header: whether the first row has names.
 
     With `auto`, the first row gives labels if it looks like names, and is sanitised like any other row.
@@ -67,7 +67,7 @@ class CsvOptions:
 
 
 @dataclass(frozen=True)
-class HtmlOptions:
+class HtmlChoices:
     """What happens to scripts and styles, and to comments: `mask` them as text, `drop` or `refuse` them."""
 
     scripts: str = "mask"
@@ -75,7 +75,7 @@ class HtmlOptions:
 
 
 @dataclass(frozen=True)
-class EmailOptions:
+class EmailChoices:
     """What happens to an attachment that is not text: `refuse` the document, `drop` the attachment, or `pass` it."""
 
     attachments: str = "refuse"
@@ -85,10 +85,10 @@ class EmailOptions:
 class FormatOptions:
     """The options of each format. A format ignores those of others."""
 
-    json: JsonOptions = field(default_factory=JsonOptions)
-    csv: CsvOptions = field(default_factory=CsvOptions)
-    html: HtmlOptions = field(default_factory=HtmlOptions)
-    email: EmailOptions = field(default_factory=EmailOptions)
+    json: JsonChoices = field(default_factory=JsonChoices)
+    csv: CsvChoices = field(default_factory=CsvChoices)
+    html: HtmlChoices = field(default_factory=HtmlChoices)
+    email: EmailChoices = field(default_factory=EmailChoices)
 
     @property
     def keeps(self) -> bool:

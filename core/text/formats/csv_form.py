@@ -17,7 +17,7 @@ from core.text.formats.builder import (
     NEW_VALUE,
     Action,
     Builder,
-    CsvOptions,
+    CsvChoices,
     FormatOptions,
     label_of,
     malformed,
@@ -107,7 +107,7 @@ def _add(builder: Builder, row: list[Cell], labels: list[str], actions: Mapping[
             builder.value(cell.start, cell.end, codec, before=before, kind=action.type)
 
 
-def _actions(options: CsvOptions, names: list[str]) -> dict[int, Action]:
+def _actions(options: CsvChoices, names: list[str]) -> dict[int, Action]:
     actions: dict[int, Action] = {}
     for column, action in options.columns:
         if isinstance(column, int):

@@ -7,7 +7,7 @@ them; the values of attributes come after them, with their names as labels.
 
 import re
 
-from core.text.formats.builder import NEW_VALUE, Builder, FormatOptions, HtmlOptions, label_of, unfit
+from core.text.formats.builder import NEW_VALUE, Builder, FormatOptions, HtmlChoices, label_of, unfit
 
 
 def _names(text: str) -> frozenset[str]:
@@ -73,7 +73,7 @@ def read(builder: Builder, options: FormatOptions) -> None:
 class HtmlReader:
     """Adds the values of HTML, in parts of the content of a builder. `end` adds the values of attributes."""
 
-    def __init__(self, builder: Builder, options: HtmlOptions) -> None:
+    def __init__(self, builder: Builder, options: HtmlChoices) -> None:
         self._builder = builder
         self._options = options
         self._content = builder.content

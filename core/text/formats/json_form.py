@@ -31,7 +31,7 @@ from core.text.formats.builder import (
     Action,
     Builder,
     FormatOptions,
-    JsonOptions,
+    JsonChoices,
     label_of,
     malformed,
     unfit,
@@ -155,7 +155,7 @@ def read(builder: Builder, options: FormatOptions) -> None:
 class JsonReader:
     """Reads values of JSON from the source of a builder. Raises InvalidInput for a path that is none."""
 
-    def __init__(self, builder: Builder, options: JsonOptions) -> None:
+    def __init__(self, builder: Builder, options: JsonChoices) -> None:
         self._builder = builder
         self._source = builder.source
         self._matcher = Matcher([path for path, _ in options.rules])

@@ -31,7 +31,7 @@ LISTS = ("patterns", "deny", "allow", "context")
 
 
 @dataclass(frozen=True)
-class Limits:
+class RecogniserLimits:
     """The largest definition. `terms_max`, `terms_chars_max`: of `deny` and `allow` together. `program_bytes_max`: the
     memory that RE2 may use for one pattern, compiled and while it searches."""
 
@@ -50,7 +50,7 @@ class Definition:
     its patterns and terms, which may be sensitive.
 
     case_sensitive, whole_words: of patterns and terms. A whole word has no letter, mark, digit or underscore beside it.
-    program_bytes_max: see `Limits`.
+    program_bytes_max: see `RecogniserLimits`.
     """
 
     entity: str = ""
@@ -61,7 +61,7 @@ class Definition:
     score: float = SCORE_DEFAULT
     case_sensitive: bool = False
     whole_words: bool = True
-    program_bytes_max: int = Limits.program_bytes_max
+    program_bytes_max: int = RecogniserLimits.program_bytes_max
 
     @property
     def size(self) -> int:
@@ -86,7 +86,7 @@ class Definition:
             raise RecogniserBroken from None
 
 
-def check_shape(definition: Definition, limits: Limits) -> None:
+def check_shape(definition: Definition, limits: RecogniserLimits) -> None:
     """Raise InvalidInput for a definition beyond a limit, without anything to find or to allow, or without the type of
     what it finds. The errors repeat nothing of it."""
     finds = bool(definition.patterns or definition.deny)

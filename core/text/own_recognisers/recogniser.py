@@ -32,7 +32,7 @@ import numpy.typing as npt
 import regex  # type: ignore[import-untyped]
 
 from core.errors import InvalidInput, RecogniserBroken, RecogniserFailed
-from core.text.own_recognisers.definition import Definition, Limits, check_shape
+from core.text.own_recognisers.definition import Definition, RecogniserLimits, check_shape
 from core.text.own_recognisers.patterns import EncodedText, PatternFinder, SearchBudget
 from core.text.policy import Mask, MaskPolicy
 from core.text.recogniser import CONTEXT_AFTER_CHARS, CONTEXT_BEFORE_CHARS, CONTEXT_BONUS, CONTEXT_SCORE_MIN, Hit, Hits
@@ -315,7 +315,7 @@ def _near(context: Sequence[Range], start: int, end: int) -> bool:
     return first < len(context) and context[first][1] <= end + CONTEXT_AFTER_CHARS
 
 
-def check(definition: Definition, limits: Limits) -> int:
+def check(definition: Definition, limits: RecogniserLimits) -> int:
     """Return the instructions to which the patterns compile. Raises InvalidInput for a definition that cannot be
     used."""
     check_shape(definition, limits)

@@ -55,11 +55,11 @@ from core.text.reversible.mapping import (
     WHOLE,
     Content,
     Filled,
-    Form,
     Mapping,
     MaskedConversation,
     Pair,
     Region,
+    SurrogateForm,
     restored,
 )
 from core.text.surrogates.dates import shift_of
@@ -73,7 +73,7 @@ _BETWEEN = "\0"
 _PERCENT = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
-class Value(NamedTuple):
+class MaskedString(NamedTuple):
     """A string that is replaced, and its type."""
 
     type: str
@@ -122,7 +122,7 @@ class _Owners:
         self._folded: dict[str, str] = {}
         self._numbers: dict[str, str] = {}
 
-    def allow(self, value: Value, surrogate: str, folded: Sequence[tuple[str, str]]) -> bool:
+    def allow(self, value: MaskedString, surrogate: str, folded: Sequence[tuple[str, str]]) -> bool:
         """`folded`: the pairs of value and surrogate, and of their parts, as `_folded_pairs` gives them."""
         if self._exact.get(surrogate, value.original) != value.original:
             return False
@@ -131,14 +131,14 @@ class _Owners:
         own = identity(value.type, value.original)
         return value.type not in NUMBERS or self._numbers.get(_bare(surrogate), own) == own
 
-    def add(self, value: Value, surrogate: str, folded: Sequence[tuple[str, str]]) -> None:
+    def add(self, value: MaskedString, surrogate: str, folded: Sequence[tuple[str, str]]) -> None:
         self._exact[surrogate] = value.original
         self._folded |= {new: own for own, new in folded}
         if value.type in NUMBERS:
             self._numbers[_bare(surrogate)] = identity(value.type, value.original)
 
 
-def _folded_pairs(value: Value, surrogate: str, parts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+def _folded_pairs(value: MaskedString, surrogate: str, parts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(_folded(own), _folded(new)) for own, new in ((value.original, surrogate), *parts)]
 
 
@@ -151,14 +151,14 @@ def _bare(text: str) -> str:
 
 
 def surrogates(
-    values: Sequence[Value],
+    values: Sequence[MaskedString],
     *,
     key: bytes,
     language: str,
     kept: Words,
     banned: AbstractSet[tuple[str, str]],
     blocked: AbstractSet[str],
-    fixed: dict[Value, str],
+    fixed: dict[MaskedString, str],
 ) -> dict[str, str]:
     """Return original -> surrogate. `kept`: the words of the conversation that are not replaced. `banned`: originals
     and surrogates that do not go together. `blocked`: what is never a surrogate. `fixed`: other values of the
@@ -204,18 +204,18 @@ def surrogates(
     return chosen
 
 
-def _parts(value: Value, surrogate: str) -> list[tuple[str, str]]:
+def _parts(value: MaskedString, surrogate: str) -> list[tuple[str, str]]:
     return list(name_parts(value.original, surrogate)) if value.type == PERSON else []
 
 
-def _drawn_type(value: Value) -> str:
+def _drawn_type(value: MaskedString) -> str:
     """Return the type of which a surrogate is drawn: by the shape if there are numerals that are no decimal digits, so
     that the value is no number, date or account."""
     odd = any(char.isnumeric() and not char.isdecimal() for char in value.original)
     return NUMBER if odd and value.type not in _WORDS else value.type
 
 
-def _drawn_from(value: Value) -> str:
+def _drawn_from(value: MaskedString) -> str:
     """Return an original without its escapes: a surrogate of their shape would have some that mean nothing."""
     return _PERCENT.sub("x", value.original) if value.type == "URL" else as_read(value.original)
 
@@ -225,7 +225,7 @@ def _well_formed(candidate: str) -> bool:
 
 
 def _terms(
-    values: Sequence[Value],
+    values: Sequence[MaskedString],
     strings: frozenset[str],
     key: bytes,
     language: str,
@@ -244,7 +244,7 @@ def _terms(
 
 
 def markers(
-    values: Sequence[Value],
+    values: Sequence[MaskedString],
     *,
     words: Words,
     banned: AbstractSet[tuple[str, str]],
@@ -271,7 +271,7 @@ _LINE_BREAK = regex.compile(r"[^\S\r\n]*+(?:[\r\n]|\\[nrt](?![a-z]))\s*+")  # al
 class Writing(NamedTuple):
     """A value in one of its letter cases, `written`. `change` makes them."""
 
-    value: Value
+    value: MaskedString
     written: str
     change: Callable[[str], str] = str
 
@@ -297,7 +297,7 @@ class FoundPlace(NamedTuple):
         changed = self.writing.change(surrogate)
         return changed if self.raw == self.writing.written else encoded_as(self.raw, self.writing.written, changed)
 
-    def as_one_of(self, values: dict[str, Value]) -> Self:
+    def as_one_of(self, values: dict[str, MaskedString]) -> Self:
         """Return the place with the value whose original it has, if there is one."""
         value = values.get(self.raw)
         return self if value is None else self._replace(writing=Writing(value, self.raw))
@@ -363,12 +363,14 @@ def disjoint(regions: Iterable[Region]) -> list[Region]:
     return found
 
 
-def writings(values: Iterable[Value], language: str) -> KeyTree:
+def writings(values: Iterable[MaskedString], language: str) -> KeyTree:
     """Return what finds values in a text: as they are, in all capitals, and, unless they are frequent words, in small
     letters; and the parts of persons' names that are words of their own."""
     keys: dict[str, Writing] = {}
     listed = list(values)
-    parts = [Value(PERSON, part) for value in listed if value.type == PERSON for part in parts_of(value.original)]
+    parts = [
+        MaskedString(PERSON, part) for value in listed if value.type == PERSON for part in parts_of(value.original)
+    ]
     for group in (listed, parts):
         for value in group:
             keys.setdefault(value.original, Writing(value, value.original))
@@ -393,7 +395,7 @@ def places_of(source: Source, regions: Sequence[Region], tree: KeyTree) -> list[
     if not regions:
         return found
     own = [
-        FoundPlace(region.start, region.end, original, Writing(Value(region.type, original), original))
+        FoundPlace(region.start, region.end, original, Writing(MaskedString(region.type, original), original))
         for region in regions
         for original in [text[region.start : region.end]]
     ]
@@ -493,12 +495,12 @@ class _Masking:
     ) -> None:
         self._texts, self._key, self._language, self._fill = texts, key, earlier.language, fill
         self._earlier = earlier
-        self._known = {pair.original: Value(pair.type, pair.original) for pair in earlier.pairs}
+        self._known = {pair.original: MaskedString(pair.type, pair.original) for pair in earlier.pairs}
         self._kept = {pair.original: pair.surrogate for pair in earlier.pairs}
         self._sources = [Source(text) for text in texts]
         self._regions = [self._widened(number, own) for number, own in enumerate(regions)]
         given = (
-            Value(region[2], text[max(region[0], 0) : region[1]].strip())
+            MaskedString(region[2], text[max(region[0], 0) : region[1]].strip())
             for text, own in zip(texts, regions, strict=True)
             for region in own
         )
@@ -507,7 +509,7 @@ class _Masking:
         if len(values) > VALUES_MAX:
             raise InvalidInput(f"At most {VALUES_MAX} different values can be restored. Send the texts in parts.")
         self._given |= values
-        self._extra: dict[str, Value] = {}  # writings of values that have to be values of their own
+        self._extra: dict[str, MaskedString] = {}  # writings of values that have to be values of their own
         self._banned: set[tuple[str, str]] = set()
         self._blocked = set(earlier.blocked)
         self._round = 0
@@ -532,13 +534,13 @@ class _Masking:
         source = self._sources[number]
         return disjoint(region for each in regions if (region := source.widened(each, tokens)))
 
-    def _values(self) -> dict[str, Value]:
+    def _values(self) -> dict[str, MaskedString]:
         """Return what stands in the regions."""
-        values: dict[str, Value] = {}
+        values: dict[str, MaskedString] = {}
         for text, own in zip(self._texts, self._regions, strict=True):
             for region in own:
                 original = text[region.start : region.end]
-                values.setdefault(original, Value(region.type, original))
+                values.setdefault(original, MaskedString(region.type, original))
         return values
 
     def _places(self) -> list[list[FoundPlace]]:
@@ -570,7 +572,7 @@ class _Masking:
         pairs = tuple(Pair(value.type, value.original, chosen[value.original]) for value in added)
         return mapping_of(Content(self._earlier.pairs + pairs, self._language, frozenset(self._blocked)))
 
-    def _fixed(self) -> dict[Value, str]:
+    def _fixed(self) -> dict[MaskedString, str]:
         """Return the surrogates of earlier turns, and of the parts of their names that may stand alone."""
         fixed = {self._known[original]: surrogate for original, surrogate in self._kept.items()}
         known = set(self._known)
@@ -578,7 +580,7 @@ class _Masking:
             for part, surrogate in name_parts(pair.original, pair.surrogate) if pair.type == PERSON else ():
                 if part not in known and surrogate not in self._blocked and (part, surrogate) not in self._banned:
                     known.add(part)
-                    fixed[Value(PERSON, part)] = surrogate
+                    fixed[MaskedString(PERSON, part)] = surrogate
         return fixed
 
     def _is_restored(self, number: int, masked: str, mapping: Mapping) -> bool:
@@ -616,7 +618,7 @@ class _Masking:
         for _, _, place in spots[first:]:
             self._apart(number, place)
 
-    def _avoid(self, form: Form, number: int, place: FoundPlace | None) -> None:
+    def _avoid(self, form: SurrogateForm, number: int, place: FoundPlace | None) -> None:
         """Give up a form, or give another surrogate to the original if it is the surrogate itself. A surrogate of
         earlier turns stays: what stands in the text in its place is replaced."""
         if form.rank != WHOLE:
@@ -624,7 +626,7 @@ class _Masking:
         elif self._kept.get(form.other) != form.written:
             self._banned.add((form.other, form.written))
         elif place is None:
-            self._extra.setdefault(form.written, Value(self._known[form.other].type, form.written))
+            self._extra.setdefault(form.written, MaskedString(self._known[form.other].type, form.written))
         else:
             self._apart(number, place)
 
@@ -640,18 +642,18 @@ class _Masking:
         value = place.writing.value
         if place.raw == value.original or place.raw in self._extra:
             return False
-        self._extra[place.raw] = Value(value.type, place.raw)
+        self._extra[place.raw] = MaskedString(value.type, place.raw)
         return True
 
 
-def _as_read(values: dict[str, Value], known: dict[str, Value]) -> dict[str, Value]:
+def _as_read(values: dict[str, MaskedString], known: dict[str, MaskedString]) -> dict[str, MaskedString]:
     """Return the values without those that are another one with escapes: `M&uuml;ller` where there is `Müller`. Letters
     that are entities of HTML are read in any case, since a surrogate is written with them, too."""
-    found: dict[str, Value] = {}
+    found: dict[str, MaskedString] = {}
     for original, value in values.items():
         plain = as_read(original)
         if plain != original and original not in known and is_in_entities(original):
-            found.setdefault(plain, Value(value.type, plain))
+            found.setdefault(plain, MaskedString(value.type, plain))
         elif plain == original or not (plain in values or plain in known):
             found[original] = value
     return found

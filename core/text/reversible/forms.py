@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 import regex  # type: ignore[import-untyped]
 
 from core.text.reversible.key_tree import KeyTree
-from core.text.reversible.mapping import BARE, CASE, INFLECTION, PART, PART_CASE, WHOLE, Content, Form, Mapping
+from core.text.reversible.mapping import BARE, CASE, INFLECTION, PART, PART_CASE, WHOLE, Content, Mapping, SurrogateForm
 from core.text.surrogates.draw import alphanumerics
 from core.text.surrogates.names import PARTICLES, is_adjective
 from core.text.surrogates.table import EXACT, NUMBERS
@@ -150,7 +150,7 @@ _EDGES = regex.compile(r"^[^\p{L}\p{M}]+|[^\p{L}\p{M}]+$")
 def mapping_of(content: Content) -> Mapping:
     """Return the mapping that restores the surrogates of `content` in all of their forms. A form of two originals is
     left out unless it is a surrogate itself."""
-    found: dict[str, Form] = {}
+    found: dict[str, SurrogateForm] = {}
     unclear: set[str] = set()
     for pair in content.pairs:
         for form in forms(pair.type, pair.surrogate, pair.original, content.language):
@@ -229,32 +229,34 @@ def is_part(word: str) -> bool:
     return sum(map(str.isalpha, word)) >= PART_LETTERS_MIN and word[:1].isupper()
 
 
-def forms(type_: str, value: str, other: str, language: str) -> Iterator[Form]:
+def forms(type_: str, value: str, other: str, language: str) -> Iterator[SurrogateForm]:
     """Yield the forms of `value`, a surrogate, with those of `other`, its original."""
     if is_marker(type_, value):
-        yield Form(WHOLE, value, other)
-        yield from (Form(CASE, form, other) for form, _ in letter_cases(type_, value))
+        yield SurrogateForm(WHOLE, value, other)
+        yield from (SurrogateForm(CASE, form, other) for form, _ in letter_cases(type_, value))
         return
     yield from _cased(type_, value, other, language, WHOLE, CASE)
     if type_ == PERSON:
         parts = list(name_parts(other, value))
         for original, surrogate in parts:
             yield from _cased(type_, surrogate, original, language, PART, PART_CASE)
-        yield from (Form(BARE, *pair) for pair in _initials(other, value))
-        yield from (Form(BARE, form, change(other)) for form, change in joined(value) if len(other.split()) > 1)
+        yield from (SurrogateForm(BARE, *pair) for pair in _initials(other, value))
+        yield from (
+            SurrogateForm(BARE, form, change(other)) for form, change in joined(value) if len(other.split()) > 1
+        )
         for original, surrogate in parts or [(other, value)]:
             for case, form in inflected(surrogate, language).items():
                 if not is_ordinary(form, language):
-                    yield Form(INFLECTION, form, same_form(case, original, language))
+                    yield SurrogateForm(INFLECTION, form, same_form(case, original, language))
     if type_ in NUMBERS:
         yield from _bare(value, other)
 
 
-def _cased(type_: str, value: str, other: str, language: str, rank: int, case_rank: int) -> Iterator[Form]:
-    yield Form(rank, value, other)
+def _cased(type_: str, value: str, other: str, language: str, rank: int, case_rank: int) -> Iterator[SurrogateForm]:
+    yield SurrogateForm(rank, value, other)
     for form, change in letter_cases(type_, value):
         if not (in_small_letters(form) and is_ordinary(form, language)):
-            yield Form(case_rank, form, change(other))
+            yield SurrogateForm(case_rank, form, change(other))
 
 
 def joined(name: str) -> Iterator[tuple[str, Callable[[str], str]]]:
@@ -285,8 +287,8 @@ def _hyphened(name: str) -> str:
     return "-".join(f"{piece[:1]}." for piece in name.split("-"))
 
 
-def _bare(value: str, other: str) -> Iterator[Form]:
+def _bare(value: str, other: str) -> Iterator[SurrogateForm]:
     """Yield a number without its separators."""
     bare, own = alphanumerics(value), alphanumerics(other)
     if bare != value and len(bare) >= BARE_DIGITS_MIN and len(own) == len(bare):
-        yield Form(BARE, bare, own)
+        yield SurrogateForm(BARE, bare, own)

@@ -40,7 +40,7 @@ def is_key(text: str) -> bool:
 WHOLE, PART, CASE, PART_CASE, INFLECTION, BARE = range(6)  # ranks: of two forms that are equal, the lower one is meant
 
 
-class Form(NamedTuple):
+class SurrogateForm(NamedTuple):
     rank: int
     written: str
     other: str  # the same form of the other value
@@ -51,7 +51,7 @@ class Form(NamedTuple):
 
 def restored(piece: Piece) -> str:
     """Return what a piece of a text becomes."""
-    form: Form | None = piece.value
+    form: SurrogateForm | None = piece.value
     if form is None:
         return piece.raw
     return form.other if piece.raw == form.written else encoded_as(piece.raw, form.written, form.other)

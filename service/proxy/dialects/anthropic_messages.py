@@ -29,7 +29,7 @@ from service.proxy.dialects.public import (
 )
 from service.proxy.dialects.restoring import (
     CommonDialect,
-    Field,
+    RestoredField,
     Rule,
     content_rule,
     restore_error,
@@ -55,10 +55,10 @@ from service.proxy.dialects.shapes import (
     Values,
     slots_of,
 )
-from service.proxy.slots import Kind, Slot
+from service.proxy.slots import Slot, SlotKind
 
 CACHE_CONTROL = record(words="type ttl scope")
-_CONFIGS = Values(record(plain="enabled defer_loading"), Kind.DEFINITION)
+_CONFIGS = Values(record(plain="enabled defer_loading"), SlotKind.DEFINITION)
 _LISTED_TOOL = record({"description": DEFINITION, "input_schema": SCHEMA, "cache_control": CACHE_CONTROL}, names="name")
 LISTED_TOOLS: Shape = Each(_LISTED_TOOL)
 
@@ -68,7 +68,7 @@ def _tool(rows: dict[str, Shape] | None = None, /, **names: str) -> Members:
     names["words"] = f"type allowed_callers {names.get('words', '')}"
     names["names"] = f"name {names.get('names', '')}"
     names["plain"] = f"defer_loading strict eager_input_streaming max_uses {names.get('plain', '')}"
-    examples = Strings(Kind.DEFINITION)
+    examples = Strings(SlotKind.DEFINITION)
     return record({"cache_control": CACHE_CONTROL, "input_examples": examples, **(rows or {})}, **names)
 
 
@@ -329,7 +329,7 @@ class MessagesStream:
     def __init__(self, restorers: Restorers, structured: bool) -> None:
         self._restorers = restorers
         self._structured = structured
-        self._open: dict[tuple[int, str], Field] = {}
+        self._open: dict[tuple[int, str], RestoredField] = {}
 
     def event(self, name: str | None, data: Any) -> list[Event]:
         if not isinstance(data, dict):
@@ -362,7 +362,7 @@ class MessagesStream:
             return [(name, data)]
         written = delta[row[0]]
         if (index, kind) not in self._open:
-            self._open[index, kind] = Field(self._restorers, self._rule(row[1]))
+            self._open[index, kind] = RestoredField(self._restorers, self._rule(row[1]))
         delta[row[0]] = self._open[index, kind].feed(written)
         return [] if written and not delta[row[0]] else [(name, data)]
 

@@ -26,8 +26,8 @@ from service.proxy.dialects.public import (
 )
 from service.proxy.dialects.restoring import (
     CommonDialect,
-    Field,
     Positions,
+    RestoredField,
     content_rule,
     move_all_positions,
     move_positions,
@@ -267,15 +267,15 @@ class _Choice:
     """
 
     def __init__(self, restorers: Restorers, structured: bool) -> None:
-        self.fields: dict[Path, Field] = {}
+        self.fields: dict[Path, RestoredField] = {}
         self.content = Positions(restorers.whole)
         self._restorers = restorers
         self._structured = structured
 
-    def field(self, path: Path, rule: Any) -> Field:
+    def field(self, path: Path, rule: Any) -> RestoredField:
         if path not in self.fields:
             rule = content_rule(self._structured) if rule == "content" else rule
-            self.fields[path] = Field(self._restorers, rule)
+            self.fields[path] = RestoredField(self._restorers, rule)
         return self.fields[path]
 
     def ended_by(self, paths: set[Path]) -> list[Path]:

@@ -36,8 +36,8 @@ from service.proxy.dialects.public import (
 )
 from service.proxy.dialects.restoring import (
     CommonDialect,
-    Field,
     Positions,
+    RestoredField,
     Rule,
     content_rule,
     move_all_positions,
@@ -68,7 +68,7 @@ from service.proxy.dialects.shapes import (
     Values,
     slots_of,
 )
-from service.proxy.slots import Kind, Slot
+from service.proxy.slots import Slot, SlotKind
 
 _SKILL = record(
     {"description": DEFINITION, "path": TEXT, "source": MEDIA, "version": VERSION},
@@ -83,7 +83,7 @@ ENVIRONMENT = record(
 )
 _CONTAINER = Either(string=REFERENCE, record=ENVIRONMENT)
 # Keys of attributes are names; their values are what a search compares with.
-_FILTERS: dict[str, Shape] = {**record(words="type", names="key").rows, "value": Strings(Kind.TEXT)}
+_FILTERS: dict[str, Shape] = {**record(words="type", names="key").rows, "value": Strings(SlotKind.TEXT)}
 _FILTER = Either(string=TEXT, record=Members(_FILTERS))
 _FILTERS["filters"] = Each(_FILTER)
 _RANKING = record(
@@ -156,7 +156,7 @@ TOOLS.update(
     }
 )
 LISTED_TOOL = record(
-    {"description": DEFINITION, "input_schema": SCHEMA, "annotations": Strings(Kind.DEFINITION)}, names="name"
+    {"description": DEFINITION, "input_schema": SCHEMA, "annotations": Strings(SlotKind.DEFINITION)}, names="name"
 )
 TOOL_CHOICE = Either(
     string=WORD,
@@ -389,7 +389,7 @@ _ANNOTATION = "response.output_text.annotation.added"
 class _Open:
     """A text that has begun: its last event without the text, and what the upstream wrote of it."""
 
-    field: Field
+    field: RestoredField
     written: Positions
     name: str | None
     event: dict[str, Any]
@@ -462,7 +462,7 @@ class ResponsesStream:
         key = (kind, member, *(_number(data.get(index)) for index in _TEXTS[kind].indices))
         known = self._open.get(key)
         if known is None:
-            field = Field(self._restorers, self._rule(_TEXTS[kind]))
+            field = RestoredField(self._restorers, self._rule(_TEXTS[kind]))
             known = self._open[key] = _Open(field, Positions(self._restorers.whole), name, {}, member)
         known.event = {key: value for key, value in data.items() if key not in ("delta", "obfuscation")}
         if "logprobs" in known.event:

@@ -28,16 +28,16 @@ from service.proxy.dialects.shapes import (
     DEFINITION,
     Each,
     Either,
+    Inspection,
     Members,
     Path,
-    Reading,
     Shape,
     Strings,
     Values,
     refuse,
     text_of,
 )
-from service.proxy.slots import Kind, Slot
+from service.proxy.slots import Slot, SlotKind
 
 # Of requests, messages, parts, items and blocks: roles, types, states, choices.
 _OPENAI = """
@@ -130,20 +130,20 @@ def is_issued(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Plain:
-    def find(self, owner: Any, key: str | int, path: Path, reading: Reading) -> Iterator[Slot]:
+    def find(self, owner: Any, key: str | int, path: Path, reading: Inspection) -> Iterator[Slot]:
         if reading.strict and not isinstance(owner[key], bool | int | float | None):
             raise refuse("This member must be a number, true or false; anything else would leave unread.", path)
         yield from ()
 
 
 @dataclass(frozen=True)
-class Form:
+class PublicForm:
     """A string of a form. `expected`: what a problem says of it."""
 
     accepts: Any
     expected: str
 
-    def find(self, owner: Any, key: str | int, path: Path, reading: Reading) -> Iterator[Slot]:
+    def find(self, owner: Any, key: str | int, path: Path, reading: Inspection) -> Iterator[Slot]:
         value = owner[key]
         if reading.strict and value is not None and not (isinstance(value, str) and self.accepts(value)):
             raise refuse(f"This member must be {self.expected}; anything else would leave unread.", path)
@@ -155,19 +155,19 @@ class Link:
     """An identifier that links the parts of a request, such as a call of a tool and its result. One in no form of
     upstreams is replaced by the same pseudonym everywhere."""
 
-    def find(self, owner: Any, key: str | int, path: Path, reading: Reading) -> Iterator[Slot]:
+    def find(self, owner: Any, key: str | int, path: Path, reading: Inspection) -> Iterator[Slot]:
         value = owner[key]
         if not reading.strict or value is None or value == "":
             return
         if not isinstance(value, str):
             raise refuse("This member must be a string; anything else would leave unread.", path)
         if not is_issued(value):
-            yield Slot(owner, key, Kind.IDENTIFIER, text_of(path))
+            yield Slot(owner, key, SlotKind.IDENTIFIER, text_of(path))
 
 
 @dataclass(frozen=True)
 class Refused:
-    def find(self, owner: Any, key: str | int, path: Path, reading: Reading) -> Iterator[Slot]:
+    def find(self, owner: Any, key: str | int, path: Path, reading: Inspection) -> Iterator[Slot]:
         if reading.strict and owner[key] is not None:
             raise refuse("This member cannot be read and would leave as it is.", path)
         yield from ()
@@ -177,7 +177,7 @@ class Refused:
 class Replaced:
     """A value that the gateway replaces or has checked before."""
 
-    def find(self, owner: Any, key: str | int, path: Path, reading: Reading) -> Iterator[Slot]:
+    def find(self, owner: Any, key: str | int, path: Path, reading: Inspection) -> Iterator[Slot]:
         del owner, key, path, reading
         yield from ()
 
@@ -200,25 +200,31 @@ _HOST = re.compile(
 _REGIONS = "Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific|Etc"
 
 PLAIN = Plain()
-WORD = Form(is_word, "one of the values that the API lists")
-NAME = Form(
+WORD = PublicForm(is_word, "one of the values that the API lists")
+NAME = PublicForm(
     is_name, f"a name of letters, digits and _ . : / $ - that begins with a letter and has at most {DIGITS_MAX} digits"
 )
 LINK = Link()
-REFERENCE = Form(is_issued, "an identifier that the model's server gave")
-BLOB = Form(_matches(r"(?:[A-Za-z0-9+/_-]{24,}={0,2})?"), "what the model's server wrote, 24 or more letters of base64")
-HOST = Form(_is_host, "a name of a host, such as docs.example.org")
-REGION = Form(_matches("[A-Za-z]{2}"), "a country's code of two letters")
-TIME_ZONE = Form(_matches(rf"UTC|GMT|(?:{_REGIONS})(?:/[A-Za-z_]{{1,32}}(?:[+-]\d{{1,2}})?){{1,2}}"), "a time zone")
-MODEL = Form(
+REFERENCE = PublicForm(is_issued, "an identifier that the model's server gave")
+BLOB = PublicForm(
+    _matches(r"(?:[A-Za-z0-9+/_-]{24,}={0,2})?"), "what the model's server wrote, 24 or more letters of base64"
+)
+HOST = PublicForm(_is_host, "a name of a host, such as docs.example.org")
+REGION = PublicForm(_matches("[A-Za-z]{2}"), "a country's code of two letters")
+TIME_ZONE = PublicForm(
+    _matches(rf"UTC|GMT|(?:{_REGIONS})(?:/[A-Za-z_]{{1,32}}(?:[+-]\d{{1,2}})?){{1,2}}"), "a time zone"
+)
+MODEL = PublicForm(
     _matches(
         r"(?:chatgpt|claude|codex|computer-use|gpt|o[1-9]|omni-moderation|text-moderation)(?:[-.][a-z0-9.-]{1,48})?"
     ),
     "a model of the server",
 )
-FLAG = Form(_matches(r"[a-z0-9]+(?:-[a-z0-9]+)*-20\d\d-?\d\d-?\d\d"), "a flag of the API, which ends with a date")
-VERSION = Form(_matches(r"latest|\d{1,8}|(?:bedrock-|vertex-)?20\d\d-\d\d-\d\d"), "latest, a short number or a date")
-SIZE = Form(_matches(r"auto|\d{2,5}x\d{2,5}"), "auto, or a width and a height such as 1024x1024")
+FLAG = PublicForm(_matches(r"[a-z0-9]+(?:-[a-z0-9]+)*-20\d\d-?\d\d-?\d\d"), "a flag of the API, which ends with a date")
+VERSION = PublicForm(
+    _matches(r"latest|\d{1,8}|(?:bedrock-|vertex-)?20\d\d-\d\d-\d\d"), "latest, a short number or a date"
+)
+SIZE = PublicForm(_matches(r"auto|\d{2,5}x\d{2,5}"), "auto, or a width and a height such as 1024x1024")
 REFUSED = Refused()
 REPLACED = Replaced()
 
@@ -258,7 +264,7 @@ class _Name:
     """A name of a property, or a pointer to a part of the schema: public in the form of a name, else a definition, as
     the key is that it names."""
 
-    def find(self, owner: Any, key: str | int, path: Path, reading: Reading) -> Iterator[Slot]:
+    def find(self, owner: Any, key: str | int, path: Path, reading: Inspection) -> Iterator[Slot]:
         value = owner[key]
         if isinstance(value, str) and (_DRAFT.fullmatch(value) or all(map(_is_step, value.split("/")))):
             return
@@ -275,7 +281,7 @@ class Schema:
     stands under a name that begins with `x-`. A name of a property is public in the form of a name, else a definition.
     """
 
-    def find(self, owner: Any, key: str | int, path: Path, reading: Reading) -> Iterator[Slot]:
+    def find(self, owner: Any, key: str | int, path: Path, reading: Inspection) -> Iterator[Slot]:
         value = owner[key]
         if isinstance(value, dict):
             extensions: dict[str, Shape] = {}
@@ -290,8 +296,8 @@ class Schema:
 
 SCHEMA = Schema()
 _NAME = _Name()
-_STRINGS = Strings(Kind.DEFINITION)
-_MAP = Values(SCHEMA, Kind.DEFINITION)
+_STRINGS = Strings(SlotKind.DEFINITION)
+_MAP = Values(SCHEMA, SlotKind.DEFINITION)
 _NAMES = Either(array=Each(_NAME), number=PLAIN)  # a number: `required: true`, as in draft 3
 _ROWS: dict[str, Shape] = {
     **dict.fromkeys(("title", "description", "$comment", "pattern", "markdownDescription", "errorMessage"), DEFINITION),
@@ -302,9 +308,9 @@ _ROWS: dict[str, Shape] = {
     **dict.fromkeys(("if", "then", "else", "contentSchema"), SCHEMA),
     **dict.fromkeys(("$schema", "$id", "id", "$ref", "$anchor", "$dynamicRef", "$dynamicAnchor"), _NAME),
     **dict.fromkeys(("required", "propertyOrdering"), _NAMES),
-    "dependentRequired": Values(_NAMES, Kind.DEFINITION),
+    "dependentRequired": Values(_NAMES, SlotKind.DEFINITION),
     "type": Either(string=WORD, array=Each(Either(string=WORD, record=SCHEMA))),
-    "discriminator": record({"propertyName": _NAME, "mapping": Values(_NAME, Kind.DEFINITION)}),
+    "discriminator": record({"propertyName": _NAME, "mapping": Values(_NAME, SlotKind.DEFINITION)}),
     **record(
         words="format contentEncoding contentMediaType",
         plain="multipleOf maximum exclusiveMaximum minimum exclusiveMinimum maxLength minLength maxItems minItems "

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from service.proxy.dialects.protocol import Restorer, Restorers, flag, model_of
 from service.proxy.dialects.shapes import ERROR, Shape, slots_of, strings
-from service.proxy.slots import Kind, Slot
+from service.proxy.slots import Slot, SlotKind
 
 Rule = Literal["text", "json", "content"]
 """How a text is restored: as text, as JSON, or as what the request asked the content to be (text or a JSON object).
@@ -18,7 +18,7 @@ Models write other text where JSON is expected. Text that does not begin as JSON
 """
 _OPENERS: dict[Rule, tuple[str, ...]] = {"text": (), "json": ("{", "[", '"'), "content": ("{",)}
 _LOOK_AHEAD = 512
-_MADE_OF_PLAIN_TEXT = (Kind.TEXT, Kind.IDENTIFIER, Kind.KNOWN, Kind.DEFINITION)
+_MADE_OF_PLAIN_TEXT = (SlotKind.TEXT, SlotKind.IDENTIFIER, SlotKind.KNOWN, SlotKind.DEFINITION)
 
 
 def content_rule(structured: bool) -> Rule:
@@ -35,10 +35,10 @@ def whole(text: str, rule: Rule, restorers: Restorers) -> str:
 
 def restore_slot(slot: Slot, restorers: Restorers, rule: Rule = "text") -> bool:
     """Restore one slot in place; `rule` is for texts. Returns whether the slot changed. Media are left as they are."""
-    if slot.kind is Kind.MEDIA:
+    if slot.kind is SlotKind.MEDIA:
         return False
-    if slot.kind is Kind.VALUE:
-        inner = list(strings(slot.owner, slot.key, (), Kind.TEXT))
+    if slot.kind is SlotKind.VALUE:
+        inner = list(strings(slot.owner, slot.key, (), SlotKind.TEXT))
         changes = [restore_slot(each, restorers) for each in inner]
         return any(changes)
     before = slot.value
@@ -60,7 +60,7 @@ def restore_error(body: Any, restorers: Restorers) -> None:
     restore_shape(ERROR, body, restorers)
 
 
-class Field:
+class RestoredField:
     """One text that arrives in pieces. After `end` a new text may begin."""
 
     def __init__(self, restorers: Restorers, rule: Rule) -> None:

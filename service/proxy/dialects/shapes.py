@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from core.errors import InvalidInput
 from core.text.reversible.mapping import is_key
-from service.proxy.slots import Kind, NameSlot, Slot
+from service.proxy.slots import NameSlot, Slot, SlotKind
 
 DEPTH_MAX = 100
 """Steps from the body to its deepest text. Tools in the hands of clients nest far less."""
@@ -35,7 +35,7 @@ Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
-class Reading:
+class Inspection:
     """How a body is read. `strict`: a request, where a member that is not known or has another JSON type raises
     InvalidInput; in an answer it is passed over. `unread`: the members of a request that pass as they are, by the names
     on their paths: `tools.server_url`."""
@@ -48,14 +48,14 @@ class Reading:
 
 
 class Shape(Protocol):
-    def find(self, owner: Any, key: str | int, path: Path, reading: Reading) -> Iterator[Slot]:
-        """The slots in `owner[key]`, which stands at `path`. Raises InvalidInput as `Reading` says."""
+    def find(self, owner: Any, key: str | int, path: Path, reading: Inspection) -> Iterator[Slot]:
+        """The slots in `owner[key]`, which stands at `path`. Raises InvalidInput as `Inspection` says."""
         ...
 
 
 def slots_of(shape: Shape, body: Any, *, strict: bool, unread: frozenset[str] = frozenset()) -> Iterator[Slot]:
     """Every slot of a whole body. Raises InvalidInput for a request (`strict`) that may not leave."""
-    return shape.find({"body": body}, "body", (), Reading(strict, unread))
+    return shape.find({"body": body}, "body", (), Inspection(strict, unread))
 
 
 def text_of(path: Path) -> str:
@@ -71,18 +71,18 @@ def refuse(reason: str, path: Path) -> InvalidInput:
     )
 
 
-def _other_type(expected: str, path: Path, reading: Reading) -> None:
+def _other_type(expected: str, path: Path, reading: Inspection) -> None:
     if reading.strict:
         raise InvalidInput(f"This member must be {expected}.", field=text_of(path) or None)
 
 
-def too_deep(path: Path, reading: Reading) -> bool:
+def too_deep(path: Path, reading: Inspection) -> bool:
     if len(path) > DEPTH_MAX and reading.strict:
         raise InvalidInput(f"Text is nested deeper than {DEPTH_MAX} steps.", field=text_of(path[:4]))
     return len(path) > DEPTH_MAX
 
 
-def _holds(value: Any, kind: type[dict[Any, Any]] | type[list[Any]], path: Path, reading: Reading) -> bool:
+def _holds(value: Any, kind: type[dict[Any, Any]] | type[list[Any]], path: Path, reading: Inspection) -> bool:
     """Whether a value is an object or a list, as expected, whose values are looked into. Raises as `_other_type` and
     `too_deep`."""
     if value is None or too_deep(path, reading):
@@ -95,13 +95,13 @@ def _holds(value: Any, kind: type[dict[Any, Any]] | type[list[Any]], path: Path,
 
 @dataclass(frozen=True)
 class Leaf:
-    kind: Kind
+    kind: SlotKind
 
-    def find(self, owner: Any, key: str | int, path: Path, reading: Reading) -> Iterator[Slot]:
+    def find(self, owner: Any, key: str | int, path: Path, reading: Inspection) -> Iterator[Slot]:
         value = owner[key]
         if value is None:
             return
-        if isinstance(value, str) or self.kind is Kind.MEDIA:
+        if isinstance(value, str) or self.kind is SlotKind.MEDIA:
             yield Slot(owner, key, self.kind, text_of(path))
         else:
             _other_type("a string", path, reading)
@@ -111,16 +111,16 @@ class Leaf:
 class JsonText:
     """A string that should hold JSON. One with a key that is no name is a text as a whole, without escapes in it."""
 
-    def find(self, owner: Any, key: str | int, path: Path, reading: Reading) -> Iterator[Slot]:
-        for slot in Leaf(Kind.JSON).find(owner, key, path, reading):
+    def find(self, owner: Any, key: str | int, path: Path, reading: Inspection) -> Iterator[Slot]:
+        for slot in Leaf(SlotKind.JSON).find(owner, key, path, reading):
             if reading.strict:
                 try:
                     parsed = json.loads(slot.value)
                 except (ValueError, RecursionError):
-                    slot.kind = Kind.TEXT
+                    slot.kind = SlotKind.TEXT
                 else:
                     if not _has_names(parsed):
-                        slot.kind, slot.value = Kind.TEXT, json.dumps(parsed, ensure_ascii=False)
+                        slot.kind, slot.value = SlotKind.TEXT, json.dumps(parsed, ensure_ascii=False)
             yield slot
 
 
@@ -128,11 +128,11 @@ class JsonText:
 class Value:
     """A JSON value as one slot. In an object with a key that is no name, each key and each value has a slot."""
 
-    def find(self, owner: Any, key: str | int, path: Path, reading: Reading) -> Iterator[Slot]:
+    def find(self, owner: Any, key: str | int, path: Path, reading: Inspection) -> Iterator[Slot]:
         if owner[key] is None or too_deep(path, reading):
             return
         if _has_names(owner[key]):
-            yield Slot(owner, key, Kind.VALUE, text_of(path))
+            yield Slot(owner, key, SlotKind.VALUE, text_of(path))
         elif isinstance(owner[key], dict):
             yield from Values(self).find(owner, key, path, reading)
         else:
@@ -161,9 +161,9 @@ class Signed:
 
     signatures: tuple[str, ...]
 
-    def find(self, owner: Any, key: str | int, path: Path, reading: Reading) -> Iterator[Slot]:
+    def find(self, owner: Any, key: str | int, path: Path, reading: Inspection) -> Iterator[Slot]:
         signed = any(owner.get(name) for name in self.signatures)
-        return Leaf(Kind.KNOWN if signed else Kind.TEXT).find(owner, key, path, reading)
+        return Leaf(SlotKind.KNOWN if signed else SlotKind.TEXT).find(owner, key, path, reading)
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ class Members:
     rows: Mapping[str, Shape]
     content: bool = False
 
-    def find(self, owner: Any, key: str | int, path: Path, reading: Reading) -> Iterator[Slot]:
+    def find(self, owner: Any, key: str | int, path: Path, reading: Inspection) -> Iterator[Slot]:
         value = owner[key]
         if not _holds(value, dict, path, reading):
             return
@@ -199,7 +199,7 @@ def _unknown(owner: Any, key: str | int, path: Path) -> Iterator[Slot]:
     """The texts of a member of an answer that is not known. Numbers stand for its names in paths."""
     value = owner[key]
     if isinstance(value, str):
-        yield Slot(owner, key, Kind.TEXT, text_of(path))
+        yield Slot(owner, key, SlotKind.TEXT, text_of(path))
     elif isinstance(value, dict | list) and len(path) <= DEPTH_MAX:
         for number, name in enumerate(list(value) if isinstance(value, dict) else range(len(value))):
             if not isinstance(name, str) or (name not in KEPT_INSIDE and not name.endswith("_id")):
@@ -210,7 +210,7 @@ def _unknown(owner: Any, key: str | int, path: Path) -> Iterator[Slot]:
 class Each:
     shape: Shape
 
-    def find(self, owner: Any, key: str | int, path: Path, reading: Reading) -> Iterator[Slot]:
+    def find(self, owner: Any, key: str | int, path: Path, reading: Inspection) -> Iterator[Slot]:
         value = owner[key]
         if not _holds(value, list, path, reading):
             return
@@ -223,9 +223,9 @@ class Values:
     """The values of an object whose keys the client chose. A key that is no name is a text itself, of kind `names`."""
 
     shape: Shape
-    names: Kind = Kind.TEXT
+    names: SlotKind = SlotKind.TEXT
 
-    def find(self, owner: Any, key: str | int, path: Path, reading: Reading) -> Iterator[Slot]:
+    def find(self, owner: Any, key: str | int, path: Path, reading: Inspection) -> Iterator[Slot]:
         value = owner[key]
         if not _holds(value, dict, path, reading):
             return
@@ -249,7 +249,7 @@ class Either:
     record: Shape | None = None
     number: Shape | None = None
 
-    def find(self, owner: Any, key: str | int, path: Path, reading: Reading) -> Iterator[Slot]:
+    def find(self, owner: Any, key: str | int, path: Path, reading: Inspection) -> Iterator[Slot]:
         value = owner[key]
         if value is None:
             return
@@ -273,11 +273,11 @@ class Media:
 
     rows: Mapping[str, Shape]
 
-    def find(self, owner: Any, key: str | int, path: Path, reading: Reading) -> Iterator[Slot]:
+    def find(self, owner: Any, key: str | int, path: Path, reading: Inspection) -> Iterator[Slot]:
         value = owner[key]
         if value is None:
             return
-        yield Slot(owner, key, Kind.MEDIA, text_of(path))
+        yield Slot(owner, key, SlotKind.MEDIA, text_of(path))
         if _holds(value, dict, path, reading):
             for name, shape in self.rows.items():
                 if name in value:
@@ -295,14 +295,14 @@ class Typed:
     rows: Mapping[str, Shape]
     type_of: Callable[[Mapping[str, Any]], Any] = type_member
 
-    def find(self, owner: Any, key: str | int, path: Path, reading: Reading) -> Iterator[Slot]:
+    def find(self, owner: Any, key: str | int, path: Path, reading: Inspection) -> Iterator[Slot]:
         value = owner[key]
         if not _holds(value, dict, path, reading):
             return
         name = self.type_of(value)
         shape = self.rows.get(name) if isinstance(name, str) else None
         if shape is None:
-            yield Slot(owner, key, Kind.MEDIA, text_of(path))
+            yield Slot(owner, key, SlotKind.MEDIA, text_of(path))
         else:
             yield from shape.find(owner, key, path, reading)
 
@@ -314,7 +314,7 @@ class Emptied:
     Answers keep theirs; restoring decides by the text beside them.
     """
 
-    def find(self, owner: Any, key: str | int, path: Path, reading: Reading) -> Iterator[Slot]:
+    def find(self, owner: Any, key: str | int, path: Path, reading: Inspection) -> Iterator[Slot]:
         del path
         if reading.strict and owner[key] is not None:
             owner[key] = []
@@ -325,14 +325,14 @@ class Emptied:
 class Strings:
     """Every string of a JSON value, as a slot of its own, and every key that is no name."""
 
-    kind: Kind
+    kind: SlotKind
 
-    def find(self, owner: Any, key: str | int, path: Path, reading: Reading) -> Iterator[Slot]:
+    def find(self, owner: Any, key: str | int, path: Path, reading: Inspection) -> Iterator[Slot]:
         del reading
         return strings(owner, key, path, self.kind)
 
 
-def strings(owner: Any, key: str | int, path: Path, kind: Kind) -> Iterator[Slot]:
+def strings(owner: Any, key: str | int, path: Path, kind: SlotKind) -> Iterator[Slot]:
     """Every string in `owner[key]`, and every key that is no name. Other keys are kept."""
     pending: list[tuple[Any, Any, Path]] = [(owner, key, path)]
     root = owner
@@ -350,13 +350,13 @@ def strings(owner: Any, key: str | int, path: Path, kind: Kind) -> Iterator[Slot
             yield NameSlot(owner, name, kind, text_of(path), own)
 
 
-TEXT = Leaf(Kind.TEXT)
+TEXT = Leaf(SlotKind.TEXT)
 JSON = JsonText()
 VALUE = Value()
-IDENTIFIER = Leaf(Kind.IDENTIFIER)
-DEFINITION = Leaf(Kind.DEFINITION)
-MEDIA = Leaf(Kind.MEDIA)
+IDENTIFIER = Leaf(SlotKind.IDENTIFIER)
+DEFINITION = Leaf(SlotKind.DEFINITION)
+MEDIA = Leaf(SlotKind.MEDIA)
 TEXTS = Each(TEXT)
 METADATA = Values(TEXT)
-STRINGS = Strings(Kind.TEXT)
+STRINGS = Strings(SlotKind.TEXT)
 ERROR = STRINGS

@@ -12,7 +12,7 @@ from service.http.strict import PagingDep
 from service.parts import Part
 from service.releases.pipeline import ReleasePipeline
 from service.sanitize.answers import DraftResult, RecogniserFacts, RecognisersPage, StoredRecogniser
-from service.sanitize.recognisers.store import DraftBody, RecogniserBody, Recognisers, RecogniserTrials
+from service.sanitize.recognisers.store import DraftBody, RecogniserBody, RecogniserStore, RecogniserTrials
 
 router = APIRouter(prefix="/sanitize/recognisers", route_class=JsonRoute, tags=["text"])
 
@@ -33,7 +33,7 @@ async def try_draft(
 
 
 @router.get("", summary="The tenant's recognisers without their patterns and terms, page by page")
-async def recognisers(caller: ReadCallerDep, stored: Part[Recognisers], page: PagingDep) -> RecognisersPage:
+async def recognisers(caller: ReadCallerDep, stored: Part[RecogniserStore], page: PagingDep) -> RecognisersPage:
     rows, next_cursor = await stored.page(caller.tenant, cursor=page.cursor, limit=page.limit)
     return {"recognisers": rows, "next_cursor": next_cursor}
 
@@ -51,7 +51,7 @@ async def put(
     body: RecogniserBody,
     response: Response,
     caller: JobsCallerDep,
-    stored: Part[Recognisers],
+    stored: Part[RecogniserStore],
     trials: Part[RecogniserTrials],
 ) -> RecogniserFacts:
     facts, is_new = await stored.put(caller.tenant, name, await trials.checked(caller.tenant, body))
@@ -60,11 +60,11 @@ async def put(
 
 
 @router.get("/{name}", summary="One recogniser with its patterns and terms")
-async def get(name: str, caller: JobsCallerDep, stored: Part[Recognisers]) -> StoredRecogniser:
+async def get(name: str, caller: JobsCallerDep, stored: Part[RecogniserStore]) -> StoredRecogniser:
     return await stored.get(caller.tenant, name)
 
 
 @router.delete("/{name}", status_code=204, summary="Delete a recogniser")
-async def remove(name: str, caller: JobsCallerDep, stored: Part[Recognisers]) -> Response:
+async def remove(name: str, caller: JobsCallerDep, stored: Part[RecogniserStore]) -> Response:
     await stored.remove(caller.tenant, name)
     return Response(status_code=204)

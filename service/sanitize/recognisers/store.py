@@ -30,9 +30,9 @@ from core.master_key import MasterKey
 from core.text.own_recognisers.definition import (
     SCORE_DEFAULT,
     Definition,
-    Limits,
     OwnReference,
     RecogniserFile,
+    RecogniserLimits,
     read_definition,
     read_facts,
     write,
@@ -55,7 +55,7 @@ _FACTS_KEPT_MAX = 4096
 PolicyRecognisers = Mapping[str, Mapping[str, Definition]]  # of each policy, by name
 
 
-class Recognisers:
+class RecogniserStore:
     """The recognisers of one data directory. `own_dir`: where this process writes those of the policies.
     `per_tenant_max`: that a tenant keeps. `per_request_max`: that a request names. `policies`: those of the
     operator."""
@@ -313,7 +313,7 @@ class RecogniserTrials:
         # A pattern of a few characters may take a second to compile.
         least = IN_LOOP_SIZE_MAX if not definition.patterns else 0
         size = await self._isolation.run(
-            tenant, definition.size, check, definition, Limits(), field="patterns", in_loop_size_max=least
+            tenant, definition.size, check, definition, RecogniserLimits(), field="patterns", in_loop_size_max=least
         )
         return definition, size
 

@@ -15,19 +15,19 @@ from form_kit import LEAVES, Writer, round_trip_fault
 from core.errors import InvalidInput
 from core.text.formats.builder import (
     Action,
-    CsvOptions,
-    EmailOptions,
+    CsvChoices,
+    EmailChoices,
     FormatLimits,
     FormatOptions,
-    HtmlOptions,
-    JsonOptions,
+    HtmlChoices,
+    JsonChoices,
     parse,
 )
 from core.text.formats.json_form import Matcher, parse_path
 from core.text.mask_words import AllowLists
 from core.text.policy import FILLS, MaskPolicy, Sanitised
 from core.text.sanitize import fill_masks, inspect
-from service.sanitize.formats import FormatOptions as RequestOptions
+from service.sanitize.formats import FormatBody as RequestOptions
 
 LISTS = AllowLists()
 PATTERNS = MaskPolicy(entities=("EMAIL_ADDRESS", "CREDIT_CARD", "IBAN_CODE", "PHONE_NUMBER", "IP_ADDRESS"))
@@ -54,7 +54,7 @@ def out(format_name: str, text: str, options: FormatOptions = DEFAULTS, **chosen
 
 
 def rules(*rows: tuple[str, Action]) -> FormatOptions:
-    return FormatOptions(json=JsonOptions(rules=rows))
+    return FormatOptions(json=JsonChoices(rules=rows))
 
 
 def test_generated_documents_parse_as_before_show_no_planted_value_and_have_its_spans() -> None:
@@ -118,7 +118,7 @@ class TestJson:
 
     def test_lines_are_values_of_their_own(self) -> None:
         source = f'{{"a": "{MAIL}"}}\r\n\r\n["{MAIL}"]\n'
-        options = FormatOptions(json=JsonOptions((("$.a", Action("keep")),), lines=True))
+        options = FormatOptions(json=JsonChoices((("$.a", Action("keep")),), lines=True))
         assert out("json", source, options) == f'{{"a": "{MAIL}"}}\r\n\r\n["[EMAIL_ADDRESS]"]\n'
         with pytest.raises(InvalidInput):
             out("json", source)
@@ -170,7 +170,7 @@ class TestCsv:
         assert out("csv", source) == '\ufeffname;note\r\n"a ""b"" [EMAIL_ADDRESS]";x\r\n;"[EMAIL_ADDRESS]\r\n2"\r\n'
 
     def test_a_replacement_with_a_delimiter_is_quoted(self) -> None:
-        options = FormatOptions(csv=CsvOptions(columns=((1, Action(type="LOCATION")),)))
+        options = FormatOptions(csv=CsvChoices(columns=((1, Action(type="LOCATION")),)))
         for _ in range(20):
             rows = list(csv.reader(io.StringIO(out("csv", "a,12 Main St\nb,5' 3\" x\n", options, fill="surrogate"))))
             assert [len(row) for row in rows] == [2, 2]
@@ -178,15 +178,15 @@ class TestCsv:
     def test_columns_by_name_and_number(self) -> None:
         columns = (("name", Action(type="PERSON")), (1, Action("keep")), (2, Action("drop")))
         source = f'name,mail,x,other\n"Bo, B",{MAIL},"1",{MAIL}\n'
-        assert out("csv", source, FormatOptions(csv=CsvOptions(columns=columns))) == (
+        assert out("csv", source, FormatOptions(csv=CsvChoices(columns=columns))) == (
             f'name,mail,x,other\n"[PERSON]",{MAIL},"",[EMAIL_ADDRESS]\n'
         )
         with pytest.raises(InvalidInput):
-            out("csv", source, FormatOptions(csv=CsvOptions(columns=(("nobody", Action("keep")),))))
+            out("csv", source, FormatOptions(csv=CsvChoices(columns=(("nobody", Action("keep")),))))
 
     def test_a_number_beyond_the_last_column_is_refused(self) -> None:
         def column(number: int) -> FormatOptions:
-            return FormatOptions(csv=CsvOptions(columns=((number, Action("drop")),)))
+            return FormatOptions(csv=CsvChoices(columns=((number, Action("drop")),)))
 
         assert out("csv", "a,b\nc,d,e\n", column(2)) == 'a,b\nc,d,""\n'
         with pytest.raises(InvalidInput) as refused:
@@ -195,13 +195,13 @@ class TestCsv:
 
     def test_the_header_is_kept_where_the_option_says_so(self) -> None:
         assert MAIL not in out("csv", f"{MAIL},a\nb,c\n")
-        kept = FormatOptions(csv=CsvOptions(header="yes"))
+        kept = FormatOptions(csv=CsvChoices(header="yes"))
         assert out("csv", f"{MAIL},a\nb,{MAIL}\n", kept) == f"{MAIL},a\nb,[EMAIL_ADDRESS]\n"
 
     def test_open_quotes_are_refused(self) -> None:
         for source in ['a,"b', 'a,"b"c', '"a""']:
             with pytest.raises(InvalidInput, match="not valid CSV, at line 1"):
-                out("csv", source, FormatOptions(csv=CsvOptions(delimiter="comma")))
+                out("csv", source, FormatOptions(csv=CsvChoices(delimiter="comma")))
 
 
 class TestLog:
@@ -245,9 +245,9 @@ class TestHtml:
 
     def test_scripts_and_comments_are_dropped_or_refused(self) -> None:
         source = "<p>a</p><script>x()</script><style>p{}</style><!-- note -->"
-        options = FormatOptions(html=HtmlOptions(scripts="drop", comments="drop"))
+        options = FormatOptions(html=HtmlChoices(scripts="drop", comments="drop"))
         assert out("html", source, options) == "<p>a</p><script></script><style></style><!---->"
-        for refused in (HtmlOptions(scripts="refuse"), HtmlOptions(comments="refuse")):
+        for refused in (HtmlChoices(scripts="refuse"), HtmlChoices(comments="refuse")):
             with pytest.raises(InvalidInput):
                 out("html", source, FormatOptions(html=refused))
 
@@ -306,17 +306,17 @@ class TestEmail:
         source = self.source(self.ATTACHMENT.format(mail=MAIL))
         with pytest.raises(InvalidInput, match="attachment"):
             out("email", source)
-        dropped = out("email", source, FormatOptions(email=EmailOptions("drop")))
+        dropped = out("email", source, FormatOptions(email=EmailChoices("drop")))
         assert "[ATTACHMENT]" in dropped
         assert "AAAA" not in dropped
-        passed = out("email", source, FormatOptions(email=EmailOptions("pass")))
+        passed = out("email", source, FormatOptions(email=EmailChoices("pass")))
         assert "AAAA" in passed
         assert MAIL not in dropped + passed
 
     def test_a_message_that_is_no_text_itself_is_refused(self) -> None:
         for attachments in ["refuse", "drop"]:
             with pytest.raises(InvalidInput, match="The e-mail itself") as refused:
-                out("email", "Content-Type: application/pdf\n\nAAAA", FormatOptions(email=EmailOptions(attachments)))
+                out("email", "Content-Type: application/pdf\n\nAAAA", FormatOptions(email=EmailChoices(attachments)))
             assert "attachments" not in refused.value.detail
 
     def test_what_cannot_be_read_is_refused(self) -> None:

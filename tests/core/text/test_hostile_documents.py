@@ -10,7 +10,7 @@ import pytest
 from tiers import cells
 
 from core.errors import InvalidInput
-from core.text.formats.builder import FORMATS, Action, FormatLimits, FormatOptions, JsonOptions, parse
+from core.text.formats.builder import FORMATS, Action, FormatLimits, FormatOptions, JsonChoices, parse
 
 SIZE = 300_000
 BYTES_PER_CHARACTER_MAX = 200
@@ -157,7 +157,7 @@ def test_rules_of_json_take_no_memory_for_each_path() -> None:
     nested = "0"
     for level in range(13):
         nested = f'{{"a":{nested},"b":{nested}}}' if level < 12 else nested
-    read("json", nested, FormatOptions(json=JsonOptions(rules=paths)))
+    read("json", nested, FormatOptions(json=JsonChoices(rules=paths)))
 
 
 DOCUMENTS = [

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_workers.engine import task_queue
-from gpu_workers.engine.protocol import Joined, Pieces, Role, Task
+from gpu_workers.engine.protocol import Divided, Joined, Role, Task
 from gpu_workers.engine.task_queue import CROWDED_BATCH_S, QueueLimits, TaskQueue
 
 LIMITS = QueueLimits(batch_tokens_max=4096)
@@ -81,16 +81,16 @@ class Rest:
 
     only_pieces = True
 
-    def pieces(self, weight_max: int) -> Pieces:
-        return Pieces([Task("second", 1)], Joined)
+    def pieces(self, weight_max: int) -> Divided:
+        return Divided([Task("second", 1)], Joined)
 
 
 @dataclass(frozen=True)
 class Document:
     any_worker = True
 
-    def pieces(self, weight_max: int) -> Pieces:
-        return Pieces([Task("first", 1)], lambda _: Task(Rest(), 1, stepwise=True))
+    def pieces(self, weight_max: int) -> Divided:
+        return Divided([Task("first", 1)], lambda _: Task(Rest(), 1, stepwise=True))
 
 
 def test_one_of_several_workers_gets_no_task_that_no_handler_runs() -> None:
@@ -110,8 +110,8 @@ def test_one_of_several_workers_gets_no_task_that_no_handler_runs() -> None:
 class Large:
     any_worker: bool
 
-    def pieces(self, weight_max: int) -> Pieces:
-        return Pieces([Task("piece", 1)], lambda results: Joined("joined"))
+    def pieces(self, weight_max: int) -> Divided:
+        return Divided([Task("piece", 1)], lambda results: Joined("joined"))
 
 
 def test_pieces_run_on_one_worker_or_where_the_payload_allows_any() -> None:

@@ -10,7 +10,7 @@ from gateway_kit import Tenant
 from inprocess_kit import Gateway, module_gateway
 
 from core.state.keystore import KeyStore
-from service.admission import Limits
+from service.admission import LoadLimits
 
 PLACES = 2
 LINE = orjson.dumps({"text": "Mail jane@example.com."}) + b"\n"
@@ -68,7 +68,7 @@ def test_a_request_that_waits_too_long_learns_which_setting_limits_it(
     narrow: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tenant = narrow.tenant()
-    monkeypatch.setattr(narrow.service.parts[Limits].in_flight, "_wait_s", 0.01)
+    monkeypatch.setattr(narrow.service.parts[LoadLimits].in_flight, "_wait_s", 0.01)
 
     async def ask() -> tuple[int, Any]:
         held = await occupied(narrow, tenant)

@@ -8,7 +8,7 @@ from planting_kit import SIGNATURE
 from core.errors import InvalidInput
 from service.proxy.dialects.shapes import DEPTH_MAX
 from service.proxy.endpoints import DIALECTS
-from service.proxy.slots import Kind
+from service.proxy.slots import SlotKind
 
 CHAT, RESPONSES, MESSAGES = DIALECTS["/v1/chat/completions"], DIALECTS["/v1/responses"], DIALECTS["/v1/messages"]
 
@@ -37,16 +37,16 @@ def test_kinds_of_a_chat_request() -> None:
     }
 
     assert {(slot.path, slot.kind, str(slot.value)) for slot in CHAT.slots(body)} == {
-        ("messages.0.name", Kind.TEXT, "Maria"),
-        ("messages.0.content.0.text", Kind.TEXT, "Hi"),
-        ("messages.0.content.1", Kind.MEDIA, "{'type': 'new', 'words': 'x'}"),
-        ("messages.1.tool_calls.0.function.arguments", Kind.JSON, '{"to":"Maria"}'),
-        ("messages.2.content", Kind.TEXT, "done"),
-        ("tools.0.function.description", Kind.DEFINITION, "Write"),
-        ("tools.0.function.parameters.properties.0.description", Kind.DEFINITION, "Who"),
-        ("metadata.0", Kind.TEXT, "Maria"),
-        ("metadata.0", Kind.TEXT, "Maria's key"),
-        ("user", Kind.IDENTIFIER, "maria@example.org"),
+        ("messages.0.name", SlotKind.TEXT, "Maria"),
+        ("messages.0.content.0.text", SlotKind.TEXT, "Hi"),
+        ("messages.0.content.1", SlotKind.MEDIA, "{'type': 'new', 'words': 'x'}"),
+        ("messages.1.tool_calls.0.function.arguments", SlotKind.JSON, '{"to":"Maria"}'),
+        ("messages.2.content", SlotKind.TEXT, "done"),
+        ("tools.0.function.description", SlotKind.DEFINITION, "Write"),
+        ("tools.0.function.parameters.properties.0.description", SlotKind.DEFINITION, "Who"),
+        ("metadata.0", SlotKind.TEXT, "Maria"),
+        ("metadata.0", SlotKind.TEXT, "Maria's key"),
+        ("user", SlotKind.IDENTIFIER, "maria@example.org"),
     }
     assert "Maria" not in repr(list(CHAT.slots(body)))
 
@@ -62,13 +62,13 @@ def test_kinds_of_a_messages_request() -> None:
     body = {"model": "m", "messages": [{"role": "assistant", "content": blocks}], "metadata": {"user_id": "u"}}
 
     assert {(slot.path, slot.kind) for slot in MESSAGES.slots(body)} == {
-        ("messages.0.content.0.thinking", Kind.KNOWN),
-        ("messages.0.content.1.thinking", Kind.TEXT),
-        ("messages.0.content.2.input", Kind.VALUE),
-        ("messages.0.content.3.source", Kind.MEDIA),
-        ("messages.0.content.3.title", Kind.TEXT),
-        ("messages.0.content.4.content", Kind.MEDIA),
-        ("metadata.user_id", Kind.IDENTIFIER),
+        ("messages.0.content.0.thinking", SlotKind.KNOWN),
+        ("messages.0.content.1.thinking", SlotKind.TEXT),
+        ("messages.0.content.2.input", SlotKind.VALUE),
+        ("messages.0.content.3.source", SlotKind.MEDIA),
+        ("messages.0.content.3.title", SlotKind.TEXT),
+        ("messages.0.content.4.content", SlotKind.MEDIA),
+        ("metadata.user_id", SlotKind.IDENTIFIER),
     }
 
 
@@ -82,10 +82,10 @@ def test_members_of_other_vendors_in_a_conversation_are_read() -> None:
     body = message("assistant", content="Hi", reasoning_details=details, provider_specific_fields=fields)
 
     assert {(slot.path, slot.kind) for slot in CHAT.slots(body)} == {
-        ("messages.0.content", Kind.TEXT),
-        ("messages.0.reasoning_details.0.summary", Kind.TEXT),
-        ("messages.0.reasoning_details.1.text", Kind.KNOWN),
-        ("messages.0.provider_specific_fields.0.0.0", Kind.TEXT),  # a name and what stands under it
+        ("messages.0.content", SlotKind.TEXT),
+        ("messages.0.reasoning_details.0.summary", SlotKind.TEXT),
+        ("messages.0.reasoning_details.1.text", SlotKind.KNOWN),
+        ("messages.0.provider_specific_fields.0.0.0", SlotKind.TEXT),  # a name and what stands under it
     }
 
 
@@ -118,7 +118,10 @@ def test_items_of_responses_without_a_type() -> None:
     items = [{"role": "user", "content": "Maria"}, {"id": "m1"}, {"call_id": "c", "output": "Maria"}]
     slots = list(RESPONSES.slots({"model": "m", "input": items}))
 
-    assert [(slot.path, slot.kind) for slot in slots] == [("input.0.content", Kind.TEXT), ("input.2", Kind.MEDIA)]
+    assert [(slot.path, slot.kind) for slot in slots] == [
+        ("input.0.content", SlotKind.TEXT),
+        ("input.2", SlotKind.MEDIA),
+    ]
 
 
 def test_log_probabilities_of_earlier_answers_do_not_leave() -> None:

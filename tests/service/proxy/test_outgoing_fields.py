@@ -4,7 +4,7 @@ import pytest
 
 from core.errors import InvalidInput
 from service.proxy.outgoing import sources_of
-from service.proxy.slots import Kind, Slot
+from service.proxy.slots import Slot, SlotKind
 from service.proxy.texts import TextLimits, read_texts
 from service.sanitize.policies import ProxyTerms
 
@@ -13,7 +13,7 @@ LIMITS = TextLimits(1_000, 100)
 
 def test_too_much_text_is_refused_before_it_is_decoded() -> None:
     for text in ("%4D" * 500, "&amp;" * 300, '["' + "a" * 1_000 + '"]'):
-        slots = [Slot({"a": text}, "a", Kind.TEXT, "messages.0.content")]
+        slots = [Slot({"a": text}, "a", SlotKind.TEXT, "messages.0.content")]
         with pytest.raises(InvalidInput) as refused:
             sources_of(slots, ProxyTerms(), LIMITS, pseudonym_key=b"k")
         assert refused.value.field == "messages.0.content"
@@ -21,5 +21,5 @@ def test_too_much_text_is_refused_before_it_is_decoded() -> None:
 
 def test_texts_within_texts_count() -> None:
     with pytest.raises(InvalidInput) as refused:
-        read_texts([(Kind.TEXT, "b"), (Kind.TEXT, "[" + '"d",' * 100 + '"e"]')], LIMITS, False)
+        read_texts([(SlotKind.TEXT, "b"), (SlotKind.TEXT, "[" + '"d",' * 100 + '"e"]')], LIMITS, False)
     assert refused.value.field == "1"

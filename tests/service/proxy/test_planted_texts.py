@@ -22,7 +22,7 @@ from service.guardrail.service import Shown
 from service.proxy.dialects.openai_chat import OTHERS
 from service.proxy.dialects.public import FLAG, MODEL, is_word
 from service.proxy.endpoints import DIALECTS
-from service.proxy.slots import Kind, NameSlot
+from service.proxy.slots import NameSlot, SlotKind
 
 CHAT, RESPONSES, MESSAGES = DIALECTS["/v1/chat/completions"], DIALECTS["/v1/responses"], DIALECTS["/v1/messages"]
 # Declared members that no value of the samples fits, because they are refused: what holds credentials, what calls
@@ -100,7 +100,7 @@ def test_declared_content_has_a_type_that_is_known_and_paths_name_members_of_the
             assert re.fullmatch(r"[a-z_0-9.$A-Z]+", slot.path)
             assert "key" not in slot.path.split(".")
             assert "city" not in slot.path.split(".properties")
-            if slot.kind is Kind.MEDIA and isinstance(slot.value, dict):
+            if slot.kind is SlotKind.MEDIA and isinstance(slot.value, dict):
                 media.add(slot.value.get("type", slot.key))
 
     assert media <= {

@@ -18,7 +18,7 @@ from upstream_kit import (
 
 from core.errors import UpstreamUnreachable
 from service.outbound import admitted
-from service.proxy.client import Answer, UpstreamClient
+from service.proxy.client import UpstreamAnswer, UpstreamClient
 from service.proxy.upstreams import Upstream
 
 PUBLIC = ["93.184.215.14", "2606:2800:21f:cb07::1", "64:ff9b::5db8:d70e", "::ffff:93.184.215.14"]
@@ -49,7 +49,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
     return certificate(tmp_path_factory.mktemp("certificate"), "models.example")
 
 
-async def send(client: UpstreamClient, called: Upstream, _: RawUpstream) -> Answer:
+async def send(client: UpstreamClient, called: Upstream, _: RawUpstream) -> UpstreamAnswer:
     return await client.send(called, PATH, BODY, {})
 
 

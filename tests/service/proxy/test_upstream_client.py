@@ -34,18 +34,18 @@ from core.errors import (
     UpstreamUnreachable,
 )
 from service.http.problems import error_block
-from service.proxy.client import Answer, UpstreamClient
+from service.proxy.client import UpstreamAnswer, UpstreamClient
 from service.proxy.upstreams import Upstream
 
 KEY = "sk-canary-5f2c"
 CANARY = "Johanna Canary"
 
 
-def send(*scripts: Script, headers: dict[str, str] | None = None, given: Any = None, **limit: Any) -> Answer:
-    async def use(client: UpstreamClient, called: Upstream, _: RawUpstream) -> Answer:
+def send(*scripts: Script, headers: dict[str, str] | None = None, given: Any = None, **limit: Any) -> UpstreamAnswer:
+    async def use(client: UpstreamClient, called: Upstream, _: RawUpstream) -> UpstreamAnswer:
         return await client.send(called, PATH, BODY, headers or {})
 
-    found: Answer = with_upstream(list(scripts), use, given=given, **limit)
+    found: UpstreamAnswer = with_upstream(list(scripts), use, given=given, **limit)
     return found
 
 

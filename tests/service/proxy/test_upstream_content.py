@@ -3,12 +3,12 @@
 import gzip
 import tracemalloc
 
-from service.proxy.call import Content, content
+from service.proxy.call import CallContent, content
 
 MIB = 1024 * 1024
 
 
-def pieces(reader: Content, raw: bytes) -> list[int]:
+def pieces(reader: CallContent, raw: bytes) -> list[int]:
     """The sizes of the pieces that `raw` expands to."""
     reader.feed(raw)
     found = []

@@ -3,7 +3,7 @@
 import pytest
 
 from core.errors import UpstreamAnswerInvalid
-from service.proxy.client import Event, EventParser
+from service.proxy.client import EventParser, StreamEvent
 
 STREAM = (
     "\ufeffdata: Jürgen 🙂\n\n"
@@ -15,15 +15,15 @@ STREAM = (
     "data: [DONE]\n\n"
 ).encode()
 EVENTS = [
-    Event("", "Jürgen 🙂"),
-    Event("message_start", '{"a":\n 1}'),
-    Event("ping", ""),
-    Event("", "no blank: kept\n\n\u2028 same line"),
-    Event("", "[DONE]"),
+    StreamEvent("", "Jürgen 🙂"),
+    StreamEvent("message_start", '{"a":\n 1}'),
+    StreamEvent("ping", ""),
+    StreamEvent("", "no blank: kept\n\n\u2028 same line"),
+    StreamEvent("", "[DONE]"),
 ]
 
 
-def events(*parts: bytes, event_bytes_max: int = 1024) -> list[Event]:
+def events(*parts: bytes, event_bytes_max: int = 1024) -> list[StreamEvent]:
     parser = EventParser(event_bytes_max=event_bytes_max)
     found = [event for part in parts for event in parser.feed(part)]
     return found + parser.end()
@@ -49,13 +49,13 @@ def test_no_split_in_many_changes_the_events(size: int) -> None:
 def test_an_event_leaves_as_soon_as_its_blank_line_is_there() -> None:
     parser = EventParser(event_bytes_max=1024)
 
-    assert parser.feed(b"data: x\r\n\r") == [Event("", "x")]
+    assert parser.feed(b"data: x\r\n\r") == [StreamEvent("", "x")]
     assert parser.feed(b"\ndata: y\n") == []
-    assert parser.feed(b"\n") == [Event("", "y")]
+    assert parser.feed(b"\n") == [StreamEvent("", "y")]
 
 
 def test_a_stream_may_lack_its_last_blank_line_and_no_more() -> None:
-    assert events(b"data: [DONE]\n") == [Event("", "[DONE]")]
+    assert events(b"data: [DONE]\n") == [StreamEvent("", "[DONE]")]
     with pytest.raises(UpstreamAnswerInvalid) as caught:
         events(b'data: {"cut')
     assert caught.value.reason == "incomplete"
@@ -73,7 +73,7 @@ def test_a_long_line_or_event_ends_the_stream_before_it_is_read_whole(stream: by
 
 
 def test_many_small_events_and_comments_have_no_limit_together() -> None:
-    assert events(b": ping\n\ndata: x\n\n" * 100, event_bytes_max=16) == [Event("", "x")] * 100
+    assert events(b": ping\n\ndata: x\n\n" * 100, event_bytes_max=16) == [StreamEvent("", "x")] * 100
 
 
 def test_other_encodings_than_utf_8_are_refused() -> None:

@@ -24,12 +24,12 @@ from upstream_kit import (
 )
 
 from core.errors import GatewayError, QueueFull, UpstreamAnswerInvalid, UpstreamTimeout, UpstreamUnreachable
-from service.proxy.client import Answer, Event, EventStream, UpstreamClient
+from service.proxy.client import EventStream, StreamEvent, UpstreamAnswer, UpstreamClient
 from service.proxy.upstreams import Upstream
 
 KEY = "sk-canary-5f2c"
 EVENTS = 'event: a\r\ndata: {"x": "Jürgen 🙂"}\r\n\r\n: ping\n\ndata: [DONE]\n\n'.encode()
-READ = [Event("a", '{"x": "Jürgen 🙂"}'), Event("", "[DONE]")]
+READ = [StreamEvent("a", '{"x": "Jürgen 🙂"}'), StreamEvent("", "[DONE]")]
 
 
 async def opened(client: UpstreamClient, called: Upstream) -> EventStream:
@@ -47,11 +47,13 @@ async def to_the_end_of(stream: EventStream) -> None:
         pass
 
 
-def read(*scripts: Script, given: Any = None, **limit: Any) -> tuple[list[Event], GatewayError | None]:
+def read(*scripts: Script, given: Any = None, **limit: Any) -> tuple[list[StreamEvent], GatewayError | None]:
     """The events of a stream, and the error that ended it."""
 
-    async def use(client: UpstreamClient, called: Upstream, _: RawUpstream) -> tuple[list[Event], GatewayError | None]:
-        events: list[Event] = []
+    async def use(
+        client: UpstreamClient, called: Upstream, _: RawUpstream
+    ) -> tuple[list[StreamEvent], GatewayError | None]:
+        events: list[StreamEvent] = []
         try:
             async with await opened(client, called) as stream:
                 async for event in stream:
@@ -60,7 +62,7 @@ def read(*scripts: Script, given: Any = None, **limit: Any) -> tuple[list[Event]
             return events, error
         return events, None
 
-    found: tuple[list[Event], GatewayError | None] = with_upstream(list(scripts), use, given=given, **limit)
+    found: tuple[list[StreamEvent], GatewayError | None] = with_upstream(list(scripts), use, given=given, **limit)
     return found
 
 
@@ -127,12 +129,12 @@ def test_a_stream_that_is_closed_beside_its_reader_ends_the_reader_with_an_error
 
 
 def test_an_error_of_the_upstream_comes_in_place_of_the_stream() -> None:
-    async def use(client: UpstreamClient, called: Upstream, _: RawUpstream) -> Answer | EventStream:
+    async def use(client: UpstreamClient, called: Upstream, _: RawUpstream) -> UpstreamAnswer | EventStream:
         return await client.stream(called, PATH, BODY, {})
 
     found = with_upstream([sends(answer(b'{"error": 1}', status="429 Slow", retry_after="5"))], use)
 
-    assert isinstance(found, Answer)
+    assert isinstance(found, UpstreamAnswer)
     assert (found.status, found.headers["retry-after"], found.body) == (429, "5", b'{"error": 1}')
 
 
@@ -228,11 +230,11 @@ def test_open_streams_count_as_calls_until_they_are_closed() -> None:
 def test_a_stream_over_tls_and_a_key_that_it_repeats(tmp_path: Path) -> None:
     made = certificate(tmp_path, "models.example")
 
-    async def use(client: UpstreamClient, called: Upstream, _: RawUpstream) -> list[Event]:
+    async def use(client: UpstreamClient, called: Upstream, _: RawUpstream) -> list[StreamEvent]:
         async with await opened(client, called) as stream:
             return [event async for event in stream]
 
     scripts = [sends(chunked(f"data: {KEY}\n\n".encode()))]
     given = {"private_addresses": True, "ca_file": made.ca_file, "key": KEY}
     found = with_upstream(scripts, use, given=given, tls=made, resolve=resolving("127.0.0.1"))
-    assert found == [Event("", "[key]")]
+    assert found == [StreamEvent("", "[key]")]

@@ -15,8 +15,8 @@ from core.errors import InvalidInput
 from core.mechanisms.sentences.domain_pack import CodeNoise, DomainPack, DomainPackInfo
 from gpu_workers.packs import ROUTES, pack_paths
 from service.config.settings import Settings
-from service.domains.store import Domains
-from service.sentdp.service import Document, SentDPRequest, event_of
+from service.domains.store import DomainStore
+from service.sentdp.service import DocumentBody, SentDPRequest, event_of
 
 PACKS = ("law", "sport", "general")
 SENTENCES = ["The court heard the case.", "The judge agreed.", "An appeal followed.", "It was denied."]
@@ -140,9 +140,9 @@ def test_other_mechanisms_are_refused(caller: Tenant) -> None:
 def test_an_epsilon_that_cannot_be_divided_is_refused_in_its_own_unit(tmp_path: Path) -> None:
     """Only where the operator allows such an epsilon."""
     install(tmp_path / "packs")
-    auto = asyncio.run(Domains(None, tmp_path / "packs").find("acme", "auto"))
+    auto = asyncio.run(DomainStore(None, tmp_path / "packs").find("acme", "auto"))
     settings = Settings(data_dir=tmp_path, epsilon_min=1e-9)
-    body = SentDPRequest(documents=[Document(text=DOCUMENT)], epsilon=1e-9, domain="auto")
+    body = SentDPRequest(documents=[DocumentBody(text=DOCUMENT)], epsilon=1e-9, domain="auto")
     with pytest.raises(InvalidInput, match="at least 2e-09") as refused:
         event_of(body, settings, auto)
     assert refused.value.field == "epsilon"
@@ -176,26 +176,26 @@ def test_it_needs_every_pack_of_the_routes_for_one_encoder(tmp_path: Path) -> No
 async def _with_packs_changed(tmp_path: Path) -> None:
     packs = tmp_path / "packs"
     install(packs)
-    before = await Domains(None, packs).find("acme", "auto")
+    before = await DomainStore(None, packs).find("acme", "auto")
     assert before.is_routed
     assert before.code_noise(10**9) is None
 
     small_pack("law", 9).save(packs / "law.safetensors")
-    assert (await Domains(None, packs).find("acme", "auto")).digest != before.digest, "another pack of that name"
+    assert (await DomainStore(None, packs).find("acme", "auto")).digest != before.digest, "another pack of that name"
 
     other = small_pack("law", 0)
     replace(other, info=replace(other.info, encoder_fingerprint="0" * 64)).save(packs / "law.safetensors")
-    assert "auto" not in [row["name"] for row in await Domains(None, packs).visible("acme")]
+    assert "auto" not in [row["name"] for row in await DomainStore(None, packs).visible("acme")]
     (packs / "law.safetensors").unlink()
-    assert "auto" not in [row["name"] for row in await Domains(None, packs).visible("acme")]
+    assert "auto" not in [row["name"] for row in await DomainStore(None, packs).visible("acme")]
 
     install(packs)
     (packs / ROUTES).write_bytes(b"no routes")
-    assert "auto" not in [row["name"] for row in await Domains(None, packs).visible("acme")]
+    assert "auto" not in [row["name"] for row in await DomainStore(None, packs).visible("acme")]
 
     install(packs)
     for loaded in ({"law", "sport", "general"}, {"auto", "general"}):  # what the workers can use with their encoder
-        rows = await Domains(None, packs, loaded=lambda loaded=loaded: loaded).visible("acme")
+        rows = await DomainStore(None, packs, loaded=lambda loaded=loaded: loaded).visible("acme")
         assert {row["name"] for row in rows} == loaded
 
 
@@ -214,7 +214,7 @@ def test_the_gateway_warns_of_installed_files_that_it_leaves_out(
 ) -> None:
     install(tmp_path)
     install_useless(tmp_path, "sport")
-    Domains(None, tmp_path, loaded=lambda: {"general", "law"}).warn_of_unloaded()
+    DomainStore(None, tmp_path, loaded=lambda: {"general", "law"}).warn_of_unloaded()
     warned = [record.getMessage() for record in caplog.records if record.name == "privacy_gateway.domains"]
     for name in ("'auto'", "'sport'", "'broken'", "'Upper'", "routes"):
         assert sum(name in message for message in warned) == 1, name

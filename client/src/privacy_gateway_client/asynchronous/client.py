@@ -11,7 +11,7 @@ from typing import Any
 
 from typing_extensions import Self, Unpack
 
-from privacy_gateway_client.asynchronous.connection import Connection, Group
+from privacy_gateway_client.asynchronous.connection import Connection, MethodGroup
 from privacy_gateway_client.asynchronous.content import Embedding, Sanitizing
 from privacy_gateway_client.asynchronous.jobs import Jobs, Submission
 from privacy_gateway_client.errors import line_problem
@@ -26,7 +26,7 @@ from privacy_gateway_client.generated.models import (
     StoredRecogniser,
     TenantKey,
 )
-from privacy_gateway_client.options import BudgetCap, KeyOptions, Settings, TenantOptions
+from privacy_gateway_client.options import BudgetCap, ClientSettings, KeyOptions, TenantOptions
 from privacy_gateway_client.wire import (
     JSON_HEADERS,
     Outgoing,
@@ -41,7 +41,7 @@ from privacy_gateway_client.wire import (
 )
 
 
-class Budget(Group):
+class Budget(MethodGroup):
     """Budget queries; none of them charges."""
 
     def accounts(self, *, limit: int | None = None) -> AsyncIterator[Account]:
@@ -172,7 +172,7 @@ RECOGNISERS = "/sanitize/recognisers"
 CHAT, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messages"
 
 
-class Catalogue(Group):
+class Catalogue(MethodGroup):
     """What `sanitize` can find, and the operator's policies."""
 
     async def entities(self) -> dict[str, Any]:
@@ -184,7 +184,7 @@ class Catalogue(Group):
         return await self._connection.rows(get("/policies"), "policies")
 
 
-class Models(Group):
+class Models(MethodGroup):
     """Models, presets and projections."""
 
     async def delete_fine_tuned(self, name: str) -> None:
@@ -214,7 +214,7 @@ class Models(Group):
         return await self._connection.json(get("/models"))
 
 
-class Domains(Group):
+class Domains(MethodGroup):
     """Domain packs."""
 
     async def list(self) -> list[dict[str, Any]]:
@@ -226,7 +226,7 @@ class Domains(Group):
         await self._connection.delete(f"/domains/{name}")
 
 
-class Recognisers(Group):
+class Recognisers(MethodGroup):
     """The tenant's own recognisers."""
 
     def list(self, *, limit: int | None = None) -> AsyncIterator[RecogniserRow]:
@@ -253,7 +253,7 @@ class Recognisers(Group):
         return await self._connection.json(post(f"{RECOGNISERS}/test", members))
 
 
-class Accounting(Group):
+class Accounting(MethodGroup):
     """Calculations over plans."""
 
     async def compare(self, mechanism: Mapping[str, Any], *, delta: float, steps: int = 1) -> dict[str, Any]:
@@ -279,7 +279,7 @@ class Accounting(Group):
         return await self._connection.json(post("/accounting/calibrate", members))
 
 
-class LanguageModels(Group):
+class LanguageModels(MethodGroup):
     """Language models behind the gateway, in the formats of OpenAI and Anthropic.
 
     The gateway masks the request and restores the answer. A call is not repeated once it was sent, because the model
@@ -320,7 +320,7 @@ def _to_model(path: str, request: Mapping[str, Any], policy: str | None, convers
     return Outgoing("POST", path, headers=headers, content=json_of(dict(request)), repeatable=False)
 
 
-class Presidio(Group):
+class Presidio(MethodGroup):
     """Personal data by Presidio's contracts, and LiteLLM's guardrail; answers as these contracts have them."""
 
     async def analyze(self, /, text: str | Sequence[str], *, language: str = "en", **members: Any) -> Any:
@@ -356,7 +356,7 @@ class Presidio(Group):
         return await self._connection.json(post("/beta/litellm_basic_guardrail_api", request, repeatable=False))
 
 
-class Vault(Group):
+class Vault(MethodGroup):
     """Entries of the tenant in the vault."""
 
     def entries(self, *, limit: int | None = None) -> AsyncIterator[dict[str, Any]]:
@@ -372,7 +372,7 @@ class Vault(Group):
         await self._connection.delete("/vault")
 
 
-class Health(Group):
+class Health(MethodGroup):
     """Liveness, readiness and metrics."""
 
     async def live(self) -> bool:
@@ -390,7 +390,7 @@ class Health(Group):
         return (await self._connection.call(get("/metrics"))).content.decode()
 
 
-class Keys(Group):
+class Keys(MethodGroup):
     """The tenant's API keys."""
 
     async def list(self) -> list[KeyFacts]:
@@ -410,7 +410,7 @@ class Keys(Group):
         return await self._connection.model(KeyFacts, Outgoing("DELETE", f"/keys/{key_id}"))
 
 
-class Alerts(Group):
+class Alerts(MethodGroup):
     """Alerts of the tenant, or with the admin key of the operator."""
 
     def __init__(self, connection: Connection, path: str = "/alerts") -> None:
@@ -442,7 +442,7 @@ class Alerts(Group):
         return await self._connection.json(post(f"{self._path}/rules/{name}/test", repeatable=False))
 
 
-class Admin(Group):
+class Admin(MethodGroup):
     """Administration, with the admin key."""
 
     def __init__(self, connection: Connection) -> None:
@@ -516,7 +516,7 @@ class AsyncGateway(Embedding, Sanitizing, Submission, Catalogue):
     settings: see `options.Settings`.
     """
 
-    def __init__(self, base_url: str, api_key: str, **settings: Unpack[Settings]) -> None:
+    def __init__(self, base_url: str, api_key: str, **settings: Unpack[ClientSettings]) -> None:
         connection = Connection(base_url, api_key, settings)
         super().__init__(connection)
         self.budget = Budget(connection)

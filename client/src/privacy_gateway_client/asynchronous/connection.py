@@ -35,7 +35,16 @@ from privacy_gateway_client.errors import (
     problem_of,
 )
 from privacy_gateway_client.generated.models import Account, Privacy
-from privacy_gateway_client.options import Limits, Nano, Reservation, Retry, Settings, active_caps, http_options, nano
+from privacy_gateway_client.options import (
+    ClientSettings,
+    Limits,
+    Nano,
+    Reservation,
+    Retry,
+    active_caps,
+    http_options,
+    nano,
+)
 from privacy_gateway_client.wire import (
     KEY,
     LOST,
@@ -70,7 +79,7 @@ class Connection:
     gateway: its address. retry, limits, cache: the settings of the client.
     """
 
-    def __init__(self, base_url: str, api_key: str, settings: Settings) -> None:
+    def __init__(self, base_url: str, api_key: str, settings: ClientSettings) -> None:
         transport = settings.get("async_transport")
         self._http = httpx.AsyncClient(transport=transport, **http_options(base_url, api_key, settings))
         self.gateway = base_url.rstrip("/")
@@ -278,7 +287,7 @@ class Stream:
                 yield event
 
 
-class Group:
+class MethodGroup:
     """A group of methods of a client."""
 
     def __init__(self, connection: Connection) -> None:
@@ -516,7 +525,7 @@ def _stable(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Done(Generic[R]):
+class PartsDone(Generic[R]):
     """The parts of a call that had ended when another one failed."""
 
     parts: tuple[tuple[range, R], ...]
@@ -525,7 +534,7 @@ class Done(Generic[R]):
 def parts_done(error: BaseException) -> tuple[tuple[range, Any], ...]:
     """The parts that had ended when this error was raised."""
     kept = getattr(error, "partial", None)
-    return kept.parts if isinstance(kept, Done) else ()
+    return kept.parts if isinstance(kept, PartsDone) else ()
 
 
 def ranges(weights: Sequence[int], *, items: int, weight: int) -> list[range]:
@@ -552,7 +561,7 @@ async def in_parts(
     """Run an operation for each part, several at the same time; the results have the order of the input.
 
     A part that the gateway finds too large is sent as two halves. members: the members whose refusal says so.
-    Raises the first part's error with `partial` (`Done`), which holds what was received.
+    Raises the first part's error with `partial` (`PartsDone`), which holds what was received.
     """
     base = key or new_key()
 
@@ -568,7 +577,7 @@ async def in_parts(
             try:
                 second = await run(range(middle, part.stop))
             except GatewayError as second_error:
-                second_error.partial = Done((*first, *parts_done(second_error)))
+                second_error.partial = PartsDone((*first, *parts_done(second_error)))
                 raise
             return first + second
 
@@ -584,7 +593,7 @@ async def in_parts(
         done += parts_done(outcome.error)
     if failure is not None:
         if isinstance(failure, GatewayError):
-            failure.partial = Done(tuple(done))
+            failure.partial = PartsDone(tuple(done))
         raise failure
     return done
 

@@ -10,7 +10,7 @@ from typing import Any, Union
 from typing_extensions import Unpack
 
 from privacy_gateway_client.answers import Job, Progress, bar, silent
-from privacy_gateway_client.asynchronous.connection import Group
+from privacy_gateway_client.asynchronous.connection import MethodGroup
 from privacy_gateway_client.errors import ConnectionLost, JobCancelled, JobFailed, line_problem
 from privacy_gateway_client.options import DomainOptions, FinetuneOptions, InfillOptions, Limits, SynthesisOptions
 from privacy_gateway_client.wire import (
@@ -29,7 +29,7 @@ from privacy_gateway_client.wire import (
 Rows = Union[Iterable[Mapping[str, Any]], str, "PathLike[str]"]
 
 
-class Submission(Group):
+class Submission(MethodGroup):
     """The calls that submit a job."""
 
     async def build_domain(
@@ -105,7 +105,7 @@ class Submission(Group):
         return parsed(Job, answer.content)
 
 
-class Jobs(Group):
+class Jobs(MethodGroup):
     """Jobs that were submitted."""
 
     def list(self, *, limit: int | None = None) -> AsyncIterator[Job]:

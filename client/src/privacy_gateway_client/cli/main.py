@@ -149,7 +149,7 @@ _AT_ONCE = 4  # parts in work
 _PART = 64  # documents of a part: a command that is killed asks for this many again
 
 
-class Parts:
+class OutputParts:
     """The parts of one output. `asked`: what determines them; `name`: as the user's `--name`, part of the keys only.
 
     Guarantee: the same command on the same file buys each part once. A part that arrived is in the folder `OUT.parts`
@@ -215,7 +215,7 @@ def embed(client: Gateway, given_args: argparse.Namespace, api_key: str) -> None
         | {"epsilon": given_args.epsilon}
     )
     asked = {"command": "embed", "file": digest(path), "url": given_args.url, **options}
-    parts = Parts(out, asked, api_key=api_key, name=given_args.name)
+    parts = OutputParts(out, asked, api_key=api_key, name=given_args.name)
 
     def part(start: int) -> bytes:
         result: Embeddings = client.embed_documents(
@@ -255,7 +255,7 @@ def sanitize(client: Gateway, given_args: argparse.Namespace, api_key: str) -> N
     options: dict[str, Any] = {name: one for name, one in (("fill", fill), ("mask", mask)) if one}
     options |= given({"policy": given_args.policy})
     asked = {"command": "sanitize", "file": digest(path), "url": given_args.url, **options}
-    parts = Parts(out, asked, api_key=api_key, name=given_args.name)
+    parts = OutputParts(out, asked, api_key=api_key, name=given_args.name)
 
     def part(start: int) -> bytes:
         result = client.sanitize(rows[start : start + _PART], idempotency_key=parts.key(start), **options)
@@ -269,7 +269,7 @@ def sanitize(client: Gateway, given_args: argparse.Namespace, api_key: str) -> N
     parts.finish(b"".join(parts.read(start) for start in starts))
 
 
-def _made(parts: Parts, count: int, make: Callable[[int], bytes]) -> list[int]:
+def _made(parts: OutputParts, count: int, make: Callable[[int], bytes]) -> list[int]:
     """Make the parts that are missing, some at a time. After an error no further part begins."""
     parts.open()
     starts = list(range(0, count, _PART))

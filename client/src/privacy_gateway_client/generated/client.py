@@ -12,7 +12,7 @@ from typing import Any
 
 from typing_extensions import Self, Unpack
 
-from privacy_gateway_client.generated.connection import Connection, Group
+from privacy_gateway_client.generated.connection import Connection, MethodGroup
 from privacy_gateway_client.generated.content import Embedding, Sanitizing
 from privacy_gateway_client.generated.jobs import Jobs, Submission
 from privacy_gateway_client.errors import line_problem
@@ -27,7 +27,7 @@ from privacy_gateway_client.generated.models import (
     StoredRecogniser,
     TenantKey,
 )
-from privacy_gateway_client.options import BudgetCap, KeyOptions, Settings, TenantOptions
+from privacy_gateway_client.options import BudgetCap, ClientSettings, KeyOptions, TenantOptions
 from privacy_gateway_client.wire import (
     JSON_HEADERS,
     Outgoing,
@@ -42,7 +42,7 @@ from privacy_gateway_client.wire import (
 )
 
 
-class Budget(Group):
+class Budget(MethodGroup):
     """Budget queries; none of them charges."""
 
     def accounts(self, *, limit: int | None = None) -> Iterator[Account]:
@@ -173,7 +173,7 @@ RECOGNISERS = "/sanitize/recognisers"
 CHAT, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messages"
 
 
-class Catalogue(Group):
+class Catalogue(MethodGroup):
     """What `sanitize` can find, and the operator's policies."""
 
     def entities(self) -> dict[str, Any]:
@@ -185,7 +185,7 @@ class Catalogue(Group):
         return self._connection.rows(get("/policies"), "policies")
 
 
-class Models(Group):
+class Models(MethodGroup):
     """Models, presets and projections."""
 
     def delete_fine_tuned(self, name: str) -> None:
@@ -215,7 +215,7 @@ class Models(Group):
         return self._connection.json(get("/models"))
 
 
-class Domains(Group):
+class Domains(MethodGroup):
     """Domain packs."""
 
     def list(self) -> list[dict[str, Any]]:
@@ -227,7 +227,7 @@ class Domains(Group):
         self._connection.delete(f"/domains/{name}")
 
 
-class Recognisers(Group):
+class Recognisers(MethodGroup):
     """The tenant's own recognisers."""
 
     def list(self, *, limit: int | None = None) -> Iterator[RecogniserRow]:
@@ -254,7 +254,7 @@ class Recognisers(Group):
         return self._connection.json(post(f"{RECOGNISERS}/test", members))
 
 
-class Accounting(Group):
+class Accounting(MethodGroup):
     """Calculations over plans."""
 
     def compare(self, mechanism: Mapping[str, Any], *, delta: float, steps: int = 1) -> dict[str, Any]:
@@ -280,7 +280,7 @@ class Accounting(Group):
         return self._connection.json(post("/accounting/calibrate", members))
 
 
-class LanguageModels(Group):
+class LanguageModels(MethodGroup):
     """Language models behind the gateway, in the formats of OpenAI and Anthropic.
 
     The gateway masks the request and restores the answer. A call is not repeated once it was sent, because the model
@@ -321,7 +321,7 @@ def _to_model(path: str, request: Mapping[str, Any], policy: str | None, convers
     return Outgoing("POST", path, headers=headers, content=json_of(dict(request)), repeatable=False)
 
 
-class Presidio(Group):
+class Presidio(MethodGroup):
     """Personal data by Presidio's contracts, and LiteLLM's guardrail; answers as these contracts have them."""
 
     def analyze(self, /, text: str | Sequence[str], *, language: str = "en", **members: Any) -> Any:
@@ -357,7 +357,7 @@ class Presidio(Group):
         return self._connection.json(post("/beta/litellm_basic_guardrail_api", request, repeatable=False))
 
 
-class Vault(Group):
+class Vault(MethodGroup):
     """Entries of the tenant in the vault."""
 
     def entries(self, *, limit: int | None = None) -> Iterator[dict[str, Any]]:
@@ -373,7 +373,7 @@ class Vault(Group):
         self._connection.delete("/vault")
 
 
-class Health(Group):
+class Health(MethodGroup):
     """Liveness, readiness and metrics."""
 
     def live(self) -> bool:
@@ -391,7 +391,7 @@ class Health(Group):
         return (self._connection.call(get("/metrics"))).content.decode()
 
 
-class Keys(Group):
+class Keys(MethodGroup):
     """The tenant's API keys."""
 
     def list(self) -> list[KeyFacts]:
@@ -411,7 +411,7 @@ class Keys(Group):
         return self._connection.model(KeyFacts, Outgoing("DELETE", f"/keys/{key_id}"))
 
 
-class Alerts(Group):
+class Alerts(MethodGroup):
     """Alerts of the tenant, or with the admin key of the operator."""
 
     def __init__(self, connection: Connection, path: str = "/alerts") -> None:
@@ -443,7 +443,7 @@ class Alerts(Group):
         return self._connection.json(post(f"{self._path}/rules/{name}/test", repeatable=False))
 
 
-class Admin(Group):
+class Admin(MethodGroup):
     """Administration, with the admin key."""
 
     def __init__(self, connection: Connection) -> None:
@@ -517,7 +517,7 @@ class Gateway(Embedding, Sanitizing, Submission, Catalogue):
     settings: see `options.Settings`.
     """
 
-    def __init__(self, base_url: str, api_key: str, **settings: Unpack[Settings]) -> None:
+    def __init__(self, base_url: str, api_key: str, **settings: Unpack[ClientSettings]) -> None:
         connection = Connection(base_url, api_key, settings)
         super().__init__(connection)
         self.budget = Budget(connection)

@@ -18,8 +18,8 @@ from typing_extensions import Unpack
 from privacy_gateway_client.answers import EmbeddingRow, Embeddings, Partial, Release, Sanitized
 from privacy_gateway_client.generated.connection import (
     Found,
-    Group,
     Item,
+    MethodGroup,
     PartAnswer,
     bought,
     cache_names,
@@ -73,7 +73,7 @@ _HEADER_BYTES = 1 << 16  # of a file, and of what the gateway adds when it store
 _File = tuple[Tensor, Release]
 
 
-class Embedding(Group):
+class Embedding(MethodGroup):
     """The calls that embed."""
 
     def embed_documents(
@@ -338,7 +338,7 @@ PRICED = frozenset({"metric_dp", "dp"})
 Text = str | Mapping[str, Any]
 
 
-class Sanitizing(Group):
+class Sanitizing(MethodGroup):
     """The calls that sanitise and restore texts."""
 
     def sanitize(

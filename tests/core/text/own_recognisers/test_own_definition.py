@@ -5,13 +5,15 @@ from typing import Any
 import pytest
 
 from core.errors import InvalidInput, RecogniserBroken
-from core.text.own_recognisers.definition import Definition, Limits
+from core.text.own_recognisers.definition import Definition, RecogniserLimits
 from core.text.own_recognisers.recogniser import check, ready
 
-SMALL = Limits(patterns_max=2, pattern_chars_max=30, terms_max=3, term_chars_max=10, terms_chars_max=25, context_max=1)
+SMALL = RecogniserLimits(
+    patterns_max=2, pattern_chars_max=30, terms_max=3, term_chars_max=10, terms_chars_max=25, context_max=1
+)
 
 
-def refused(limits: Limits = SMALL, **members: Any) -> InvalidInput:
+def refused(limits: RecogniserLimits = SMALL, **members: Any) -> InvalidInput:
     with pytest.raises(InvalidInput) as caught:
         check(Definition(**{"entity": "PROJECT_CODE"} | members), limits)
     return caught.value
@@ -80,8 +82,8 @@ def test_a_pattern_that_needs_too_much_memory_is_refused() -> None:
 def test_terms_that_end_with_one_another_are_limited() -> None:
     """The number of terms that end at one character bounds the time for a character of a text."""
     nested = tuple("a" * length for length in range(1, 18))
-    check(Definition("CODE", deny=nested[:16], whole_words=False), Limits())
-    assert refused(Limits(), deny=nested).field == "deny"
+    check(Definition("CODE", deny=nested[:16], whole_words=False), RecogniserLimits())
+    assert refused(RecogniserLimits(), deny=nested).field == "deny"
 
 
 def test_a_stored_definition_is_read_again_and_a_damaged_one_is_refused() -> None:

@@ -13,7 +13,7 @@ from service.files.stored import StoredFiles
 from service.infill.job_kind import InfillFields, InfillKind
 from service.jobs.kind import Outputs
 from service.sanitize.policies import Policies, PoliciesRefused, load_policies
-from service.sanitize.recognisers.store import Recognisers
+from service.sanitize.recognisers.store import RecogniserStore
 from service.workers import Workers
 
 PATH = "/sanitize/recognisers"
@@ -115,7 +115,7 @@ def test_a_corpus_is_masked_by_own_recognisers_and_by_those_of_the_policy(own: G
     kind = InfillKind(
         parts[Settings].model_copy(update={"infill": "bundled"}),
         policies=parts[Policies],
-        recognisers=parts[Recognisers],
+        recognisers=parts[RecogniserStore],
         workers=parts[Workers],
         files=parts[StoredFiles],
     )
