@@ -64,7 +64,7 @@ async def test_a_linked_file_may_be_removed_by_its_owner(tmp_path: Path) -> None
 
 @pytest.mark.usefixtures("processes")
 def test_a_local_store_loads_no_library_of_object_stores() -> None:
-    code = "import sys; from core.blobs.store import open_store as o; o('file:///x'); print('obstore' in sys.modules)"
+    code = "import sys; from core.blobs.local import open_store as o; o('file:///x'); print('obstore' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert found.stdout.strip() == "False"
