@@ -5,18 +5,18 @@
 
 | resource | protects | beyond it |
 | --- | --- | --- |
-| `Limits.requests` | this service from one tenant's requests a minute | 429 `rate-limited` |
-| `Limits.failures` | keys from being guessed, by address | 429 `rate-limited` |
-| `Limits.samples` | the receivers of alerts | 429 `rate-limited` |
-| `Limits.in_flight` | the event loop from many requests of one tenant | waits, then `tenant-limit` |
-| `Limits.large_requests` | the event loop from large bodies of one tenant | waits, then `tenant-limit` |
-| `Limits.calls` | an upstream from one tenant's open calls (`service/proxy/shares.py`) | `tenant-limit` |
+| `LoadLimits.requests` | this service from one tenant's requests a minute | 429 `rate-limited` |
+| `LoadLimits.failures` | keys from being guessed, by address | 429 `rate-limited` |
+| `LoadLimits.samples` | the receivers of alerts | 429 `rate-limited` |
+| `LoadLimits.in_flight` | the event loop from many requests of one tenant | waits, then `tenant-limit` |
+| `LoadLimits.large_requests` | the event loop from large bodies of one tenant | waits, then `tenant-limit` |
+| `LoadLimits.calls` | an upstream from one tenant's open calls (`service/proxy/shares.py`) | `tenant-limit` |
 | `BodyMemory` (`service/http/body.py`) | memory, as a body arrives | `queue-full`, `tenant-limit` |
 | `ArrayPool` (`gpu_workers/engine/arrays.py`) | shared memory for vectors | `queue-full`, `tenant-limit` |
 | `Preparation` (`service/preparation.py`) | the event loop from work on large requests | waits |
 | `Isolation` (`service/isolation.py`) | this process from parsers and compilers | waits |
 | `Calculations` (`service/accounting`) | processors from calculations | waits; `queue-full`, `tenant-limit` |
-| `LedgerReads`, `Sampling` (`service/synthesis`) | Redis and the event loop from long answers | waits |
+| `LedgerReads`, `SampleTurns` (`service/synthesis`) | Redis and the event loop from long answers | waits |
 
 These are not among them, for their own reasons. `TaskQueue` (`gpu_workers/engine`) admits a group of tasks whole or not
 at all, by their number and their tokens, and cuts large ones. `JobQueue` (`service/jobs`) orders jobs that other

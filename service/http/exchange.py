@@ -293,7 +293,7 @@ def open_stream(request: Request) -> OpenStream:
 
 
 def endless_stream(request: Request) -> OpenStream:
-    """The same for an answer without an end, which gives its place back when it starts (`Limits`)."""
+    """The same for an answer without an end, which gives its place back when it starts (`LoadLimits`)."""
     exchange: Exchange = request.state.exchange
     exchange.is_endless = True
     return open_stream(request)

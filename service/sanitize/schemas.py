@@ -63,7 +63,7 @@ _TYPE = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
 class Thresholds(Strict):
-    """Scores by entity. The types of own recognisers are known only once a request names them: see `Mask.masking`."""
+    """Scores by entity. Types of own recognisers are known only once a request names them: see `MaskBody.masking`."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Annotated[float, Field(gt=0, le=1)]]

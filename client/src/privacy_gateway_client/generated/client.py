@@ -514,7 +514,7 @@ class Gateway(Embedding, Sanitizing, Submission, Catalogue):
     `Gateway` blocks; several threads may share it. `AsyncGateway` has the same methods for `await`, and `async for`
     where a method yields several things; one event loop uses it. Close the client, or use it by `with` or `async with`.
 
-    settings: see `options.Settings`.
+    settings: see `options.ClientSettings`.
     """
 
     def __init__(self, base_url: str, api_key: str, **settings: Unpack[ClientSettings]) -> None:
