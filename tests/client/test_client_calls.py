@@ -1,6 +1,7 @@
 """The client against a gateway: results, parts, pages, caps, the cache, and what errors say."""
 
 import asyncio
+import base64
 import threading
 import traceback
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from inprocess_kit import Gateway as InProcessGateway
 
 from core.state.vault import Vault
 from privacy_gateway_client import (
+    AnswerInvalid,
     BudgetCapReached,
     BudgetExhausted,
     Cache,
@@ -367,3 +369,14 @@ def test_an_invalid_request_names_the_place(client: Gateway) -> None:
 
     with pytest.raises(InvalidRequest):
         client.embed_documents([{"text": DOCUMENT, "embeddings": [[float("nan")]]}], epsilon=1)
+
+
+def test_an_answer_without_its_members_is_an_error_of_the_client_that_names_them() -> None:
+    vector = base64.b64encode(np.zeros(2, dtype="<f4").tobytes()).decode()
+    body = {"data": [{"index": 0, "embedding": vector}], "model": "m", "dimension": 2}
+    body |= {"privacy": {"guarantee": [SECRET]}, "budget": {}}
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, json=body))
+    with Gateway("http://gateway", "key", transport=transport) as client, pytest.raises(AnswerInvalid) as caught:
+        client.embed_documents(["a"], epsilon=1)
+    assert "guarantee" in str(caught.value)
+    assert SECRET not in "".join(traceback.format_exception(caught.value))

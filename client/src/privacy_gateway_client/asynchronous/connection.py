@@ -378,8 +378,8 @@ class PartAnswer:
     def release(self, indices: Sequence[int]) -> Release:
         return Release(
             inputs=tuple(indices),
-            privacy=Privacy.model_validate(self.privacy),
-            budget=None if self.budget is None else Account.model_validate(self.budget),
+            privacy=validated_answer(Privacy, self.privacy),
+            budget=None if self.budget is None else validated_answer(Account, self.budget),
             idempotency_key=self.key,
             replayed=self.replayed,
         )
@@ -477,7 +477,7 @@ def _found(
             items[index] = bought_names[name]
         else:
             continue
-        privacy = Privacy.model_validate(items[index].privacy)
+        privacy = validated_answer(Privacy, items[index].privacy)
         releases.append(Release((index,), privacy, cached=True))
     return Found(dict(sorted(items.items())), releases, members)
 

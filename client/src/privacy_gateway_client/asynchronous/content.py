@@ -58,8 +58,10 @@ from privacy_gateway_client.wire import (
     given,
     json_of,
     matrix_of,
+    parsed,
     parsed_json,
     post,
+    validated_answer,
     written,
 )
 
@@ -275,7 +277,7 @@ def _assembled(found: Found, ids: Sequence[str | None] | None = None) -> Embeddi
     items = list(found.items.values())
     dimension = items[0].dimension if items else 0
     rows = [
-        EmbeddingRow.model_validate({**item.row, "index": index, **given({"id": ids[index] if ids else None})})
+        validated_answer(EmbeddingRow, {**item.row, "index": index, **given({"id": ids[index] if ids else None})})
         for index, item in found.items.items()
     ]
     return Embeddings(
@@ -308,13 +310,13 @@ def _dimension_max(width: int, asked: Mapping[str, Any]) -> int:
 def _received(content: bytes, part: range, answer: httpx.Response | None) -> _File:
     """A file of released vectors; `answer` is None for one from the cache."""
     tensor = Tensor(content, "embeddings")
-    privacy = Privacy.model_validate_json(tensor.metadata["privacy"])
+    privacy = parsed(Privacy, tensor.metadata["privacy"])
     if answer is None:
         return tensor, Release(tuple(part), privacy, cached=True)
     return tensor, Release(
         inputs=tuple(part),
         privacy=privacy,
-        budget=Account.model_validate_json(tensor.metadata["budget"]),
+        budget=parsed(Account, tensor.metadata["budget"]),
         idempotency_key=answer.headers.get(KEY),
         replayed=answer.headers.get("Idempotency-Replayed") == "true",
     )
@@ -469,7 +471,7 @@ class Sanitizing(MethodGroup):
 
 def _check_complete(summary: Any, answered: int) -> None:
     """Raises StreamInterrupted unless this is the summary of a stream that is complete."""
-    found = StreamSummary.model_validate(summary)
+    found = validated_answer(StreamSummary, summary)
     if not found.complete:
         raise StreamInterrupted(answered, found.problem.code if found.problem else "incomplete")
 
@@ -477,7 +479,7 @@ def _check_complete(summary: Any, answered: int) -> None:
 def _row(row: Mapping[str, Any], index: int) -> SanitizedRow | Problem:
     if "problem" in row:
         return line_problem(row["problem"])
-    return SanitizedRow.model_validate({**row, "index": index})
+    return validated_answer(SanitizedRow, {**row, "index": index})
 
 
 def _paid_before(error: GatewayError, offset: int) -> Iterator[SanitizedRow]:
@@ -505,7 +507,7 @@ def _stand_in(documents: Sequence[Mapping[str, Any]], terms: Mapping[str, Any]) 
 
 def _assembled_texts(found: Found, documents: Sequence[Mapping[str, Any]]) -> Sanitized:
     rows = [
-        SanitizedRow.model_validate({**item.row, "index": index, **given({"id": documents[index].get("id")})})
+        validated_answer(SanitizedRow, {**item.row, "index": index, **given({"id": documents[index].get("id")})})
         for index, item in found.items.items()
     ]
     return Sanitized(
