@@ -1,4 +1,4 @@
-"""Checks that answers are what the OpenAPI document declares. The gateways in the process of the tests do it for each.
+"""Checks that answers are what the OpenAPI document declares: in tests, for each answer of a gateway in their process.
 
 Objects are closed for this check: a member that no type declares is an error, though clients shall accept it.
 """
@@ -46,7 +46,7 @@ class DeclaredAnswers:
 
 
 def _values(answer: httpx.Response, kind: str) -> Iterator[Any]:
-    yield from map(json.loads, answer.text.splitlines()) if kind == _LINES else [answer.json()]
+    yield from map(json.loads, answer.content.splitlines()) if kind == _LINES else [answer.json()]
 
 
 def closed(document: Mapping[str, Any]) -> dict[str, Any]:

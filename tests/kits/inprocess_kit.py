@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from unittest import mock
 
 import httpx
@@ -131,8 +131,8 @@ class _Chunks(httpx.AsyncByteStream):
 
 
 class _LoopTransport(httpx.BaseTransport):
-    """Runs each request of a synchronous client on the event loop that owns the application, and checks that the answer
-    is as declared."""
+    """Runs each request of a synchronous client on the event loop that owns the application, and may check that the
+    answer is as declared."""
 
     def __init__(self, app: Any, loop: asyncio.AbstractEventLoop, declared: DeclaredAnswers) -> None:
         self._app = app
@@ -147,7 +147,8 @@ class _LoopTransport(httpx.BaseTransport):
         )
         answer, route = asyncio.run_coroutine_threadsafe(self._answer(sent), self._loop).result(ANSWER_S_MAX)
         answer.read()
-        self._declared.check(answer, method=request.method, route=route)
+        if Gateway.checks_answers:
+            self._declared.check(answer, method=request.method, route=route)
         return answer
 
     async def _answer(self, request: httpx.Request) -> tuple[httpx.Response, str | None]:
@@ -176,6 +177,8 @@ def _declared(capabilities: tuple[int, ...], app: FastAPI) -> DeclaredAnswers:
 
 class Gateway(Tenants):
     """A started `service.gateway.Gateway` with its `app`, on an event loop in a thread of its own."""
+
+    checks_answers: ClassVar[bool] = False  # tests do, and audits do not: they plant bugs in answers
 
     def __init__(
         self,

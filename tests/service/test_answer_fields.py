@@ -97,6 +97,7 @@ def _check(answers: Iterable[Sent]) -> None:
 
 @pytest.mark.slow("planted bug")
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
-def test_a_planted_bug_is_caught(bug: Bug) -> None:
+def test_a_planted_bug_is_caught(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Gateway, "checks_answers", False)  # that would find some of them first
     assert bug.detector.flags() is None
     assert tried(bug) is not None
