@@ -9,6 +9,8 @@ error of the third tenant. Stalls of a process that does nothing else are shown 
 machine both are late. Ends with a table and a line of JSON; exit code 1 after any finding.
 """
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import json

@@ -41,7 +41,7 @@ def test_every_child_of_a_running_gateway_has_allowed_variables_alone(tmp_path: 
         for kind in (
             "redis-server",
             "fork_server_process",
-            "local.worker",
+            "engine.worker",
             "resource_tracker",
             "spawn_main",
             "jobs.process",
@@ -49,7 +49,7 @@ def test_every_child_of_a_running_gateway_has_allowed_variables_alone(tmp_path: 
             assert any(kind in line for line in found.values()), f"{kind}: {found}"
         for pid, line in found.items():
             environment = environment_of(pid)
-            if not any(titled in line for titled in ("redis-server", "local.worker", "jobs.process")):
+            if not any(titled in line for titled in ("redis-server", "engine.worker", "jobs.process")):
                 # Those write their title over what shows their environment. The fork server's is that of its forks.
                 assert environment, line
                 assert not {name for name in environment if not allowed(name)}, line

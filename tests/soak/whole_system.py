@@ -36,6 +36,7 @@ from soak.job_audit import JobAudit
 from soak.job_clients import JobBook, JobClient, keep_submitting
 from soak.ledger_load import BACK_S_MAX, Load, printed
 from soak.load import OPEN, Account, Client
+from wait_kit import until
 
 from core.redis import names
 from core.redis.client import LedgerClient, connect
@@ -59,6 +60,7 @@ SETTINGS = {
     "PRIVACY_GATEWAY_SEAL_INTERVAL_S": "0.5",
     "PRIVACY_GATEWAY_JOBS_RUNNING_MAX": "2",
 }
+ORPHAN_S_MAX = 60.0  # a process that has just begun notices the death of its gateway once it has loaded its libraries
 CONSTANTS = {
     "hold_margin_s": 1,
     "service.operation.maintenance.EXPIRE_INTERVAL_S": 1,
@@ -188,7 +190,9 @@ class WholeSystem(Load):
                     self.counts["starts refused"] += 1
             self.recoveries["gateway"].append(time.monotonic() - killed)
             for pid, line in orphans.items():
-                if line and command_line(pid) == line:
+                try:
+                    until(lambda pid=pid, line=line: not line or command_line(pid) != line, within_s=ORPHAN_S_MAX)
+                except AssertionError:
                     self.book.fault(f"a killed gateway has left a process: {line}")
 
         thread = threading.Thread(target=start)

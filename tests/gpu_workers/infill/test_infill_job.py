@@ -35,7 +35,7 @@ def documents() -> list[dict[str, Any]]:
 
 
 def order(folder: Path, content: list[dict[str, Any]] | bytes) -> JobOrder:
-    targets = (str(folder / "artifact.safetensors"), str(folder / "own" / "mine.safetensors"))
+    targets = (str(folder / "artifact.safetensors"),)
     return written_order(
         "infill", folder, InfillSpec("mine", targets, MaskPolicy(), "topk", 10, 1, STEPS, places_max=3), content
     )
@@ -93,12 +93,12 @@ def test_a_job_that_is_killed_goes_on_from_its_last_checkpoint(tmp_path: Path) -
         "too-many-places": 1,
     }
     assert result["privacy"]["guarantee"] == "none"
-    for path in (job.folder / "artifact.safetensors", job.folder / "own" / "mine.safetensors"):
-        assert b"zanzibar" not in path.read_bytes()
-        assert "Guarantee: none" in path.with_suffix(".md").read_text()
+    artifact = job.folder / "artifact.safetensors"
+    assert b"zanzibar" not in artifact.read_bytes()
+    assert "Guarantee: none" in artifact.with_suffix(".md").read_text()
 
     text = "The parcel went to Zworykin near our house."
-    own = file_version(job.folder / "own" / "mine.safetensors")
+    own = file_version(artifact)
     (answer,) = Sanitiser(infill="bundled", fill_slots_max=50).run([SanitizeTask(text, FEW, "top1", model=own)])
     assert "Zworykin" not in answer.text
 

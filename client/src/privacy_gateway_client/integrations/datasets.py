@@ -9,6 +9,8 @@ raises `ReleaseGone`; another `name` buys the rest under other keys. A call that
 datasets keeps its result on the disk.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -6,6 +6,8 @@ A component is made from an address and a `Secret`, so that a pipeline can be wr
 of the client is the cause (`__cause__`) of Haystack's `PipelineRuntimeError`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -3,6 +3,8 @@
 `pip install privacy-gateway-client[langchain]`
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any

@@ -3,6 +3,8 @@
 `pip install privacy-gateway-client[llama-index]`
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Collection
 from typing import Any

@@ -3,6 +3,8 @@
 `pip install privacy-gateway-client[pandas]`
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

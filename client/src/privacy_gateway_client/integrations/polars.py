@@ -5,6 +5,8 @@
 Call these functions on a series. In a lazy query, Polars may call a function more than once, which charges again.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import polars as pl

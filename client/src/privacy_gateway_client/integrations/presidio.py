@@ -3,6 +3,8 @@
 `pip install privacy-gateway-client[presidio]`
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Sequence
 from functools import lru_cache
