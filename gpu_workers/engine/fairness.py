@@ -99,6 +99,11 @@ class FairQueue(Generic[T]):
         """The first entry of each tenant, in the order of their turns."""
         return (line.entries[0] for line in sorted(self._lines.values(), key=lambda line: line.start))
 
+    def first(self, tenant: str) -> T | None:
+        """The first entry of `tenant`."""
+        line = self._lines.get(tenant)
+        return None if line is None else line.entries[0]
+
     def held(self, tenant: str) -> tuple[int, int]:
         """The places and the work that `tenant` has in the queue."""
         line = self._lines.get(tenant)
@@ -155,6 +160,14 @@ class FairQueue(Generic[T]):
     def drop_of(self, tenant: str) -> None:
         """Remove the first entry of `tenant` without a charge. Raises KeyError if it has none."""
         self._remove_first(tenant)
+
+    def remove(self, tenant: str, entry: T) -> None:
+        """Remove this entry of `tenant` without a charge, if it still waits."""
+        line = self._lines.get(tenant)
+        if line is not None and entry in line.entries:
+            line.entries.remove(entry)
+            self._count(line, entry, -1)
+            self._close_if_empty(tenant, line)
 
     def keep(self, wanted: Callable[[T], bool]) -> None:
         """Remove the entries that are not `wanted`, without a charge."""
@@ -306,7 +319,8 @@ class _Waiting:
 class Turns:
     """Gives places to waiting callers in the order of a `FairQueue`. Used on the event loop only, without locks.
 
-    places: those of all tenants; by default there is no limit.
+    places: those of all tenants. By default there is no limit: then no tenant waits for another, and the callers of one
+        cost the others no time.
     tenant_places: those that one tenant may have at the same time; by default all.
     callers_max: how many callers may have a place or wait; those of one tenant may be `tenant_share` of what the others
         leave free. By default there is no limit.
@@ -325,6 +339,7 @@ class Turns:
         limit: str = "",
     ) -> None:
         self._places = places
+        self._is_unlimited = math.isinf(places)
         self._tenant_places = places if tenant_places is None else tenant_places
         self._callers_max = callers_max
         self._tenant_share = tenant_share
@@ -352,19 +367,19 @@ class Turns:
         if self._callers_max is not None:
             own, total = self.unfinished_of(tenant), self.unfinished
             check_places(self._callers_max, own=own, total=total, share=self._tenant_share, limit=self._limit)
-        if self._waiting.is_level and not self.is_full(tenant):
+        if (self._is_unlimited or self._waiting.is_level) and not self.is_full(tenant):
             self._begin(tenant)
             return Ticket(self, tenant, 1)
         waiting = _Waiting(tenant, work, asyncio.get_running_loop().create_future())
         self._waiting.append(tenant, waiting)
-        self._start_next()
+        self._start_next(tenant)
         if not waiting.turn.done():
             try:
                 async with asyncio.timeout(self._wait_s):
                     await waiting.turn
             except BaseException as error:
                 if waiting.turn.cancelled():
-                    self._waiting.keep(lambda entry: entry is not waiting)
+                    self._waiting.remove(tenant, waiting)
                 else:  # the turn came in the same moment
                     self.end(tenant)
                 if isinstance(error, TimeoutError):
@@ -387,10 +402,11 @@ class Turns:
         self._running[tenant] -= 1
         if not self._running[tenant]:
             del self._running[tenant]
-        self._start_next()
+        self._start_next(tenant)
 
-    def _start_next(self) -> None:
-        while self._in_use < self._places and (entry := self._next()) is not None:
+    def _start_next(self, changed: str) -> None:
+        """Give places to the next callers, after those of the tenant `changed` have."""
+        while self._in_use < self._places and (entry := self._next(changed)) is not None:
             self._waiting.take_of(entry.tenant)
             if not entry.turn.cancelled():  # a cancelled caller has not yet removed its entry
                 self._begin(entry.tenant)
@@ -400,6 +416,8 @@ class Turns:
         self._in_use += 1
         self._running[tenant] += 1
 
-    def _next(self) -> _Waiting | None:
-        heads = self._waiting.heads()
+    def _next(self, changed: str) -> _Waiting | None:
+        # without a limit of all places, callers of the others wait for places of their own alone
+        own = filter(None, [self._waiting.first(changed)])
+        heads = own if self._is_unlimited else self._waiting.heads()
         return next((entry for entry in heads if self._running[entry.tenant] < self._tenant_places), None)

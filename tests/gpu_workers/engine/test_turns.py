@@ -35,7 +35,8 @@ def test_a_caller_cancelled_just_before_or_after_its_turn_holds_nobody_up() -> N
         if not before:
             leaving.cancel()
         await staying
-        assert before or leaving.cancelled()
+        await asyncio.wait([leaving])
+        assert leaving.cancelled()
         assert turns.unfinished == 1
 
     for before in (True, False):
@@ -64,5 +65,22 @@ def test_places_are_given_in_the_order_of_arrival_past_those_who_left() -> None:
             await asyncio.gather(*waiting)
         await asyncio.gather(*waiting[2:])
         assert order == [2, 3]
+
+    asyncio.run(main())
+
+
+def test_a_caller_of_one_tenant_starts_whoever_else_waits_for_places_of_their_own() -> None:
+    async def main() -> None:
+        places = Turns(tenant_places=1, wait_s=60, limit="a_setting")
+        held = {tenant: await places.wait(tenant) for tenant in ("a", "b")}
+        waiting = {tenant: asyncio.create_task(places.wait(tenant)) for tenant in held}
+        await asyncio.sleep(0)
+        (await places.wait("c")).close()
+        held["b"].close()
+        (await waiting["b"]).close()
+        assert not waiting["a"].done()
+        held["a"].close()
+        (await waiting["a"]).close()
+        assert places.unfinished == 0
 
     asyncio.run(main())
