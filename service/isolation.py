@@ -115,17 +115,13 @@ class Isolation:
         call = process.call(function, arguments)
         # The process is busy until the function has ended, whether or not the caller still waits.
         call.add_done_callback(lambda done: self._ended(ticket, tenant, size, process, done))
-        answer = await asyncio.shield(call)
-        if answer is None:
-            raise NotStarted
-        if isinstance(answer.result, Reached):
-            raise InvalidInput(_REFUSALS[answer.result], field=field)
-        if isinstance(answer.result, TaskFailed):
-            raise RuntimeError(answer.result.reason)
-        if isinstance(answer.result, GatewayError):
-            raise answer.result
-        result: Result = answer.result
-        return result
+        try:
+            answer = await asyncio.shield(call)
+            result: Result = _result_of(answer.result if answer is not None else NotStarted(), field)
+            return result
+        finally:
+            answer = None
+            del call  # its error refers to this frame: together they would keep the request until a collection
 
     async def close(self) -> None:
         """End the processes. Callers that wait get NotStarted."""
@@ -195,3 +191,17 @@ class _Process(ChildProcess):
             self._watch.cancel()
         if call is not None and not call.done():
             call.set_result(answer)
+
+
+def _result_of(result: Any, field: str) -> Any:
+    """Return what a function returned. Raises its error."""
+    if isinstance(result, Reached):
+        raise InvalidInput(_REFUSALS[result], field=field)
+    if isinstance(result, TaskFailed):
+        raise RuntimeError(result.reason)
+    if isinstance(result, GatewayError):
+        try:
+            raise result
+        finally:
+            del result  # as above
+    return result

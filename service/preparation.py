@@ -50,4 +50,7 @@ class Preparation:
 
         # The thread is busy until the function has returned, whether or not the caller still waits.
         running.add_done_callback(lambda _: loop.is_closed() or loop.call_soon_threadsafe(rest))
-        return await asyncio.wrap_future(running)
+        try:
+            return await asyncio.wrap_future(running)
+        finally:
+            del running  # its error refers to this frame: together they would keep the request until a collection

@@ -75,9 +75,10 @@ def run(task: MaskTask | RestoreTask) -> MaskedConversation | list[str] | list[B
         return [mapping.restore(text) for text in task.texts]
     from core.text.reversible.conversation import mask_conversation
 
-    return mask_conversation(
+    masked = mask_conversation(
         task.texts, task.regions, key=task.key, language=task.language, fill=task.fill, earlier=task.earlier
     )
+    return masked._replace(mapping=masked.mapping.packed())
 
 
 def _beginning(mapping: Mapping, text: str) -> Beginning:

@@ -8,6 +8,7 @@ from core.guarded import guarded
 from core.text.own_recognisers.definition import RecogniserFile, read_definition
 from core.text.own_recognisers.recogniser import DraftFinds, OwnFinds, OwnRecogniser, ready, search, try_out
 from core.text.policy import MaskPolicy
+from gpu_workers.engine.handler import pause
 from gpu_workers.handlers.options import FileCache
 
 _CHARS_PER_TOKEN = 4
@@ -21,15 +22,16 @@ class OwnFinder:
         self._loaded = FileCache(_load, loaded_max=loaded_max)
 
     def search(self, text: str, policy: MaskPolicy) -> OwnFinds:
-        """Return what the policy's recognisers find in one window. Raises RecogniserBroken for a file that cannot be
-        used, InvalidInput for too many finds, and RecogniserFailed for any other error."""
+        """Return what the policy's recognisers find in one window. Between two patterns, the worker may run batches of
+        others. Raises RecogniserBroken for a file that cannot be used, InvalidInput for too many finds, and
+        RecogniserFailed for any other error."""
         found = guarded(self._search, text, policy)
         if isinstance(found, GatewayError):
             raise RecogniserFailed if isinstance(found, TaskFailed) else found
         return found
 
     def _search(self, text: str, policy: MaskPolicy) -> OwnFinds:
-        return search(text, [self._loaded.get(each.file) for each in policy.own], policy)
+        return search(text, [self._loaded.get(each.file) for each in policy.own], policy, pause)
 
 
 def _load(file: FileVersion) -> OwnRecogniser:

@@ -20,7 +20,7 @@ from core import spans
 from core.errors import InvalidInput
 from core.memory import ByteCache
 from core.text.policy import AUTO, PER_TENANT
-from core.text.reversible.mapping import Content
+from core.text.reversible.mapping import Content, MaskedConversation
 from core.text.reversible.mapping import Mapping as Surrogates
 from gpu_workers.engine.protocol import Role, Task
 from gpu_workers.handlers.sanitize_tasks import DocumentTask
@@ -176,7 +176,7 @@ class ConversationMasking:
             earlier=earlier,
         )
         (masked,) = await self._run(caller, [task], client_disconnected)
-        await self._preparation.run(caller.tenant, size, _write, fields, masked.texts)
+        await self._preparation.run(caller.tenant, size, _write, fields, masked)
         surrogates: Surrogates = masked.mapping
         return surrogates
 
@@ -204,11 +204,12 @@ class ConversationMasking:
         return [replace(task, payload=replace(task.payload, explain=0)) for task in tasks]
 
 
-def _write(fields: Sequence[Field], masked: Sequence[str]) -> None:
+def _write(fields: Sequence[Field], masked: MaskedConversation) -> None:
     at = 0
     for each in fields:
-        each.write(masked[at : at + len(each.texts)])
+        each.write(masked.texts[at : at + len(each.texts)])
         at += len(each.texts)
+    _ = masked.mapping.tree  # read from its bytes, which takes long for a large one
 
 
 def _refuse_blocked(read: TextFinds, blocked: Sequence[str], path: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 import pytest
+from kept_kit import Request, assert_lets_go
 
 from core.errors import InvalidInput, NotStarted
 from core.text.formats.builder import parse
@@ -85,6 +86,18 @@ def test_errors_keep_their_fields_and_no_text() -> None:
         with pytest.raises(RuntimeError) as caught:
             await isolation.run("a", LARGE, int, "secret", field="text")
         assert "secret" not in str(caught.value)
+
+    with_isolation(work)
+
+
+def test_a_refused_request_is_not_kept() -> None:
+    async def work(isolation: Isolation) -> None:
+        async def call(request: Request) -> None:
+            kept_by_the_frame = request
+            await isolation.run("a", LARGE, parse, "none", "", None, None, field="text")
+            del kept_by_the_frame
+
+        await assert_lets_go(call, InvalidInput)
 
     with_isolation(work)
 

@@ -3,6 +3,9 @@
 import asyncio
 import threading
 
+from kept_kit import Request, assert_lets_go
+
+from core.errors import InvalidInput
 from service.preparation import IN_LOOP_SIZE_MAX, Preparation
 
 LARGE = IN_LOOP_SIZE_MAX + 1
@@ -49,6 +52,23 @@ def test_work_whose_caller_leaves_while_it_waits_is_not_run() -> None:
         held.set()
         await preparation.run("a", LARGE, ran.append, "next")
         assert ran == ["next"]
+        preparation.close()
+
+    asyncio.run(main())
+
+
+def test_a_refused_request_is_not_kept() -> None:
+    def refuse(_: object) -> None:
+        raise InvalidInput("Refused.")
+
+    async def main() -> None:
+        preparation = Preparation()
+        for size in (1, LARGE):
+
+            async def call(request: Request, size: int = size) -> None:
+                await preparation.run("a", size, refuse, request)
+
+            await assert_lets_go(call, InvalidInput)
         preparation.close()
 
     asyncio.run(main())

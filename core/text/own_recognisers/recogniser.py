@@ -254,12 +254,16 @@ class OwnRecogniser:
         """Return the occurrences of the allow list."""
         return list(self._allow.spans(self._folded(window)))
 
-    def found(self, window: Readings, *, threshold: float, budget: SearchBudget) -> Iterator[PatternFind]:
+    def found(
+        self, window: Readings, *, threshold: float, budget: SearchBudget, between: Callable[[], object] = bool
+    ) -> Iterator[PatternFind]:
         """Yield the finds of the patterns, also those below the threshold. A find without a letter or digit identifies
-        nobody and is left out. Raises InvalidInput once `budget`, that of the window, is used up."""
+        nobody and is left out. Calls `between` before each pattern. Raises InvalidInput once `budget`, that of the
+        window, is used up."""
         budget.next_recogniser()
         context = sorted(self._context.spans(window.caseless)) if self._patterns else []
         for number, pattern in enumerate(self._patterns):
+            between()
             for start, end in pattern.spans(window.encoded, budget):
                 if not any(map(str.isalnum, window.text[start:end])):
                     continue
@@ -356,16 +360,22 @@ NOTHING = OwnRecognised((), (), ())
 OWN_PREFIX = "own."  # before the name of the recogniser, where an answer names what found a place
 
 
-def search(text: str, recognisers: Sequence[OwnRecogniser], policy: MaskPolicy) -> OwnFinds:
-    """Return what each of the policy's recognisers finds in one window. Raises InvalidInput once the
-    `SearchBudget` that they share is used up."""
+def search(
+    text: str, recognisers: Sequence[OwnRecogniser], policy: MaskPolicy, between: Callable[[], object] = bool
+) -> OwnFinds:
+    """Return what each of the policy's recognisers finds in one window. Calls `between` before each pattern. Raises
+    InvalidInput once the `SearchBudget` that they share is used up."""
     window, budget = Readings(text), SearchBudget()
-    return tuple(_hits(window, recogniser, policy.threshold(recogniser.entity), budget) for recogniser in recognisers)
+    return tuple(
+        _hits(window, recogniser, policy.threshold(recogniser.entity), budget, between) for recogniser in recognisers
+    )
 
 
-def _hits(window: Readings, recogniser: OwnRecogniser, threshold: float, budget: SearchBudget) -> OwnHits:
+def _hits(
+    window: Readings, recogniser: OwnRecogniser, threshold: float, budget: SearchBudget, between: Callable[[], object]
+) -> OwnHits:
     best: dict[Range, float] = {}
-    for find in recogniser.found(window, threshold=threshold, budget=budget):
+    for find in recogniser.found(window, threshold=threshold, budget=budget, between=between):
         at = (find.hit.start, find.hit.end)
         best[at] = max(find.hit.score, best.get(at, 0.0))
     hits = [Hit(*at, score) for at, score in best.items()]

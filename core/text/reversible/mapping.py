@@ -10,6 +10,7 @@ needed, and a process without them may receive a `MaskedConversation`.
 """
 
 import json
+import pickle
 import re
 import zlib
 from typing import Any, Literal, NamedTuple, Self, overload
@@ -249,20 +250,32 @@ class Content(NamedTuple):
 
 class Mapping:
     """`tree`: finds each form of each surrogate that is restored. It is sent with the mapping, since it takes as long
-    to make as a large conversation to read."""
+    to make as a large conversation to read: as it is, or as the bytes of `packed`."""
 
-    def __init__(self, content: Content, tree: KeyTree) -> None:
+    def __init__(self, content: Content, tree: KeyTree | bytes) -> None:
         self.content = content
-        self.tree = tree
+        self._tree = tree
 
     def __repr__(self) -> str:
         return f"Mapping({len(self)} values)"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Mapping, (self.content, self.tree)
+        return Mapping, (self.content, self._tree)
 
     def __len__(self) -> int:
         return len(self.content.pairs)
+
+    @property
+    def tree(self) -> KeyTree:
+        """That of a packed mapping is read once, where it is first used: for 10,000 values, in a second."""
+        if isinstance(self._tree, bytes):
+            self._tree = pickle.loads(self._tree)  # noqa: S301 - of `packed`, in a worker of this gateway
+        assert isinstance(self._tree, KeyTree)
+        return self._tree
+
+    def packed(self) -> Self:
+        """Return the mapping with its tree as bytes, so that other messages of a process do not wait for it."""
+        return type(self)(self.content, pickle.dumps(self.tree))
 
     def restore(self, text: str, lexed: Lexed | None = None) -> str:
         """Return a whole text with the originals of the surrogates in it. `lexed`: the text, if it has been read

@@ -9,6 +9,7 @@ from recogniser_kit import stored
 from core.errors import RecogniserBroken
 from core.text.own_recognisers.definition import Definition, OwnReference, RecogniserFile
 from core.text.policy import METRIC_DP, MaskPolicy, Sanitised
+from gpu_workers.engine import handler
 from gpu_workers.handlers.own_finder import DraftTask
 from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.handlers.sanitize_tasks import DocumentTask, WindowTask
@@ -56,6 +57,23 @@ def test_a_task_is_small_whatever_the_number_of_terms(sanitiser: Sanitiser, tmp_
     assert len(pickle.dumps(WindowTask("text", policy(own)))) < 2_000
     assert "key" not in repr(policy(own).own[0].file)
     assert masked(sanitiser, "customer 99999, customer 100000", own) == "[PROJECT_CODE], customer 100000"
+
+
+def test_other_batches_may_run_between_two_patterns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker reads another tenant's document in the middle, which changes nothing."""
+    own = stored(tmp_path, Definition("PROJECT_CODE", patterns=(r"PX-\d{4}", r"QX-\d{4}")))
+    sanitiser = Sanitiser(recognisers_loaded_max=1)
+    other = stored(tmp_path, CODES, "other")
+    between: list[object] = []
+
+    def run_other() -> None:
+        monkeypatch.setattr(handler, "_pause", bool)
+        between.append(masked(sanitiser, TEXT, other))
+        monkeypatch.setattr(handler, "_pause", run_other)
+
+    monkeypatch.setattr(handler, "_pause", run_other)
+    assert masked(sanitiser, "PX-1234, QX-5678", own) == "[PROJECT_CODE], [PROJECT_CODE]"
+    assert between == [MASKED, MASKED]
 
 
 def test_priced_fills_and_other_documents_of_a_batch(sanitiser: Sanitiser, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import html
 import json
+import pickle
 import re
 
 import pytest
@@ -32,6 +33,13 @@ def masked(
     done = mask_conversation(texts, found, key=KEY, **options)  # type: ignore[arg-type]
     assert [done.mapping.restore(text) for text in done.texts] == list(texts)
     return done
+
+
+def test_a_packed_mapping_restores_the_same() -> None:
+    done = masked("Anna Kowalska called.", values=ANNA)
+    sent = pickle.loads(pickle.dumps(done.mapping.packed()))
+    assert sent.restore(done.texts[0]) == "Anna Kowalska called."
+    assert sent.content == done.mapping.content
 
 
 ANNA = (("Anna Kowalska", "PERSON"),)
