@@ -206,8 +206,11 @@ def _arm(arm: ArmState) -> dict[str, Any]:
 
 
 async def on_gateway_error(_: Request, error: Exception) -> Response:
+    """The answer to an error of the gateway. Its traceback ends: where a frame in it refers to the error, both would
+    keep the text of the request in memory until a collection."""
     if not isinstance(error, errors.GatewayError):
         raise TypeError("handler for GatewayError")
+    error.__traceback__ = None
     return _answer(error_block(error))
 
 
