@@ -13,7 +13,7 @@ import importlib
 import re
 import sys
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
@@ -84,15 +84,19 @@ def _requested(policy: MaskPolicy) -> list[tuple[Recogniser, float]]:
     return [(recogniser, score) for entity, score in requested.items() for recogniser in table[entity]]
 
 
-def search(text: str, policy: MaskPolicy) -> tuple[Hits, ...]:
+def search(text: str, policy: MaskPolicy, between: Callable[[], object] = bool) -> tuple[Hits, ...]:
     """Return what each recogniser that the policy needs finds in one window, read in plain characters
-    (`plain_characters`). Names: see `find_tagged`.
+    (`plain_characters`). Calls `between` after each recogniser. Names: see `find_tagged`.
 
     Raises InvalidInput for an entity without a recogniser (before any runs), RecogniserFailed.
     """
     requested, text = _requested(policy), plain_characters(text)
     digits = sum(map(str.isdecimal, text))
-    return tuple(_hits(recogniser, text, threshold, digits) for recogniser, threshold in requested)
+    found: list[Hits] = []
+    for recogniser, threshold in requested:
+        found.append(_hits(recogniser, text, threshold, digits))
+        between()
+    return tuple(found)
 
 
 class JoinedHits(NamedTuple):

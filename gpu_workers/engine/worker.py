@@ -53,6 +53,7 @@ from gpu_workers.engine.handler import (
 # is reached before the pool kills the worker (`batch_seconds_max`), also on a processor that is shared.
 PREPARED_CPU_S_MAX = 15.0
 _TICK_S = 0.02  # a batch of other tenants waits for about so long
+_PAUSE_S = 0.005
 _OWN_SHARE = 0.25  # of a suspended task, beside batches of others: they are of several tenants, and it is of one
 
 
@@ -82,6 +83,7 @@ class WorkerTime:
     def __init__(self, waits: Callable[[], bool], run_other: Callable[[], None]) -> None:
         self._waits, self._run_other = waits, run_other
         self._running: list[_Running] = []
+        self._paused_at = 0.0
         self.suspended_s = 0.0  # in which the last long batch was suspended, in seconds of the clock
         signal.signal(signal.SIGALRM, lambda _, frame: self._tick(frame))
 
@@ -92,8 +94,13 @@ class WorkerTime:
             yield
 
     def pause(self) -> None:
-        """Run the batch of others that waits, if all tasks of the one that runs pause."""
-        if self._running and self._running[-1].pauses and self._waits():
+        """Run the batch of others that waits, if all tasks of the one that runs pause. Called often: it looks for one
+        every few milliseconds."""
+        now = time.perf_counter()
+        if not self._running or not self._running[-1].pauses or now - self._paused_at < _PAUSE_S:
+            return
+        self._paused_at = now
+        if self._waits():
             self._suspend(self._running[-1])
 
     @contextmanager

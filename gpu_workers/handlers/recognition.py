@@ -11,7 +11,6 @@ from core.errors import GatewayError, RecogniserFailed
 from core.guarded import guarded
 from core.text.mask_entity import Tagged, search
 from core.text.masks import NOT_RECOGNISED, Recognised, WindowFinds, join
-from core.text.own_recognisers.recogniser import OwnFinds
 from core.text.policy import SanitizeTask
 from core.text.segment import visible
 from gpu_workers.engine.handler import pause
@@ -63,12 +62,10 @@ def joined(task: SanitizeTask, finds: Finds) -> Recognised:
 def _read(
     tasks: Sequence[WindowTask], names: NameFinder | None, own_finder: OwnFinder
 ) -> list[WindowFinds | GatewayError]:
-    """The tagger and the shipped recognisers work side by side. Those of tenants come before, because others run
-    between their patterns and may need the tagger."""
-    own = [guarded(own_finder.search, task.text, task.policy) for task in tasks]
+    """The tagger and the other recognisers work side by side. The worker may run other batches between two of them."""
     read = [index for index, task in enumerate(tasks) if names and names.wanted(task.policy)]
     tagged = names.begin([_part(tasks[index]) for index in read], pause) if names and read else list
-    others = [_found(task, finds) for task, finds in zip(tasks, own, strict=True)]
+    others = [_found(task, own_finder) for task in tasks]
     by_tagger = {index: _in_window(tasks[index], found) for index, found in zip(read, tagged(), strict=True)}
     return [_with_tagged(found, by_tagger.get(index)) for index, found in enumerate(others)]
 
@@ -87,11 +84,12 @@ def _in_window(task: WindowTask, found: Tagged | RecogniserFailed) -> Tagged | R
     return Tagged(task.text, found.types, tuple(moved))
 
 
-def _found(task: WindowTask, own: OwnFinds | GatewayError) -> WindowFinds | GatewayError:
-    if isinstance(own, GatewayError):
-        return own
-    hits = guarded(search, task.text, task.policy)
-    return hits if isinstance(hits, GatewayError) else WindowFinds(hits, None, own)
+def _found(task: WindowTask, own_finder: OwnFinder) -> WindowFinds | GatewayError:
+    hits = guarded(search, task.text, task.policy, pause)
+    if isinstance(hits, GatewayError):
+        return hits
+    own = guarded(own_finder.search, task.text, task.policy)
+    return own if isinstance(own, GatewayError) else WindowFinds(hits, None, own)
 
 
 def _with_tagged(found: WindowFinds | GatewayError, tagged: Tagged | GatewayError | None) -> WindowFinds | GatewayError:

@@ -14,6 +14,7 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
+from weakref import WeakSet
 
 import numpy as np
 import numpy.typing as npt
@@ -155,7 +156,7 @@ class EntityTagger:
         self._vocabulary = vocabulary
         self._forward = forward
         self._device = device
-        self._waits = 0  # calls that wait for the threads, each in the middle of the one before
+        self._begun: WeakSet[Iterator[FloatArray]] = WeakSet()  # results that somebody has still to wait for
         self._pool: ThreadPoolExecutor | None = None
         if threads > 1:
             self._pool = ThreadPoolExecutor(threads, "tagger", initializer=partial(torch.set_num_threads, 1))
@@ -173,9 +174,9 @@ class EntityTagger:
         return self.begin(documents)()
 
     def begin(self, documents: Sequence[str], between: Callable[[], object] = bool) -> Callable[[], list[list[Entity]]]:
-        """Begin to read the documents. Returns what waits for the result of `tag`, and has to be called. With one
-        thread, that does all the work. It calls `between` between two batches, which may tag other documents: those
-        are read on the calling thread, and do not wait for what the other threads still have to do."""
+        """Begin to read the documents. Returns what waits for the result of `tag`. With one thread, that does all the
+        work. It calls `between` between two batches. Other documents that are tagged before it has ended are read on
+        the calling thread, and do not wait for what the other threads still have to do."""
         encodings = self._vocabulary.tokenizer.encode_batch([*map(_readable, documents)], add_special_tokens=False)
         pieces = [pieces_of(text, item) for text, item in zip(documents, encodings, strict=True)]
         probabilities = self._probabilities(pieces, between)
@@ -205,21 +206,21 @@ class EntityTagger:
             [cut[number] for number in numbers]
             for numbers in batches([window.end - window.start + 2 for window in cut], self._tokens_max)
         ]
-        if self._pool is None or self._waits:
+        if self._pool is None or self._begun:
             results: Iterator[FloatArray] = (self._rows(pieces, chosen) for chosen in parts)
         else:
             results = self._pool.map(partial(self._rows, pieces), parts)
+        self._begun.add(results)
 
         def wait() -> list[FloatArray]:
             out = [np.full((len(own), len(self._labels)), np.nan, dtype=np.float32) for own in pieces]
-            self._waits += 1
             try:
                 for chosen, rows in zip(parts, results, strict=True):
                     for row, window in zip(rows, chosen, strict=True):
                         self._place(out[window.document], row, window)
                     between()
             finally:
-                self._waits -= 1
+                self._begun.discard(results)
             if not all(np.isfinite(rows).all() for rows in out):
                 raise RuntimeError("the tagger gave a probability that is not finite")
             return out
