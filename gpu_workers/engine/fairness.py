@@ -30,10 +30,12 @@ Source: P. Goyal, H. Vin, H. Cheng, "Start-time Fair Queueing", IEEE/ACM Transac
 from __future__ import annotations
 
 import asyncio
+import heapq
+import itertools
 import math
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, Protocol, Self, TypeVar
 
@@ -53,11 +55,18 @@ class Entry(Protocol):
 T = TypeVar("T", bound=Entry)
 
 
-class _Line(Generic[T]):
-    """The entries of one tenant. `start` is the virtual time at which the first of them is due."""
+_Turn = tuple[int, int, str]  # the start and the number of a tenant's line, and the tenant
 
-    def __init__(self, start: int) -> None:
+
+class _Line(Generic[T]):
+    """The entries of one tenant. `start` is the virtual time at which the first of them is due, and `turn` the line's
+    part of the order of turns."""
+
+    def __init__(self, start: int, number: int) -> None:
+        """`number`: those of lines that are due at the same time decide."""
         self.start = start
+        self.number = number
+        self.turn: _Turn | None = None  # while it is passed over
         self.entries: deque[T] = deque()
         self.work = 0
         self.places = 0
@@ -67,11 +76,20 @@ class _Line(Generic[T]):
         self.places += sign * entry.places
 
 
+_OUTDATED_MIN = 64  # a smaller heap is not made anew
+
+
 class FairQueue(Generic[T]):
-    """Entries by tenant. Used on one thread, without locks."""
+    """Entries by tenant. Used on one thread, without locks.
+
+    The time of a turn grows with the logarithm of the number of tenants that wait.
+    """
 
     def __init__(self) -> None:
         self._lines: dict[str, _Line[T]] = {}
+        self._turns: list[_Turn] = []  # a heap with the turn of each line, and with outdated turns
+        self._numbers = itertools.count()
+        self._passed_over: list[tuple[str, _Line[T]]] = []
         self._finished: dict[str, int] = {}  # the virtual time at which a tenant that does not wait has had its share
         self._charged: dict[str, int] = {}  # by `charge`
         self._now = 0
@@ -96,8 +114,8 @@ class FairQueue(Generic[T]):
         return len(self._lines)
 
     def heads(self) -> Iterator[T]:
-        """The first entry of each tenant, in the order of their turns."""
-        return (line.entries[0] for line in sorted(self._lines.values(), key=lambda line: line.start))
+        """The first entry of each tenant, in no order."""
+        return (line.entries[0] for line in self._lines.values())
 
     def first(self, tenant: str) -> T | None:
         """The first entry of `tenant`."""
@@ -124,20 +142,37 @@ class FairQueue(Generic[T]):
     def put_back(self, tenant: str, entry: T) -> None:
         """Undo a `take`: put `entry` at the start of the tenant's line, which is not charged for it."""
         self.append_first(tenant, entry)
-        self._lines[tenant].start -= entry.work
+        self._move(tenant, self._lines[tenant], -entry.work)
 
-    def next(self, passed_over: Collection[str] = ()) -> tuple[str, T]:
-        """The tenant and the entry that `take` would return. Raises ValueError for an empty queue.
+    def next(self) -> tuple[str, T] | None:
+        """The tenant and the entry that `take` would return; None if nobody waits who is not passed over."""
+        while self._turns:
+            turn = self._turns[0]
+            line = self._lines.get(turn[2])
+            if line is not None and line.turn is turn:
+                return turn[2], line.entries[0]
+            heapq.heappop(self._turns)
+        return None
 
-        `passed_over`: tenants that are left out. They keep their turn, so they are the next ones once they are not.
-        """
-        names = [name for name in self._lines if name not in passed_over] if passed_over else self._lines
-        tenant = min(names, key=lambda name: self._lines[name].start)
-        return tenant, self._lines[tenant].entries[0]
+    def pass_over(self, tenant: str) -> None:
+        """Leave out a tenant that waits, until `readmit`. It keeps its turn."""
+        line = self._lines[tenant]
+        line.turn = None
+        self._passed_over.append((tenant, line))
+
+    def readmit(self) -> None:
+        """Take the turns of all tenants again."""
+        passed_over, self._passed_over = self._passed_over, []
+        for tenant, line in passed_over:
+            if self._lines.get(tenant) is line:
+                self._move(tenant, line, 0)
 
     def take(self) -> T:
         """Remove the next entry and charge its work to its tenant. Raises ValueError for an empty queue."""
-        return self.take_of(self.next()[0])
+        found = self.next()
+        if found is None:
+            raise ValueError("no entry waits")
+        return self.take_of(found[0])
 
     def take_of(self, tenant: str) -> T:
         """As `take`, for the first entry of `tenant`, before its turn. Raises KeyError if it has none."""
@@ -146,6 +181,8 @@ class FairQueue(Generic[T]):
         self._now = max(self._now, line.start)
         line.start += entry.work
         self._remove_first(tenant)
+        if line.entries:
+            self._move(tenant, line, 0)
         return entry
 
     def charge(self, tenant: str, work: int) -> None:
@@ -153,7 +190,7 @@ class FairQueue(Generic[T]):
         nobody else waits beside has its turn at once."""
         self._charged[tenant] = self._charged.get(tenant, 0) + work
         if tenant in self._lines:
-            self._lines[tenant].start += work
+            self._move(tenant, self._lines[tenant], work)
         else:
             self._finished[tenant] = max(self._now, self._finished.get(tenant, 0)) + work
 
@@ -183,9 +220,20 @@ class FairQueue(Generic[T]):
             self._close_if_empty(tenant, line)
 
     def _line(self, tenant: str) -> _Line[T]:
-        if tenant not in self._lines:
-            self._lines[tenant] = _Line(max(self._now, self._finished.pop(tenant, 0)))
-        return self._lines[tenant]
+        line = self._lines.get(tenant)
+        if line is None:
+            self._lines[tenant] = line = _Line(max(self._now, self._finished.pop(tenant, 0)), next(self._numbers))
+            self._move(tenant, line, 0)
+        return line
+
+    def _move(self, tenant: str, line: _Line[T], work: int) -> None:
+        """Make the next turn of a tenant later by so much."""
+        line.start += work
+        line.turn = (line.start, line.number, tenant)
+        heapq.heappush(self._turns, line.turn)
+        if len(self._turns) > max(_OUTDATED_MIN, 2 * len(self._lines)):
+            self._turns = [each.turn for each in self._lines.values() if each.turn is not None]
+            heapq.heapify(self._turns)
 
     def _remove_first(self, tenant: str) -> None:
         line = self._lines[tenant]
@@ -417,7 +465,14 @@ class Turns:
         self._running[tenant] += 1
 
     def _next(self, changed: str) -> _Waiting | None:
-        # without a limit of all places, callers of the others wait for places of their own alone
-        own = filter(None, [self._waiting.first(changed)])
-        heads = own if self._is_unlimited else self._waiting.heads()
-        return next((entry for entry in heads if self._running[entry.tenant] < self._tenant_places), None)
+        if self._is_unlimited:  # callers of the others wait for places of their own alone
+            entry = self._waiting.first(changed)
+            return entry if self._running[changed] < self._tenant_places else None
+        try:
+            while (found := self._waiting.next()) is not None:
+                if self._running[found[0]] < self._tenant_places:
+                    return found[1]
+                self._waiting.pass_over(found[0])
+            return None
+        finally:
+            self._waiting.readmit()

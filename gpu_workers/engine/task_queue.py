@@ -182,9 +182,10 @@ class TaskQueue:
     def fills(self, tokens: int) -> bool:
         """Whether the queued tasks fill a batch of so many tokens, and the next of them is not larger than that and
         shares a batch with others."""
-        if not self._waiting or self._waiting.work < tokens:
+        found = self._waiting.next()
+        if found is None or self._waiting.work < tokens:
             return False
-        head = self._waiting.next()[1]
+        head = found[1]
         return (
             not self.runs_alone(head)
             and (self._limits.piece_tokens_max if self._is_large(head) else head.work) <= tokens
@@ -292,18 +293,34 @@ class TaskQueue:
         queued tasks belong to groups that have failed.
         """
         now = time.monotonic()
+        budget = self.budget
+        try:
+            batch = self._taken(min(tokens_max or budget, budget), fits)
+        finally:
+            self._waiting.readmit()
+        self._changed()
+        if batch:
+            self._shared = batch[0].group is not batch[-1].group
+            trace_batch(self._role, batch)
+            for pending in batch:
+                pending.group.starts += 1
+                QUEUE_SECONDS.labels(self._role).observe(now - pending.admitted_at)
+            BATCH_TASKS.labels(self._role).observe(len(batch))
+        return batch
+
+    def _taken(self, budget: int, fits: Callable[[PendingTask], bool]) -> list[PendingTask]:
+        """The tasks of `start_batch`. Tenants whose first task does not fit are passed over afterwards."""
         batch: list[PendingTask] = []
-        own_max = budget = min(tokens_max or self.budget, self.budget)
+        own_max = budget
         weight = 0
         by_tenant: dict[str, int] = {}
-        passed_over: set[str] = set()
-        while self._waiting.tenants > len(passed_over):
-            tenant, pending = self._waiting.next(passed_over)
+        while (found := self._waiting.next()) is not None:
+            tenant, pending = found
             if pending.withdrawn:  # another task has failed and ended the whole group
                 self._waiting.drop_of(tenant)
                 continue
             if not fits(pending):
-                passed_over.add(tenant)
+                self._waiting.pass_over(tenant)
                 continue
             if self._cut(tenant, pending):
                 continue
@@ -322,14 +339,6 @@ class TaskQueue:
             by_tenant[tenant] = own + pending.work
             if alone:
                 break
-        self._changed()
-        if batch:
-            self._shared = batch[0].group is not batch[-1].group
-            trace_batch(self._role, batch)
-            for pending in batch:
-                pending.group.starts += 1
-                QUEUE_SECONDS.labels(self._role).observe(now - pending.admitted_at)
-            BATCH_TASKS.labels(self._role).observe(len(batch))
         return batch
 
     def put_back(self, batch: Sequence[PendingTask], lacking: Collection[int] = (), lost: bool = False) -> None:

@@ -1,6 +1,7 @@
 """The order of a fair queue: shares of work, the start of a tenant that was idle, and withdrawals."""
 
 import random
+import sys
 from collections import Counter
 from dataclasses import dataclass
 
@@ -100,7 +101,68 @@ def test_shares_are_equal_in_real_work() -> None:
 def test_a_tenant_that_is_passed_over_keeps_its_turn() -> None:
     queue = filled(("waiting", 4, 1), ("other", 4, 1))
     for _ in range(3):
-        tenant, _ = queue.next({"waiting"})
-        assert tenant == "other"
-        queue.take_of(tenant)
+        queue.pass_over("waiting")
+        assert queue.take().tenant == "other"
+        queue.readmit()
     assert taken(queue, 5) == ["waiting"] * 4 + ["other"]
+
+
+def test_a_tenant_that_is_passed_over_and_leaves_starts_anew() -> None:
+    queue = filled(("leaving", 1, 1), ("other", 2, 1))
+    queue.pass_over("leaving")
+    queue.keep(lambda entry: entry.tenant != "leaving")
+    assert taken(queue, 2) == ["other"] * 2
+    assert queue.next() is None
+    queue.readmit()
+    assert queue.next() is None
+    queue.append("leaving", Piece("leaving"))
+    assert taken(queue, 1) == ["leaving"]
+
+
+def test_the_next_turn_is_that_of_the_tenant_that_is_due_first_whatever_happened_before() -> None:
+    """The order of turns against a search in all lines."""
+    chance = random.Random(5)
+    queue: FairQueue[Piece] = FairQueue()
+    for _ in range(20_000):
+        tenant = f"t{chance.randrange(30)}"
+        match chance.randrange(8):
+            case 0 | 1 | 2:
+                queue.append(tenant, Piece(tenant, chance.randrange(1, 9)))
+            case 3:
+                queue.append_first(tenant, Piece(tenant, places=0))
+            case 4 if (first := queue.first(tenant)) is not None:
+                queue.take_of(tenant)
+                if chance.randrange(2):
+                    queue.put_back(tenant, first)
+            case 5:
+                queue.charge(tenant, chance.randrange(5))
+            case 6:
+                queue.keep(lambda entry, leaving=tenant: entry.tenant != leaving or chance.randrange(2) > 0)
+            case _ if queue:
+                queue.take()
+        due = min(queue._lines.values(), key=lambda line: line.start, default=None)
+        found = queue.next()
+        assert (found and found[1]) is (due and due.entries[0])
+        assert len(queue._turns) <= 2 * 30 + 64
+
+
+def test_a_turn_takes_no_longer_however_many_tenants_wait() -> None:
+    """Calls of Python while a batch is taken, which do not depend on the machine."""
+
+    def calls(tenants: int) -> int:
+        queue = filled(*((f"t{number}", 2, 1) for number in range(tenants)))
+        count = 0
+
+        def counted(_: object, event: str, __: object) -> None:
+            nonlocal count
+            count += event == "call"
+
+        sys.setprofile(counted)
+        try:
+            for _ in range(50):
+                queue.take()
+        finally:
+            sys.setprofile(None)
+        return count
+
+    assert calls(2000) <= calls(100) + 50
