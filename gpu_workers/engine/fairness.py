@@ -426,10 +426,10 @@ class Turns:
                 async with asyncio.timeout(self._wait_s):
                     await waiting.turn
             except BaseException as error:
-                if waiting.turn.cancelled():
-                    self._waiting.remove(tenant, waiting)
-                else:  # the turn came in the same moment
+                if waiting.turn.done() and not waiting.turn.cancelled():  # the turn came in the same moment
                     self.end(tenant)
+                else:
+                    self._waiting.remove(tenant, waiting)
                 if isinstance(error, TimeoutError):
                     raise TenantLimitReached(limit=self._limit) from None
                 raise

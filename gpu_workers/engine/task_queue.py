@@ -8,6 +8,7 @@ metrics are roles and fixed outcomes, never tenant data.
 """
 
 import asyncio
+import itertools
 import math
 import time
 from abc import ABC, abstractmethod
@@ -129,8 +130,22 @@ _LOST_MAX = 3  # a task may be what ends the handlers of workers before they beg
 _LOST = "Workers have ended several times before they began with the request; nothing was charged."
 
 
+def _work(tasks: Sequence[Task]) -> int:
+    return sum(task.weight for task in tasks)
+
+
 def _file_missing(started: bool) -> GatewayError:
     return TaskFailed(reason="file-missing") if started else WorkerCold(FILE_MISSING)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What a caller of `wait_for_capacity` waits for. `free` is set once the queue can admit it."""
+
+    tenant: str
+    tasks: int
+    work: int
+    free: asyncio.Future[None]
 
 
 class TaskQueue:
@@ -160,7 +175,8 @@ class TaskQueue:
         self._one_worker = one_worker
         self._apart = apart
         self._waiting: FairQueue[PendingTask] = FairQueue()
-        self._shrunk = asyncio.Event()
+        self._wanted: dict[int, _Wanted] = {}  # in the order of arrival
+        self._numbers = itertools.count()
         self.pace = Pace(limits)
         self._shared = False  # whether the last batch had tasks of several requests
         self._length = QUEUE_LENGTH.labels(role)
@@ -226,7 +242,7 @@ class TaskQueue:
     def open(self) -> None:
         """Start to admit tasks."""
         self._open = True
-        self._changed()
+        self._shrank()
 
     def close(self) -> None:
         """Refuse all further tasks. Queued tasks end with `WorkerDied` if their group has started, else with
@@ -273,15 +289,20 @@ class TaskQueue:
 
     async def wait_for_capacity(self, tasks: Sequence[Task], *, tenant: str, timeout_s: float) -> None:
         """See `Engine.wait_for_capacity`."""
-        if never := self._refusal(tasks, held=(0, 0), others=(0, 0)):
+        count, work = len(tasks), _work(tasks)
+        if never := self._refusal(count, work, held=(0, 0), others=(0, 0)):
             raise self._refused(never)
         deadline = time.monotonic() + timeout_s
-        while refusal := self._refusal_of(tasks, tenant):
+        while refusal := self._refusal_of(count, work, tenant):
+            number, free = next(self._numbers), asyncio.get_running_loop().create_future()
+            self._wanted[number] = _Wanted(tenant, count, work, free)
             try:
                 async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
-                    await self._shrunk.wait()
+                    await free
             except TimeoutError:
                 raise self._refused(refusal) from None
+            finally:
+                del self._wanted[number]
 
     def start_batch(
         self, tokens_max: int | None = None, *, fits: Callable[[PendingTask], bool] = lambda _: True
@@ -298,7 +319,7 @@ class TaskQueue:
             batch = self._taken(min(tokens_max or budget, budget), fits)
         finally:
             self._waiting.readmit()
-        self._changed()
+        self._shrank()
         if batch:
             self._shared = batch[0].group is not batch[-1].group
             trace_batch(self._role, batch)
@@ -393,21 +414,22 @@ class TaskQueue:
             self._changed()
             self._on_admitted()
 
-    def _refusal_of(self, tasks: Sequence[Task], tenant: str) -> NotStarted | None:
+    def _refusal_of(self, tasks: int, work: int, tenant: str) -> NotStarted | None:
         held = self._waiting.held(tenant)
         others = (self._waiting.places - held[0], self._waiting.work - held[1])
-        return self._refusal(tasks, held=held, others=others)
+        return self._refusal(tasks, work, held=held, others=others)
 
     def _refusal(
-        self, tasks: Sequence[Task], *, held: tuple[int, int], others: tuple[int, int]
+        self, tasks: int, work: int, *, held: tuple[int, int], others: tuple[int, int]
     ) -> QueueFull | TenantLimitReached | None:
-        """Why `tasks` cannot be admitted now. `held`, `others`: the tenant's own tasks and tokens, and all others'."""
+        """Why so many tasks, with so many tokens, cannot be admitted now. `held`, `others`: the tenant's own tasks and
+        tokens, and all others'."""
         limits = self._limits
-        if held[0] + others[0] + len(tasks) > limits.tasks_max:
+        if held[0] + others[0] + tasks > limits.tasks_max:
             return QueueFull()
-        work = held[1] + sum(task.weight for task in tasks)
-        if held[0] + len(tasks) > tenant_places(limits.tasks_max, others=others[0], share=limits.tenant_share) or (
-            held[0] and work > max(limits.batch_tokens_max, limits.tenant_share * (limits.tokens_max - others[1]))
+        if held[0] + tasks > tenant_places(limits.tasks_max, others=others[0], share=limits.tenant_share) or (
+            held[0]
+            and held[1] + work > max(limits.batch_tokens_max, limits.tenant_share * (limits.tokens_max - others[1]))
         ):
             return TenantLimitReached(limit="queue_tenant_share")
         return None
@@ -415,7 +437,7 @@ class TaskQueue:
     def _admit(self, tasks: Sequence[Task], *, tenant: str, isolate_failures: bool) -> TaskGroup:
         if not self._open:
             raise self._refused(WorkerCold())
-        if refusal := self._refusal_of(tasks, tenant):
+        if refusal := self._refusal_of(len(tasks), _work(tasks), tenant):
             raise self._refused(refusal)
         group = TaskGroup.of(len(tasks), tenant=tenant, isolate_failures=isolate_failures)
         group.waiting.set("gateway.role", self._role.value)
@@ -434,12 +456,18 @@ class TaskQueue:
 
     def _keep(self, wanted: Callable[[PendingTask], bool]) -> None:
         self._waiting.keep(wanted)
-        self._changed()
+        self._shrank()
 
     def _changed(self) -> None:
         self._length.set(len(self))
-        self._shrunk.set()  # every caller of `wait_for_capacity` checks again
-        self._shrunk.clear()
+
+    def _shrank(self) -> None:
+        """Let the callers of `wait_for_capacity` go on whose tasks can be admitted now. The others do not run: there
+        may be hundreds of them."""
+        self._changed()
+        for each in self._wanted.values():
+            if not each.free.done() and not self._refusal_of(each.tasks, each.work, each.tenant):
+                each.free.set_result(None)
 
     def _refused(self, error: NotStarted) -> NotStarted:
         REFUSED.labels(self._role, error.code).inc()

@@ -1,6 +1,7 @@
 """A queue without an engine: what a batch holds and waits for, and which payloads are cut for several workers."""
 
 import asyncio
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,3 +126,36 @@ def test_pieces_run_on_one_worker_or_where_the_payload_allows_any() -> None:
             assert await call == ["joined" if cut else "whole"]
 
     asyncio.run(main())
+
+
+def test_callers_that_wait_for_capacity_cost_the_requests_of_others_nothing() -> None:
+    """Calls of Python until a request has been admitted, which do not depend on the machine."""
+
+    async def calls(waiting: int) -> int:
+        queue = Queue()
+        await queue.submit(*[Task(None, 1)] * 8192, tenant="greedy")
+        wanted = [Task(None, 1)] * 8000
+        callers = [
+            asyncio.create_task(queue.wait_for_capacity(wanted, tenant="greedy", timeout_s=600)) for _ in range(waiting)
+        ]
+        await asyncio.sleep(0)
+        count = 0
+
+        def counted(_: object, event: str, __: object) -> None:
+            nonlocal count
+            count += event == "call"
+
+        sys.setprofile(counted)
+        try:
+            await queue.submit(Task(None, 1), tenant="modest")
+            for _ in range(5):
+                await asyncio.sleep(0)
+        finally:
+            sys.setprofile(None)
+        assert not any(caller.done() for caller in callers)
+        for _ in range(16):
+            queue.start_batch()
+        await asyncio.gather(*callers)
+        return count
+
+    assert asyncio.run(calls(400)) < asyncio.run(calls(1)) + 400

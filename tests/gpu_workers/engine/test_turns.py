@@ -84,3 +84,18 @@ def test_a_caller_of_one_tenant_starts_whoever_else_waits_for_places_of_their_ow
         assert places.unfinished == 0
 
     asyncio.run(main())
+
+
+def test_a_caller_that_is_closed_while_it_waits_gives_back_nothing() -> None:
+    async def main() -> None:
+        turns = Turns(1)
+        held = await turns.wait("a")
+        closed = turns.wait("b")
+        closed.send(None)
+        closed.close()
+        assert (turns.unfinished, turns.unfinished_of("b")) == (1, 0)
+        held.close()
+        (await turns.wait("c")).close()
+        assert turns.unfinished == 0
+
+    asyncio.run(main())
