@@ -135,7 +135,7 @@ def _problems(entry: ErrorDetails, origins: SettingOrigins) -> Iterator[str]:
 def _unknown(name: str, origins: SettingOrigins) -> str:
     """What to say of a name that is no setting, with the nearest one that is."""
     in_file = origins.is_in_file(name)
-    sought = name if in_file else name.upper().removeprefix(PREFIX).lower()
+    sought = name.upper().removeprefix(PREFIX).lower()
     nearest = difflib.get_close_matches(sought, Settings.model_fields, 1, cutoff=0.6)
     said = f"{name} in {origins.file} is no setting" if in_file else f"{name} is no setting"
     if not nearest:
@@ -179,10 +179,19 @@ def _hidden(name: str, value: Any) -> Any:
         return [_hidden(name, member) for member in value]
     if isinstance(value, str) and re.fullmatch(r"\*+", value):  # how pydantic writes a secret
         return HIDDEN
-    if name == "redis_url" and isinstance(value, str):
-        without_user = re.sub(r"//[^/@]*@", f"//{HIDDEN}@", value)
-        return re.sub(r"(?<=[?&]password=)[^&]*", HIDDEN, without_user)
-    return value
+    return _without_password(value) if name == "redis_url" and isinstance(value, str) else value
+
+
+def _without_password(url: str) -> str:
+    """The URL of a Redis: its host, port and database, and the names of its other members."""
+    scheme, _, address = url.partition("://")
+    place, _, query = address.partition("?")
+    if "@" in query:  # where a password begins that is not percent-encoded, nobody can say
+        return f"{scheme}://{HIDDEN}"
+    members = (member.partition("=") for member in query.split("&") if query)
+    shown = (f"{name}={value if name == 'db' else HIDDEN}" if equals else HIDDEN for name, equals, value in members)
+    user, at, host = place.rpartition("@")
+    return f"{scheme}://{HIDDEN if at else user}{at}{host}{'?' if query else ''}{'&'.join(shown)}"
 
 
 def load_master_key(settings: Settings) -> MasterKey:

@@ -76,13 +76,19 @@ def checked_url(value: str, setting: str) -> str:
         readable = address.port is None or address.port > 0
     except ValueError:  # the error's message would contain a part of the password
         readable = False
-    if not readable:
+    if not readable or address.fragment or ("@" in address.path and address.scheme != "unix"):
         raise ValueError(f"{setting} cannot be read; percent-encode /, #, ?, [ and ] in the password")
     if address.scheme not in ("redis", "rediss", "unix"):
         raise ValueError(f"{setting} is redis://..., rediss://... or unix://...")
-    if "@" in address.netloc and not (address.password or parse_qs(address.query).get("password")):
+    if "@" in address.netloc and not _has_password(value):
         raise ValueError(f"{setting} names a user and no password, or an empty one")
     return value
+
+
+def _has_password(url: str) -> bool:
+    """Whether the URL of a Redis has a password. Raises ValueError for one that cannot be read."""
+    address = urlsplit(url)
+    return bool(address.password or parse_qs(address.query).get("password"))
 
 
 _PROCESSORS = ("auto", "cpu")
@@ -416,7 +422,7 @@ def read_file(path: Path) -> dict[str, Any]:
         raise UnreadableFile(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise UnreadableFile(f"{path}: a configuration file is UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also for a number of thousands of digits, and for deep nesting
         found = re.search(r"\(at [^()]*\)$", str(error))  # the rest of the message may quote the file
         raise UnreadableFile(f"{path}: no TOML {found.group() if found else ''}".rstrip()) from None
 
@@ -444,7 +450,9 @@ class _ConfigFile(_SettingsSource):
             return {}
         path = Path(path)
         said = read_file(path)
-        secret = [name for name in said if name in SECRET]
+        if "config_file" in said:
+            raise UnreadableFile(f"{path} has config_file, which names this file and no further one")
+        secret = [name for name, value in said.items() if _is_secret(name, value)]
         if secret and path.stat().st_mode & stat.S_IROTH:
             raise UnreadableFile(
                 f"{path} has {', '.join(secret)}, and every user of this machine can read it: chmod 600"
@@ -480,13 +488,28 @@ def _keys_of(value: Any) -> Iterator[str]:
                 yield from _keys_of(member)
 
 
-# Settings that hold keys or passwords. A file that has one is for the gateway's user alone.
+# Settings that hold keys or passwords, as `redis_url` and `upstreams` may, too. A file that has one is for the user of
+# the gateway alone.
 SECRET = frozenset(
     {
         "master_key", "admin_key", "admin_key_previous", "infill_api_key", "archive_redis_url", "store_options",
         "traces_headers",
     }
 )  # fmt: skip
+
+
+def _is_secret(name: str, value: Any) -> bool:
+    """Whether a setting of the file holds a key or a password."""
+    if name == "redis_url" and isinstance(value, str):
+        try:
+            return _has_password(value)
+        except ValueError:
+            return True
+    if name == "upstreams" and isinstance(value, dict):
+        return any(isinstance(member, dict) and bool(member.get("headers")) for member in value.values())
+    return name in SECRET
+
+
 # Settings that the environment has as JSON, and the configuration file as tables and arrays.
 STRUCTURED = (
     "serves", "devices", "store_options", "finetune_models", "upstreams", "dashboard_hosts", "sign_on",
@@ -514,7 +537,7 @@ class Settings(
     """Settings of one gateway process and its workers, grouped by area."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, extra="forbid", enable_decoding=False, hide_input_in_errors=True
+        env_prefix=PREFIX, extra="forbid", enable_decoding=False, hide_input_in_errors=True, allow_inf_nan=False
     )
 
     @field_validator("master_key", "admin_key", "admin_key_previous", "infill_api_key")

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from command_kit import refused_settings, run_command
 
+from service.config.reading import shown
 from service.config.settings import Settings
 
 WRONG = {
@@ -88,6 +89,7 @@ def test_variables_of_the_client_and_keys_of_upstreams_are_no_mistakes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "gateway.toml").write_text(FILE.replace("headers", 'key_env = "PRIVACY_GATEWAY_KEY_OF_ONE"\nheaders'))
+    (tmp_path / "gateway.toml").chmod(0o600)
     others = {
         "PRIVACY_GATEWAY_URL": "http://gateway",
         "PRIVACY_GATEWAY_API_KEY": "k",
@@ -102,6 +104,7 @@ def test_variables_of_the_client_and_keys_of_upstreams_are_no_mistakes(
 def test_the_file_gives_what_neither_options_nor_the_environment_give(tmp_path: Path) -> None:
     path = tmp_path / "gateway.toml"
     path.write_text(FILE)
+    path.chmod(0o600)
     environment = {"PRIVACY_GATEWAY_EPSILON_MAX": "7", "PRIVACY_GATEWAY_UPSTREAMS": "{}"}
     found = run_command(tmp_path / "data", "config", "show", "--json", "--config", str(path), environment=environment)
     rows = {row["name"]: (row["value"], row["source"]) for row in json.loads(found.stdout)}
@@ -119,6 +122,7 @@ def test_the_file_gives_what_neither_options_nor_the_environment_give(tmp_path: 
 
 def test_what_is_shown_has_no_secret_and_names_the_option_of_a_setting(tmp_path: Path) -> None:
     (tmp_path / "gateway.toml").write_text(FILE)
+    (tmp_path / "gateway.toml").chmod(0o600)
     secrets = {
         "PRIVACY_GATEWAY_CONFIG_FILE": str(tmp_path / "gateway.toml"),
         "PRIVACY_GATEWAY_ADMIN_KEY": "canary" * 8,
@@ -153,6 +157,16 @@ def test_a_file_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
     assert "must be a whole number" in said_of('port = "canary"')
     assert f"{path}: no TOML (at line 2, column 13)" in said_of("port = 1\nadmin_key = canary")
     assert "every user of this machine can read it" in said_of(f'admin_key = "{"canary" * 8}"')
+    assert "every user of this machine can read it" in said_of(FILE.partition("[")[0])
+    assert "every user of this machine can read it" in said_of("[upstreams" + FILE.partition("[upstreams")[2])
+    assert problems(said_of("PORT = 1\nPRIVACY_GATEWAY_HOST = 1")) == {
+        f"PORT in {path} is no setting; the nearest is port",
+        f"PRIVACY_GATEWAY_HOST in {path} is no setting; the nearest is host",
+    }
+    assert "config_file" in said_of('config_file = "other.toml"')
+    assert "no TOML" in said_of(f"port = {'9' * 5000}")
+    assert "no TOML" in said_of(f"devices = {'[' * 5000}")
+    assert "must be a number" in said_of("request_timeout_s = inf")
     path.unlink()
     missing = run_command(tmp_path, "config", "check", "--config", str(path))
     assert problems(missing.stderr) == {f"{path}: No such file or directory"}
@@ -173,3 +187,19 @@ def test_good_settings_are_checked_with_the_files_that_they_name(tmp_path: Path)
     assert bad.returncode == 1
     for name in ("POLICIES_FILE", "PRESETS_FILE", "ADMIN_PORT"):
         assert name in bad.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "seen"),
+    [
+        ("redis://:can@ary@redis:6379/0", "redis://(hidden)@redis:6379/0"),
+        ("redis://ga@te:canary@redis", "redis://(hidden)@redis"),
+        ("redis://:12?3=canary@redis", "redis://(hidden)"),
+        ("rediss://redis:6379/0?ssl_password=canary&db=1", "rediss://redis:6379/0?ssl_password=(hidden)&db=1"),
+        ("redis://redis?passw%6Frd=canary&canary", "redis://redis?passw%6Frd=(hidden)&(hidden)"),
+        ("unix:///run/redis.sock?db=1", "unix:///run/redis.sock?db=1"),
+    ],
+)
+def test_no_part_of_a_password_of_redis_is_shown(url: str, seen: str) -> None:
+    (row,) = (each for each in shown(Settings(redis_url=url)) if each.name == "redis_url")
+    assert row.value == seen

@@ -27,6 +27,9 @@ INCOMPLETE = [
     ("REDIS_URL", "redis://gateway:canary#tail@host:6379/0"),
     ("REDIS_URL", "redis://gateway:[canary]@host:6379/0"),
     ("REDIS_URL", "redis://gateway:canary\u2100@host:6379/0"),
+    ("REDIS_URL", "redis://:1/canary@host:6379/0"),
+    ("REDIS_URL", "redis://gateway:1#canary@host:6379/0"),
+    ("REDIS_URL", "unix:///run/redis.sock?password=canary#tail"),
     ("PRIVACY_GATEWAY_REDIS_URL", "unix://gateway@/canary.sock?password="),
 ]
 
