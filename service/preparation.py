@@ -37,12 +37,19 @@ class Preparation:
 
         A small one is called at once. The large ones of all tenants take turns, by their sizes. The function must not
         use anything that belongs to the event loop.
+
+        Raises the error of the function, and RuntimeError if there is no thread left. That is no `NotStarted`: the
+        function may read what was drawn.
         """
         if size <= IN_LOOP_SIZE_MAX:
             return function(*args, **kwargs)
         ticket = await self._turns.wait(tenant, size)
         loop = asyncio.get_running_loop()
-        running = self._thread.submit(function, *args, **kwargs)
+        try:
+            running = self._thread.submit(function, *args, **kwargs)
+        except RuntimeError:  # no thread left, or the gateway is stopping
+            ticket.close()
+            raise
         started = loop.time()
 
         def rest() -> None:

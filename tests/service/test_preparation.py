@@ -3,6 +3,7 @@
 import asyncio
 import threading
 
+import pytest
 from kept_kit import Request, assert_lets_go
 
 from core.errors import InvalidInput
@@ -72,3 +73,21 @@ def test_a_refused_request_is_not_kept() -> None:
         preparation.close()
 
     asyncio.run(main())
+
+
+def test_a_place_is_free_again_after_a_thread_could_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        preparation = Preparation()
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", _no_thread_left)
+            with pytest.raises(RuntimeError):
+                await preparation.run("a", LARGE, len, "text")
+        async with asyncio.timeout(60):
+            assert await preparation.run("b", LARGE, len, "text") == 4
+        preparation.close()
+
+    asyncio.run(main())
+
+
+def _no_thread_left(_: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
