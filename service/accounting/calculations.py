@@ -119,7 +119,7 @@ class Calculations:
         calculation.add_done_callback(lambda _: loop.is_closed() or loop.call_soon_threadsafe(ticket.close))
         try:
             return await asyncio.wrap_future(calculation)
-        except (BrokenProcessPool, RuntimeError):
+        except BrokenProcessPool:
             self._drop(pool)
             raise NotStarted from None
 

@@ -13,6 +13,7 @@ from gateway_kit import Tenant, command_line
 
 from core.accounting.plans import Kind, SubsampledGaussian
 from core.errors import CalculationTimeout, QueueFull, TenantLimitReached
+from service.accounting import calculations
 from service.accounting.calculations import Calculations
 
 STEP = {"kind": "subsampled_gaussian", "sampling_rate": 0.01, "noise_multiplier": 0.8}
@@ -149,6 +150,25 @@ def test_a_certificate_that_takes_too_long_costs_no_other_answer() -> None:
     lines = {line.name: line.result for line in asyncio.run(main())}
     assert lines["pld"].kind is Kind.VACUOUS
     assert lines["rdp"].kind is Kind.BOUND
+
+
+def does_not_converge(*_: object) -> None:
+    raise RuntimeError  # as scipy does
+
+
+@pytest.mark.usefixtures("processes")
+def test_a_calculation_that_fails_ends_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        pool = Calculations(workers=1, queue_max=1, timeout_s=300)
+        try:
+            monkeypatch.setattr(calculations, "_work", does_not_converge)
+            with pytest.raises(RuntimeError):
+                await pool.run("compare", tenant="tenant")
+            assert pool._pool is not None
+        finally:
+            pool.close()
+
+    asyncio.run(main())
 
 
 @pytest.mark.slow("crash")
