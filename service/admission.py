@@ -28,7 +28,6 @@ The ledger limits privacy loss; all of these limit load.
 
 import contextlib
 import hashlib
-import ipaddress
 import math
 import time
 from collections import OrderedDict
@@ -45,7 +44,7 @@ from core.redis.client import LedgerClient
 from core.state.shared_limit import SharedLimit, Taken
 from gpu_workers.engine.fairness import Turns
 from service.config.settings import Settings
-from service.http.strict import whole_number
+from service.http.strict import client_network, whole_number
 from service.preparation import IN_LOOP_SIZE_MAX
 from service.proxy.shares import CallShares, share
 
@@ -53,7 +52,6 @@ SAMPLES_PER_MINUTE = 10  # of an owner of alerts: each is a message to receivers
 CREDIT_S = 1  # what a gateway admits before it has asked Redis, in seconds of the limit
 ADDRESSES_MAX = 10_000
 SHARED_BELOW = 7 / 8  # of the limit of failures, left at this gateway
-_IPV6_NETWORK_BITS = 64  # a client can use every address of its network
 
 
 class LedgerReads(Turns):
@@ -169,7 +167,7 @@ class FailureLimit:
         """Count a failure of `address`. Returns the seconds to wait if it is beyond the limit, else None."""
         if self._per_minute == 0:
             return None
-        network = _network(address)
+        network = client_network(address)
         taken = await self._own.take(network)
         if taken.admitted and self._shared is not None and taken.left + 1 <= self._per_minute * SHARED_BELOW:
             with contextlib.suppress(LedgerUnavailable):
@@ -179,17 +177,6 @@ class FailureLimit:
 
 def _whole_seconds(taken: Taken) -> int:
     return max(1, math.ceil(taken.wait_s))
-
-
-def _network(address: str) -> str:
-    """The address, or of an IPv6 address its network. Anything else is one entry."""
-    try:
-        found = ipaddress.ip_address(address)
-    except ValueError:
-        return ""
-    if found.version == 4:
-        return str(found)
-    return str(ipaddress.ip_network((found.packed, _IPV6_NETWORK_BITS), strict=False))
 
 
 # The limits of one gateway

@@ -1,6 +1,6 @@
 """Limits of connections, below the application: uvicorn limits none of these.
 
-* How many are open, in total and from one address.
+* How many are open, in total and from one address, or from one network of IPv6.
 * How long a client may take to send the head of a request, or the rest of a body that the answer did not wait for.
   While a request is in work, `service/http/middleware.py` limits how slowly its body arrives.
 * How large a head is, how many headers it has, and how many requests wait behind one another (pipelining).
@@ -20,6 +20,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from service.http import problems
 from service.http.middleware import TRANSFER_BYTES_PER_S_MIN
+from service.http.strict import client_network
 
 _HEADERS_MAX = 200
 _PIPELINED_MAX = 16
@@ -93,7 +94,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(cast("asyncio.Transport", _JoiningTransport(transport, self.loop)))
-        self._address = self.client[0] if self.client else ""
+        self._address = client_network(self.client[0]) if self.client else ""
         self._open_by_address[self._address] += 1
         if (
             self._open_by_address.total() > self._limits.connections_max

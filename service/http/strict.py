@@ -2,6 +2,7 @@
 pages of queries, the `Idempotency-Key`, and the errors of models that a route validates itself.
 """
 
+import ipaddress
 import re
 import uuid
 from collections.abc import Iterator, Sequence
@@ -92,6 +93,22 @@ def whole_number(text: str | None) -> int | None:
     if not text or len(text) > _DIGITS_MAX or not (text.isascii() and text.isdigit()):
         return None
     return int(text)
+
+
+_IPV6_NETWORK_BITS = 64  # a client can use every address of its network
+
+
+def client_network(address: str) -> str:
+    """The address of a client, or of an IPv6 address its network. Anything else is one entry."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return ""
+    if found.version == 4:
+        return str(found)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(ipaddress.ip_network((found.packed, _IPV6_NETWORK_BITS), strict=False))
 
 
 def _digits(value: str) -> str:

@@ -46,6 +46,7 @@ def test_each_address_has_its_own_limit_which_refills() -> None:
     assert failed(limit, "192.0.2.2") is None
     assert [failed(limit, f"2001:db8::{host}") for host in range(3)] == [None, None, 30], "one network"
     assert failed(limit, "2001:db8:0:1::1") is None
+    assert [failed(limit, f"::ffff:192.0.2.{host}") for host in (1, 3, 4, 5)] == [30, None, None, None], "of IPv4"
     now = 30.0
     assert [failed(limit, "192.0.2.1") for _ in range(2)] == [None, 30]
     assert [failed(FailureLimit(0), "192.0.2.1") for _ in range(100)] == [None] * 100

@@ -221,6 +221,41 @@ def test_open_connections_are_limited_and_free_again(limit: str) -> None:
         second.close()
 
 
+class Peer(asyncio.Transport):
+    """A transport with a client at an address."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__({"peername": (address, 1)})
+        self.closed = False
+
+    def write(self, data: object) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+
+def test_the_addresses_of_one_network_of_ipv6_count_as_one() -> None:
+    async def main() -> list[bool]:
+        config = uvicorn.Config(App(), http=LimitedProtocol, ws="none", lifespan="off", log_config=None)
+        config.load()
+        limits, opened = ConnectionLimits(connections_max=100, connections_per_address_max=2), Counter[str]()
+        refused = []
+        for address in ("2001:db8::1", "2001:db8::2", "2001:db8::3", "2001:db8:0:1::1", "192.0.2.1"):
+            protocol = LimitedProtocol(
+                config, server_state=uvicorn.server.ServerState(), app_state={}, limits=limits, open_by_address=opened
+            )
+            peer = Peer(address)
+            protocol.connection_made(peer)
+            refused.append(peer.closed)
+        return refused
+
+    assert asyncio.run(main()) == [False, False, True, False, False]
+
+
 def test_a_stream_whose_client_does_not_read_ends() -> None:
     with running() as server, server.connect() as client:
         client.sendall(b"GET /stream HTTP/1.1\r\nHost: g\r\n\r\n")
