@@ -42,6 +42,7 @@ class Exchange:
     place: the same; with `is_endless`, closed when the answer starts.
     is_receiving: the request waits for its client, or for a place.
     is_answering: the answer has started.
+    is_received: the body has arrived completely, or the client has left.
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -53,7 +54,7 @@ class Exchange:
         self._scope = scope
         self._receive_message = receive
         self._send_message = send
-        self._is_received = False
+        self.is_received = False
         self._early: Message | None = None  # received while the request waited
         scope.setdefault("state", {})["exchange"] = self
 
@@ -63,6 +64,8 @@ class Exchange:
         finally:
             self.place.close()
             self.held.close()
+            self._early = None
+            self._scope["state"].pop("exchange", None)  # each would keep the other until a collection
 
     async def take_place(self, places: Turns, tenant: str, *, reads: bool) -> None:
         """Have one of the tenant's places before the body is read, until `place` is closed.
@@ -94,6 +97,7 @@ class Exchange:
             waiting.cancel()
             if leaving is not None:
                 leaving.cancel()
+            del waiting  # its error refers to this frame: together they would keep the request until a collection
 
     async def _client_left(self) -> None:
         """Wait until the client leaves. The first message of the body is kept for the application."""
@@ -105,14 +109,14 @@ class Exchange:
             message = await self._receive_message()
 
     async def _receive(self) -> Message:
-        self.is_receiving = not self._is_received
+        self.is_receiving = not self.is_received
         if self._early is not None:
             message, self._early = self._early, None
         else:
             message = await self._receive_message()
         self.is_receiving = False
         if message["type"] != "http.request" or not message.get("more_body"):
-            self._is_received = True
+            self.is_received = True
         return message
 
     async def _send(self, message: Message) -> None:
@@ -191,6 +195,7 @@ class OpenStream:
             raise
         finally:
             ended.cancel()
+            del task  # its error refers to this frame: together they would keep the request until a collection
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self._abandoned.discard(task)
@@ -260,6 +265,8 @@ class _Watch:
         finally:
             self._streams.closed(self._stream)
             self._watching.cancel()
+            if self._stream.error is not None:  # it may refer to frames of this exchange, and they to the stream
+                self._stream.error.__traceback__ = None
         if self._is_cut_off and not self._exchange.is_answering and isinstance(self._stream.error, HTTPException):
             await problems.from_status(self._stream.error)(self._scope, receive, send)
 

@@ -7,9 +7,9 @@ import asyncio
 import re
 from collections import deque
 from collections.abc import AsyncGenerator
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from fastapi import Request
 from fastapi.responses import JSONResponse, StreamingResponse
@@ -66,6 +66,7 @@ class LineReader:
     def close(self) -> None:
         self._task.cancel()
         self._memory.close()
+        self._failure = None  # it refers to frames, and they to this object: together they would keep the lines
 
     async def take(self, count: int, *, bytes_max: int | None = None, stream: OpenStream) -> list[JsonLine]:
         """Up to `count` lines of `bytes_max` bytes together, and at least one, as soon as there is one; none once the
@@ -204,7 +205,7 @@ def _size(line: JsonLine) -> int:
 
 
 class _Stalled(Exception):
-    """The client does not read its answer."""
+    """The client does not read its answer, or has left."""
 
 
 class LinesAnswer(JSONResponse):
@@ -213,26 +214,70 @@ class LinesAnswer(JSONResponse):
     media_type = MEDIA_TYPE
 
 
+class _Made:
+    """The lines of a generator, and whether it has begun."""
+
+    def __init__(self, lines: AsyncGenerator[bytes, None]) -> None:
+        self._lines = lines
+        self._has_begun = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        self._has_begun = True
+        return await anext(self._lines)
+
+    async def close(self) -> None:
+        """Close the generator, and what it holds. One that has not begun is begun and cancelled: the head of an answer
+        may be cut off, and only a generator that has begun gives back what it was made with."""
+        if not self._has_begun:
+            beginning = asyncio.create_task(self._begin())
+            await asyncio.sleep(0)
+            beginning.cancel()
+            await asyncio.wait({beginning})
+        await self._lines.aclose()
+
+    async def _begin(self) -> None:
+        with suppress(Exception):  # nobody gets the answer any more
+            await anext(self)
+
+
 class LineStream(StreamingResponse):
     """A streaming answer that does not read the request's body, as the framework's class does to detect a disconnect.
 
-    The producer of the lines reads the body. A client that reads nothing for `idle_s` seconds is disconnected.
+    The producer of the lines reads the body. A client that reads nothing for `idle_s` seconds is disconnected. Where
+    the body has arrived, or a request has none, no further line is made once the client has left.
     """
 
     media_type = MEDIA_TYPE
 
     def __init__(self, lines: AsyncGenerator[bytes, None], *, idle_s: float, media_type: str = MEDIA_TYPE) -> None:
-        super().__init__(lines, media_type=media_type)
-        self._made = lines
+        self._made = _Made(lines)
+        super().__init__(self._made, media_type=media_type)
         self._idle_s = idle_s
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_received = scope["method"] == "GET" or scope["state"]["exchange"].is_received
+        leaving = asyncio.create_task(_client_left(receive)) if is_received else None
+
         async def in_time(message: Any) -> None:
+            if leaving is not None and leaving.done() and message["type"] == "http.response.body":
+                raise _Stalled  # the server would drop the message
             try:
                 await asyncio.wait_for(send(message), self._idle_s)
             except TimeoutError:
                 raise _Stalled from None
 
-        async with aclosing(self._made):
+        try:
             with suppress(_Stalled):  # an incomplete answer closes the connection
                 await self.stream_response(in_time)
+        finally:
+            if leaving is not None:
+                leaving.cancel()
+            await self._made.close()
+
+
+async def _client_left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
