@@ -157,7 +157,7 @@ def test_a_file_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
     assert "must be a whole number" in said_of('port = "canary"')
     assert f"{path}: no TOML (at line 2, column 13)" in said_of("port = 1\nadmin_key = canary")
     assert "every user of this machine can read it" in said_of(f'admin_key = "{"canary" * 8}"')
-    assert "every user of this machine can read it" in said_of(FILE.partition("[")[0])
+    assert "every user of this machine can read it" in said_of(FILE.partition("[upstreams")[0])
     assert "every user of this machine can read it" in said_of("[upstreams" + FILE.partition("[upstreams")[2])
     assert problems(said_of("PORT = 1\nPRIVACY_GATEWAY_HOST = 1")) == {
         f"PORT in {path} is no setting; the nearest is port",
