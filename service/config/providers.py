@@ -44,6 +44,10 @@ def key_of(*, env: str | None, file: str | None) -> SecretStr | None:
 
 UpstreamKind = Literal["openai", "anthropic"]
 
+# Where an answer repeats the key, `[key]` takes its place. A shorter key may stand in an answer by chance, as a word of
+# it or in its JSON, and the answer would be damaged. The keys of OpenAI and Anthropic have more than 40 characters.
+UPSTREAM_KEY_CHARS_MIN = 16
+
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9.])?")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9-]{1,64}")
 _HEADER_VALUE = re.compile(r"[!-~]([ -~]{0,4094}[!-~])?")
@@ -150,6 +154,11 @@ class UpstreamSettings(StrictSetting):
     @model_validator(mode="after")
     def _read_files(self) -> UpstreamSettings:
         self._key = key_of(env=self.key_env, file=self.key_file)
+        if self._key is not None and len(self._key.get_secret_value()) < UPSTREAM_KEY_CHARS_MIN:
+            raise ValueError(
+                f"the key of an upstream has at least {UPSTREAM_KEY_CHARS_MIN} characters; an upstream that needs no "
+                "key has neither key_env nor key_file"
+            )
         if self.ca_file is not None and not Path(self.ca_file).is_file():
             raise ValueError("ca_file is no file")
         return self

@@ -101,6 +101,18 @@ def test_variables_of_the_client_and_keys_of_upstreams_are_no_mistakes(
     assert Settings(serves=["embed"]).upstreams["one"].key is not None
 
 
+def test_a_short_key_of_an_upstream_is_refused_by_the_check_and_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "gateway.toml").write_text(FILE.replace("headers", 'key_env = "KEY_OF_ONE"\nheaders'))
+    short = {"KEY_OF_ONE": "k", "PRIVACY_GATEWAY_CONFIG_FILE": str(tmp_path / "gateway.toml")}
+    checked = run_command(tmp_path, "config", "check", environment=short)
+
+    assert checked.returncode == 1
+    for said in (checked.stderr, refused_settings(tmp_path, short)):
+        assert "the key of an upstream has at least 16 characters" in said
+    long = short | {"KEY_OF_ONE": "k" * 16}
+    assert "characters" not in run_command(tmp_path, "config", "check", environment=long).stderr
+
+
 def test_the_file_gives_what_neither_options_nor_the_environment_give(tmp_path: Path) -> None:
     path = tmp_path / "gateway.toml"
     path.write_text(FILE)

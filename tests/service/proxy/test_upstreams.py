@@ -11,7 +11,7 @@ from core.errors import UnknownModel
 from service.config.settings import Settings
 from service.proxy.upstreams import Upstreams, load_upstreams
 
-KEY = "sk-canary-5f2c"
+KEY = "sk-canary-5f2c-91d0"
 OPEN = {"base_url": "https://models.example/v1", "kind": "openai", "models": ["small"]}
 
 
@@ -128,6 +128,8 @@ def test_a_mistake_is_named_by_its_member_and_no_secret_is_repeated(monkeypatch:
         ({"key_env": "NO_SUCH_VARIABLE"}, "key_env names a variable that is not set"),
         ({"key_env": "BAD_KEY"}, "visible ASCII"),
         ({"key_env": "EMPTY_KEY"}, "must not be empty"),
+        ({"key_env": "SHORT_KEY"}, "the key of an upstream has at least 16 characters"),
+        ({"key_env": "SHORT_WORD"}, "the key of an upstream has at least 16 characters"),
         ({"key_file": "/no/such/file"}, "key_file cannot be read"),
         ({"key_env": "BAD_KEY", "key_file": "/no/such/file"}, "either key_env or key_file"),
         ({"ca_file": "/no/such/file"}, "ca_file is no file"),
@@ -139,6 +141,8 @@ def test_a_mistake_is_named_by_its_member_and_no_secret_is_repeated(monkeypatch:
     ]:
         monkeypatch.setenv("BAD_KEY", f"{KEY} two")
         monkeypatch.setenv("EMPTY_KEY", " ")
+        monkeypatch.setenv("SHORT_KEY", "k")
+        monkeypatch.setenv("SHORT_WORD", "token-abc123456")
 
         shown = refusal(monkeypatch, one=OPEN | member)
 
