@@ -37,6 +37,8 @@ class Purpose(StrEnum):
     JOB_CLAIM = "job-claim"
     REUSE_TAG = "reuse-tag"
     REUSE_RESULT = "reuse-result-encryption"
+    ATTEMPT_TAG = "attempt-tag"
+    ATTEMPT = "attempt-encryption"
     ADMIN_LOG = "admin-log"
     AUDIT = "ledger-audit"
     RECOGNISERS = "recognisers-keyset-wrap"

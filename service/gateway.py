@@ -14,6 +14,7 @@ from typing import Any
 
 from core.errors import NotStarted
 from core.ledger.archive.store import LedgerArchive
+from core.ledger.attempts import Attempts
 from core.ledger.hash_chain.admin_log import AdminLog
 from core.ledger.reuse import ReuseStore
 from core.ledger.transitions import Ledger
@@ -227,6 +228,7 @@ def _releases(parts: Parts) -> ReleasePipeline:
         master_key=parts[MasterKey],
         engine=parts[Engine],
         reuse=reuse,
+        attempts=Attempts(parts[LedgerClient], parts[MasterKey]),
         preparation=parts[Preparation],
     )
 

@@ -172,6 +172,11 @@ def reuse_key(tenant: str, place: int) -> str:
     return f"{{{check_tenant(tenant)}}}:reuse:{place}"
 
 
+def attempt_key(tenant: str, tag: str) -> str:
+    """The idempotency key of one attempt, a string; see `core.ledger.attempts`."""
+    return f"{{{check_tenant(tenant)}}}:attempt:{check_hex(tag, length=64)}"
+
+
 def vault_entry_key(tenant: str, entry_id: str) -> str:
     """One entry of the tenant's vault, a string; see `vault.lua`."""
     return f"{{{check_tenant(tenant)}}}:vault:entry:{check_hex(entry_id, length=64)}"

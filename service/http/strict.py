@@ -143,6 +143,15 @@ def idempotency_key(request: Request) -> str:
     return offered
 
 
+RETRY_COUNT = "x-stainless-retry-count"
+
+
+def attempt_number(request: Request) -> int | None:
+    """Which attempt of the same call this is, from 0, as the SDKs of OpenAI and Anthropic count. None for a request
+    that does not state it, and for one with an idempotency key, which takes precedence."""
+    return whole_number(request.headers.get(RETRY_COUNT)) if is_generated(request) else None
+
+
 @dataclass(frozen=True)
 class Paging:
     """`cursor`: `next_cursor` of the page before, None for the first page."""

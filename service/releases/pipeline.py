@@ -11,7 +11,8 @@ import logging
 import time
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -20,7 +21,8 @@ from fastapi import Request, Response
 from core import spans
 from core.accounting.events import Guarantee
 from core.amounts import epsilon_of
-from core.errors import GatewayError, LedgerError, NotStarted, Started, TaskFailed
+from core.errors import ClientGone, GatewayError, LedgerError, NotStarted, ReleaseInFlight, Started, TaskFailed
+from core.ledger.attempts import Attempts
 from core.ledger.records import Replay, Reserved
 from core.ledger.reuse import ReuseStore
 from core.ledger.transitions import Ledger
@@ -30,7 +32,7 @@ from service import metrics
 from service.config.settings import Settings
 from service.http.auth import Caller
 from service.http.exchange import BuffersResponse, disconnect_of
-from service.http.strict import idempotency_key, is_generated
+from service.http.strict import attempt_number, idempotency_key, is_generated
 from service.preparation import Preparation
 from service.releases.budget_blocks import account_block, least_left
 from service.releases.request import JSON, Buffer, ReleaseRequest, Rendered, Work
@@ -41,6 +43,16 @@ log = logging.getLogger("privacy_gateway.release")
 _ORJSON = orjson.OPT_SERIALIZE_NUMPY
 _STORED_LEVEL = 1  # zlib: digits of floats compress by half, and higher levels hardly add to that
 _IN_LOOP_BYTES_MAX = 256 * 1024  # of an answer that is compressed on the event loop
+_JOIN_PAUSE_S, _JOIN_PAUSE_S_MAX = 0.05, 1.0  # between two looks for the answer that another attempt waits for
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """One of the attempts of a call by an SDK. `is_known`: an earlier one has the same idempotency key."""
+
+    tag: str
+    key: str
+    is_known: bool
 
 
 class ReleasePipeline:
@@ -54,6 +66,7 @@ class ReleasePipeline:
         master_key: MasterKey,
         engine: Engine,
         reuse: ReuseStore | None,
+        attempts: Attempts,
         preparation: Preparation,
     ) -> None:
         """`reuse`: where results are kept for repeats; None where no release is reused."""
@@ -62,6 +75,7 @@ class ReleasePipeline:
         self._master_key = master_key
         self._engine = engine
         self._reuse = reuse
+        self._attempts = attempts
         self._preparation = preparation
 
     async def release(self, request: Request, caller: Caller, release_request: ReleaseRequest) -> Response:
@@ -77,12 +91,20 @@ class ReleasePipeline:
         client_disconnected: asyncio.Event | None = None,
     ) -> tuple[list[Buffer], bool]:
         """Run the release. Returns the body of its answer, and whether it is a replay. `client_disconnected`: of the
-        request, where it is already watched. Raises as `release`."""
+        request, where it is already watched. Raises as `release`.
+
+        A retry of an SDK has the key of the attempt that it repeats. It waits while that one runs, and gets its answer.
+        """
         key = idempotency_key(request)
         request.state.headers["Idempotency-Key"] = key  # on a problem, too: a lost answer is fetched again by it
         if not release_request.charges:
             return await self._free(request, caller, release_request, client_disconnected), False
 
+        body = await request.body() if release_request.fingerprint is None else release_request.fingerprint
+        attempt = None
+        if (number := attempt_number(request)) is not None:
+            attempt = await self._attempt(caller, request, body, number, key)
+            key = request.state.headers["Idempotency-Key"] = attempt.key
         reuse = None
         if is_generated(request):
             reuse = await Reuse.of(self._reuse, caller.tenant, release_request)
@@ -91,17 +113,20 @@ class ReleasePipeline:
                 del request.state.headers["Idempotency-Key"]  # nothing is claimed under it
                 return await self._body(caller, await reuse.answer(self._ledger)), False
             release_request = reuse.fresh_release()
-        if "idempotency-key" not in request.headers:  # otherwise it may be a replay, which needs no worker
+        if is_generated(request) and not (attempt and attempt.is_known):  # a replay needs no worker
             await self._check_capacity(caller, release_request)
 
         claim = self._master_key.claim(
             tenant=caller.tenant,
             route=request.scope["route"].path,
             key=key,
-            body=await request.body() if release_request.fingerprint is None else release_request.fingerprint,
+            body=body,
             generated=is_generated(request),
         )
-        outcome = await self._reserve(caller, release_request, claim, route_of(request))
+        if attempt is None:
+            outcome = await self._reserve(caller, release_request, claim, route_of(request))
+        else:
+            outcome = await self._join(request, caller, release_request, claim, attempt, client_disconnected)
         request.state.headers["Release-Id"] = outcome.release_id
         spans.current().set("gateway.release_id", outcome.release_id)
         if isinstance(outcome, Replay):
@@ -109,10 +134,65 @@ class ReleasePipeline:
 
         with _discourage_retries(request):
             async with _watched(request, client_disconnected) as disconnected:
-                body = await self.run_held(caller, release_request, outcome, disconnected, stored=True)
+                answer = await self.run_held(caller, release_request, outcome, disconnected, stored=True)
         if reuse is not None:
             await reuse.keep(outcome.release_id)
-        return body, False
+        return answer, False
+
+    async def _attempt(self, caller: Caller, request: Request, body: bytes, number: int, key: str) -> _Attempt:
+        """The attempt with this number. Its idempotency key is `key`, or that of the attempt that a retry repeats.
+
+        Raises LedgerUnavailable."""
+        route: str = request.scope["route"].path
+        tag = self._attempts.tag(tenant=caller.tenant, key_id=caller.key_id, route=route, body=body)
+        known = await self._attempts.find(caller.tenant, tag) if number > 0 else None
+        if known is None:
+            return _Attempt(tag, key, is_known=False)
+        attempt = _Attempt(tag, known, is_known=True)
+        await self._keep_attempt(caller.tenant, attempt)  # for the next retry
+        return attempt
+
+    async def _join(
+        self,
+        request: Request,
+        caller: Caller,
+        release_request: ReleaseRequest,
+        claim: Claim,
+        attempt: _Attempt,
+        client_disconnected: asyncio.Event | None,
+    ) -> Reserved | Replay:
+        """Reserve for an attempt. One that repeats another waits while that one runs.
+
+        A client that has left is not charged: its next attempt may have been reserved before. Raises as
+        `Ledger.reserve`, ClientGone."""
+        gone = await request.is_disconnected() if client_disconnected is None else client_disconnected.is_set()
+        if gone:
+            raise ClientGone
+        route = route_of(request)
+        if not attempt.is_known:
+            outcome = await self._reserve(caller, release_request, claim, route)
+            await self._keep_attempt(caller.tenant, attempt)
+            return outcome
+        pause, until = _JOIN_PAUSE_S, time.monotonic() + self._settings.request_timeout_s
+        async with _watched(request, client_disconnected) as disconnected:
+            while True:
+                try:
+                    return await self._reserve(caller, release_request, claim, route)
+                except ReleaseInFlight:
+                    if time.monotonic() > until:
+                        raise
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(disconnected.wait(), pause)
+                if disconnected.is_set():
+                    raise ClientGone
+                pause = min(2 * pause, _JOIN_PAUSE_S_MAX)
+
+    async def _keep_attempt(self, tenant: str, attempt: _Attempt) -> None:
+        """Store the key of an attempt. A failure affects its retries only, which are then charged."""
+        try:
+            await self._attempts.keep(tenant, attempt.tag, attempt.key)
+        except LedgerError as error:
+            log.warning("attempt-not-kept", extra={"fields": {"code": error.code}})
 
     async def _free(
         self,

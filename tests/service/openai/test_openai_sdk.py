@@ -9,6 +9,8 @@ import numpy as np
 import openai
 import pytest
 from gateway_kit import DOCUMENT, Gateway, Tenant
+from stub_kit import Request, StubServer, body_of, headers_of
+from stub_kit import answer as write_answer
 
 from service.config.settings import Settings
 from service.openai.presets import PresetsRefused, load_presets
@@ -144,6 +146,46 @@ def test_the_user_is_the_subject_as_the_preset_says(real_gateway: Gateway, real_
         assert refusal(caught.value)["code"] == "subject-not-allowed"
         assert SECRET not in caught.value.response.text
     assert real_tenant.committed() == 0.0
+
+
+class CuttingProxy(StubServer):
+    """Passes requests on to a gateway, and closes the connection in the place of the first answers."""
+
+    def __init__(self, gateway: Gateway, *, cuts: int) -> None:
+        self.url, self.cuts = gateway.url, cuts
+        super().__init__()
+
+    def serve(self, request: Request) -> None:
+        body = body_of(request)
+        headers = {name: value for name, value in headers_of(request).items() if name not in ("host", "connection")}
+        answered = httpx2.post(self.url + request.path, content=body, headers=headers, timeout=300)
+        if self.cuts:
+            self.cuts -= 1
+            request.close_connection = True
+            return
+        shown = {"content-type": "application/json"}
+        write_answer(request, answered.content, status=answered.status_code, headers=shown)
+
+
+def test_an_answer_that_was_lost_is_delivered_to_the_retry_and_paid_once(
+    real_gateway: Gateway, real_tenant: Tenant
+) -> None:
+    with (
+        CuttingProxy(real_gateway, cuts=2) as proxy,
+        openai.OpenAI(base_url=f"{proxy.origin}/v1", api_key=real_tenant.key) as client,
+    ):
+        found = client.embeddings.create(model=SHIPPED, input=[DOCUMENT] * 3)
+    assert len(found.data) == 3
+    assert proxy.cuts == 0
+    assert real_tenant.committed() == 30.0
+
+
+def test_documents_with_a_short_time_out_are_paid_once(real_gateway: Gateway, real_tenant: Tenant) -> None:
+    documents = [f"{DOCUMENT} Number {number} was late." * 8 for number in range(60)]
+    url = f"{real_gateway.url}/v1"
+    with openai.OpenAI(base_url=url, api_key=real_tenant.key, max_retries=20, timeout=0.5) as client:
+        assert len(client.embeddings.create(model=SHIPPED, input=documents).data) == 60
+    assert real_tenant.committed() == 600.0
 
 
 BAD: list[tuple[dict[str, Any], str | None, str]] = [

@@ -118,6 +118,18 @@ def test_a_repeat_under_the_same_key_sends_the_same_text_and_costs_nothing(tenan
     assert tenant.committed("token") == 2 * EPSILON
 
 
+def test_a_retry_of_an_sdk_sends_the_same_text_and_costs_nothing(tenant: Tenant, llm: ModelServer) -> None:
+    first, second = (ask(tenant, headers={"X-Stainless-Retry-Count": number}) for number in "01")
+    assert first.headers["release-id"] == second.headers["release-id"]
+    assert llm.bodies[0] == llm.bodies[1]
+    assert tenant.committed("token") == EPSILON
+    ask(tenant, policy="priced-words", headers={"X-Stainless-Retry-Count": "2"})
+    assert tenant.committed("token") > EPSILON
+    cost = tenant.committed("token")
+    ask(tenant, headers={"X-Stainless-Retry-Count": "0"})
+    assert tenant.committed("token") == cost + EPSILON
+
+
 def test_a_failed_upstream_keeps_the_charge_and_says_so(tenant: Tenant, llm: ModelServer) -> None:
     llm.status = 500
     failed = ask(tenant)
