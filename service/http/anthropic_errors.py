@@ -1,4 +1,4 @@
-"""Errors of `POST /v1/messages` in the shape of Anthropic's: `{"type": "error", "error": {"type", "message", ...}}`.
+"""Errors of `/v1/messages` and below in the shape of Anthropic's: `{"type": "error", "error": {"type", "message"}}`.
 
 They are made from the problem documents of `service/http/problems.py`, with the same `code` and further members.
 """
@@ -9,6 +9,12 @@ from typing import Any
 from service.http import openai_errors
 
 PATH = "/v1/messages"
+
+
+def serves(path: str) -> bool:
+    """Whether errors of this path have this shape."""
+    return path == PATH or path.startswith(f"{PATH}/")
+
 
 _TYPES = {
     401: "authentication_error",

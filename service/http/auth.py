@@ -32,7 +32,6 @@ from service.http.browser_sessions import BrowserSessions
 from service.parts import parts_of
 
 GUARDRAIL_PATH = "/beta/litellm_basic_guardrail_api"
-_X_API_KEY_PATHS = (anthropic_errors.PATH, GUARDRAIL_PATH)
 # clients of Presidio know no key, and may send one as the password of an address
 _BASIC_PATHS = frozenset(
     f"/{name}"
@@ -130,7 +129,8 @@ def _credential(request: Request) -> str:
     """The header `Authorization`, or what Anthropic's clients, LiteLLM's guardrails and Presidio's clients send in its
     place."""
     path, key = request.scope["path"], request.headers.get("x-api-key")
-    if key is not None and "authorization" not in request.headers and path in _X_API_KEY_PATHS:
+    has_own_header = anthropic_errors.serves(path) or path == GUARDRAIL_PATH
+    if key is not None and "authorization" not in request.headers and has_own_header:
         return f"Bearer {key}"
     authorization = request.headers.get("authorization", "")
     return _password(authorization) if path in _BASIC_PATHS else authorization

@@ -132,7 +132,7 @@ class Problem(Response):
         if not scope["path"].startswith(openai_errors.PREFIX):
             await super().__call__(scope, receive, send)
             return
-        shape = anthropic_errors if scope["path"] == anthropic_errors.PATH else openai_errors
+        shape = anthropic_errors if anthropic_errors.serves(scope["path"]) else openai_errors
         response = Response(
             orjson.dumps(shape.body(self._content)),
             status_code=openai_errors.status(self._content["status"]),

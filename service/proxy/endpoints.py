@@ -2,22 +2,24 @@
 
 Texts are masked before they leave, and answers are restored (`service/proxy/service.py`). The header
 `Privacy-Guarantee` says what is guaranteed: nothing, unless the policy fills with a price (`service/proxy/priced.py`).
-`DIALECTS` are the wire formats, one row each, by the path of their endpoint.
+`DIALECTS` are the wire formats, one row each, by the path of their endpoint, and `COUNTING` those that count tokens.
 """
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
 from fastapi import APIRouter, Header, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import TypedDict
 
-from core.errors import ClientGone, NotStarted, TaskFailed
+from core.errors import ClientGone, NotStarted, TaskFailed, UnknownModel
 from core.master_key import MasterKey
 from core.redis.client import LedgerClient
 from core.state.vault import Vault
 from service.admission import LoadLimits
 from service.capability import Capability
 from service.config.settings import Settings
+from service.http.answers import doc
 from service.http.auth import ReleaseCallerDep
 from service.http.body import JsonRoute
 from service.http.exchange import OpenStream, OpenStreamDep, disconnect_of
@@ -42,11 +44,13 @@ from service.sanitize.service import SanitizeService
 
 _ROWS: tuple[Dialect, ...] = (OpenAIChat(), OpenAIResponses(), AnthropicMessages())
 DIALECTS: dict[str, Dialect] = {dialect.path: dialect for dialect in _ROWS}
+COUNTING: dict[str, Dialect] = {dialect.counting_path: dialect for dialect in _ROWS if dialect.counting_path}
 
 
 router = APIRouter(route_class=JsonRoute, tags=["language models"])
 
 RETRY = "X-Should-Retry"
+_NOT_OFFERED = (404, 405, 501)  # by an upstream in the place of a count
 Policy = Annotated[str | None, Header(alias="Privacy-Policy", max_length=64, description="A policy of yours.")]
 Conversation = Annotated[
     str | None,
@@ -84,7 +88,9 @@ async def _proxied(
     conversation: Conversation = None,
     subject: Subject = None,
 ) -> Response:
-    dialect = DIALECTS[request.scope["route"].path]
+    path = request.scope["route"].path
+    counts = path in COUNTING
+    dialect = COUNTING[path] if counts else DIALECTS[path]
 
     async def take_call(upstream: Upstream) -> None:
         parts.client.check_capacity(upstream)
@@ -99,12 +105,15 @@ async def _proxied(
             conversation=conversation,
             take_call=take_call,
             client_disconnected=client_disconnected,
+            counts=counts,
         )
         request.state.headers |= outgoing.headers
         if outgoing.charged:  # each retry would cost again
             request.state.headers[RETRY] = "false"
         found = await _called(parts, outgoing, request, open_, client_disconnected)
     if isinstance(found, UpstreamAnswer):
+        if counts and found.status in _NOT_OFFERED:
+            raise UnknownModel("The upstream of this model counts no tokens by this endpoint, or has no such model.")
         answer = await whole(found, outgoing, parts.preparation, tenant=caller.tenant)
         if outgoing.charged:
             answer.headers[RETRY] = "false"
@@ -155,6 +164,36 @@ for _path, _dialect in DIALECTS.items():
         operation_id=_dialect.name,
         response_model=dict[str, Any],
         response_description="The answer of the upstream, restored; server-sent events if the request asks for them.",
+    )
+
+
+class MessageTokens(TypedDict):
+    """The tokens of a masked request, in Anthropic's shape."""
+
+    input_tokens: Annotated[int, doc("How many tokens the upstream counts in what would leave.")]
+    context_management: NotRequired[Annotated[Any, doc("What the upstream adds for its context management.")]]
+
+
+class ResponseTokens(TypedDict):
+    """The tokens of a masked request, in OpenAI's shape."""
+
+    object: Annotated[str, doc("Always `response.input_tokens`.")]
+    input_tokens: Annotated[int, doc("How many tokens the upstream counts in what would leave.")]
+
+
+_COUNTS: dict[str, Any] = {"openai": ResponseTokens, "anthropic": MessageTokens}
+for _path, _dialect in COUNTING.items():
+    router.add_api_route(
+        _path,
+        _proxied,
+        methods=["POST"],
+        summary="The tokens of a request to a language model, as it would leave",
+        description="The request is masked as the endpoint that generates masks it, and the upstream counts its "
+        "tokens. Nothing is generated or kept. A policy whose fill has a price is refused: such a count would cost as "
+        "much as the request.",
+        operation_id=f"{_dialect.name}_tokens",
+        response_model=_COUNTS[_dialect.upstream_kind],
+        response_description="The answer of the upstream.",
     )
 
 

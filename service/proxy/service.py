@@ -48,12 +48,16 @@ from service.sanitize.service import SanitizeService
 NO_GUARANTEE: Mapping[str, str] = MappingProxyType({"Privacy-Guarantee": "none"})
 NOTHING_MASKED = Surrogates(Content((), "en"), KeyTree({}))
 _BACKGROUND = "background"
+_COUNT_REFUSED = (
+    "The policy fills with a price, so that a count of tokens would release the texts and cost as much as the request "
+    "itself. Count the answer's `usage`, or count by a policy without a price."
+)
 
 
 @dataclass(frozen=True)
 class OutgoingCall:
     """A request that may leave, and what restores its answer. `headers`: what they tell the client. `charged`: whether
-    budget was spent on it."""
+    budget was spent on it. `counts`: its tokens are counted, and nothing is generated."""
 
     dialect: Dialect
     upstream: Upstream
@@ -65,11 +69,13 @@ class OutgoingCall:
     keeping: Keeping | None = None
     headers: Mapping[str, str] = field(default_factory=lambda: NO_GUARANTEE)
     charged: bool = False
+    counts: bool = False
     pseudonyms: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def path(self) -> str:
-        return self.dialect.path.removeprefix("/v1") if self.upstream.kind == "openai" else self.dialect.path
+        path = self.dialect.counting_path if self.counts and self.dialect.counting_path else self.dialect.path
+        return path.removeprefix("/v1") if self.upstream.kind == "openai" else path
 
 
 @dataclass(frozen=True)
@@ -122,9 +128,11 @@ class ProxyService:
         conversation: str | None,
         take_call: Callable[[Upstream], Awaitable[None]],
         client_disconnected: asyncio.Event,
+        counts: bool = False,
     ) -> OutgoingCall:
         """The request that leaves. `body` is changed. `policy`, `conversation`: as the client names them in headers.
         `take_call` takes the caller's place in the calls of an upstream, or raises; nothing is charged without it.
+        `counts`: the upstream counts the tokens of what would leave otherwise. It keeps nothing then.
 
         Raises InvalidInput, PolicyEnforced, UnknownModel; what the engine raises; TaskFailed without surrogates; with a
         vault, TenantLimitReached, LedgerUnavailable.
@@ -134,7 +142,9 @@ class ProxyService:
         upstream, model = self._upstreams.find(dialect.model(body), tenant, dialect.upstream_kind)
         spans.current().set("gateway.model", model)  # the upstream's name of it, from the operator's configuration
         terms = self._terms(tenant, policy)
-        streams, structured = dialect.streams(body), dialect.structured(body)
+        if counts and is_priced(terms):
+            raise InvalidInput(_COUNT_REFUSED, field="policy")
+        streams, structured = dialect.streams(body) and not counts, dialect.structured(body)
         key = self._surrogate_key(tenant)
         proxied = self._policies.proxied(terms.policy)
         pseudonyms: dict[str, str] = {}
@@ -167,11 +177,12 @@ class ProxyService:
             earlier=None if earlier is None else earlier.content,
         )
         kept = Kept(own_key, surrogates.content)
-        keeping = await self._keeping(tenant, upstream, dialect, body, kept) if proxied.vault else None
+        keeps = proxied.vault and not counts
+        keeping = await self._keeping(tenant, upstream, dialect, body, kept) if keeps else None
         await take_call(upstream)
         sent = await self._preparation.run(tenant, size, _sent, body, model)
         masked = OutgoingCall(dialect, upstream, sent, surrogates, streams, structured, terms.policy)
-        return replace(masked, keeping=keeping, pseudonyms=pseudonyms)
+        return replace(masked, keeping=keeping, pseudonyms=pseudonyms, counts=counts)
 
     async def masked(
         self,

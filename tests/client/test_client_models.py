@@ -29,6 +29,8 @@ CALLS: dict[str, Callable[[Gateway], Any]] = {
     "POST /v1/chat/completions": lambda client: client.language_models.chat_completions({"model": "m"}),
     "POST /v1/responses": lambda client: client.language_models.responses({"model": "m"}),
     "POST /v1/messages": lambda client: client.language_models.messages({"model": "m"}),
+    "POST /v1/responses/input_tokens": lambda client: client.language_models.count_response_tokens({"model": "m"}),
+    "POST /v1/messages/count_tokens": lambda client: client.language_models.count_message_tokens({"model": "m"}),
     "POST /sanitize": lambda client: client.sanitize(["a"]),
     "POST /sanitize/batch": lambda client: list(client.sanitize_stream(["a"], fill={"mode": "marker"})),
     "GET /policies": lambda client: client.policies(),

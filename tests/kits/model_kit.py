@@ -38,6 +38,14 @@ def heard_in(answer: httpx.Response) -> Heard:
     return heard(answer.url.path, answer.text, stream=stream)
 
 
+COUNTING = ("/messages/count_tokens", "/responses/input_tokens")
+
+
+def words_in(body: dict[str, Any]) -> int:
+    """What the stub counts as the tokens of a request: the words of its texts."""
+    return len(json.dumps(body.get("messages", body.get("input"))).split())
+
+
 def pieces_of(characters: int) -> Split:
     """Splits a text into pieces of so many characters."""
     return lambda text: [text[at : at + characters] for at in range(0, len(text), characters)]
@@ -88,6 +96,9 @@ class ModelServer(StubServer):
         said = Said(reply) if isinstance(reply, str) else reply
         if self.status != 200:
             _send(request, json.dumps({"error": {"message": said.text, "type": "invalid_request_error"}}), self.status)
+        elif request.path.endswith(COUNTING):
+            of_openai = {"object": "response.input_tokens"} if "input" in body else {}
+            _send(request, json.dumps({"input_tokens": words_in(body)} | of_openai))
         elif body.get("stream"):
             facts = json.dumps(self._facts(body))[1:-1]
             written = events(request.path, said, self.split)

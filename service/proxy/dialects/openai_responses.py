@@ -306,7 +306,7 @@ REQUEST = Members(
         "background_options": record(words="completion_window", references="continuation_id"),
         "access_programs": record(words="cyber"),
         "image": record(words="context_compression"),
-        **record(words="truncation", plain="background max_output_tokens max_tool_calls").rows,
+        **record(words="truncation personality", plain="background max_output_tokens max_tool_calls").rows,
     }
 )
 ANSWER = Members(
@@ -513,6 +513,7 @@ _RECALLING = (CONTINUED, "conversation", "background_options.continuation_id")
 class OpenAIResponses(CommonDialect):
     name = "openai_responses"
     path = "/v1/responses"
+    counting_path = "/v1/responses/input_tokens"
     upstream_kind: Literal["openai", "anthropic"] = "openai"
 
     def slots(self, body: Any, unread: frozenset[str] = frozenset()) -> Iterator[Slot]:

@@ -51,10 +51,14 @@ class StreamRestorer(Protocol):
 
 
 class Dialect(Protocol):
-    """One wire format. All methods take parsed JSON; those for requests raise InvalidInput with the member's path."""
+    """One wire format. All methods take parsed JSON; those for requests raise InvalidInput with the member's path.
+
+    counting_path: of the endpoint that counts the tokens of a request; None where the format has none.
+    """
 
     name: str
     path: str
+    counting_path: str | None
     upstream_kind: Literal["openai", "anthropic"]
 
     def slots(self, body: Any, unread: frozenset[str] = frozenset()) -> Iterator[Slot]:

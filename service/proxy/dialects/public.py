@@ -52,19 +52,19 @@ _OPENAI = """
     create_file current_turn custom custom_tool_call custom_tool_call_output daybreak_blue daybreak_red default
     default-2024-11-15 delete_file detailed developer direct disabled double_click drag echo edit enabled eq exec
     exit explicit failed fast file file_citation file_path file_search file_search_call file_search_call.results
-    final_answer find_in_page flac flex forward function function_call function_call_output generate generating gif
-    grammar gt gte high http_error image image_generation image_generation_call image_url implicit in in_memory
-    in_progress incomplete inline input input_audio input_file input_image input_text interpreting item_reference
-    jpeg json_object json_schema keypress lark left linux local local_shell local_shell_call local_shell_call_output
-    logs low lt lte mac marin max mcp mcp_approval_request mcp_approval_response mcp_call mcp_list_tools
-    mcp_protocol_error mcp_tool_execution_error medium message message.input_image.image_url
+    final_answer find_in_page flac flex forward friendly function function_call function_call_output generate
+    generating gif grammar gt gte high http_error image image_generation image_generation_call image_url implicit in
+    in_memory in_progress incomplete inline input input_audio input_file input_image input_text interpreting
+    item_reference jpeg json_object json_schema keypress lark left linux local local_shell local_shell_call
+    local_shell_call_output logs low lt lte mac marin max mcp mcp_approval_request mcp_approval_response mcp_call
+    mcp_list_tools mcp_protocol_error mcp_tool_execution_error medium message message.input_image.image_url
     message.output_text.logprobs minimal move mp3 namespace ne never nin none opaque open_page opus or original
-    output output_text parallel pcm16 png priority pro program program_output programmatic programmatic_tool_calling
-    reasoning reasoning.encrypted_content reasoning_text refusal regex required right sage scale score screenshot
-    scroll search searching server shell shell_call shell_call_output shimmer skill_reference soonest standard
-    summary_text svg system text timeout tool tool_search tool_search_call tool_search_output transparent type
-    ubuntu ultrafast unknown update_file url url_citation user verse wait wav web_search web_search_2025_08_26
-    web_search_call web_search_call.action.sources web_search_call.results web_search_preview
+    output output_text parallel pcm16 png pragmatic priority pro program program_output programmatic
+    programmatic_tool_calling reasoning reasoning.encrypted_content reasoning_text refusal regex required right sage
+    scale score screenshot scroll search searching server shell shell_call shell_call_output shimmer skill_reference
+    soonest standard summary_text svg system text timeout tool tool_search tool_search_call tool_search_output
+    transparent type ubuntu ultrafast unknown update_file url url_citation user verse wait wav web_search
+    web_search_2025_08_26 web_search_call web_search_call.action.sources web_search_call.results web_search_preview
     web_search_preview_2025_03_11 webp wheel windows xhigh
 """
 _ANTHROPIC = """

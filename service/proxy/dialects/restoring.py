@@ -148,6 +148,8 @@ def move_all_positions(annotations: Iterable[Any], positions: Positions) -> None
 class CommonDialect:
     """The methods of `protocol.Dialect` that do not depend on the format, or that most formats have in common."""
 
+    counting_path: str | None = None
+
     def model(self, body: Any) -> str:
         return model_of(body)
 

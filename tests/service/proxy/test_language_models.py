@@ -15,7 +15,7 @@ import pytest
 from constants_kit import constants
 from gateway_kit import Gateway, Tenant
 from model_formats_kit import Call, Said
-from model_kit import ModelServer, heard_in, last_text, left_in
+from model_kit import ModelServer, heard_in, last_text, left_in, words_in
 
 TEXT = "Please write to Maria Keller in Lisbon, maria.keller@example.org, about card 4111 1111 1111 1111."
 ORIGINALS = ("Maria", "Keller", "maria.keller", "Lisbon", "1111 1111")
@@ -114,6 +114,17 @@ def test_a_message_comes_back_with_its_names(claude: anthropic.Anthropic, model:
     with claude.messages.stream(**asked) as stream:
         assert "".join(stream.text_stream) == TEXT
         assert stream.get_final_message().content[0].text == TEXT
+    unseen(model)
+
+
+def test_both_sdks_count_tokens_of_what_would_leave(
+    gpt: openai.OpenAI, claude: anthropic.Anthropic, model: ModelServer
+) -> None:
+    turn: Any = {"role": "user", "content": TEXT}
+    counted = claude.messages.count_tokens(model="stub-claude", system="You work for Maria Keller.", messages=[turn])
+    assert counted.input_tokens == words_in(model.bodies[-1])
+    asked = gpt.responses.input_tokens.count(model="stub-gpt", input=TEXT, instructions="Answer Maria Keller.")
+    assert (asked.object, asked.input_tokens) == ("response.input_tokens", words_in(model.bodies[-1]))
     unseen(model)
 
 

@@ -170,6 +170,7 @@ class Budget(MethodGroup):
 
 RECOGNISERS = "/sanitize/recognisers"
 CHAT, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messages"
+RESPONSE_TOKENS, MESSAGE_TOKENS = "/v1/responses/input_tokens", "/v1/messages/count_tokens"
 
 
 class Catalogue(MethodGroup):
@@ -303,6 +304,18 @@ class LanguageModels(MethodGroup):
     ) -> dict[str, Any]:
         """`POST /v1/messages`: the members of Anthropic's request."""
         return await self._connection.json(_to_model(MESSAGES, request, policy, conversation))
+
+    async def count_response_tokens(
+        self, request: Mapping[str, Any], *, policy: str | None = None, conversation: str | None = None
+    ) -> dict[str, Any]:
+        """`POST /v1/responses/input_tokens`: how many tokens the upstream counts in what would leave."""
+        return await self._connection.json(_to_model(RESPONSE_TOKENS, request, policy, conversation))
+
+    async def count_message_tokens(
+        self, request: Mapping[str, Any], *, policy: str | None = None, conversation: str | None = None
+    ) -> dict[str, Any]:
+        """`POST /v1/messages/count_tokens`: how many tokens the upstream counts in what would leave."""
+        return await self._connection.json(_to_model(MESSAGE_TOKENS, request, policy, conversation))
 
     async def stream(
         self, path: str, request: Mapping[str, Any], *, policy: str | None = None, conversation: str | None = None
