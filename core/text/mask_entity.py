@@ -24,6 +24,7 @@ from core.errors import InvalidInput, RecogniserFailed
 from core.text.mask_words import AllowLists
 from core.text.policy import ENTITIES, Mask, MaskPolicy
 from core.text.recogniser import Hit, Hits, Recogniser
+from core.text.recognisers.public_values import read_by_all
 from core.text.recognisers.secret_values import identifies, placeholder
 from core.text.segment import Token
 from core.text.windows import Extent, extents, windows
@@ -233,13 +234,14 @@ def find_tagged(text: str, policy: MaskPolicy, tagged: Tagged | None) -> list[Ma
 
 def _credible(kind: str, text: str, start: int, end: int) -> bool:
     """Whether a find may be what its type says: no shared account such as `root`, no placeholder such as `<your-key>`,
-    which patterns leave alone as well, no number that is too short for a PIN, and no later part of an address."""
+    which patterns leave alone as well, no number that is too short for a PIN, no public value (`public_values`), and no
+    later part of an address."""
     value = text[start:end]
     if kind == USERNAME:
         return identifies(value)
     if kind not in (PASSWORD, SECRET):
         return True
-    if placeholder(value) or (value.isdecimal() and len(value) < PIN_DIGITS_MIN):
+    if placeholder(value) or (value.isdecimal() and len(value) < PIN_DIGITS_MIN) or read_by_all(text, start, end):
         return False
     near = _ADDRESS.finditer(text, max(0, start - ADDRESS_CHARS), end + ADDRESS_CHARS)
     return not any(match.start() < start and end <= match.end() for match in near)

@@ -6,11 +6,9 @@ such as one for a phone, wins. A label for a phone decides as well: `phone: 4915
 check digit is valid by chance.
 """
 
-from collections.abc import Iterator
-
 import regex  # type: ignore[import-untyped]
 
-from core.text.recogniser import Hit, Scan, texts_of
+from core.text.recogniser import texts_of
 
 _TEXTS = texts_of(__name__)
 
@@ -36,7 +34,10 @@ def _before(words: str) -> regex.Pattern[str]:
 
 
 _ARTICLE = _before(f"{_ARTICLES}|{_REFERENCES}")
-_THING = _before(f"{_ARTICLES}|{_VERSIONS}|{_OTHERS}|{_IDENTITIES}")
+_THING = _before(f"{_ARTICLES}|{_VERSIONS}|{_OTHERS}|{_TEXTS['machines']}|{_IDENTITIES}")
+# `CVE-2024-3094`, `INV_2024-30941`; capitals, since a dash may also stand between a name and its number
+_CODE = regex.compile(r"(?r)(?<![\p{L}\d])(?:\p{Lu}{2,10}|\p{Lu}{1,6}\d{1,4})[-_\u2010\u2011]\Z")
+_UNIT = regex.compile(rf"[ \u00a0]?(?:{_TEXTS['units']})(?![\p{{L}}\d])")
 _VERSION = _before(f"{_VERSIONS}|v|Chrome|Chromium|Edg|OPR")
 
 
@@ -55,19 +56,19 @@ def names_thing(text: str, start: int) -> bool:
     return _stands_before(_THING, text, start)
 
 
-def without_versions(scan: Scan) -> Scan:
-    """Return `scan` without the hits of four numbers after a word for a version."""
-
-    def filtered(text: str) -> Iterator[Hit]:
-        for hit in scan(text):
-            if not (_is_quad(text, hit) and _stands_before(_VERSION, text, hit.start)):
-                yield hit
-
-    return filtered
+def starts_code(text: str, start: int) -> bool:
+    """Whether capitals and a hyphen directly before `start` make the number a part of a code."""
+    return _CODE.search(text, max(0, start - THING_CHARS), start) is not None
 
 
-def _is_quad(text: str, hit: Hit) -> bool:
-    return text.count(".", hit.start, hit.end) == 3 and ":" not in text[hit.start : hit.end]
+def counts_units(text: str, end: int) -> bool:
+    """Whether a unit such as `bytes` follows directly after `end`."""
+    return _UNIT.match(text, end) is not None
+
+
+def names_version(text: str, start: int) -> bool:
+    """Whether a word for a version stands directly before `start`."""
+    return _stands_before(_VERSION, text, start)
 
 
 LABEL_CHARS = 60

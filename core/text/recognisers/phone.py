@@ -11,8 +11,16 @@ from collections.abc import Iterator
 import phonenumbers
 import regex  # type: ignore[import-untyped]
 
-from core.text.recogniser import Hit, Recogniser, matches
-from core.text.recognisers.number_words import PHONE_CONTEXT, is_article, labels_phone, names_card, names_thing
+from core.text.recogniser import BOUNDARY, CONTEXT_BEFORE_CHARS, Hit, Recogniser, matches
+from core.text.recognisers.number_words import (
+    PHONE_CONTEXT,
+    counts_units,
+    is_article,
+    labels_phone,
+    names_card,
+    names_thing,
+    starts_code,
+)
 
 _BLANK = r"[ \t\u00a0\u2007\u2009\u202f]"
 _DASH = r"\-\u2010-\u2015\u2212"
@@ -30,6 +38,11 @@ _DATE = regex.compile(
 _YEARS = regex.compile(rf"(?:1[5-9]|20)\d\d(?:{_GAP}(?:1[5-9]|20)\d\d)+")
 _THOUSANDS = regex.compile(r"\d{1,3}(?:([. \u00a0\u202f])\d{3})(?:\1\d{3})*")
 _PRICE_OR_DECIMAL = regex.compile(r"\d+\.\d+")
+_GAINED = regex.compile(
+    rf"[+＋]{_BLANK}?(?:\d{{1,3}}(?:([. \u00a0\u202f])\d{{3}})(?:\1\d{{3}})*|\d{{1,3}}(?:000){{2,4}})"
+)
+_BY_YEAR = regex.compile(r"(?:19|20)\d\d[-/_]\d{3,7}")
+_SENTENCE_END = regex.compile(r"[.!?;](?:\s|$)|\n")
 _DECIMALS = regex.compile(r"0\.\d+(?:[-/ ]{1,3}-?0\.\d+)+")
 _DAY = regex.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:(?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d)?)?")
 _BYTES_BEFORE = regex.compile(r"(?<![\w])(?=[0-9a-f ]{0,4}[a-f])[0-9a-f]{2}[ ][0-9a-f]{2}[ ]\Z", regex.IGNORECASE)
@@ -42,6 +55,7 @@ PHONE_DIGITS_MIN = 7
 PHONE_DIGITS_MAX = 15
 REGIONS = ("US", "GB", "DE", "FR", "IN", "AU", "BR", "ES", "IT", "NL", "SE", "CH", "PL", "IL", "ZA", "MX", "JP", "CN")
 CODE_CHARS = 20
+CODE_SCORE_MAX = 0.5  # capitals with a hyphen may be a name before a number that is valid in its country
 _CODE_BEFORE = regex.compile(r"(?r)[0-9][A-Za-z]++\Z")
 _CODE_AFTER = regex.compile(r"[A-Za-z]++[0-9]")
 
@@ -95,6 +109,19 @@ def _certain(piece: str) -> bool:
     return _NANP.fullmatch(piece) is not None and not piece.isdecimal()
 
 
+def _dialled(piece: str) -> bool:
+    """Whether an amount such as `+100 000 000` may also be a phone number: a round or short one by its country's
+    plan, another one by its length."""
+    try:
+        number = phonenumbers.parse(piece)
+    except phonenumbers.NumberParseException:
+        return False
+    digits = "".join(_GROUP.findall(piece))
+    if digits.endswith("000000") or len(digits) <= PHONE_DIGITS_MIN:
+        return phonenumbers.is_valid_number(number)
+    return phonenumbers.is_possible_number(number)
+
+
 def _valid(piece: str, regions: tuple[str, ...], yes: float, no: float) -> float:
     for region in regions:
         try:
@@ -130,6 +157,8 @@ def _phone(text: str) -> Iterator[Hit]:
         labelled = labels_phone(text, start)
         if _POSTCODE.fullmatch(piece) and not labelled:
             continue
+        if not labelled and _GAINED.fullmatch(piece) and not _dialled(piece):
+            continue
         if piece.count("/") >= 4:
             continue  # times of a request
         if _BYTES.fullmatch(piece) and _BYTES_BEFORE.search(text, max(0, start - 6), start):
@@ -142,12 +171,25 @@ def _phone(text: str) -> Iterator[Hit]:
             whole = 0.0
         if labelled and whole and not names_card(text, start, end):
             whole = LABELLED_SCORE
-        elif names_thing(text, start) and not _certain(piece):
+        elif whole and not _certain(piece) and _counts(text, start, end, piece, whole):
             whole = 0.0
         if whole:
             yield Hit(start, _with_extension(text, end), whole)
         if whole < 0.4 or len(digits) > 11:
             yield from _parts(text, *cluster.span())
+
+
+def _counts(text: str, start: int, end: int, piece: str, score: float) -> bool:
+    """Whether what is beside `piece` shows that it is the number of a thing, a part of a code, or an amount."""
+    if names_thing(text, start) or counts_units(text, end) or (score < CODE_SCORE_MAX and starts_code(text, start)):
+        return True
+    return _BY_YEAR.fullmatch(piece) is not None and not _says_phone(text, start)
+
+
+def _says_phone(text: str, start: int) -> bool:
+    """Whether the sentence has a word for a phone or a call before `start`."""
+    before = text[max(0, start - CONTEXT_BEFORE_CHARS) : start].rpartition(BOUNDARY)[2]
+    return PHONE_CONTEXT.search(_SENTENCE_END.split(before)[-1]) is not None
 
 
 def _parts(text: str, start: int, end: int) -> Iterator[Hit]:

@@ -9,14 +9,15 @@ silences them.
 import logging
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import regex  # type: ignore[import-untyped]
 
-from core.text.recogniser import Pattern, Recogniser, context_of, pattern_scan
-from core.text.recognisers.number_words import without_versions
+from core.text.recogniser import Pattern, Recogniser, Scan, context_of, pattern_scan
+from core.text.recognisers.ip_addresses import addresses
 
 _NLP_ENGINE = "presidio_analyzer.nlp_engine"
 _LOGGERS = ("presidio-analyzer", "decision_process", "tldextract", "filelock")
@@ -34,7 +35,7 @@ class _Row:
     patterns: int | None = None  # use only this many, from the first
     excluded: regex.Pattern[str] | None = None  # a value of this form is another number
     more: tuple[Pattern, ...] = ()  # written forms that its patterns lack
-    versions: bool = True  # False: four numbers after a word for a version are dropped
+    filtered: Callable[[Scan], Scan] | None = None  # what drops hits that are none by what is beside them
 
 
 _TIME = regex.compile(r"20\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[01]\d|2[0-3])[0-5]\d")
@@ -42,7 +43,7 @@ _NIE = Pattern(regex.compile(r"(?<![\w])[XYZ][- ]\d{7}[- ]?[A-Z](?![\w])"), 0.5)
 
 
 _ROWS = {
-    "IP_ADDRESS": _Row("IpRecognizer", versions=False),
+    "IP_ADDRESS": _Row("IpRecognizer", filtered=addresses),
     "MAC_ADDRESS": _Row("MacAddressRecognizer"),
     "CRYPTO": _Row("CryptoRecognizer"),
     "US_ITIN": _Row("UsItinRecognizer", 9),
@@ -121,7 +122,7 @@ def recognisers() -> tuple[Recogniser, ...]:
         patterns += row.more
         invalid = source.invalidate_result if row.excluded is None else row.excluded.fullmatch
         scan = pattern_scan(patterns, source.validate_result, invalid, valid_score=row.valid_score)
-        scan = scan if row.versions else without_versions(scan)
+        scan = row.filtered(scan) if row.filtered else scan
         words = source.context if row.context is None else row.context
         name = f"presidio.{row.recognizer}"
         built.append(Recogniser(entity, scan, context_of(words or ()), row.digits_min, name=name))

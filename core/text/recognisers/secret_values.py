@@ -227,8 +227,25 @@ def named_values(text: str, name: Name, bare: regex.Pattern[str] = _BARE) -> Ite
         if not quoted:
             end = _trimmed(text, start, end)
             done = end if end - start >= LONG_CHARS else done
-        if start < end:
+        if start < end and not (joint == "operator" and _of_another_line(text, between.start(), start)):
             yield NamedValue(start, end, text[start:end], suffix.group(), bool(quoted), joint, match.start())
+
+
+_OTHER_LINE = regex.compile(
+    r"[ \t]*(?:\#[ \t#]|//[ \t]|;[ \t]|--[ ]|\[[\w .:-]{1,40}\][ \t]*(?:$|[\r\n])"
+    r"|(?:\#[ \t]?)?(?:(?:export|set|setx|declare|ENV|ARG|-)[ ]+)?[\"']?(?P<name>[A-Za-z_][\w.-]{0,60}+)[\"']?[ \t]*"
+    r"(?:=(?!=)|:(?=[ \t\r\n]|$)))"
+)
+
+
+def _of_another_line(text: str, joint: int, start: int) -> bool:
+    """Whether the value at `start` is on a later line than its name, and that line is a comment, a section, or another
+    name with its own value: in `DB_PASSWORD=` above `DB_HOST=localhost` the password is empty."""
+    line = text.rfind("\n", joint, start) + 1
+    if line == 0:
+        return False
+    other = _OTHER_LINE.match(text, line)
+    return other is not None and not (other["name"] and random_looking(other["name"]))
 
 
 def _trimmed(text: str, start: int, end: int) -> int:

@@ -30,6 +30,7 @@ import regex  # type: ignore[import-untyped]
 from core.text.labelled import phrases
 from core.text.recogniser import REGEX_TIMEOUT_S, Hit, Recogniser, around, lower, matches, matches_in, merged, texts_of
 from core.text.recognisers.credentials import written_secrets
+from core.text.recognisers.public_values import public
 from core.text.recognisers.secret_values import (
     Name,
     NamedValue,
@@ -291,7 +292,7 @@ def _named(text: str) -> Iterator[Hit]:
 
 def _is_secret(found: NamedValue) -> bool:
     value = found.value
-    if placeholder(value) or not random_looking(value):
+    if placeholder(value) or not random_looking(value) or public(value):
         return False
     return "://" not in value and (found.quoted or dotted_token(value) or not reference(value))
 
