@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import regex  # type: ignore[import-untyped]
 
-from core.text.recogniser import REGEX_TIMEOUT_S, Hit, Scan
+from core.text.recogniser import REGEX_TIMEOUT_S, Hit, Scan, matches
 
 _SHORT_CHARS = 3  # shorter parts occur within many words, and so are searched for at the start of words
 
@@ -63,11 +63,14 @@ def phrases(text: str) -> tuple[str, ...]:
 
 
 _JOIN = r"[\s_.\-]{0,2}"
+# `"customer": {"id": ...` and the same in YAML
+_NESTED = r"(?:[\"']\s{0,2}:\s{0,2}\{[^{}]{0,50}?(?<=[{\s,])[\"']|:[ ]?\n[ ]{1,8})"
+_WITH = r"\s(?:with|mit|avec|con|met|com|o)\s(?:the\s|der\s|le\s|el\s|il\s|het\s)?"  # `Kunde mit der Nummer`
 _ALSO = {"ß": "ss", "ü": "ue", "ö": "oe", "ä": "ae"}
 _NUMBER_WORDS = phrases(
     "number|numbers|num|no|nos|nr|nbr|id|ids|code|identifier|reference|ref|kennung|nummer|nummern|numéro|numéros|"
     "identifiant|code|número|núm|identificador|código|numero|identificativo|codice|numer|numeru|numerze|identyfikator|"
-    "kod|n|nº|n°|n.º|n.°|n.o|№|#"
+    "numerem|numery|numerów|kod|n|nº|n°|n.º|n.°|n.o|№|#"
 )
 _FAR_NUMBER_WORDS = "number|no\\.|nr\\.?|nummer|numéro|número|numero|numer|numerze|n°|nº|n\\.º"
 _FOR_WORDS = "for|für|pour|para|per|voor|dla"
@@ -78,13 +81,14 @@ _BETWEEN_WORDS = phrases(
     "is|are|was|reads|the|my|your|his|her|our|their|new|old|current|valid|following|as|follows|under|with|holder|and|"
     "lautet|ist|war|die|der|das|den|mit|meine|meiner|ihre|ihrer|seine|neue|alte|folgende|est|le|la|mon|ma|votre|son|"
     "sous|porte|suivant|es|era|el|mi|su|con|è|il|mio|suo|con|het|mijn|uw|met|é|o|a|meu|minha|seu|sua|com|to|jest|o|"
-    "był|moj|mój|twój"
+    "był|moj|mój|twój|seria|serii|i|się"
 )
 _PUNCTUATION = r"[\s:;=()\[\]{}\"'“”„«»‘’|*<>/\\–—→\-]{0,8}+"
 _UPPER_PREFIX = regex.compile(r"(?<![\w])[A-Z]{1,4} \Z")
 _NUMBER_CAPITALS = frozenset(("NO", "NR", "N", "ID", "NUM", "REF", "CODE", "MRN", "KOD"))
 _LAST_LETTERS = regex.compile(rf"(?r)(?:([^\W\d_]{{1,3}})|[#°º№])\.?{_PUNCTUATION}\Z")
 _DIGITS = re.compile(r"[0-9]+")  # `re` finds them in a tenth of the time
+_NO_LETTER = re.compile(r"[\W\d_]")
 _HEAD = regex.compile(r"(?r)(?<![^\W_])(?<![@+])(?:[A-Za-z]{1,8}[-/._]){0,2}[A-Za-z]{0,8}\Z")
 _HEAD_CHARS = 30
 _TAIL = regex.compile(
@@ -136,12 +140,16 @@ LETTERED_CODE = LabelledValue(
 class Label:
     """Labels of one type: `names` are complete, `nouns` only beside a word for "number", before or after the noun."""
 
-    def __init__(self, *, names: Sequence[str] = (), nouns: Sequence[str] = ()) -> None:
+    def __init__(
+        self, *, names: Sequence[str] = (), nouns: Sequence[str] = (), numbers: Sequence[str] = _NUMBER_WORDS
+    ) -> None:
+        """`numbers`: the words for "number" that a noun needs beside it."""
         number, of = _any(_NUMBER_WORDS), _any(_OF_WORDS)
         ways = [_any(names)] if names else []
         if nouns:
             noun = _any(nouns)
-            ways += [rf"{noun}{_JOIN}{number}", rf"{number}\s{{0,2}}(?:{of}\s{{0,2}}){{0,2}}{noun}"]
+            beside = _any(numbers)
+            ways += [rf"{noun}(?:{_JOIN}|{_NESTED}|{_WITH}){beside}", rf"{beside}\s{{0,2}}(?:{of}\s{{0,2}}){{0,2}}{noun}"]
         owner = rf"\s(?:{of}|{_FOR_WORDS})\s(?:\p{{L}}{{1,4}}\.\s)?\p{{L}}{{2,20}}(?:\s\p{{Lu}}\p{{L}}{{1,20}})?"
         word = rf"(?:(?<![^\W_])(?:{number}|{_any(_BETWEEN_WORDS)})(?!\p{{L}})|[#№])"
         end = rf"(?:[\s_:,\-]{{0,3}}{word}|{owner}|\s?\([^()\n]{{1,20}}\)){{0,4}}{_PUNCTUATION}\Z"
@@ -154,8 +162,8 @@ class Label:
         self._anchors = Anchors([*names, *nouns])
         self._endings = {
             word[-3:]
-            for phrase in (*names, *nouns, *_NUMBER_WORDS, *_BETWEEN_WORDS)
-            for word in _spellings(phrase.split(" ")[-1])
+            for phrase in (*names, *nouns, *numbers, *_NUMBER_WORDS, *_BETWEEN_WORDS)
+            for word in _last_words(phrase)
         }
 
     def may_occur(self, text: str) -> bool:
@@ -174,6 +182,12 @@ class Label:
 
     def _may_end(self, letters: str) -> bool:
         return letters in self._endings or letters[-2:] in ("id", "no", "nr") or not letters.isascii()
+
+
+def _last_words(phrase: str) -> set[str]:
+    """Return the spellings of the last word of a phrase, and of its last letters after a full stop (`R.G.`)."""
+    word = phrase.split(" ")[-1]
+    return _spellings(word) | _spellings(_NO_LETTER.split(word.rstrip("."))[-1])
 
 
 def _spellings(word: str) -> set[str]:
@@ -223,6 +237,20 @@ def labelled_scan(label: Label, value: LabelledValue = CODE, *, score: float = L
                     last = Hit(start, end, score * share)
                     yield last
                     break
+
+    return scan
+
+
+def labelled_forms(label: Label, form: regex.Pattern[str], *, score: float = LABELLED_SCORE) -> Scan:
+    """Return a scan for the matches of `form` that stand after a label."""
+
+    def scan(text: str) -> Iterator[Hit]:
+        if not label.may_occur(text):
+            return
+        for match in matches(form, text):
+            share = label.score(text, match.start())
+            if share and not _AMOUNT.match(text, match.end()):
+                yield Hit(match.start(), match.end(), score * share)
 
     return scan
 

@@ -100,7 +100,7 @@ _PHONE, _PRESIDIO = "core.text.recognisers.phone", "core.text.recognisers.presid
 _LABELLED, _VEHICLE = "core.text.recognisers.labelled_types", "core.text.recognisers.vehicle"
 _SECRETS, _PASSWORDS = "core.text.recognisers.secrets", "core.text.recognisers.passwords"
 _USERNAMES, _DATES = "core.text.recognisers.usernames", "core.text.recognisers.dates"
-_COORDINATES = "core.text.recognisers.coordinates"
+_COORDINATES, _CASES = "core.text.recognisers.coordinates", "core.text.recognisers.case_numbers"
 
 
 # The thresholds of names were chosen on the texts of `benchmarks.sanitising`: a person that is missed costs more than a
@@ -154,6 +154,8 @@ ENTITIES: dict[str, EntityRow] = {
     "IMEI": EntityRow(0.4, _LABELLED, by_words=True),
     "EMPLOYEE_ID": EntityRow(0.4, _LABELLED, by_words=True),
     "CUSTOMER_ID": EntityRow(0.4, _LABELLED, by_words=True),
+    "CASE_NUMBER": EntityRow(0.4, _CASES, by_words=True),
+    "POSTCODE": EntityRow(0.4, _LABELLED, by_words=True),
     "UUID": EntityRow(0.5, _PRESIDIO, by_form=True, default=False),
     "UK_POSTCODE": EntityRow(0.1, _PRESIDIO, default=False),
     "SECRET": EntityRow(0.3, _SECRETS, by_words=True, tagged=True),
@@ -507,7 +509,7 @@ class Sanitised:
 DEFAULT = "default"
 
 NAMES = ("PERSON", "LOCATION")  # organisations identify no person
-PLACES = ("COORDINATE", "UK_POSTCODE")
+PLACES = ("COORDINATE", "UK_POSTCODE", "POSTCODE")
 CONTACT = ("EMAIL_ADDRESS", "PHONE_NUMBER")
 ONLINE = ("URL", "IP_ADDRESS", "MAC_ADDRESS", "USERNAME", "UUID")
 SECRETS = ("SECRET", "PASSWORD")
@@ -539,7 +541,7 @@ HEALTH_NUMBERS = (
     "AU_MEDICARE",
 )
 VEHICLES_AND_DEVICES = ("LICENSE_PLATE", "VIN", "IMEI")
-BUSINESS_NUMBERS = ("EMPLOYEE_ID", "CUSTOMER_ID")
+BUSINESS_NUMBERS = ("EMPLOYEE_ID", "CUSTOMER_ID", "CASE_NUMBER")
 
 PROFILES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

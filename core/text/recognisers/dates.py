@@ -6,7 +6,9 @@ or has the name of a month (`3 May 1984`, `3. Mai 1984`, `1er mai 1984`, `3 de m
 only.
 
 DATE_OF_BIRTH: a date that a context names as one, before it (`born on`, `geb.`, `né le`, `fecha de nacimiento`) or
-after it (`in Köln geboren`). No digit and no end of a sentence may lie between the context and the date.
+after it (`in Köln geboren`). No digit and no end of a sentence may lie between the context and the date, unless the
+date is the answer to a question or a request (`What is your date of birth?`). Rows of records without headings:
+`core.text.recognisers.records`.
 
 AGE: ages over 89, which the HIPAA Safe Harbor rule removes. A hit is the number with its unit (`93-year-old`, `92
 ans`). A duration (`for 92 years`) and a percentage are none: the number needs a word of age before it, or a unit that
@@ -181,6 +183,9 @@ _STAR = regex.compile(r"(?:(?<=\p{L}[ ]\()\*|(?<=,[ ])\*|(?<=\()\*)[ ]?")
 _SENTENCE_END = regex.compile(r"[\d;!?†]|\p{L}{3}\.\s+\p{Lu}")
 _LABEL_END = " \t\r\n:|*>\"'()-_/"
 _OTHER_EVENT = regex.compile(_TEXTS["other_event"], regex.IGNORECASE)
+_ANSWER = regex.compile(_TEXTS["answer"], regex.IGNORECASE)
+_QUESTIONS = regex.compile(_TEXTS["questions"], regex.IGNORECASE)
+ANSWER_CHARS = 200
 _AFTER = regex.compile(
     r"(?<!\p{L})(?:geboren(?:e[rn]?)?|geb\.|born|date[ ]of[ ]birth|dob|birthdate|urodzon[yaą]|urodziła?"
     r"|geboortedatum|née?|nacid[oa]|nat[oa]|nascid[oa])(?!\p{L})",
@@ -196,6 +201,11 @@ def _births(text: str) -> Iterator[Hit]:
             date = first_date(text, named.end(), named.end() + AFTER_CHARS + DATE_CHARS_MAX)
             if date and _belong(text[named.end() : date[0]]) and (pattern is _BORN or _WITH_YEAR.search(text, *date)):
                 yield Hit(*date, SCORE)
+            elif pattern is _BORN and (answer := _answer(text, named.end())):
+                yield Hit(*answer, SCORE)
+    for asked in matches(_QUESTIONS, text):
+        if answer := _answer(text, asked.end()):
+            yield Hit(*answer, SCORE)
     for named in matches(_AFTER, text):
         begin = max(0, named.start() - BEFORE_CHARS)
         if not _WITH_YEAR.search(text, begin, named.start()):
@@ -203,6 +213,22 @@ def _births(text: str) -> Iterator[Hit]:
         for start, end in dates(text, begin, named.start()):
             if _WITH_YEAR.search(text, start, end) and _WORDS_BETWEEN.fullmatch(text, end, named.start()):
                 yield Hit(start, end, SCORE)
+
+
+def _answer(text: str, asked: int) -> tuple[int, int] | None:
+    """Return the date with which the answer begins to a question or a request that names a birth before `asked`."""
+    number = _ANY_NUMBER.search(text, asked, asked + ANSWER_CHARS)
+    while number:
+        date = _around(_IN_CONTEXT, text, number.start(), asked, len(text))
+        if date:
+            whole = _ANSWER.fullmatch(text, asked, date[0], timeout=REGEX_TIMEOUT_S)
+            return date if whole and _WITH_YEAR.search(text, *date) and not _other_event(text, asked, date[0]) else None
+        number = _ANY_NUMBER.search(text, number.end(), asked + ANSWER_CHARS)
+    return None
+
+
+def _other_event(text: str, start: int, end: int) -> bool:
+    return _OTHER_EVENT.search(text, start, end) is not None
 
 
 def _belong(gap: str) -> bool:

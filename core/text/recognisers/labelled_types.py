@@ -1,17 +1,27 @@
 """Types whose values a label names, or that are written in a form with check digits near such a word.
 
-Each row of `ROWS` is one way to find a type: `Labelled` values after a label, `Checked` numbers of a country with valid
-check digits, alone or near a word for such a number, and `Formed` values, which need such a word nearby if their score
-is low. A labelled national number scores less than a valid number of a type of its own (`PL_PESEL`, `ES_NIF`), which
-therefore gives the type where both fit.
+Each row of `ROWS` is one way to find a type: `Labelled` values after a label, values of one form `After` a label,
+`Checked` numbers of a country with valid check digits, alone or near a word for such a number, and `Formed` values,
+which need such a word nearby if their score is low. A labelled national number scores less than a valid number of a
+type of its own (`PL_PESEL`, `ES_NIF`), which therefore gives the type where both fit.
 """
 
 from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]
 
-from core.text.labelled import GROUPED_CODE, LABELLED_SCORE, LETTERED_CODE, Label, LabelledValue, labelled_scan, phrases
+from core.text.labelled import (
+    GROUPED_CODE,
+    LABELLED_SCORE,
+    LETTERED_CODE,
+    Label,
+    LabelledValue,
+    labelled_forms,
+    labelled_scan,
+    phrases,
+)
 from core.text.recogniser import Pattern, Recogniser, context_of, pattern_scan, texts_of
+from core.text.recognisers import records
 from core.text.recognisers.numbers import machine_readable
 from core.text.recognisers.written_numbers import NUMBERS, Number, number_scan
 
@@ -28,6 +38,20 @@ class Labelled(NamedTuple):
 
     def recogniser(self) -> Recogniser:
         scan = labelled_scan(Label(names=self.names, nouns=self.nouns), self.value, score=self.score)
+        return Recogniser(self.entity, scan, digits_min=self.digits_min, copies=True)
+
+
+class After(NamedTuple):
+    """Values of one form after a label: one of `names`, or of `nouns` beside a word for "number"."""
+
+    entity: str
+    digits_min: int
+    form: regex.Pattern[str]
+    names: tuple[str, ...] = ()
+    nouns: tuple[str, ...] = ()
+
+    def recogniser(self) -> Recogniser:
+        scan = labelled_forms(Label(names=self.names, nouns=self.nouns), self.form)
         return Recogniser(self.entity, scan, digits_min=self.digits_min, copies=True)
 
 
@@ -55,7 +79,8 @@ class Formed(NamedTuple):
         return Recogniser(self.entity, pattern_scan(self.forms), context_of(self.words), digits_min=self.digits_min)
 
 
-_WORDS = {key: phrases(text) for key, text in texts_of(__name__).items()}
+_WORDS_OF = texts_of(__name__)
+_WORDS = {key: phrases(text) for key, text in _WORDS_OF.items()}
 
 _IMEI_VALUE = LabelledValue(
     r"\d{14,16}|\d{2}[ -]?\d{6}[ -]?\d{6}[ -]?\d{1,2}|\d{6}[ -]\d{2}[ -]\d{6}[ -]\d", spaced=True
@@ -87,13 +112,22 @@ _UK_LICENCE = (
         regex.compile(r"(?<![\w])[A-Z]{2}[A-Z9]{3}\d[0156]\d[0-3]\d{2}[A-Z][A-Z9]\d[A-Z]{2}(?:[ ]?\d{2})?(?![\w])"), 0.6
     ),
 )
+# Postcodes of Europe, the Americas and Asia, with the letters of a country before them.
+_POSTCODE = regex.compile(
+    r"(?<![\w.,/-])(?:\d{4} ?(?-i:[A-Z]{2})|\d{4}[a-z]{2}|\d{5}-\d{3,4}|\d{4}-\d{3}|\d{2}[- ]\d{3}|\d{3}[ -]\d{2,4}"
+    r"|(?:[A-Z]{1,3}-)?\d{4,8}|[A-Z]{1,2}\d[A-Z\d]? ?\d[A-Z]{2}|[A-Z]\d[A-Z][ -]?\d[A-Z]\d|[A-Z]\d[\dW] ?[A-Z\d]{4})(?![\w]|[.,:/-]\d)",
+    regex.IGNORECASE,
+)
+_UUID = regex.compile(r"(?<![\w-])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![\w-])", regex.IGNORECASE)
+_ITALIAN_POSTCODE = regex.compile(_WORDS_OF["italian_postcode"])
 _NATIONAL_SCORE = 0.72
 
-ROWS: tuple[Labelled | Checked | Formed, ...] = (
+ROWS: tuple[Labelled | After | Checked | Formed, ...] = (
     Labelled("EMPLOYEE_ID", 3, GROUPED_CODE, _WORDS["employee_names"], _WORDS["employee_nouns"]),
     Labelled("EMPLOYEE_ID", 5, LETTERED_CODE, _WORDS["employee_nouns"]),
     Labelled("CUSTOMER_ID", 3, GROUPED_CODE, _WORDS["customer_names"], _WORDS["customer_nouns"]),
     Labelled("CUSTOMER_ID", 5, LETTERED_CODE, _WORDS["customer_nouns"]),
+    After("CUSTOMER_ID", 1, _UUID, nouns=_WORDS["customer_nouns"]),
     Labelled("IMEI", 14, _IMEI_VALUE, _WORDS["imei"]),
     Checked("IMEI", 14, NUMBERS["devices"], _WORDS["imei"]),
     Labelled("PASSPORT", 4, _PASSPORT_VALUE, _WORDS["passport"]),
@@ -110,8 +144,11 @@ ROWS: tuple[Labelled | Checked | Formed, ...] = (
     Labelled("NATIONAL_ID", 5, _NATIONAL_VALUE, _WORDS["national"], score=_NATIONAL_SCORE),
     Checked("TAX_ID", 6, NUMBERS["tax"], _WORDS["tax"]),
     Labelled("TAX_ID", 5, _NATIONAL_VALUE, _WORDS["tax"], score=_NATIONAL_SCORE),
+    After("POSTCODE", 2, _POSTCODE, _WORDS["postcode"]),
+    Formed("POSTCODE", 4, (Pattern(_ITALIAN_POSTCODE, LABELLED_SCORE),)),
 )
 
 
 def recognisers() -> tuple[Recogniser, ...]:
-    return (*(row.recogniser() for row in ROWS), Recogniser("PASSPORT", machine_readable))
+    rows = (row.recogniser() for row in ROWS)
+    return (*rows, Recogniser("PASSPORT", machine_readable), *records.recognisers())

@@ -13,6 +13,7 @@ from core.text.labelled import phrases
 from core.text.recogniser import Hit, Recogniser, around, lower, matches, matches_in, texts_of
 from core.text.recognisers.credentials import credential_pairs
 from core.text.recognisers.secret_values import Name, NamedValue, identifies, login, named_values
+from core.text.recognisers.speakers import speakers
 
 _TEXTS = texts_of(__name__)
 
@@ -64,6 +65,9 @@ _FIELD_NAME = regex.compile(
     r"_(?:id|ids|name|key|type|data|list|count|info|email|table|profile|model|service|role|group|token)$"
     r"|\.(?:py|js|ts|json|txt|xml|yml|yaml|csv|html|php|java|sql|md|log|conf|cfg|ini)$|^(?:v|version)?\d"
 )
+_AFTER_ACCOUNT = regex.compile(_TEXTS["after_account"], regex.IGNORECASE)
+_ACCOUNT_WORDS = phrases(_TEXTS["account_words"])
+_NO_ACCOUNT = regex.compile(_TEXTS["no_account"])
 _LINE_END = regex.compile(r"[ \t]*(?:$|\n)")
 
 
@@ -142,6 +146,14 @@ def _in_logs(text: str) -> Iterator[Hit]:
                 yield Hit(match.start("value"), match.start("value") + len(value), SCORE)
 
 
+def _after_accounts(text: str) -> Iterator[Hit]:
+    """Yield names of letters with a dot or `_` inside, or digits behind, directly after a word for an account."""
+    for match in matches_in(_AFTER_ACCOUNT, text, around(lower(text), _ACCOUNT_WORDS, before=20, after=_LOG_CHARS)):
+        value = match.group("value")
+        if value.islower() and login(value) and not _NO_ACCOUNT.search(value):
+            yield Hit(match.start("value"), match.end("value"), SCORE)
+
+
 def _in_lines(text: str) -> Iterator[Hit]:
     """Yield the users of access logs and those to whom a comment gives a task."""
     low = lower(text)
@@ -184,6 +196,8 @@ def _usernames(text: str) -> Iterator[Hit]:
         if login(text[slice(*span)]):
             yield Hit(*span, SCORE)
     yield from _in_logs(text)
+    yield from _after_accounts(text)
+    yield from speakers(text)
     yield from _in_lines(text)
     yield from _folders(text)
     yield from _handles(text)

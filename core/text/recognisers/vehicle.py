@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import regex  # type: ignore[import-untyped]
 
 from core.text.labelled import LABELLED_SCORE, Label, phrases
-from core.text.recogniser import Hit, Pattern, Recogniser, context_of, matches, pattern_scan, texts_of
+from core.text.recogniser import REGEX_TIMEOUT_S, Hit, Pattern, Recogniser, context_of, matches, pattern_scan, texts_of
 
 _TEXTS = texts_of(__name__)
 
@@ -25,6 +25,7 @@ _SMALL = regex.compile(
     rf"|[a-z0-9]{{1,7}}(?:-[a-z0-9]{{1,5}}){{0,2}}){_END}"
 )
 _PLATE_CHARS = range(4, 9)
+BESIDE_SCORE = 0.6
 _DIGITS = re.compile(r"[0-9]+")
 _LETTERS_BEFORE = regex.compile(r"(?r)(?<![\w-])[A-ZÄÖÜ]{1,4}(?:[ \-][A-Z]{1,3})?[ \u00a0·•\-]?\Z", regex.IGNORECASE)
 # Plates near a label word.
@@ -38,6 +39,43 @@ _CAPITAL_FORMS = (
 # German plates in small letters, as people type them, near a word for a vehicle.
 _SMALL_FORMS = (Pattern(regex.compile(r"(?<![\w-])[a-zäöü]{1,3}-[a-z]{1,2}[ -]?\d{1,4}[eh]?(?![\w]|[-.,:]\w)"), 0.1),)
 _VEHICLES = phrases(_TEXTS["vehicles"])
+
+# Plates after a word for a vehicle and at most four words, or directly before one: `Das Auto RO-KG 418`, `the grey van
+# with AB12 CDE`, `AB-123-CD, une voiture`. The Polish form is that of other codes too, so that its words are Polish.
+_VEHICLE_WORDS = phrases(_TEXTS["vehicle_nouns"])
+_STANDARDS, _NO_PLATE = _TEXTS["standards"], _TEXTS["no_plates"]
+_PLATE_END = r"(?![\w%€$£]|[.,/:-]\w)"
+
+
+def _beside(nouns: str, forms: str) -> tuple[regex.Pattern[str], regex.Pattern[str], regex.Pattern[str]]:
+    """Return the patterns of a plate, of what may precede it, and of what may follow it."""
+    between = r"(?:[ ]\p{L}[\p{L}'’.-]{0,14}){0,4}?[\"']?[ ]?[(:,=]{0,2}[ ]?[\"'„“]?"
+    return (
+        regex.compile(rf"(?<![\w.,/:-])(?!{_STANDARDS}[ -]|{_NO_PLATE}[ -]?\d)(?:{forms}){_PLATE_END}"),
+        regex.compile(rf"(?r)(?<![\p{{L}}\d])(?:{nouns}){between}\Z", regex.IGNORECASE),
+        regex.compile(rf"[)\"”']?,?[ ](?:\p{{L}}{{1,12}}[ ]){{0,2}}?(?:{nouns})(?!\p{{L}})", regex.IGNORECASE),
+    )
+
+
+_BESIDE = (
+    _beside(_TEXTS["vehicle_nouns"], _TEXTS["beside_forms"]),
+    _beside(_TEXTS["polish_nouns"], _TEXTS["polish_forms"]),
+)
+VEHICLE_CHARS = 80
+
+
+def _beside_vehicle(text: str) -> Iterator[Hit]:
+    low = text.lower()
+    if not any(word in low for word in _VEHICLE_WORDS):
+        return
+    for plate, before, after in _BESIDE:
+        for match in matches(plate, text):
+            first = max(0, match.start() - VEHICLE_CHARS)
+            if before.search(text, first, match.start(), timeout=REGEX_TIMEOUT_S) or after.match(
+                text, match.end(), timeout=REGEX_TIMEOUT_S
+            ):
+                yield Hit(match.start(), match.end(), BESIDE_SCORE)
+
 
 _LABEL = Label(names=_PLATE_WORDS)
 
@@ -112,5 +150,6 @@ def recognisers() -> tuple[Recogniser, ...]:
         Recogniser("LICENSE_PLATE", _labelled_plate, digits_min=1, copies=True),
         Recogniser("LICENSE_PLATE", pattern_scan(_CAPITAL_FORMS), context_of(near), digits_min=1),
         Recogniser("LICENSE_PLATE", pattern_scan(_SMALL_FORMS), context_of(_VEHICLES), digits_min=1),
+        Recogniser("LICENSE_PLATE", _beside_vehicle, digits_min=1),
         Recogniser("VIN", _vin, context_of(_VIN_WORDS), digits_min=4),
     )

@@ -34,6 +34,7 @@ _CARD_TESTS = (
     ("2", "222300"), ("4", "400000"), ("5", "555555"), ("6", "601100"),
 )  # fmt: skip
 _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+CARD_DIGITS_MIN = 8  # what has fewer is the expiry of a card
 IMEI_DIGITS = 15
 IBAN_CHARS_MIN, IBAN_CHARS_MAX = 15, 34
 SPANISH_DIGITS, BELGIAN_DIGITS = 20, 12  # of an account without country and check digits
@@ -42,12 +43,18 @@ _BANK_LETTERS = "TEST"  # no bank has this code
 _BANK_DIGITS = {"DE": "9", "AT": "9", "CH": "99", "PL": "999", "BE": "999", "FR": "99", "ES": "99", "PT": "99"}
 _IPV4_TESTS = ("192.0.2", "198.51.100", "203.0.113")
 _FEW = 4
+_EXPIRY = regex.compile(r"(?:0[1-9]|1[0-2])(?P<gap>[ ]?[/-][ ]?)(?P<century>20)?\d{2}")
 _DECIMAL = regex.compile(r"(?<!\d)\d{1,3}(?!\d)(?:[.,]\d+)?")
 _MINUTES_MARK = regex.compile(r"[ ]?(?:['’′´\"”″s]|m(?![a-z]))")
 
 
 def card(original: str, draw: Draw) -> str:
+    """Return a number of the same network, or for the expiry of a card another month and year."""
     digits = alphanumerics(original)
+    if (expiry := _EXPIRY.fullmatch(original)) and draw.attempt < _FEW:
+        return f"{draw.between(1, 12):02d}{expiry['gap']}{expiry['century'] or ''}{draw.between(27, 39)}"
+    if len(digits) < CARD_DIGITS_MIN:
+        return same_shape(original, draw)
     head = next((test for start, test in _CARD_TESTS if digits.startswith(start)), "400000")
     body = head + draw.digits(max(len(digits), 12) - 1 - len(head))
     return laid_out(original, body + luhn.calc_check_digit(body))

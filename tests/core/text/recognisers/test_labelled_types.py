@@ -52,6 +52,14 @@ LABELS = {
         "HX-99-1203",
         "policy no.|Kundennummer|numéro de client|número de cliente|codice cliente|klantnummer|apólice n.º|nr klienta",
     ),
+    "CASE_NUMBER": (
+        "4471-0815/23",
+        "case number|Aktenzeichen|numéro de rôle|rollo de apelación|fascicolo|zaaknummer|inquérito|sygnatura akt",
+    ),
+    "POSTCODE": (
+        "99084",
+        "zip code|Postleitzahl|code postal|código postal|codice postale|postcode|código postal|kod pocztowy",
+    ),
     "NATIONAL_ID": (
         "X4829 1730",
         "identity card|Ausweisnummer|carte d'identité|cédula de identidad|carta d'identità|identiteitskaart|"
