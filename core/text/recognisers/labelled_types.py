@@ -115,7 +115,8 @@ _UK_LICENCE = (
 # Postcodes of Europe, the Americas and Asia, with the letters of a country before them.
 _POSTCODE = regex.compile(
     r"(?<![\w.,/-])(?:\d{4} ?(?-i:[A-Z]{2})|\d{4}[a-z]{2}|\d{5}-\d{3,4}|\d{4}-\d{3}|\d{2}[- ]\d{3}|\d{3}[ -]\d{2,4}"
-    r"|(?:[A-Z]{1,3}-)?\d{4,8}|[A-Z]{1,2}\d[A-Z\d]? ?\d[A-Z]{2}|[A-Z]\d[A-Z][ -]?\d[A-Z]\d|[A-Z]\d[\dW] ?[A-Z\d]{4})(?![\w]|[.,:/-]\d)",
+    r"|(?:[A-Z]{1,3}-)?\d{4,8}|[A-Z]{1,2}\d[A-Z\d]? ?\d[A-Z]{2}|[A-Z]\d[A-Z][ -]?\d[A-Z]\d|[A-Z]\d[\dW] ?[A-Z\d]{4})"
+    r"(?![\w]|[.,:/-]\d)",
     regex.IGNORECASE,
 )
 _UUID = regex.compile(r"(?<![\w-])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![\w-])", regex.IGNORECASE)

@@ -62,10 +62,13 @@ BARE = [
 ]
 NONE = [
     *("law no. 675/96", "legge n. 675/96", "loi n° 675/96", "ley n.º 675/96", "Gesetz Nr. 675/96", "ustawa nr 675/96"),
-    *("Regulation (EC) No 1234/2008", "Directive 95/46/EC", "Decreto-Lei n.º 446/85", "Legge 31 dicembre 1996, n. 675/96"),
-    *("the season 2018/19", "no. 2", "invoice no. 2024/15", "bus no. 102/03", "the flat no. 123/45", "version no. 12.4.1"),
+    *("Regulation (EC) No 1234/2008", "Directive 95/46/EC", "Decreto-Lei n.º 446/85"),
+    "Legge 31 dicembre 1996, n. 675/96",
+    *("the season 2018/19", "no. 2", "invoice no. 2024/15", "bus no. 102/03", "the flat no. 123/45"),
+    "version no. 12.4.1",
     *("the fiscal years 2018/19 and 2019/20", "no. 12 of 300", "on 12/05/2019", "No. 10 Downing Street", "page 12/45"),
-    *("it costs 5 C or 214/19 of a pound", "24/7 support", "9/11", "a ratio of 100/20", "blood pressure 120/80", "4 K TV"),
+    *("it costs 5 C or 214/19 of a pound", "24/7 support", "9/11", "a ratio of 100/20"),
+    *("blood pressure 120/80", "4 K TV"),
     *("in any case 2019 was cold", "the application has 12345 users", "application id 4829173", "process id 48291"),
     *("procedimiento de 12 pasos", "the case of 1200 apples", "/proc/12345/status", "HTTP 404 (n. 3)", "World War II"),
 ]

@@ -36,9 +36,11 @@ POSTCODES = [
     ("zip_code: {}", "94107"),
 ]
 NO_POSTCODES = [
-    *("99084 people came", "market cap: 12345", "unzip 2.0", "zip 2.0 files", "a zip of 5 MB", "the zip file has 3 entries"),
+    *("99084 people came", "market cap: 12345", "unzip 2.0", "zip 2.0 files", "a zip of 5 MB"),
+    "the zip file has 3 entries",
     *("CAP theorem of 2000", "order 94107", "room 10115", "kod 12345", "code: 94107", "rate cap=20121", "PLZ gesucht"),
-    *("post 12345", "zip it, 12 people", "the zip costs 94107 EUR", "CP violation, 1964 prize", '{"id": 94107}', "Ort: 99084"),
+    *("post 12345", "zip it, 12 people", "the zip costs 94107 EUR", "CP violation, 1964 prize"),
+    *('{"id": 94107}', "Ort: 99084",),
 ]
 VEHICLES = [
     ("Das Auto {}", "RO-KG 418"),
@@ -68,7 +70,8 @@ VEHICLES = [
     ("jo: which car?\nroe: the car {} outside", "AB12 CDE"),
 ]
 NO_PLATES = [
-    *("Das Auto ISO-9001", "car DIN-A 4", "LED-TV 55 car", "car AB-12", "the car, model X5 2019", "Das Auto erfüllt EU-6"),
+    *("Das Auto ISO-9001", "car DIN-A 4", "LED-TV 55 car", "car AB-12", "the car, model X5 2019"),
+    "Das Auto erfüllt EU-6",
     *("the car costs USD 12345", "a truck IN 12345", "BMW 3200", "the car did 1234 miles", "van USD 4500", "RO-KG 418"),
     *("samochód za PLN 45000", "o carro de 2019", "AB-123-CD fits", "voiture de 120 CV", "car park B 12", "CO 2 car"),
 ]
@@ -100,8 +103,10 @@ ACCOUNTS = [
     ("jo: which one?\nroe: account {}", "bronwyn.hale"),
 ]
 NO_ACCOUNTS = [
-    *("account manager", "account settings.json", "the user first_name field", "user account.type", "user is_active flag"),
-    *("account e.g. the", "user python3", "login page", "user guide.pdf", "account example.com", "user etc.", "profile v2"),
+    *("account manager", "account settings.json", "the user first_name field", "user account.type"),
+    "user is_active flag",
+    *("account e.g. the", "user python3", "login page", "user guide.pdf", "account example.com"),
+    *("user etc.", "profile v2"),
     *("user interface", "account balance", "user level2", "account_id", "login step1", "users.all"),
 ]
 CUSTOMERS = [
@@ -128,8 +133,10 @@ CUSTOMERS = [
     ("Matrikelnummer {}", "3048113"),
 ]
 NO_CUSTOMERS = [
-    *("customer.id is a string", "customer.id: int", "customer.name = 48213", "customers 48213", '{"customer": {"age": 48213}}'),
-    *('{"order": {"id": 48213}}', "id: 48213", "customer.id = None", "the customer paid 48213 EUR", "customer.save(12345)"),
+    *("customer.id is a string", "customer.id: int", "customer.name = 48213", "customers 48213"),
+    '{"customer": {"age": 48213}}',
+    *('{"order": {"id": 48213}}', "id: 48213", "customer.id = None", "the customer paid 48213 EUR"),
+    "customer.save(12345)",
 ]
 DOCUMENTS = [
     ("legitymującą się dowodem {}", "CCF 482917"),
@@ -171,7 +178,8 @@ INFLECTED = [
     ("DRIVER_LICENSE", "Nummer des Führerscheins {}", "B072RRE2I55"),
 ]
 NO_DOCUMENTS = [
-    *("dowodem jest 12 zdjęć", "dowód z 2019 roku", "the test passes 100000 times", "ID: 482917", "an ID card is needed"),
+    *("dowodem jest 12 zdjęć", "dowód z 2019 roku", "the test passes 100000 times", "ID: 482917"),
+    "an ID card is needed",
     *("dowodem tego jest zdjęcie 482", "Ausweis bitte vorzeigen", "identification of 48291 species", "id 4829173"),
     *("legitymacja szkolna za 25,50 zł", "ID number is required", "the ID of the job is 482917"),
 ]
@@ -184,8 +192,8 @@ def test_a_postcode_in_a_field_of_its_own_is_hidden() -> None:
 
 
 def test_formats_have_postcodes_in_their_fields() -> None:
-    json = ["plz", "zip", "zipCode", "postal_code", "postcode", "code_postal", "codigoPostal", "cap", "cep", "kod_pocztowy"]
-    for key in json:
+    keys = "plz zip zipCode postal_code postcode code_postal codigoPostal cap cep kod_pocztowy"
+    for key in keys.split():
         code = "01310-100" if key == "cep" else "00-950" if key == "kod_pocztowy" else "99084"
         assert left([(f'{{{{"{key}": "{{}}", "x": "y"}}}}', code)], "POSTCODE", "json") == []
         assert left([(f"name,{key}\nx,{{}}\n", code)], "POSTCODE", "csv") == []
