@@ -149,7 +149,10 @@ class Label:
         if nouns:
             noun = _any(nouns)
             beside = _any(numbers)
-            ways += [rf"{noun}(?:{_JOIN}|{_NESTED}|{_WITH}){beside}", rf"{beside}\s{{0,2}}(?:{of}\s{{0,2}}){{0,2}}{noun}"]
+            ways += [
+                rf"{noun}(?:{_JOIN}|{_NESTED}|{_WITH}){beside}",
+                rf"{beside}\s{{0,2}}(?:{of}\s{{0,2}}){{0,2}}{noun}",
+            ]
         owner = rf"\s(?:{of}|{_FOR_WORDS})\s(?:\p{{L}}{{1,4}}\.\s)?\p{{L}}{{2,20}}(?:\s\p{{Lu}}\p{{L}}{{1,20}})?"
         word = rf"(?:(?<![^\W_])(?:{number}|{_any(_BETWEEN_WORDS)})(?!\p{{L}})|[#№])"
         end = rf"(?:[\s_:,\-]{{0,3}}{word}|{owner}|\s?\([^()\n]{{1,20}}\)){{0,4}}{_PUNCTUATION}\Z"

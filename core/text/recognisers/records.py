@@ -77,11 +77,12 @@ def _cells(text: str, start: int, end: int) -> list[Span]:
 
 def _births(text: str) -> Iterator[Hit]:
     for match in matches(_DATE, text):
-        if not _of_adult(match.group()):
+        value = match.group()  # alone: a digit and a comma before it are no part of a number
+        if not _of_adult(value) or first_date(value, 0, len(value)) != (0, len(value)):
             continue
         cells, own = _row(text, *match.span())
         near = [cell for cell in cells[max(0, own - CELLS) : own + CELLS + 1] if cell != match.span()]
-        if any(_identifies(text, cell) for cell in near) and first_date(text, *match.span()) == match.span():
+        if any(_identifies(text, cell) for cell in near):
             yield Hit(*match.span(), SCORE)
 
 

@@ -9,6 +9,7 @@ Cost: linear in the text.
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import regex  # type: ignore[import-untyped]
 
@@ -33,7 +34,9 @@ _WORDS = regex.compile(r"\p{L}{2,}[ ,.!?…]+[^\n]{0,40}?\p{L}|\p{L}{2,}[^\n]{0,
 _TALK = regex.compile(
     rf"(?<![\p{{L}}'’])(?:{_TEXTS['talk']})(?![\p{{L}}'’])|\?[ ]{{0,2}}$|[\U0001F300-\U0001FAFF]", regex.IGNORECASE
 )
-_TAGS = frozenset(phrases("div|span|b|i|p|a|u|li|ul|ol|h1|h2|h3|br|hr|em|strong|code|pre|table|tr|td|th|title|body|head"))
+_TAGS = frozenset(
+    phrases("div|span|b|i|p|a|u|li|ul|ol|h1|h2|h3|br|hr|em|strong|code|pre|table|tr|td|th|title|body|head")
+)
 
 
 def speakers(text: str) -> Iterator[Hit]:
@@ -62,13 +65,18 @@ def _of_run(run: list[regex.Match[str]]) -> Iterator[Hit]:
 
 def _speaker(line: regex.Match[str]) -> bool:
     name = line["nick"] or line["name"]
-    return len(name) > 2 and name not in _OTHERS and not (line["nick"] and name in _TAGS) and not line["said"].startswith(("|", ">", "{"))
+    return (
+        len(name) > 2
+        and name not in _OTHERS
+        and not (line["nick"] and name in _TAGS)
+        and not line["said"].startswith(("|", ">", "{"))
+    )
 
 
 def _turns(lines: list[regex.Match[str]]) -> bool:
     """Whether two speakers or more take turns in `lines`, and talk."""
     names = [line["nick"] or line["name"] for line in lines]
-    changes = sum(one != other for one, other in zip(names, names[1:], strict=False))
+    changes = sum(one != other for one, other in pairwise(names))
     stamped = sum(bool(line["stamp"]) for line in lines) * 2 > len(lines)
     if len(names) < 3 - stamped or len(set(names)) < 2 or changes < 2 - stamped:
         return False

@@ -40,7 +40,10 @@ NO_POSTCODES = [
     "the zip file has 3 entries",
     *("CAP theorem of 2000", "order 94107", "room 10115", "kod 12345", "code: 94107", "rate cap=20121", "PLZ gesucht"),
     *("post 12345", "zip it, 12 people", "the zip costs 94107 EUR", "CP violation, 1964 prize"),
-    *('{"id": 94107}', "Ort: 99084",),
+    *(
+        '{"id": 94107}',
+        "Ort: 99084",
+    ),
 ]
 VEHICLES = [
     ("Das Auto {}", "RO-KG 418"),
