@@ -83,7 +83,7 @@ def _births(text: str) -> Iterator[Hit]:
         cells, own = _row(text, *match.span())
         near = [cell for cell in cells[max(0, own - CELLS) : own + CELLS + 1] if cell != match.span()]
         if any(_identifies(text, cell) for cell in near):
-            yield Hit(*match.span(), SCORE)
+            yield Hit(match.start(), match.end(), SCORE)
 
 
 def _of_adult(value: str) -> bool:

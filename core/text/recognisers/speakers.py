@@ -60,7 +60,8 @@ def _of_run(run: list[regex.Match[str]]) -> Iterator[Hit]:
         part = "nick" if line["nick"] else "name"
         known = line[part].strip("_.-0123456789") in _NAMES and _WORDS.match(line["said"]) is not None
         if known or turns:
-            yield Hit(*line.span(part), STRONG_SCORE if known else SPEAKER_SCORE)
+            start, end = line.span(part)
+            yield Hit(start, end, STRONG_SCORE if known else SPEAKER_SCORE)
 
 
 def _speaker(line: regex.Match[str]) -> bool:

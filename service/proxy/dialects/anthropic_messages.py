@@ -388,7 +388,7 @@ def _index(data: dict[str, Any]) -> int:
 class AnthropicMessages(CommonDialect):
     name = "anthropic_messages"
     path = "/v1/messages"
-    counting_path = "/v1/messages/count_tokens"
+    counting_path: str | None = "/v1/messages/count_tokens"
     upstream_kind: Literal["openai", "anthropic"] = "anthropic"
 
     def slots(self, body: Any, unread: frozenset[str] = frozenset()) -> Iterator[Slot]:

@@ -513,7 +513,7 @@ _RECALLING = (CONTINUED, "conversation", "background_options.continuation_id")
 class OpenAIResponses(CommonDialect):
     name = "openai_responses"
     path = "/v1/responses"
-    counting_path = "/v1/responses/input_tokens"
+    counting_path: str | None = "/v1/responses/input_tokens"
     upstream_kind: Literal["openai", "anthropic"] = "openai"
 
     def slots(self, body: Any, unread: frozenset[str] = frozenset()) -> Iterator[Slot]:
