@@ -103,6 +103,7 @@ def test_variables_of_the_client_and_keys_of_upstreams_are_no_mistakes(
 
 def test_a_short_key_of_an_upstream_is_refused_by_the_check_and_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "gateway.toml").write_text(FILE.replace("headers", 'key_env = "KEY_OF_ONE"\nheaders'))
+    (tmp_path / "gateway.toml").chmod(0o600)
     short = {"KEY_OF_ONE": "k", "PRIVACY_GATEWAY_CONFIG_FILE": str(tmp_path / "gateway.toml")}
     checked = run_command(tmp_path, "config", "check", environment=short)
 
