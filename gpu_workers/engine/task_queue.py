@@ -48,7 +48,8 @@ REFUSED = Counter("gateway_engine_refused", "Groups of tasks that were not start
 
 # While several tenants are active, a batch takes about this time on a slow device, so that the next task of another
 # tenant waits for less than a full batch. A tenant is active while it waits, and for a second after its last request.
-CROWDED_BATCH_S = 0.06
+# While only one is, the first task of another one waits for the batch that runs.
+CROWDED_BATCH_S, LONE_BATCH_S = 0.06, 0.25
 ACTIVE_S = 1.0
 
 # One batch counts for at most this many times slower than those before it: the content of a text can make it slow.
@@ -101,9 +102,10 @@ class Pace:
         earliest = time.monotonic() - ACTIVE_S
         self._arrivals = {tenant: at for tenant, at in self._arrivals.items() if at > earliest}
         others = sum(1 for tenant in self._arrivals if waiting.held(tenant) == (0, 0))
-        if waiting.tenants + others < 2 or not self.is_slow:
+        if not self.is_slow:
             return self._full
-        return max(self._piece, int(self._tokens_per_s * CROWDED_BATCH_S))
+        seconds = LONE_BATCH_S if waiting.tenants + others < 2 else CROWDED_BATCH_S
+        return max(self._piece, min(self._full, int(self._tokens_per_s * seconds)))
 
     @property
     def is_slow(self) -> bool:

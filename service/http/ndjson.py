@@ -25,6 +25,7 @@ from service.http.exchange import OpenStream
 MEDIA_TYPE = "application/x-ndjson"
 # Groups that are read ahead. A disconnect can be seen only after everything that the client sent before it.
 _GROUPS_AHEAD = 16
+BLANK_LINES_MORE = 1_000  # a blank line may follow each other one
 _TEXT = re.compile(rb"\S")
 
 
@@ -57,6 +58,7 @@ class LineReader:
         self._line = bytearray()
         self._too_long = False
         self._number = 0
+        self._blank = 0
         self._ended = False
         self._failure: Exception | None = None
         self._came = asyncio.Event()
@@ -144,7 +146,9 @@ class LineReader:
             text = _TEXT.search(chunk, at)
             following = chunk.rfind(b"\n", at, text.start() if text else len(chunk)) + 1
             if following > at:
-                self._count_lines(chunk.count(b"\n", at, following))
+                blank = chunk.count(b"\n", at, following)
+                self._count_lines(blank)
+                self._count_blank(blank)
                 at = following
         await self._grow(chunk[at:])
 
@@ -181,12 +185,19 @@ class LineReader:
         if self._number > self._settings.stream_lines_max:
             raise InvalidInput(f"at most {self._settings.stream_lines_max} lines a request", field="body")
 
+    def _count_blank(self, count: int) -> None:
+        """Limit blank lines. They cost their client nothing, and a stream of them takes the event loop."""
+        self._blank += count
+        if 2 * self._blank > self._number + BLANK_LINES_MORE:
+            raise InvalidInput(f"at most {BLANK_LINES_MORE} more blank lines than others", field="body")
+
     async def _put(self) -> None:
         self._count_lines(1)
         line = JsonLine(self._number, None if self._too_long else bytes(self._line))
         self._too_long = False
         if line.content is not None and not line.content.strip():
             self._drop_line()
+            self._count_blank(1)
             return
         self._line.clear()
         while self._waiting and (

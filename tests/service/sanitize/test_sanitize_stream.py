@@ -273,6 +273,16 @@ def test_a_worker_that_dies_is_the_problem_of_the_documents_it_held(gateway: Gat
     assert tenant.committed("vector") == 100 * 2.5
 
 
+def test_a_stream_of_blank_lines_is_refused(tmp_path: Path) -> None:
+    with opened_gateway(tmp_path, changes={}) as gateway:
+        tenant = gateway.tenant()
+        refused = tenant.sanitize_lines(b"\n" * 2_000)
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid-input")
+        assert "blank lines" in refused.json()["detail"]
+        rows, summary = stream(tenant, *[{"text": "x"}, b"\n" * 300] * 3)
+        assert (len(rows), summary["complete"]) == (3, True)
+
+
 def test_the_limits_of_a_stream_and_its_end_with_the_gateway(tmp_path: Path) -> None:
     limits = {"stream_lines_max": 5, "stream_line_bytes_max": 1024, "stream_group_max": 2, "stream_idle_s": 0.5}
     with opened_gateway(tmp_path, changes=limits) as small:
