@@ -267,6 +267,9 @@ def markers(
 _NAMES = (PERSON, "LOCATION", "ORGANIZATION")
 _LINE_BREAK = regex.compile(r"[^\S\r\n]*+(?:[\r\n]|\\[nrt](?![a-z]))\s*+")  # also as an escape of a code string
 
+# Marks at the beginning of an e-mail address, if they do not belong to an escape.
+_MARKS = regex.compile(r"[-+#_^=*~|!?$&/'`{}%]++(?=[\p{L}\p{N}])")
+
 
 class Writing(NamedTuple):
     """A value in one of its letter cases, `written`. `change` makes them."""
@@ -345,6 +348,15 @@ def lines_of(text: str, region: Region) -> Iterator[Region]:
             at = found.end()
     if at < region.end:
         yield Region(at, region.end, region.type)
+
+
+def without_mark(text: str, region: Region) -> Region:
+    """Return the region of an e-mail address without the marks before it: `+` of a line that a patch adds. Else the
+    same address would be two values."""
+    start = max(region.start, 0)
+    if region.type != "EMAIL_ADDRESS" or (mark := _MARKS.match(text, start, region.end)) is None:
+        return region
+    return region._replace(start=mark.end())
 
 
 def disjoint(regions: Iterable[Region]) -> list[Region]:
@@ -481,7 +493,7 @@ def mask_conversation(
         raise ValueError("There is a list of regions for each text.")
     earlier = earlier or Content((), surrogate_language(language))
     divided = [
-        [line for region in own for line in lines_of(text, Region(*region))]
+        [line for region in own for line in lines_of(text, without_mark(text, Region(*region)))]
         for text, own in zip(texts, regions, strict=True)
     ]
     return _Masking(list(texts), divided, key, fill, earlier).run()
