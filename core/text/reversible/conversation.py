@@ -25,7 +25,9 @@ import regex  # type: ignore[import-untyped]
 
 from core.errors import InvalidInput, TaskFailed
 from core.text.policy import NUMBER
+from core.text.reversible.addresses import KNOWN_PARTS_ATTEMPTS, AddressBook, is_doubtful, is_meant, parts_alone
 from core.text.reversible.forms import (
+    LOCATION,
     PERSON,
     in_small_letters,
     is_frequent,
@@ -59,6 +61,7 @@ from core.text.reversible.mapping import (
     MaskedConversation,
     Pair,
     Region,
+    Rewriting,
     SurrogateForm,
     restored,
 )
@@ -68,7 +71,7 @@ from core.text.surrogates.names import book_of
 from core.text.surrogates.table import DATES, NUMBERS, fake, first_attempt, identity, surrogate_language
 
 DRAWS_MAX = 1_000
-_WORDS = (PERSON, "ORGANIZATION", "LOCATION")
+_WORDS = (PERSON, "ORGANIZATION", LOCATION)
 _BETWEEN = "\0"
 _PERCENT = re.compile(r"%[0-9A-Fa-f]{2}")
 
@@ -175,23 +178,32 @@ def surrogates(
 
     terms = _terms(together, frozenset(strings), key, language, known, unfit)
     owners = _Owners()
+    addresses = AddressBook((value.original for value in values if value.type == LOCATION), language)
     for value, surrogate in fixed.items():
-        owners.add(value, surrogate, _folded_pairs(value, surrogate, _parts(value, surrogate)))
+        if value.type == LOCATION:
+            addresses.add(value.original, surrogate)
+        owners.add(value, surrogate, _folded_pairs(value, surrogate, _parts(value, surrogate, addresses)))
     chosen: dict[str, str] = {}
     for value in values:
         repeats = known.equal_to if value.type in DATES else known.repeated_by
         own = identity(value.type, value.original)
         type_ = _drawn_type(value)
         original = _drawn_from(value)
-        for attempt in range(first_attempt(type_, original, known), DRAWS_MAX):
+        first = first_attempt(type_, original, known)
+        if value.type == LOCATION:
+            first = max(first, addresses.first_attempt)
+        for attempt in range(first, DRAWS_MAX):
             candidate = fake(type_, original, Draw(terms, type_, own, attempt=attempt))
-            parts = _parts(value, candidate)
+            if value.type == LOCATION and attempt < first + KNOWN_PARTS_ATTEMPTS:
+                candidate = addresses.with_known(value.original, candidate)
+            parts = _parts(value, candidate, addresses)
             if (
                 _well_formed(candidate)
                 and not repeats(candidate)
                 and not (value.type in _WORDS and strings.intersection(folded_words(candidate)))
                 and not unfit(candidate)
                 and not any(unfit(part) for _, part in parts)
+                and not (value.type == LOCATION and any(addresses.has(part) for _, part in parts))
                 and (value.original, candidate) not in banned
                 and candidate not in blocked
                 and owners.allow(value, candidate, folded := _folded_pairs(value, candidate, parts))
@@ -200,11 +212,16 @@ def surrogates(
         else:
             raise TaskFailed(reason="no-surrogate")
         owners.add(value, candidate, folded)
+        if value.type == LOCATION:
+            addresses.add(value.original, candidate)
         chosen[value.original] = candidate
     return chosen
 
 
-def _parts(value: MaskedString, surrogate: str) -> list[tuple[str, str]]:
+def _parts(value: MaskedString, surrogate: str, addresses: AddressBook) -> list[tuple[str, str]]:
+    """Return the parts of a value that are restored alone, with those of its surrogate."""
+    if value.type == LOCATION:
+        return addresses.parts(value.original, surrogate)
     return list(name_parts(value.original, surrogate)) if value.type == PERSON else []
 
 
@@ -264,7 +281,7 @@ def markers(
     return chosen
 
 
-_NAMES = (PERSON, "LOCATION", "ORGANIZATION")
+_NAMES = (PERSON, LOCATION, "ORGANIZATION")
 _LINE_BREAK = regex.compile(r"[^\S\r\n]*+(?:[\r\n]|\\[nrt](?![a-z]))\s*+")  # also as an escape of a code string
 
 # Marks at the beginning of an e-mail address, if they do not belong to an escape.
@@ -272,11 +289,13 @@ _MARKS = regex.compile(r"[-+#_^=*~|!?$&/'`{}%]++(?=[\p{L}\p{N}])")
 
 
 class Writing(NamedTuple):
-    """A value in one of its letter cases, `written`. `change` makes them."""
+    """A value in one of its letter cases, `written`. `change` makes them. `doubtful`: a part of an address that may be
+    another word or number: it is replaced only where the text shows that it is none."""
 
     value: MaskedString
     written: str
     change: Callable[[str], str] = str
+    doubtful: bool = False
 
     def __repr__(self) -> str:
         return f"Writing({self.value})"
@@ -377,19 +396,26 @@ def disjoint(regions: Iterable[Region]) -> list[Region]:
 
 def writings(values: Iterable[MaskedString], language: str) -> KeyTree:
     """Return what finds values in a text: as they are, in all capitals, and, unless they are frequent words, in small
-    letters; and the parts of persons' names that are words of their own."""
+    letters; and the parts of persons' names that are words of their own, and of addresses."""
     keys: dict[str, Writing] = {}
     listed = list(values)
+    alone = dict.fromkeys(
+        part for value in listed if value.type == LOCATION for part in parts_alone(value.original, language)
+    )
+    places = [MaskedString(LOCATION, part) for part in alone]
+    doubtful = {part for part in alone if is_doubtful(part, language)}
     parts = [
         MaskedString(PERSON, part) for value in listed if value.type == PERSON for part in parts_of(value.original)
     ]
-    for group in (listed, parts):
+    for group in (listed, parts, places):
         for value in group:
-            keys.setdefault(value.original, Writing(value, value.original))
+            unsure = group is places and value.original in doubtful
+            keys.setdefault(value.original, Writing(value, value.original, doubtful=unsure))
         for value in group:
             for written, change in letter_cases(value.type, value.original):
                 if not (in_small_letters(written) and is_frequent(written, language)):
-                    keys.setdefault(written, Writing(value, written, change))
+                    unsure = group is places and value.original in doubtful
+                    keys.setdefault(written, Writing(value, written, change, unsure))
             for written, change in joined(value.original) if value.type == PERSON else ():
                 keys.setdefault(written, Writing(value, written, change))
     return KeyTree(keys, accepts=_searched)
@@ -400,10 +426,14 @@ def _searched(tokens: list[str]) -> bool:
     return any(kind(token) != OTHER for token in tokens) and not tokens[0].isspace() and not tokens[-1].isspace()
 
 
-def places_of(source: Source, regions: Sequence[Region], tree: KeyTree) -> list[FoundPlace]:
+def places_of(source: Source, regions: Sequence[Region], tree: KeyTree, language: str) -> list[FoundPlace]:
     """Return the places of a text that are replaced, in order. `regions`: disjoint, of whole tokens."""
     text = source.text
-    found = list(_found(text, 0, len(text), tree, source.lexed))
+    found = [
+        place
+        for place in _found(text, 0, len(text), tree, source.lexed)
+        if not place.writing.doubtful or is_meant(text, place.start, place.end, language)
+    ]
     if not regions:
         return found
     own = [
@@ -422,7 +452,14 @@ def places_of(source: Source, regions: Sequence[Region], tree: KeyTree) -> list[
         places.append(place)
         read = place.end
     places += _found(text, read, len(text), tree)
-    return places
+    meant = {(place.start, place.end) for place in fixed}
+    return [
+        place
+        for place in places
+        if not place.writing.doubtful
+        or (place.start, place.end) in meant
+        or is_meant(text, place.start, place.end, language)
+    ]
 
 
 def _found(text: str, start: int, end: int, tree: KeyTree, lexed: Lexed | None = None) -> Iterator[FoundPlace]:
@@ -558,7 +595,10 @@ class _Masking:
     def _places(self) -> list[list[FoundPlace]]:
         values = self._extra | _as_read(self._values() | self._given, self._known) | self._known
         tree = writings(values.values(), self._language)
-        found = [places_of(source, own, tree) for source, own in zip(self._sources, self._regions, strict=True)]
+        found = [
+            places_of(source, own, tree, self._language)
+            for source, own in zip(self._sources, self._regions, strict=True)
+        ]
         return [[place.as_one_of(values) for place in own] for own in found]
 
     def _mapping(self, places: list[list[FoundPlace]]) -> Mapping:
@@ -630,7 +670,7 @@ class _Masking:
         for _, _, place in spots[first:]:
             self._apart(number, place)
 
-    def _avoid(self, form: SurrogateForm, number: int, place: FoundPlace | None) -> None:
+    def _avoid(self, form: SurrogateForm | Rewriting, number: int, place: FoundPlace | None) -> None:
         """Give up a form, or give another surrogate to the original if it is the surrogate itself. A surrogate of
         earlier turns stays: what stands in the text in its place is replaced."""
         if form.rank != WHOLE:

@@ -10,15 +10,32 @@ words of a language, because the lists are in small letters.
 """
 
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from functools import lru_cache, partial
+from typing import Generic, TypeVar
 
 import regex  # type: ignore[import-untyped]
 
 from core.text.reversible.key_tree import KeyTree
-from core.text.reversible.mapping import BARE, CASE, INFLECTION, PART, PART_CASE, WHOLE, Content, Mapping, SurrogateForm
+from core.text.reversible.mapping import (
+    BARE,
+    CASE,
+    INFLECTION,
+    PART,
+    PART_CASE,
+    WHOLE,
+    Content,
+    Mapping,
+    Pair,
+    SurrogateForm,
+)
+from core.text.reversible.rewritten import CODE, ENDING, ENDING_DIGITS, Forms, Phone, Place, Rewritten
+from core.text.surrogates.dates import WrittenDate, day_leads, read_date
 from core.text.surrogates.draw import alphanumerics
 from core.text.surrogates.names import PARTICLES, is_adjective
-from core.text.surrogates.table import EXACT, NUMBERS
+from core.text.surrogates.numbers import national
+from core.text.surrogates.places import HOUSE, LINE, POSTCODE, REGION, STREET, address_parts
+from core.text.surrogates.table import DATES, EXACT, NUMBERS
 
 FREQUENT_WORDS = 5_000
 # No surrogate is one of so many words of its language. Where the lists of names are short, there are fewer words, so
@@ -137,7 +154,9 @@ def _soften(stem: str) -> str | None:
     return None
 
 
-PERSON = "PERSON"
+PERSON, LOCATION, PHONE, ENGLISH = "PERSON", "LOCATION", "PHONE_NUMBER", "en"
+POSTCODE_DIGITS = 5  # a shorter number may be a year
+_Other = TypeVar("_Other")
 PART_LETTERS_MIN = 3
 BARE_DIGITS_MIN = 7
 
@@ -152,8 +171,10 @@ def mapping_of(content: Content) -> Mapping:
     left out unless it is a surrogate itself."""
     found: dict[str, SurrogateForm] = {}
     unclear: set[str] = set()
+    rules = _Rules(content)
     for pair in content.pairs:
-        for form in forms(pair.type, pair.surrogate, pair.original, content.language):
+        parts = rules.add(pair)
+        for form in forms(pair.type, pair.surrogate, pair.original, content.language, parts=parts):
             known = found.get(form.written)
             if known is None or form.rank < known.rank:
                 found[form.written] = form
@@ -161,7 +182,129 @@ def mapping_of(content: Content) -> Mapping:
             elif form.rank == known.rank and form.other != known.other:
                 unclear.add(form.written)
     kept = {key: form for key, form in found.items() if key not in unclear and key not in content.blocked}
-    return Mapping(content, KeyTree(kept))
+    return Mapping(content, KeyTree(kept, rules=rules.made()))
+
+
+class _Clear(dict[str, _Other], Generic[_Other]):
+    """Form -> the form of the original. A form of two originals is left out."""
+
+    def __init__(self, blocked: AbstractSet[str], kind: str = "") -> None:
+        super().__init__()
+        self._blocked, self._kind = blocked, kind
+        self._unclear: set[str] = set()
+
+    def add(self, written: str, other: _Other) -> None:
+        if written in self._unclear or self._kind + written in self._blocked:
+            return
+        if self.setdefault(written, other) != other:
+            del self[written]
+            self._unclear.add(written)
+
+
+class _Rules:
+    """Collects what `Rewritten` finds."""
+
+    def __init__(self, content: Content) -> None:
+        self._language, blocked = content.language, content.blocked
+        dates = [pair.original for pair in content.pairs if pair.type in DATES]
+        leads = next((leads for leads in map(day_leads, dates) if leads is not None), None)
+        self._day_first = self._language != ENGLISH if leads is None else leads
+        self._places, self._houses = _Clear[Place](blocked), _Clear[str](blocked)
+        self._numbers, self._phones = _Clear[str](blocked), _Clear[Phone](blocked)
+        self._dates = _Clear[str](blocked)
+        self._labelled = {kind: _Clear[str](blocked, f"{kind} ") for kind in (ENDING, HOUSE, REGION, CODE)}
+
+    def made(self) -> Rewritten | None:
+        forms = (self._places, self._houses, self._numbers, self._phones, self._dates)
+        labelled = {kind: dict(found) for kind, found in self._labelled.items() if found}
+        if not any(forms) and not labelled:
+            return None
+        places, houses, numbers, phones, dates = map(dict, forms)
+        return Rewritten(Forms(places, houses, labelled, numbers, phones, dates, self._language, self._day_first))
+
+    def add(self, pair: Pair) -> bool:
+        """Add the forms of a pair. Return whether it is an address, whose letter cases are among them."""
+        if is_marker(pair.type, pair.surrogate):
+            return False
+        if pair.type in NUMBERS:
+            self._add_number(pair)
+        elif pair.type in DATES:
+            self._add_date(pair)
+        elif pair.type == LOCATION:
+            return self._add_address(pair)
+        return False
+
+    def _add_number(self, pair: Pair) -> None:
+        own, other = alphanumerics(pair.original), alphanumerics(pair.surrogate).casefold()
+        if len(own) != len(other):
+            return
+        if len(other) >= BARE_DIGITS_MIN:
+            self._numbers.add(other, own)
+        if len(other) > BARE_DIGITS_MIN and (own[-ENDING_DIGITS:] + other[-ENDING_DIGITS:]).isdecimal():
+            self._labelled[ENDING].add(other[-ENDING_DIGITS:], own[-ENDING_DIGITS:])
+        if pair.type == PHONE:
+            (code, new), (same, old) = (national(each, self._language) for each in (pair.surrogate, pair.original))
+            if code and code == same and len(new) == len(old) >= BARE_DIGITS_MIN:
+                self._phones.add(new, Phone(code, new, old))
+
+    def _add_date(self, pair: Pair) -> None:
+        new, own = (read_date(each, self._language, self._day_first) for each in (pair.surrogate, pair.original))
+        if new is None or own is None:
+            return
+        forms = {key: value for key, value in zip(_date_keys(new), _date_keys(own), strict=True) if key and value}
+        for key, value in forms.items():
+            self._dates.add(key, value)
+
+    def _add_address(self, pair: Pair) -> bool:
+        parts = address_parts(pair.original, pair.surrogate, self._language)
+        written = [(part, pair.original[slice(*part.own)], pair.surrogate[slice(*part.other)]) for part in parts]
+        if not any(len(part) < len(pair.original) for _, part, _ in written):
+            return False
+        self._places.add(pair.surrogate, Place(pair.surrogate, pair.original))
+        street = ""
+        ends = {part.other[1] for part, _, new in written if part.kind == HOUSE and new.isalnum()}
+        starts = {part.other[0] for part in parts if part.kind == STREET}
+        for part, own, new in written:
+            if part.kind == HOUSE:
+                self._labelled[HOUSE].add(new, own)
+                if street:
+                    self._houses.add(f"{street}\n{new.casefold()}", own)
+            elif part.kind == REGION:
+                self._labelled[REGION].add(new, own)
+            elif part.kind == POSTCODE:
+                self._add_postcode(own, new)
+            elif part.kind != LINE or not (part.other[0] in starts and part.other[1] in ends):
+                self._add_place(own, new, house=part.kind == STREET)
+            street = new.casefold() if part.kind == STREET else street
+        return True
+
+    def _add_place(self, own: str, new: str, *, house: bool = False) -> None:
+        if own != new and has_letters(new) and not (new.isalpha() and is_ordinary(new, self._language)):
+            self._places.add(new, Place(new, own, house))
+
+    def _add_postcode(self, own: str, new: str) -> None:
+        if len(own) != len(new):
+            return
+        if not new.isdecimal():
+            self._numbers.add(alphanumerics(new).casefold(), alphanumerics(own))
+            if new[:POSTCODE_DIGITS].isdecimal() and own[:POSTCODE_DIGITS].isdecimal():
+                self._places.add(new[:POSTCODE_DIGITS], Place(new[:POSTCODE_DIGITS], own[:POSTCODE_DIGITS]))
+        elif len(new) < POSTCODE_DIGITS:
+            self._labelled[CODE].add(new, own)
+        else:
+            self._places.add(new, Place(new, own))
+
+
+def _date_keys(found: WrittenDate) -> tuple[str, str, str]:
+    """Return a date, its month with the year, and its day with the month; empty for what it lacks."""
+    year, month, day = f"{found.year:04d}", f"{found.month:02d}", f"{found.day:02d}"
+    has_day, has_year = found.day_at is not None or bool(found.compact), found.year_at is not None
+    has_month = found.month_at is not None or bool(found.compact)
+    return (
+        f"{year}-{month}-{day}" if has_day and has_year else "",
+        f"{year}-{month}" if has_month and has_year else "",
+        f"{month}-{day}" if has_day else "",
+    )
 
 
 def _capital(text: str) -> str:
@@ -226,11 +369,19 @@ def parts_of(original: str) -> Iterator[str]:
 
 
 def is_part(word: str) -> bool:
-    return sum(map(str.isalpha, word)) >= PART_LETTERS_MIN and word[:1].isupper()
+    return has_letters(word) and word[:1].isupper()
 
 
-def forms(type_: str, value: str, other: str, language: str) -> Iterator[SurrogateForm]:
-    """Yield the forms of `value`, a surrogate, with those of `other`, its original."""
+def has_letters(text: str) -> bool:
+    """Whether a part has enough letters to stand for its value alone."""
+    return sum(map(str.isalpha, text)) >= PART_LETTERS_MIN
+
+
+def forms(type_: str, value: str, other: str, language: str, *, parts: bool = False) -> Iterator[SurrogateForm]:
+    """Yield the forms of `value`, a surrogate, with those of `other`, its original. `parts`: without letter cases."""
+    if parts:
+        yield SurrogateForm(WHOLE, value, other)
+        return
     if is_marker(type_, value):
         yield SurrogateForm(WHOLE, value, other)
         yield from (SurrogateForm(CASE, form, other) for form, _ in letter_cases(type_, value))
@@ -248,8 +399,6 @@ def forms(type_: str, value: str, other: str, language: str) -> Iterator[Surroga
             for case, form in inflected(surrogate, language).items():
                 if not is_ordinary(form, language):
                     yield SurrogateForm(INFLECTION, form, same_form(case, original, language))
-    if type_ in NUMBERS:
-        yield from _bare(value, other)
 
 
 def _cased(type_: str, value: str, other: str, language: str, rank: int, case_rank: int) -> Iterator[SurrogateForm]:
@@ -285,10 +434,3 @@ def _initials(original: str, surrogate: str) -> Iterator[tuple[str, str]]:
 
 def _hyphened(name: str) -> str:
     return "-".join(f"{piece[:1]}." for piece in name.split("-"))
-
-
-def _bare(value: str, other: str) -> Iterator[SurrogateForm]:
-    """Yield a number without its separators."""
-    bare, own = alphanumerics(value), alphanumerics(other)
-    if bare != value and len(bare) >= BARE_DIGITS_MIN and len(own) == len(bare):
-        yield SurrogateForm(BARE, bare, own)

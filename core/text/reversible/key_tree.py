@@ -8,8 +8,9 @@ linear in the text for any keys.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import accumulate, islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from core.text.reversible.lexing import EASTERN, NUMBER, OTHER, SPACE, WORD, Lexed, kind, lex, normal
 
@@ -31,6 +32,26 @@ class Piece(NamedTuple):
 
     def __repr__(self) -> str:
         return f"Piece({len(self.raw)} characters)"
+
+
+UNDECIDED = "undecided"
+BEFORE_CHARS = 64
+
+
+class Found(NamedTuple):
+    """The end of what was found, in tokens, and its value; None if more of the text is needed."""
+
+    end: int
+    value: object | None
+
+
+class Rules(Protocol):
+    """Finds what is no key. A longer find goes before a key. `match` gets the tokens, of which all are complete, a
+    place among them, whether more follow, and what gives the last `BEFORE_CHARS` characters before the place."""
+
+    def may_start(self, part: str) -> bool: ...
+
+    def match(self, tokens: list[str], at: int, *, more: bool, before: Callable[[], str]) -> Found | None: ...
 
 
 class _Rest(NamedTuple):
@@ -104,10 +125,17 @@ class _Tails:
 
 
 class KeyTree:
-    """`keys`: key -> value that is not None. `accepts`: whether the tokens of a key are searched for. A tree does not
-    change, and may be used by several finders at once."""
+    """`keys`: key -> value that is not None. `accepts`: whether the tokens of a key are searched for. `rules`: find
+    what is no key. A tree does not change, and may be used by several finders at once."""
 
-    def __init__(self, keys: Mapping[str, object], *, accepts: Callable[[list[str]], bool] | None = None) -> None:
+    def __init__(
+        self,
+        keys: Mapping[str, object],
+        *,
+        accepts: Callable[[list[str]], bool] | None = None,
+        rules: Rules | None = None,
+    ) -> None:
+        self.rules = rules
         self._root: _Node = {}
         self._all_tails: list[_Tails] = []
         shared: dict[str, str] = {}  # one object for all equal tokens
@@ -119,11 +147,12 @@ class KeyTree:
             tails.close()
         self._first = sorted(self._root)
 
-    def find(self, text: str, lexed: Lexed | None = None) -> list[Piece]:
-        """Return the pieces of a whole text. `lexed`: the text, if it has been read before."""
+    def find(self, text: str, lexed: Lexed | None = None, before: str = "") -> list[Piece]:
+        """Return the pieces of a whole text. `lexed`: the text, if it has been read before. `before`: what stands
+        before it."""
         tokens, raws, _ = lex(text) if lexed is None else lexed
         out: list[Piece] = []
-        _match(self, tokens, raws, None, out, text=_Joined(tokens))
+        _match(self, tokens, raws, None, out, text=_Joined(tokens), before=before)
         return [piece for piece in out if piece.raw]
 
     def _add(self, tokens: list[str], value: object) -> None:
@@ -155,7 +184,9 @@ class KeyTree:
     def may_start(self, part: str) -> bool:
         """Whether a key begins with a token that begins with `part`."""
         at = bisect_left(self._first, part)
-        return at < len(self._first) and self._first[at].startswith(part)
+        if at < len(self._first) and self._first[at].startswith(part):
+            return True
+        return self.rules is not None and self.rules.may_start(part)
 
 
 def _child(node: _Node, token: str) -> _Node | _Rest | None:
@@ -181,8 +212,10 @@ def _equal_tokens(rest: tuple[str, ...], tokens: list[str], after: int) -> int:
 class KeyFinder:
     """Finds the keys of one text. The pieces of all results together are the text."""
 
-    def __init__(self, tree: KeyTree) -> None:
+    def __init__(self, tree: KeyTree, before: str = "") -> None:
+        """`before`: what stands before the text."""
         self._tree = tree
+        self._before = before  # the end of what was passed on
         self._tokens: list[str] = []  # whole ones; those from `_passed` on may be the beginning of a key
         self._raws: list[str] = []
         self._joined = _Joined(self._tokens)
@@ -212,13 +245,24 @@ class KeyFinder:
             tokens, raws, context = tokens[1:], raws[1:], ""
         self._tokens += tokens
         self._raws += raws
-        self._passed = _match(self._tree, self._tokens, self._raws, tail, out, text=self._joined, at=self._passed)
+        self._passed = _match(
+            self._tree,
+            self._tokens,
+            self._raws,
+            tail,
+            out,
+            text=self._joined,
+            at=self._passed,
+            before=self._before,
+        )
         if 2 * self._passed >= len(self._tokens):  # else what is held would be copied for each token that is passed on
             self._tokens, self._raws = self._tokens[self._passed :], self._raws[self._passed :]
             self._joined, self._passed = _Joined(self._tokens), 0
         self._context, self._rest = context, cut
         if tail:
             self._hold(tail, out, context=context)
+        if self._tree.rules:
+            self._before = _end_of(self._before, out)
         return [piece for piece in out if piece.raw]
 
     def _hold(self, tail: tuple[str, str], out: list[Piece], *, context: str) -> None:
@@ -240,14 +284,21 @@ def _match(
     *,
     text: _Joined,
     at: int = 0,
+    before: str = "",
 ) -> int:
     """Add what is decided of the tokens from `at` on to `out`. Return the number of tokens that are. `text`: of all
-    tokens."""
-    starts, count = tree.starts, len(tokens)
+    tokens. `before`: the end of the text before them and before `out`."""
+    starts, count, rules = tree.starts, len(tokens), tree.rules
     plain = at
     while at < count:
         found = starts(tokens[at])
-        if found is None:
+        ruled: Found | None = None
+        if rules:
+            end_of_text = partial(_text_before, before, out, raws, plain, at)
+            ruled = rules.match(tokens, at, more=tail is not None, before=end_of_text)
+            if ruled and ruled.value is None:
+                break
+        if found is None and ruled is None:
             at += 1
             continue
         end, value, after = at, None, at + 1
@@ -275,6 +326,8 @@ def _match(
             if tail and node[_TAILS].may_follow(text, after, normal(tail[0])):
                 break
             end, value = node[_TAILS].longest(text, after) or (end, value)
+        if ruled and (value is None or ruled.end > end):
+            end, value = ruled
         if value is None:
             at += 1
             continue
@@ -283,6 +336,20 @@ def _match(
         at = plain = end
     out.append(Piece("".join(raws[plain:at])))
     return at
+
+
+def _text_before(before: str, out: list[Piece], raws: list[str], plain: int, at: int) -> str:
+    """Return the last characters before the token `at`."""
+    own = "".join(raws[max(plain, at - BEFORE_CHARS) : at])
+    return own[-BEFORE_CHARS:] if len(own) >= BEFORE_CHARS else _end_of(before, out, own)
+
+
+def _end_of(before: str, out: list[Piece], own: str = "") -> str:
+    for piece in reversed(out):
+        if len(own) >= BEFORE_CHARS:
+            break
+        own = piece.raw + own
+    return (before + own)[-BEFORE_CHARS:]
 
 
 def _context_of(token: str) -> str:

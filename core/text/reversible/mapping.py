@@ -38,7 +38,8 @@ def is_key(text: str) -> bool:
     return is_name(text) or (text.isdecimal() and len(text) <= DIGITS_MAX)
 
 
-WHOLE, PART, CASE, PART_CASE, INFLECTION, BARE = range(6)  # ranks: of two forms that are equal, the lower one is meant
+# ranks: of two forms that are equal, the lower one is meant
+WHOLE, PART, CASE, PART_CASE, INFLECTION, BARE, PLACE, DATE, LABELLED = range(9)
 
 
 class SurrogateForm(NamedTuple):
@@ -50,20 +51,35 @@ class SurrogateForm(NamedTuple):
         return f"Form({self.rank})"
 
 
+class Rewriting(NamedTuple):
+    """A form that is found by rules and not by its characters (`core.text.reversible.rewritten`). `written`: what it is
+    blocked by. `plain`: what the text has, without escapes. `other`: the original in the form of `plain`."""
+
+    rank: int
+    written: str
+    other: str
+    plain: str
+
+    def __repr__(self) -> str:
+        return f"Rewriting({self.rank})"
+
+
 def restored(piece: Piece) -> str:
     """Return what a piece of a text becomes."""
-    form: SurrogateForm | None = piece.value
+    form: SurrogateForm | Rewriting | None = piece.value
     if form is None:
         return piece.raw
-    return form.other if piece.raw == form.written else encoded_as(piece.raw, form.written, form.other)
+    written = form.plain if isinstance(form, Rewriting) else form.written
+    return form.other if piece.raw == written else encoded_as(piece.raw, written, form.other)
 
 
 class TextRestorer:
     """Restores one text. Guarantee: the results together are what `Mapping.restore` gives for the whole text, however
     it is cut. Only the end of the text that may still become a surrogate is held back."""
 
-    def __init__(self, tree: KeyTree) -> None:
-        self._finder = KeyFinder(tree)
+    def __init__(self, tree: KeyTree, before: str = "") -> None:
+        """`before`: what stands before the text and is no part of it, such as the key of a JSON value."""
+        self._finder = KeyFinder(tree, before)
 
     def feed(self, chunk: str) -> str:
         """Take the next piece of the text. Return what is certain of the restored text."""
@@ -75,6 +91,7 @@ class TextRestorer:
 
 
 NUMBER_CHARS_MAX = 64
+LABEL_CHARS_MAX = 64
 _OBJECT = "{"
 
 _HEX = "[0-9a-fA-F]"
@@ -102,6 +119,7 @@ class JsonRestorer:
         self._key_next = False
         self._value: TextRestorer | None = None  # of the string that is being read, unless it is a key
         self._key: list[str] = []  # the source of the key that is being read
+        self._label = ""  # the last key that was read
         self._in_string = False
         self._broken = False
         self._long_number = False  # the beginning of a number that is too long to be restored was passed on
@@ -141,7 +159,7 @@ class JsonRestorer:
         out.append(mark)
         if mark == '"':
             self._in_string = True
-            self._value = None if self._key_next else TextRestorer(self._tree)
+            self._value = None if self._key_next else TextRestorer(self._tree, self._label)
         elif mark in "{[":
             self._open.append(mark)
             self._key_next = mark == _OBJECT
@@ -167,7 +185,7 @@ class JsonRestorer:
 
     def _restored_number(self, source: str) -> str:
         """Return the number of the original if `source` is the surrogate of a number, else `source`."""
-        pieces = self._tree.find(source)
+        pieces = self._tree.find(source, before=self._label)
         if len(pieces) == 1 and pieces[0].value is not None:
             number = restored(pieces[0])
             return number if _NUMBER.fullmatch(number) else source
@@ -198,6 +216,8 @@ class JsonRestorer:
         if kind == "end":
             if self._value:
                 out.append(_encoded(self._value.end()))
+            if self._key_next:
+                self._label = "".join(self._key)[-LABEL_CHARS_MAX:] + ": "
             out += [self._restored_key("".join(self._key)), token]
             self._in_string, self._value, self._key_next, self._key = False, None, False, []
         elif self._value is None:

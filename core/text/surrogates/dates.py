@@ -17,8 +17,17 @@ from functools import cache
 import regex  # type: ignore[import-untyped]
 
 from core.text.recogniser import texts_of
-from core.text.surrogates.draw import DAYS_MIN, LONG_DRAWS, DateShift, Draw, Originals, cased, longer, same_shape
-from core.text.surrogates.names import MakeDraw
+from core.text.surrogates.draw import (
+    DAYS_MIN,
+    LONG_DRAWS,
+    DateShift,
+    Draw,
+    MakeDraw,
+    Originals,
+    cased,
+    longer,
+    same_shape,
+)
 
 ROMAN = ("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x", "xi", "xii")
 
@@ -46,6 +55,16 @@ def month_of(word: str, language: str) -> tuple[tuple[str, ...], int] | None:
 def weekday_of(word: str, language: str) -> tuple[tuple[str, ...], int] | None:
     """As `month_of`, for the seven days from Monday."""
     return _found(_tables()[1], word, language)
+
+
+def month_words() -> frozenset[str]:
+    """Return the names of months in all languages, in small letters."""
+    return frozenset(_tables()[0])
+
+
+def weekday_words() -> frozenset[str]:
+    """Return the names of days of the week in all languages, in small letters."""
+    return frozenset(_tables()[1])
 
 
 def _found(
@@ -97,9 +116,12 @@ class WrittenDate:
         A date without a day moves by whole months, and a year by whole years: the nearest number, and at least one.
         """
         try:
-            new = self._later(days)
+            return self.at(self._later(days), days)
         except (OverflowError, ValueError):
             return None
+
+    def at(self, new: date, days: int) -> str:
+        """Return another date in the same form. `days`: how much later it is, for the day of the week."""
         written = list(self.tokens)
         if self.compact:
             parts = {"y": f"{new.year:04d}", "m": f"{new.month:02d}", "d": f"{new.day:02d}"}

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import regex  # type: ignore[import-untyped]
 
@@ -137,6 +137,10 @@ class Draw:
     def invented(self) -> str:
         """Return a random name, for a document that masks the names of the lists."""
         return self.letters(8 + self.attempt // LONG_DRAWS).capitalize()
+
+
+class MakeDraw(Protocol):
+    def __call__(self, *parts: str, attempt: int) -> Draw: ...
 
 
 ORDINALS = "ºª"  # letters to Unicode, marks to a reader

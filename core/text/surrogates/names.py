@@ -16,13 +16,13 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from functools import cache
 from importlib import import_module
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]
 from faker import Faker
 
 from core.text.recogniser import texts_of
-from core.text.surrogates.draw import LONG_DRAWS, Draw, NameBook, cased, same_shape
+from core.text.surrogates.draw import LONG_DRAWS, Draw, MakeDraw, NameBook, cased, same_shape
 
 _TEXTS = texts_of(__name__)
 
@@ -196,10 +196,6 @@ class NamePart(NamedTuple):
     end: int
     text: str
     role: str
-
-
-class MakeDraw(Protocol):
-    def __call__(self, *parts: str, attempt: int) -> Draw: ...
 
 
 def key_of(part: str) -> str:

@@ -196,19 +196,31 @@ _EXTENSION = regex.compile(
 
 
 def phone(original: str, draw: Draw) -> str:
-    found = _EXTENSION.search(original)
-    main = original[: found.start()] if found else original
+    main, prefix, code, number = _phone_parts(original, draw.document.language)
     extension = original[len(main) :]
-    digits = "".join(str(int(char)) for char in main if char.isdecimal())
-    if len(digits) < DIGITS_MIN:
+    if len(prefix) + len(number) < DIGITS_MIN:
         return same_shape(original, draw)
-    prefix, code = _prefix(main, digits, draw.document.language)
-    if digits[len(prefix) :].startswith("0") and code not in ("39",):
-        prefix += "0"
-    national = digits[len(prefix) :]
-    fresh = prefix + (_fiction(code, national, draw) or _plain(national, draw))
+    fresh = prefix + (_fiction(code, number, draw) or _plain(number, draw))
     written = laid_out("".join("0" if char.isdecimal() else char for char in main), fresh)
     return written + laid_out(extension, _letters_kept(extension, draw)) + longer(draw)
+
+
+def national(original: str, language: str) -> tuple[str, str]:
+    """Return the calling code of a telephone number, and its national number without a leading 0."""
+    _, _, code, number = _phone_parts(original, language)
+    return code, number
+
+
+def _phone_parts(original: str, language: str) -> tuple[str, str, str, str]:
+    """Return a number without its extension, the digits before the national number, the calling code, and the national
+    number."""
+    found = _EXTENSION.search(original)
+    main = original[: found.start()] if found else original
+    digits = "".join(str(int(char)) for char in main if char.isdecimal())
+    prefix, code = _prefix(main, digits, language)
+    if digits[len(prefix) :].startswith("0") and code not in ("39",):
+        prefix += "0"
+    return main, prefix, code, digits[len(prefix) :]
 
 
 def _prefix(main: str, digits: str, language: str) -> tuple[str, str]:

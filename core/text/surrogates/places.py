@@ -8,8 +8,10 @@ Countries, towns and streets are faker's. The lists of a country are built at th
 each. They depend on the installed version of faker alone.
 """
 
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
+from itertools import pairwise
 from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]
@@ -143,7 +145,8 @@ def regions() -> dict[str, tuple[str, ...]]:
     return table
 
 
-SINGLE_ATTEMPTS = 8
+SINGLE_ATTEMPTS = 8  # with names of the lists; then two of them are joined
+COUNTRY_ATTEMPTS = 4
 
 _SEPARATOR = regex.compile(r"((?<!\s)\s*(?:,|;|\n|\||·|(?<= )[-–](?= ))\s*)")
 _NUMBER = r"\d{1,5}(?:[ ]?[A-Za-z])?(?:[-/–]\d{1,4}[A-Za-z]?)*(?:[ ](?:bis|ter))?"
@@ -218,17 +221,21 @@ def _words(part: str, draw: Draw, country: Country) -> str:
 
 
 def _name(part: str, draw: Draw, country: Country, *, single: bool) -> str:
-    """Return a country for a country, a region for a region, else a town. The country of an address stays until an
-    attempt with it has failed."""
+    """Return a country for a country, a region for a region, else a town. The country of an address stays in the
+    first attempts."""
     folded = part.casefold()
     if language := country_language(folded):
-        return part if not single and draw.attempt == 0 else cased(part, draw.choice(countries(language)))
+        return (
+            part
+            if not single and draw.attempt % SINGLE_ATTEMPTS < COUNTRY_ATTEMPTS
+            else cased(part, draw.choice(countries(language)))
+        )
     if province := _PROVINCE.search(part):
         letters = draw.letters(2).upper()
         return _name(part[: province.start()], draw, country, single=single) + f"{province.group(1)}({letters})"
-    table = {} if is_town(part, country.locale) else regions()
-    if siblings := table.get(part) if len(part) <= 3 else table.get(folded):
-        return cased(part, draw.choice(siblings)) if draw.attempt < SINGLE_ATTEMPTS else draw.invented()
+    if siblings := _siblings(part, country):
+        listed = draw.attempt < SINGLE_ATTEMPTS or not (single or draw.long)
+        return cased(part, draw.choice(siblings)) if listed else draw.invented()
     if draw.long:
         return draw.invented()
     names = towns(country.locale)
@@ -236,10 +243,19 @@ def _name(part: str, draw: Draw, country: Country, *, single: bool) -> str:
     return cased(part, name if draw.attempt < SINGLE_ATTEMPTS else f"{name}-{draw.choice(names)}")
 
 
+def _siblings(part: str, country: Country) -> tuple[str, ...]:
+    """Return the regions of the country of a region; nothing for what is none, or is a town as well."""
+    table = {} if is_town(part, country.locale) else regions()
+    return table.get(part if len(part) <= 3 else part.casefold(), ())
+
+
 def _street(part: str, draw: Draw, country: Country) -> str:
     if draw.long:
         return draw.invented()
-    name = draw.choice(streets(country.locale))
+    names = streets(country.locale)
+    name = draw.choice(names)
+    if draw.attempt >= SINGLE_ATTEMPTS:
+        name = f"{name}-{draw.choice(names)}"
     if (prefix := _POLISH_STREET.match(part)) and country.locale == "pl_PL":
         name = prefix.group() + name
     return cased(part, name)
@@ -259,3 +275,100 @@ def _postcode(code: str, draw: Draw, country: Country) -> str:
     if country.first:
         fresh = f"{draw.between(*country.first):02d}{fresh[2:]}"
     return laid_out(code, (char for char in fresh if char.isalnum()))
+
+
+STREET, LINE, HOUSE, POSTCODE, TOWN, REGION = "street", "line", "house", "postcode", "town", "region"
+_HOUSE = regex.compile(_NUMBER, regex.IGNORECASE)
+_TOGETHER = {(STREET, HOUSE), (HOUSE, STREET), (TOWN, REGION)}
+_Span = tuple[int, int]
+
+
+class AddressPart(NamedTuple):
+    """A part of an address and the part of another address in its place. `LINE`: a street with its number, or a region
+    with the town or the postal code beside it. `REGION`: a country, too."""
+
+    kind: str
+    own: _Span
+    other: _Span
+
+
+def address_parts(original: str, other: str, language: str) -> list[AddressPart]:
+    """Return the parts of an address that may stand alone, and those of `other`, its surrogate or the address itself.
+    A part that `other` has in another form is left out."""
+    country = country_of(original, language)
+    pieces, others = _SEPARATOR.split(original), _SEPARATOR.split(other)
+    if len(pieces) != len(others):
+        return []
+    found: list[AddressPart] = []
+    at = to = 0
+    for number, (piece, fresh) in enumerate(zip(pieces, others, strict=True)):
+        for kind, own, new in _parts_of(piece, fresh, country) if piece and not number % 2 else ():
+            found.append(AddressPart(kind, (own[0] + at, own[1] + at), (new[0] + to, new[1] + to)))
+        at, to = at + len(piece), to + len(fresh)
+    single = sorted((part for part in found if part.kind != LINE), key=lambda part: part.own)
+    for one, two in pairwise(single):
+        if (one.kind, two.kind) in _TOGETHER and _SEPARATOR.search(original, one.own[1], two.own[0]):
+            found.append(AddressPart(LINE, (one.own[0], two.own[1]), (one.other[0], two.other[1])))
+    return found
+
+
+def _parts_of(piece: str, other: str, country: Country) -> Iterator[tuple[str, _Span, _Span]]:
+    """Yield the parts of what is between two separators, read in the order of `_part`."""
+    whole = (0, len(piece)), (0, len(other))
+    if code := country.postcode.search(piece):
+        if new := country.postcode.search(other):
+            yield POSTCODE, code.span(), new.span()
+            before = (0, code.start()), (0, new.start())
+            after = (code.end(), len(piece)), (new.end(), len(other))
+            named = [part for spans in (before, after) for part in _named(piece, other, *spans, country)]
+            yield from named
+            if any(kind != TOWN for kind, _, _ in named):
+                yield LINE, *whole
+    elif _UNIT.match(piece) and any(map(str.isdigit, piece)):
+        return
+    elif (own := _NUMBER_FIRST.match(piece)) or _NUMBER_LAST.match(piece):
+        form, group = (_NUMBER_FIRST, "before") if own else (_NUMBER_LAST, "after")
+        own, new = form.match(piece), form.match(other)
+        if new:
+            yield STREET, *_street_names(piece, own.span("name"), other, new.span("name"))
+            house, number = _HOUSE.search(piece, *own.span(group)), _HOUSE.search(other, *new.span(group))
+            yield HOUSE, house.span(), number.span()
+            yield LINE, *whole
+    elif _NUMBER_ONLY.match(piece):
+        if number := _HOUSE.search(other):
+            yield HOUSE, _HOUSE.search(piece).span(), number.span()
+    elif not any(map(str.isdigit, piece)):
+        if _STREET.search(piece):
+            yield STREET, *_street_names(piece, whole[0], other, whole[1])
+        else:
+            yield from _named(piece, other, *whole, country)
+
+
+def _street_names(piece: str, own: _Span, other: str, new: _Span) -> tuple[_Span, _Span]:
+    """Return where the names of two streets are, without the same Polish word for the street before both."""
+    prefix, same = (_POLISH_STREET.match(text[slice(*span)]) for text, span in ((piece, own), (other, new)))
+    if prefix and same and prefix.group() == same.group():
+        return (own[0] + prefix.end(), own[1]), (new[0] + same.end(), new[1])
+    return own, new
+
+
+def _named(piece: str, other: str, own: _Span, new: _Span, country: Country) -> Iterator[tuple[str, _Span, _Span]]:
+    """Yield a town, a region or a country, and a town with the letters of its province beside the town alone."""
+    own, new = _stripped(piece, own), _stripped(other, new)
+    name, fresh = piece[slice(*own)], other[slice(*new)]
+    if any(map(str.isdigit, name)) or not (any(map(str.isalpha, name)) and any(map(str.isalpha, fresh))):
+        return
+    if (province := _PROVINCE.search(name)) and (changed := _PROVINCE.search(fresh)):
+        yield TOWN, (own[0], own[0] + province.start()), (new[0], new[0] + changed.start())
+        yield LINE, own, new
+    else:
+        yield REGION if country_language(name.casefold()) or _siblings(name, country) else TOWN, own, new
+
+
+def _stripped(text: str, span: _Span) -> _Span:
+    start, end = span
+    while start < end and not text[start].isalnum():
+        start += 1
+    while start < end and text[end - 1].isspace():
+        end -= 1
+    return start, end
