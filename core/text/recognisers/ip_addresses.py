@@ -10,8 +10,8 @@ Presidio's patterns find every form of an address. Three things have such a form
   word for a network near it.
 * The number of a version, a section or an object: after a word for one, before an end such as `.jar`, and as a part of
   a longer number. Numbers of which none exceeds `SMALL_MAX` need more to be an address: a word for a network near them,
-  a port or a prefix length, or a line or cell of their own. Numbers that begin with 10 are private addresses, and do
-  not.
+  another address in a list, a port or a prefix length, or a line or cell of their own. Numbers that begin with 10 are
+  private addresses, and do not.
 
 Cost: constant for each string.
 """
@@ -53,6 +53,10 @@ _PORT = regex.compile(r":\d{1,5}(?![\d.])|[ ]\S{1,40}[ ]\S{1,40}[ ]\[")  # or th
 _PRODUCT = regex.compile(r"(?r)(?<![\w/.-])[A-Z]\w{1,20}/\Z")  # `Electron/31.0.7.2`
 _SCHEME = regex.compile(r"(?r)(?://|@|\\\\)\[?\Z")
 _ALONE_BEFORE = regex.compile(r"(?r)(?:^|[\n\r])[ \t]*(?:[-*•][ ])?[\"'`]?\Z")
+_VERSION_4 = regex.compile(r"(?:\d{1,3}\.){3}\d{1,3}")
+_GAP = r"[ ,;/>-]{1,3}(?:\p{L}{1,3}[ ])?"
+_LIST_BEFORE = regex.compile(rf"(?r)(?<![\d.])(?:{_VERSION_4.pattern}{_GAP}){{1,4}}\Z")
+_LIST_AFTER = regex.compile(rf"(?:{_GAP}{_VERSION_4.pattern}){{1,4}}(?![\d.])")
 _ALONE_AFTER = regex.compile(r"[\"'`]?[,;]?[ \t]*(?:$|[\n\r])")
 
 
@@ -98,7 +102,7 @@ def _is_version_6(text: str, start: int, end: int, value: str) -> bool:
 
 def _is_version_4(text: str, start: int, end: int, value: str) -> bool:
     numbers = [int(number) for number in value.split(".")]
-    small = max(numbers) <= SMALL_MAX and numbers[0] != PRIVATE_FIRST
+    small = _is_small(numbers)
     before = _MORE_BEFORE.search(text, max(0, start - LINE_CHARS), start)
     after = _MORE_AFTER.match(text, end)
     if before or (after and (small or after.group().count(".") > 1)):
@@ -112,11 +116,19 @@ def _is_version_4(text: str, start: int, end: int, value: str) -> bool:
     return not small or _among_addresses(text, start, end, value)
 
 
+def _is_small(numbers: list[int]) -> bool:
+    return max(numbers) <= SMALL_MAX and numbers[0] != PRIVATE_FIRST
+
+
 def _among_addresses(text: str, start: int, end: int, value: str) -> bool:
     """Whether what is beside small numbers shows that they are an address."""
     if len(value) < end - start or _PORT.match(text, end) or _SCHEME.search(text, max(0, start - 3), start):
         return True
     before = text[max(0, start - LINE_CHARS) : start]
+    listed = [found.group() for found in (_LIST_BEFORE.search(before), _LIST_AFTER.match(text, end)) if found]
+    others = [other.split(".") for other in _VERSION_4.findall(" ".join(listed))]
+    if not all(_is_small([*map(int, other)]) for other in others):
+        return True
     if stands_near(_NETWORK, text, start, end) or _END.search(before):
         return True
     return _ALONE_BEFORE.search(before) is not None and _ALONE_AFTER.match(text, end) is not None

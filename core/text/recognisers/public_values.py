@@ -80,6 +80,8 @@ def read_by_all(text: str, start: int, end: int) -> bool:
     before = text[max(0, start - NAME_CHARS) : start].rpartition(BOUNDARY)[2]
     if _PUBLIC_NAME.search(before) or _DESCRIBED.search(before):
         return True
+    if text[end : end + 1] == "@":  # of a user and a password before a host
+        return False
     return _joined_words(token) and not _near_password_word(text, start, end)
 
 

@@ -200,7 +200,7 @@ def test_missing_and_foreign_finds_are_errors() -> None:
 def test_a_hit_without_a_letter_or_digit_is_dropped() -> None:
     policy = MaskPolicy(entities=("IP_ADDRESS",))
     assert masks("::,::, std::vector :: and", policy) == []
-    assert [(mask.start, mask.end) for mask in masks("the address ::1 here", policy)] == [(12, 15)]
+    assert [(mask.start, mask.end) for mask in masks("the address fe80::1 here", policy)] == [(12, 19)]
     assert sum(len(hits.passed) + len(hits.weak) for hits in mask_entity.search("::," * 1_000, policy)) == 0
 
 

@@ -153,7 +153,7 @@ def test_the_gateway_has_every_variable_as_a_setting_and_reads_its_value(
     secrets = {"MASTER_KEY": "0" * 64, "ADMIN_KEY": "a" * 40, "INFILL_API_KEY": "key", "REDIS_URL": "redis://r:6379/0"}
     secrets |= {"STORE_OPTIONS": "{}"}
     for name, value in variables.items():
-        monkeypatch.setenv(name, value or secrets.get(name.removeprefix(prefix), "key"))
+        monkeypatch.setenv(name, value or secrets.get(name.removeprefix(prefix), "k" * 16))
     settings = Settings()
     assert (settings.port, settings.admin_port, str(settings.data_dir)) == (8000, 9464, "/data/gateway")
 

@@ -108,7 +108,14 @@ ACCOUNTS = [
 NO_ACCOUNTS = [
     *("account manager", "account settings.json", "the user first_name field", "user account.type"),
     "user is_active flag",
-    *("account e.g. the", "user python3", "login page", 'profile="snap.firefox"', "user guide.pdf", "account example.com"),
+    *(
+        "account e.g. the",
+        "user python3",
+        "login page",
+        'profile="snap.firefox"',
+        "user guide.pdf",
+        "account example.com",
+    ),
     *("user etc.", "profile v2"),
     *("user interface", "account balance", "user level2", "account_id", "login step1", "users.all"),
 ]
