@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import regex  # type: ignore[import-untyped]
 
-from core.text.recogniser import REGEX_TIMEOUT_S, Hit, Scan, matches
+from core.text.recogniser import REGEX_TIMEOUT_S, Hit, Scan, Span, around, lower, matches_in
 
 _SHORT_CHARS = 3  # shorter parts occur within many words, and so are searched for at the start of words
 
@@ -30,6 +30,7 @@ class Anchors:
         parts = {max(_parts(phrase), key=len) for phrase in phrases}
         self._long = sorted(part for part in parts if len(part) > _SHORT_CHARS)
         short = sorted(parts - set(self._long), key=len, reverse=True)
+        self._all = [*self._long, *short]
         starts = rf"(?<!\p{{L}})(?:{'|'.join(map(regex.escape, short))})"
         self._short = regex.compile(starts) if short else None
 
@@ -39,6 +40,10 @@ class Anchors:
         if any(part in small for part in self._long):
             return True
         return self._short is not None and self._short.search(small) is not None
+
+    def reach(self, text: str, chars: int) -> list[Span]:
+        """Return the parts of `text` from each such run to `chars` characters after it."""
+        return around(lower(text), self._all, before=0, after=chars)
 
 
 def _parts(phrase: str) -> list[str]:
@@ -52,6 +57,7 @@ def _plain(char: str) -> bool:
 
 
 LABEL_CHARS = 90
+VALUE_CHARS = 60
 LIST_CHARS = 500
 LABELLED_SCORE = 0.8
 FAR_SHARE = 0.75  # of the score, for a value that a word for "number" joins to a label earlier in the sentence
@@ -141,9 +147,15 @@ class Label:
     """Labels of one type: `names` are complete, `nouns` only beside a word for "number", before or after the noun."""
 
     def __init__(
-        self, *, names: Sequence[str] = (), nouns: Sequence[str] = (), numbers: Sequence[str] = _NUMBER_WORDS
+        self,
+        *,
+        names: Sequence[str] = (),
+        nouns: Sequence[str] = (),
+        numbers: Sequence[str] = _NUMBER_WORDS,
+        far: bool = True,
     ) -> None:
-        """`numbers`: the words for "number" that a noun needs beside it."""
+        """`numbers`: the words for "number" that a noun needs beside it. `far`: a word for "number" may join a value to
+        a label earlier in the sentence."""
         number, of = _any(_NUMBER_WORDS), _any(_OF_WORDS)
         ways = [_any(names)] if names else []
         if nouns:
@@ -157,11 +169,12 @@ class Label:
         word = rf"(?:(?<![^\W_])(?:{number}|{_any(_BETWEEN_WORDS)})(?!\p{{L}})|[#№])"
         end = rf"(?:[\s_:,\-]{{0,3}}{word}|{owner}|\s?\([^()\n]{{1,20}}\)){{0,4}}{_PUNCTUATION}\Z"
         label = rf"(?r)(?<![^\W_])(?:{'|'.join(ways)})(?!\p{{L}})"
-        self._close = regex.compile(label + end, regex.IGNORECASE)
+        self._ways = [(regex.compile(label + end, regex.IGNORECASE), 1.0)]
         # `carte vitale ... sous le numéro 123`: the same sentence, no other number between, an article before "number".
         article = rf"(?<![^\W_])(?!{_NOUNS_OF_NUMBERS})(?:\p{{L}}{{1,3}}|{_VERBS})"
-        far = rf"[^\d.!?;\n]{{1,40}}{article}\s(?:{_FAR_NUMBER_WORDS})(?!\p{{L}})"
-        self._far = regex.compile(label + far + end, regex.IGNORECASE)
+        joined = rf"[^\d.!?;\n]{{1,40}}{article}\s(?:{_FAR_NUMBER_WORDS})(?!\p{{L}})"
+        if far:
+            self._ways.append((regex.compile(label + joined + end, regex.IGNORECASE), FAR_SHARE))
         self._anchors = Anchors([*names, *nouns])
         self._endings = {
             word[-3:]
@@ -173,15 +186,23 @@ class Label:
         """Return False only if `text` contains no label."""
         return self._anchors.may_occur(text)
 
+    def reach(self, text: str) -> list[Span]:
+        """Return the parts of `text` in which a value of a label may lie."""
+        return self._anchors.reach(text, LABEL_CHARS + VALUE_CHARS)
+
     def score(self, text: str, start: int) -> float:
         """Return how surely a label names the value at `start`, 0 if none does."""
-        last = _LAST_LETTERS.search(text, max(0, start - _HEAD_CHARS), start)
-        if last is None or (last.group(1) and not self._may_end(last.group(1).lower())):
+        if not self.may_precede(text, start):
             return 0.0
-        for pattern, score in ((self._close, 1.0), (self._far, FAR_SHARE)):
+        for pattern, score in self._ways:
             if pattern.search(text, max(0, start - LABEL_CHARS), start, timeout=REGEX_TIMEOUT_S):
                 return score
         return 0.0
+
+    def may_precede(self, text: str, start: int) -> bool:
+        """Return False only if no label ends at `start`."""
+        last = _LAST_LETTERS.search(text, max(0, start - _HEAD_CHARS), start)
+        return last is not None and (not last.group(1) or self._may_end(last.group(1).lower()))
 
     def _may_end(self, letters: str) -> bool:
         return letters in self._endings or letters[-2:] in ("id", "no", "nr") or not letters.isascii()
@@ -233,6 +254,8 @@ def labelled_scan(label: Label, value: LabelledValue = CODE, *, score: float = L
                     continue
                 in_reach = last.end and start == first and start - list_start < LIST_CHARS
                 listed = in_reach and _LIST_GAP.fullmatch(text, last.end, start)
+                if not listed and not label.may_precede(text, start):
+                    continue  # most tokens, and cheaper to see than their form
                 end = _end(text, start, token_end, shape, value)
                 share = 0.0 if end is None else last.score / score if listed else label.score(text, start)
                 if end and share and (not listed or abs((end - start) - (last.end - last.start)) <= 1):
@@ -244,16 +267,16 @@ def labelled_scan(label: Label, value: LabelledValue = CODE, *, score: float = L
     return scan
 
 
-def labelled_forms(label: Label, form: regex.Pattern[str], *, score: float = LABELLED_SCORE) -> Scan:
-    """Return a scan for the matches of `form` that stand after a label."""
+def labelled_forms(label: Label, form: regex.Pattern[str], sign: re.Pattern[str]) -> Scan:
+    """Return a scan for the matches of `form` that stand after a label. Every match holds a match of `sign`."""
 
     def scan(text: str) -> Iterator[Hit]:
-        if not label.may_occur(text):
+        if sign.search(text) is None or not label.may_occur(text):
             return
-        for match in matches(form, text):
+        for match in matches_in(form, text, label.reach(text)):
             share = label.score(text, match.start())
             if share and not _AMOUNT.match(text, match.end()):
-                yield Hit(match.start(), match.end(), score * share)
+                yield Hit(match.start(), match.end(), LABELLED_SCORE * share)
 
     return scan
 

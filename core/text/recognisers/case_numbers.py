@@ -8,12 +8,13 @@ A number and a year of two digits after `no.` count only with at least three dig
 for a case. Cost: linear in the text.
 """
 
+import re
 from collections.abc import Iterator
 
 import regex  # type: ignore[import-untyped]
 
 from core.text.labelled import CODE, LABELLED_SCORE, Label, LabelledValue, labelled_scan, phrases
-from core.text.recogniser import REGEX_TIMEOUT_S, Hit, Recogniser, matches, texts_of
+from core.text.recogniser import REGEX_TIMEOUT_S, Hit, Recogniser, Scan, matches, matches_in, merged, texts_of
 
 _TEXTS = texts_of(__name__)
 _NOUNS = phrases(_TEXTS["nouns"])
@@ -27,7 +28,13 @@ _SLASHED = LabelledValue(
 FORM_SCORE = 0.7
 BARE_SCORE = 0.6
 _FORMS = tuple(map(regex.compile, _TEXTS["forms"]))
-_MARK = regex.compile(r"\d[/:-]|ECLI|Civ\.|Cr\.")  # every form holds one
+# every form holds one of these
+_MARKS = re.compile(
+    r"[\dCB]/\d\d|\d:\d\d-?[cmbapCMBAP]|\d-(?:cv|cr|civ|crim|CV|CR|CIV|CRIM)-|ECLI|Civ\.|Cr\.|\d-\d\d\.\d"
+    r"|(?:HA|KG|FA) [ZR]|(?:[Aa][Zz]|G[Zz]|Aktenz)[.:]"
+)
+_SLASH = re.compile(r"\d/\d\d|[CTF]-\d")
+_CHARS = 60
 _BARE = regex.compile(
     rf"(?<![\p{{L}}\d])(?:{_TEXTS['before']})[ \u00a0]?(?P<first>\d{{3,6}}/\d{{2}})(?![\d/%]|[.,-]\d)"
     r"(?P<more>(?:,? (?:and|und|et|y|e|en|i|oraz)? ?\d{3,6}/\d{2}(?![\d/%]|[.,-]\d)){0,20})",
@@ -40,11 +47,17 @@ _CHARS_BEFORE = 70
 
 
 def _formed(text: str) -> Iterator[Hit]:
-    if _MARK.search(text) is None:
-        return
-    for pattern in _FORMS:
-        for match in matches(pattern, text):
+    parts = merged(
+        (max(0, mark.start() - _CHARS), min(len(text), mark.end() + _CHARS)) for mark in _MARKS.finditer(text)
+    )
+    for pattern in _FORMS if parts else ():
+        for match in matches_in(pattern, text, parts):
             yield Hit(match.start(), match.end(), FORM_SCORE)
+
+
+def _slashed(label: Label) -> Scan:
+    scan = labelled_scan(label, _SLASHED)
+    return lambda text: scan(text) if _SLASH.search(text) else iter(())
 
 
 def _bare(text: str) -> Iterator[Hit]:
@@ -60,10 +73,10 @@ def _bare(text: str) -> Iterator[Hit]:
 
 
 def recognisers() -> tuple[Recogniser, ...]:
-    label = Label(names=phrases(_TEXTS["names"]), nouns=_NOUNS, numbers=phrases(_TEXTS["numbers"]))
+    label = Label(names=phrases(_TEXTS["names"]), nouns=_NOUNS, numbers=phrases(_TEXTS["numbers"]), far=False)
     return (
         Recogniser("CASE_NUMBER", labelled_scan(label, CODE, score=LABELLED_SCORE), digits_min=3, copies=True),
-        Recogniser("CASE_NUMBER", labelled_scan(Label(names=_NOUNS), _SLASHED), digits_min=3, copies=True),
+        Recogniser("CASE_NUMBER", _slashed(Label(names=_NOUNS, far=False)), digits_min=3, copies=True),
         Recogniser("CASE_NUMBER", _formed, digits_min=3),
         Recogniser("CASE_NUMBER", _bare, digits_min=5),
     )

@@ -203,7 +203,7 @@ def _births(text: str) -> Iterator[Hit]:
                 yield Hit(*date, SCORE)
             elif pattern is _BORN and (answer := _answer(text, named.end())):
                 yield Hit(*answer, SCORE)
-    for asked in matches(_QUESTIONS, text):
+    for asked in matches(_QUESTIONS, text) if "?" in text else ():
         if answer := _answer(text, asked.end()):
             yield Hit(*answer, SCORE)
     for named in matches(_AFTER, text):

@@ -6,6 +6,7 @@ which need such a word nearby if their score is low. A labelled national number 
 type of its own (`PL_PESEL`, `ES_NIF`), which therefore gives the type where both fit.
 """
 
+import re
 from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]
@@ -42,16 +43,18 @@ class Labelled(NamedTuple):
 
 
 class After(NamedTuple):
-    """Values of one form after a label: one of `names`, or of `nouns` beside a word for "number"."""
+    """Values of one form after a label: one of `names`, or of `nouns` beside a word for "number". Each holds
+    a `sign`."""
 
     entity: str
     digits_min: int
     form: regex.Pattern[str]
     names: tuple[str, ...] = ()
     nouns: tuple[str, ...] = ()
+    sign: re.Pattern[str] = re.compile(r"\d")
 
     def recogniser(self) -> Recogniser:
-        scan = labelled_forms(Label(names=self.names, nouns=self.nouns), self.form)
+        scan = labelled_forms(Label(names=self.names, nouns=self.nouns, far=False), self.form, self.sign)
         return Recogniser(self.entity, scan, digits_min=self.digits_min, copies=True)
 
 
@@ -120,6 +123,7 @@ _POSTCODE = regex.compile(
     regex.IGNORECASE,
 )
 _UUID = regex.compile(r"(?<![\w-])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![\w-])", regex.IGNORECASE)
+_UUID_PART = re.compile(r"[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-")
 _ITALIAN_POSTCODE = regex.compile(_WORDS_OF["italian_postcode"])
 _NATIONAL_SCORE = 0.72
 
@@ -128,7 +132,7 @@ ROWS: tuple[Labelled | After | Checked | Formed, ...] = (
     Labelled("EMPLOYEE_ID", 5, LETTERED_CODE, _WORDS["employee_nouns"]),
     Labelled("CUSTOMER_ID", 3, GROUPED_CODE, _WORDS["customer_names"], _WORDS["customer_nouns"]),
     Labelled("CUSTOMER_ID", 5, LETTERED_CODE, _WORDS["customer_nouns"]),
-    After("CUSTOMER_ID", 1, _UUID, nouns=_WORDS["customer_nouns"]),
+    After("CUSTOMER_ID", 1, _UUID, nouns=_WORDS["customer_nouns"], sign=_UUID_PART),
     Labelled("IMEI", 14, _IMEI_VALUE, _WORDS["imei"]),
     Checked("IMEI", 14, NUMBERS["devices"], _WORDS["imei"]),
     Labelled("PASSPORT", 4, _PASSPORT_VALUE, _WORDS["passport"]),

@@ -8,13 +8,15 @@ security code, and a month with a year its expiry.
 Only a cell that is nothing else than such a value is found, at most `CELLS` cells away. Cost: linear in the text.
 """
 
+import re
 from collections.abc import Iterator
 from datetime import date
+from itertools import chain
 
 import regex  # type: ignore[import-untyped]
 from stdnum import luhn
 
-from core.text.recogniser import BOUNDARY, Hit, Recogniser, Span, matches
+from core.text.recogniser import BOUNDARY, REGEX_TIMEOUT_S, Hit, Recogniser, Span
 from core.text.recognisers.dates import first_date
 
 CELLS = 6
@@ -23,10 +25,9 @@ CELLS_MIN = 3
 SCORE = 0.7
 YEARS_MIN, YEARS_MAX = 16, 110
 
-_BEFORE, _AFTER = r"(?<=(?:^|[,;\t|\n(\[])[ ]?[\"']?)", r"(?=[\"']?[ ]?(?:[,;\t|\n)\]]|\r|$))"
-_CARD = regex.compile(
-    rf"{_BEFORE}(?:\d{{4}}(?:[ -]?\d{{4}}){{2}}[ -]?\d{{1,7}}|\d{{4}}[ -]\d{{6}}[ -]\d{{4,5}}){_AFTER}"
-)
+_START = re.compile(r"[,;\t|\n(\[] ?[\"']?(?=\d)")  # of a cell; `re` finds them in a tenth of the time
+_AFTER = r"(?=[\"']?[ ]?(?:[,;\t|\n)\]]|\r|$))"
+_CARD = regex.compile(rf"(?:\d{{4}}(?:[ -]?\d{{4}}){{2}}[ -]?\d{{1,7}}|\d{{4}}[ -]\d{{6}}[ -]\d{{4,5}}){_AFTER}")
 _PERSON = regex.compile(
     r"\d{3}-\d{2}-\d{4}|[A-Z]{2}\d{2}(?:[ ]?[A-Z0-9]{4}){2,7}(?:[ ]?[A-Z0-9]{1,4})?"  # United States, IBAN
     r"|\d{11}|\d{3}\.\d{3}\.\d{3}-\d{2}|[XYZ]?\d{7,8}-?[A-Z]"  # Poland, Germany, Brazil, Spain
@@ -35,7 +36,7 @@ _PERSON = regex.compile(
     r"|[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+"
 )
 _DATE = regex.compile(
-    rf"{_BEFORE}(?:\d{{1,2}}([/.-])\d{{1,2}}\1(?:\d{{4}}|\d{{2}})|\d{{4}}([/.-])\d{{2}}\2\d{{2}}|\d{{8}}"
+    rf"(?:\d{{1,2}}([/.-])\d{{1,2}}\1(?:\d{{4}}|\d{{2}})|\d{{4}}([/.-])\d{{2}}\2\d{{2}}|\d{{8}}"
     rf"|\d{{1,2}}\.?[ -]\p{{L}}{{3,10}}\.?[ -]\d{{4}}){_AFTER}"
 )
 _SEPARATORS = ("\t", ";", "|", ",")
@@ -75,8 +76,15 @@ def _cells(text: str, start: int, end: int) -> list[Span]:
     return cells if len(cells) >= CELLS_MIN else []
 
 
+def _starting(pattern: regex.Pattern[str], text: str) -> Iterator[regex.Match[str]]:
+    """Yield the matches of `pattern` at the starts of cells."""
+    for start in chain([0], (found.end() for found in _START.finditer(text))):
+        if match := pattern.match(text, start, timeout=REGEX_TIMEOUT_S):
+            yield match
+
+
 def _births(text: str) -> Iterator[Hit]:
-    for match in matches(_DATE, text):
+    for match in _starting(_DATE, text):
         value = match.group()  # alone: a digit and a comma before it are no part of a number
         if not _of_adult(value) or first_date(value, 0, len(value)) != (0, len(value)):
             continue
@@ -107,7 +115,7 @@ def _valid(card: regex.Match[str]) -> bool:
 
 
 def _beside_cards(text: str, form: regex.Pattern[str]) -> Iterator[Hit]:
-    for card in matches(_CARD, text):
+    for card in _starting(_CARD, text):
         cells, own = _row(text, *card.span()) if _valid(card) else ([], 0)
         for cell in cells[own + 1 : own + CELLS]:
             if form.fullmatch(text, *cell):
