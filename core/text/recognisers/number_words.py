@@ -34,7 +34,8 @@ def _before(words: str) -> regex.Pattern[str]:
 
 
 _ARTICLE = _before(f"{_ARTICLES}|{_REFERENCES}")
-_THING = _before(f"{_ARTICLES}|{_VERSIONS}|{_OTHERS}|{_TEXTS['machines']}|{_IDENTITIES}")
+_THING = _before(f"{_ARTICLES}|{_VERSIONS}|{_OTHERS}|{_IDENTITIES}")
+_MACHINE = _before(_TEXTS["machines"])
 # `CVE-2024-3094`, `INV_2024-30941`; capitals, since a dash may also stand between a name and its number
 _CODE = regex.compile(r"(?r)(?<![\p{L}\d])(?:\p{Lu}{2,10}|\p{Lu}{1,6}\d{1,4})[-_\u2010\u2011]\Z")
 _UNIT = regex.compile(rf"[ \u00a0]?(?:{_TEXTS['units']})(?![\p{{L}}\d])")
@@ -54,6 +55,11 @@ def names_thing(text: str, start: int) -> bool:
     """Whether a word for a thing that has a number, or for another number of a person, stands directly before
     `start`."""
     return _stands_before(_THING, text, start)
+
+
+def names_machine(text: str, start: int, piece: str) -> bool:
+    """Whether digits in one group are a number of a machine, a program or a table, such as `pid 2125551234`."""
+    return piece.isdecimal() and _stands_before(_MACHINE, text, start)
 
 
 def starts_code(text: str, start: int) -> bool:

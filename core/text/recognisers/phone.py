@@ -18,6 +18,7 @@ from core.text.recognisers.number_words import (
     is_article,
     labels_phone,
     names_card,
+    names_machine,
     names_thing,
     starts_code,
 )
@@ -181,7 +182,12 @@ def _phone(text: str) -> Iterator[Hit]:
 
 def _counts(text: str, start: int, end: int, piece: str, score: float) -> bool:
     """Whether what is beside `piece` shows that it is the number of a thing, a part of a code, or an amount."""
-    if names_thing(text, start) or counts_units(text, end) or (score < CODE_SCORE_MAX and starts_code(text, start)):
+    if (
+        names_thing(text, start)
+        or names_machine(text, start, piece)
+        or counts_units(text, end)
+        or (score < CODE_SCORE_MAX and starts_code(text, start))
+    ):
         return True
     return _BY_YEAR.fullmatch(piece) is not None and not _says_phone(text, start)
 
