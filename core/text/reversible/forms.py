@@ -174,7 +174,7 @@ def mapping_of(content: Content) -> Mapping:
     rules = _Rules(content)
     for pair in content.pairs:
         parts = rules.add(pair)
-        for form in forms(pair.type, pair.surrogate, pair.original, content.language, parts=parts):
+        for form in forms(pair.type, pair.surrogate, pair.original, content.language, only_whole=parts):
             known = found.get(form.written)
             if known is None or form.rank < known.rank:
                 found[form.written] = form
@@ -215,12 +215,17 @@ class _Rules:
         self._labelled = {kind: _Clear[str](blocked, f"{kind} ") for kind in (ENDING, HOUSE, REGION, CODE)}
 
     def made(self) -> Rewritten | None:
-        forms = (self._places, self._houses, self._numbers, self._phones, self._dates)
-        labelled = {kind: dict(found) for kind, found in self._labelled.items() if found}
-        if not any(forms) and not labelled:
-            return None
-        places, houses, numbers, phones, dates = map(dict, forms)
-        return Rewritten(Forms(places, houses, labelled, numbers, phones, dates, self._language, self._day_first))
+        found = Forms(
+            dict(self._places),
+            dict(self._houses),
+            {kind: dict(found) for kind, found in self._labelled.items() if found},
+            dict(self._numbers),
+            dict(self._phones),
+            dict(self._dates),
+            self._language,
+            self._day_first,
+        )
+        return Rewritten(found) if any(found[:-2]) else None
 
     def add(self, pair: Pair) -> bool:
         """Add the forms of a pair. Return whether it is an address, whose letter cases are among them."""
@@ -377,9 +382,9 @@ def has_letters(text: str) -> bool:
     return sum(map(str.isalpha, text)) >= PART_LETTERS_MIN
 
 
-def forms(type_: str, value: str, other: str, language: str, *, parts: bool = False) -> Iterator[SurrogateForm]:
-    """Yield the forms of `value`, a surrogate, with those of `other`, its original. `parts`: without letter cases."""
-    if parts:
+def forms(type_: str, value: str, other: str, language: str, *, only_whole: bool = False) -> Iterator[SurrogateForm]:
+    """Yield the forms of `value`, a surrogate, with those of `other`, its original. `only_whole`: no other one."""
+    if only_whole:
         yield SurrogateForm(WHOLE, value, other)
         return
     if is_marker(type_, value):

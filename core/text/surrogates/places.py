@@ -320,7 +320,7 @@ def _parts_of(piece: str, other: str, country: Country) -> Iterator[tuple[str, _
             yield POSTCODE, code.span(), new.span()
             before = (0, code.start()), (0, new.start())
             after = (code.end(), len(piece)), (new.end(), len(other))
-            named = [part for spans in (before, after) for part in _named(piece, other, *spans, country)]
+            named = [part for own, fresh in (before, after) for part in _named(piece, other, own, fresh, country)]
             yield from named
             if any(kind != TOWN for kind, _, _ in named):
                 yield LINE, *whole
