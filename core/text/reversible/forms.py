@@ -34,7 +34,7 @@ from core.text.surrogates.dates import WrittenDate, day_leads, read_date
 from core.text.surrogates.draw import alphanumerics
 from core.text.surrogates.names import PARTICLES, is_adjective
 from core.text.surrogates.numbers import national
-from core.text.surrogates.places import HOUSE, LINE, POSTCODE, REGION, STREET, address_parts
+from core.text.surrogates.places import BUILDING, LINE, POSTCODE, REGION, STREET, address_parts
 from core.text.surrogates.table import DATES, EXACT, NUMBERS
 
 FREQUENT_WORDS = 5_000
@@ -209,15 +209,15 @@ class _Rules:
         dates = [pair.original for pair in content.pairs if pair.type in DATES]
         leads = next((leads for leads in map(day_leads, dates) if leads is not None), None)
         self._day_first = self._language != ENGLISH if leads is None else leads
-        self._places, self._houses = _Clear[Place](blocked), _Clear[str](blocked)
+        self._places, self._buildings = _Clear[Place](blocked), _Clear[str](blocked)
         self._numbers, self._phones = _Clear[str](blocked), _Clear[Phone](blocked)
         self._dates = _Clear[str](blocked)
-        self._labelled = {kind: _Clear[str](blocked, f"{kind} ") for kind in (ENDING, HOUSE, REGION, CODE)}
+        self._labelled = {kind: _Clear[str](blocked, f"{kind} ") for kind in (ENDING, BUILDING, REGION, CODE)}
 
     def made(self) -> Rewritten | None:
         found = Forms(
             dict(self._places),
-            dict(self._houses),
+            dict(self._buildings),
             {kind: dict(found) for kind, found in self._labelled.items() if found},
             dict(self._numbers),
             dict(self._phones),
@@ -267,25 +267,25 @@ class _Rules:
             return False
         self._places.add(pair.surrogate, Place(pair.surrogate, pair.original))
         street = ""
-        ends = {part.other[1] for part, _, new in written if part.kind == HOUSE and new.isalnum()}
+        ends = {part.other[1] for part, _, new in written if part.kind == BUILDING and new.isalnum()}
         starts = {part.other[0] for part in parts if part.kind == STREET}
         for part, own, new in written:
-            if part.kind == HOUSE:
-                self._labelled[HOUSE].add(new, own)
+            if part.kind == BUILDING:
+                self._labelled[BUILDING].add(new, own)
                 if street:
-                    self._houses.add(f"{street}\n{new.casefold()}", own)
+                    self._buildings.add(f"{street}\n{new.casefold()}", own)
             elif part.kind == REGION:
                 self._labelled[REGION].add(new, own)
             elif part.kind == POSTCODE:
                 self._add_postcode(own, new)
             elif part.kind != LINE or not (part.other[0] in starts and part.other[1] in ends):
-                self._add_place(own, new, house=part.kind == STREET)
+                self._add_place(own, new, building=part.kind == STREET)
             street = new.casefold() if part.kind == STREET else street
         return True
 
-    def _add_place(self, own: str, new: str, *, house: bool = False) -> None:
+    def _add_place(self, own: str, new: str, *, building: bool = False) -> None:
         if own != new and has_letters(new) and not (new.isalpha() and is_ordinary(new, self._language)):
-            self._places.add(new, Place(new, own, house))
+            self._places.add(new, Place(new, own, building))
 
     def _add_postcode(self, own: str, new: str) -> None:
         if len(own) != len(new):

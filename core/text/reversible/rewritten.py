@@ -31,10 +31,11 @@ PHONE_DIGITS_MIN = 7
 DATE_TOKENS_MAX = 14
 ENDING_DIGITS = 4
 
-HOUSE, REGION, CODE, ENDING = "house", "region", "code", "ending"
+BUILDING, REGION, CODE, ENDING = "building", "region", "code", "ending"
 _JOIN = r"(?:\s(?:is|ist|lautet|est|es|è|é|to|são|wynosi|of))?[\s\"'*_`:=.()\[\]{}#<>-]{0,6}"
 _LABELS = {
-    HOUSE: r"(?:house|building|street|strasse|straße|haus|huis|civic|num)[\s_-]?(?:number|num|no|nr|nummer|numer|n)?\.?"
+    BUILDING: r"(?:hous[e]|building|street|strasse|straße|haus|huis|civic|num)[\s_-]?"
+    r"(?:number|num|no|nr|nummer|numer|n)?\.?"
     r"|hausnr|(?:numéro|numero|número|numer|nr)(?:[\s_-](?:civico|domu|de rue|de casa|de porta|de la casa))?",
     REGION: r"state|province|region|county|country|bundesland|land|staat|kanton|provincia|región|estado|país|provincie"
     r"|paese|regione|région|pays|département|departement|województwo|kraj|distrito|uf|provinz|nation|country[\s_-]?name"
@@ -68,11 +69,11 @@ def follows_label(name: str, before: str) -> bool:
 
 
 class Place(NamedTuple):
-    """A part of a surrogate and of its original. `house`: it is a street, after which its number may follow."""
+    """A part of a surrogate and of its original. `building`: it is a street, after which its number may follow."""
 
     written: str
     other: str
-    house: bool = False
+    building: bool = False
 
     def __repr__(self) -> str:
         return "Place()"
@@ -136,13 +137,13 @@ def _begins(texts: list[str], part: str) -> bool:
 
 
 class Forms(NamedTuple):
-    """What is found. `places`: parts of addresses. `houses`: street in small letters, a line break, the number of a
+    """What is found. `places`: parts of addresses. `buildings`: street in small letters, a line break, the number of a
     building -> that of the original. `labelled`: kind of label -> what is found after it. `numbers`: letters and digits
     of a number, in small letters -> those of the original. `phones`: by the national number. `dates`: as in
     `1984-10-31`, `1984-10` or `10-31`."""
 
     places: Mapping[str, Place]
-    houses: Mapping[str, str]
+    buildings: Mapping[str, str]
     labelled: Mapping[str, Mapping[str, str]]
     numbers: Mapping[str, str]
     phones: Mapping[str, Phone]
@@ -224,7 +225,7 @@ class Rewritten:
         if place.written.isdecimal() and _MONEY.search(before()):
             return None
         other = _like(plain, place)
-        if not place.house:
+        if not place.building:
             return Found(end, Rewriting(PLACE, place.written, other, plain))
         number = end
         while number < len(tokens) and number < end + 5 and _folded(tokens[number]) in _STREET_MARKS:
@@ -233,11 +234,11 @@ class Rewritten:
             if more:
                 return Found(at, None)
         elif number > end:
-            house = self._forms.houses.get(f"{place.written.casefold()}\n{tokens[number].casefold()}")
-            if house:
+            building = self._forms.buildings.get(f"{place.written.casefold()}\n{tokens[number].casefold()}")
+            if building:
                 between = "".join(tokens[end:number])
                 whole = "".join(tokens[at : number + 1])
-                return Found(number + 1, Rewriting(PLACE, place.written, other + between + house, whole))
+                return Found(number + 1, Rewriting(PLACE, place.written, other + between + building, whole))
         return Found(end, Rewriting(PLACE, place.written, other, plain))
 
     def _short(self, tokens: list[str], at: int, more: bool, before: Callable[[], str]) -> Found | None:

@@ -277,9 +277,9 @@ def _postcode(code: str, draw: Draw, country: Country) -> str:
     return laid_out(code, (char for char in fresh if char.isalnum()))
 
 
-STREET, LINE, HOUSE, POSTCODE, TOWN, REGION = "street", "line", "house", "postcode", "town", "region"
-_HOUSE = regex.compile(_NUMBER, regex.IGNORECASE)
-_TOGETHER = {(STREET, HOUSE), (HOUSE, STREET), (TOWN, REGION)}
+STREET, LINE, BUILDING, POSTCODE, TOWN, REGION = "street", "line", "building", "postcode", "town", "region"
+_BUILDING = regex.compile(_NUMBER, regex.IGNORECASE)
+_TOGETHER = {(STREET, BUILDING), (BUILDING, STREET), (TOWN, REGION)}
 _Span = tuple[int, int]
 
 
@@ -331,12 +331,12 @@ def _parts_of(piece: str, other: str, country: Country) -> Iterator[tuple[str, _
         own, new = form.match(piece), form.match(other)
         if new:
             yield STREET, *_street_names(piece, own.span("name"), other, new.span("name"))
-            house, number = _HOUSE.search(piece, *own.span(group)), _HOUSE.search(other, *new.span(group))
-            yield HOUSE, house.span(), number.span()
+            building, number = _BUILDING.search(piece, *own.span(group)), _BUILDING.search(other, *new.span(group))
+            yield BUILDING, building.span(), number.span()
             yield LINE, *whole
     elif _NUMBER_ONLY.match(piece):
-        if number := _HOUSE.search(other):
-            yield HOUSE, _HOUSE.search(piece).span(), number.span()
+        if number := _BUILDING.search(other):
+            yield BUILDING, _BUILDING.search(piece).span(), number.span()
     elif not any(map(str.isdigit, piece)):
         if _STREET.search(piece):
             yield STREET, *_street_names(piece, whole[0], other, whole[1])
