@@ -64,7 +64,6 @@ class Exchange:
         finally:
             self.place.close()
             self.held.close()
-            self._early = None
             self._scope["state"].pop("exchange", None)  # each would keep the other until a collection
 
     async def take_place(self, places: Turns, tenant: str, *, reads: bool) -> None:
@@ -97,7 +96,6 @@ class Exchange:
             waiting.cancel()
             if leaving is not None:
                 leaving.cancel()
-            del waiting  # its error refers to this frame: together they would keep the request until a collection
 
     async def _client_left(self) -> None:
         """Wait until the client leaves. The first message of the body is kept for the application."""
@@ -265,8 +263,6 @@ class _Watch:
         finally:
             self._streams.closed(self._stream)
             self._watching.cancel()
-            if self._stream.error is not None:  # it may refer to frames of this exchange, and they to the stream
-                self._stream.error.__traceback__ = None
         if self._is_cut_off and not self._exchange.is_answering and isinstance(self._stream.error, HTTPException):
             await problems.from_status(self._stream.error)(self._scope, receive, send)
 

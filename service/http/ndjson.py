@@ -189,7 +189,7 @@ class LineReader:
         """Limit blank lines. They cost their client nothing, and a stream of them takes the event loop."""
         self._blank += count
         if 2 * self._blank > self._number + BLANK_LINES_MORE:
-            raise InvalidInput(f"at most {BLANK_LINES_MORE} more blank lines than others", field="body")
+            raise InvalidInput(f"A stream has at most {BLANK_LINES_MORE:,} more blank lines than others.", field="body")
 
     async def _put(self) -> None:
         self._count_lines(1)

@@ -1,9 +1,10 @@
 """The order of a fair queue: shares of work, the start of a tenant that was idle, and withdrawals."""
 
 import random
-import sys
 from collections import Counter
 from dataclasses import dataclass
+
+from profile_kit import counted_calls
 
 from gpu_workers.engine.fairness import FairQueue
 
@@ -151,18 +152,9 @@ def test_a_turn_takes_no_longer_however_many_tenants_wait() -> None:
 
     def calls(tenants: int) -> int:
         queue = filled(*((f"t{number}", 2, 1) for number in range(tenants)))
-        count = 0
-
-        def counted(_: object, event: str, __: object) -> None:
-            nonlocal count
-            count += event == "call"
-
-        sys.setprofile(counted)
-        try:
+        with counted_calls() as counts:
             for _ in range(50):
                 queue.take()
-        finally:
-            sys.setprofile(None)
-        return count
+        return counts["call"]
 
     assert calls(2000) <= calls(100) + 50

@@ -1,11 +1,11 @@
 """A queue without an engine: what a batch holds and waits for, and which payloads are cut for several workers."""
 
 import asyncio
-import sys
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from profile_kit import counted_calls
 
 from gpu_workers.engine import task_queue
 from gpu_workers.engine.protocol import Divided, Joined, Role, Task
@@ -140,23 +140,14 @@ def test_callers_that_wait_for_capacity_cost_the_requests_of_others_nothing() ->
             asyncio.create_task(queue.wait_for_capacity(wanted, tenant="greedy", timeout_s=600)) for _ in range(waiting)
         ]
         await asyncio.sleep(0)
-        count = 0
-
-        def counted(_: object, event: str, __: object) -> None:
-            nonlocal count
-            count += event == "call"
-
-        sys.setprofile(counted)
-        try:
+        with counted_calls() as counts:
             await queue.submit(Task(None, 1), tenant="modest")
             for _ in range(5):
                 await asyncio.sleep(0)
-        finally:
-            sys.setprofile(None)
         assert not any(caller.done() for caller in callers)
         for _ in range(16):
             queue.start_batch()
         await asyncio.gather(*callers)
-        return count
+        return counts["call"]
 
     assert asyncio.run(calls(400)) < asyncio.run(calls(1)) + 400
