@@ -230,7 +230,7 @@ class WorkerPool:
         budget = self.queue.budget
         if not slot.tokens:
             return slot, budget
-        left = budget + self._options.limits.piece_tokens_max - slot.tokens
+        left = budget + min(self._options.limits.piece_tokens_max, budget // 2) - slot.tokens
         # Behind a running batch, queue a full one: a batch that is not full may still grow, and another worker may take
         # it sooner. If there is no other, one as large as the running batch is worth not to wait for what arrives.
         enough = min(left, budget) if len(self._slots) > 1 else min(left, slot.tokens)

@@ -47,9 +47,10 @@ REFUSED = Counter("gateway_engine_refused", "Groups of tasks that were not start
 
 
 # While several tenants are active, a batch takes about this time on a slow device, so that the next task of another
-# tenant waits for less than a full batch. A tenant is active while it waits, and for a second after its last request.
-# While only one is, the first task of another one waits for the batch that runs.
-CROWDED_BATCH_S, LONE_BATCH_S = 0.06, 0.25
+# tenant waits for less than a full batch. It waits for the batch that runs and for the one that is queued behind that,
+# which takes half as long. A tenant is active while it waits, and for a second after its last request. While only one
+# is, the batches that run are the longer ones.
+CROWDED_BATCH_S, LONE_BATCH_S = 0.04, 0.12
 ACTIVE_S = 1.0
 
 # One batch counts for at most this many times slower than those before it: the content of a text can make it slow.
@@ -87,6 +88,7 @@ class Pace:
 
     def __init__(self, limits: QueueLimits) -> None:
         self._piece, self._full = limits.piece_tokens_max, limits.batch_tokens_max
+        self._least = max(1, self._piece // 4)  # smaller batches cost more than they divide
         self._arrivals: dict[str, float] = {}  # the last one of each active tenant
         self._arrived_at = -math.inf  # the last of all
         self.gap_s = math.inf  # between the last two
@@ -105,7 +107,7 @@ class Pace:
         if not self.is_slow:
             return self._full
         seconds = LONE_BATCH_S if waiting.tenants + others < 2 else CROWDED_BATCH_S
-        return max(self._piece, min(self._full, int(self._tokens_per_s * seconds)))
+        return max(self._least, min(self._full, int(self._tokens_per_s * seconds)))
 
     @property
     def is_slow(self) -> bool:

@@ -26,7 +26,7 @@ MEDIA_TYPE = "application/x-ndjson"
 # Groups that are read ahead. A disconnect can be seen only after everything that the client sent before it.
 _GROUPS_AHEAD = 16
 BLANK_LINES_MORE = 1_000  # a blank line may follow each other one
-_TEXT = re.compile(rb"\S")
+_LINE_FEEDS = re.compile(rb"\n*")
 
 
 @dataclass(frozen=True)
@@ -137,19 +137,16 @@ class LineReader:
             self._end()
 
     async def _split(self, chunk: bytes) -> None:
-        """Take the lines of a chunk. Blank lines are counted together."""
+        """Take the lines of a chunk. Empty lines in a row are counted together."""
         at = 0
         while (end := chunk.find(b"\n", at)) >= 0:
             await self._grow(chunk[at:end])
             await self._put()
             at = end + 1
-            text = _TEXT.search(chunk, at)
-            following = chunk.rfind(b"\n", at, text.start() if text else len(chunk)) + 1
-            if following > at:
-                blank = chunk.count(b"\n", at, following)
+            if blank := len(_LINE_FEEDS.match(chunk, at)[0]):  # type: ignore[index]  # it matches everywhere
                 self._count_lines(blank)
                 self._count_blank(blank)
-                at = following
+                at += blank
         await self._grow(chunk[at:])
 
     def _end(self) -> None:
