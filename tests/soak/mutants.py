@@ -118,7 +118,7 @@ def copy_of(folder: Path, *parts: str) -> None:
     """Copy files and folders of the project."""
     for part in parts:
         if (ROOT / part).is_dir():
-            shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__", ".venv*"))
+            shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns(".venv*"))
         elif (ROOT / part).is_file():
             shutil.copy(ROOT / part, folder)
 
