@@ -164,7 +164,7 @@ class _Process(ChildProcess):
         super().__init__(MODULE, first=limits, on_message=self._received, on_death=self._died, preload=(PRELOAD,))
 
     def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> asyncio.Future[IsolatedAnswer | None]:
-        """The answer of the process, None if it was ended from outside."""
+        """The answer of the process, None if it was ended from outside or could not be started."""
         self._running = call = self._loop.create_future()
         self._watch = self._loop.call_later(WALL_S_MAX, self.end)
         self.send((function, arguments))
@@ -183,7 +183,8 @@ class _Process(ChildProcess):
         self.usable = False
         self._on_end(self)
         # The system ends a function that holds the interpreter. A library ends the process when it gets no memory.
-        self._finish(None if self._was_killed else IsolatedAnswer(Reached.ENDED, self._limits.cpu_s, is_last=True))
+        lost = self._was_killed or self.pid is None  # it was ended, or could not be started
+        self._finish(None if lost else IsolatedAnswer(Reached.ENDED, self._limits.cpu_s, is_last=True))
 
     def _finish(self, answer: IsolatedAnswer | None) -> None:
         call, self._running = self._running, None

@@ -11,6 +11,7 @@ from kept_kit import Request, assert_lets_go
 
 from core.errors import InvalidInput, NotStarted
 from core.text.formats.builder import parse
+from gpu_workers import fork_server
 from service.isolation import Isolation, WorkLimits
 
 LARGE = 1 << 20
@@ -62,6 +63,19 @@ def test_work_beyond_a_limit_is_an_error_of_its_caller_alone(function: Any, argu
         error = await refusal(isolation.run("a", LARGE, function, *arguments, field="text"))
         assert error.field == "text"
         assert await beside != os.getpid()
+        assert await isolation.run("a", LARGE, os.getpid, field="text") != os.getpid()
+
+    with_isolation(work)
+
+
+def test_a_process_that_cannot_be_started_is_no_fault_of_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(*_: Any, **__: Any) -> None:
+        raise OSError
+
+    async def work(isolation: Isolation) -> None:
+        with monkeypatch.context() as patched, pytest.raises(NotStarted):
+            patched.setattr(fork_server, "start_process", no_memory)
+            await isolation.run("a", LARGE, os.getpid, field="text")
         assert await isolation.run("a", LARGE, os.getpid, field="text") != os.getpid()
 
     with_isolation(work)
