@@ -95,7 +95,7 @@ def visited(go, ledger, subjects, *, how="commit", unit=Unit.SENTENCE):
 
 
 def test_a_page_of_a_subject_reads_the_entries_of_that_subject_alone(go, clinic, parsing):
-    account = visited(go, clinic, [0])
+    account, other = (visited(go, clinic, [subject]) for subject in (0, 1))
     for number in range(5):
         visited(go, clinic, range(1, SUBJECTS))
         visited(go, clinic, [0, 1], how=("commit", "expire", "cancel")[number % 3])
@@ -105,6 +105,11 @@ def test_a_page_of_a_subject_reads_the_entries_of_that_subject_alone(go, clinic,
     assert [entry.transition for entry in entries] == ["open", "commit", "commit", "expire", "commit", "expire"]
     of_token_account = {seq for seq, _, _ in parsing} - {entry.seq for entry in entries}
     assert len(of_token_account) == 1
+    (of_other,) = journal_pages(go, clinic, "clinic", other)  # of each entry, one of the two is the first subject
+    assert [entry.transition for entry in of_other][2:] == [
+        *("commit", "commit", "commit", "expire", "commit"),
+        *("commit", "commit", "commit", "expire"),
+    ]
     both = journal_pages(go, clinic, "clinic", account, limit=2)
     assert [len(page) for page in both] == [2, 2, 2]
     assert sum(both, ()) == entries
