@@ -13,7 +13,7 @@ from core.accounting.events import Unit
 from core.errors import InvalidInput, LedgerUnavailable, UnknownTenant
 from core.ledger.transitions import Ledger
 from core.redis.client import LedgerClient, connect
-from core.reports.series import RETENTION_S, LedgerSeries, SeriesQuery, SubjectClass, Totals
+from core.reports.series import RETENTION_S, SERIES, LedgerSeries, SeriesQuery, SubjectClass, Totals
 
 START_MS = 1_700_000_000_000
 STEPS = tuple(RETENTION_S)
@@ -198,6 +198,7 @@ def test_a_fold_takes_nothing_but_integers_and_writes_nothing_else(go, ledger, c
     history = History(go, client, admin)
     history.release(1)
     good = {"expected": 0, "folded": 3, "folded_at_ms": 1, "totals": {}, "points": []}
+    good |= {"name": SERIES.name, "position": SERIES.position}
     for wrong in (
         {"folded": 99},
         {"folded": "3"},
@@ -208,6 +209,8 @@ def test_a_fold_takes_nothing_but_integers_and_writes_nothing_else(go, ledger, c
             go(client.run("fold", key=f"{{{history.tenant}}}:tenant", args={**good, **wrong}))
     assert history.stored() == {}
     assert history.read().as_of_ms == 0
+    go(client.run("fold", key=f"{{{history.tenant}}}:tenant", args=good))
+    assert history.read().as_of_ms == 1
 
 
 def test_a_reader_sees_how_far_the_folding_has_come(go, ledger, client, admin):
