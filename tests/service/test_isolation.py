@@ -73,9 +73,10 @@ def test_a_process_that_cannot_be_started_is_no_fault_of_the_text(monkeypatch: p
         raise OSError
 
     async def work(isolation: Isolation) -> None:
-        with monkeypatch.context() as patched, pytest.raises(NotStarted):
+        with monkeypatch.context() as patched:
             patched.setattr(fork_server, "start_process", no_memory)
-            await isolation.run("a", LARGE, os.getpid, field="text")
+            with pytest.raises(NotStarted):
+                await isolation.run("a", LARGE, os.getpid, field="text")
         assert await isolation.run("a", LARGE, os.getpid, field="text") != os.getpid()
 
     with_isolation(work)
