@@ -1,15 +1,17 @@
 """The order of a fair queue: shares of work, the start of a tenant that was idle, and withdrawals."""
 
 import random
-from collections import Counter
+import tracemalloc
+from collections import Counter, defaultdict, deque
 from dataclasses import dataclass
+from itertools import count
 
 from profile_kit import counted_calls
 
 from gpu_workers.engine.fairness import FairQueue
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Piece:
     tenant: str
     work: int = 1
@@ -120,31 +122,81 @@ def test_a_tenant_that_is_passed_over_and_leaves_starts_anew() -> None:
     assert taken(queue, 1) == ["leaving"]
 
 
+class Searched:
+    """The rule of a fair queue in its plainest form, while some tenant always waits: a search in all lines."""
+
+    def __init__(self) -> None:
+        self.lines: defaultdict[str, deque[Piece]] = defaultdict(deque)
+        self.due: Counter[str] = Counter()  # the virtual time of each tenant's next turn
+        self.began: dict[str, int] = {}
+        self.numbers = count()
+        self.now = 0
+
+    def put(self, tenant: str, entry: Piece, *, first: bool = False) -> None:
+        if not self.lines[tenant]:
+            self.due[tenant], self.began[tenant] = max(self.now, self.due[tenant]), next(self.numbers)
+        (self.lines[tenant].appendleft if first else self.lines[tenant].append)(entry)
+
+    def take_of(self, tenant: str) -> Piece:
+        self.now = max(self.now, self.due[tenant])
+        entry = self.lines[tenant].popleft()
+        self.due[tenant] += entry.work
+        return entry
+
+    def charge(self, tenant: str, work: int) -> None:
+        self.due[tenant] = (self.due[tenant] if self.lines[tenant] else max(self.now, self.due[tenant])) + work
+
+    def next(self) -> tuple[str, Piece]:
+        waiting = (tenant for tenant, line in self.lines.items() if line)
+        tenant = min(waiting, key=lambda each: (self.due[each], self.began[each]))
+        return tenant, self.lines[tenant][0]
+
+
 def test_the_next_turn_is_that_of_the_tenant_that_is_due_first_whatever_happened_before() -> None:
-    """The order of turns against a search in all lines."""
     chance = random.Random(5)
     queue: FairQueue[Piece] = FairQueue()
+    searched = Searched()
+    queue.append("steady", steady := Piece("steady"))
+    searched.put("steady", steady)
     for _ in range(20_000):
         tenant = f"t{chance.randrange(30)}"
         match chance.randrange(8):
             case 0 | 1 | 2:
-                queue.append(tenant, Piece(tenant, chance.randrange(1, 9)))
+                entry = Piece(tenant, chance.randrange(1, 9))
+                queue.append(tenant, entry)
+                searched.put(tenant, entry)
             case 3:
-                queue.append_first(tenant, Piece(tenant, places=0))
-            case 4 if (first := queue.first(tenant)) is not None:
-                queue.take_of(tenant)
+                queue.append_first(tenant, entry := Piece(tenant, places=0))
+                searched.put(tenant, entry, first=True)
+            case 4 if queue.first(tenant) is not None:
+                entry = queue.take_of(tenant)
+                assert entry is searched.take_of(tenant)
                 if chance.randrange(2):
-                    queue.put_back(tenant, first)
+                    queue.put_back(tenant, entry)
+                    searched.put(tenant, entry, first=True)
+                    searched.charge(tenant, -entry.work)
             case 5:
-                queue.charge(tenant, chance.randrange(5))
+                queue.charge(tenant, work := chance.randrange(5))
+                searched.charge(tenant, work)
             case 6:
-                queue.keep(lambda entry, leaving=tenant: entry.tenant != leaving or chance.randrange(2) > 0)
-            case _ if queue:
-                queue.take()
-        due = min(queue._lines.values(), key=lambda line: line.start, default=None)
-        found = queue.next()
-        assert (found and found[1]) is (due and due.entries[0])
-        assert len(queue._turns) <= 2 * 30 + 64
+                kept = [entry for entry in searched.lines[tenant] if chance.randrange(2)]
+                searched.lines[tenant] = deque(kept)
+                queue.keep(lambda entry, leaving=tenant, kept=kept: entry.tenant != leaving or entry in kept)
+            case _:
+                queue.append("steady", steady := Piece("steady"))
+                searched.put("steady", steady)
+                assert queue.take() is searched.take_of(searched.next()[0])
+        assert queue.next() == searched.next()
+
+
+def test_a_queue_does_not_grow_with_the_turns_that_were_put_off() -> None:
+    queue = filled(*((f"t{number}", 1, 1) for number in range(30)))
+    tracemalloc.start()
+    for turn in range(20_000):
+        queue.charge(f"t{turn % 30}", 1)
+    grown, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert grown < 100_000
 
 
 def test_a_turn_takes_no_longer_however_many_tenants_wait() -> None:
