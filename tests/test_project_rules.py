@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from soak.mutant_table import MUTANTS
 from soak.seeded_bugs import bugs
+from table_kit import texts
 
 import privacy_gateway
 from core import errors
@@ -29,94 +30,66 @@ HEAVY |= {"scipy", "dp_accounting", "matplotlib", "obstore", "phonenumbers"}
 
 # Which folder of a layer imports which others. Modules directly in a layer (`core.errors`, `service.workers`) are for
 # all of its folders, but for those in RESTRICTED.
+IMPORTS = """
+# no folder but these may be imported by every capability: http, config, releases
+service.config:
+service.http: config
+service.releases: config http
+service.accounting: config http
+service.files: config
+service.jobs: config http files
+service.budget: config http releases jobs  # the estimate prices every kind of job
+service.domains: config http files jobs  # a kind of job
+service.finetune: config http releases jobs accounting  # a kind of job; its noise is a calculation
+service.infill: config http files jobs sanitize  # a kind of job that masks as `/sanitize` does
+service.synthesis: config http releases jobs  # a kind of job
+service.sentdp: config http releases domains  # releases are made from a domain's pack
+service.vectors: config http releases accounting  # its processes compute large matrices
+service.sanitize: config http files releases jobs restore  # disk space of recognisers
+service.openai: config http releases domains sentdp vectors proxy  # lists upstreams' models
+service.restore: config http releases
+service.tracing: config  # receives the spans of every folder, by core.spans
+# rules about forecasts, and about seals that are late
+service.alerts: config http budget operation
+service.proxy: config http releases sanitize  # requests are masked by the policies of `/sanitize`
+service.presidio: config http releases sanitize  # another form of `/sanitize`
+service.dashboard: config http  # its pages use the REST API
+service.guardrail: config http releases proxy  # masks as requests to language models are
+# GET /models lists the projections, the fine-tuned models and the allow lists
+service.operation: config http sanitize vectors
+# the price of a plan follows from the domain's pack, and how often it fits from a calculation
+service.tenants: accounting config http releases domains
+service.processes: config files  # the processes of one gateway
+service.cli: config domains files openai processes releases sanitize tenants  # a front end of its own
+gpu_workers.packs:
+gpu_workers.engine:
+gpu_workers.models:
+gpu_workers.handlers: engine models packs
+gpu_workers.jobs:
+gpu_workers.domains: jobs models packs  # an own pack uses the space of the shipped one
+gpu_workers.finetune: jobs models
+gpu_workers.synthesis: jobs models
+gpu_workers.infill: jobs models handlers  # masks as the workers do
+core.accounting:
+core.blobs: files
+core.files:
+core.redis: accounting files blobs
+core.ledger: redis accounting files blobs
+core.reports: redis ledger accounting
+core.state: redis ledger
+core.mechanisms: accounting
+core.finetune: accounting mechanisms
+core.synthesis: accounting mechanisms
+core.text: files mechanisms
+"""
 FOLDERS = {
-    # no folder but these may be imported by every capability: http, config, releases
-    "service.config": set(),
-    "service.http": {"config"},
-    "service.releases": {"config", "http"},
-    "service.accounting": {"config", "http"},
-    "service.files": {"config"},
-    "service.jobs": {"config", "http", "files"},
-    "service.budget": {"config", "http", "releases", "jobs"},  # the estimate prices every kind of job
-    "service.domains": {"config", "http", "files", "jobs"},  # a kind of job
-    "service.finetune": {
-        "config",
-        "http",
-        "releases",
-        "jobs",
-        "accounting",
-    },  # a kind of job; its noise is a calculation
-    "service.infill": {"config", "http", "files", "jobs", "sanitize"},  # a kind of job that masks as `/sanitize` does
-    "service.synthesis": {"config", "http", "releases", "jobs"},  # a kind of job
-    "service.sentdp": {"config", "http", "releases", "domains"},  # releases are made from a domain's pack
-    "service.vectors": {"config", "http", "releases", "accounting"},  # its processes compute large matrices
-    "service.sanitize": {"config", "http", "files", "releases", "jobs", "restore"},  # disk space of recognisers
-    "service.openai": {
-        "config",
-        "http",
-        "releases",
-        "domains",
-        "sentdp",
-        "vectors",
-        "proxy",
-    },  # lists upstreams' models
-    "service.restore": {"config", "http", "releases"},
-    "service.tracing": {"config"},  # receives the spans of every folder, by core.spans
-    # rules about forecasts, and about seals that are late
-    "service.alerts": {"config", "http", "budget", "operation"},
-    "service.proxy": {
-        "config",
-        "http",
-        "releases",
-        "sanitize",
-    },  # requests are masked by the policies of `/sanitize`
-    "service.presidio": {"config", "http", "releases", "sanitize"},  # another form of `/sanitize`
-    "service.dashboard": {"config", "http"},  # its pages use the REST API
-    "service.guardrail": {"config", "http", "releases", "proxy"},  # masks as requests to language models are
-    # GET /models lists the projections, the fine-tuned models and the allow lists
-    "service.operation": {"config", "http", "sanitize", "vectors"},
-    # the price of a plan follows from the domain's pack, and how often it fits from a calculation
-    "service.tenants": {"accounting", "config", "http", "releases", "domains"},
-    "service.processes": {"config", "files"},  # the processes of one gateway
-    "service.cli": {
-        "config",
-        "domains",
-        "files",
-        "openai",
-        "processes",
-        "releases",
-        "sanitize",
-        "tenants",
-    },  # a front end of its own
-    "gpu_workers.packs": set(),
-    "gpu_workers.engine": set(),
-    "gpu_workers.models": set(),
-    "gpu_workers.handlers": {"engine", "models", "packs"},
-    "gpu_workers.jobs": set(),
-    "gpu_workers.domains": {"jobs", "models", "packs"},  # an own pack uses the space of the shipped one
-    "gpu_workers.finetune": {"jobs", "models"},
-    "gpu_workers.synthesis": {"jobs", "models"},
-    "gpu_workers.infill": {"jobs", "models", "handlers"},  # masks as the workers do
-    "core.accounting": set(),
-    "core.blobs": {"files"},
-    "core.files": set(),
-    "core.redis": {"accounting", "files", "blobs"},
-    "core.ledger": {"redis", "accounting", "files", "blobs"},
-    "core.reports": {"redis", "ledger", "accounting"},
-    "core.state": {"redis", "ledger"},
-    "core.mechanisms": {"accounting"},
-    "core.finetune": {"accounting", "mechanisms"},
-    "core.synthesis": {"accounting", "mechanisms"},
-    "core.text": {"files", "mechanisms"},
+    name: set(others.split())
+    for name, mark, others in (line.partition("#")[0].partition(":") for line in IMPORTS.splitlines())
+    if mark
 }
 # The libraries that a module of the client's integrations may import.
-INTEGRATIONS = {
-    "datasets": {"datasets"},
-    "haystack": {"haystack"},
+INTEGRATIONS = {name: {name} for name in ("datasets", "haystack", "llama_index", "pandas", "polars")} | {
     "langchain": {"langchain_core"},
-    "llama_index": {"llama_index"},
-    "pandas": {"pandas"},
-    "polars": {"polars"},
     "presidio": {"presidio_analyzer", "presidio_anonymizer"},
     "scikit_learn": {"sklearn"},
 }
@@ -394,27 +367,11 @@ def test_notice_names_every_shipped_file_of_weights() -> None:
 
 # Words that are not names or metaphors of this project, and the quotations that may hold them.
 AVOIDED = re.compile(r"(?<![A-Za-z])(house|room|told|here)(?![A-Za-z])", re.IGNORECASE)
-QUOTATIONS = (
-    "We talked about the new house for an hour",
-    "'good' and 'house'",
-    "I was told that the parcel had left",
-    "{first} told {first} that {last} would not come.",
-    "sold the house at {address}",
-)
-PLAIN = (
-    "service",
-    "core",
-    "gpu_workers",
-    "client",
-    "docs",
-    "README.md",
-    "CHANGELOG.md",
-    "Makefile",
-    "tests/toys",
-    "deploy",
-    "examples",
-    "training",
-)
+QUOTATIONS = texts(r"""
+We talked about the new house for an hour || 'good' and 'house' || I was told that the parcel had left
+{first} told {first} that {last} would not come. || sold the house at {address}
+""")
+PLAIN = "service core gpu_workers client docs README.md CHANGELOG.md Makefile tests/toys deploy examples training"
 WITH_SAMPLES = ("tests", "benchmarks")  # their strings hold sample texts, so only names, comments and docstrings count
 
 
@@ -425,7 +382,7 @@ def avoided_words(path: Path, text: str) -> list[str]:
     return [f"{path.relative_to(ROOT)}:{number}: {line.strip()}" for number, line in lines if AVOIDED.search(line)]
 
 
-@pytest.mark.parametrize("place", PLAIN)
+@pytest.mark.parametrize("place", PLAIN.split())
 def test_prose_and_names_avoid_metaphors(place: str) -> None:
     whole = ROOT / place
     ends = ("py", "lua", "md", "sh", "conf", "yml")

@@ -18,14 +18,11 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from table_kit import texts
 
-PLANTED = (
-    "jane.roe@acme-corp.com",
-    "4111 1111 1111 1111",
-    "DE89 3704 0044 0532 0130 00",
-    "+44 20 7946 0958",
-    "192.168.17.4",
-)
+PLANTED = texts("""
+jane.roe@acme-corp.com || 4111 1111 1111 1111 || DE89 3704 0044 0532 0130 00 || +44 20 7946 0958 || 192.168.17.4
+""")
 _TEXT = """
 the order was late and nobody called about it café naïve über 東京 😀 e\u0301 zero\u200bwidth right\u200fmark a&b x<y
 it's "quoted" 'single' back\\slash 100% #1 a|b [x] (y) {z} * _ ~ `tick` $5 @home; semi, comma: colon =

@@ -8,6 +8,7 @@ from typing import Self
 from urllib.parse import urlsplit
 
 import pytest
+from table_kit import texts
 
 from core.accounting.events import ACCOUNT_ADJACENCY, Guarantee, PrivacyEvent, Unit
 from core.amounts import NANO, cost_nano, limit_nano
@@ -179,17 +180,14 @@ class Proxy:
 
 LOST_REQUEST, LOST_REPLY, LATE = "lost request", "lost reply", "late"
 # Redis answers so, and does nothing
-ERRORS = (
-    "LOADING Redis is loading the dataset in memory",
-    "OOM command not allowed when used memory > 'maxmemory'.",
-    "READONLY You can't write against a read only replica.",
-    "NOREPLICAS Not enough good replicas to write.",
-    "BUSY Redis is busy running a script.",
-    "MISCONF Redis is configured to save RDB snapshots, but it is currently unable to persist on disk.",
-    "NOAUTH Authentication required.",
-    "NOPERM this user has no permissions to run the 'evalsha' command",
-    "UNKNOWN something that no version has said yet",
-)
+ERRORS = texts("""
+LOADING Redis is loading the dataset in memory || OOM command not allowed when used memory > 'maxmemory'.
+READONLY You can't write against a read only replica. || NOREPLICAS Not enough good replicas to write.
+BUSY Redis is busy running a script.
+MISCONF Redis is configured to save RDB snapshots, but it is currently unable to persist on disk.
+NOAUTH Authentication required. || NOPERM this user has no permissions to run the 'evalsha' command
+UNKNOWN something that no version has said yet
+""")
 
 
 class Gate(Proxy):

@@ -1,7 +1,9 @@
 """What recognisers find in a text, and stored recognisers for tests of workers."""
 
-from collections.abc import Iterable
+import re
 from pathlib import Path
+
+from table_kit import plain, texts
 
 from core.files.disk import file_digest
 from core.files.encrypted_file import new_key
@@ -27,10 +29,9 @@ def shown(text: str, format_name: str = "text") -> str:
     return fill_masks(inspect(form.view, policy, lists, form=form), policy, "class_marker", lists).text
 
 
-def left(table: Iterable[tuple[str, str]], entity: str, format_name: str = "text") -> list[str]:
-    """The texts of a table whose value does not become a mark of this type. Rows: a text with `{}`, and the value."""
-    marked = [(form, form.format(value), form.format(f"[{entity}]")) for form, value in table]
-    return [text for form, text, expected in marked if shown(text, format_name) != expected]
+def left(table: str, entity: str, format_name: str = "text") -> list[str]:
+    """The texts of a table whose value, between `«` and `»`, does not become a mark of this type."""
+    return [text for text in texts(table) if shown(plain(text), format_name) != re.sub("«.*»", f"[{entity}]", text)]
 
 
 def stored(folder: Path, definition: Definition, name: str = "codes") -> OwnReference:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from form_kit import LEAVES, Writer, round_trip_fault
+from table_kit import texts
 
 from core.errors import InvalidInput
 from core.text.formats.builder import (
@@ -320,16 +321,13 @@ class TestEmail:
             assert "attachments" not in refused.value.detail
 
     def test_what_cannot_be_read_is_refused(self) -> None:
-        for source in [
-            "no header\n\nbody",
-            "Content-Type: multipart/mixed\n\nbody",
-            "Content-Type: multipart/mixed; boundary=b\n\n--b\n\nopen",
-            "Content-Transfer-Encoding: base64\n\n!!!",
-            "Content-Type: text/plain; charset=nonsense\nContent-Transfer-Encoding: base64\n\nAAAA",
-            "Content-Transfer-Encoding: x-uuencode\n\nbegin 644 a",
-            "Subject: =?utf-8?b?/w==?=\n\nx",
-            "Content-Type: message/rfc822\nContent-Transfer-Encoding: base64\n\nAAAA",
-        ]:
+        for source in texts(r"""
+            no header\n\nbody || Content-Type: multipart/mixed\n\nbody
+            Content-Type: multipart/mixed; boundary=b\n\n--b\n\nopen || Content-Transfer-Encoding: base64\n\n!!!
+            Content-Type: text/plain; charset=nonsense\nContent-Transfer-Encoding: base64\n\nAAAA
+            Content-Transfer-Encoding: x-uuencode\n\nbegin 644 a || Subject: =?utf-8?b?/w==?=\n\nx
+            Content-Type: message/rfc822\nContent-Transfer-Encoding: base64\n\nAAAA
+        """):
             with pytest.raises(InvalidInput):
                 out("email", source)
 

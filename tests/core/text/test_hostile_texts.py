@@ -1,6 +1,7 @@
 """Texts that are made to hide values from patterns, or to slow patterns down: values are found."""
 
 import pytest
+from table_kit import texts
 from tiers import cells
 
 from core.text.mask_entity import plain_characters
@@ -71,12 +72,9 @@ def test_homoglyphs_emoji_and_scripts_beside_values() -> None:
 
 
 def test_invisible_characters_with_a_meaning_stay() -> None:
-    for text in [
-        "👩\u200d👩\u200d👧 and 1\ufe0f\u20e3 and ❤\ufe0f",
-        "می\u200cخواهم \u200fשלום\u200f (abc)",
-        "\ufeffname\n\u200fabc",
-        "क्\u200dष",
-    ]:
+    for text in texts(r"""
+        👩‍👩‍👧 and 1️⃣ and ❤️ || می‌خواهم ‏שלום‏ (abc) || ﻿name\n‏abc || क्‍ष
+    """):
         assert visible(text) == text
         assert sanitised(text) == text
 
@@ -116,15 +114,8 @@ def test_only_numbers_that_may_be_dates_are_examined() -> None:
     """A text of bare numbers has no date, and dates between them are found."""
     numbers = "1 1-1. 2;3 a 7 a " * 2_000
     assert list(dates(numbers)) == []
-    for date in (
-        "3. 5. 84",
-        "3 de mayo de 1984",
-        "1er mai 2020",
-        "May 3rd",
-        "monday, 3 May",
-        "12:30",
-        "9 am",
-        "5 IV 2020",
-    ):
+    for date in texts("""
+        3. 5. 84 || 3 de mayo de 1984 || 1er mai 2020 || May 3rd || monday, 3 May || 12:30 || 9 am || 5 IV 2020
+    """):
         text = numbers + date + " " + numbers
         assert [text[start:end] for start, end in dates(text)] == [date]

@@ -2,6 +2,7 @@
 
 import pytest
 from recogniser_kit import finds
+from table_kit import marked, rows
 
 from core.errors import InvalidInput
 from core.text.languages import EVERY_LANGUAGE_ENTITIES, LANGUAGES, check_language
@@ -9,88 +10,48 @@ from core.text.mask_words import AllowLists
 from core.text.policy import ENTITIES, PROFILES, TAGGED_ENTITIES, MaskPolicy, entities_of
 from core.text.sanitize import inspect
 
-VALUES = {
-    "EMAIL_ADDRESS": "jane.roe@acme-corp.com",
-    "PHONE_NUMBER": "+44 20 7946 0958",
-    "CREDIT_CARD": "4111 1111 1111 1111",
-    "IBAN_CODE": "DE89 3704 0044 0532 0130 00",
-    "US_SSN": "536-22-1234",
-    "IP_ADDRESS": "192.168.7.4",
-    "MAC_ADDRESS": "00:1A:2B:3C:4D:5E",
-    "URL": "https://acme-corp.com/x",
-    "CRYPTO": "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa",
-    "US_ITIN": "912-70-1234",
-    "US_MBI": "1EG4-TE5-MK73",
-    "MEDICAL_LICENSE": "AB1234563",
-    "UK_NHS": "9434765919",
-    "UK_NINO": "AB123456C",
-    "AU_ABN": "51 824 753 556",
-    "IN_AADHAAR": "234123412346",
-    "IN_PAN": "ABCPD1234E",
-    "SG_NRIC_FIN": "S1234567D",
-    "ES_NIF": "12345678Z",
-    "ES_NIE": "X1234567L",
-    "IT_FISCAL_CODE": "RSSMRA85M01H501Q",
-    "PL_PESEL": "44051401359",
-    "DE_TAX_ID": "86095742719",
-    "COORDINATE": "48.13743, 11.57549",
-    "DATE_TIME": "07.11.1962",
-    "UUID": "123e4567-e89b-12d3-a456-426614174000",
-}
+VALUES = dict(
+    rows("""
+EMAIL_ADDRESS | jane.roe@acme-corp.com || PHONE_NUMBER | +44 20 7946 0958 || CREDIT_CARD | 4111 1111 1111 1111
+IBAN_CODE | DE89 3704 0044 0532 0130 00 || US_SSN | 536-22-1234 || IP_ADDRESS | 192.168.7.4
+MAC_ADDRESS | 00:1A:2B:3C:4D:5E || URL | https://acme-corp.com/x || CRYPTO | 1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa
+US_ITIN | 912-70-1234 || US_MBI | 1EG4-TE5-MK73 || MEDICAL_LICENSE | AB1234563 || UK_NHS | 9434765919
+UK_NINO | AB123456C || AU_ABN | 51 824 753 556 || IN_AADHAAR | 234123412346 || IN_PAN | ABCPD1234E
+SG_NRIC_FIN | S1234567D || ES_NIF | 12345678Z || ES_NIE | X1234567L || IT_FISCAL_CODE | RSSMRA85M01H501Q
+PL_PESEL | 44051401359 || DE_TAX_ID | 86095742719 || COORDINATE | 48.13743, 11.57549 || DATE_TIME | 07.11.1962
+UUID | 123e4567-e89b-12d3-a456-426614174000
+""")
+)
 # Entities that words around the value show, with those words in each language.
 IN_CONTEXT = {
-    "SECRET": {
-        "de": "Der API-Schlüssel lautet {}.",
-        "es": "La clave de API es {}.",
-        "fr": "La clé API est {}.",
-        "it": "La chiave API è {}.",
-        "nl": "De API-sleutel is {}.",
-        "pl": "Klucz API to {}.",
-        "pt": "A chave da API é {}.",
-    },
-    "USERNAME": {
-        "de": "Benutzername: {}",
-        "es": "Nombre de usuario: {}",
-        "fr": "Nom d'utilisateur : {}",
-        "it": "Nome utente: {}",
-        "nl": "Gebruikersnaam: {}",
-        "pl": "Nazwa użytkownika: {}",
-        "pt": "Nome de usuário: {}",
-    },
-    "DATE_OF_BIRTH": {
-        "de": "Frau Weber, geb. {}",
-        "es": "Fecha de nacimiento: {}",
-        "fr": "Née le {} à Metz",
-        "it": "Nata a Bari il {}",
-        "nl": "Geboren op {} te Breda",
-        "pl": "Urodzona {} w Gdyni",
-        "pt": "Nascida em {} em Faro",
-    },
-    "AGE": {
-        "de": "Der Patient ist {} Jahre alt.",
-        "es": "Una paciente de {} años.",
-        "fr": "Une patiente âgée de {} ans.",
-        "it": "Una paziente di {} anni.",
-        "nl": "De patiënt is {} jaar oud.",
-        "pl": "Pacjentka ma {} lat.",
-        "pt": "A paciente tem {} anos.",
-    },
-}
-VALUES_IN_CONTEXT = {
-    "SECRET": "9fK2mQx7Lw4Tz8Rb1Vc6",
-    "USERNAME": "kweber81",
-    "DATE_OF_BIRTH": "07.11.1962",
-    "AGE": "96",
+    "SECRET": """
+de: Der API-Schlüssel lautet «9fK2mQx7Lw4Tz8Rb1Vc6». || es: La clave de API es «9fK2mQx7Lw4Tz8Rb1Vc6».
+fr: La clé API est «9fK2mQx7Lw4Tz8Rb1Vc6». || it: La chiave API è «9fK2mQx7Lw4Tz8Rb1Vc6».
+nl: De API-sleutel is «9fK2mQx7Lw4Tz8Rb1Vc6». || pl: Klucz API to «9fK2mQx7Lw4Tz8Rb1Vc6».
+pt: A chave da API é «9fK2mQx7Lw4Tz8Rb1Vc6».
+""",
+    "USERNAME": """
+de: Benutzername: «kweber81» || es: Nombre de usuario: «kweber81» || fr: Nom d'utilisateur : «kweber81»
+it: Nome utente: «kweber81» || nl: Gebruikersnaam: «kweber81» || pl: Nazwa użytkownika: «kweber81»
+pt: Nome de usuário: «kweber81»
+""",
+    "DATE_OF_BIRTH": """
+de: Frau Weber, geb. «07.11.1962» || es: Fecha de nacimiento: «07.11.1962» || fr: Née le «07.11.1962» à Metz
+it: Nata a Bari il «07.11.1962» || nl: Geboren op «07.11.1962» te Breda || pl: Urodzona «07.11.1962» w Gdyni
+pt: Nascida em «07.11.1962» em Faro
+""",
+    "AGE": """
+de: Der Patient ist «96» Jahre alt. || es: Una paciente de «96» años. || fr: Une patiente âgée de «96» ans.
+it: Una paziente di «96» anni. || nl: De patiënt is «96» jaar oud. || pl: Pacjentka ma «96» lat.
+pt: A paciente tem «96» anos.
+""",
 }
 AROUND = {
-    "de": "Bitte notieren: {} gehört zu meinem Vorgang.",
-    "es": "Por favor anote: {} corresponde al expediente.",
-    "fr": "Veuillez noter : {} correspond à mon dossier.",
-    "it": "Si prega di annotare: {} riguarda la pratica.",
-    "nl": "Graag noteren: {} hoort bij mijn aanvraag.",
-    "pl": "Proszę zapisać: {} dotyczy mojej sprawy.",
+    "de": "Bitte notieren: {} gehört zu meinem Vorgang.", "es": "Por favor anote: {} corresponde al expediente.",
+    "fr": "Veuillez noter : {} correspond à mon dossier.", "it": "Si prega di annotare: {} riguarda la pratica.",
+    "nl": "Graag noteren: {} hoort bij mijn aanvraag.", "pl": "Proszę zapisać: {} dotyczy mojej sprawy.",
     "pt": "Por favor anote: {} diz respeito ao processo.",
-}
+}  # fmt: skip
 
 
 def test_every_entity_that_is_offered_in_another_language_is_found_there():
@@ -105,10 +66,10 @@ def test_every_entity_that_is_offered_in_another_language_is_found_there():
 
 def test_words_of_every_language_show_what_a_value_is():
     for entity in IN_CONTEXT:
-        assert IN_CONTEXT[entity].keys() == AROUND.keys()
-        value = VALUES_IN_CONTEXT[entity]
-        for around in IN_CONTEXT[entity].values():
-            assert [found.startswith(value) for found in finds(entity, around.format(value))] == [True], around
+        table = [(*text.split(": ", 1), value) for text, value in marked(IN_CONTEXT[entity])]
+        assert {language for language, _, _ in table} == AROUND.keys()
+        for _, text, value in table:
+            assert [found.startswith(value) for found in finds(entity, text)] == [True], text
 
 
 def test_a_profile_is_a_set_of_entities_and_joins_those_that_are_named():

@@ -1,5 +1,7 @@
 """Union, overlap and merge; the two list techniques."""
 
+from table_kit import rows
+
 from core.mechanisms.words.normal_form import normal
 from core.text.mask_words import AllowLists, ranked
 from core.text.masks import NOT_RECOGNISED, findings, regions_of, union
@@ -34,15 +36,11 @@ def test_overlapping_finds_become_one_region_and_touching_ones_stay_apart():
 
 
 def test_consecutive_word_masks_merge_over_spaces_only_and_entities_never_do():
-    for text, merged in [
-        ("zzyq zzyx", "[WORD]"),
-        ("zzyq 17", "[WORD]"),
-        ("17 18", "[NUMBER]"),
-        ("zzyq, zzyx", "[WORD], [WORD]"),
-        ("zzyq\nzzyx", "[WORD]\n[WORD]"),
-        ("zzyq and zzyx", "[WORD] and [WORD]"),
-        ("a@example.org b@example.org", "[EMAIL_ADDRESS] [EMAIL_ADDRESS]"),
-    ]:
+    for text, merged in rows(r"""
+        zzyq zzyx | [WORD] || zzyq 17 | [WORD] || 17 18 | [NUMBER] || zzyq, zzyx | [WORD], [WORD]
+        zzyq\nzzyx | [WORD]\n[WORD] || zzyq and zzyx | [WORD] and [WORD]
+        a@example.org b@example.org | [EMAIL_ADDRESS] [EMAIL_ADDRESS]
+    """):
         assert sanitize(text, MaskPolicy(techniques=("vocabulary", "entity")), "class_marker").text == merged
 
 

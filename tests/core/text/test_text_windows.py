@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from table_kit import texts
 from tiers import cells
 
 from core.errors import RecogniserFailed
@@ -20,21 +21,12 @@ from core.text.windows import CONTEXT_CHARS, estimated_pieces, near_core, window
 SIZE, OVERLAP = 1_000, 200
 LISTS = AllowLists()
 EVERYTHING = MaskPolicy(entities=tuple(name for name, entity in ENTITIES.items() if not entity.needs_tagger))
-PLANTED = (
-    "jo.van+news@mail.example.co.uk",
-    "jo at example dot com",
-    "(202) 555-0143 ext. 22",
-    "+44 20 7946 0958",
-    "4111 1111 1111 1111",
-    "DE89 3704 0044 0532 0130 00",
-    "536 22 8145",
-    "2001:db8:85a3::8a2e:370:7334",
-    "https://example.org/a?b=1",
-    "AB 12 34 56 C",
-    "00:1B:44:11:3A:B7",
-    "passport number X12345678",
-    "bank account 12345678901",
-)
+PLANTED = texts("""
+jo.van+news@mail.example.co.uk || jo at example dot com || (202) 555-0143 ext. 22 || +44 20 7946 0958
+4111 1111 1111 1111 || DE89 3704 0044 0532 0130 00 || 536 22 8145 || 2001:db8:85a3::8a2e:370:7334
+https://example.org/a?b=1 || AB 12 34 56 C || 00:1B:44:11:3A:B7 || passport number X12345678
+bank account 12345678901
+""")
 _SENTENCE = "the parcel that we sent in spring came back to our office and nobody in town had opened it"
 WORDS = _SENTENCE.split(" ")
 

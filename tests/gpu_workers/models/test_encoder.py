@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from table_kit import texts
 from tiers import cells
 from tiny_models import sentence_encoder
 
@@ -21,14 +22,11 @@ from gpu_workers.models.encoder_model import bundled_path, fastest_dtype
 
 SUBJECTS = ("The committee", "My neighbour's old dog", "A report of forty pages", "She", "The new driver for the card")
 VERBS = ("did not agree", "was lost", "left early, which surprised everybody")
-ENDS = (
-    ".",
-    "!",
-    " because of the rain in the north and the strikes that followed it for most of the winter.",
-    ", or so the 2 witnesses said (see p. 17).",
-    " -- again; nobody could say why, nor did anybody ask, although several of those present had every reason to.",
-    "?",
-)
+ENDS = texts("""
+. || ! ||  because of the rain in the north and the strikes that followed it for most of the winter.
+, or so the 2 witnesses said (see p. 17).
+ -- again; nobody could say why, nor did anybody ask, although several of those present had every reason to. || ?
+""")
 SENTENCES = ["", "No.", "   ", "ok " * 300] + [f"{s} {v}{e}" for s in SUBJECTS for v in VERBS for e in ENDS]
 
 

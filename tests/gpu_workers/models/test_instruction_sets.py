@@ -20,28 +20,20 @@ from pathlib import Path
 
 import pytest
 import torch
+from table_kit import texts
 
 ROOT = Path(__file__).parents[3]
-FILES = (
-    "tests/gpu_workers/models/test_encoder.py",
-    "tests/gpu_workers/handlers/test_filler.py",
-    "tests/gpu_workers/handlers/test_entity_tagger.py",
-    "tests/gpu_workers/models/test_causal_infill.py",
-    "tests/gpu_workers/models/test_infill.py",
-    "tests/gpu_workers/models/test_integer_tagger.py",
-    "tests/gpu_workers/models/test_integer_encoder.py",
-    "tests/gpu_workers/models/test_shipped_adapters.py",
-    "tests/gpu_workers/models/test_tagger.py",
-    "tests/core/mechanisms/sentences/test_document_selection.py",
-    "tests/core/mechanisms/sentences/test_pack_files.py",
-    "tests/core/mechanisms/test_integer_vectors.py",
-    "tests/core/mechanisms/sentences/test_sentence_codes.py",
-    "tests/core/mechanisms/sentences/test_sentence_mechanisms.py",
-    "tests/core/mechanisms/vectors/test_vector_mechanisms.py",
-    "tests/core/mechanisms/vectors/test_vector_pack.py",
-    "tests/core/mechanisms/words/test_exponential.py",
-    "tests/core/mechanisms/words/test_laplace.py",
-)
+FILES = texts("""
+tests/gpu_workers/models/test_encoder.py || tests/gpu_workers/handlers/test_filler.py
+tests/gpu_workers/handlers/test_entity_tagger.py || tests/gpu_workers/models/test_causal_infill.py
+tests/gpu_workers/models/test_infill.py || tests/gpu_workers/models/test_integer_tagger.py
+tests/gpu_workers/models/test_integer_encoder.py || tests/gpu_workers/models/test_shipped_adapters.py
+tests/gpu_workers/models/test_tagger.py || tests/core/mechanisms/sentences/test_document_selection.py
+tests/core/mechanisms/sentences/test_pack_files.py || tests/core/mechanisms/test_integer_vectors.py
+tests/core/mechanisms/sentences/test_sentence_codes.py || tests/core/mechanisms/sentences/test_sentence_mechanisms.py
+tests/core/mechanisms/vectors/test_vector_mechanisms.py || tests/core/mechanisms/vectors/test_vector_pack.py
+tests/core/mechanisms/words/test_exponential.py || tests/core/mechanisms/words/test_laplace.py
+""")
 AS_INTEL = "int mkl_serv_intel_cpu_true(void) { return 1; }\nint mkl_serv_intel_cpu(void) { return 1; }\n"
 
 

@@ -4,6 +4,7 @@ import httpx
 import pytest
 from gateway_kit import Tenant
 from inprocess_kit import Gateway
+from table_kit import texts
 
 from core.state.alerts import AlertLimits
 
@@ -85,15 +86,10 @@ def test_a_wrong_rule_is_refused_without_an_echo(admin: httpx.Client) -> None:
 
 
 def test_addresses_of_this_network_are_refused_by_default(admin: httpx.Client) -> None:
-    for url in (
-        "http://hooks.example/",
-        "https://127.0.0.1/",
-        "https://[::1]/",
-        "https://10.0.0.1:8443/",
-        "https://169.254.169.254/latest",
-        "https://[::ffff:127.0.0.1]/",
-        "http://127.0.0.1:6379/",
-    ):
+    for url in texts("""
+        http://hooks.example/ || https://127.0.0.1/ || https://[::1]/ || https://10.0.0.1:8443/
+        https://169.254.169.254/latest || https://[::ffff:127.0.0.1]/ || http://127.0.0.1:6379/
+    """):
         answer = admin.put("/alerts/rules/near", json={**NEAR, "webhook": {"url": url}})
         assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "webhook.url"), url
     # a name that leads to this machine is refused at the delivery

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from command_kit import run_command
+from table_kit import rows
 
 
 def test_a_data_directory_without_a_gateway(tmp_path: Path) -> None:
@@ -26,14 +27,11 @@ def test_a_data_directory_without_a_gateway(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_is_said_in_one_line(tmp_path: Path) -> None:
-    for arguments in (
-        ("tenant", "create", "Bad Name", "--epsilon", "1"),
-        ("tenant", "create", "ok", "--epsilon", "-1"),
-        ("tenant", "create", "ok", "--epsilon", "nan"),
-        ("tenant", "create", "ok", "--epsilon", "1", "--limit", "paragraph=1"),
-        ("budget", "show", "nobody"),
-        ("key", "revoke", "nobody", "0123456789abcdef"),
-    ):
+    for arguments in rows("""
+        tenant | create | Bad Name | --epsilon | 1 || tenant | create | ok | --epsilon | -1
+        tenant | create | ok | --epsilon | nan || tenant | create | ok | --epsilon | 1 | --limit | paragraph=1
+        budget | show | nobody || key | revoke | nobody | 0123456789abcdef
+    """):
         failed = run_command(tmp_path / "data", *arguments)
         assert failed.returncode != 0, arguments
         assert "Traceback" not in failed.stderr

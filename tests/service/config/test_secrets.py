@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from table_kit import texts
 
 from service.cli.ledger import show_key
 from service.config.settings import Settings
@@ -44,13 +45,10 @@ def test_a_variable_without_its_secret_is_an_error(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_url_with_a_password_or_with_no_user_at_all_is_taken() -> None:
-    for url in (
-        "redis://redis:6379/0",
-        "rediss://gateway:pass@redis:6379/0",
-        "redis://:pass@redis",
-        "unix:///run/redis.sock",
-        "unix://gateway@/run/redis.sock?password=pass",
-    ):
+    for url in texts("""
+        redis://redis:6379/0 || rediss://gateway:pass@redis:6379/0 || redis://:pass@redis || unix:///run/redis.sock
+        unix://gateway@/run/redis.sock?password=pass
+    """):
         assert Settings(redis_url=url).redis_url == url
 
 

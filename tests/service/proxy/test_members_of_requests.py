@@ -11,137 +11,67 @@ from model_kit import ModelServer, heard_in, left_in
 
 from gpu_workers.engine.protocol import Role
 
-CACHED = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
-TYPED = {
-    "$schema": "http://json-schema.org/draft-07/schema#",
-    "type": "object",
-    "properties": {
-        "file_path": {"type": "string", "description": "The file", "pattern": "^/"},
-        "pet": {
-            "discriminator": {"propertyName": "kind", "mapping": {"cat": "#/$defs/Cat"}},
-            "oneOf": [{"$ref": "#/$defs/Cat"}],
-        },
-        "limit": {"anyOf": [{"type": "integer", "exclusiveMinimum": 0}, {"type": "null"}], "default": None},
-    },
-    "$defs": {"Cat": {"type": "object", "properties": {}, "title": "Cat"}},
-    "required": ["file_path"],
-    "additionalProperties": False,
+CACHED = '"cache_control": {"type": "ephemeral", "ttl": "1h"}'
+TYPED = """
+{"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+ "properties": {"file_path": {"type": "string", "description": "The file", "pattern": "^/"},
+  "pet": {"discriminator": {"propertyName": "kind", "mapping": {"cat": "#/$defs/Cat"}},
+   "oneOf": [{"$ref": "#/$defs/Cat"}]},
+  "limit": {"anyOf": [{"type": "integer", "exclusiveMinimum": 0}, {"type": "null"}], "default": null}},
+ "$defs": {"Cat": {"type": "object", "properties": {}, "title": "Cat"}}, "required": ["file_path"],
+ "additionalProperties": false}
+"""
+# Requests as agents send them. CACHED and TYPED stand for the member and the schema above.
+REAL = {
+    "/v1/messages": r"""
+{"model": "claude-opus-5", "max_tokens": 32000,
+ "system": [{"type": "text", "text": "You are an agent.", CACHED}],
+ "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi", CACHED}]},
+  {"role": "assistant",
+   "content": [{"type": "tool_use", "id": "toolu_01A09q90qw90lq917835lq9", "name": "Read",
+     "input": {"file_path": "/a"}, "caller": {"type": "direct"}}]},
+  {"role": "user",
+   "content": [{"type": "tool_result", "tool_use_id": "toolu_01A09q90qw90lq917835lq9", "content": "1",
+     "is_error": false, CACHED}]}],
+ "tools": [{"name": "mcp__ide__getDiagnostics", "description": "Reads", "input_schema": TYPED,
+   CACHED}],
+ "tool_choice": {"type": "auto", "disable_parallel_tool_use": true},
+ "metadata": {"user_id": "user_0123_account__session_0f6a5b7c-8c0e-4d1a-9b1e-0123456789ab"},
+ "thinking": {"type": "enabled", "budget_tokens": 31999},
+ "betas": ["claude-code-20250219", "interleaved-thinking-2025-05-14"], "output_config": {"effort": "high"},
+ "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}}
+""",
+    "/v1/responses": r"""
+{"model": "gpt-5-codex", "instructions": "You are an agent.",
+ "input": [{"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Hi"}]},
+  {"type": "reasoning", "id": "rs_0123456789abcdef", "summary": [{"type": "summary_text", "text": "Reads"}],
+   "content": null, "encrypted_content": "gAAAAABogAAAAABogAAAAABogAAAAABo=="},
+  {"type": "function_call", "name": "shell", "arguments": "{\"command\":[\"ls\"]}", "call_id": "call_a1B2c3D4e5F6"},
+  {"type": "function_call_output", "call_id": "call_a1B2c3D4e5F6", "output": "a"}],
+ "tools": [{"type": "function", "name": "shell", "strict": false, "parameters": TYPED},
+  {"type": "custom", "name": "apply_patch", "format": {"type": "grammar", "syntax": "lark", "definition": "a"}},
+  {"type": "web_search", "external_web_access": true}],
+ "tool_choice": "auto", "parallel_tool_calls": true, "reasoning": {"effort": "medium", "summary": "auto"},
+ "store": false, "include": ["reasoning.encrypted_content"],
+ "prompt_cache_key": "0f6a5b7c-8c0e-4d1a-9b1e-0123456789ab", "text": {"verbosity": "low"}, "service_tier": "priority",
+ "client_metadata": {"x-codex-installation-id": "0f6a5b7c-8c0e-4d1a-9b1e-0123456789ab"}}
+""",
+    "/v1/chat/completions": r"""
+{"model": "gpt-5-mini", "stream_options": {"include_usage": true}, "reasoning_effort": "minimal",
+ "logit_bias": {"50256": -100},
+ "messages": [{"role": "system", "content": [{"type": "text", "text": "Hi", CACHED}]},
+  {"role": "assistant", "content": null, "refusal": null, "annotations": [], "audio": null, "function_call": null,
+   "reasoning_content": "It is", "provider_specific_fields": {"citations": null},
+   "tool_calls": [{"index": 0, "id": "chatcmpl-tool-0123456789abcdef0123456789abcdef", "type": "function",
+     "function": {"name": "get_weather", "arguments": "{\"city\": \"Paris\"}"}}]},
+  {"role": "tool", "tool_call_id": "chatcmpl-tool-0123456789abcdef0123456789abcdef", "name": "get_weather",
+   "content": "Sunny"}],
+ "tools": [{"type": "function", "function": {"name": "get_weather", "parameters": TYPED, "strict": true}}],
+ "tool_choice": {"type": "function", "function": {"name": "get_weather"}}, "top_k": 20, "min_p": 0.0,
+ "stop_token_ids": [2], "chat_template_kwargs": {"enable_thinking": false}, "guided_choice": ["yes", "no"],
+ "documents": [{"title": "A", "text": "B"}]}
+""",
 }
-USE = {"type": "tool_use", "id": "toolu_01A09q90qw90lq917835lq9", "name": "Read", "input": {"file_path": "/a"}}
-REAL: list[tuple[str, dict[str, Any]]] = [
-    (
-        "/v1/messages",
-        {
-            "model": "claude-opus-5",
-            "max_tokens": 32000,
-            "system": [{"type": "text", "text": "You are an agent.", **CACHED}],
-            "messages": [
-                {"role": "user", "content": [{"type": "text", "text": "Hi", **CACHED}]},
-                {"role": "assistant", "content": [USE | {"caller": {"type": "direct"}}]},
-                {
-                    "role": "user",
-                    "content": [
-                        {"type": "tool_result", "tool_use_id": USE["id"], "content": "1", "is_error": False, **CACHED}
-                    ],
-                },
-            ],
-            "tools": [{"name": "mcp__ide__getDiagnostics", "description": "Reads", "input_schema": TYPED, **CACHED}],
-            "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
-            "metadata": {"user_id": "user_0123_account__session_0f6a5b7c-8c0e-4d1a-9b1e-0123456789ab"},
-            "thinking": {"type": "enabled", "budget_tokens": 31999},
-            "betas": ["claude-code-20250219", "interleaved-thinking-2025-05-14"],
-            "output_config": {"effort": "high"},
-            "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
-        },
-    ),
-    (
-        "/v1/responses",
-        {
-            "model": "gpt-5-codex",
-            "instructions": "You are an agent.",
-            "input": [
-                {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Hi"}]},
-                {
-                    "type": "reasoning",
-                    "id": "rs_0123456789abcdef",
-                    "summary": [{"type": "summary_text", "text": "Reads"}],
-                    "content": None,
-                    "encrypted_content": "gAAAAABogAAAAABogAAAAABogAAAAABo==",
-                },
-                {
-                    "type": "function_call",
-                    "name": "shell",
-                    "arguments": '{"command":["ls"]}',
-                    "call_id": "call_a1B2c3D4e5F6",
-                },
-                {"type": "function_call_output", "call_id": "call_a1B2c3D4e5F6", "output": "a"},
-            ],
-            "tools": [
-                {"type": "function", "name": "shell", "strict": False, "parameters": TYPED},
-                {
-                    "type": "custom",
-                    "name": "apply_patch",
-                    "format": {"type": "grammar", "syntax": "lark", "definition": "a"},
-                },
-                {"type": "web_search", "external_web_access": True},
-            ],
-            "tool_choice": "auto",
-            "parallel_tool_calls": True,
-            "reasoning": {"effort": "medium", "summary": "auto"},
-            "store": False,
-            "include": ["reasoning.encrypted_content"],
-            "prompt_cache_key": "0f6a5b7c-8c0e-4d1a-9b1e-0123456789ab",
-            "text": {"verbosity": "low"},
-            "service_tier": "priority",
-            "client_metadata": {"x-codex-installation-id": "0f6a5b7c-8c0e-4d1a-9b1e-0123456789ab"},
-        },
-    ),
-    (
-        "/v1/chat/completions",
-        {
-            "model": "gpt-5-mini",
-            "stream_options": {"include_usage": True},
-            "reasoning_effort": "minimal",
-            "logit_bias": {"50256": -100},
-            "messages": [
-                {"role": "system", "content": [{"type": "text", "text": "Hi", **CACHED}]},
-                {
-                    "role": "assistant",
-                    "content": None,
-                    "refusal": None,
-                    "annotations": [],
-                    "audio": None,
-                    "function_call": None,
-                    "reasoning_content": "It is",
-                    "provider_specific_fields": {"citations": None},
-                    "tool_calls": [
-                        {
-                            "index": 0,
-                            "id": "chatcmpl-tool-0123456789abcdef0123456789abcdef",
-                            "type": "function",
-                            "function": {"name": "get_weather", "arguments": '{"city": "Paris"}'},
-                        }
-                    ],
-                },
-                {
-                    "role": "tool",
-                    "tool_call_id": "chatcmpl-tool-0123456789abcdef0123456789abcdef",
-                    "name": "get_weather",
-                    "content": "Sunny",
-                },
-            ],
-            "tools": [{"type": "function", "function": {"name": "get_weather", "parameters": TYPED, "strict": True}}],
-            "tool_choice": {"type": "function", "function": {"name": "get_weather"}},
-            # of vLLM
-            "top_k": 20,
-            "min_p": 0.0,
-            "stop_token_ids": [2],
-            "chat_template_kwargs": {"enable_thinking": False},
-            "guided_choice": ["yes", "no"],
-            "documents": [{"title": "A", "text": "B"}],
-        },
-    ),
-]
 
 
 TEXT = "Please write to Maria Keller in Lisbon, maria.keller@example.org."
@@ -256,7 +186,8 @@ def test_identifiers_of_calls_stay_together(tenant: Tenant, llm: ModelServer) ->
 
 def test_requests_of_agents_leave_with_all_of_their_members(tenant: Tenant, llm: ModelServer) -> None:
     llm.reply = lambda _: "Yes."
-    for path, body in REAL:
+    for path, text in REAL.items():
+        body = json.loads(text.replace("TYPED", TYPED).replace("CACHED", CACHED))
         model = "stub-claude" if path == MESSAGES else "stub-gpt"
         assert tenant.http.post(path, json=body | {"model": model}).status_code == 200
         sent = llm.bodies[-1]

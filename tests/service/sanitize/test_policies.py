@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from gateway_kit import Tenant, documented_policies, refused_start
 from inprocess_kit import Gateway
+from table_kit import texts
 
 from core.errors import InvalidInput, PolicyEnforced
 from service.config.settings import Settings
@@ -206,27 +207,21 @@ def test_without_a_file_nothing_changes(tmp_path: Path) -> None:
 
 
 def test_a_file_that_no_request_could_use_is_refused(tmp_path: Path) -> None:
-    for text in [
-        "policies = 3",
-        "[policies.x]\nenforced = true",
-        '[policies."no name"]',
-        '[policies.x]\ntenants = ["a"]\ndefault_for = ["b"]',
-        '[policies.x]\ndefault_for = ["a"]\n[policies.y]\ndefault_for = ["a"]',
-        '[policies.x.mask]\nentities = ["SHOE_SIZE"]',
-        "[policies.x.mask]\nthresholds = { EMAIL_ADDRESS = 2.0 }",
-        '[policies.x.mask]\nallow_list = "no-such"',
-        '[policies.x.mask]\nlanguage = "fi"',
-        '[policies.x.proxy]\nblock = ["SHOE_SIZE"]',
-        '[policies.x.proxy]\nblock = ["AGE"]',
-        '[policies.x.mask]\nentities = ["PERSON"]\n[policies.x.proxy]\nblock = ["SECRET"]',
-        '[policies.x.mask]\ntechniques = ["vocabulary"]\n[policies.x.proxy]\nblock = ["SECRET"]',
-        '[policies.x.fill]\nmode = "metric_dp"',
-        '[policies.x.mask]\nunknown_language = "refuse"\n[policies.x.fill]\nmode = "metric_dp"\nepsilon = 2.5',
-        '[policies.x.mask]\nallow_list = "clinical"\n[allow_lists]\nclinical = ["a"]',
-        '[policies.x]\ntenants = ["b"]\n[policies.x.mask]\nallow_list = "klinik"\n[allow_lists]\nklinik = ["a"]',
-        '[allow_lists]\nno-such = ["a"]',
-        '[allow_lists]\ngeneral = ["a"]',
-    ]:
+    for text in texts(r"""
+        policies = 3 || [policies.x]\nenforced = true || [policies."no name"]
+        [policies.x]\ntenants = ["a"]\ndefault_for = ["b"]
+        [policies.x]\ndefault_for = ["a"]\n[policies.y]\ndefault_for = ["a"]
+        [policies.x.mask]\nentities = ["SHOE_SIZE"] || [policies.x.mask]\nthresholds = { EMAIL_ADDRESS = 2.0 }
+        [policies.x.mask]\nallow_list = "no-such" || [policies.x.mask]\nlanguage = "fi"
+        [policies.x.proxy]\nblock = ["SHOE_SIZE"] || [policies.x.proxy]\nblock = ["AGE"]
+        [policies.x.mask]\nentities = ["PERSON"]\n[policies.x.proxy]\nblock = ["SECRET"]
+        [policies.x.mask]\ntechniques = ["vocabulary"]\n[policies.x.proxy]\nblock = ["SECRET"]
+        [policies.x.fill]\nmode = "metric_dp"
+        [policies.x.mask]\nunknown_language = "refuse"\n[policies.x.fill]\nmode = "metric_dp"\nepsilon = 2.5
+        [policies.x.mask]\nallow_list = "clinical"\n[allow_lists]\nclinical = ["a"]
+        [policies.x]\ntenants = ["b"]\n[policies.x.mask]\nallow_list = "klinik"\n[allow_lists]\nklinik = ["a"]
+        [allow_lists]\nno-such = ["a"] || [allow_lists]\ngeneral = ["a"]
+    """):
         with pytest.raises(PoliciesRefused):
             loaded(tmp_path, text)
 

@@ -12,6 +12,7 @@ import pytest
 from pack_kit import make_pack, make_routes
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
+from table_kit import texts
 
 from core.mechanisms.sentences.domain_pack import DomainPack, DomainPackInfo, InvalidPack
 from core.mechanisms.sentences.registry import SENTENCE_MECHANISMS, sentence_mechanism
@@ -77,64 +78,35 @@ def file(request: pytest.FixtureRequest, path: Path, random_pack: DomainPack, ro
     return File(path, request.param)
 
 
-FACTS: dict[str, list[dict[str, object]]] = {
-    "domain_pack": [
-        {"name": "Bad Name"},
-        {"name": None},
-        {"dimension": 63},
-        {"candidates": 10**9},
-        {"projections": 0},
-        {"source": ""},
-        {"knobs": []},
-        {"knobs": [3]},
-    ],
-    "routes": [
-        {"encoder": ""},
-        {"encoder": 3},
-        {"dimension": 15},
-        {"centroids": 4_097},
-        {"centroids": 4},
-        {"packs": ["news"]},
-        {"packs": ["news", "reviews"], "default": "news"},  # a centroid is of the third
-        {"packs": ["news", "reviews", "news"]},
-        {"packs": ["news", "reviews", "Bad Name"]},
-        {"packs": ["news", "reviews", 3]},
-        {"packs": "news"},
-        {"packs": ["news", "reviews", "auto"]},
-        {"default": "law"},
-        {"default": ["news"]},
-        {"default_percent": 101},
-        {"source": None},
-    ],
+# JSON of the facts that replace those of a good file
+FACTS = {
+    "domain_pack": """
+{"name": "Bad Name"} || {"name": null} || {"dimension": 63} || {"candidates": 1000000000} || {"projections": 0}
+{"source": ""} || {"knobs": []} || {"knobs": [3]}
+""",
+    "routes": """
+{"encoder": ""} || {"encoder": 3} || {"dimension": 15} || {"centroids": 4097} || {"centroids": 4}
+{"packs": ["news"]} || {"packs": ["news", "reviews"], "default": "news"} || {"packs": ["news", "reviews", "news"]}
+{"packs": ["news", "reviews", "Bad Name"]} || {"packs": ["news", "reviews", 3]} || {"packs": "news"}
+{"packs": ["news", "reviews", "auto"]} || {"default": "law"} || {"default": ["news"]} || {"default_percent": 101}
+{"source": null}
+""",
 }
-BOTH: list[dict[str, object]] = [
-    {"format": "other"},
-    {"encoder_fingerprint": "x"},
-    {"dimension": True},
-    {"rank": 0},
-    {"rank": 1_025},
-]
+BOTH = """
+{"format": "other"} || {"encoder_fingerprint": "x"} || {"dimension": true} || {"rank": 0} || {"rank": 1025}
+"""
 
 
-KNOBS: list[dict[str, object]] = [
-    {"epsilon": 0},
-    {"epsilon": "1"},
-    {"codes": 1},
-    {"codes": 65_537},
-    {"code_noise": "none"},
-    {"threshold": 1.5},
-    {"threshold": float("nan")},
-    {"cosine_candidates": 301},
-    {"projections": 7},
-    {"depth_candidates": 0},
-    {"epsilon": 6},
-]
+KNOBS = """
+{"epsilon": 0} || {"epsilon": "1"} || {"codes": 1} || {"codes": 65537} || {"code_noise": "none"} || {"threshold": 1.5}
+{"threshold": NaN} || {"cosine_candidates": 301} || {"projections": 7} || {"depth_candidates": 0} || {"epsilon": 6}
+"""
 
 
 def test_malformed_facts_are_refused(file: File) -> None:
     knobs = file.facts.get("knobs", [])
-    of_knobs = [{"knobs": [{**knobs[0], **change}, *knobs[1:]]} for change in KNOBS if knobs]
-    for change in (*BOTH, *FACTS[file.kind], *of_knobs):
+    of_knobs = [{"knobs": [{**knobs[0], **json.loads(change)}, *knobs[1:]]} for change in texts(KNOBS) if knobs]
+    for change in (*map(json.loads, texts(BOTH)), *map(json.loads, texts(FACTS[file.kind])), *of_knobs):
         file.described({**file.facts, **change})
         file.check_refused(change)
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 from scipy import stats
+from table_kit import texts
 
 from core.errors import InvalidInput
 from core.mechanisms.sentences.domain_pack import InvalidPack
@@ -97,18 +98,12 @@ def test_the_codebook_grows_with_epsilon() -> None:
 
 def test_a_small_codebook_tells_praise_from_blame(pack: VectorPack) -> None:
     for epsilon in [2.0, 4.0, 6.0]:
-        praise = [
-            "A wonderful film.",
-            "I love this place!",
-            "The best service we ever had.",
-            "Great phone, great price.",
-        ]
-        blame = [
-            "A terrible film.",
-            "I hate this place!",
-            "The worst service we ever had.",
-            "Awful phone, a waste of money.",
-        ]
+        praise = texts("""
+            A wonderful film. || I love this place! || The best service we ever had. || Great phone, great price.
+        """)
+        blame = texts("""
+            A terrible film. || I hate this place! || The worst service we ever had. || Awful phone, a waste of money.
+        """)
         mechanism = trained(pack, epsilon)
 
         codes = mechanism.codes(Encoder().encode(praise + blame))

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from table_kit import rows
 
 from core.errors import InvalidInput, RecogniserBroken
 from core.text.own_recognisers.definition import Definition, RecogniserLimits
@@ -47,19 +48,11 @@ def test_a_definition_that_cannot_be_used_is_refused_without_echo() -> None:
 
 
 def test_an_error_of_a_pattern_names_its_place_and_repeats_nothing() -> None:
-    for pattern, place in [
-        ("qq[z-a]", "character 4"),
-        ("qq(?<=q)", "character 3"),
-        ("qq\\1", "character 3"),
-        ("qüq\\pX", "character 4"),
-        ("q)q(q", "character 2"),
-        ("qq**", "character 3"),
-        ("q{3,2}", "character 2"),
-        ("(qq", "parenthesis is missing"),
-        ("qq\\", "backslash"),
-        ("[qq", "bracket is missing"),
-        ("(?P<q!>q)", "character 1"),
-    ]:
+    for pattern, place in rows(r"""
+        qq[z-a] | character 4 || qq(?<=q) | character 3 || qq\1 | character 3 || qüq\pX | character 4
+        q)q(q | character 2 || qq** | character 3 || q{3,2} | character 2 || (qq | parenthesis is missing
+        qq\ | backslash || [qq | bracket is missing || (?P<q!>q) | character 1
+    """):
         error = refused(patterns=("ok", pattern))
         assert error.field == "patterns.1"
         assert place in error.detail

@@ -5,6 +5,7 @@ import random
 import string
 
 from recogniser_kit import finds
+from table_kit import marked, texts
 
 from core.text.mask_words import AllowLists
 from core.text.policy import MaskPolicy
@@ -31,150 +32,115 @@ CODES_LABELS = (
     "herstelcodes|códigos de recuperação|kody zapasowe"
 )
 
-FOUND = [
+PUT_TOGETHER = [
     ("SECRET", f"BOT_TOKEN={TOKEN}", TOKEN),
     ("SECRET", f'token ||= "{HEX[:32]}"', HEX[:32]),
     ("SECRET", f'master_key = bytes.fromhex("{HEX}")', HEX),
     ("SECRET", f'const secretKey = Buffer.from("{HEX}", "hex")', HEX),
     ("SECRET", f"openssl enc -d -aes-128-cbc -iv {HEX[:32]} -in b.bin", HEX[:32]),
-    ("SECRET", "snmp-server community Kestrel-net RW", "Kestrel-net"),
-    ("SECRET", "tacacs-server key 7 0822455D0A16", "0822455D0A16"),
-    ("SECRET", "username vesna privilege 15 secret 0 R4ven-gate", "R4ven-gate"),
-    ("SECRET", "sqlplus app_ro/Fjord77x@dbhost:1521/PDB", "Fjord77x"),
     ("SECRET", "root:$1$" + "saltsalt$" + drawn(ALNUM, 22) + ":19000:", None),
     ("SECRET", "root:$6$" + "saltsalt$" + drawn(ALNUM, 86) + ":19000:", None),
     ("SECRET", "userPassword: {SSHA}" + drawn(ALNUM, 32), None),
     ("SECRET", "pbkdf2_sha256$600000$" + drawn(ALNUM, 22) + "$" + drawn(ALNUM, 43) + "=", None),
-    ("PASSWORD", "imap_password = kq7z mn2p ab4c xy9d\n", "kq7z mn2p ab4c xy9d"),
-    ("PASSWORD", "jarsigner -storepass Walrus88 a.jar", "Walrus88"),
-    ("PASSWORD", "WIFI:S:Attic;T:WPA;P:mountaingoat;;", "mountaingoat"),
-    ("PASSWORD", "everyone knows that password, I changed ours to Lynx42-pine", "Lynx42-pine"),
-    ("PASSWORD", "what's the router password? it's Lynx42-pine", "Lynx42-pine"),
-    ("PASSWORD", "wie ist das passwort vom drucker? - das ist Lynx42-pine", "Lynx42-pine"),
-    ("USERNAME", "sftp login: agnes_k / Lynx42pine", "agnes_k"),
-    ("USERNAME", "Benutzername agnes.k", "agnes.k"),
-    ("USERNAME", "gebruiker agnesk, wachtwoord Lynx42-pine", "agnesk"),
-    ("USERNAME", "użytkownik agnes_k ma problem", "agnes_k"),
-    ("USERNAME", "# FIXME(agnesk): remove", "agnesk"),
-    ("USERNAME", '203.0.113.9 - agnesk [11/Mar/2025:10:00:00 +0000] "GET / HTTP/1.1" 200', "agnesk"),
-    ("COORDINATE", "We met at 48.20849, -0.37208 in May.", "48.20849, -0.37208"),
-    ("SWIFT_CODE", "transfer it through NDEAFI2H today", "NDEAFI2H"),
-    ("LICENSE_PLATE", "der bmw mit hh-kl 482 parkt hier", "hh-kl 482"),
-    ("CUSTOMER_ID", "Ihre Mitgliedsnummer lautet M 771 204 58.", "M 771 204 58"),
-    ("CUSTOMER_ID", "votre numéro d'abonné est le 4 118 920", "4 118 920"),
-    ("CUSTOMER_ID", "nr klienta 551 208", "551 208"),
-    ("CUSTOMER_ID", "customer no. 48213 12 items", "48213"),
-    ("CUSTOMER_ID", "policy K 8120 44731 02 ends", "K 8120 44731 02"),
-    ("EMPLOYEE_ID", "She lost badge LN-4410.", "LN-4410"),
-    ("EMPLOYEE_ID", "matricola dipendente 20771", "20771"),
-    ("MEDICAL_RECORD_NUMBER", "historia clínica NHC 551207", "NHC 551207"),
-    ("MEDICAL_RECORD_NUMBER", "processo clínico HC 40182", "HC 40182"),
-    ("EMAIL_ADDRESS", "write to ann@mail.example.2 of us did", "ann@mail.example"),
-    ("EMAIL_ADDRESS", "GET /u?email=jane@corp.com&x=1", "jane@corp.com"),
-    ("EMAIL_ADDRESS", "GET /users/jane@corp.com", "jane@corp.com"),
-    ("EMAIL_ADDRESS", "mailto:jane@corp.com", "jane@corp.com"),
-    ("EMAIL_ADDRESS", "x-user=jane.doe@corp.com", "jane.doe@corp.com"),
-    ("EMAIL_ADDRESS", "DKIM-Signature: v=1; i=jane@corp.com; s=a", "jane@corp.com"),
-    ("EMAIL_ADDRESS", "<bounces+jane=corp.com@mail.example.org>", "bounces+jane=corp.com@mail.example.org"),
-    ("EMAIL_ADDRESS", "SRS0=ab1=xy=corp.com=jane@fwd.example.org", "SRS0=ab1=xy=corp.com=jane@fwd.example.org"),
-    ("URL", "see docs.rs/serde and example.pl/main.py", "docs.rs/serde"),
-    ("PHONE_NUMBER", "Tel07911123456x12", "07911123456x12"),
-    ("PHONE_NUMBER", "order phone 5550123", "5550123"),
-    ("PHONE_NUMBER", "order +49 151 12345678", "+49 151 12345678"),
-    ("PHONE_NUMBER", "To order 0800 123 4567", "0800 123 4567"),
-    ("PHONE_NUMBER", "Tel. 01305-100", "01305-100"),
-    ("PHONE_NUMBER", "1250-142 Lisboa. Telefone 912345678", "912345678"),
-    ("IP_ADDRESS", "version 7 of the server 10.1.2.3", "10.1.2.3"),
-    ("IP_ADDRESS", '{"version": 3, "host": "10.1.2.3"}', "10.1.2.3"),
-    ("AGE", "Her grandmother reached 97 in March.", "97"),
-    ("PASSWORD", "mysql -u root -pGr8-Tree db", "Gr8-Tree"),
-    ("PASSWORD", "482913 is your verification code", "482913"),
-    ("USERNAME", "username: jdoe42", "jdoe42"),
-    ("USERNAME", "ls /home/jdoe/notes", "jdoe"),
     ("USERNAME", r"C:\Users\jdoe\notes", "jdoe"),
-    ("USERNAME", 'user "jdoe" logged in', "jdoe"),
-    ("USERNAME", "Failed password for invalid user jdoe from 10.0.0.1", "jdoe"),
-    ("USERNAME", "thanks @jdoe_42!", "@jdoe_42"),
-    ("DATE_OF_BIRTH", "born on 3 May 1984 in Rome", "3 May 1984"),
-    ("DATE_OF_BIRTH", "DOB: 05/03/84", "05/03/84"),
-    ("DATE_OF_BIRTH", "am 3. Mai 1984 in Köln geboren", "3. Mai 1984"),
-    ("DATE_OF_BIRTH", '"dob": "19840503"', "19840503"),
-    ("DATE_OF_BIRTH", "urodzony 3 maja 1984 r.", "3 maja 1984 r."),
-    ("DATE_TIME", "on Tuesday, May 3rd, 2022 we met", "Tuesday, May 3rd, 2022"),
-    ("DATE_TIME", "le 1er mai 2020 à 14h30", "1er mai 2020 à 14h30"),
-    ("DATE_TIME", "um 14.30 Uhr", "14.30 Uhr"),
-    ("DATE_TIME", "at 2024-05-03T14:30:00Z", "2024-05-03T14:30:00Z"),
-    ("AGE", "a 93-year-old man", "93-year-old"),
-    ("AGE", "aged 91", "91"),
-    ("COORDINATE", "52.5200° N, 13.4050° E", "52.5200° N, 13.4050° E"),
-    ("COORDINATE", "geo:52.5163,13.3777", "geo:52.5163,13.3777"),
-    ("COORDINATE", "GPS 52.5163 13.3777", "52.5163 13.3777"),
-    ("COORDINATE", "52°31'12.0\"N 13°24'18.0\"E", "52°31'12.0\"N 13°24'18.0\"E"),
 ]
-NOT_FOUND = [
-    ("SECRET", "POST /v1/token HTTP/1.1"),
-    ("SECRET", "seed phrase: never give the words of it to anyone who asks you for them"),
-    ("SECRET", f"seed phrase: {WORDS} anyway"),
-    ("SECRET", "Your backup codes are in the safe, room 1204"),
-    ("SECRET", "enable password encryption and enable secret sharing"),
-    ("SECRET", "snmp-server community public RO"),
-    ("SECRET", 'key = bytes.fromhex("deadbeef")'),
-    ("SECRET", "token = config.session.first_access_token_value"),
-    ("PASSWORD", "password = this will show text here again"),
-    ("PASSWORD", "Is the password good? It's 10:30am already"),
-    ("PASSWORD", "the password page was redesigned, we changed it to version2"),
-    ("USERNAME", "# TODO(security): check"),
-    ("USERNAME", "l'utente config.json"),
-    ("USERNAME", "GET - - [11/Mar/2025:10:00:00 +0000]"),
-    ("USERNAME", "o utilizador pode entrar"),
-    ("COORDINATE", "loss 10.12345, 0.12784"),
-    ("SWIFT_CODE", "transfer it through BUSINESS"),
-    ("LICENSE_PLATE", "see table ab-cd 12 in the annex"),
-    ("CUSTOMER_ID", "The contract costs EUR 12500 and the policy of 2019 ended."),
-    ("EMAIL_ADDRESS", "npm install vue@3.4.21 and left-pad@1.3.0"),
-    ("URL", "session.post(url, data=site.info(1)); open archive-2.1.tar.gz, app.min.js and run.sh"),
-    ("PHONE_NUMBER", "Artikelnummer 4012345678901, réf. 3401234567890, EAN: 5901234123457"),
-    ("PHONE_NUMBER", f"sha256:ab12cd0301234567ef34{HEX}"),
-    ("PHONE_NUMBER", "São Paulo - SP, 01305-100"),
-    ("PHONE_NUMBER", "Se llama Ana 12345678"),
-    ("PHONE_NUMBER", "precio fijo 12345678"),
-    ("IP_ADDRESS", "version 1.2.3.4, wersja 2.3.4.5, firmware v1.2.3.5"),
-    ("IP_ADDRESS", '{"version": "1.2.3.4"}'),
-    ("IP_ADDRESS", "Mozilla/5.0 Chrome/120.0.0.0 Safari/537.36 Edg/120.0.0.0"),
-    ("AGE", "The temperature reached 97 in March."),
-    ("USERNAME", "user = request.user"),
-    ("USERNAME", "username: str"),
-    ("USERNAME", "@property\ndef size(self): ..."),
-    ("USERNAME", "login as root"),
-    ("DATE_OF_BIRTH", "The contract of 3 May 1984"),
-    ("DATE_OF_BIRTH", "born in Paris, died on 3 May 1984"),
-    ("DATE_OF_BIRTH", "He was born in Leeds. He joined on 3 May 1984."),
-    ("DATE_TIME", "version 1.2.3 has a ratio of 16:9"),
-    ("AGE", "aged 89"),
-    ("AGE", "for 92 years the house stood empty"),
-    ("COORDINATE", "version 1.2345, then 2.3456"),
-    ("COORDINATE", "weights [0.1234, 0.5678, 0.9]"),
-]
+FOUND = {
+    "SECRET": """
+snmp-server community «Kestrel-net» RW || tacacs-server key 7 «0822455D0A16»
+username vesna privilege 15 secret 0 «R4ven-gate» || sqlplus app_ro/«Fjord77x»@dbhost:1521/PDB
+""",
+    "PASSWORD": r"""
+imap_password = «kq7z mn2p ab4c xy9d»\n || jarsigner -storepass «Walrus88» a.jar
+WIFI:S:Attic;T:WPA;P:«mountaingoat»;; || everyone knows that password, I changed ours to «Lynx42-pine»
+what's the router password? it's «Lynx42-pine» || wie ist das passwort vom drucker? - das ist «Lynx42-pine»
+mysql -u root -p«Gr8-Tree» db || «482913» is your verification code
+""",
+    "USERNAME": """
+sftp login: «agnes_k» / Lynx42pine || Benutzername «agnes.k» || gebruiker «agnesk», wachtwoord Lynx42-pine
+użytkownik «agnes_k» ma problem || # FIXME(«agnesk»): remove
+203.0.113.9 - «agnesk» [11/Mar/2025:10:00:00 +0000] "GET / HTTP/1.1" 200 || username: «jdoe42»
+ls /home/«jdoe»/notes || user "«jdoe»" logged in || Failed password for invalid user «jdoe» from 10.0.0.1
+thanks «@jdoe_42»!
+""",
+    "COORDINATE": """
+We met at «48.20849, -0.37208» in May. || «52.5200° N, 13.4050° E» || «geo:52.5163,13.3777» || GPS «52.5163 13.3777»
+«52°31'12.0"N 13°24'18.0"E»
+""",
+    "SWIFT_CODE": "transfer it through «NDEAFI2H» today",
+    "LICENSE_PLATE": "der bmw mit «hh-kl 482» parkt hier",
+    "CUSTOMER_ID": """
+Ihre Mitgliedsnummer lautet «M 771 204 58». || votre numéro d'abonné est le «4 118 920» || nr klienta «551 208»
+customer no. «48213» 12 items || policy «K 8120 44731 02» ends
+""",
+    "EMPLOYEE_ID": "She lost badge «LN-4410». || matricola dipendente «20771»",
+    "MEDICAL_RECORD_NUMBER": "historia clínica «NHC 551207» || processo clínico «HC 40182»",
+    "EMAIL_ADDRESS": """
+write to «ann@mail.example».2 of us did || GET /u?email=«jane@corp.com»&x=1 || GET /users/«jane@corp.com»
+mailto:«jane@corp.com» || x-user=«jane.doe@corp.com» || DKIM-Signature: v=1; i=«jane@corp.com»; s=a
+<«bounces+jane=corp.com@mail.example.org»> || «SRS0=ab1=xy=corp.com=jane@fwd.example.org»
+""",
+    "URL": "see «docs.rs/serde» and example.pl/main.py",
+    "PHONE_NUMBER": """
+Tel«07911123456x12» || order phone «5550123» || order «+49 151 12345678» || To order «0800 123 4567»
+Tel. «01305-100» || 1250-142 Lisboa. Telefone «912345678»
+""",
+    "IP_ADDRESS": """version 7 of the server «10.1.2.3» || {"version": 3, "host": "«10.1.2.3»"}""",
+    "AGE": "Her grandmother reached «97» in March. || a «93-year-old» man || aged «91»",
+    "DATE_OF_BIRTH": """
+born on «3 May 1984» in Rome || DOB: «05/03/84» || am «3. Mai 1984» in Köln geboren || "dob": "«19840503»"
+urodzony «3 maja 1984 r.»
+""",
+    "DATE_TIME": """
+on «Tuesday, May 3rd, 2022» we met || le «1er mai 2020 à 14h30» || um «14.30 Uhr» || at «2024-05-03T14:30:00Z»
+""",
+}
+NOT_FOUND = {
+    "SECRET": r"""
+POST /v1/token HTTP/1.1 || seed phrase: never give the words of it to anyone who asks you for them
+Your backup codes are in the safe, room 1204 || enable password encryption and enable secret sharing
+snmp-server community public RO || key = bytes.fromhex("deadbeef") || token = config.session.first_access_token_value
+""",
+    "PASSWORD": r"""
+password = this will show text here again || Is the password good? It's 10:30am already
+the password page was redesigned, we changed it to version2
+""",
+    "USERNAME": r"""
+# TODO(security): check || l'utente config.json || GET - - [11/Mar/2025:10:00:00 +0000] || o utilizador pode entrar
+user = request.user || username: str || @property\ndef size(self): ... || login as root
+""",
+    "COORDINATE": "loss 10.12345, 0.12784 || version 1.2345, then 2.3456 || weights [0.1234, 0.5678, 0.9]",
+    "SWIFT_CODE": "transfer it through BUSINESS",
+    "LICENSE_PLATE": "see table ab-cd 12 in the annex",
+    "CUSTOMER_ID": "The contract costs EUR 12500 and the policy of 2019 ended.",
+    "EMAIL_ADDRESS": "npm install vue@3.4.21 and left-pad@1.3.0",
+    "URL": "session.post(url, data=site.info(1)); open archive-2.1.tar.gz, app.min.js and run.sh",
+    "PHONE_NUMBER": """
+Artikelnummer 4012345678901, réf. 3401234567890, EAN: 5901234123457 || São Paulo - SP, 01305-100
+Se llama Ana 12345678 || precio fijo 12345678
+""",
+    "IP_ADDRESS": """
+version 1.2.3.4, wersja 2.3.4.5, firmware v1.2.3.5 || {"version": "1.2.3.4"}
+Mozilla/5.0 Chrome/120.0.0.0 Safari/537.36 Edg/120.0.0.0
+""",
+    "AGE": "The temperature reached 97 in March. || aged 89 || for 92 years the house stood empty",
+    "DATE_OF_BIRTH": """
+The contract of 3 May 1984 || born in Paris, died on 3 May 1984 || He was born in Leeds. He joined on 3 May 1984.
+""",
+    "DATE_TIME": "version 1.2.3 has a ratio of 16:9",
+}
 
 
-PHONES = [
-    *(
-        "téléphone 0612345678",
-        "Portable : 0612345678",
-        "Fixe : 0112345678",
-        "Appelez-moi au 0612345678",
-        "télécopie 0112345678",
-    ),
-    *("telefoon 0612345678", "bel me op 0612345678", "mobiel nummer: 0612345678"),
-    *("teléfono: 612345678", "Llámame al 612345678", "móvil 612345678", "numero movil: 612345678"),
-    *("Telefone: 912345678", "telemóvel 912345678", "Ligue para 912345678"),
-    *("telefon: 501234567", "Proszę dzwonić pod numer telefonu 501234567", "komórka 501234567"),
-    *("Zadzwoń pod 501234567", "telefonu komórkowego: 501234567", "faks 221234567", "telefon_komorkowy=501234567"),
-    *("Handy 01701234567", "ruf mich an unter 01701234567", "Festnetz: 03012345678", "Mobilnummer 01701234567"),
-    *("cellulare 3331234567", "chiamami al 3331234567", '"telefono": "3331234567"', "linea fissa 0612345678"),
-    *("WhatsApp 612345678", "phoneNumber=612345678", '"homePhone": "612345678"', "landline 2079460123"),
-    *("phone: 4915112345678", "called 12345678"),
-]
+PHONES = """
+téléphone 0612345678 || Portable : 0612345678 || Fixe : 0112345678 || Appelez-moi au 0612345678
+télécopie 0112345678 || telefoon 0612345678 || bel me op 0612345678 || mobiel nummer: 0612345678
+teléfono: 612345678 || Llámame al 612345678 || móvil 612345678 || numero movil: 612345678 || Telefone: 912345678
+telemóvel 912345678 || Ligue para 912345678 || telefon: 501234567 || Proszę dzwonić pod numer telefonu 501234567
+komórka 501234567 || Zadzwoń pod 501234567 || telefonu komórkowego: 501234567 || faks 221234567
+telefon_komorkowy=501234567 || Handy 01701234567 || ruf mich an unter 01701234567 || Festnetz: 03012345678
+Mobilnummer 01701234567 || cellulare 3331234567 || chiamami al 3331234567 || "telefono": "3331234567"
+linea fissa 0612345678 || WhatsApp 612345678 || phoneNumber=612345678 || "homePhone": "612345678"
+landline 2079460123 || phone: 4915112345678 || called 12345678
+"""
 THINGS = (
     "invoice|serial|article no.|SKU|order|part|item #|ticket|version|release|build|firmware|Rechnungsnr.|Seriennummer|"
     "Artikelnummer|Bestellung|Auftragsnummer|facture n°|numéro de série|commande|pièce|factura|número de serie|pedido|"
@@ -189,7 +155,7 @@ def types(text: str) -> list[str]:
 
 
 def test_a_word_for_a_phone_or_a_call_decides_the_type() -> None:
-    for text in PHONES:
+    for text in texts(PHONES):
         assert types(text) == ["PHONE_NUMBER"]
 
 
@@ -213,14 +179,18 @@ def test_an_identity_number_is_no_phone() -> None:
 
 
 def test_a_form_shows_a_value() -> None:
-    for entity, text, value in FOUND:
+    table = [(entity, text, value) for entity, block in FOUND.items() for text, value in marked(block)]
+    for entity, text, value in (*table, *PUT_TOGETHER):
         found = finds(entity, text)
         assert found[:1] == [value] if value else len(found) == 1 and len(found[0]) >= 30
 
 
 def test_other_forms_are_left_alone() -> None:
-    for entity, text in NOT_FOUND:
-        assert finds(entity, text) == []
+    for entity, block in NOT_FOUND.items():
+        for text in texts(block):
+            assert finds(entity, text) == [], text
+    assert finds("SECRET", f"seed phrase: {WORDS} anyway") == []
+    assert finds("PHONE_NUMBER", f"sha256:ab12cd0301234567ef34{HEX}") == []
 
 
 def test_the_phrase_of_a_wallet_is_a_secret() -> None:

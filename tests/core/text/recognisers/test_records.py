@@ -1,78 +1,55 @@
 """Dates of birth that answer a question, and rows of records without headings."""
 
-from recogniser_kit import finds, shown
+import re
 
-QUESTIONS = [
-    *("What is your date of birth?", "Date of birth?", "When were you born?", "May I have your DOB?", "Your birthday?"),
-    *("Please confirm your date of birth.", "Wann sind Sie geboren?", "Wie lautet Ihr Geburtsdatum?"),
-    *("Bitte nennen Sie Ihr Geburtsdatum.", "Quelle est votre date de naissance ?", "Quand êtes-vous né ?"),
-    *("¿Cuál es su fecha de nacimiento?", "¿Cuándo nació usted?", "Qual è la sua data di nascita?", "Quando è nato?"),
-    *("Wat is uw geboortedatum?", "Wanneer bent u geboren?", "Qual é a sua data de nascimento?"),
-    *("Quando você nasceu?", "Jaka jest Pana data urodzenia?", "Kiedy się Pani urodziła?"),
-]
-ANSWERS = [
-    "{question}\n{date}",
-    "{question} {date}",
-    "agent: {question}\nroe: {date}\n",
-    "agent: {question}\nroe: sure, it's {date}",
-    "[10:32] Agent: {question}\n[10:33] Jo Roe: {date}",
-    '[{{"role": "assistant", "content": "{question}"}}, {{"role": "user", "content": "{date}"}}]',
-]
-NO_ANSWERS = [
-    "What is your date of birth? My order is from 12/03/2024",
-    "Please enter your date of birth. The form was updated on 12/03/2024",
-    "Birthday?\nThe invoice was issued on 12/03/2024",
-    "Do you know my birthday?\nThe meeting is on 12/03/2024",
-    "Date of birth?\nI will tell you.\n2024-05-03 10:00:00 closed",
-    "When was the firm founded?\n12/03/1984",
-    "When does it expire?\n12/03/2029",
-    "What is the date?\n12/03/2024",
-    "Wann läuft der Vertrag ab?\n12.03.2029",
-    "Quelle est la date ?\n12/03/2024",
-    "Is a date of birth needed? It was until 12/03/2024",
-]
-# rows, and the values that are hidden beside those that show what a row is
-ROWS = [
-    ("Harold Finch,345-67-8912,07/30/1978,3782 8224 6310 005,7891,12/28", "07/30/1978 7891 12/28"),
-    ("Jo Roe;4111111111111111;03/27;123", "03/27 123"),
-    ("4111 1111 1111 1111|09/2027|321|Jo Roe", "09/2027 321"),
-    ("Jo\t4111-1111-1111-1111\t123\t12/28", "123 12/28"),
-    ('"Roe, Jo","4111111111111111","321","11/29"', "321 11/29"),
-    ("('Jo Roe', '345-67-8912', '1978-07-30', 'Leeds')", "1978-07-30"),
-    ('["Jo Roe", "345-67-8912", "1978-07-30"]', "1978-07-30"),
-    ("Anna Kowalska;anna@corp.example;12.03.1984;Gdynia", "12.03.1984"),
-    ("Anna Kowalska;44051401359;14.05.1944;Gdynia", "14.05.1944"),
-    ("Lena Maier;DE89370400440532013000;12.03.1984;Bonn", "12.03.1984"),
-    ("Luc Petit;1 85 05 78 006 084 91;05/05/1985;Metz", "05/05/1985"),
-    ("Ana Ruiz;12345678Z;12/03/1984;Lugo", "12/03/1984"),
-    ("Ugo Riva,RSSMRA85T10A562S,10/12/1985,Bari", "10/12/1985"),
-    ("Rui Melo|410.696.797-98|12/03/1984|Faro", "12/03/1984"),
-    ("12-03-1984,Bram Vos,bram@corp.example", "12-03-1984"),
-    ("id7,Jo Roe,jo@corp.example,19780730,x", "19780730"),
-    ("Jo Roe,jo@corp.example,30 July 1978,x", "30 July 1978"),
-    ("Jo Roe,jo@corp.example,07/30/78,x", "07/30/78"),
-    ("AB 12 34 56 C | Jo Roe | 30/07/1978", "30/07/1978"),
-    ("INSERT INTO p VALUES ('Jo', 'jo@corp.example', '1978-07-30', 5);", "1978-07-30"),
-    ("| Jo Roe | 345-67-8912 | 1978-07-30 |", "1978-07-30"),
-]
-OTHER_ROWS = [
-    "jo@corp.example,2024-05-03,paid",
-    "A-17,1978-07-30,blue,1200",
-    "1978-07-30,1979-07-30,1980-07-30",
-    "Jo Roe,12/28,123",
-    "book,9780306406157,12/28,123",
-    "4111111111111112,123,12/28",
-    "jo@corp.example,ok,12:30",
-    "order 17,345-67,1978,x",
-    "On 07/30/1978, we met, and jo@corp.example wrote.",
-    "GET /a,200,123,12/28",
-    "the years 1978, 1979, 1980",
-]
+from recogniser_kit import finds, shown
+from table_kit import plain, texts
+
+QUESTIONS = """
+What is your date of birth? || Date of birth? || When were you born? || May I have your DOB? || Your birthday?
+Please confirm your date of birth. || Wann sind Sie geboren? || Wie lautet Ihr Geburtsdatum?
+Bitte nennen Sie Ihr Geburtsdatum. || Quelle est votre date de naissance ? || Quand êtes-vous né ?
+¿Cuál es su fecha de nacimiento? || ¿Cuándo nació usted? || Qual è la sua data di nascita? || Quando è nato?
+Wat is uw geboortedatum? || Wanneer bent u geboren? || Qual é a sua data de nascimento? || Quando você nasceu?
+Jaka jest Pana data urodzenia? || Kiedy się Pani urodziła?
+"""
+ANSWERS = texts(r"""
+{question}\n{date} || {question} {date} || agent: {question}\nroe: {date}\n
+agent: {question}\nroe: sure, it's {date} || [10:32] Agent: {question}\n[10:33] Jo Roe: {date}
+[{{"role": "assistant", "content": "{question}"}}, {{"role": "user", "content": "{date}"}}]
+""")
+NO_ANSWERS = r"""
+What is your date of birth? My order is from 12/03/2024
+Please enter your date of birth. The form was updated on 12/03/2024 || Birthday?\nThe invoice was issued on 12/03/2024
+Do you know my birthday?\nThe meeting is on 12/03/2024 || Date of birth?\nI will tell you.\n2024-05-03 10:00:00 closed
+When was the firm founded?\n12/03/1984 || When does it expire?\n12/03/2029 || What is the date?\n12/03/2024
+Wann läuft der Vertrag ab?\n12.03.2029 || Quelle est la date ?\n12/03/2024
+Is a date of birth needed? It was until 12/03/2024
+"""
+# rows whose other cells show that those between `«` and `»` are personal
+ROWS = """
+Harold Finch,345-67-8912,«07/30/1978»,3782 8224 6310 005,«7891»,«12/28» || Jo Roe;4111111111111111;«03/27»;«123»
+4111 1111 1111 1111|«09/2027»|«321»|Jo Roe || "Roe, Jo","4111111111111111","«321»","«11/29»"
+('Jo Roe', '345-67-8912', '«1978-07-30»', 'Leeds') || ["Jo Roe", "345-67-8912", "«1978-07-30»"]
+Anna Kowalska;anna@corp.example;«12.03.1984»;Gdynia || Anna Kowalska;44051401359;«14.05.1944»;Gdynia
+Lena Maier;DE89370400440532013000;«12.03.1984»;Bonn || Luc Petit;1 85 05 78 006 084 91;«05/05/1985»;Metz
+Ana Ruiz;12345678Z;«12/03/1984»;Lugo || Ugo Riva,RSSMRA85T10A562S,«10/12/1985»,Bari
+Rui Melo|410.696.797-98|«12/03/1984»|Faro || «12-03-1984»,Bram Vos,bram@corp.example
+id7,Jo Roe,jo@corp.example,«19780730»,x || Jo Roe,jo@corp.example,«30 July 1978»,x
+Jo Roe,jo@corp.example,«07/30/78»,x || AB 12 34 56 C | Jo Roe | «30/07/1978»
+INSERT INTO p VALUES ('Jo', 'jo@corp.example', '«1978-07-30»', 5); || | Jo Roe | 345-67-8912 | «1978-07-30» |
+"""
+TABS = "Jo\t4111-1111-1111-1111\t«123»\t«12/28»"
+OTHER_ROWS = """
+jo@corp.example,2024-05-03,paid || A-17,1978-07-30,blue,1200 || 1978-07-30,1979-07-30,1980-07-30 || Jo Roe,12/28,123
+book,9780306406157,12/28,123 || 4111111111111112,123,12/28 || jo@corp.example,ok,12:30 || order 17,345-67,1978,x
+On 07/30/1978, we met, and jo@corp.example wrote. || GET /a,200,123,12/28 || the years 1978, 1979, 1980
+"""
 KINDS = ("DATE_OF_BIRTH", "PASSWORD", "CREDIT_CARD")
 
 
 def test_the_answer_to_a_question_for_a_date_of_birth_is_found() -> None:
-    for question in QUESTIONS:
+    for question in texts(QUESTIONS):
         for form in ANSWERS:
             for date in ["07/03/1978", "12.03.1984", "1984-03-12"]:
                 text = form.format(question=question, date=date)
@@ -80,20 +57,21 @@ def test_the_answer_to_a_question_for_a_date_of_birth_is_found() -> None:
 
 
 def test_other_dates_after_a_question_are_left() -> None:
-    for text in NO_ANSWERS:
+    for text in texts(NO_ANSWERS):
         assert finds("DATE_OF_BIRTH", text) == [], text
 
 
 def test_the_cells_beside_a_number_of_a_person_are_found() -> None:
-    for row, values in ROWS:
+    for marked_row in (*texts(ROWS), TABS):
+        row, values = plain(marked_row), re.findall("«(.+?)»", marked_row)
         for text in [row, f"name stays\n{row}\n", f"{row}\n{row}"]:
             result = shown(text)
-            for value in [values] if "July" in values else values.split():
+            for value in values:
                 assert value not in result.replace("[", " ["), (text, result)
 
 
 def test_cells_of_other_rows_are_left() -> None:
-    for text in OTHER_ROWS:
+    for text in texts(OTHER_ROWS):
         found = [value for kind in KINDS for value in finds(kind, text)]
         assert found in ([], ["9780306406157"]), text
 

@@ -3,6 +3,8 @@
 import random
 import string
 
+from table_kit import texts
+
 from core.text.policy import MaskPolicy
 from core.text.sanitize import sanitize
 
@@ -36,17 +38,10 @@ def test_a_published_format_needs_no_context() -> None:
 
 
 def test_a_random_value_is_a_secret_where_its_name_says_so() -> None:
-    for frame in [
-        'api_key = "{}"',
-        "export TOKEN={}",
-        "Authorization: Bearer {}",
-        '{{"clientSecret": "{}"}}',
-        "secret_key: '{}'",
-        "--token {} --verbose",
-        "<apiKey>{}</apiKey>",
-        "curl -H 'X-Api-Key: {}' https://x",
-        "the API key is {} for now",
-    ]:
+    for frame in texts("""
+        api_key = "{}" || export TOKEN={} || Authorization: Bearer {} || {{"clientSecret": "{}"}} || secret_key: '{}'
+        --token {} --verbose || <apiKey>{}</apiKey> || curl -H 'X-Api-Key: {}' https://x || the API key is {} for now
+    """):
         for value in [RANDOM, HEX, RANDOM[:20]]:
             assert masked(frame.format(value)) == frame.format("[SECRET]")
 

@@ -1,14 +1,14 @@
 """Speakers of conversations who write their names in small letters, and other words before a colon."""
 
 from recogniser_kit import finds
+from table_kit import texts
 
-ALONE = [
-    *("gio: raga stasera", "kasia: idziemy dzisiaj?", "basti: bin gleich da", "lotte: ik kom later", "javi: vale tío"),
-    *("dudu: bora hoje", "jess: see you soon", "manon: on y va", "marti: io ci sono", "zosia: jasne, już idę"),
-    *("steffi: danke dir", "pepe: voy para allá", "tiago: já chego", "sanne: wat gezellig", "clem: trop bien ça"),
-    *("katie: omg really?", "wojtek: spoko, będę", "chiara: arrivo tra poco", "nacho: nos vemos luego"),
-    "olli: moin moin",
-]
+ALONE = """
+gio: raga stasera || kasia: idziemy dzisiaj? || basti: bin gleich da || lotte: ik kom later || javi: vale tío
+dudu: bora hoje || jess: see you soon || manon: on y va || marti: io ci sono || zosia: jasne, już idę
+steffi: danke dir || pepe: voy para allá || tiago: já chego || sanne: wat gezellig || clem: trop bien ça
+katie: omg really? || wojtek: spoko, będę || chiara: arrivo tra poco || nacho: nos vemos luego || olli: moin moin
+"""
 TOGETHER = [
     ("kiki_91: who is in?\nblaze: me lol\nkiki_91: cool, see you", "kiki_91 blaze kiki_91"),
     ("zorro: kommst du mit?\nkrümel: ja klar\nzorro: super, bis dann", "zorro krümel zorro"),
@@ -21,25 +21,21 @@ TOGETHER = [
     ("fofa: você vem?\nbidu: tô chegando\nfofa: beleza então", "fofa bidu fofa"),
     ("muis: ga je mee?\nbeer: ja leuk\nmuis: tot zo dan", "muis beer muis"),
 ]
-NONE = [
-    *("todo: buy some milk", "note: this is important", "hinweis: das ist neu"),
-    *("error: no such file here", "fix: a typo"),
-    "name: my app\nversion: 1.0\ndescription: a thing that you use\nauthor: me",
-    *("max: the maximum value", "re: your mail"),
-    *("fix: typo in readme\nfeat: add you\nfix: another thing", "sched: fix the thing\nmm: add a bar\nsched: one more"),
-    *("host: localhost\nport: 8080\nhost: other", "q: what is it?\na: a thing\nq: and this?\na: no idea"),
-    *("assistant: how are you?\nuser: are you fine?\nassistant: lol", "bash: foo: command not found"),
-    "nginx: started ok",
-    *("en: hello world\nde: hallo welt\nen: how are you?", "kernel: usb 1-1: new device\nsshd: hi\n"),
-    "https://example.org: yes",
-    *("ingredients: two eggs", "color: red\nsize: large\n", "apiVersion: v1\nkind: Pod\nmetadata: none"),
-    *("anna: 12", "ben: true"),
-    *("<div> you and i </div>\n<span> hi </span>", "std::string x", "case 1: return ok", "lisa:", "key: value of you"),
-]
+NONE = r"""
+todo: buy some milk || note: this is important || hinweis: das ist neu || error: no such file here || fix: a typo
+name: my app\nversion: 1.0\ndescription: a thing that you use\nauthor: me || max: the maximum value || re: your mail
+fix: typo in readme\nfeat: add you\nfix: another thing || sched: fix the thing\nmm: add a bar\nsched: one more
+host: localhost\nport: 8080\nhost: other || q: what is it?\na: a thing\nq: and this?\na: no idea
+assistant: how are you?\nuser: are you fine?\nassistant: lol || bash: foo: command not found || nginx: started ok
+en: hello world\nde: hallo welt\nen: how are you? || kernel: usb 1-1: new device\nsshd: hi\n
+https://example.org: yes || ingredients: two eggs || color: red\nsize: large\n
+apiVersion: v1\nkind: Pod\nmetadata: none || anna: 12 || ben: true || <div> you and i </div>\n<span> hi </span>
+std::string x || case 1: return ok || lisa: || key: value of you
+"""
 
 
 def test_a_given_name_before_words_is_a_speaker() -> None:
-    for line in ALONE:
+    for line in texts(ALONE):
         name = line.partition(":")[0]
         assert finds("USERNAME", line) == [name], line
         assert finds("USERNAME", f"[21:03] {line}\nsome words in a line of their own\n") == [name], line
@@ -52,5 +48,5 @@ def test_speakers_who_take_turns_are_found() -> None:
 
 
 def test_other_words_before_a_colon_are_left() -> None:
-    for text in NONE:
+    for text in texts(NONE):
         assert finds("USERNAME", text) == [], text

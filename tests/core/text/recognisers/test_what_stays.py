@@ -1,331 +1,150 @@
 """What looks like personal data or a secret and is none stays. What is one beside it is masked.
 
-Each table has lines of one kind. In the tables `..._FOUND` the value stands between `«` and `»`.
+Each table has texts of one kind. In the tables `..._FOUND` the value stands between `«` and `»`.
 """
+
+from table_kit import plain, texts
 
 from core.text.mask_entity import Tagged, find_tagged
 from core.text.mask_words import AllowLists
 from core.text.policy import MaskPolicy
 from core.text.sanitize import inspect
 
-SLICES = r"""
-values[1::2]
-last = items[-1:] + items[::2] + items[3::]
-x = C::D(1)
-Ad::Feed.new(params)
-use a::b;
-class Fade::Bad < Ad::Base
-evens = numbers[0::2]; odds = numbers[1::2]
-rows[10::5] liefert jede fünfte Zeile
-tab[2::3] prend un élément sur trois
-lista[1::4] toma uno de cada cuatro
-std::cafe::Bee b = Abba::Dada();
-df.iloc[5::10, 2::2]
-matrix[0::2][1::2]
-[values[2000::5]]
-Dead::Beef is the namespace of the mock
-case Fa::Ce then 1
-::Bad and ::Feed are global constants
-B::A < C::E
-beads[::2]
-const A::B = 3;
-{"expr": "values[1::2]", "type": "C::D"}
-expr,type
-2024:: the year of the change
+SLICES = """
+values[1::2] || last = items[-1:] + items[::2] + items[3::] || x = C::D(1) || Ad::Feed.new(params) || use a::b;
+class Fade::Bad < Ad::Base || evens = numbers[0::2]; odds = numbers[1::2] || rows[10::5] liefert jede fünfte Zeile
+tab[2::3] prend un élément sur trois || lista[1::4] toma uno de cada cuatro || std::cafe::Bee b = Abba::Dada();
+df.iloc[5::10, 2::2] || matrix[0::2][1::2] || [values[2000::5]] || Dead::Beef is the namespace of the mock
+case Fa::Ce then 1 || ::Bad and ::Feed are global constants || B::A < C::E || beads[::2] || const A::B = 3;
+{"expr": "values[1::2]", "type": "C::D"} || expr,type || 2024:: the year of the change
 """
 VERSION_6_FOUND = """
-peer «2001:db8::1» is down
-values[1::2] came from «2001:db8:0:1::5»
-gateway «fe80::1»
-ping «fe80::1%eth0» works
-http server on [«2606:4700:4700::1111»]:443
-route «2001:db8::/32» via «fd12:3456:789a::1»
-mapped «::ffff:192.0.2.128» address
-mapped «::ffff:c0a8:7a01» address
-connect from unknown[«2001:db8:85a3::8a2e:370:7334»]
-full «2001:0db8:85a3:0000:0000:8a2e:0370:7334» form
-nat64 «64:ff9b::198.51.100.7» prefix
-{"remote": "«2a02:8108:9640::c2»"}
-Die Adresse «2A00:1450:4001:82A::200E» gehört uns
-resolver «2620:fe::fe», used at home
-fd = open("«fd00::a1b2»")
+peer «2001:db8::1» is down || values[1::2] came from «2001:db8:0:1::5» || gateway «fe80::1»
+ping «fe80::1%eth0» works || http server on [«2606:4700:4700::1111»]:443
+route «2001:db8::/32» via «fd12:3456:789a::1» || mapped «::ffff:192.0.2.128» address
+mapped «::ffff:c0a8:7a01» address || connect from unknown[«2001:db8:85a3::8a2e:370:7334»]
+full «2001:0db8:85a3:0000:0000:8a2e:0370:7334» form || nat64 «64:ff9b::198.51.100.7» prefix
+{"remote": "«2a02:8108:9640::c2»"} || Die Adresse «2A00:1450:4001:82A::200E» gehört uns
+resolver «2620:fe::fe», used at home || fd = open("«fd00::a1b2»")
 """
 NUMBERED = """
-clause 4.2.1.3
-log4j 2.17.1.0
-See section 4.2.1.3 and section 12.4.2.1 of the annex.
-Siehe Abschnitt 10.2.1.3 und Ziffer 4.2.1.1
-conformément à l'article 4.2.1.3 du contrat
-según la cláusula 3.1.4.2 del contrato
-ai sensi dell'articolo 7.1.2.4
-zie paragraaf 3.2.1.4 en hoofdstuk 5.1.1.2
-nos termos da cláusula 8.2.1.1
-zgodnie z punktem 4.2.1.3 umowy
-zobacz rozdział 10.1.2.3
-§ 4.2.1.3 gilt entsprechend
-sections 10.2.1.3, 10.2.1.4 and 10.2.1.5
-The OID 1.3.6.1.4.1.311.21.20 names the template.
-snmpwalk reads 1.3.6.1.2.1.1.5.0
-urn:oid:2.16.840.1.113883.3.4
-Upgrade jackson-databind to 2.13.4.2 today
-rails (5.2.4.3) needs nokogiri 1.10.9.1
-spring-boot==2.7.18.1
-assembly 4.0.0.0, Culture=neutral
-pip install torch==2.1.0.1
+clause 4.2.1.3 || log4j 2.17.1.0 || See section 4.2.1.3 and section 12.4.2.1 of the annex.
+Siehe Abschnitt 10.2.1.3 und Ziffer 4.2.1.1 || conformément à l'article 4.2.1.3 du contrat
+según la cláusula 3.1.4.2 del contrato || ai sensi dell'articolo 7.1.2.4 || zie paragraaf 3.2.1.4 en hoofdstuk 5.1.1.2
+nos termos da cláusula 8.2.1.1 || zgodnie z punktem 4.2.1.3 umowy || zobacz rozdział 10.1.2.3
+§ 4.2.1.3 gilt entsprechend || sections 10.2.1.3, 10.2.1.4 and 10.2.1.5
+The OID 1.3.6.1.4.1.311.21.20 names the template. || snmpwalk reads 1.3.6.1.2.1.1.5.0 || urn:oid:2.16.840.1.113883.3.4
+Upgrade jackson-databind to 2.13.4.2 today || rails (5.2.4.3) needs nokogiri 1.10.9.1 || spring-boot==2.7.18.1
+assembly 4.0.0.0, Culture=neutral || pip install torch==2.1.0.1
   implementation "org.apache.logging.log4j:log4j-core:2.17.1.0"
-Mozilla/5.0 (X11) Electron/28.0.7.2 Chrome/120.0.0.0 Safari/537.36
-guava-31.1.0.2.jar and app_1.2.3.4_amd64.deb
-version 192.168.1.4 and wersja 12.200.1.4
-4.2.1.3 Requirements for the retention of records
-{"name": "log4j", "version": "2.17.1.0"}
-{"log4j": "2.17.1.0", "clause": "4.2.1.3"}
-2024-05-03 10:00:01 INFO started billing 2.17.1.0 in 3 s
-we rolled billing back from 2.17.1.0 to 2.16.0.1
+Mozilla/5.0 (X11) Electron/28.0.7.2 Chrome/120.0.0.0 Safari/537.36 || guava-31.1.0.2.jar and app_1.2.3.4_amd64.deb
+version 192.168.1.4 and wersja 12.200.1.4 || 4.2.1.3 Requirements for the retention of records
+{"name": "log4j", "version": "2.17.1.0"} || {"log4j": "2.17.1.0", "clause": "4.2.1.3"}
+2024-05-03 10:00:01 INFO started billing 2.17.1.0 in 3 s || we rolled billing back from 2.17.1.0 to 2.16.0.1
 """
 VERSION_4_FOUND = """
 2024-05-03 10:00:01 INFO request by «203.0.113.9» took 3 s
 «84.23.112.5» - - [03/May/2024:10:00:01 +0000] "GET / HTTP/1.1" 200
-Accepted password for invalid user from «5.9.12.8» port 22 ssh2
-clause 4.2.1.3 was read from «198.51.100.7»
-log4j 2.17.1.0 runs on «10.0.0.12»
-nameserver «8.8.8.8»
-dns: «1.1.1.1»
-{"ip": "«5.9.12.8»"}
-{"client": "«23.4.12.9»"}
-tcpdump: «192.168.1.10».54321 > «10.0.0.12».53: Flags [S]
-ssh root@«2.17.1.20»
-http proxy «4.4.4.4»:3128
-route «5.9.12.0/24» dev eth0
-- «8.8.4.4»
-Die IP-Adresse lautet «9.9.9.9».
-l'adresse «2.3.4.5» est bloquée
-Step 2 - «192.168.1.4» answers
-Please allow «52.14.3.9» again
+Accepted password for invalid user from «5.9.12.8» port 22 ssh2 || clause 4.2.1.3 was read from «198.51.100.7»
+log4j 2.17.1.0 runs on «10.0.0.12» || nameserver «8.8.8.8» || dns: «1.1.1.1» || {"ip": "«5.9.12.8»"}
+{"client": "«23.4.12.9»"} || tcpdump: «192.168.1.10».54321 > «10.0.0.12».53: Flags [S] || ssh root@«2.17.1.20»
+http proxy «4.4.4.4»:3128 || route «5.9.12.0/24» dev eth0 || - «8.8.4.4» || Die IP-Adresse lautet «9.9.9.9».
+l'adresse «2.3.4.5» est bloquée || Step 2 - «192.168.1.4» answers || Please allow «52.14.3.9» again
 """
 EVERY_MACHINE = """
-127.0.0.1
-0.0.0.0
-::1
-bind 127.0.0.1:6379
-listen 0.0.0.0:80
-listen [::]:80 and [::1]:443
-127.0.0.53 is the stub resolver
-127.0.1.1 myhost
-::1 localhost ip6-localhost
-127.0.0.0/8 and ::1/128
-allow from 0.0.0.0/0
-HOST=127.0.0.1
-{"host": "127.0.0.1", "port": 5432}
-{"bind": "0.0.0.0", "v6": "::1"}
-server läuft auf 127.0.0.1
-le serveur écoute sur 0.0.0.0
-el servidor está en 127.0.0.1
-il server ascolta su 0.0.0.0
-de server draait op 127.0.0.1
-o servidor corre em 127.0.0.1
-serwer działa na 127.0.0.1
-2024-05-03 10:00:01 INFO Uvicorn running on 0.0.0.0:8000
-::ffff:127.0.0.1 - - "GET /health"
-0:0:0:0:0:0:0:1
-host,port
+127.0.0.1 || 0.0.0.0 || ::1 || bind 127.0.0.1:6379 || listen 0.0.0.0:80 || listen [::]:80 and [::1]:443
+127.0.0.53 is the stub resolver || 127.0.1.1 myhost || ::1 localhost ip6-localhost || 127.0.0.0/8 and ::1/128
+allow from 0.0.0.0/0 || HOST=127.0.0.1 || {"host": "127.0.0.1", "port": 5432} || {"bind": "0.0.0.0", "v6": "::1"}
+server läuft auf 127.0.0.1 || le serveur écoute sur 0.0.0.0 || el servidor está en 127.0.0.1
+il server ascolta su 0.0.0.0 || de server draait op 127.0.0.1 || o servidor corre em 127.0.0.1
+serwer działa na 127.0.0.1 || 2024-05-03 10:00:01 INFO Uvicorn running on 0.0.0.0:8000
+::ffff:127.0.0.1 - - "GET /health" || 0:0:0:0:0:0:0:1 || host,port
 """
 REFERENCES = """
-CVE-2024-3094 contact the vendor
-INV-2024-30941. Call us
-inv-2024-30941. Call us
-Fixed in CVE-2021-44228, call the vendor's support.
-Rechnung INV-2024-30941. Rufen Sie uns an
-facture FA-2024-30941. Appelez-nous
-factura FC-2024-30941. Llámenos
-fattura FT-2024-30941. Chiamateci
-factuur FC-2024-30941. Bel ons
-fatura FT-2024-30941. Ligue
-faktura FV-2024-30941. Proszę dzwonić
-CVE 2024-3094 contact the vendor
-RHSA-2024-118. Contact support
-Your case CS-20240311. We will call back.
-PO-45000123. Phone support is closed.
-JIRA-1234567: call the API twice
-Ticket SR-2024-118834. Reach the desk first.
-RFC-2119-2023 contact the editor
-ISO-2022-1234. Call for papers
-{"cve": "CVE-2024-3094", "contact": "vendor"}
-cve,action
-CVE-2024-3094 und CVE-2023-38545, Kontakt: Hersteller
-2024-05-03 WARN CVE-2024-3094 found, phone home disabled
-Order 2024-30941. Call us when it arrives.
+CVE-2024-3094 contact the vendor || INV-2024-30941. Call us || inv-2024-30941. Call us
+Fixed in CVE-2021-44228, call the vendor's support. || Rechnung INV-2024-30941. Rufen Sie uns an
+facture FA-2024-30941. Appelez-nous || factura FC-2024-30941. Llámenos || fattura FT-2024-30941. Chiamateci
+factuur FC-2024-30941. Bel ons || fatura FT-2024-30941. Ligue || faktura FV-2024-30941. Proszę dzwonić
+CVE 2024-3094 contact the vendor || RHSA-2024-118. Contact support || Your case CS-20240311. We will call back.
+PO-45000123. Phone support is closed. || JIRA-1234567: call the API twice
+Ticket SR-2024-118834. Reach the desk first. || RFC-2119-2023 contact the editor || ISO-2022-1234. Call for papers
+{"cve": "CVE-2024-3094", "contact": "vendor"} || cve,action || CVE-2024-3094 und CVE-2023-38545, Kontakt: Hersteller
+2024-05-03 WARN CVE-2024-3094 found, phone home disabled || Order 2024-30941. Call us when it arrives.
 """
 SUMS = """
-+100 000 000
-+100 000 000 euros
-+1 000 000 000
-+250 000 000 views
-+100.000.000
-+100000000
-+10 000 000 Nutzer
-plus +200 000 000 utilisateurs
-+300 000 000 usuarios
-+400 000 000 utenti
-+500 000 000 gebruikers
-+600 000 000 utilizadores
-+700 000 000 użytkowników
-+800 000 000
-revenue: +120 000 000
-{"delta": "+100 000 000"}
-delta,+100 000 000
-+2 500 000
-+1 250 000
-+150 000 000 in 2024
-growth of +3 141 592
-2024-05-03 INFO balance +100 000 000
++100 000 000 || +100 000 000 euros || +1 000 000 000 || +250 000 000 views || +100.000.000 || +100000000
++10 000 000 Nutzer || plus +200 000 000 utilisateurs || +300 000 000 usuarios || +400 000 000 utenti
++500 000 000 gebruikers || +600 000 000 utilizadores || +700 000 000 użytkowników || +800 000 000
+revenue: +120 000 000 || {"delta": "+100 000 000"} || delta,+100 000 000 || +2 500 000 || +1 250 000
++150 000 000 in 2024 || growth of +3 141 592 || 2024-05-03 INFO balance +100 000 000
 """
 MACHINE_NUMBERS = """
-pid 2125551234
-pid=2125551234
-process 2125551234 exited
-offset 2125551234
-size: 2125551234
-2125551234 bytes
-read 2125551234 rows
-seed = 2125551234
-timestamp 2125551234
-ts=2125551234
-{"pid": 2125551234}
-{"offset": 2125551234, "length": 3105551234}
-job 2125551234 failed
-thread 2125551234 waits
-request 2125551234 took 3 ms
-Prozess 2125551234 beendet
-processus 2125551234 terminé
-proceso 2125551234 terminado
-processo 2125551234 terminato
-proces 2125551234 beëindigd
-tamanho 2125551234
-rozmiar 2125551234
-liczba 2125551234
-2125551234 Sekunden
-2024-05-03 10:00:01 ERROR worker pid 2125551234 killed
-order_id=2125551234
+pid 2125551234 || pid=2125551234 || process 2125551234 exited || offset 2125551234 || size: 2125551234
+2125551234 bytes || read 2125551234 rows || seed = 2125551234 || timestamp 2125551234 || ts=2125551234
+{"pid": 2125551234} || {"offset": 2125551234, "length": 3105551234} || job 2125551234 failed
+thread 2125551234 waits || request 2125551234 took 3 ms || Prozess 2125551234 beendet || processus 2125551234 terminé
+proceso 2125551234 terminado || processo 2125551234 terminato || proces 2125551234 beëindigd || tamanho 2125551234
+rozmiar 2125551234 || liczba 2125551234 || 2125551234 Sekunden
+2024-05-03 10:00:01 ERROR worker pid 2125551234 killed || order_id=2125551234
 """
 PHONES_FOUND = """
-CVE-2024-3094: contact the vendor at «+1 212-555-0147»
-INV-2024-30941. Call us: «030 1234567»
-Rechnung INV-2024-30941, Tel. «0171 1234567»
-order 4711, phone «2125551234»
-pid 4711, call «2125551234»
-contact: «2125551234»
-{"phone": "«2125551234»"}
-phone=«2024-3094»
-Call «2024-30941» now
-Tel. «2024-3094»
-Handy: «0171 2345678», pid 2125551234
-téléphone «06 12 34 56 78» (dossier CVE-2024-3094)
-teléfono «612 345 678»
-«+48 501 234 567»
-«+34 612 345 678»
-«+351 912 345 678»
-«+44 20 7946 0958»
-«+1 415 555 2671»
-INV-2024-30941 «(212) 555-0147»
-Ring me at «+49 151 12345678» about the 2125551234 bytes
+CVE-2024-3094: contact the vendor at «+1 212-555-0147» || INV-2024-30941. Call us: «030 1234567»
+Rechnung INV-2024-30941, Tel. «0171 1234567» || order 4711, phone «2125551234» || pid 4711, call «2125551234»
+contact: «2125551234» || {"phone": "«2125551234»"} || phone=«2024-3094» || Call «2024-30941» now || Tel. «2024-3094»
+Handy: «0171 2345678», pid 2125551234 || téléphone «06 12 34 56 78» (dossier CVE-2024-3094) || teléfono «612 345 678»
+«+48 501 234 567» || «+34 612 345 678» || «+351 912 345 678» || «+44 20 7946 0958» || «+1 415 555 2671»
+INV-2024-30941 «(212) 555-0147» || Ring me at «+49 151 12345678» about the 2125551234 bytes
 """
 EMPTY_VALUES = r"""
-DB_PASSWORD=\nDB_HOST=localhost
-DB_PASSWORD=\r\nDB_HOST=localhost\r\n
-DB_PASSWORD=\n\nDB_HOST=db.internal.example1\n
-MYSQL_ROOT_PASSWORD=\nMYSQL_DATABASE=app2024\n
-export DB_PASSWORD=\nexport DB_NAME=shop_2024
-password:\nhost: db-01
-password: \n  host: db-01
-passwort =\nbenutzer_modus = 7x
-mot de passe :\nfichier: a1-b2
-contraseña:\nservidor: srv-01
-wachtwoord:\npoort: 5432a
-senha:\nservidor: srv-02
-hasło:\nserwer: srv-03
-PGPASSWORD=\n# the next one is for tests\nPGPORT=5433
-API_SECRET=\nAPI_URL_PATH=/v1/2024-05
-SECRET_KEY=\nDEBUG=True1
-password=\n[server]\nport=8080
-DB_PASS=\nDB_POOL_SIZE=10\nDB_SSL=require
-"password":\n"mode": "a1"
-REDIS_PASSWORD=\nREDIS_DB=db0_cache\nREDIS_TTL=3600s
-DB_USER=\nDB_NAME=shop_2024
+DB_PASSWORD=\nDB_HOST=localhost || DB_PASSWORD=\r\nDB_HOST=localhost\r\n
+DB_PASSWORD=\n\nDB_HOST=db.internal.example1\n || MYSQL_ROOT_PASSWORD=\nMYSQL_DATABASE=app2024\n
+export DB_PASSWORD=\nexport DB_NAME=shop_2024 || password:\nhost: db-01 || password: \n  host: db-01
+passwort =\nbenutzer_modus = 7x || mot de passe :\nfichier: a1-b2 || contraseña:\nservidor: srv-01
+wachtwoord:\npoort: 5432a || senha:\nservidor: srv-02 || hasło:\nserwer: srv-03
+PGPASSWORD=\n# the next one is for tests\nPGPORT=5433 || API_SECRET=\nAPI_URL_PATH=/v1/2024-05
+SECRET_KEY=\nDEBUG=True1 || password=\n[server]\nport=8080 || DB_PASS=\nDB_POOL_SIZE=10\nDB_SSL=require
+"password":\n"mode": "a1" || REDIS_PASSWORD=\nREDIS_DB=db0_cache\nREDIS_TTL=3600s || DB_USER=\nDB_NAME=shop_2024
 spring.datasource.password=\nspring.datasource.driver=org.h2.Driver1
 """
 VALUES_FOUND = r"""
-DB_PASSWORD=«Fjord77x»\nDB_HOST=localhost
-DB_HOST=localhost\nDB_PASSWORD=«Fjord77x»\n
-DB_PASSWORD=\nDB_HOST=localhost\nADMIN_PASSWORD=«Fjord77x»
-Password:\n«Fjord77x!»\nRegards
-password:\n  «Lynx42-pine»\n
-password: >\n  «Lynx42-pine»\n
-passwort:\n«Lynx42-pine»
-mot de passe :\n«Lynx42-pine»
-contraseña:\n«Lynx42-pine»
-hasło:\n«Lynx42-pine»
-export DB_PASSWORD=«Fjord77x»\nexport DB_HOST=x
-const password =\n  "«Lynx42-pine»";
-password=«Fjord77x»\n[server]\nport=8080
-"password":\n  "«Fjord77x»",\n"mode": "a1"
+DB_PASSWORD=«Fjord77x»\nDB_HOST=localhost || DB_HOST=localhost\nDB_PASSWORD=«Fjord77x»\n
+DB_PASSWORD=\nDB_HOST=localhost\nADMIN_PASSWORD=«Fjord77x» || Password:\n«Fjord77x!»\nRegards
+password:\n  «Lynx42-pine»\n || password: >\n  «Lynx42-pine»\n || passwort:\n«Lynx42-pine»
+mot de passe :\n«Lynx42-pine» || contraseña:\n«Lynx42-pine» || hasło:\n«Lynx42-pine»
+export DB_PASSWORD=«Fjord77x»\nexport DB_HOST=x || const password =\n  "«Lynx42-pine»";
+password=«Fjord77x»\n[server]\nport=8080 || "password":\n  "«Fjord77x»",\n"mode": "a1"
 """
 
 # What the tagger marks: between `«` and `»`. The type is PASSWORD for words, SECRET for what looks like a key.
 JOINED_WORDS = """
-<button class="«navbar-toggle-button-primary-large»">
-npm install «eslint-plugin-react-hooks-extra-rules»
-container «brave-curie-wonderful-knuth» exited
-import «lodash-debounce-helper-utils» from "x"
-«text-gray-500-hover-dark» is a class
-.«card-header-title-large» { color: red }
-der Container «eloquent-lamport-happy-turing» läuft
-le paquet «babel-plugin-transform-runtime»
-el paquete «webpack-bundle-analyzer-plugin»
-il pacchetto «vite-plugin-vue-layouts»
-het pakket «rollup-plugin-node-resolve»
-o pacote «postcss-preset-env-next»
-pakiet «prettier-plugin-organize-imports»
-git checkout «feature-add-dark-mode-toggle»
-kubectl get pods -n «team-payments-staging-blue»
-<header-«nav»-bar-left-open>
-{"package": "«react-native-gesture-handler»"}
-{"component": "«user-profile-avatar-small»"}
-helm install «ingress-nginx-controller-metrics»
-header «Content-Security-Policy-Report-Only»
-function «compute_monthly_invoice_total»
-data-testid="«checkout-form-submit-button»"
-the slug is «how-we-moved-to-kubernetes»
-2024-05-03 INFO job «nightly-backup-cleanup-task» done
+<button class="«navbar-toggle-button-primary-large»"> || npm install «eslint-plugin-react-hooks-extra-rules»
+container «brave-curie-wonderful-knuth» exited || import «lodash-debounce-helper-utils» from "x"
+«text-gray-500-hover-dark» is a class || .«card-header-title-large» { color: red }
+der Container «eloquent-lamport-happy-turing» läuft || le paquet «babel-plugin-transform-runtime»
+el paquete «webpack-bundle-analyzer-plugin» || il pacchetto «vite-plugin-vue-layouts»
+het pakket «rollup-plugin-node-resolve» || o pacote «postcss-preset-env-next»
+pakiet «prettier-plugin-organize-imports» || git checkout «feature-add-dark-mode-toggle»
+kubectl get pods -n «team-payments-staging-blue» || <header-«nav»-bar-left-open>
+{"package": "«react-native-gesture-handler»"} || {"component": "«user-profile-avatar-small»"}
+helm install «ingress-nginx-controller-metrics» || header «Content-Security-Policy-Report-Only»
+function «compute_monthly_invoice_total» || data-testid="«checkout-form-submit-button»"
+the slug is «how-we-moved-to-kubernetes» || 2024-05-03 INFO job «nightly-backup-cleanup-task» done
 """
 JOINED_WORDS_FOUND = """
-password: «correct-horse-battery-staple»
-the wifi password is «correct-horse-battery-staple»
-my passphrase used to be «purple-monkey-dishwasher-nine»
-Das Passwort lautet «lila-affe-tanzt-nachts»
-mot de passe : «cheval-agrafe-pile-correct»
-la contraseña es «caballo-grapa-pila-correcta»
-la password è «cavallo-graffa-pila-giusta»
-het wachtwoord is «paard-nietje-batterij-juist»
-a senha é «cavalo-grampo-pilha-certo»
-hasło to «kon-zszywka-bateria-dobra»
-what's the root pw? - its «brave-curie-wonderful-knuth»
-DB_PASSWORD=«navbar-toggle-button-primary-large»
+password: «correct-horse-battery-staple» || the wifi password is «correct-horse-battery-staple»
+my passphrase used to be «purple-monkey-dishwasher-nine» || Das Passwort lautet «lila-affe-tanzt-nachts»
+mot de passe : «cheval-agrafe-pile-correct» || la contraseña es «caballo-grapa-pila-correcta»
+la password è «cavallo-graffa-pila-giusta» || het wachtwoord is «paard-nietje-batterij-juist»
+a senha é «cavalo-grampo-pilha-certo» || hasło to «kon-zszywka-bateria-dobra»
+what's the root pw? - its «brave-curie-wonderful-knuth» || DB_PASSWORD=«navbar-toggle-button-primary-large»
 try «xk7-Qw9-zz3-Lp0» at the door
 """
 PUBLIC_VALUES = r"""
-key_algorithm = "«EC_secp384r1»"
-keyAlgorithm: «EC_prime256v1»
-token_type = "«urn-x9-bearer-token»"
-See «GHSA-7rjr-3q55-vv33» for details
-GHSA-«jfh8-c2jp-5v3q» affects log4j
-siehe «GHSA-4w2v-q235-vp99»
-voir «CVE-2024-3094-xz»
-cipher suite «TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256»
-ssl_ciphers «ECDHE-RSA-AES256-GCM-SHA384»;
-alg: «SHA256withRSA»
-KexAlgorithms «curve25519-sha256@libssh.org»
-HostKeyAlgorithms «rsa-sha2-512»
-"alg": "«RSA-OAEP-256»"
+key_algorithm = "«EC_secp384r1»" || keyAlgorithm: «EC_prime256v1» || token_type = "«urn-x9-bearer-token»"
+See «GHSA-7rjr-3q55-vv33» for details || GHSA-«jfh8-c2jp-5v3q» affects log4j || siehe «GHSA-4w2v-q235-vp99»
+voir «CVE-2024-3094-xz» || cipher suite «TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256»
+ssl_ciphers «ECDHE-RSA-AES256-GCM-SHA384»; || alg: «SHA256withRSA» || KexAlgorithms «curve25519-sha256@libssh.org»
+HostKeyAlgorithms «rsa-sha2-512» || "alg": "«RSA-OAEP-256»"
 -----BEGIN PUBLIC KEY-----\n«MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=»\n-----END PUBLIC KEY-----
 -----BEGIN CERTIFICATE-----\n«MIIDdzCCAl+gAwIBAgIEAgAAuTANBgkqhkiG9w0BAQUFADBaMQswCQYD»\n-----END CERTIFICATE-----
 -----BEGIN PGP PUBLIC KEY BLOCK-----\n\n«mQINBF5xq3sBEADJ2Vb0mQ1cX0fE8zYw2n6vH4tQ9»\n-----END PGP PUBLIC KEY BLOCK-----
@@ -340,12 +159,10 @@ chiave pubblica: «Gb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=»
 publieke sleutel: «Gb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=»
 chave pública: «Gb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=»
 klucz publiczny: «Gb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=»
-age recipient «age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p»
-RUSTSEC: «RUSTSEC-2021-0124»
+age recipient «age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p» || RUSTSEC: «RUSTSEC-2021-0124»
 """
 SECRETS_FOUND = r"""
-api_key = "«Gb9ECWmEzf6FQbrBZ9w7lshQhqowtrbL»"
-private_key = "«Gb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=»"
+api_key = "«Gb9ECWmEzf6FQbrBZ9w7lshQhqowtrbL»" || private_key = "«Gb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=»"
 PrivateKey = «Gb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=»
 public key and private key: «Gb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=»
 key_algorithm = "EC_secp384r1"\nkey = "«Gb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4»"
@@ -354,14 +171,8 @@ token for GHSA-7rjr-3q55-vv33: «ghq9XkW2mLz8RtY4»
 privater Schlüssel: «Gb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=»
 clé privée : «Gb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=»
 -----BEGIN PRIVATE KEY-----\n«MC4CAQAwBQYDK2VwBCIEIGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXA»
-hmac secret «aes9XkW2mLz8RtY4shaQ»
-«AESb9ECWmEzf6FQbrB» was the old key
+hmac secret «aes9XkW2mLz8RtY4shaQ» || «AESb9ECWmEzf6FQbrB» was the old key
 """
-
-
-def lines(table: str) -> list[str]:
-    """Return the texts of a table, in which `\\n` and `\\r` stand for ends of lines."""
-    return [line.replace("\\n", "\n").replace("\\r", "\r") for line in table.strip("\n").split("\n")]
 
 
 def masked(text: str) -> str:
@@ -370,10 +181,6 @@ def masked(text: str) -> str:
     for mask in reversed(found.masks):
         text = f"{text[: mask.start]}«{text[mask.start : mask.end]}»{text[mask.end :]}"
     return text
-
-
-def plain(text: str) -> str:
-    return text.replace("«", "").replace("»", "")
 
 
 def credible(text: str, kind: str) -> bool:
@@ -386,12 +193,12 @@ def credible(text: str, kind: str) -> bool:
 
 def stay(table: str) -> list[str]:
     """Return the texts of a table in which the patterns find anything."""
-    return [masked(text) for text in lines(table) if masked(text) != text]
+    return [masked(text) for text in texts(table) if masked(text) != text]
 
 
 def missed(table: str) -> list[str]:
     """Return the texts of a table in which the patterns find other values than the marked ones."""
-    return [masked(plain(text)) for text in lines(table) if masked(plain(text)) != text]
+    return [masked(plain(text)) for text in texts(table) if masked(plain(text)) != text]
 
 
 def test_a_slice_or_a_scope_is_no_address() -> None:
@@ -420,11 +227,11 @@ def test_an_empty_value_does_not_take_the_next_line() -> None:
 
 
 def test_an_identifier_of_words_is_a_password_only_near_a_word_for_one() -> None:
-    assert [text for text in lines(JOINED_WORDS) if credible(text, "PASSWORD")] == []
-    assert [text for text in lines(JOINED_WORDS_FOUND) if not credible(text, "PASSWORD")] == []
+    assert [text for text in texts(JOINED_WORDS) if credible(text, "PASSWORD")] == []
+    assert [text for text in texts(JOINED_WORDS_FOUND) if not credible(text, "PASSWORD")] == []
 
 
 def test_what_is_public_is_no_secret() -> None:
     for kind in ("SECRET", "PASSWORD"):
-        assert [text for text in lines(PUBLIC_VALUES) if credible(text, kind)] == []
-        assert [text for text in lines(SECRETS_FOUND) if not credible(text, kind)] == []
+        assert [text for text in texts(PUBLIC_VALUES) if credible(text, kind)] == []
+        assert [text for text in texts(SECRETS_FOUND) if not credible(text, kind)] == []

@@ -8,6 +8,7 @@ import re
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from table_kit import rows
 
 from core.errors import InvalidInput
 from core.text.policy import ENTITIES
@@ -240,14 +241,10 @@ def test_a_find_over_a_line_break_is_two_values() -> None:
 
 
 def test_letters_in_entities_come_back_so_in_their_place_and_plain_elsewhere() -> None:
-    for written, language in [
-        ("Dieter Sch&ouml;ne", "de"),
-        ("Dieter Sch&#246;ne", "de"),
-        ("Dieter Sch&#xf6;ne", "en"),
-        ("Dieter Sch&#xF6;ne", "fr"),
-        ("Ren&eacute; M&uuml;ller", "es"),
-        ("&Eacute;lise Martin-N&uacute;&ntilde;ez", "pl"),
-    ]:
+    for written, language in rows("""
+        Dieter Sch&ouml;ne | de || Dieter Sch&#246;ne | de || Dieter Sch&#xf6;ne | en || Dieter Sch&#xF6;ne | fr
+        Ren&eacute; M&uuml;ller | es || &Eacute;lise Martin-N&uacute;&ntilde;ez | pl
+    """):
         plain = html.unescape(written)
         texts = (f"<td>{written}</td> <p>{written} &amp; R&amp;D</p>", f"Ask {plain}.")
         for text in (texts[:1], texts):

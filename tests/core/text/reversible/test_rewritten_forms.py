@@ -7,6 +7,7 @@ from datetime import date, timedelta
 from typing import Any
 
 import pytest
+from table_kit import rows, texts
 
 from core.text.reversible.conversation import Region, mask_conversation
 from core.text.reversible.mapping import Mapping, MaskedConversation
@@ -59,28 +60,17 @@ ADDRESSES = [
     ("pl", "ul. Lipowa 5, 00-238 Warszawa", LAST),
     ("pt", "Rua Augusta 25, 1100-053 Lisboa", LAST),
 ]
-PARTS = [
-    "The zip is {code}.",
-    "PLZ: {code}",
-    "Sent to {town} today",
-    "({town})",
-    "{town}, zip {code}",
-    "It stands in {street}.",
-    "**{street}**",
-    "- {town}\n- {street}",
-    '{{"city": "{town}"}}',
-    '{{"street": "{street}", "zip": "{code}", "city": "{town}"}}',
-    '{{"order": {{"postal_code": "{code}", "lines": ["{street}"]}}}}',
-    '{{"addr": {{"house_number": "{house}", "street": "{street}"}}}}',
-    '{{"q": "{street}, {town}"}}',
-]
-LINES = [
-    "{line}",
-    "Go to {line}!",
-    "{line}\n{town}",
-    '{{"street": "{line}", "plz": "{code}", "city": "{town}"}}',
-    "<td>{line}</td><td>{town}</td>",
-]
+PARTS = r"""
+The zip is {code}. || PLZ: {code} || Sent to {town} today || ({town}) || {town}, zip {code} || It stands in {street}.
+**{street}** || - {town}\n- {street} || {{"city": "{town}"}}
+{{"street": "{street}", "zip": "{code}", "city": "{town}"}}
+{{"order": {{"postal_code": "{code}", "lines": ["{street}"]}}}}
+{{"addr": {{"house_number": "{house}", "street": "{street}"}}}} || {{"q": "{street}, {town}"}}
+"""
+LINES = r"""
+{line} || Go to {line}! || {line}\n{town} || {{"street": "{line}", "plz": "{code}", "city": "{town}"}}
+<td>{line}</td><td>{town}</td>
+"""
 
 
 def fields(address: str, form: str) -> dict[str, str]:
@@ -95,7 +85,7 @@ def _addresses() -> Iterator[tuple[str, str, str]]:
         done = masked(f"Order for Edda Voss, {address}.", language=language, values=((address, "LOCATION"),))
         own, new = fields(address, form), fields(done.mapping.content.pairs[0].surrogate, form)
         assert not {own["town"], own["street"], own["code"]} & set(new.values())
-        for template in (*PARTS, *LINES):
+        for template in texts(PARTS + LINES.lstrip("\n")):
             yield address, restored(done.mapping, template.format(**new)), template.format(**own)
         for change in (str.upper, str.lower):
             yield address, restored(done.mapping, change(new["town"])), change(own["town"])
@@ -137,20 +127,11 @@ def test_parts_of_an_address_that_a_later_text_repeats_are_those_of_the_same_sur
     share(_repeats(), least=50)
 
 
-DATES = [
-    ("en", "31 October 1984"),
-    ("en", "10/31/1984"),
-    ("en", "1984-10-31"),
-    ("en", "March 4th, 1990"),
-    ("de", "14.03.1991"),
-    ("de", "1. Mai 1956"),
-    ("fr", "7 février 1979"),
-    ("es", "12 de mayo de 2001"),
-    ("it", "3 giugno 1968"),
-    ("nl", "21 augustus 1995"),
-    ("pl", "5 października 1987"),
-    ("pt", "9 de setembro de 1973"),
-]
+DATES = """
+en | 31 October 1984 || en | 10/31/1984 || en | 1984-10-31 || en | March 4th, 1990 || de | 14.03.1991
+de | 1. Mai 1956 || fr | 7 février 1979 || es | 12 de mayo de 2001 || it | 3 giugno 1968 || nl | 21 augustus 1995
+pl | 5 października 1987 || pt | 9 de setembro de 1973
+"""
 _FIRST_NAMES = {"en": "january", "de": "januar", "fr": "janvier", "es": "enero", "it": "gennaio", "nl": "januari",
                 "pl": "stycznia", "pt": "janeiro"}  # fmt: skip
 
@@ -183,7 +164,7 @@ def _date_forms(language: str) -> Iterator[Callable[[date], str]]:
 
 
 def _dates() -> Iterator[tuple[str, str, str]]:
-    for language, written in DATES:
+    for language, written in rows(DATES):
         done = masked(f"Born: {written}, she said", language=language, values=((written, "DATE_OF_BIRTH"),))
         own, new = (
             read_date(each, language, language != "en") for each in (written, done.mapping.content.pairs[0].surrogate)
@@ -202,33 +183,27 @@ def test_dates_come_back_in_the_form_of_the_answer() -> None:
 
 
 # language, number, calling code, what stands before the national number in the country, the national number
-PHONES = [
-    ("de", "+49 171 4455667", "49", "0", "1714455667"),
-    ("de", "0171 4455667", "49", "0", "1714455667"),
-    ("de", "+49 (0)30 7654321", "49", "0", "307654321"),
-    ("en", "+1 212-736-5000", "1", "", "2127365000"),
-    ("en", "(212) 736-5000", "1", "", "2127365000"),
-    ("en", "+44 20 7123 4567", "44", "0", "2071234567"),
-    ("fr", "01 44 55 66 77", "33", "0", "144556677"),
-    ("es", "+34 612 345 678", "34", "", "612345678"),
-    ("it", "+39 333 4567890", "39", "", "3334567890"),
-    ("nl", "06-12345678", "31", "0", "612345678"),
-    ("pl", "+48 501 234 567", "48", "", "501234567"),
-    ("pt", "+351 912 345 678", "351", "", "912345678"),
-]
-PHONE_FORMS = [
-    "+{c}-{a}-{b}", "+{c} {a} {b}", "+{c}{a}{b}", "tel:+{c}{a}{b}", "00{c}{a}{b}", "{t}{a}{b}", "{t}{a}-{b}",
-    "({t}{a}) {b}", "{t}{a}/{b}", "+{c} (0){a} {b}", "call {t}{a}.{b}", '{{"phone": "+{c}{a}{b}"}}',
-    '{{"tel": "{t}{a} {b}"}}', "https://wa.me/{c}{a}{b}",
-]  # fmt: skip
+PHONES = """
+de | +49 171 4455667 | 49 | 0 | 1714455667 || de | 0171 4455667 | 49 | 0 | 1714455667
+de | +49 (0)30 7654321 | 49 | 0 | 307654321 || en | +1 212-736-5000 | 1 |  | 2127365000
+en | (212) 736-5000 | 1 |  | 2127365000 || en | +44 20 7123 4567 | 44 | 0 | 2071234567
+fr | 01 44 55 66 77 | 33 | 0 | 144556677 || es | +34 612 345 678 | 34 |  | 612345678
+it | +39 333 4567890 | 39 |  | 3334567890 || nl | 06-12345678 | 31 | 0 | 612345678
+pl | +48 501 234 567 | 48 |  | 501234567 || pt | +351 912 345 678 | 351 |  | 912345678
+"""
+PHONE_FORMS = """
++{c}-{a}-{b} || +{c} {a} {b} || +{c}{a}{b} || tel:+{c}{a}{b} || 00{c}{a}{b} || {t}{a}{b} || {t}{a}-{b} || ({t}{a}) {b}
+{t}{a}/{b} || +{c} (0){a} {b} || call {t}{a}.{b} || {{"phone": "+{c}{a}{b}"}} || {{"tel": "{t}{a} {b}"}}
+https://wa.me/{c}{a}{b}
+"""
 
 
 def _phones() -> Iterator[tuple[str, str, str]]:
-    for language, number, code, trunk, national in PHONES:
+    for language, number, code, trunk, national in rows(PHONES):
         done = masked(f"Call {number} now", language=language, values=((number, "PHONE_NUMBER"),))
         digits = "".join(filter(str.isdecimal, done.mapping.content.pairs[0].surrogate))
         new = digits[-len(national) :]
-        for form in PHONE_FORMS:
+        for form in texts(PHONE_FORMS):
             fresh, own = (form.format(c=code, t=trunk, a=each[:3], b=each[3:]) for each in (new, national))
             yield number, restored(done.mapping, fresh), own
 
@@ -237,14 +212,11 @@ def test_telephone_numbers_come_back_in_the_form_of_the_answer() -> None:
     share(_phones(), least=150)
 
 
-NUMBERS = [
-    ("en", "4929 1234 5678 6562", "CREDIT_CARD"),
-    ("de", "5425233430109903", "CREDIT_CARD"),
-    ("de", "DE89 3704 0044 0532 0130 00", "IBAN_CODE"),
-    ("fr", "FR1420041010050500013M02606", "IBAN_CODE"),
-    ("en", "536-90-4399", "US_SSN"),
-    ("pl", "44051401359", "PL_PESEL"),
-]
+NUMBERS = """
+en | 4929 1234 5678 6562 | CREDIT_CARD || de | 5425233430109903 | CREDIT_CARD
+de | DE89 3704 0044 0532 0130 00 | IBAN_CODE || fr | FR1420041010050500013M02606 | IBAN_CODE
+en | 536-90-4399 | US_SSN || pl | 44051401359 | PL_PESEL
+"""
 
 
 def _groups(number: str, separator: str) -> str:
@@ -260,22 +232,22 @@ NUMBER_FORMS: list[Callable[[str], str]] = [
     lambda number: json.dumps({"number": _groups(number, "")}),
     lambda number: json.dumps({"number": _groups(number, " ")}),
 ]
-ENDINGS = [
-    "card ending in {}", "ending {}", "ends with {}", "the last four digits are {}", "last 4: {}", "**** **** **** {}",
-    "****{}", "•••• {}", "XXXX-XXXX-XXXX-{}", "xxxx{}", "endet auf {}", "die letzten vier Ziffern {}",
-    "se terminant par {}", "terminada en {}", "che termina con {}", "eindigend op {}", "kończąca się na {}",
-    "terminado em {}", "Visa {}", '{{"last4": "{}"}}', '{{"card_last_four": "{}"}}', "...{}",
-]  # fmt: skip
+ENDINGS = """
+card ending in {} || ending {} || ends with {} || the last four digits are {} || last 4: {} || **** **** **** {}
+****{} || •••• {} || XXXX-XXXX-XXXX-{} || xxxx{} || endet auf {} || die letzten vier Ziffern {} || se terminant par {}
+terminada en {} || che termina con {} || eindigend op {} || kończąca się na {} || terminado em {} || Visa {}
+{{"last4": "{}"}} || {{"card_last_four": "{}"}} || ...{}
+"""
 
 
 def _numbers() -> Iterator[tuple[str, str, str]]:
-    for language, number, type_ in NUMBERS:
+    for language, number, type_ in rows(NUMBERS):
         done = masked(f"It is {number} as said", language=language, values=((number, type_),))
         surrogate = done.mapping.content.pairs[0].surrogate
         for form in NUMBER_FORMS:
             yield number, restored(done.mapping, form(surrogate)), form(number)
         if number[-4:].isdecimal():
-            for template in ENDINGS:
+            for template in texts(ENDINGS):
                 yield number, restored(done.mapping, template.format(surrogate[-4:])), template.format(number[-4:])
             plain = f"It took {surrogate[-4:]} ms"
             yield number, restored(done.mapping, plain), plain
@@ -288,31 +260,10 @@ def test_numbers_come_back_in_any_groups_and_their_last_digits_after_a_label() -
 @pytest.mark.parametrize("fill", ["surrogate", "numbered"])
 def test_an_address_of_an_email_after_a_mark_is_the_same_address(fill: str) -> None:
     mail = re.compile(r"[\w.+%^#=*~|/`$!&-]+@[\w.]+")
-    for mark in (
-        "+",
-        "-",
-        "#",
-        "_",
-        "%",
-        "^",
-        "=",
-        "*",
-        "~",
-        "|",
-        "/",
-        "`",
-        "$",
-        "!",
-        "&",
-        "++",
-        "--",
-        "+-",
-        "_*",
-        "#+",
-    ):
-        for texts in (("ole.berg@corp.example", f"{mark}ole.berg@corp.example"), (f"{mark}ole.berg@corp.example",)):
-            regions = [[Region(*found.span(), "EMAIL_ADDRESS") for found in mail.finditer(text)] for text in texts]
-            done = mask_conversation(texts, regions, key=KEY, fill=fill)
+    for mark in (*"+-#_%^=*~|/`$!&", "++", "--", "+-", "_*", "#+"):
+        for given in (("ole.berg@corp.example", f"{mark}ole.berg@corp.example"), (f"{mark}ole.berg@corp.example",)):
+            regions = [[Region(*found.span(), "EMAIL_ADDRESS") for found in mail.finditer(text)] for text in given]
+            done = mask_conversation(given, regions, key=KEY, fill=fill)
             surrogate = done.mapping.content.pairs[0].surrogate
             assert len(done.mapping) == 1
             assert done.texts[-1] == f"{mark}{surrogate}"

@@ -2,6 +2,7 @@
 
 import pytest
 from surrogate_kit import KEY, all_of, surrogates_of
+from table_kit import rows
 from tiers import cells
 
 from core.errors import TaskFailed
@@ -11,16 +12,11 @@ from core.text.sanitize import sanitize
 from core.text.surrogates.draw import Draw, Originals
 from core.text.surrogates.table import SURROGATES
 
-FINDS = (
-    ("PERSON", "Mary Jones"),
-    ("EMAIL_ADDRESS", "mary@corp.com"),
-    ("LOCATION", "12 High Street, Leeds LS1 4AP"),
-    ("ORGANIZATION", "Acme Widgets Ltd"),
-    ("CREDIT_CARD", "4111 1111 1111 1111"),
-    ("DATE_TIME", "3 May 2024"),
-    ("SECRET", "hunter2hunter2hunter2"),
-    ("CUSTOMER_ID", "C-12345678"),
-)
+FINDS = rows("""
+PERSON | Mary Jones || EMAIL_ADDRESS | mary@corp.com || LOCATION | 12 High Street, Leeds LS1 4AP
+ORGANIZATION | Acme Widgets Ltd || CREDIT_CARD | 4111 1111 1111 1111 || DATE_TIME | 3 May 2024
+SECRET | hunter2hunter2hunter2 || CUSTOMER_ID | C-12345678
+""")
 
 
 def test_documents_share_no_surrogates_without_a_key_of_the_tenant():
@@ -46,15 +42,10 @@ def test_two_writings_of_one_number_share_a_surrogate():
 
 
 def test_two_originals_never_share_a_surrogate():
-    for entity, form in [
-        ("PERSON", "Mary Xa{}"),
-        ("LOCATION", "Xa{}ton"),
-        ("ORGANIZATION", "Xa{} Works"),
-        ("EMAIL_ADDRESS", "xa{}@corp.com"),
-        ("MAC_ADDRESS", "00:1B:44:11:{:02X}:B7"),
-        ("CUSTOMER_ID", "C{:04d}"),
-        ("UK_NHS", "943476{:04d}"),
-    ]:
+    for entity, form in rows("""
+        PERSON | Mary Xa{} || LOCATION | Xa{}ton || ORGANIZATION | Xa{} Works || EMAIL_ADDRESS | xa{}@corp.com
+        MAC_ADDRESS | 00:1B:44:11:{:02X}:B7 || CUSTOMER_ID | C{:04d} || UK_NHS | 943476{:04d}
+    """):
         letters = str.maketrans("0123456789", "abcdefghij")
         numbers = [number if ":" in form else str(number).translate(letters) for number in range(256)]
         originals = [form.format(number) for number in numbers]

@@ -4,6 +4,7 @@ import re
 from datetime import date, datetime
 
 from surrogate_kit import all_of, surrogates_of
+from table_kit import rows
 
 from core.text.surrogates.dates import DAYS_MAX, DAYS_MIN, month_of, weekday_of
 
@@ -22,19 +23,12 @@ def test_distances_are_kept_and_the_shift_is_in_range():
     assert len(shifts) > 10, "another document has another shift"
 
 
-FORMS = [
-    ("03/05/1984", "%d/%m/%Y", "fr"),
-    ("05/03/1984", "%m/%d/%Y", "en"),
-    ("03.05.84", "%d.%m.%y", "de"),
-    ("1984/05/03", "%Y/%m/%d", "en"),
-    ("19840503", "%Y%m%d", "en"),
-    ("May 03, 1984", "%B %d, %Y", "en"),
-    ("03 May 1984", "%d %B %Y", "en"),
-    ("03-Jan-1984", "%d-%b-%Y", "en"),
-    ("Thursday, May 03, 1984", "%A, %B %d, %Y", "en"),
-    ("1984-05-03T14:30:05", "%Y-%m-%dT%H:%M:%S", "en"),
-    ("03 May 1984 at 03:15 PM", "%d %B %Y at %I:%M %p", "en"),
-]
+FORMS = rows("""
+03/05/1984 | %d/%m/%Y | fr || 05/03/1984 | %m/%d/%Y | en || 03.05.84 | %d.%m.%y | de || 1984/05/03 | %Y/%m/%d | en
+19840503 | %Y%m%d | en || May 03, 1984 | %B %d, %Y | en || 03 May 1984 | %d %B %Y | en || 03-Jan-1984 | %d-%b-%Y | en
+Thursday, May 03, 1984 | %A, %B %d, %Y | en || 1984-05-03T14:30:05 | %Y-%m-%dT%H:%M:%S | en
+03 May 1984 at 03:15 PM | %d %B %Y at %I:%M %p | en
+""")
 
 
 def test_a_form_is_kept_and_moves_as_far_as_another():
@@ -47,15 +41,12 @@ def test_a_form_is_kept_and_moves_as_far_as_another():
 
 
 def test_month_names_are_those_of_the_language():
-    for original, form, language in [
-        ("3. Mai 1984", r"(\d{1,2})\. (\w+) (\d{4})", "de"),
-        ("3 de mayo de 1984", r"(\d{1,2}) de (\w+) de (\d{4})", "es"),
-        ("3 mai 1984", r"(\d{1,2}) (\w+) (\d{4})", "fr"),
-        ("3 maggio 1984", r"(\d{1,2}) (\w+) (\d{4})", "it"),
-        ("3 mei 1984", r"(\d{1,2}) (\w+) (\d{4})", "nl"),
-        ("3 maja 1984 r.", r"(\d{1,2}) (\w+) (\d{4}) r\.", "pl"),
-        ("3 de maio de 1984", r"(\d{1,2}) de (\w+) de (\d{4})", "pt"),
-    ]:
+    for original, form, language in rows(r"""
+        3. Mai 1984 | (\d{1,2})\. (\w+) (\d{4}) | de || 3 de mayo de 1984 | (\d{1,2}) de (\w+) de (\d{4}) | es
+        3 mai 1984 | (\d{1,2}) (\w+) (\d{4}) | fr || 3 maggio 1984 | (\d{1,2}) (\w+) (\d{4}) | it
+        3 mei 1984 | (\d{1,2}) (\w+) (\d{4}) | nl || 3 maja 1984 r. | (\d{1,2}) (\w+) (\d{4}) r\. | pl
+        3 de maio de 1984 | (\d{1,2}) de (\w+) de (\d{4}) | pt
+    """):
         moved, other = all_of("DATE_TIME", original, "1984-05-03", language=language)
         day, month, year = re.fullmatch(form, moved).groups()
         place = month_of(month, language)[1]
@@ -63,12 +54,9 @@ def test_month_names_are_those_of_the_language():
 
 
 def test_the_day_of_the_week_fits_the_new_date():
-    for original, language in [
-        ("Mittwoch, 1. Mai 2024", "de"),
-        ("środa, 1 maja 2024", "pl"),
-        ("mercredi 1 mai 2024", "fr"),
-        ("Wed, May 1, 2024", "en"),
-    ]:
+    for original, language in rows("""
+        Mittwoch, 1. Mai 2024 | de || środa, 1 maja 2024 | pl || mercredi 1 mai 2024 | fr || Wed, May 1, 2024 | en
+    """):
         moved, other = all_of("DATE_TIME", original, "2024-05-01", language=language)
         word = re.match(r"\w+", moved).group()
         assert weekday_of(word, language)[1] == date.fromisoformat(other).weekday()
@@ -91,13 +79,10 @@ def test_one_date_shows_the_order_of_the_others():
 
 
 def test_invalid_dates_and_times_of_day_keep_their_shape():
-    for original, form in [
-        ("31.02.2024", r"\d{2}\.\d{2}\.\d{4}"),
-        ("45/45/1999", r"\d\d/\d\d/\d{4}"),
-        ("3 May 4111111111111111", r"\d{1,2} [A-Za-z]{3} \d{16}"),
-        ("14:30", r"[0-2]\d:[0-5]\d"),
-        ("3 pm", r"\d{1,2} [ap]m"),
-    ]:
+    for original, form in rows(r"""
+        31.02.2024 | \d{2}\.\d{2}\.\d{4} || 45/45/1999 | \d\d/\d\d/\d{4}
+        3 May 4111111111111111 | \d{1,2} [A-Za-z]{3} \d{16} || 14:30 | [0-2]\d:[0-5]\d || 3 pm | \d{1,2} [ap]m
+    """):
         (moved,) = all_of("DATE_TIME", original)
         assert re.fullmatch(form, moved)
         assert moved != original

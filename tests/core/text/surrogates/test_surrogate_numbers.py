@@ -5,6 +5,7 @@ from importlib import import_module
 
 from stdnum import iban, imei, luhn
 from surrogate_kit import all_of
+from table_kit import rows
 
 from core.text.recognisers.written_numbers import NUMBERS
 
@@ -21,13 +22,10 @@ def shape(text):
 
 
 def test_cards_are_of_test_ranges_with_the_grouping_of_the_original():
-    for original, test_range in [
-        ("4111 1111 1111 1111", "400000"),
-        ("5500-0000-0000-0004", "555555"),
-        ("371449635398431", "3782"),
-        ("6011 1111 1111 1117", "601100"),
-        ("3530111333300000", "3530"),
-    ]:
+    for original, test_range in rows("""
+        4111 1111 1111 1111 | 400000 || 5500-0000-0000-0004 | 555555 || 371449635398431 | 3782
+        6011 1111 1111 1117 | 601100 || 3530111333300000 | 3530
+    """):
         for new in all_of("CREDIT_CARD", original, original.replace(" ", "").replace("-", "")):
             digits = re.sub(r"\D", "", new)
             assert luhn.is_valid(digits)
@@ -36,16 +34,11 @@ def test_cards_are_of_test_ranges_with_the_grouping_of_the_original():
 
 
 def test_accounts_are_valid_and_of_the_same_country():
-    for original, bank in [
-        ("DE89 3704 0044 0532 0130 00", "9"),
-        ("GB82WEST12345698765432", "TEST"),
-        ("ES91 2100 0418 4502 0005 1332", "99"),
-        ("FR1420041010050500013M02606", "99"),
-        ("NL91 ABNA 0417 1643 00", "TEST"),
-        ("PL61109010140000071219812874", "999"),
-        ("IT60 X054 2811 1010 0000 0123 456", ""),
-        ("BE68539007547034", "999"),
-    ]:
+    for original, bank in rows("""
+        DE89 3704 0044 0532 0130 00 | 9 || GB82WEST12345698765432 | TEST || ES91 2100 0418 4502 0005 1332 | 99
+        FR1420041010050500013M02606 | 99 || NL91 ABNA 0417 1643 00 | TEST || PL61109010140000071219812874 | 999
+        IT60 X054 2811 1010 0000 0123 456 |  || BE68539007547034 | 999
+    """):
         for _ in range(5):
             (new,) = all_of("IBAN_CODE", original)
             assert iban.is_valid(new)
@@ -57,30 +50,21 @@ def test_accounts_are_valid_and_of_the_same_country():
 
 
 def test_national_numbers_have_valid_check_digits_and_the_same_form():
-    for entity, module, original in [
-        ("PL_PESEL", "pl.pesel", "44051401359"),
-        ("DE_TAX_ID", "de.idnr", "36 574 261 809"),
-        ("ES_NIF", "es.dni", "54362315-K"),
-        ("ES_NIE", "es.nie", "X-2482300-W"),
-        ("IT_FISCAL_CODE", "it.codicefiscale", "RSSMRA85T10A562S"),
-        ("IN_AADHAAR", "in_.aadhaar", "2341 2341 2346"),
-        ("AU_ABN", "au.abn", "83 914 571 673"),
-        ("AU_TFN", "au.tfn", "123 456 782"),
-        ("CA_SIN", "ca.sin", "123-456-782"),
-        ("ABA_ROUTING_NUMBER", "us.rtn", "111000025"),
-        ("NATIONAL_ID", "fr.nir", "2 95 10 99 126 111 93"),
-        ("NATIONAL_ID", "br.cpf", "390.533.447-05"),
-        ("NATIONAL_ID", "nl.bsn", "111222333"),
-        ("NATIONAL_ID", "be.nn", "85.07.30-033.28"),
-        ("NATIONAL_ID", "fi.hetu", "131052-308T"),
-        ("TAX_ID", "pt.nif", "501 964 843"),
-    ]:
+    for entity, module, original in rows("""
+        PL_PESEL | pl.pesel | 44051401359 || DE_TAX_ID | de.idnr | 36 574 261 809 || ES_NIF | es.dni | 54362315-K
+        ES_NIE | es.nie | X-2482300-W || IT_FISCAL_CODE | it.codicefiscale | RSSMRA85T10A562S
+        IN_AADHAAR | in_.aadhaar | 2341 2341 2346 || AU_ABN | au.abn | 83 914 571 673 || AU_TFN | au.tfn | 123 456 782
+        CA_SIN | ca.sin | 123-456-782 || ABA_ROUTING_NUMBER | us.rtn | 111000025
+        NATIONAL_ID | fr.nir | 2 95 10 99 126 111 93 || NATIONAL_ID | br.cpf | 390.533.447-05
+        NATIONAL_ID | nl.bsn | 111222333 || NATIONAL_ID | be.nn | 85.07.30-033.28
+        NATIONAL_ID | fi.hetu | 131052-308T || TAX_ID | pt.nif | 501 964 843
+    """):
         valid = import_module(f"stdnum.{module}").is_valid
         assert valid(original)
-        rows = [row for row in (*NUMBERS["national"], *NUMBERS["tax"]) if row.module and row.valid(original)]
+        known = [row for row in (*NUMBERS["national"], *NUMBERS["tax"]) if row.module and row.valid(original)]
         for _ in range(5):
             (new,) = all_of(entity, original)
-            assert valid(new) or any(row.valid(new) for row in rows)
+            assert valid(new) or any(row.valid(new) for row in known)
             assert shape(new) == shape(original)
             assert new != original
 
@@ -105,29 +89,22 @@ def test_devices_and_vehicles_have_valid_check_digits():
 
 
 def test_phone_numbers_keep_country_and_format():
-    for original, form, language in [
-        ("(202) 456-1111", r"\(\d{3}\) 555-01\d\d", "en"),
-        ("+1-202-456-1111", r"\+1-\d{3}-555-01\d\d", "de"),
-        ("+44 20 7946 1234", r"\+44 20 7946 0\d{3}", "en"),
-        ("07911 123456", r"07700 900\d{3}", "en"),
-        ("01 42 68 53 00", r"01 99 00 \d\d \d\d", "fr"),
-        ("+33 6 12 34 56 78", r"\+33 6 39 98 \d\d \d\d", "en"),
-        ("030 12345678", r"030 23125\d{3}", "de"),
-        ("+48 601 234 567", r"\+48 6\d\d \d{3} \d{3}", "pl"),
-        ("06 12345678", r"06 \d{8}", "nl"),
-    ]:
+    for original, form, language in rows(r"""
+        (202) 456-1111 | \(\d{3}\) 555-01\d\d | en || +1-202-456-1111 | \+1-\d{3}-555-01\d\d | de
+        +44 20 7946 1234 | \+44 20 7946 0\d{3} | en || 07911 123456 | 07700 900\d{3} | en
+        01 42 68 53 00 | 01 99 00 \d\d \d\d | fr || +33 6 12 34 56 78 | \+33 6 39 98 \d\d \d\d | en
+        030 12345678 | 030 23125\d{3} | de || +48 601 234 567 | \+48 6\d\d \d{3} \d{3} | pl
+        06 12345678 | 06 \d{8} | nl
+    """):
         (new,) = all_of("PHONE_NUMBER", original, language=language)
         assert re.fullmatch(form, new), new
 
 
 def test_other_numbers_keep_their_shape():
-    for entity, original in [
-        ("LICENSE_PLATE", "WA 12345"),
-        ("PASSPORT", "C01X00T47"),
-        ("US_BANK_NUMBER", "1234567890"),
-        ("UUID", "6F1C2B1E-9D7A-4C55-8F1B-2A3C4D5E6F70"),
-        ("HEALTH_INSURANCE_NUMBER", "A123456780"),
-    ]:
+    for entity, original in rows("""
+        LICENSE_PLATE | WA 12345 || PASSPORT | C01X00T47 || US_BANK_NUMBER | 1234567890
+        UUID | 6F1C2B1E-9D7A-4C55-8F1B-2A3C4D5E6F70 || HEALTH_INSURANCE_NUMBER | A123456780
+    """):
         (new,) = all_of(entity, original)
         assert len(new) == len(original)
         assert new != original

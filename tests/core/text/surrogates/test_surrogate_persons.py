@@ -3,6 +3,7 @@
 import re
 
 from surrogate_kit import all_of, surrogates_of
+from table_kit import rows
 
 from core.text.surrogates.names import LOCALES, gender_of, lists_of, main_gender
 
@@ -95,17 +96,12 @@ def test_a_part_before_its_full_name_agrees_as_well():
 
 
 def test_the_form_is_kept():
-    for original, form, language in [
-        ("SMITH John", r"[A-Z]+ [A-Z][a-z]+", "en"),
-        ("K. Brown", r"[A-Z]\. [A-Z]\w+", "en"),
-        ("James T. Kirk", r"\w+ [A-Z]\. \w+", "en"),
-        ("Hans-Peter Müller-Schmidt", r"\w+-\w+ \w+-\w+", "de"),
-        ("Dr. Karl von der Heide", r"Dr\. \w+ von der \w+", "de"),
-        ("María García López", r"\w+ \w+ \w+", "es"),
-        ("mary jones", r"[a-z]+ [a-z]+", "en"),
-        ("Mr. O'Brien", r"Mr\. \w+", "en"),
-        ("Jones's", r"\w+'s", "en"),
-    ]:
+    for original, form, language in rows(r"""
+        SMITH John | [A-Z]+ [A-Z][a-z]+ | en || K. Brown | [A-Z]\. [A-Z]\w+ | en
+        James T. Kirk | \w+ [A-Z]\. \w+ | en || Hans-Peter Müller-Schmidt | \w+-\w+ \w+-\w+ | de
+        Dr. Karl von der Heide | Dr\. \w+ von der \w+ | de || María García López | \w+ \w+ \w+ | es
+        mary jones | [a-z]+ [a-z]+ | en || Mr. O'Brien | Mr\. \w+ | en || Jones's | \w+'s | en
+    """):
         (name,) = persons(original, language=language)
         assert re.fullmatch(form, name), name
         assert name != original
