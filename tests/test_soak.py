@@ -17,12 +17,9 @@ def test_a_short_soak_finds_no_fault() -> None:
     path = os.pathsep.join(map(str, (TESTS.parent, TESTS, TESTS / "kits")))
     command = ["soak.whole_system", "--gateways", "2", "--kills", "3", "--hold-ttl-s", "6", "--clients", "16"]
     done = subprocess.run(
-        [sys.executable, "-m", *command],
-        capture_output=True,
-        text=True,
-        timeout=550,
+        [sys.executable, "-m", *command], capture_output=True, text=True, timeout=550,
         env=os.environ | {"PYTHONPATH": path},
-    )
+    )  # fmt: skip
     assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     assert report["faults"] == report["overspends"] == 0

@@ -20,13 +20,9 @@ ISOLATED = {"PYTHONPATH": ""}  # the source tree must not stand in for the wheel
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [str(word) for word in command],
-        cwd=cwd,
-        env=clean_environment() | ISOLATED | environment,
-        capture_output=True,
-        text=True,
-        timeout=170,
-    )
+        [str(word) for word in command], cwd=cwd, env=clean_environment() | ISOLATED | environment,
+        capture_output=True, text=True, timeout=170,
+    )  # fmt: skip
 
 
 def pip(*arguments: str | Path, cwd: Path) -> None:

@@ -9,12 +9,9 @@ from core.errors import BudgetExhausted, HoldNotOpen, InvalidInput, RecogniserFa
 def test_an_error_survives_pickling() -> None:
     for error in [
         BudgetExhausted(account="acme/sentence", requested=Amount(2), remaining=Amount(1)),
-        HoldNotOpen(state="spent"),
-        InvalidInput("at most 3", field="documents"),
-        RecogniserFailed(entity="URL"),
-        TaskFailed(reason="ValueError"),
-        WorkerDied(),
-    ]:
+        HoldNotOpen(state="spent"), InvalidInput("at most 3", field="documents"), RecogniserFailed(entity="URL"),
+        TaskFailed(reason="ValueError"), WorkerDied(),
+    ]:  # fmt: skip
         again = pickle.loads(pickle.dumps(error))
 
         assert type(again) is type(error)

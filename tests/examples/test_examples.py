@@ -53,13 +53,10 @@ def start(
     gateway: Gateway, key: str, script: str, *arguments: str, folder: Path = EXAMPLES
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(EXAMPLES / script), *arguments],
-        capture_output=True,
-        text=True,
-        env=clean_environment() | {"PRIVACY_GATEWAY_URL": gateway.url, "PRIVACY_GATEWAY_API_KEY": key},
-        cwd=folder,
+        [sys.executable, str(EXAMPLES / script), *arguments], capture_output=True, text=True,
+        env=clean_environment() | {"PRIVACY_GATEWAY_URL": gateway.url, "PRIVACY_GATEWAY_API_KEY": key}, cwd=folder,
         timeout=400,
-    )
+    )  # fmt: skip
 
 
 def output(gateway: Gateway, tenant: Tenant, script: str, *arguments: str, folder: Path = EXAMPLES) -> str:

@@ -62,13 +62,9 @@ def _generated(operation: Any, mode: GenerationMode, rng: random.Random, count: 
 
     @seeded(rng.getrandbits(32))
     @settings(
-        max_examples=count,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-        verbosity=Verbosity.quiet,
-    )
+        max_examples=count, database=None, deadline=None, phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck), verbosity=Verbosity.quiet,
+    )  # fmt: skip
     @given(case=operation.as_strategy(generation_mode=mode))
     def collect(case: Any) -> None:
         made.append(_sent(case, rng))
@@ -94,12 +90,9 @@ def _sent(case: Any, rng: random.Random) -> Sent:
     if isinstance(body, str):
         body = body.encode(errors="replace")
     return Sent(
-        "document",
-        case.method,
-        _url(arguments["url"], arguments.get("params") or {}),
-        headers,
+        "document", case.method, _url(arguments["url"], arguments.get("params") or {}), headers,
         body if isinstance(body, bytes) else None,
-    )
+    )  # fmt: skip
 
 
 def _url(url: str, query: dict[str, Any]) -> str:
@@ -129,16 +122,13 @@ def stream(rng: random.Random) -> Sent:
     lines = [
         rng.choice(
             [
-                json.dumps({"text": f"{_TEXT}{canary(rng)}"}),
-                json.dumps({"text": canary(rng), canary(rng): 1}),
-                "",
-                canary(rng),
-                "[" * 50,
+                json.dumps({"text": f"{_TEXT}{canary(rng)}"}), json.dumps({"text": canary(rng), canary(rng): 1}), "",
+                canary(rng), "[" * 50,
                 json.dumps({"fill": {"mode": rng.choice(["metric_dp", "marker", canary(rng)]), "epsilon": 0.01}}),
             ]
         )
         for _ in range(rng.choice([1, 3, 40]))
-    ]
+    ]  # fmt: skip
     lines += [""] * rng.choice([0, 0, 10_000])
     path = rng.choice(["/sanitize/batch", "/sanitize/batch", "/jobs/domain?name=fuzz"])
     return Sent("stream", "POST", path, {"Content-Type": LINES}, "\n".join(lines).encode())

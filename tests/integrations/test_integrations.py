@@ -46,13 +46,9 @@ def run_suite(name: str, served: Gateway, folder: Path, chosen: str) -> None:
     }
     options = ["-q", "-c", FOLDER / "suites.ini", "--confcutdir", FOLDER / name, "-p", "no:cacheprovider", "-k", chosen]
     done = subprocess.run(
-        [environment(name) / "bin/python", "-m", "pytest", "-s", *options, FOLDER / name],
-        cwd=folder,
-        env=clean_environment() | variables,
-        capture_output=True,
-        text=True,
-        timeout=SUITE_S_MAX,
-    )
+        [environment(name) / "bin/python", "-m", "pytest", "-s", *options, FOLDER / name], cwd=folder,
+        env=clean_environment() | variables, capture_output=True, text=True, timeout=SUITE_S_MAX,
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-5_000:]
 
 

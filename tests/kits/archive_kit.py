@@ -82,14 +82,9 @@ class Shelf:
 
     def archiver(self, after_step: Callable[[str], object] = str, **policy: Any) -> Archiver:
         return Archiver(
-            self.client,
-            MASTER_KEY,
-            self.sealer,
-            self.archive,
-            trim_client=self.trim_client or self.client,
-            after_step=after_step,
-            **(POLICY | policy),
-        )
+            self.client, MASTER_KEY, self.sealer, self.archive, trim_client=self.trim_client or self.client,
+            after_step=after_step, **(POLICY | policy),
+        )  # fmt: skip
 
     async def round(self, **policy: Any) -> ArchiveRound:
         return await self.archiver(**policy).run_once()

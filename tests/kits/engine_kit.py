@@ -205,13 +205,9 @@ class Bench:
         isolate_failures: bool = False,
     ) -> list[Any]:
         return await self.engine.run(
-            self.role,
-            tasks,
-            tenant=tenant,
-            timeout_s=timeout_s,
-            client_disconnected=client_disconnected or asyncio.Event(),
-            isolate_failures=isolate_failures,
-        )
+            self.role, tasks, tenant=tenant, timeout_s=timeout_s,
+            client_disconnected=client_disconnected or asyncio.Event(), isolate_failures=isolate_failures,
+        )  # fmt: skip
 
     async def run_too_long(self, *tasks: Task) -> None:
         """Run tasks that do not end until their deadline has passed. On a busy machine, where they have not even

@@ -110,19 +110,15 @@ class Writer:
         for _ in range(self.random.randint(1, 6)):
             text, other = escape(self.text()), self.text()
             kinds = [
-                f'<p title="{escape(other)}">{text}</p>',
-                f"<P>{text}<br/>{text}",
-                f"<b>{text}</b>{escape(other)}",
+                f'<p title="{escape(other)}">{text}</p>', f"<P>{text}<br/>{text}", f"<b>{text}</b>{escape(other)}",
                 f"<img alt='{escape(other)}' src=/x{self.random.randint(1, 9)}.png>",
                 f"<a href=mailto:jane.roe@acme-corp.com data-x>{text}</a>",
                 f"<table><tr><th>Card<th>B<tr><td>{text}<td>{text}</table>",
                 f"<!-- {other.replace('>', '').replace('-', '')} -->",
                 f'<script>var x = "{self.plain()}"; if (a < b) {{}}</script>',
-                f"<style>p {{ color: red }}</style><textarea>{text}</textarea>",
-                f"<![CDATA[ {self.plain()} ]]>",
-                f"{text} < 5 & {escape(other)} &nbsp;&copy &#52;111 1111 1111 1111",
-                "</p></x>",
-            ]
+                f"<style>p {{ color: red }}</style><textarea>{text}</textarea>", f"<![CDATA[ {self.plain()} ]]>",
+                f"{text} < 5 & {escape(other)} &nbsp;&copy &#52;111 1111 1111 1111", "</p></x>",
+            ]  # fmt: skip
             parts.append(self.random.choice(kinds))
         parts.append(self.random.choice(["", "", "<p", "</", "<!-- open", '<a href="open ', "<b>"]))
         return Document("html", self.random.choice(["\n", "", " "]).join(parts))
@@ -132,20 +128,14 @@ class Writer:
         for _ in range(self.random.randint(1, 6)):
             text, plain = self.text(), self.plain()
             kinds = [
-                f"# {plain}",
-                f"{plain}\n===",
-                f"{text}\n{plain}",
-                f"> {plain}\n> {plain}",
+                f"# {plain}", f"{plain}\n===", f"{text}\n{plain}", f"> {plain}\n> {plain}",
                 f"* {plain}\n* **{plain}** and `{plain}`\n  1. {plain}",
-                f"| Name | Card |\n| --- | :-: |\n| {plain} | {plain} |",
-                f'```python\nx = "{plain}"\n```',
+                f"| Name | Card |\n| --- | :-: |\n| {plain} | {plain} |", f'```python\nx = "{plain}"\n```',
                 f"~~~~\n{text}\n~~~\n~~~~",
                 f'See [{plain}](https://example.org/x "{plain}") or <jane.roe@acme-corp.com>.',
-                f"![{plain}](mailto:jane.roe@acme-corp.com)",
-                f'<div title="{plain}">\n{plain}\n</div>',
-                "jane.roe@acme-corp.com: here",
-                "jane.roe@acme-corp.com(x) \\* \\_ &amp;",
-            ]
+                f"![{plain}](mailto:jane.roe@acme-corp.com)", f'<div title="{plain}">\n{plain}\n</div>',
+                "jane.roe@acme-corp.com: here", "jane.roe@acme-corp.com(x) \\* \\_ &amp;",
+            ]  # fmt: skip
             blocks.append(self.random.choice(kinds))
         return Document("markdown", "\n\n".join(blocks) + "\n")
 
@@ -286,12 +276,9 @@ def _email_leaves(text: str) -> tuple[Any, list[str]]:
 
 # by format: the structure that its parser sees in a text, and the values in it
 LEAVES: dict[str, Callable[[str], tuple[Any, list[str]]]] = {
-    "json": _json_leaves,
-    "csv": _csv_leaves,
-    "html": _html_leaves,
-    "markdown": _markdown_leaves,
+    "json": _json_leaves, "csv": _csv_leaves, "html": _html_leaves, "markdown": _markdown_leaves,
     "email": _email_leaves,
-}
+}  # fmt: skip
 
 
 def round_trip_fault(document: Document, output: str, *, marked: bool) -> str | None:

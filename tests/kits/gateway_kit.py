@@ -171,12 +171,9 @@ def end(process: preloaded_kit.Forked | subprocess.Popen[bytes]) -> None:
 def refused_start(data_dir: Path, settings: dict[str, str]) -> str:
     """What `serve` says when these settings keep it from starting; it ends with 1 and without a traceback."""
     refused = subprocess.run(
-        [str(COMMAND), "serve", "--port", "0", "--data-dir", str(data_dir)],
-        capture_output=True,
-        text=True,
-        env=clean_environment() | settings,
-        timeout=START_S_MAX,
-    )
+        [str(COMMAND), "serve", "--port", "0", "--data-dir", str(data_dir)], capture_output=True, text=True,
+        env=clean_environment() | settings, timeout=START_S_MAX,
+    )  # fmt: skip
     assert refused.returncode == 1
     assert "Traceback" not in refused.stderr
     return refused.stderr

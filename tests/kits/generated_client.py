@@ -61,18 +61,12 @@ def write_models(path: Path, document: Mapping[str, Any]) -> None:
     schemas = {name: _untitled(components[name]) for name in sorted(_needed(components))}
     generate(
         json.dumps({"openapi": document["openapi"], "paths": {}, "components": {"schemas": schemas}}),
-        input_file_type=InputFileType.OpenAPI,
-        output=path,
-        output_model_type=DataModelType.PydanticV2BaseModel,
-        target_python_version=PythonVersion.PY_310,
-        base_class="privacy_gateway_client.model.Answer",
+        input_file_type=InputFileType.OpenAPI, output=path, output_model_type=DataModelType.PydanticV2BaseModel,
+        target_python_version=PythonVersion.PY_310, base_class="privacy_gateway_client.model.Answer",
         custom_file_header="# Written by `make client` from the gateway's OpenAPI document. Do not edit.",
-        formatters=[Formatter.BUILTIN],
-        use_schema_description=True,
-        use_field_description=True,
-        use_single_line_docstring=True,
-        use_double_quotes=True,
-    )
+        formatters=[Formatter.BUILTIN], use_schema_description=True, use_field_description=True,
+        use_single_line_docstring=True, use_double_quotes=True,
+    )  # fmt: skip
 
 
 def _needed(schemas: Mapping[str, Any]) -> set[str]:

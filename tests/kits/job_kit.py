@@ -50,36 +50,19 @@ def training_order(folder: Path, encoder: Path, rows: list[dict[str, Any]], plan
     from finetune_kit import LABELS
 
     spec = FinetuneSpec(
-        name="towns",
-        targets=(str(folder.parent / "out" / "towns.safetensors"),),
-        labels=LABELS,
-        pairs=False,
-        method="lora",
-        model="tiny",
-        model_path=str(encoder),
-        budget=budget(**plan),
-        hyperparameters=Hyperparameters(rank=3),
-        public_rows_max=20,
-        text_chars_max=1_000,
-    )
+        name="towns", targets=(str(folder.parent / "out" / "towns.safetensors"),), labels=LABELS, pairs=False,
+        method="lora", model="tiny", model_path=str(encoder), budget=budget(**plan),
+        hyperparameters=Hyperparameters(rank=3), public_rows_max=20, text_chars_max=1_000,
+    )  # fmt: skip
     return written_order("finetune", folder, spec, rows)
 
 
 def synthesis_order(folder: Path, rows: list[dict[str, Any]]) -> JobOrder:
     """Marginals of rows of SHOP. What it makes goes beside `folder`."""
     spec = SynthesisSpec(
-        name="shop",
-        targets=(str(folder.parent / "out" / "shop.safetensors"),),
-        report=str(folder.parent / "out" / "shop.html"),
-        declared=SHOP,
-        method="marginals",
-        budget=record_budget(1, 1e-5),
-        rows_are_public=True,
-        outside="refuse",
-        design="low_order",
-        frequencies=10,
-        bins=8,
-        steps=3,
-        rows_max=1_000,
-    )
+        name="shop", targets=(str(folder.parent / "out" / "shop.safetensors"),),
+        report=str(folder.parent / "out" / "shop.html"), declared=SHOP, method="marginals",
+        budget=record_budget(1, 1e-5), rows_are_public=True, outside="refuse", design="low_order", frequencies=10,
+        bins=8, steps=3, rows_max=1_000,
+    )  # fmt: skip
     return written_order("synthesis", folder, spec, rows)

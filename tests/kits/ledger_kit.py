@@ -21,14 +21,9 @@ from core.redis.client import LedgerClient, connect
 MASTER_KEY = MasterKey(bytes(range(32)))
 # arguments of reserve.lua, for a test that runs the script itself
 RAW_TERMS = {
-    "subject_rows": "",
-    "digest": "",
-    "key": "",
-    "route": "",
-    "hold_ttl_ms": 1000,
-    "tombstone_ttl_ms": 1000,
+    "subject_rows": "", "digest": "", "key": "", "route": "", "hold_ttl_ms": 1000, "tombstone_ttl_ms": 1000,
     **asdict(TenantCaps()),
-}
+}  # fmt: skip
 
 
 def limits(
@@ -44,14 +39,9 @@ def charge(
     epsilon: float = 1, *, unit: Unit = Unit.SENTENCE, subject: str | None = None, delta_femto: int = 0
 ) -> Charge:
     event = PrivacyEvent(
-        mechanism="test-mechanism",
-        kind="exponential",
-        unit=unit,
-        adjacency=ACCOUNT_ADJACENCY[unit],
-        guarantee=Guarantee.PURE_DP,
-        epsilon_nano=cost_nano(epsilon),
-        delta_femto=delta_femto,
-    )
+        mechanism="test-mechanism", kind="exponential", unit=unit, adjacency=ACCOUNT_ADJACENCY[unit],
+        guarantee=Guarantee.PURE_DP, epsilon_nano=cost_nano(epsilon), delta_femto=delta_femto,
+    )  # fmt: skip
     return Charge(event, subject)
 
 
@@ -62,15 +52,9 @@ def claim(key: str = "key-1", body: bytes = b"{}", tenant: str = "acme"):
 def event(kind="pure", epsilon=1.0, *, unit=Unit.SENTENCE, delta_femto=0, noise=None, mechanism="test") -> PrivacyEvent:
     """A release of this kind."""
     return PrivacyEvent(
-        mechanism=mechanism,
-        kind=kind,
-        unit=unit,
-        adjacency=ACCOUNT_ADJACENCY[unit],
-        guarantee=Guarantee.PURE_DP,
-        epsilon_nano=round(epsilon * NANO),
-        delta_femto=delta_femto,
-        noise_multiplier=noise,
-    )
+        mechanism=mechanism, kind=kind, unit=unit, adjacency=ACCOUNT_ADJACENCY[unit], guarantee=Guarantee.PURE_DP,
+        epsilon_nano=round(epsilon * NANO), delta_femto=delta_femto, noise_multiplier=noise,
+    )  # fmt: skip
 
 
 def released(go, ledger, charges, *, how="commit", tenant="acme", **terms):

@@ -29,12 +29,9 @@ class LiteLLM:
         self.url = f"http://127.0.0.1:{port}"
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
-                [str(COMMAND), "--config", "config.yaml", "--host", "127.0.0.1", "--port", str(port)],
-                cwd=folder,
-                env=clean_environment() | OFFLINE | {"LITELLM_MASTER_KEY": KEY},
-                stdout=log,
-                stderr=log,
-            )
+                [str(COMMAND), "--config", "config.yaml", "--host", "127.0.0.1", "--port", str(port)], cwd=folder,
+                env=clean_environment() | OFFLINE | {"LITELLM_MASTER_KEY": KEY}, stdout=log, stderr=log,
+            )  # fmt: skip
         until_answered(f"{self.url}/health/liveliness", self.process, self.log_path)
 
     def stop(self) -> None:

@@ -66,13 +66,8 @@ def _response(said: Said) -> dict[str, Any]:
         facts = {"id": f"f{number}", "call_id": f"t{number}", "status": "completed"}
         output.append({"type": "function_call", "name": call.name, "arguments": call.arguments} | facts)
     facts = {
-        "id": "r1",
-        "object": "response",
-        "created_at": 1,
-        "model": "stub",
-        "status": "completed",
-        "output": output,
-    }
+        "id": "r1", "object": "response", "created_at": 1, "model": "stub", "status": "completed", "output": output,
+    }  # fmt: skip
     usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
     usage_details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
     asked = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}

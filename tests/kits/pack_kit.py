@@ -54,17 +54,10 @@ def make_pack(
     m, d = candidates.shape
     projections = np.eye(d, dtype=np.float32)[:1] if projections is None else projections
     info = DomainPackInfo(
-        name="test",
-        encoder="test",
-        encoder_fingerprint="0" * 64,
-        dimension=d,
-        rank=d,
-        candidates=m,
-        projections=len(projections),
-        source="made up",
-        licence="none",
+        name="test", encoder="test", encoder_fingerprint="0" * 64, dimension=d, rank=d, candidates=m,
+        projections=len(projections), source="made up", licence="none",
         mechanism_parameters=parameters or (parameters_row(1.0, 1.0, m, len(projections), m),),
-    )
+    )  # fmt: skip
     layer = (np.eye(d, dtype=np.float32), np.zeros(d, dtype=np.float32))
     factor = np.full(d, 100 / code_scale(d), dtype=np.float32)
     grid = np.clip(np.round(100 * np.resize(candidates, (max(info.codebook_sizes), d))), -127, 127).astype(np.int8)
@@ -109,18 +102,10 @@ def make_routes(
     `make_pack`."""
     n, d = centroids.shape
     info = RoutesInfo(
-        encoder="test",
-        encoder_fingerprint="0" * 64,
-        dimension=d,
-        rank=d,
-        centroids=n,
-        packs=packs,
-        default=packs[-1] if default is None else default,
-        default_percent=default_percent,
-        evidence_min=evidence_min,
-        source="made up",
-        licence="none",
-    )
+        encoder="test", encoder_fingerprint="0" * 64, dimension=d, rank=d, centroids=n, packs=packs,
+        default=packs[-1] if default is None else default, default_percent=default_percent, evidence_min=evidence_min,
+        source="made up", licence="none",
+    )  # fmt: skip
     factor = np.full(d, 100 / code_scale(d), dtype=np.float32)
     return Routes(
         info=info,

@@ -48,17 +48,13 @@ def run_batches(
             return await asyncio.gather(
                 *(
                     engine.run(
-                        role,
-                        [Task(task, task.weight, stepwise=getattr(task, "stepwise", False)) for task in tasks],
-                        tenant=tenant,
-                        timeout_s=600,
-                        client_disconnected=asyncio.Event(),
-                        isolate_failures=isolate,
+                        role, [Task(task, task.weight, stepwise=getattr(task, "stepwise", False)) for task in tasks],
+                        tenant=tenant, timeout_s=600, client_disconnected=asyncio.Event(), isolate_failures=isolate,
                     )
                     for tenant, tasks in groups
                 ),
                 return_exceptions=True,
-            )
+            )  # fmt: skip
         finally:
             await engine.stop()
 

@@ -187,13 +187,10 @@ class DeployedServer(RedisProcess):
         binary = installed_server()
         assert binary is not None
         return {
-            "PATH": f"{binary.parent}:{os.defpath}",
-            "LC_ALL": "C",
-            "REDIS_PASSWORD": REDIS_PASSWORD,
-            "REDIS_ARCHIVER_PASSWORD": REDIS_ARCHIVER_PASSWORD,
-            "REDIS_ADMIN_PASSWORD": REDIS_ADMIN_PASSWORD,
+            "PATH": f"{binary.parent}:{os.defpath}", "LC_ALL": "C", "REDIS_PASSWORD": REDIS_PASSWORD,
+            "REDIS_ARCHIVER_PASSWORD": REDIS_ARCHIVER_PASSWORD, "REDIS_ADMIN_PASSWORD": REDIS_ADMIN_PASSWORD,
             "REDIS_USERS_FILE": str(self.folder / "users.acl"),
-        }
+        }  # fmt: skip
 
 
 @contextmanager

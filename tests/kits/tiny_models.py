@@ -62,12 +62,8 @@ def _digit_by_digit() -> PreTrainedTokenizerFast:
 
 
 _TOKENIZERS = {
-    "bert": _wordpiece,
-    "roberta": _byte_level,
-    "llama": _byte_level,
-    "llama2": _metaspace,
-    "llama3": _digit_by_digit,
-}
+    "bert": _wordpiece, "roberta": _byte_level, "llama": _byte_level, "llama2": _metaspace, "llama3": _digit_by_digit,
+}  # fmt: skip
 
 
 def checkpoint(folder: Path, family: str, auto_class: Any, *, teach: bool = False) -> Path:
@@ -79,16 +75,11 @@ def checkpoint(folder: Path, family: str, auto_class: Any, *, teach: bool = Fals
     torch.manual_seed(7)
     tokenizer = _TOKENIZERS[family]()
     shape = {
-        "vocab_size": len(tokenizer),
-        "hidden_size": 32,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "intermediate_size": 64,
-        "pad_token_id": tokenizer.pad_token_id,
-        "max_position_embeddings": 43 if family == "bert" else 44,
-        "id2label": dict(enumerate(LABELS)),
+        "vocab_size": len(tokenizer), "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
+        "intermediate_size": 64, "pad_token_id": tokenizer.pad_token_id,
+        "max_position_embeddings": 43 if family == "bert" else 44, "id2label": dict(enumerate(LABELS)),
         "label2id": {label: number for number, label in enumerate(LABELS)},
-    }
+    }  # fmt: skip
     if family.startswith("llama"):
         tokenizer.bos_token = "<s>"
         config = LlamaConfig(**shape | {"max_position_embeddings": 512})

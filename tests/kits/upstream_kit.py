@@ -141,26 +141,18 @@ def upstream(url: str, **given: Any) -> Upstream:
     scheme, _, rest = url.partition("://")
     host, _, port = rest.partition("/")[0].partition(":")
     usual: dict[str, Any] = {
-        "name": "stub",
-        "kind": "openai",
-        "private_addresses": False,
-        "connect_timeout_s": 120.0,
-        "read_timeout_s": 120.0,
-        "total_timeout_s": 300.0,
-    }
+        "name": "stub", "kind": "openai", "private_addresses": False, "connect_timeout_s": 120.0,
+        "read_timeout_s": 120.0, "total_timeout_s": 300.0,
+    }  # fmt: skip
     port_number = int(port) if port else (443 if scheme == "https" else 80)
     return Upstream(base_url=url, host=host, port=port_number, **usual | given)
 
 
 def limits(**given: Any) -> ClientLimits:
     usual: dict[str, Any] = {
-        "answer_bytes_max": MIB,
-        "stream_bytes_max": MIB,
-        "event_bytes_max": 64 * 1024,
-        "calls_max": 8,
-        "idle_connections_max": 8,
-        "idle_connection_s": 30.0,
-    }
+        "answer_bytes_max": MIB, "stream_bytes_max": MIB, "event_bytes_max": 64 * 1024, "calls_max": 8,
+        "idle_connections_max": 8, "idle_connection_s": 30.0,
+    }  # fmt: skip
     return ClientLimits(**usual | given)
 
 

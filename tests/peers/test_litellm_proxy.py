@@ -42,28 +42,21 @@ def served(model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iter
 def guardrail(name: str, address: str, key: str, **params: Any) -> dict[str, Any]:
     """As docs/guide/litellm.md shows it."""
     fixed = {
-        "guardrail": "generic_guardrail_api",
-        "mode": ["pre_call", "post_call"],
-        "api_base": address,
-        "api_key": key,
-        "unreachable_fallback": "fail_closed",
-        "streaming_transform_mode": "incremental_diff",
+        "guardrail": "generic_guardrail_api", "mode": ["pre_call", "post_call"], "api_base": address, "api_key": key,
+        "unreachable_fallback": "fail_closed", "streaming_transform_mode": "incremental_diff",
         "streaming_sampling_rate": 4,
-    }
+    }  # fmt: skip
     return {"guardrail_name": name, "litellm_params": fixed | params}
 
 
 def presidio(name: str, address: str) -> dict[str, Any]:
     """LiteLLM's own guardrail of Presidio's services."""
     params = {
-        "guardrail": "presidio",
-        "mode": "pre_call",
-        "presidio_analyzer_api_base": address,
+        "guardrail": "presidio", "mode": "pre_call", "presidio_analyzer_api_base": address,
         "presidio_anonymizer_api_base": address,
         "pii_entities_config": {"PERSON": "MASK", "LOCATION": "MASK", "EMAIL_ADDRESS": "MASK", "CREDIT_CARD": "MASK"},
-        "output_parse_pii": True,
-        "presidio_filter_scope": "input",
-    }
+        "output_parse_pii": True, "presidio_filter_scope": "input",
+    }  # fmt: skip
     return {"guardrail_name": name, "litellm_params": params}
 
 

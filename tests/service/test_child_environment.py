@@ -13,12 +13,9 @@ SECRETS = {
     "PRIVACY_GATEWAY_MASTER_KEY": "c0ffee" + "ab" * 29,
     "PRIVACY_GATEWAY_ADMIN_KEY": f"{CANARY}-admin-key-of-the-operator",
     "PRIVACY_GATEWAY_ADMIN_KEY_PREVIOUS": f"{CANARY}-admin-key-of-last-year-",
-    "PRIVACY_GATEWAY_INFILL_API_KEY": f"{CANARY}-endpoint",
-    "REDIS_PASSWORD": f"{CANARY}-redis",
-    "HF_TOKEN": f"{CANARY}-hub",
-    "AWS_SECRET_ACCESS_KEY": f"{CANARY}-cloud",
-    "SOMETHING_NEW": f"{CANARY}-unknown",
-}
+    "PRIVACY_GATEWAY_INFILL_API_KEY": f"{CANARY}-endpoint", "REDIS_PASSWORD": f"{CANARY}-redis",
+    "HF_TOKEN": f"{CANARY}-hub", "AWS_SECRET_ACCESS_KEY": f"{CANARY}-cloud", "SOMETHING_NEW": f"{CANARY}-unknown",
+}  # fmt: skip
 
 
 def environment_of(pid: int) -> dict[str, str]:

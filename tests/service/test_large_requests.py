@@ -41,14 +41,10 @@ def test_a_tenant_beyond_its_places_waits_and_nobody_else_does() -> None:
         calls = [
             asyncio.create_task(request(name, owner, headers))
             for name, owner, headers in (
-                ("first", "greedy", LARGE),
-                ("second", "greedy", CHUNKED),
-                ("third", "greedy", LARGE),
-                ("small", "greedy", SMALL),
-                ("empty", "greedy", EMPTY),
-                ("other", "modest", LARGE),
+                ("first", "greedy", LARGE), ("second", "greedy", CHUNKED), ("third", "greedy", LARGE),
+                ("small", "greedy", SMALL), ("empty", "greedy", EMPTY), ("other", "modest", LARGE),
             )
-        ]
+        ]  # fmt: skip
         for _ in range(3):
             await asyncio.sleep(0)
         assert entered == ["first", "second", "small", "empty", "other"]

@@ -42,13 +42,9 @@ def test_the_job_runs_in_a_process_of_its_own_and_is_charged_its_price(owner: Te
     estimate = owner.http.post("/budget/estimate", json=ANSWERS)
     assert estimate.status_code == 200, estimate.text
     assert estimate.json()["privacy"] == {
-        "guarantee": "pure-dp",
-        "unit": "record",
-        "adjacency": "replace-one",
-        "epsilon": 4.0,
-        "mechanism": "toy_count",
-        "sensitivity": 1,
-    }
+        "guarantee": "pure-dp", "unit": "record", "adjacency": "replace-one", "epsilon": 4.0,
+        "mechanism": "toy_count", "sensitivity": 1,
+    }  # fmt: skip
     assert estimate.json()["accounts"][0]["cost"] == {"epsilon": 4.0, "delta": 0.0}
     assert owner.committed("record") == 0
 
@@ -76,11 +72,8 @@ def test_rows_may_be_sent_as_json_lines_and_a_wrong_one_costs_nothing(owner: Ten
     failed = until(owner.http, created.json()["job_id"])
     problem = failed["problem"]
     assert (failed["status"], problem["code"], problem["reason"], problem["line"]) == (
-        "failed",
-        "bad-corpus",
-        "wrong-row",
-        2,
-    )
+        "failed", "bad-corpus", "wrong-row", 2,
+    )  # fmt: skip
     assert owner.committed("record") == 0
 
 

@@ -50,13 +50,9 @@ class TitlesService:
         price = await self.price(tenant, body)
         event = price.charges[0].event
         task = EmbedTask(
-            sentences=tuple(body.titles),
-            embeddings=None,
-            mechanism=MECHANISM,
-            domain=DOMAIN,
-            epsilon_nano=event.epsilon_nano,
-            by_counts=event.kind == "two_geometric",
-        )
+            sentences=tuple(body.titles), embeddings=None, mechanism=MECHANISM, domain=DOMAIN,
+            epsilon_nano=event.epsilon_nano, by_counts=event.kind == "two_geometric",
+        )  # fmt: skip
 
         def render(results: list[EmbedRelease], common: dict[str, Any]) -> dict[str, Any]:
             return {"topic": results[0].vector.tolist(), **common}

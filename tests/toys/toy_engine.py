@@ -22,38 +22,19 @@ DIMENSION = 384  # of the domain `general`
 TEXT = "[TOY]"
 
 _ENCODER = EncoderFacts(
-    name="toy",
-    fingerprint="toy",
-    dimension=DIMENSION,
-    tokens_max=8,
-    device="none",
-    dtype="float32",
-    packed=False,
+    name="toy", fingerprint="toy", dimension=DIMENSION, tokens_max=8, device="none", dtype="float32", packed=False,
     fixed_batches=False,
-)
+)  # fmt: skip
 FACTS = {
     Role.EMBED: EmbedderFacts(
-        encoder=_ENCODER,
-        domains=("general",),
-        mechanisms=("sentence_codes",),
-        vector_mechanisms=(),
-        vector_pack=None,
-        unit="sentence",
+        encoder=_ENCODER, domains=("general",), mechanisms=("sentence_codes",), vector_mechanisms=(),
+        vector_pack=None, unit="sentence",
     ),
     Role.SANITIZE: SanitiserFacts(
-        techniques=("all",),
-        fills=("marker",),
-        infill=None,
-        word_vectors=WordVectorFacts(words=0, dimension=0),
-        word_mechanisms=(),
-        tagger=None,
-        entities=(),
-        default_entities=(),
-        thresholds={},
-        allow_lists=(),
-        versions={},
+        techniques=("all",), fills=("marker",), infill=None, word_vectors=WordVectorFacts(words=0, dimension=0),
+        word_mechanisms=(), tagger=None, entities=(), default_entities=(), thresholds={}, allow_lists=(), versions={},
     ),
-}
+}  # fmt: skip
 
 
 class ToyEngine(Engine):

@@ -83,13 +83,9 @@ class ToyKind(JobKind):
 
     async def price(self, owner: str, fields: Mapping[str, Any]) -> JobPrice:
         event = PrivacyEvent(
-            mechanism="toy_count",
-            kind="pure",
-            unit=Unit.RECORD,
-            adjacency=Adjacency.REPLACE_ONE,
-            guarantee=Guarantee.PURE_DP,
-            epsilon_nano=cost_nano(fields["epsilon"]),
-        )
+            mechanism="toy_count", kind="pure", unit=Unit.RECORD, adjacency=Adjacency.REPLACE_ONE,
+            guarantee=Guarantee.PURE_DP, epsilon_nano=cost_nano(fields["epsilon"]),
+        )  # fmt: skip
         return JobPrice(Charge(event, fields["subject"]), facts={"sensitivity": 1})
 
     def spec(self, fields: Mapping[str, Any], outputs: Outputs) -> ToySpec:

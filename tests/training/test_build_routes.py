@@ -30,13 +30,9 @@ def test_routes_tell_the_packs_apart(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(build_routes, "_START_ROWS", 600)
     halves = {name: held_out(corpus(number, number), 0) for number, name in enumerate(PACKS)}
     routes = build_routes.build_routes(
-        {name: [kept, kept] for name, (kept, _) in halves.items()},
-        encoder="test",
-        encoder_fingerprint="0" * 64,
-        source="made up",
-        licence="none",
-        steps=100,
-    )
+        {name: [kept, kept] for name, (kept, _) in halves.items()}, encoder="test", encoder_fingerprint="0" * 64,
+        source="made up", licence="none", steps=100,
+    )  # fmt: skip
     routes.save(tmp_path / "routes.safetensors")
     router = Router(Routes.load(tmp_path / "routes.safetensors"))
     assert router.routes.info.packs == (*PACKS, "general")

@@ -117,13 +117,9 @@ class TestContract:
 
 def test_a_plan_event_has_a_range() -> None:
     for event, bad in (
-        (Gaussian, (0.0,)),
-        (Gaussian, (math.nan,)),
-        (SubsampledGaussian, (0.0, 1.0)),
-        (SubsampledGaussian, (1.1, 1.0)),
-        (Laplace, (-1.0,)),
-        (Pure, (math.inf,)),
-    ):
+        (Gaussian, (0.0,)), (Gaussian, (math.nan,)), (SubsampledGaussian, (0.0, 1.0)),
+        (SubsampledGaussian, (1.1, 1.0)), (Laplace, (-1.0,)), (Pure, (math.inf,)),
+    ):  # fmt: skip
         with pytest.raises(OutOfRange):
             event(*bad)
 

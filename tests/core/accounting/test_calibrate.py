@@ -37,16 +37,12 @@ def test_what_the_multipliers_of_ewtune_are(
     ("epsilon", "delta", "rate", "steps"),
     cells(
         [
-            (1.0, 1e-5, 0.01, 1000),
-            (8.0, 1e-5, 1.0, 1000),
-            (0.1, 1e-6, 0.001, 10_000),
-            (20.0, 1e-5, 0.05, 5000),
+            (1.0, 1e-5, 0.01, 1000), (8.0, 1e-5, 1.0, 1000), (0.1, 1e-6, 0.001, 10_000), (20.0, 1e-5, 0.05, 5000),
             (4.0, 1e-6, 0.001, 1),
         ],
-        fast=2,
-        kind="grid",
+        fast=2, kind="grid",
     ),
-)
+)  # fmt: skip
 def test_the_certified_noise_meets_the_target_and_wastes_nothing(
     epsilon: float, delta: float, rate: float, steps: int
 ) -> None:

@@ -42,15 +42,9 @@ epsilons = st.one_of(
 
 def event(kind: str, epsilon_nano: int = 0, delta_femto: int = 0, noise: float | None = None) -> PrivacyEvent:
     return PrivacyEvent(
-        mechanism="test-mechanism",
-        kind=kind,
-        unit=Unit.SENTENCE,
-        adjacency=Adjacency.REPLACE_ONE,
-        guarantee=Guarantee.APPROX_DP,
-        epsilon_nano=epsilon_nano,
-        delta_femto=delta_femto,
-        noise_multiplier=noise,
-    )
+        mechanism="test-mechanism", kind=kind, unit=Unit.SENTENCE, adjacency=Adjacency.REPLACE_ONE,
+        guarantee=Guarantee.APPROX_DP, epsilon_nano=epsilon_nano, delta_femto=delta_femto, noise_multiplier=noise,
+    )  # fmt: skip
 
 
 def true_divergence(kind: str, epsilon_nano: int, order: str) -> mpmath.mpf:
@@ -89,14 +83,9 @@ class TestEvents:
 
     def test_what_makes_no_sense_is_refused(self) -> None:
         for kind, epsilon_nano, delta_femto, noise in [
-            ("gaussian", NANO, 0, 2.0),
-            ("gaussian", 0, 1, 2.0),
-            ("gaussian", -1, -1, 2.0),
-            ("pure", NANO, 0, 2.0),
-            ("pure", 0, 0, None),
-            ("pure", NANO, -1, None),
-            ("unheard-of", NANO, 0, None),
-        ]:
+            ("gaussian", NANO, 0, 2.0), ("gaussian", 0, 1, 2.0), ("gaussian", -1, -1, 2.0), ("pure", NANO, 0, 2.0),
+            ("pure", 0, 0, None), ("pure", NANO, -1, None), ("unheard-of", NANO, 0, None),
+        ]:  # fmt: skip
             with pytest.raises(ValueError, match="event"):
                 event(kind, epsilon_nano, delta_femto, noise)
 

@@ -152,12 +152,9 @@ def from_below(plan: Plan, delta: float, interval: float) -> float:
             if isinstance(event, Gaussian):  # its multiplier is over the sensitivity of its own adjacency
                 relation = NeighboringRelation.ADD_OR_REMOVE_ONE
             one = google.from_gaussian_mechanism(
-                event.noise_multiplier,
-                sampling_prob=rate,
-                use_connect_dots=False,
-                neighboring_relation=relation,
+                event.noise_multiplier, sampling_prob=rate, use_connect_dots=False, neighboring_relation=relation,
                 **options,
-            )
+            )  # fmt: skip
         elif isinstance(event, Laplace):
             one = google.from_laplace_mechanism(1 / event.epsilon, use_connect_dots=False, **options)
         else:
@@ -195,12 +192,9 @@ def check_mixture(plan: Plan, delta: float, adjacency: PlanAdjacency) -> int:
     interval = max(grid_interval(tuple(plan), 0.1), 2e-5)
     least = from_below(plan, delta, interval)
     accounts: list[Accountant] = [
-        BasicAccountant(adjacency),
-        RdpAccountant(adjacency),
-        FourierAccountant(adjacency),
-        EdgeworthAccountant(adjacency),
-        PldCertificate(adjacency, interval=grid_interval(tuple(plan), 0.3)),
-    ]
+        BasicAccountant(adjacency), RdpAccountant(adjacency), FourierAccountant(adjacency),
+        EdgeworthAccountant(adjacency), PldCertificate(adjacency, interval=grid_interval(tuple(plan), 0.3)),
+    ]  # fmt: skip
     compared = 0
     for account in accounts:
         try:

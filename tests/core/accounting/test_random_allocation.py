@@ -133,13 +133,10 @@ def test_no_gradients_exceed_the_bound_and_opposite_ones_attain_it(
 
 # Epsilon for add-remove by pld-accounting 2.0 (geometric convolution): a lower and an upper bound.
 PLD_ACCOUNTING = [
-    ((2, 3, 0.9, 1e-6), 8.57408, 8.61163),
-    ((8, 2, 2.0, 1e-6), 1.15776, 1.17040),
-    ((30, 1, 0.55, 1e-5), 5.48919, 5.50632),
-    ((10, 5, 1.0, 1e-5), 4.26526, 4.29685),
-    ((67, 3, 0.6, 1e-5), 5.13752, 5.16316),
-    ((100, 10, 0.8, 1e-6), 3.39862, 3.46736),
-]
+    ((2, 3, 0.9, 1e-6), 8.57408, 8.61163), ((8, 2, 2.0, 1e-6), 1.15776, 1.17040),
+    ((30, 1, 0.55, 1e-5), 5.48919, 5.50632), ((10, 5, 1.0, 1e-5), 4.26526, 4.29685),
+    ((67, 3, 0.6, 1e-5), 5.13752, 5.16316), ((100, 10, 0.8, 1e-6), 3.39862, 3.46736),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("plan", "lower", "upper"), cells(PLD_ACCOUNTING, kind="grid"))

@@ -88,15 +88,10 @@ def test_epochs_are_steps() -> None:
 
 def test_what_cannot_be_planned_is_refused_by_its_field() -> None:
     for changed, field in [
-        ({"rows": 19, "batch": 4}, "rows"),
-        ({"batch": 5_001}, "batch"),
-        ({"batch": 0}, "batch"),
-        ({"delta": 1e-3}, "delta"),
-        ({"steps": 0}, "steps"),
-        ({"steps": 1_000_001}, "steps"),
-        ({"epsilon": float("nan")}, "epsilon"),
-        ({"epsilon": 1e-3}, "epsilon"),
-    ]:
+        ({"rows": 19, "batch": 4}, "rows"), ({"batch": 5_001}, "batch"), ({"batch": 0}, "batch"),
+        ({"delta": 1e-3}, "delta"), ({"steps": 0}, "steps"), ({"steps": 1_000_001}, "steps"),
+        ({"epsilon": float("nan")}, "epsilon"), ({"epsilon": 1e-3}, "epsilon"),
+    ]:  # fmt: skip
         params = {"epsilon": 4.0, "delta": 1e-5, "rows": 5_000, "batch": 250, "steps": 60, **changed}
 
         with pytest.raises(OutOfRange) as refusal:

@@ -14,12 +14,9 @@ from core.master_key import MasterKey
 from core.redis.client import REQUIRED_SETTINGS, LedgerClient, check_configuration, connect
 
 WEAKER = {
-    "appendonly": "no",
-    "appendfsync": "everysec",
-    "no-appendfsync-on-rewrite": "yes",
-    "maxmemory-policy": "allkeys-lru",
-    "aof-load-truncated": "yes",
-}
+    "appendonly": "no", "appendfsync": "everysec", "no-appendfsync-on-rewrite": "yes",
+    "maxmemory-policy": "allkeys-lru", "aof-load-truncated": "yes",
+}  # fmt: skip
 
 
 @pytest.fixture

@@ -14,19 +14,15 @@ DELTA = FEMTO // 10**6
 @pytest.mark.parametrize(
     ("what", "epsilon", "delta_femto", "arm"),
     [
-        (event("pure", 0.3), 10, 0, "basic"),
-        (event("pure", 3), 10, DELTA, "basic"),
-        (event("pure", 0.1), 10, DELTA, "renyi"),
-        (event("exponential", 0.05), 3, DELTA, "renyi"),
-        (event("two_geometric", 0.2), 10, DELTA, "renyi"),
-        (event("pure", 5.4e-5), 0.01, DELTA, "squares"),
+        (event("pure", 0.3), 10, 0, "basic"), (event("pure", 3), 10, DELTA, "basic"),
+        (event("pure", 0.1), 10, DELTA, "renyi"), (event("exponential", 0.05), 3, DELTA, "renyi"),
+        (event("two_geometric", 0.2), 10, DELTA, "renyi"), (event("pure", 5.4e-5), 0.01, DELTA, "squares"),
         (event("gaussian", 0, noise=20.0), 3, DELTA, "gaussian"),
         (event("approximate", 1, delta_femto=DELTA // 7), 100, DELTA, "basic"),
-        (event("metric", 0.7, unit=Unit.VECTOR), 10, DELTA, "basic"),
-        (event("pure", 11), 10, DELTA, None),
+        (event("metric", 0.7, unit=Unit.VECTOR), 10, DELTA, "basic"), (event("pure", 11), 10, DELTA, None),
     ],
     ids=lambda value: value.kind if isinstance(value, PrivacyEvent) else str(value),
-)
+)  # fmt: skip
 def test_the_promised_number_is_admitted_and_the_next_refused(go, ledger, what, epsilon, delta_femto, arm) -> None:
     go(ledger.open_tenant("acme", limits=limits(epsilon, delta_femto)))
     found = check_headroom(go, ledger, f"acme/{what.unit.value}", what)

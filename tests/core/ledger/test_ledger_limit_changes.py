@@ -22,17 +22,11 @@ from core.ledger.transitions import Ledger
 
 DELTA = FEMTO // 10**6
 EVENTS = (
-    event("pure", 1e-9),
-    event("pure", 0.02),
-    event("exponential", 0.3),
-    event("pure", 2.5),
-    event("pure", 0.5, delta_femto=DELTA // 8),
-    event("approximate", 0.4, delta_femto=DELTA // 8),
-    event("gaussian", 0, noise=9.0),
-    event("gaussian", 0.6, delta_femto=DELTA // 8, noise=9.0),
-    event("pure", 0.4, unit=Unit.TOKEN),
-    event("metric", 0.7, unit=Unit.VECTOR),
-)
+    event("pure", 1e-9), event("pure", 0.02), event("exponential", 0.3), event("pure", 2.5),
+    event("pure", 0.5, delta_femto=DELTA // 8), event("approximate", 0.4, delta_femto=DELTA // 8),
+    event("gaussian", 0, noise=9.0), event("gaussian", 0.6, delta_femto=DELTA // 8, noise=9.0),
+    event("pure", 0.4, unit=Unit.TOKEN), event("metric", 0.7, unit=Unit.VECTOR),
+)  # fmt: skip
 TERMS = ((3, 0, None), (3, DELTA, None), (3, DELTA, 0), (3, DELTA, DELTA // 3), (3, DELTA, DELTA), (0, DELTA, None))
 # of the guarantee: thousandths, and the smallest epsilon
 SHARES = st.sampled_from([0, 1, 10, 100, 300, 500, 900, 999, 1000])
@@ -99,15 +93,11 @@ def machine(go, client):
             if epsilon < self.epsilon:
                 account.lowered = {
                     division: filter_arms(
-                        epsilon,
-                        self.delta,
-                        adjacency=ACCOUNT_ADJACENCY[unit],
-                        basic_delta_femto=self.basic,
-                        division=division,
-                        orders_epsilon_nano=self.epsilon,
+                        epsilon, self.delta, adjacency=ACCOUNT_ADJACENCY[unit], basic_delta_femto=self.basic,
+                        division=division, orders_epsilon_nano=self.epsilon,
                     )
                     for division in Division
-                }
+                }  # fmt: skip
             assert state.limit.epsilon_nano == self.epsilon
             assert (state.current is None) == (account.lowered is None)
 
@@ -174,10 +164,7 @@ def test_random_changes_of_limits(go, ledger, client) -> None:
     run_state_machine_as_test(
         machine(go, client),
         settings=settings(
-            max_examples=40,
-            stateful_step_count=25,
-            deadline=None,
-            database=None,
+            max_examples=40, stateful_step_count=25, deadline=None, database=None,
             suppress_health_check=list(HealthCheck),
         ),
-    )
+    )  # fmt: skip

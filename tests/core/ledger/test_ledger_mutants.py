@@ -31,14 +31,11 @@ def closed(arms: Arms, arm: str) -> Arms:
 @pytest.mark.parametrize(
     ("arm", "kind", "limit", "delta_femto", "epsilon", "count"),
     [
-        ("square", "pure", 0.01, FEMTO // 10**6, 5.4e-5, 939),
-        ("0", "exponential", 3, FEMTO // 10**6, 0.1, 146),
-        ("1", "exponential", 3, FEMTO // 10**9, 0.338783, 10),
-        ("2", "exponential", 0.5, FEMTO // 10**6, 0.169981, 3),
-        ("3", "exponential", 10, FEMTO // 10**4, 3.370423, 3),
-        ("4", "gaussian", 3, FEMTO // 10**6, 0, 164),
+        ("square", "pure", 0.01, FEMTO // 10**6, 5.4e-5, 939), ("0", "exponential", 3, FEMTO // 10**6, 0.1, 146),
+        ("1", "exponential", 3, FEMTO // 10**9, 0.338783, 10), ("2", "exponential", 0.5, FEMTO // 10**6, 0.169981, 3),
+        ("3", "exponential", 10, FEMTO // 10**4, 3.370423, 3), ("4", "gaussian", 3, FEMTO // 10**6, 0, 164),
     ],
-)
+)  # fmt: skip
 def test_each_arm_admits_what_no_other_arm_does(go, ledger, arm, kind, limit, delta_femto, epsilon, count):
     go(ledger.open_tenant("acme", limits=limits(limit, delta_femto)))
     what = event(kind, epsilon, noise=20.0 if kind == "gaussian" else None)

@@ -24,30 +24,18 @@ OF_THE_CLIENT = {"evalsha", "eval", "ping"}
 # what neither user may do: wipe or move the ledger, weaken the server, look around, or touch other keys. A test below
 # shows that the users have no right that the code does not use.
 NEVER = [
-    ("FLUSHALL",),
-    ("DEL", ACCOUNT),
-    ("RENAME", ACCOUNT, "{acme}:account:renamed"),
-    ("XDEL", "{acme}:journal", "1-0"),
-    ("KEYS", "*"),
-    ("CONFIG", "SET", "appendfsync", "no"),
-    ("SHUTDOWN", "NOSAVE"),
-    ("ACL", "SETUSER", "gateway", "+@all"),
-    ("SCRIPT", "FLUSH"),
-    ("CLIENT", "KILL", "TYPE", "normal"),
-    ("SET", "elsewhere", "x"),
-    ("GET", "elsewhere"),
-]
+    ("FLUSHALL",), ("DEL", ACCOUNT), ("RENAME", ACCOUNT, "{acme}:account:renamed"), ("XDEL", "{acme}:journal", "1-0"),
+    ("KEYS", "*"), ("CONFIG", "SET", "appendfsync", "no"), ("SHUTDOWN", "NOSAVE"),
+    ("ACL", "SETUSER", "gateway", "+@all"), ("SCRIPT", "FLUSH"), ("CLIENT", "KILL", "TYPE", "normal"),
+    ("SET", "elsewhere", "x"), ("GET", "elsewhere"),
+]  # fmt: skip
 REFUSED = {
     "gateway": [*NEVER, ("XTRIM", "{acme}:journal", "MAXLEN", 0)],
     "archiver": [
-        *NEVER,
-        ("SET", ACCOUNT, "x"),
-        ("HSET", ACCOUNT, "committed", "x"),
-        ("XADD", "{acme}:journal", "*", "a", "b"),
-        ("XTRIM", "api-key:0", "MAXLEN", 0),
-        ("HGETALL", ACCOUNT),
+        *NEVER, ("SET", ACCOUNT, "x"), ("HSET", ACCOUNT, "committed", "x"), ("XADD", "{acme}:journal", "*", "a", "b"),
+        ("XTRIM", "api-key:0", "MAXLEN", 0), ("HGETALL", ACCOUNT),
     ],
-}
+}  # fmt: skip
 
 on_a_deployment = pytest.mark.parametrize("server", [DeployedServer], indirect=True, ids=["debian-tcp"])
 

@@ -18,15 +18,12 @@ def random_pack() -> DomainPack:
     projections = source.normal(size=(6, 64))
     projections /= np.linalg.norm(projections, axis=1, keepdims=True)
     return make_pack(
-        candidates,
-        projections=projections,
-        centre=candidates.mean(axis=0),
+        candidates, projections=projections, centre=candidates.mean(axis=0),
         parameters=(
             parameters_row(1.0, 0.2, 50, 2, 40, codes=8, code_noise=CodeNoise.COUNTS),
-            parameters_row(5.0, 0.4, 200, 4, 300, codes=64),
-            parameters_row(20.0, 1.0, 300, 6, 300, codes=300),
+            parameters_row(5.0, 0.4, 200, 4, 300, codes=64), parameters_row(20.0, 1.0, 300, 6, 300, codes=300),
         ),
-    )
+    )  # fmt: skip
 
 
 class KnownNoise:

@@ -35,16 +35,10 @@ def fire(go, store, *alerts, before=None, holder=ME, owner="acme", rule="near"):
     after = RuleState.of(open_alerts, before.memo)
     dropped = go(
         store.change(
-            holder,
-            owner,
-            rule,
-            owner,
-            before,
-            after,
-            alerts=alerts,
+            holder, owner, rule, owner, before, after, alerts=alerts,
             deliveries=[NewDelivery(f"{one.alert_id}.fired", SECRET.encode()) for one in alerts],
         )
-    )
+    )  # fmt: skip
     return after, dropped
 
 

@@ -99,12 +99,9 @@ def test_a_writer_of_redis_cannot_extend_a_key(go, ledger, timed, clock, client)
     record = names.api_key_key(key.split("_")[1])
     terms = go(client.call("HGET", record, "terms"))
     for name, value in (
-        ("terms", terms.replace(b"read", b"admin")),
-        ("terms", terms.replace(b'"expires_ms":1', b'"expires_ms":2')),
-        ("terms", terms.replace(b"acme", b"other")),
-        ("terms", b""),
-        ("tenant", b"other"),
-    ):
+        ("terms", terms.replace(b"read", b"admin")), ("terms", terms.replace(b'"expires_ms":1', b'"expires_ms":2')),
+        ("terms", terms.replace(b"acme", b"other")), ("terms", b""), ("tenant", b"other"),
+    ):  # fmt: skip
         before = go(client.call("HGET", record, name))
         assert value != before
         go(client.call("HSET", record, name, value))

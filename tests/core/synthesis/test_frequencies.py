@@ -54,13 +54,8 @@ def contributions(schema: TableSchema, frequencies: int, *, rows: int) -> tuple[
 
 def test_no_replaced_row_moves_the_sums_by_more_than_their_sensitivity() -> None:
     for sizes, frequencies in [
-        ((0, 3), 200),
-        ((2, 2, 2), 50),
-        ((7, 4, 0), 300),
-        ((0,), 32),
-        ((0, 5, 1), 6),
-        ((5, 5), 4),
-    ]:
+        ((0, 3), 200), ((2, 2, 2), 50), ((7, 4, 0), 300), ((0,), 32), ((0, 5, 1), 6), ((5, 5), 4),
+    ]:  # fmt: skip
         each, plan = contributions(schema_of(*sizes), frequencies, rows=250)
         products = (each @ each.T).astype(np.float64)
         lengths = np.diag(products)

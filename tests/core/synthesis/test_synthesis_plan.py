@@ -88,14 +88,9 @@ def test_what_is_no_release_is_refused() -> None:
     packed = release_bytes(pearl_release(TABLE, frequencies=2, budget=BUDGET, rows_are_public=True))
     facts = msgpack.unpackb(packed)
     for broken in (
-        {"format": "another"},
-        {"mechanism": "copula"},
-        {"design": "another"},
-        {"schema": {"columns": []}},
-        {"arrays": facts["arrays"][:2]},
-        {"arrays": facts["arrays"][::-1]},
-        {"further": 1},
-    ):
+        {"format": "another"}, {"mechanism": "copula"}, {"design": "another"}, {"schema": {"columns": []}},
+        {"arrays": facts["arrays"][:2]}, {"arrays": facts["arrays"][::-1]}, {"further": 1},
+    ):  # fmt: skip
         with pytest.raises(ValueError, match="not a release"):
             release_of(msgpack.packb(facts | broken))
     shape, numbers = facts["arrays"][3]

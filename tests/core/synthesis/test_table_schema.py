@@ -34,15 +34,11 @@ def without(column: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 REFUSED_DECLARATIONS: list[tuple[str, dict[str, Any]]] = [
-    ("schema", {"columns": [AGE], SECRET: 1}),
-    ("schema.columns", {"columns": []}),
-    ("schema.columns", {}),
-    ("schema.columns", {"columns": SECRET}),
-    ("schema.columns", {"columns": [AGE, AGE]}),
+    ("schema", {"columns": [AGE], SECRET: 1}), ("schema.columns", {"columns": []}), ("schema.columns", {}),
+    ("schema.columns", {"columns": SECRET}), ("schema.columns", {"columns": [AGE, AGE]}),
     ("schema.columns", {"columns": [AGE], "label": {**INCOME, "name": "age"}}),
     ("schema.columns", {"columns": [{**HOURS, "name": str(i)} for i in range(COLUMNS_MAX + 1)]}),
-    ("schema.columns.0", {"columns": [SECRET]}),
-    ("schema.columns.0", {"columns": [{**AGE, SECRET: 1}]}),
+    ("schema.columns.0", {"columns": [SECRET]}), ("schema.columns.0", {"columns": [{**AGE, SECRET: 1}]}),
     ("schema.columns.0.kind", {"columns": [{**AGE, "kind": SECRET}]}),
     ("schema.columns.0.name", {"columns": [{**AGE, "name": ""}]}),
     ("schema.columns.0.name", {"columns": [{**AGE, "name": 5}]}),
@@ -62,7 +58,7 @@ REFUSED_DECLARATIONS: list[tuple[str, dict[str, Any]]] = [
     ("schema.columns.0.categories", {"columns": [{**SEX, "categories": [SECRET, 5]}]}),
     ("schema.label.kind", {"columns": [SEX], "label": AGE}),
     ("schema.label.categories", {"columns": [SEX], "label": {**INCOME, "categories": [SECRET]}}),
-]
+]  # fmt: skip
 
 
 def test_a_declaration_that_lacks_something_is_refused() -> None:
@@ -109,22 +105,14 @@ def test_a_number_outside_is_clipped_only_on_request() -> None:
 
 
 REFUSED_ROWS: list[tuple[str, list[Any]]] = [
-    ("rows", []),
-    ("rows", [ROW]),
-    ("rows.1", [ROW, SECRET]),
-    ("rows.1", [ROW, without(ROW, "sex")]),
-    ("rows.1", [ROW, {**ROW, SECRET: 1}]),
-    ("rows.1.columns.1", [ROW, {**ROW, "hours": math.nan}]),
-    ("rows.1.columns.1", [ROW, {**ROW, "hours": -math.inf}]),
-    ("rows.1.columns.1", [ROW, {**ROW, "hours": 10**400}]),
-    ("rows.1.columns.1", [ROW, {**ROW, "hours": SECRET}]),
-    ("rows.1.columns.1", [ROW, {**ROW, "hours": True}]),
-    ("rows.1.columns.1", [ROW, {**ROW, "hours": None}]),
-    ("rows.1.columns.0", [ROW, {**ROW, "age": 40.5}]),
-    ("rows.1.columns.2", [ROW, {**ROW, "sex": SECRET}]),
-    ("rows.1.columns.2", [ROW, {**ROW, "sex": ["f"]}]),
+    ("rows", []), ("rows", [ROW]), ("rows.1", [ROW, SECRET]), ("rows.1", [ROW, without(ROW, "sex")]),
+    ("rows.1", [ROW, {**ROW, SECRET: 1}]), ("rows.1.columns.1", [ROW, {**ROW, "hours": math.nan}]),
+    ("rows.1.columns.1", [ROW, {**ROW, "hours": -math.inf}]), ("rows.1.columns.1", [ROW, {**ROW, "hours": 10**400}]),
+    ("rows.1.columns.1", [ROW, {**ROW, "hours": SECRET}]), ("rows.1.columns.1", [ROW, {**ROW, "hours": True}]),
+    ("rows.1.columns.1", [ROW, {**ROW, "hours": None}]), ("rows.1.columns.0", [ROW, {**ROW, "age": 40.5}]),
+    ("rows.1.columns.2", [ROW, {**ROW, "sex": SECRET}]), ("rows.1.columns.2", [ROW, {**ROW, "sex": ["f"]}]),
     ("rows.0.label", [{**ROW, "income": SECRET}, ROW]),
-]
+]  # fmt: skip
 
 
 def test_a_row_that_does_not_fit_is_refused() -> None:

@@ -45,18 +45,13 @@ def toml(content: str) -> str:
 
 def test_keys_of_toml_are_bounded_before_they_are_parsed() -> None:
     for content in [
-        ".".join(["a"] * 10_000) + " = 1",
-        ".".join(['"a"'] * 10_000) + " = 1",
-        " . ".join(["'a'"] * 10_000) + " = 1",
-        "[" + ".".join(["a"] * 10_000) + "]",
-        "[[" + "\t.\t".join(["a"] * 10_000) + "]]",
-        "a = {" + ".".join(["a"] * 10_000) + " = 1}",
-        'a = "#"\nb = """\n"""\n' + ".".join(["a"] * 10_000) + " = 1",
+        ".".join(["a"] * 10_000) + " = 1", ".".join(['"a"'] * 10_000) + " = 1", " . ".join(["'a'"] * 10_000) + " = 1",
+        "[" + ".".join(["a"] * 10_000) + "]", "[[" + "\t.\t".join(["a"] * 10_000) + "]]",
+        "a = {" + ".".join(["a"] * 10_000) + " = 1}", 'a = "#"\nb = """\n"""\n' + ".".join(["a"] * 10_000) + " = 1",
         "a = '''x''''\n# \"\n" + ".".join(["a"] * 10_000) + " = 1",
         "\n".join(f"a{n}." + ".".join(["b"] * 90) + " = 1" for n in range(300)),
-        "\n".join(f"[a{n}]" for n in range(30_000)),
-        "\n".join(f"a{n} = {{}}" for n in range(30_000)),
-    ]:
+        "\n".join(f"[a{n}]" for n in range(30_000)), "\n".join(f"a{n} = {{}}" for n in range(30_000)),
+    ]:  # fmt: skip
         with pytest.raises(InvalidInput) as refused:
             read("markdown", toml(content))
         assert refused.value.field == "text"
@@ -64,13 +59,10 @@ def test_keys_of_toml_are_bounded_before_they_are_parsed() -> None:
 
 def test_ordinary_toml_is_within_the_bounds() -> None:
     for content in [
-        'a.b."c.d".e = "x. y. z."',
-        'text = "' + "One. " * 5_000 + '"',
-        'text = """' + "a.b.c\n" * 5_000 + '"""',
-        "text = '''" + "a.b.c = 1 [" * 5_000 + "'''",
-        "# " + "a.b" * 5_000 + "\na = 1",
+        'a.b."c.d".e = "x. y. z."', 'text = "' + "One. " * 5_000 + '"', 'text = """' + "a.b.c\n" * 5_000 + '"""',
+        "text = '''" + "a.b.c = 1 [" * 5_000 + "'''", "# " + "a.b" * 5_000 + "\na = 1",
         "\n".join(f"key{n} = 'Maria'" for n in range(5_000)),
-    ]:
+    ]:  # fmt: skip
         assert "+++" not in read("markdown", toml(content))
 
 
@@ -100,15 +92,11 @@ def test_a_document_takes_a_multiple_of_its_size(form: str, text: str) -> None:
 
 def test_runs_are_read_once() -> None:
     for form, text in [
-        ("markdown", "a|b\n" + " " * SIZE + "x"),
-        ("markdown", "a|b\n-" + " " * SIZE + "x"),
-        ("markdown", "a|b\n|" + "-" * SIZE + "x"),
-        ("markdown", "a" + "_" * SIZE + "b"),
-        ("markdown", "a" + "\u200b" * SIZE + "b"),
-        ("html", "<p>a" + "\u200b" * SIZE + "b"),
-        ("email", "From: " + repeated('\\"') + "\n\nx"),
-        ("email", "From: " + repeated('\\"') + "\\\n b\n\nx"),
-    ]:
+        ("markdown", "a|b\n" + " " * SIZE + "x"), ("markdown", "a|b\n-" + " " * SIZE + "x"),
+        ("markdown", "a|b\n|" + "-" * SIZE + "x"), ("markdown", "a" + "_" * SIZE + "b"),
+        ("markdown", "a" + "\u200b" * SIZE + "b"), ("html", "<p>a" + "\u200b" * SIZE + "b"),
+        ("email", "From: " + repeated('\\"') + "\n\nx"), ("email", "From: " + repeated('\\"') + "\\\n b\n\nx"),
+    ]:  # fmt: skip
         assert read(form, text)
 
 

@@ -36,15 +36,11 @@ def test_finds_of_requested_types_over_their_threshold_are_masked():
 
 def test_a_text_that_was_not_rightly_read_is_never_released():
     for tagged in [
-        None,
-        Tagged(TEXT, frozenset({"PERSON"}), FOUND[:1]),
-        Tagged(TEXT.upper(), TYPES, FOUND),
-        Tagged(TEXT, TYPES, ((0, 99, "PERSON", 0.9),)),
-        Tagged(TEXT, TYPES, ((5, 5, "PERSON", 0.9),)),
-        Tagged(TEXT, TYPES, ((-1, 5, "PERSON", 0.9),)),
-        Tagged(TEXT, TYPES, ((0, 5, "PERSON", float("nan")),)),
+        None, Tagged(TEXT, frozenset({"PERSON"}), FOUND[:1]), Tagged(TEXT.upper(), TYPES, FOUND),
+        Tagged(TEXT, TYPES, ((0, 99, "PERSON", 0.9),)), Tagged(TEXT, TYPES, ((5, 5, "PERSON", 0.9),)),
+        Tagged(TEXT, TYPES, ((-1, 5, "PERSON", 0.9),)), Tagged(TEXT, TYPES, ((0, 5, "PERSON", float("nan")),)),
         Tagged(TEXT, TYPES, ((0, 5, "ORGANIZATION", 0.9),)),
-    ]:
+    ]:  # fmt: skip
         with pytest.raises(RecogniserFailed) as caught:
             run(tagged=tagged)
         assert "Maria" not in repr(caught.value) + repr(vars(caught.value)) + repr(tagged)
@@ -95,13 +91,9 @@ def test_what_separates_a_name_and_a_value_stays():
 
 def test_a_credential_of_the_tagger_is_no_placeholder_shared_account_or_short_number():
     for kind, value, masked in [
-        ("PASSWORD", "4711", True),
-        ("PASSWORD", "137", False),
-        ("PASSWORD", "<your-password>", False),
-        ("SECRET", "None", False),
-        ("USERNAME", "root", False),
-        ("USERNAME", "kweber81", True),
-    ]:
+        ("PASSWORD", "4711", True), ("PASSWORD", "137", False), ("PASSWORD", "<your-password>", False),
+        ("SECRET", "None", False), ("USERNAME", "root", False), ("USERNAME", "kweber81", True),
+    ]:  # fmt: skip
         text = f"it said {value} again"
         assert shown(text, kind, (8, 8 + len(value))) == (f"it said [{kind}] again" if masked else text)
 

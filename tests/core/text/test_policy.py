@@ -14,18 +14,11 @@ SECRET = "SECRETVALUE"
 
 def test_a_policy_that_cannot_be_met_is_refused_without_echo():
     for options in [
-        {"techniques": ()},
-        {"techniques": (SECRET,)},
-        {"entities": (SECRET,)},
-        {"thresholds": (("PERSON", 0.2),)},
-        {"techniques": ("vocabulary",), "entities": ("URL",)},
-        {"vocabulary_size": 99},
-        {"vocabulary_size": 100_001},
-        {"allow_list": f"../{SECRET}"},
-        {"thresholds": ((SECRET, 0.5),)},
-        {"thresholds": (("URL", 0.0),)},
+        {"techniques": ()}, {"techniques": (SECRET,)}, {"entities": (SECRET,)}, {"thresholds": (("PERSON", 0.2),)},
+        {"techniques": ("vocabulary",), "entities": ("URL",)}, {"vocabulary_size": 99}, {"vocabulary_size": 100_001},
+        {"allow_list": f"../{SECRET}"}, {"thresholds": ((SECRET, 0.5),)}, {"thresholds": (("URL", 0.0),)},
         {"thresholds": (("URL", float("nan")),)},
-    ]:
+    ]:  # fmt: skip
         with pytest.raises(InvalidInput) as caught:
             MaskPolicy(**options)
         assert SECRET not in repr(caught.value)

@@ -28,15 +28,11 @@ EXTERNAL = {
 MONITORING = {"monitoring": {name: {"enabled": True} for name in ("serviceMonitor", "alertRules", "dashboards")}}
 PEERS = {"networkPolicy": {"clients": [{"podSelector": {}}], "operators": [{"namespaceSelector": {}}]}}
 SWITCHES: dict[str, Values] = {
-    "external-redis": EXTERNAL,
-    "object-store": STORE,
-    "gpus": {"gateway": {"gpus": 2, "runtimeClassName": "nvidia"}},
-    "no-policies": {"networkPolicy": {"enabled": False}},
-    "peers": PEERS,
-    "monitoring": MONITORING,
+    "external-redis": EXTERNAL, "object-store": STORE, "gpus": {"gateway": {"gpus": 2, "runtimeClassName": "nvidia"}},
+    "no-policies": {"networkPolicy": {"enabled": False}}, "peers": PEERS, "monitoring": MONITORING,
     "ingress": {"ingress": {"enabled": True, "host": "gateway.example.com"}},
     "no-budget": {"disruptionBudget": {"enabled": False}},
-}
+}  # fmt: skip
 
 
 def merged(*values: Values) -> Values:
@@ -49,27 +45,20 @@ def merged(*values: Values) -> Values:
 
 
 EVERYTHING = merged(
-    MONITORING,
-    PEERS,
-    STORE,
+    MONITORING, PEERS, STORE,
     {
         "image": {"digest": "sha256:" + "0" * 64, "pullSecrets": ["registry"]},
         "gateway": {
             "settings": {"JOB_MEMORY_BYTES_MAX": 8589934592, "EPSILON_MIN": 0.01, "DEVICES": ["cuda:0"]},
             "secretEnvironment": {"PRIVACY_GATEWAY_INFILL_API_KEY": {"secret": "infill", "key": "key"}},
             "secretFolders": [{"name": "authorities", "secret": "internal-ca"}],
-            "configFolders": [{"name": "policies", "configMap": "policies"}],
-            "nodeSelector": {"disk": "fast"},
+            "configFolders": [{"name": "policies", "configMap": "policies"}], "nodeSelector": {"disk": "fast"},
             "tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}],
-            "affinity": {"nodeAffinity": {}},
-            "priorityClassName": "high",
-            "podLabels": {"team": "privacy"},
+            "affinity": {"nodeAffinity": {}}, "priorityClassName": "high", "podLabels": {"team": "privacy"},
             "podAnnotations": {"note": "text"},
         },
         "redis": {
-            "adminPasswordKey": "admin",
-            "archiverPasswordKey": "archiver",
-            "priorityClassName": "high",
+            "adminPasswordKey": "admin", "archiverPasswordKey": "archiver", "priorityClassName": "high",
             "podAnnotations": {"note": "text"},
         },
         "service": {"type": "LoadBalancer", "annotations": {"note": "text"}},
@@ -78,7 +67,7 @@ EVERYTHING = merged(
         "autoscaling": {"enabled": True},
         "networkPolicy": {"egress": dict.fromkeys(("upstreams", "webhooks", "traces"), ANYWHERE)},
     },
-)
+)  # fmt: skip
 VALUES = {"default": {}, "everything": EVERYTHING} | {name: helm_kit.example(name) for name in EXAMPLES}
 
 

@@ -29,27 +29,20 @@ def survey(content: bytes, *, documents_max: int = 1000, chars_max: int = 1000) 
 
 def test_a_row_that_cannot_be_used_is_reported_by_its_line() -> None:
     for content, reason, line in [
-        (b"", "empty", None),
-        (b"\n \n\r\n", "empty", None),
-        (b"\xef\xbb\xbf", "empty", None),
+        (b"", "empty", None), (b"\n \n\r\n", "empty", None), (b"\xef\xbb\xbf", "empty", None),
         (b'{"text": "ok"}\n{"text": "walrus"\n', "malformed-json", 2),
-        (b'{"text": "ok"}\n\nwalrus', "malformed-json", 3),
-        (b'{"text": NaN}', "malformed-json", 1),
+        (b'{"text": "ok"}\n\nwalrus', "malformed-json", 3), (b'{"text": NaN}', "malformed-json", 1),
         ('{"text": "wälrus"}'.encode("latin-1"), "not-utf-8", 1),
-        ('{"text": "walrus"}'.encode("utf-16"), "not-utf-8", 1),
-        (b'["walrus"]', "wrong-row", 1),
-        (b'{"txt": "walrus"}', "wrong-row", 1),
-        (b'{"text": "walrus", "sentences": ["walrus"]}', "wrong-row", 1),
-        (b'{"text": 3}', "wrong-row", 1),
-        (b'{"sentences": "walrus"}', "wrong-row", 1),
-        (b'{"sentences": ["walrus", 3]}', "wrong-row", 1),
-        (b'{"embeddings": []}', "wrong-row", 1),
+        ('{"text": "walrus"}'.encode("utf-16"), "not-utf-8", 1), (b'["walrus"]', "wrong-row", 1),
+        (b'{"txt": "walrus"}', "wrong-row", 1), (b'{"text": "walrus", "sentences": ["walrus"]}', "wrong-row", 1),
+        (b'{"text": 3}', "wrong-row", 1), (b'{"sentences": "walrus"}', "wrong-row", 1),
+        (b'{"sentences": ["walrus", 3]}', "wrong-row", 1), (b'{"embeddings": []}', "wrong-row", 1),
         (b'{"text": "ok"}\n{"embeddings": [[1, 2]]}', "mixed-rows", 2),
         (b'{"text": "ok", "label": "a"}\n{"text": "ok", "label": 3}', "wrong-row", 2),
         (b'{"text": "ok", "label": ["walrus"]}', "wrong-row", 1),
         (b'{"text": "ok", "label": "' + b"walrus" * 34 + b'"}', "wrong-row", 1),
         (b'{"text": "' + b"walrus" * 200 + b'"}', "document-too-long", 1),
-    ]:
+    ]:  # fmt: skip
         with pytest.raises(BadCorpus) as found:
             survey(content)
         assert (found.value.reason, found.value.line) == (reason, line)
@@ -98,14 +91,10 @@ def test_repeated_rows_are_counted_once_chosen() -> None:
 
 def test_embeddings_that_cannot_be_used() -> None:
     for content, reason in [
-        ([[1.0, 2.0], [1.0]], "ragged"),
-        ([[1.0], [1.0]], "wrong-dimension"),
-        ([[0.0, 0.0]], "not-finite"),
-        ([[1e308, 1e308]], "not-finite"),
-        ([["1", 2.0]], "wrong-row"),
-        ([[True, 2.0]], "wrong-row"),
+        ([[1.0, 2.0], [1.0]], "ragged"), ([[1.0], [1.0]], "wrong-dimension"), ([[0.0, 0.0]], "not-finite"),
+        ([[1e308, 1e308]], "not-finite"), ([["1", 2.0]], "wrong-row"), ([[True, 2.0]], "wrong-row"),
         ([1.0, 2.0], "wrong-row"),
-    ]:
+    ]:  # fmt: skip
         with pytest.raises(BadCorpus) as found:
             corpus.vectors(content, 5, dimension=None)
         assert (found.value.reason, found.value.line) == (reason, 5)

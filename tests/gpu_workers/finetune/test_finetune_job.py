@@ -169,19 +169,15 @@ OTHER = {"text": "b", "label": "away"}
 def test_bad_rows_are_reported_by_line() -> None:
     terms = RowTerms(labels=LABELS, pairs=False, rows=3, public_rows_max=2, text_chars_max=30)
     for rows, reason, line, count in [
-        ([ROW, OTHER], "wrong-count", None, 2),
-        ([ROW, OTHER, ROW, ROW], "wrong-count", 4, None),
-        ([ROW, ROW, ROW], "one-class", None, 3),
-        ([ROW, OTHER, ROW, ROW | {"split": "public"}], "one-class", None, 1),
+        ([ROW, OTHER], "wrong-count", None, 2), ([ROW, OTHER, ROW, ROW], "wrong-count", 4, None),
+        ([ROW, ROW, ROW], "one-class", None, 3), ([ROW, OTHER, ROW, ROW | {"split": "public"}], "one-class", None, 1),
         ([ROW, {"text": "a", "label": "walrus"}], "unknown-label", 2, None),
         ([ROW, {"text": "a" * 31, "label": "home"}], "document-too-long", 2, 30),
-        ([ROW, {"text": "a"}], "wrong-row", 2, None),
-        ([ROW, {"text": 3, "label": "home"}], "wrong-row", 2, None),
+        ([ROW, {"text": "a"}], "wrong-row", 2, None), ([ROW, {"text": 3, "label": "home"}], "wrong-row", 2, None),
         ([ROW, ROW | {"text_pair": "walrus"}], "wrong-row", 2, None),
-        ([ROW, ROW | {"split": "walrus"}], "wrong-row", 2, None),
-        ([ROW, ["walrus"]], "wrong-row", 2, None),
+        ([ROW, ROW | {"split": "walrus"}], "wrong-row", 2, None), ([ROW, ["walrus"]], "wrong-row", 2, None),
         ([ROW | {"split": "public"}] * 3, "too-many-rows", 3, None),
-    ]:
+    ]:  # fmt: skip
         with pytest.raises(BadCorpus) as refused:
             read_splits(enumerate(rows, start=1), terms)
         assert (refused.value.reason, refused.value.line, refused.value.count) == (reason, line, count)

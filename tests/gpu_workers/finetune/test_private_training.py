@@ -43,15 +43,9 @@ def run(
     task = Task(labels=LABELS, pairs=False, method=method, hyperparameters=Hyperparameters(3, 40, rate))
     reports = [] if reports is None else reports
     return fine_tune(
-        private,
-        PUBLIC,
-        task,
-        plan,
-        base_path=checkpoint(folder, "bert"),
-        device=CPU,
-        checkpoint=memory or Memory(),
+        private, PUBLIC, task, plan, base_path=checkpoint(folder, "bert"), device=CPU, checkpoint=memory or Memory(),
         report=reports.append,
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("method", cells(Method))

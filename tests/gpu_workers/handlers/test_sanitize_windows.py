@@ -91,14 +91,10 @@ def test_windows_are_cut_where_the_weight_is_asked_for(monkeypatch: pytest.Monke
 def test_long_work_on_text_alone_is_suspended_for_others() -> None:
     """Not where a model runs, and no draw with a price is interrupted."""
     for fill, text, read, suspended, drawn in [
-        ("surrogate", LONG, True, True, True),
-        ("class_marker", LONG, True, True, True),
-        (METRIC_DP, LONG, True, True, False),
-        (DP, LONG, True, False, False),
-        (TOP_1, LONG, True, False, False),
-        ("surrogate", LONG, False, False, False),
-        ("surrogate", "short", True, False, False),
-    ]:
+        ("surrogate", LONG, True, True, True), ("class_marker", LONG, True, True, True),
+        (METRIC_DP, LONG, True, True, False), (DP, LONG, True, False, False), (TOP_1, LONG, True, False, False),
+        ("surrogate", LONG, False, False, False), ("surrogate", "short", True, False, False),
+    ]:  # fmt: skip
         epsilon = 10**9 if fill in PRICED_FILLS else None
         task = DocumentTask(text, EMAIL, fill, epsilon, finds=() if read else None)
         assert (task.interruptible, task.interruptible_draw) == (suspended, drawn)

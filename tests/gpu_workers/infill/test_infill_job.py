@@ -48,14 +48,11 @@ class Killed(BaseException):
 def test_a_corpus_that_cannot_be_used_is_reported_by_its_kind(tmp_path: Path) -> None:
     for number, (content, reason) in enumerate(
         [
-            (b"", "empty"),
-            (rows(19), "too-few-documents"),
-            (rows(1) * 30, "too-few-documents"),
+            (b"", "empty"), (rows(19), "too-few-documents"), (rows(1) * 30, "too-few-documents"),
             ([{"text": f"walrus {number}"} for number in range(30)], "too-few-documents"),
-            (embedding_rows(30), "wrong-row"),
-            (json_lines(rows(30)) + b'{"text": "walrus"', "malformed-json"),
+            (embedding_rows(30), "wrong-row"), (json_lines(rows(30)) + b'{"text": "walrus"', "malformed-json"),
         ]
-    ):
+    ):  # fmt: skip
         folder = tmp_path / str(number)
         with pytest.raises(BadCorpus) as refused:
             infill_job.run(order(folder, content), quiet, no_charge)

@@ -51,12 +51,9 @@ class Processor:
 
     def environment(self) -> dict[str, str]:
         levels = {
-            "ATEN_CPU_CAPABILITY": self.aten,
-            "ONEDNN_MAX_CPU_ISA": self.onednn,
-            "MKL_ENABLE_INSTRUCTIONS": self.mkl,
-            "NUMBA_CPU_NAME": self.numba,
-            "MKL_CBWR": "" if self.reproducible else "OFF",
-        }
+            "ATEN_CPU_CAPABILITY": self.aten, "ONEDNN_MAX_CPU_ISA": self.onednn, "MKL_ENABLE_INSTRUCTIONS": self.mkl,
+            "NUMBA_CPU_NAME": self.numba, "MKL_CBWR": "" if self.reproducible else "OFF",
+        }  # fmt: skip
         # MKL would run no more threads than there are cores
         own = {name: value for name, value in os.environ.items() if name not in levels} | {"MKL_DYNAMIC": "FALSE"}
         chosen = {name: value for name, value in levels.items() if value}
@@ -102,16 +99,9 @@ def test_the_results_hold_on(name: str, request: pytest.FixtureRequest) -> None:
     if processor.mkl:
         environment["LD_PRELOAD"] = str(request.getfixturevalue("as_intel"))
     command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-m",
-        "not slow and not long",
-        "--durations=5",
-        f"--threads={processor.threads}",
-        "--timeout=1200",
-    ]
+        sys.executable, "-m", "pytest", "-q", "-m", "not slow and not long", "--durations=5",
+        f"--threads={processor.threads}", "--timeout=1200",
+    ]  # fmt: skip
     done = subprocess.run([*command, *FILES], cwd=ROOT, env=environment, capture_output=True, text=True)
     print(done.stdout)
     assert done.returncode == 0, done.stdout[-10_000:]

@@ -17,14 +17,11 @@ from gpu_workers.models.integer.layers import STEPS, StepsFile
 from gpu_workers.models.tensor_file import read_tensors, write_tensors
 
 SENTENCES = (
-    "I",
-    "The parcel had left the warehouse, but nobody could say when it would arrive.",
+    "I", "The parcel had left the warehouse, but nobody could say when it would arrive.",
     "Version 2.4 fixes the crash on start, adds a dark theme, and drops support for the oldest of the drivers.",
     "What a film! I laughed, I cried, and I would see it again tomorrow.",
-    "¿Dónde está la estación? 東京都 は 日本 の 首都 です。 😀 🎉",
-    "zxqv " * 40,
-    "word " * 300,
-)
+    "¿Dónde está la estación? 東京都 は 日本 の 首都 です。 😀 🎉", "zxqv " * 40, "word " * 300,
+)  # fmt: skip
 # SHA-256 of the vectors of SENTENCES: the same on every processor. It changes with the steps and the rounding rules.
 VECTORS = "9710f2280cc1dea853c286763d78c66f4750eb807713cb993cef4b06d674cc25"
 
@@ -165,14 +162,11 @@ def test_a_model_beyond_the_bounds_of_the_proof_is_refused() -> None:
     weights, config = bundled_weights()
     plain = {key: tensor.numpy() for key, tensor in weights.items()}
     for name, factor in [
-        ("embeddings.word_embeddings.weight", 1e4),
-        ("embeddings.word_embeddings.weight", np.nan),
-        ("embeddings.position_embeddings.weight", 1e12),
-        ("encoder.layer.2.output.LayerNorm.weight", 1e4),
-        ("encoder.layer.2.output.dense.weight", 1e12),
-        ("encoder.layer.2.output.dense.bias", 1e12),
+        ("embeddings.word_embeddings.weight", 1e4), ("embeddings.word_embeddings.weight", np.nan),
+        ("embeddings.position_embeddings.weight", 1e12), ("encoder.layer.2.output.LayerNorm.weight", 1e4),
+        ("encoder.layer.2.output.dense.weight", 1e12), ("encoder.layer.2.output.dense.bias", 1e12),
         ("encoder.layer.2.output.dense.bias", np.nan),
-    ]:
+    ]:  # fmt: skip
         own = plain | {name: plain[name] * factor}
         with pytest.raises(ValueError, match="too large"):
             IntegerBert(own, config, StepsFile.load())

@@ -68,16 +68,9 @@ def test_one_word_is_requested_and_taken(server: ChatServer, infill: RemoteInfil
 
 def test_what_is_no_single_word_fails_the_fill(server: ChatServer, infill: RemoteInfill) -> None:
     for said in [
-        "",
-        "two words",
-        "well-known",
-        "R2D2",
-        "x" * 33,
-        "I'm sorry, but I cannot help with that.",
-        "Predict the one word that stands at [MASK] in the text below",
-        "He met parcel near [...].",
-        "<script>",
-    ]:
+        "", "two words", "well-known", "R2D2", "x" * 33, "I'm sorry, but I cannot help with that.",
+        "Predict the one word that stands at [MASK] in the text below", "He met parcel near [...].", "<script>",
+    ]:  # fmt: skip
         for count in [1, 5]:
             server.say(chat(said, tokens={"I": -0.1, "the": -0.2}))
             assert failure(infill, count=count).reason == "no-word"
@@ -100,21 +93,15 @@ def test_what_is_no_number_fails_the_place_of_one(server: ChatServer, infill: Re
 @pytest.mark.parametrize(
     ("status", "body", "reason"),
     [
-        (500, b"the parcel broke", "endpoint-status"),
-        (429, b"{}", "endpoint-status"),
-        (401, b"{}", "endpoint-status"),
-        (302, b"", "endpoint-status"),
-        (200, b"parcel", "bad-answer"),
-        (200, b"\xff\xfe", "bad-answer"),
-        (200, b"[" * 100_000, "bad-answer"),
-        (200, b"[]", "bad-answer"),
+        (500, b"the parcel broke", "endpoint-status"), (429, b"{}", "endpoint-status"),
+        (401, b"{}", "endpoint-status"), (302, b"", "endpoint-status"), (200, b"parcel", "bad-answer"),
+        (200, b"\xff\xfe", "bad-answer"), (200, b"[" * 100_000, "bad-answer"), (200, b"[]", "bad-answer"),
         (200, b'{"choices": {"message": 1}}', "bad-answer"),
         (200, b'{"choices": [{"message": {"content": null}}]}', "bad-answer"),
-        (200, b'{"choices": [{"text": "parcel"}]}', "bad-answer"),
-        (200, b'{"choices": []}', "no-word"),
+        (200, b'{"choices": [{"text": "parcel"}]}', "bad-answer"), (200, b'{"choices": []}', "no-word"),
         (200, b" " * (infill_sources.ANSWER_BYTES_MAX + 1), "bad-answer"),
     ],
-)
+)  # fmt: skip
 def test_a_broken_answer_fails_the_fill(
     server: ChatServer, infill: RemoteInfill, status: int, body: bytes, reason: str
 ) -> None:
@@ -181,11 +168,8 @@ def test_masked_strings_and_the_key_are_not_sent(server: ChatServer, endpoint: E
     facts = sanitiser.warm_up()
     assert facts.fills[-2:] == ("top1", "topk")
     assert facts.as_json()["infill"] == {
-        "name": MODEL,
-        "modes": ["top1", "topk"],
-        "candidates": None,
-        "candidates_fingerprint": None,
-    }
+        "name": MODEL, "modes": ["top1", "topk"], "candidates": None, "candidates_fingerprint": None,
+    }  # fmt: skip
     assert server.requests == [], "nothing is sent before somebody asks"
     one, two = sanitiser.run(
         [
@@ -216,18 +200,11 @@ def test_one_document_without_a_word_fails_alone(server: ChatServer, endpoint: E
 
 def test_endpoints_that_cannot_be_used() -> None:
     for url, fields in [
-        ("http://models.example.org/v1", {}),
-        ("http://8.8.8.8/v1", {}),
-        ("http://0.0.0.0/v1", {}),
-        ("http://localhost.example.org/v1", {}),
-        ("ftp://localhost/v1", {}),
-        ("file:///v1", {}),
-        ("https://", {}),
-        ("https://user:word@host/v1", {}),
-        ("https://host/v1?key=1", {}),
-        ("https://host:x/v1", {}),
+        ("http://models.example.org/v1", {}), ("http://8.8.8.8/v1", {}), ("http://0.0.0.0/v1", {}),
+        ("http://localhost.example.org/v1", {}), ("ftp://localhost/v1", {}), ("file:///v1", {}), ("https://", {}),
+        ("https://user:word@host/v1", {}), ("https://host/v1?key=1", {}), ("https://host:x/v1", {}),
         ("https://host/v1", {"model": ""}),
-    ]:
+    ]:  # fmt: skip
         with pytest.raises(ValueError, match=r".") as caught:
             Endpoint(**{"url": url, "model": MODEL} | fields)
         assert "example.org" not in str(caught.value)

@@ -24,12 +24,9 @@ def test_names_of_every_type_are_found_with_their_characters(tagger: EntityTagge
     found = {text[entity.start : entity.end]: entity.type for entity in tagger.tag([text])[0]}
 
     assert found == {
-        "Maria Keller": "PERSON",
-        "Lisbon": "LOCATION",
-        "Norway": "LOCATION",
-        "Siemens": "ORGANIZATION",
+        "Maria Keller": "PERSON", "Lisbon": "LOCATION", "Norway": "LOCATION", "Siemens": "ORGANIZATION",
         "Tom O'Brien": "PERSON",
-    }
+    }  # fmt: skip
 
 
 def test_names_are_found_in_every_language(tagger: EntityTagger) -> None:

@@ -31,11 +31,8 @@ def test_names_are_found_at_their_characters(tagger: EntityTagger) -> None:
     found = tagger.tag([text])[0]
 
     assert [(text[e.start : e.end], e.type) for e in found] == [
-        ("alice", "PERSON"),
-        ("bob", "PERSON"),
-        ("lima", "LOCATION"),
-        ("oslo", "LOCATION"),
-    ]
+        ("alice", "PERSON"), ("bob", "PERSON"), ("lima", "LOCATION"), ("oslo", "LOCATION"),
+    ]  # fmt: skip
     assert all(0.25 <= entity.score <= 1 for entity in found)
     assert tagger.types == ("LOCATION", "PERSON")
 

@@ -151,18 +151,13 @@ ROW = shop_rows(1)[0]
 
 def test_a_bad_row_is_reported_by_line_and_kind() -> None:
     for rows, reason, line in [
-        ((ROW,), "too-few-rows", None),
-        ((), "too-few-rows", None),
-        ((ROW,) * 11, "too-many-rows", None),
+        ((ROW,), "too-few-rows", None), ((), "too-few-rows", None), ((ROW,) * 11, "too-many-rows", None),
         ((ROW, b"\n\n", ROW, {**ROW, "age": 101}), "outside-bounds", 5),
-        ((ROW, ROW, {**ROW, "age": "walrus"}), "not-a-number", 3),
-        ((ROW, ROW, {**ROW, "age": 1.5}), "not-whole", 3),
-        ((ROW, {**ROW, "colour": "walrus"}), "unknown-category", 2),
-        ((ROW, {"age": 3}), "wrong-columns", 2),
-        ((ROW, [1, 2]), "wrong-columns", 2),
-        ((ROW, b'{"age": NaN}\n'), "malformed-json", 2),
+        ((ROW, ROW, {**ROW, "age": "walrus"}), "not-a-number", 3), ((ROW, ROW, {**ROW, "age": 1.5}), "not-whole", 3),
+        ((ROW, {**ROW, "colour": "walrus"}), "unknown-category", 2), ((ROW, {"age": 3}), "wrong-columns", 2),
+        ((ROW, [1, 2]), "wrong-columns", 2), ((ROW, b'{"age": NaN}\n'), "malformed-json", 2),
         ((ROW, b"\xff\n"), "not-utf-8", 2),
-    ]:
+    ]:  # fmt: skip
         with pytest.raises(BadCorpus) as refused:
             synthesis_job.read_table(lines(*rows), declared_table(SHOP), outside=Outside.REFUSE, rows_max=10)
         assert (refused.value.reason, refused.value.line) == (reason, line)

@@ -9,27 +9,21 @@ from suite_kit import spent
 
 TOPICS = {
     "hotel": (
-        "Our bed was soft and the pillows were clean.",
-        "Breakfast was served until eleven.",
-        "The receptionist carried our luggage upstairs.",
-        "We could hear the lift all night.",
+        "Our bed was soft and the pillows were clean.", "Breakfast was served until eleven.",
+        "The receptionist carried our luggage upstairs.", "We could hear the lift all night.",
         "The balcony looks over the beach.",
     ),
     "football": (
-        "The striker scored twice in the second half.",
-        "The referee showed a red card.",
-        "Our goalkeeper saved a penalty.",
-        "Fans sang until the final whistle.",
+        "The striker scored twice in the second half.", "The referee showed a red card.",
+        "Our goalkeeper saved a penalty.", "Fans sang until the final whistle.",
         "The team has lost three matches in a row.",
     ),
     "medicine": (
-        "The patient was admitted with a high fever.",
-        "The doctor prescribed antibiotics for a week.",
-        "Her blood pressure fell after the operation.",
-        "The surgeon removed the appendix.",
+        "The patient was admitted with a high fever.", "The doctor prescribed antibiotics for a week.",
+        "Her blood pressure fell after the operation.", "The surgeon removed the appendix.",
         "The vaccine causes a mild headache.",
     ),
-}
+}  # fmt: skip
 DOCUMENTS = 60
 QUESTION = "The surgeon operated on the patient. The nurse gave her medicine. She had a fever. She went home healthy."
 

@@ -69,16 +69,10 @@ def test_noise_for_a_target_and_back(tenant: Tenant) -> None:
 
 def test_what_cannot_be_computed_is_refused(tenant: Tenant) -> None:
     for fields in [
-        {"steps": 0},
-        {"steps": 1.5},
-        {"delta": 0.0},
-        {"delta": 1.0},
-        {"mechanism": STEP | {"sampling_rate": 2.0}},
-        {"mechanism": STEP | {"noise_multiplier": 0.0}},
-        {"mechanism": STEP | {"secret": 1}},
-        {"mechanism": {"kind": "other"}},
-        {"unknown": 1},
-    ]:
+        {"steps": 0}, {"steps": 1.5}, {"delta": 0.0}, {"delta": 1.0}, {"mechanism": STEP | {"sampling_rate": 2.0}},
+        {"mechanism": STEP | {"noise_multiplier": 0.0}}, {"mechanism": STEP | {"secret": 1}},
+        {"mechanism": {"kind": "other"}}, {"unknown": 1},
+    ]:  # fmt: skip
         assert compare(tenant, **fields).status_code == 422
 
 

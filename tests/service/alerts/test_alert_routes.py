@@ -45,13 +45,9 @@ def test_a_rule_is_stored_read_replaced_and_deleted(admin: httpx.Client) -> None
 
 def test_every_kind_is_stored_with_its_defaults(admin: httpx.Client) -> None:
     for kind, fields in {
-        "budget_used": {"share": 1.0},
-        "forecast": {"days": 7.0},
-        "spent_without_output": {},
-        "unusual_spending": {},
-        "integrity": {},
-        "job_ended": {"statuses": ["failed"]},
-    }.items():
+        "budget_used": {"share": 1.0}, "forecast": {"days": 7.0}, "spent_without_output": {}, "unusual_spending": {},
+        "integrity": {}, "job_ended": {"statuses": ["failed"]},
+    }.items():  # fmt: skip
         stored = admin.put(f"/alerts/rules/{kind}", json={"when": {"kind": kind, **fields}})
         assert stored.status_code == 201, stored.text
         assert fields.items() <= stored.json()["when"].items()
@@ -60,9 +56,7 @@ def test_every_kind_is_stored_with_its_defaults(admin: httpx.Client) -> None:
 
 def test_a_wrong_rule_is_refused_without_an_echo(admin: httpx.Client) -> None:
     for body, field in [
-        ({}, "when"),
-        ({"when": {"kind": CANARY}}, "when"),
-        ({"when": {"kind": "budget_used"}}, "share"),
+        ({}, "when"), ({"when": {"kind": CANARY}}, "when"), ({"when": {"kind": "budget_used"}}, "share"),
         ({"when": {"kind": "budget_used", "share": 0}}, "share"),
         ({"when": {"kind": "budget_used", "share": 1.1}}, "share"),
         ({"when": {"kind": "budget_used", "share": "0.5"}}, "share"),
@@ -70,14 +64,13 @@ def test_a_wrong_rule_is_refused_without_an_echo(admin: httpx.Client) -> None:
         ({"when": {"kind": "forecast", "days": 1e9}}, "days"),
         ({"when": {"kind": "forecast", "days": 1, "case": CANARY}}, "case"),
         ({"when": {"kind": "job_ended", "statuses": []}}, "statuses"),
-        ({**NEAR, "tenants": ["acme"]}, "extra_forbidden"),
-        ({**NEAR, "webhook": {"url": "x" * 2001}}, "url"),
+        ({**NEAR, "tenants": ["acme"]}, "extra_forbidden"), ({**NEAR, "webhook": {"url": "x" * 2001}}, "url"),
         ({**NEAR, "webhook": {"url": f"ftp://{CANARY}"}}, "url"),
         ({**NEAR, "webhook": {"url": f"https://{CANARY}:secret@h.example/"}}, "url"),
         ({**NEAR, "webhook": {"url": f"https://h.example/#{CANARY}"}}, "url"),
         ({**NEAR, "webhook": {"url": "https://h.example:0/"}}, "url"),
         ({**NEAR, "webhook": {"url": "https://h.example/\r\nx: y"}}, "url"),
-    ]:
+    ]:  # fmt: skip
         answer = admin.put("/alerts/rules/near", json=body)
         assert answer.status_code == 422
         assert field in answer.text
@@ -116,13 +109,9 @@ def test_rules_need_the_role_admin_and_the_list_the_role_read(gateway: Gateway, 
     reader, own = (gateway.with_key(tenant, role).http for role in ("read", "admin"))
     assert reader.get("/alerts").json() == {"alerts": [], "next_cursor": None}
     for answer in (
-        reader.get("/alerts/rules"),
-        reader.get("/alerts/rules/near"),
-        reader.put("/alerts/rules/near", json=NEAR),
-        reader.delete("/alerts/rules/near"),
-        reader.post("/alerts/rules/near/test"),
-        own.get("/alerts"),
-    ):
+        reader.get("/alerts/rules"), reader.get("/alerts/rules/near"), reader.put("/alerts/rules/near", json=NEAR),
+        reader.delete("/alerts/rules/near"), reader.post("/alerts/rules/near/test"), own.get("/alerts"),
+    ):  # fmt: skip
         assert (answer.status_code, answer.json()["code"]) == (403, "role-missing")
     for method, path in (("GET", "/admin/alerts"), ("GET", "/admin/alerts/rules"), ("PUT", "/admin/alerts/rules/near")):
         assert own.request(method, path, json=NEAR).json()["code"] == "wrong-scope"

@@ -53,13 +53,10 @@ def test_a_webhook_is_encrypted_under_a_trusted_certificate(trusted: Certificate
 
 def test_each_failure_has_a_label() -> None:
     for script, label in (
-        (status("200 OK"), "delivered"),
-        (status("302 Found", location="/elsewhere"), "status-302"),
-        (status("410 Gone"), "status-410"),
-        (status("500 Oops"), "status-500"),
-        (sends(b"not http\r\n\r\n"), "broken-answer"),
-        (sends(then="abort"), "broken-answer"),
-    ):
+        (status("200 OK"), "delivered"), (status("302 Found", location="/elsewhere"), "status-302"),
+        (status("410 Gone"), "status-410"), (status("500 Oops"), "status-500"),
+        (sends(b"not http\r\n\r\n"), "broken-answer"), (sends(then="abort"), "broken-answer"),
+    ):  # fmt: skip
         assert delivered(script) == (label, 1)
     assert delivered(sends(then="hang"), timeout_s=0.5)[0] == "timeout"
 

@@ -21,12 +21,8 @@ def test_a_filter_proves_its_limit_and_the_sum(gateway: Gateway) -> None:
     tenant.embed([{"text": "A. B."}] * 20, epsilon=0.1)
     found = lines(tenant)
     assert labels(tenant) == {
-        "limit": "proven",
-        "basic": "proven",
-        "renyi": "estimate",
-        "certificate": "none",
-        "edgeworth": "estimate",
-    }
+        "limit": "proven", "basic": "proven", "renyi": "estimate", "certificate": "none", "edgeworth": "estimate",
+    }  # fmt: skip
     assert (found["limit"]["epsilon"], found["limit"]["delta"]) == (10.0, 1e-6)
     assert (found["basic"]["epsilon"], found["basic"]["delta"]) == (2.0, 0.0)
     accountants = {line["name"]: line["epsilon"] for line in tenant.account()["accountants"]}
@@ -46,12 +42,8 @@ def test_a_plan_has_a_certificate(gateway: Gateway) -> None:
 def test_epsilon_per_distance_has_no_other_accountant(gateway: Gateway) -> None:
     tenant = gateway.tenant(epsilon=10, delta=1e-6)
     assert labels(tenant, "vector") == {
-        "limit": "proven",
-        "basic": "proven",
-        "renyi": "none",
-        "certificate": "none",
-        "edgeworth": "none",
-    }
+        "limit": "proven", "basic": "proven", "renyi": "none", "certificate": "none", "edgeworth": "none",
+    }  # fmt: skip
 
 
 def test_a_quota_over_all_subjects_is_no_guarantee(gateway: Gateway) -> None:

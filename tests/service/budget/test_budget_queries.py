@@ -137,14 +137,10 @@ def test_who_spent_by_mechanism_route_and_key(folding: Gateway) -> None:
     assert get(tenant, "record/spending")["rows"] == []
 
     for query, field in (
-        ({"by": "text"}, "by"),
-        ({"bucket": "minute"}, "bucket"),
-        ({"cursor": "marker"}, "cursor"),
-        ({"from": 1, "bucket": "hour"}, "from"),
-        ({"from": 1}, "from"),
-        ({"from": hours["to_ms"] + 86_400_000}, "from"),
-        ({"limit": 0}, "limit"),
-    ):
+        ({"by": "text"}, "by"), ({"bucket": "minute"}, "bucket"), ({"cursor": "marker"}, "cursor"),
+        ({"from": 1, "bucket": "hour"}, "from"), ({"from": 1}, "from"),
+        ({"from": hours["to_ms"] + 86_400_000}, "from"), ({"limit": 0}, "limit"),
+    ):  # fmt: skip
         refused = tenant.http.get(f"/budget/{tenant.name}/sentence/spending", params=query)
         assert refused.status_code == 422, query
         assert refused.json()["errors"][0]["field"].rpartition(".")[2] == field
@@ -270,13 +266,10 @@ def test_a_journal_is_filtered_and_each_entry_has_its_place_in_the_chain(folding
         assert seal["segments"][0]["first"] <= entry["seq"] <= seal["segments"][0]["last"]
 
     for query, field in (
-        ({"transition": "marker"}, "transition"),
-        ({"mechanism": "Marker of Mine"}, "mechanism"),
-        ({"route": "/embed"}, "route"),
-        ({"from": 5, "to": 5}, "from"),
-        ({"order": "marker"}, "order"),
+        ({"transition": "marker"}, "transition"), ({"mechanism": "Marker of Mine"}, "mechanism"),
+        ({"route": "/embed"}, "route"), ({"from": 5, "to": 5}, "from"), ({"order": "marker"}, "order"),
         ({"format": "marker"}, "format"),
-    ):
+    ):  # fmt: skip
         refused = tenant.http.get(f"/budget/{tenant.name}/sentence/journal/export", params=query)
         assert refused.status_code == 422
         assert refused.json()["errors"][0]["field"].rpartition(".")[2] == field

@@ -62,15 +62,12 @@ def test_the_accountants_tell_what_was_spent_and_how_sure_they_are(gateway: Gate
 def test_terms_that_make_no_account_open_no_tenant(gateway: Gateway) -> None:
     name = f"refused-{uuid.uuid4().hex[:12]}"
     for terms, field in (
-        ({"plans": {"clipped_cosine": 11}}, "epsilon"),
-        ({"plans": {"no-such": 1}}, "plans"),
-        ({"plans": {"sentence_codes:nothing": 1}}, "plans"),
-        ({"plans": {"clipped_cosine:counts": 1}}, "plans"),
-        ({"plans": {"sentence_codes": -1}}, "plans"),
-        ({"plans": {"clipped_cosine": -1}}, "plans"),
+        ({"plans": {"clipped_cosine": 11}}, "epsilon"), ({"plans": {"no-such": 1}}, "plans"),
+        ({"plans": {"sentence_codes:nothing": 1}}, "plans"), ({"plans": {"clipped_cosine:counts": 1}}, "plans"),
+        ({"plans": {"sentence_codes": -1}}, "plans"), ({"plans": {"clipped_cosine": -1}}, "plans"),
         ({"plans": {"clipped_cosine": 1, "deep_candidate": 1}}, "plans"),
         ({"delta": 1e-6, "basic_delta": 1e-5}, "basic_delta"),
-    ):
+    ):  # fmt: skip
         answer = gateway.admin.post("/admin/tenants", json={"name": name, "epsilon": 10, **terms})
         assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, field)
     assert gateway.admin.get(f"/admin/tenants/{name}/budgets").status_code == 404

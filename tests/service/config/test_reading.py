@@ -10,17 +10,12 @@ from service.config.reading import shown
 from service.config.settings import Settings
 
 WRONG = {
-    "PRIVACY_GATEWAY_PORT": "canary",
-    "PRIVACY_GATEWAY_PROCESSES": "65",
-    "PRIVACY_GATEWAY_EPSILON_MIN": "0",
-    "PRIVACY_GATEWAY_ARCHIVE": "canary",
-    "PRIVACY_GATEWAY_DEVICES": '["canary',
-    "PRIVACY_GATEWAY_TRACES_TENANTS": "canary",
-    "PRIVACY_GATEWAY_SERVES": "[]",
-    "PRIVACY_GATEWAY_ADMIN_KEY": "canary",
+    "PRIVACY_GATEWAY_PORT": "canary", "PRIVACY_GATEWAY_PROCESSES": "65", "PRIVACY_GATEWAY_EPSILON_MIN": "0",
+    "PRIVACY_GATEWAY_ARCHIVE": "canary", "PRIVACY_GATEWAY_DEVICES": '["canary',
+    "PRIVACY_GATEWAY_TRACES_TENANTS": "canary", "PRIVACY_GATEWAY_SERVES": "[]", "PRIVACY_GATEWAY_ADMIN_KEY": "canary",
     "PRIVACY_GATEWAY_ARCHIVE_REDIS_URL": "http://canary",
     "PRIVACY_GATEWAY_UPSTREAMS": '{"one": {"base_url": 5, "kind": "canary"}}',
-}
+}  # fmt: skip
 SAID = """\
 PRIVACY_GATEWAY_PORT must be a whole number, at least 0 and at most 65535
 PRIVACY_GATEWAY_PROCESSES must be a whole number, at least 1 and at most 64

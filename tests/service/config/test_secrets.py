@@ -14,25 +14,17 @@ KEY = "pgw_0123456789abcdef_0123456789abcdef0123456789abcdef"
 
 
 INCOMPLETE = [
-    ("PRIVACY_GATEWAY_MASTER_KEY", ""),
-    ("PRIVACY_GATEWAY_MASTER_KEY", "canary"),
-    ("PRIVACY_GATEWAY_MASTER_KEY", "ab" * 31),
-    ("PRIVACY_GATEWAY_INFILL_API_KEY", ""),
-    ("PRIVACY_GATEWAY_INFILL_API_KEY", " \n"),
-    ("PRIVACY_GATEWAY_INFILL_API_KEY", "canary canary"),
-    ("REDIS_URL", ""),
-    ("REDIS_URL", "redis://:@canary:6379/0"),
-    ("REDIS_URL", "redis://gateway:@canary:6379/0"),
-    ("REDIS_URL", "redis://gateway@canary:6379/0"),
-    ("REDIS_URL", "redis://gateway:canary/tail@host:6379/0"),
-    ("REDIS_URL", "redis://gateway:canary#tail@host:6379/0"),
-    ("REDIS_URL", "redis://gateway:[canary]@host:6379/0"),
-    ("REDIS_URL", "redis://gateway:canary\u2100@host:6379/0"),
-    ("REDIS_URL", "redis://:1/canary@host:6379/0"),
+    ("PRIVACY_GATEWAY_MASTER_KEY", ""), ("PRIVACY_GATEWAY_MASTER_KEY", "canary"),
+    ("PRIVACY_GATEWAY_MASTER_KEY", "ab" * 31), ("PRIVACY_GATEWAY_INFILL_API_KEY", ""),
+    ("PRIVACY_GATEWAY_INFILL_API_KEY", " \n"), ("PRIVACY_GATEWAY_INFILL_API_KEY", "canary canary"), ("REDIS_URL", ""),
+    ("REDIS_URL", "redis://:@canary:6379/0"), ("REDIS_URL", "redis://gateway:@canary:6379/0"),
+    ("REDIS_URL", "redis://gateway@canary:6379/0"), ("REDIS_URL", "redis://gateway:canary/tail@host:6379/0"),
+    ("REDIS_URL", "redis://gateway:canary#tail@host:6379/0"), ("REDIS_URL", "redis://gateway:[canary]@host:6379/0"),
+    ("REDIS_URL", "redis://gateway:canary\u2100@host:6379/0"), ("REDIS_URL", "redis://:1/canary@host:6379/0"),
     ("REDIS_URL", "redis://gateway:1#canary@host:6379/0"),
     ("REDIS_URL", "unix:///run/redis.sock?password=canary#tail"),
     ("PRIVACY_GATEWAY_REDIS_URL", "unix://gateway@/canary.sock?password="),
-]
+]  # fmt: skip
 
 
 def test_a_variable_without_its_secret_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

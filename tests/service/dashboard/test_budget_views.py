@@ -43,13 +43,10 @@ TABLES: tuple[tuple[str, str, str, str, dict[str, str | Callable[[Any], float]]]
     ("bounds", "promises", "bounds", "lines", AMOUNT),
     ("integrity", "without an output", "/budget/integrity", "spent_without_output", AMOUNT | {"Releases": "releases"}),
     (
-        "journal",
-        "Journal of",
-        "journal?order=newest&limit=50",
-        "entries",
+        "journal", "Journal of", "journal?order=newest&limit=50", "entries",
         {"Number": "seq", "Epsilon": "amount.epsilon"},
     ),
-)
+)  # fmt: skip
 _ROWS = """caption => {
   const found = [...document.querySelectorAll("table")].find((each) => each.caption.textContent.includes(caption));
   const value = (cell) => [...cell.querySelectorAll("[data-value]")].map((each) => each.dataset.value).join("|");

@@ -132,12 +132,9 @@ def test_a_request_from_elsewhere_changes_nothing(served: Gateway, owner: Tenant
     client, session = signed_in(served, served.with_key(owner, "read", "admin").key)
     for path in ("/keys", "/dashboard/session/end", "/budget/estimate"):
         for changed in (
-            {"X-Form-Token": ""},
-            {"X-Form-Token": "0" * 64},
-            {"Origin": "https://evil.example"},
-            {"Origin": "null"},
+            {"X-Form-Token": ""}, {"X-Form-Token": "0" * 64}, {"Origin": "https://evil.example"}, {"Origin": "null"},
             {"Origin": "http://127.0.0.1:9000"},
-        ):
+        ):  # fmt: skip
             refused = client.post(path, headers={"X-Form-Token": session["form_token"]} | changed)
             assert (refused.status_code, refused.json()["code"]) == (403, "cross-site-request"), (path, changed)
     assert client.get("/dashboard/session").status_code == 200

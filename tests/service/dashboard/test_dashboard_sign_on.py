@@ -231,14 +231,9 @@ def test_a_person_without_a_grant_gets_no_session(served: Gateway, provider: Pro
 
 def test_a_token_that_is_not_for_this_request_signs_nobody_in(served: Gateway, provider: Provider) -> None:
     for wrong in (
-        {"aud": "another-client"},
-        {"iss": "https://evil.example"},
-        {"nonce": "another"},
-        {"exp": int(time.time()) - 3600},
-        {"azp": "another-client"},
-        {"sub": 7},
-        {"nonce": None},
-    ):
+        {"aud": "another-client"}, {"iss": "https://evil.example"}, {"nonce": "another"},
+        {"exp": int(time.time()) - 3600}, {"azp": "another-client"}, {"sub": 7}, {"nonce": None},
+    ):  # fmt: skip
         provider.wrong = wrong
         client = browser(served)
         refused = signed_on(client, provider)
@@ -292,12 +287,8 @@ def test_without_a_provider_there_is_no_such_route(gateway: Gateway) -> None:
 def test_a_wrong_setting_stops_the_start(tmp_path: Path) -> None:
     one = '{"issuer": "https://id.example.com", "client_id": "x", "grants": {%s}}'
     for setting in (
-        (one % '"a": {"operator": true}').replace("https", "http"),
-        one % "",
-        one % '"a": {}',
-        one % '"a": {"tenant": "b", "operator": true}',
-        one % '"a": {"tenant": "b", "roles": ["jobs"]}',
-        (one % '"a": {"tenant": "b"}').replace('"grants"', '"key_env": "NONE", "grants"'),
-        "{",
-    ):
+        (one % '"a": {"operator": true}').replace("https", "http"), one % "", one % '"a": {}',
+        one % '"a": {"tenant": "b", "operator": true}', one % '"a": {"tenant": "b", "roles": ["jobs"]}',
+        (one % '"a": {"tenant": "b"}').replace('"grants"', '"key_env": "NONE", "grants"'), "{",
+    ):  # fmt: skip
         assert "sign_on" in refused_settings(tmp_path / "data", {"PRIVACY_GATEWAY_SIGN_ON": setting}).lower()

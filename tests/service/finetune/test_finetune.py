@@ -57,11 +57,8 @@ def test_a_classifier_of_private_pairs_and_what_it_cost(real_gateway: Gateway, o
     result = done["result"]
     assert (result["rows"], result["batch"], result["steps"], result["method"]) == (40, 8, 6, "lora")
     assert (result["rank"], result["pieces_max"], result["learning_rate"], result["weight_decay"]) == (
-        4,
-        32,
-        1e-3,
-        0.01,
-    )
+        4, 32, 1e-3, 0.01,
+    )  # fmt: skip
     assert result["privacy"]["epsilon"] == cost["epsilon"]
     assert result["certificate"] == estimate["privacy"]["certificate"]
     assert result["metrics"]["accuracy"] == metrics["public_accuracy"]

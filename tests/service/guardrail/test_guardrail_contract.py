@@ -16,20 +16,11 @@ PATH = "/beta/litellm_basic_guardrail_api"
 
 def asked(tenant: Tenant, **fields: Any) -> httpx.Response:
     body = {
-        "input_type": "request",
-        "litellm_call_id": "c0",
-        "litellm_trace_id": "t0",
-        "litellm_version": "1.108.7",
-        "request_data": {"user_api_key_hash": "h0"},
-        "request_headers": {"host": "[present]"},
-        "additional_provider_specific_params": {},
-        "texts": [],
-        "images": None,
-        "tools": None,
-        "structured_messages": None,
-        "tool_calls": None,
-        "model": "gpt-5-mini",
-    }
+        "input_type": "request", "litellm_call_id": "c0", "litellm_trace_id": "t0", "litellm_version": "1.108.7",
+        "request_data": {"user_api_key_hash": "h0"}, "request_headers": {"host": "[present]"},
+        "additional_provider_specific_params": {}, "texts": [], "images": None, "tools": None,
+        "structured_messages": None, "tool_calls": None, "model": "gpt-5-mini",
+    }  # fmt: skip
     return tenant.http.post(PATH, json=body | fields)
 
 

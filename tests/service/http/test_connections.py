@@ -68,13 +68,9 @@ class App:
 class Running:
     def __init__(self, **limits: Any) -> None:
         defaults = {
-            "connections_max": 100,
-            "connections_per_address_max": 100,
-            "request_head_s": 0.3,
-            "request_head_bytes_max": 8192,
-            "answer_idle_s": 0.3,
-            "transfer_bytes_per_s_min": 1024,
-        }
+            "connections_max": 100, "connections_per_address_max": 100, "request_head_s": 0.3,
+            "request_head_bytes_max": 8192, "answer_idle_s": 0.3, "transfer_bytes_per_s_min": 1024,
+        }  # fmt: skip
         self.app = App()
         self.open: Counter[str] = Counter()
         protocol = partial(LimitedProtocol, limits=ConnectionLimits(**(defaults | limits)), open_by_address=self.open)

@@ -18,25 +18,16 @@ def _raw(epsilon: str) -> bytes:
 
 
 BAD_BODIES = {
-    "NaN": (_raw("NaN"), 400),
-    "Infinity": (_raw("Infinity"), 400),
-    "minus infinity": (_raw("-Infinity"), 400),
-    "a float beyond range": (_raw("1e999"), 400),
-    "a number as a string": (_raw('"0.5"'), 422),
-    "a boolean": (_raw("true"), 422),
-    "zero": (_raw("0"), 422),
-    "negative": (_raw("-1"), 422),
-    "null": (_raw("null"), 422),
-    "below the operator's range": (_raw("1e-9"), 422),
+    "NaN": (_raw("NaN"), 400), "Infinity": (_raw("Infinity"), 400), "minus infinity": (_raw("-Infinity"), 400),
+    "a float beyond range": (_raw("1e999"), 400), "a number as a string": (_raw('"0.5"'), 422),
+    "a boolean": (_raw("true"), 422), "zero": (_raw("0"), 422), "negative": (_raw("-1"), 422),
+    "null": (_raw("null"), 422), "below the operator's range": (_raw("1e-9"), 422),
     "above the operator's range": (_raw("100000"), 422),
-    "not JSON": (b'{"documents": [{"text": "' + SECRET.encode(), 400),
-    "an array": (b"[]", 422),
-    "empty body": (b"", 422),
-    "deep nesting": (b'{"documents": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", 400),
+    "not JSON": (b'{"documents": [{"text": "' + SECRET.encode(), 400), "an array": (b"[]", 422),
+    "empty body": (b"", 422), "deep nesting": (b'{"documents": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", 400),
     "a string that never ends": (b'{"documents": [{"text": "' + b'\\"' * 4_000_000, 400),
     "invalid UTF-8": (b'{"documents": [{"text": "\xff"}], "epsilon": 1}', 400),
-    "no documents": (_with(documents=[]), 422),
-    "an empty document": (_with(documents=[{"text": ""}]), 422),
+    "no documents": (_with(documents=[]), 422), "an empty document": (_with(documents=[{"text": ""}]), 422),
     "a blank document": (_with(documents=[{"text": " \n\t "}]), 422),
     "no sentences": (_with(documents=[{"sentences": []}]), 422),
     "an empty sentence": (_with(documents=[{"sentences": [SECRET, ""]}]), 422),
@@ -47,12 +38,11 @@ BAD_BODIES = {
     "another dimension": (_with(documents=[{"embeddings": [[1.0, 0.0]]}]), 422),
     "a zero embedding": (_with(documents=[{"embeddings": [[0.0] * 384]}]), 422),
     "an embedding beyond float32": (_with(documents=[{"embeddings": [[1e300] + [0.0] * 383]}]), 422),
-    "an unknown mechanism": (_with(mechanism=SECRET), 422),
-    "an unknown domain": (_with(domain=SECRET), 422),
+    "an unknown mechanism": (_with(mechanism=SECRET), 422), "an unknown domain": (_with(domain=SECRET), 422),
     "too long an id": (_with(documents=[{"text": "x", "id": "i" * 129}]), 422),
     "too long a text": (_with(documents=[{"text": "x" * 1_000_001}]), 422),
     "a body of 10 MB": (_with(documents=[{"text": SECRET * 700_000}]), 413),
-}
+}  # fmt: skip
 
 
 def test_a_bad_body_is_refused_uncharged_and_not_repeated(tenant: Tenant) -> None:

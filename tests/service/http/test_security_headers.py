@@ -15,17 +15,14 @@ secured = module_gateway(HSTS_MAX_AGE_S="31536000", BODY_BYTES_MAX="1024")
 
 
 ANSWERS: dict[str, tuple[int, str, str, dict[str, Any]]] = {
-    "a route": (200, "GET", "/budget", {}),
-    "no key": (401, "GET", "/budget", {"headers": {"Authorization": ""}}),
-    "another scope": (403, "GET", "/admin/tenants", {}),
-    "no such path": (404, "GET", "/nothing", {}),
+    "a route": (200, "GET", "/budget", {}), "no key": (401, "GET", "/budget", {"headers": {"Authorization": ""}}),
+    "another scope": (403, "GET", "/admin/tenants", {}), "no such path": (404, "GET", "/nothing", {}),
     "another method": (405, "PUT", "/budget", {}),
     "a middleware": (413, "POST", "/sanitize", {"content": bytes(2000), "headers": {"Content-Type": "text/plain"}}),
     "another type": (415, "POST", "/sanitize", {"content": b"x"}),
-    "invalid": (422, "POST", "/sanitize", {"json": {}}),
-    "under /v1": (400, "POST", "/v1/embeddings", {"json": {}}),
+    "invalid": (422, "POST", "/sanitize", {"json": {}}), "under /v1": (400, "POST", "/v1/embeddings", {"json": {}}),
     "metrics": (200, "GET", "/metrics", {}),
-}
+}  # fmt: skip
 
 
 def test_every_answer_has_them(secured: Gateway) -> None:

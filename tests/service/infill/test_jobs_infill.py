@@ -94,23 +94,11 @@ def test_a_job_killed_on_its_way_makes_a_model_for_its_tenant_alone(real_gateway
 
 def test_bad_parameters_are_refused_before_a_job_is_made(real_tenant: Tenant) -> None:
     for fields in [
-        {"mask": {"techniques": ["walrus"]}},
-        {"mask": {"entities": ["WALRUS"]}},
-        {"mask": {"allow_list": "walrus"}},
-        {"mask": {"techniques": ["all"]}},
-        {"mask": {"vocabulary_size": 1}},
-        {"fill": {"mode": "dp"}},
-        {"fill": {"mode": "top1", "k": 3}},
-        {"fill": {"k": 1_000_000}},
-        {"rounds": 4},
-        {"rounds": 0},
-        {"steps": 0},
-        {"steps": 1_000_000},
-        {"steps": "25"},
-        {"name": "../walrus"},
-        {"documents": embedding_rows(1)},
-        {"walrus": 1},
-    ]:
+        {"mask": {"techniques": ["walrus"]}}, {"mask": {"entities": ["WALRUS"]}}, {"mask": {"allow_list": "walrus"}},
+        {"mask": {"techniques": ["all"]}}, {"mask": {"vocabulary_size": 1}}, {"fill": {"mode": "dp"}},
+        {"fill": {"mode": "top1", "k": 3}}, {"fill": {"k": 1_000_000}}, {"rounds": 4}, {"rounds": 0}, {"steps": 0},
+        {"steps": 1_000_000}, {"steps": "25"}, {"name": "../walrus"}, {"documents": embedding_rows(1)}, {"walrus": 1},
+    ]:  # fmt: skip
         answer = submit(real_tenant.http, rows(20), **fields)
         assert (answer.status_code, answer.json()["code"]) == (422, "invalid-input"), answer.text
         assert "walrus" not in answer.text.lower()

@@ -50,14 +50,9 @@ KEY = MasterKey(bytes(range(32)))
 LEASE_MS = 400
 EPSILON = 0.5
 LIMITS = RunnerLimits(
-    running_max=2,
-    waiting_max=99,
-    tenant_share=1.0,
-    attempts_max=99,
-    retention_s=3600,
-    alone=False,
+    running_max=2, waiting_max=99, tenant_share=1.0, attempts_max=99, retention_s=3600, alone=False,
     attempt=AttemptLimits(seconds_max=600, turn_s=600, memory_bytes_max=10**9, priority="normal"),
-)
+)  # fmt: skip
 SHARE_OF_FAULTS = {"redis": 0.05, "store": 0.3}
 
 
@@ -243,11 +238,8 @@ class World:
         gateway = self.submitter
         job_id = secrets.token_hex(16)
         fields: dict[str, Any] = {
-            "name": f"job-{job_id[:8]}",
-            "epsilon": EPSILON,
-            "steps": self.dice.randint(1, 20),
-            "ends": ends,
-        }
+            "name": f"job-{job_id[:8]}", "epsilon": EPSILON, "steps": self.dice.randint(1, 20), "ends": ends,
+        }  # fmt: skip
         fields["subject"] = None
         price = await gateway.kind.price(self.tenant, fields)
         assert price is not None
@@ -364,12 +356,9 @@ def test_jobs_end_once_whatever_fails(
     numbers = iter(range(10**6))
 
     @settings(
-        max_examples=examples,
-        deadline=None,
-        database=None,
-        derandomize=examples < 10,
+        max_examples=examples, deadline=None, database=None, derandomize=examples < 10,
         suppress_health_check=list(HealthCheck),
-    )
+    )  # fmt: skip
     @given(
         seed=st.integers(0, 10**6),
         events=st.lists(st.sampled_from(["die", "die", "pause", "cancel"]), min_size=2, max_size=5),

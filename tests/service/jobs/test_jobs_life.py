@@ -147,13 +147,9 @@ def test_another_tenants_jobs_and_domains_do_not_exist(real_gateway: Gateway, ow
     assert "own" in [domain["name"] for domain in tenant.http.get("/domains").json()["domains"]]
     other = real_gateway.tenant()
     for method, path in (
-        ("GET", f"/jobs/{job_id}"),
-        ("POST", f"/jobs/{job_id}/cancel"),
-        ("GET", f"/jobs/{job_id}/events"),
-        ("GET", f"/jobs/{job_id}/artifact"),
-        ("DELETE", f"/jobs/{job_id}/artifact"),
-        ("GET", "/jobs/unheard-of"),
-    ):
+        ("GET", f"/jobs/{job_id}"), ("POST", f"/jobs/{job_id}/cancel"), ("GET", f"/jobs/{job_id}/events"),
+        ("GET", f"/jobs/{job_id}/artifact"), ("DELETE", f"/jobs/{job_id}/artifact"), ("GET", "/jobs/unheard-of"),
+    ):  # fmt: skip
         answer = other.http.request(method, path)
         assert (answer.status_code, answer.json()["code"]) == (404, "unknown-job"), path
     assert other.http.get("/jobs").json() == {"jobs": [], "next_cursor": None}
@@ -258,18 +254,12 @@ def test_errors_that_need_no_job_are_reported_at_once(real_tenant: Tenant) -> No
     row = {"text": "walrus"}
     assert upload(real_tenant.http, b"").json()["reason"] == "empty"
     for body in (
-        {"documents": [row]},
-        {"name": "Bad Name", "documents": [row]},
-        {"name": "../up", "documents": [row]},
-        {"name": "a", "documents": [row], "embeddings": [[[1.0]]]},
-        {"name": "a"},
-        {"name": "a", "documents": [{"text": 3}]},
-        {"name": "a", "documents": [{"text": "walrus", "sentences": []}]},
-        {"name": "a", "documents": [row], "walrus": 1},
-        {"name": "a", "embeddings": [[]]},
-        {"name": "a", "documents": [row], "steps": 9},
-        {"name": "a", "documents": [row], "steps": 601},
-    ):
+        {"documents": [row]}, {"name": "Bad Name", "documents": [row]}, {"name": "../up", "documents": [row]},
+        {"name": "a", "documents": [row], "embeddings": [[[1.0]]]}, {"name": "a"},
+        {"name": "a", "documents": [{"text": 3}]}, {"name": "a", "documents": [{"text": "walrus", "sentences": []}]},
+        {"name": "a", "documents": [row], "walrus": 1}, {"name": "a", "embeddings": [[]]},
+        {"name": "a", "documents": [row], "steps": 9}, {"name": "a", "documents": [row], "steps": 601},
+    ):  # fmt: skip
         answer = post("/jobs/domain", json=body)
         assert answer.status_code == 422, body
         assert "walrus" not in answer.text

@@ -72,14 +72,9 @@ def test_the_presets_are_the_models(client: Client) -> None:
 
     assert [model.id for model in listed] == [SHIPPED, "reviews", "words", "queries", "text-embedding-3-small"]
     assert listed[0].preset == {
-        "endpoint": "sentdp",
-        "mechanism": "sentence_codes",
-        "epsilon": 10.0,
-        "domain": "general",
-        "segmentation": "sentences",
-        "window_words": 12,
-        "subject": "user",
-    }
+        "endpoint": "sentdp", "mechanism": "sentence_codes", "epsilon": 10.0, "domain": "general",
+        "segmentation": "sentences", "window_words": 12, "subject": "user",
+    }  # fmt: skip
     assert client.models.retrieve("reviews") == listed[1]
     with pytest.raises(openai.NotFoundError) as caught:
         client.models.retrieve(SECRET)
@@ -189,19 +184,12 @@ def test_documents_with_a_short_time_out_are_paid_once(real_gateway: Gateway, re
 
 
 BAD: list[tuple[dict[str, Any], str | None, str]] = [
-    ({"input": [1, 2, 3]}, "input", "send text"),
-    ({"input": [[1, 2], [3]]}, "input", "send text"),
-    ({"input": ""}, "input", ""),
-    ({"input": []}, "input", ""),
-    ({"input": [SECRET, " "]}, "input", ""),
-    ({"input": SECRET * 100_000}, "input", ""),
-    ({"input": [SECRET, 7]}, "input", ""),
-    ({"input": None}, "input", ""),
-    ({"dimensions": 256}, "dimensions", "384"),
-    ({"dimensions": "384"}, "dimensions", ""),
-    ({"encoding_format": SECRET}, "encoding_format", ""),
-    ({"extra_body": {SECRET: SECRET}}, None, ""),
-]
+    ({"input": [1, 2, 3]}, "input", "send text"), ({"input": [[1, 2], [3]]}, "input", "send text"),
+    ({"input": ""}, "input", ""), ({"input": []}, "input", ""), ({"input": [SECRET, " "]}, "input", ""),
+    ({"input": SECRET * 100_000}, "input", ""), ({"input": [SECRET, 7]}, "input", ""), ({"input": None}, "input", ""),
+    ({"dimensions": 256}, "dimensions", "384"), ({"dimensions": "384"}, "dimensions", ""),
+    ({"encoding_format": SECRET}, "encoding_format", ""), ({"extra_body": {SECRET: SECRET}}, None, ""),
+]  # fmt: skip
 
 
 def test_a_bad_request_is_refused_uncharged_and_not_repeated(client: Client, real_tenant: Tenant) -> None:

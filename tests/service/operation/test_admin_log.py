@@ -40,14 +40,9 @@ def test_each_action_is_logged_with_who_did_it_and_no_secret(logged: Gateway, tm
     found = logged.admin_log(limit=2)[before:]
     by_key = f"key:{made['key_id']}"
     assert [(each["by"], each["action"]) for each in found] == [
-        ("operator", "tenant.create"),
-        ("operator", "key.create"),
-        ("operator", "key.create"),
-        (by_key, "key.create"),
-        (by_key, "key.rotate"),
-        (by_key, "key.revoke"),
-        ("cli", "key.create"),
-    ]
+        ("operator", "tenant.create"), ("operator", "key.create"), ("operator", "key.create"), (by_key, "key.create"),
+        (by_key, "key.rotate"), (by_key, "key.revoke"), ("cli", "key.create"),
+    ]  # fmt: skip
     assert [each["n"] for each in found] == list(range(before + 1, before + 8))
     assert found[0]["target"] == "acme"
     assert found[4]["details"]["replaces"] == second["key_id"]

@@ -50,10 +50,7 @@ def test_tenants_do_not_see_the_service(tenant: Tenant, gateway: Gateway) -> Non
 def test_a_quantile_is_bounded_by_the_end_of_its_bucket() -> None:
     infinite = float("inf")
     for buckets, share, expected in (
-        ({0.1: 0, 0.5: 3, 1.0: 4, infinite: 4}, 0.5, 0.5),
-        ({0.1: 0, 0.5: 3, 1.0: 4, infinite: 4}, 0.99, 1.0),
-        ({0.1: 4, infinite: 4}, 0.5, 0.1),
-        ({0.1: 1, infinite: 4}, 0.5, None),
-        ({0.1: 0, infinite: 0}, 0.5, None),
-    ):
+        ({0.1: 0, 0.5: 3, 1.0: 4, infinite: 4}, 0.5, 0.5), ({0.1: 0, 0.5: 3, 1.0: 4, infinite: 4}, 0.99, 1.0),
+        ({0.1: 4, infinite: 4}, 0.5, 0.1), ({0.1: 1, infinite: 4}, 0.5, None), ({0.1: 0, infinite: 0}, 0.5, None),
+    ):  # fmt: skip
         assert Times(count=buckets[infinite], buckets=buckets).at_most(share) == expected

@@ -15,18 +15,14 @@ TEXTS = st.text(alphabet="ab  \n.é漢🙂", min_size=0, max_size=24)
 TYPES = ("PERSON", "LOCATION", "PHONE_NUMBER")
 KEY = "0123456789abcdef"
 OPERATORS: list[dict[str, Any]] = [
-    {"type": "replace"},
-    {"type": "replace", "new_value": "<🙂>"},
-    {"type": "replace", "new_value": ""},
-    {"type": "redact", "new_value": "not read"},
-    {"type": "keep"},
+    {"type": "replace"}, {"type": "replace", "new_value": "<🙂>"}, {"type": "replace", "new_value": ""},
+    {"type": "redact", "new_value": "not read"}, {"type": "keep"},
     {"type": "mask", "masking_char": "*", "chars_to_mask": 2, "from_end": True},
     {"type": "mask", "masking_char": "é", "chars_to_mask": 90, "from_end": False},
     {"type": "mask", "masking_char": "", "chars_to_mask": 1, "from_end": False},
     {"type": "mask", "masking_char": "#", "chars_to_mask": -4, "from_end": True},
-    {"type": "hash", "salt": "a salt of 16 and more"},
-    {"type": "hash", "hash_type": "sha512", "salt": "é" * 8},
-]
+    {"type": "hash", "salt": "a salt of 16 and more"}, {"type": "hash", "hash_type": "sha512", "salt": "é" * 8},
+]  # fmt: skip
 
 
 @st.composite

@@ -25,12 +25,9 @@ def test_finds_are_those_of_the_recognisers_at_code_points(tenant: Tenant) -> No
 
     answer = analyzed(tenant)
     assert values(answer) == [
-        ("PERSON", "Maria Keller"),
-        ("LOCATION", "Lisbon"),
-        ("EMAIL_ADDRESS", "maria.keller@example.org"),
-        ("CREDIT_CARD", "4111 1111 1111 1111"),
-        ("US_SSN", "536-90-4399"),
-    ]
+        ("PERSON", "Maria Keller"), ("LOCATION", "Lisbon"), ("EMAIL_ADDRESS", "maria.keller@example.org"),
+        ("CREDIT_CARD", "4111 1111 1111 1111"), ("US_SSN", "536-90-4399"),
+    ]  # fmt: skip
     assert answer.headers["privacy-guarantee"] == "none"
     for each in answer.json():
         assert each.keys() == MEMBERS
@@ -89,15 +86,9 @@ ZIP = {
 def test_recognisers_of_the_request_find(tenant: Tenant) -> None:
     text = "John Smith drivers license is AC432223 and the zip code is 12345"
     answer = analyzed(
-        tenant,
-        text,
-        entities=["US_DRIVER_LICENSE", "ZIP"],
-        ad_hoc_recognizers=[ZIP],
-        return_decision_process=True,
-        correlation_id="123e4567-e89b-12d3-a456-426614174000",
-        trace=False,
-        score_threshold=0.3,
-    )
+        tenant, text, entities=["US_DRIVER_LICENSE", "ZIP"], ad_hoc_recognizers=[ZIP], return_decision_process=True,
+        correlation_id="123e4567-e89b-12d3-a456-426614174000", trace=False, score_threshold=0.3,
+    )  # fmt: skip
     assert values(answer, text) == [("US_DRIVER_LICENSE", "AC432223"), ("ZIP", "12345")]
     reason = answer.json()[1]["analysis_explanation"]
     assert reason["pattern_name"] == "zip code (weak)"

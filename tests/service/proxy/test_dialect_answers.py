@@ -168,16 +168,12 @@ def test_a_responses_answer_and_its_echoes() -> None:
     answer = {
         "output": [
             {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Anna"}]},
-            {"type": "message", "content": [{"type": "refusal", "refusal": "Anna"}]},
-            call,
+            {"type": "message", "content": [{"type": "refusal", "refusal": "Anna"}]}, call,
         ],
-        "instructions": [{"role": "user", "content": "Anna"}],
-        "metadata": {"Anna": "Anna"},
-        "user": "pseudo-7",
+        "instructions": [{"role": "user", "content": "Anna"}], "metadata": {"Anna": "Anna"}, "user": "pseudo-7",
         "tools": [{"type": "function", "description": "Anna", "parameters": {"enum": ["Anna"]}}],
-        "error": {"message": "Anna"},
-        "incomplete_details": None,
-    }
+        "error": {"message": "Anna"}, "incomplete_details": None,
+    }  # fmt: skip
     RESPONSES.restore(answer, WordRestorers())
 
     assert json.dumps(answer).count('"Anna"') == 1  # the key of `metadata`

@@ -21,33 +21,27 @@ def test_kinds_of_a_chat_request() -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"to":"Maria"}'}}
     tool = {"name": "f", "description": "Write", "parameters": {"properties": {"to": {"description": "Who"}}}}
     body = {
-        "model": "m",
-        "user": "maria@example.org",
+        "model": "m", "user": "maria@example.org",
         "messages": [
             {
-                "role": "user",
-                "name": "Maria",
+                "role": "user", "name": "Maria",
                 "content": [{"type": "text", "text": "Hi"}, {"type": "new", "words": "x"}],
             },
             {"role": "assistant", "content": None, "tool_calls": [call]},
             {"role": "tool", "tool_call_id": "c1", "content": "done"},
         ],
-        "tools": [{"type": "function", "function": tool}],
-        "metadata": {"Maria's key": "Maria"},
-    }
+        "tools": [{"type": "function", "function": tool}], "metadata": {"Maria's key": "Maria"},
+    }  # fmt: skip
 
     assert {(slot.path, slot.kind, str(slot.value)) for slot in CHAT.slots(body)} == {
-        ("messages.0.name", SlotKind.TEXT, "Maria"),
-        ("messages.0.content.0.text", SlotKind.TEXT, "Hi"),
+        ("messages.0.name", SlotKind.TEXT, "Maria"), ("messages.0.content.0.text", SlotKind.TEXT, "Hi"),
         ("messages.0.content.1", SlotKind.MEDIA, "{'type': 'new', 'words': 'x'}"),
         ("messages.1.tool_calls.0.function.arguments", SlotKind.JSON, '{"to":"Maria"}'),
-        ("messages.2.content", SlotKind.TEXT, "done"),
-        ("tools.0.function.description", SlotKind.DEFINITION, "Write"),
+        ("messages.2.content", SlotKind.TEXT, "done"), ("tools.0.function.description", SlotKind.DEFINITION, "Write"),
         ("tools.0.function.parameters.properties.0.description", SlotKind.DEFINITION, "Who"),
-        ("metadata.0", SlotKind.TEXT, "Maria"),
-        ("metadata.0", SlotKind.TEXT, "Maria's key"),
+        ("metadata.0", SlotKind.TEXT, "Maria"), ("metadata.0", SlotKind.TEXT, "Maria's key"),
         ("user", SlotKind.IDENTIFIER, "maria@example.org"),
-    }
+    }  # fmt: skip
     assert "Maria" not in repr(list(CHAT.slots(body)))
 
 
@@ -62,14 +56,11 @@ def test_kinds_of_a_messages_request() -> None:
     body = {"model": "m", "messages": [{"role": "assistant", "content": blocks}], "metadata": {"user_id": "u"}}
 
     assert {(slot.path, slot.kind) for slot in MESSAGES.slots(body)} == {
-        ("messages.0.content.0.thinking", SlotKind.KNOWN),
-        ("messages.0.content.1.thinking", SlotKind.TEXT),
-        ("messages.0.content.2.input", SlotKind.VALUE),
-        ("messages.0.content.3.source", SlotKind.MEDIA),
-        ("messages.0.content.3.title", SlotKind.TEXT),
-        ("messages.0.content.4.content", SlotKind.MEDIA),
+        ("messages.0.content.0.thinking", SlotKind.KNOWN), ("messages.0.content.1.thinking", SlotKind.TEXT),
+        ("messages.0.content.2.input", SlotKind.VALUE), ("messages.0.content.3.source", SlotKind.MEDIA),
+        ("messages.0.content.3.title", SlotKind.TEXT), ("messages.0.content.4.content", SlotKind.MEDIA),
         ("metadata.user_id", SlotKind.IDENTIFIER),
-    }
+    }  # fmt: skip
 
 
 def test_members_of_other_vendors_in_a_conversation_are_read() -> None:
@@ -91,22 +82,19 @@ def test_members_of_other_vendors_in_a_conversation_are_read() -> None:
 
 def test_members_that_are_not_known_or_hold_another_text_are_refused() -> None:
     for dialect, body, field in [
-        (CHAT, {"provider": {"order": ["Maria"]}}, "provider"),
-        (CHAT, {"model": "m", "Maria": 1}, "1"),
+        (CHAT, {"provider": {"order": ["Maria"]}}, "provider"), (CHAT, {"model": "m", "Maria": 1}, "1"),
         (CHAT, message(content="Hi", Maria=None), "messages.0.2"),
         (CHAT, message("assistant", tool_calls=[{"id": "c1", "Maria": 1}]), "messages.0.tool_calls.0.1"),
         (CHAT, {"tools": [{"type": "function", "function": {"name": "Maria K."}}]}, "tools.0.function.name"),
-        (CHAT, {"service_tier": "Maria"}, "service_tier"),
-        (CHAT, {"seed": "Maria"}, "seed"),
+        (CHAT, {"service_tier": "Maria"}, "service_tier"), (CHAT, {"seed": "Maria"}, "seed"),
         (
-            RESPONSES,
-            {"input": message(content=[{"type": "input_text", "Maria": 1}])["messages"]},
+            RESPONSES, {"input": message(content=[{"type": "input_text", "Maria": 1}])["messages"]},
             "input.0.content.0.1",
         ),
         (RESPONSES, {"tools": [{"type": "mcp", "server_url": "https://Maria"}]}, "tools.0.server_url"),
         (MESSAGES, message(content="Hi", Maria=1), "messages.0.2"),
         (MESSAGES, {"tools": [{"name": "f", "input_schema": {"Maria": "a"}}]}, "tools.0.input_schema.0"),
-    ]:
+    ]:  # fmt: skip
         with pytest.raises(InvalidInput, match=r"leave (unread|as it is).* `proxy\.unread`") as refused:
             list(dialect.slots(body))
 
@@ -133,18 +121,14 @@ def test_log_probabilities_of_earlier_answers_do_not_leave() -> None:
 
 def test_members_of_another_json_type_are_refused_by_path() -> None:
     for dialect, body, field in [
-        (CHAT, {"messages": "Maria"}, "messages"),
-        (CHAT, message(content=7), "messages.0.content"),
+        (CHAT, {"messages": "Maria"}, "messages"), (CHAT, message(content=7), "messages.0.content"),
         (CHAT, message(content=["Maria"]), "messages.0.content.0"),
         (CHAT, message("tool", content=[{"type": "text", "text": {}}]), "messages.0.content.0.text"),
-        (CHAT, {"user": ["Maria"]}, "user"),
-        (CHAT, {"metadata": {"Maria": 1}}, "metadata.0"),
-        (CHAT, ["Maria"], None),
-        (RESPONSES, {"input": {"role": "user"}}, "input"),
+        (CHAT, {"user": ["Maria"]}, "user"), (CHAT, {"metadata": {"Maria": 1}}, "metadata.0"),
+        (CHAT, ["Maria"], None), (RESPONSES, {"input": {"role": "user"}}, "input"),
         (RESPONSES, {"input": [{"type": "function_call", "arguments": {}}]}, "input.0.arguments"),
-        (MESSAGES, {"system": 1}, "system"),
-        (MESSAGES, {"stop_sequences": "Maria"}, "stop_sequences"),
-    ]:
+        (MESSAGES, {"system": 1}, "system"), (MESSAGES, {"stop_sequences": "Maria"}, "stop_sequences"),
+    ]:  # fmt: skip
         with pytest.raises(InvalidInput) as refused:
             list(dialect.slots(body))
 

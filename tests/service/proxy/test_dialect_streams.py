@@ -257,12 +257,9 @@ def test_responses_annotations_shell_outputs_and_transcripts() -> None:
     citation = {"type": "url_citation", "title": "Anna", "url": "u", "start_index": 12, "end_index": 17}
     delta = {"type": "response.output_text.delta", "delta": text, "content_index": 0, "logprobs": [], **PLACES}
     added = {
-        "type": "response.output_text.annotation.added",
-        "annotation": citation,
-        "annotation_index": 0,
-        "content_index": 0,
-        **PLACES,
-    }
+        "type": "response.output_text.annotation.added", "annotation": citation, "annotation_index": 0,
+        "content_index": 0, **PLACES,
+    }  # fmt: skip
     shell = {"type": "response.shell_call_output_content.delta", "command_index": 0, **PLACES}
     shells = [{**shell, "delta": {"stdout": "An"}}, {**shell, "delta": {"stdout": "na", "stderr": "Anna!"}}]
     output = [{"stdout": "Anna", "stderr": "Anna!", "outcome": {"type": "exit", "exit_code": 0}}]
@@ -361,15 +358,8 @@ def test_cut_streams_give_what_was_held_back() -> None:
 def test_unknown_events_pass_and_errors_are_restored(dialect: Any) -> None:
     unknown = {"type": "unheard_of", "text": "Anna", "choices": "Anna"}
     odd: list[Any] = [
-        unknown,
-        7,
-        None,
-        "Anna",
-        [],
-        {"type": "ping"},
-        {"type": ["Anna"]},
-        {"type": "content_block_delta"},
-    ]
+        unknown, 7, None, "Anna", [], {"type": "ping"}, {"type": ["Anna"]}, {"type": "content_block_delta"},
+    ]  # fmt: skip
     odd += [{"choices": [None, {}, {"index": [], "delta": 5}, {"delta": {"tool_calls": [4, {"index": {}}]}}]}]
     stream = dialect.stream(WordRestorers())
     for data in odd:

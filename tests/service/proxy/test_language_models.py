@@ -104,12 +104,9 @@ def test_a_response_comes_back_with_its_names(gpt: openai.OpenAI, model: ModelSe
 
 def test_a_message_comes_back_with_its_names(claude: anthropic.Anthropic, model: ModelServer) -> None:
     asked: Any = {
-        "model": "stub-claude",
-        "max_tokens": 100,
-        "system": "You work for Maria Keller.",
-        "metadata": {"user_id": "maria.keller@example.org"},
-        "messages": [{"role": "user", "content": TEXT}],
-    }
+        "model": "stub-claude", "max_tokens": 100, "system": "You work for Maria Keller.",
+        "metadata": {"user_id": "maria.keller@example.org"}, "messages": [{"role": "user", "content": TEXT}],
+    }  # fmt: skip
     assert claude.messages.create(**asked).content[0].text == TEXT
     with claude.messages.stream(**asked) as stream:
         assert "".join(stream.text_stream) == TEXT

@@ -153,23 +153,18 @@ def test_nothing_planted_in_a_member_of_another_vendor_leaves() -> None:
 
 def test_nothing_planted_in_a_name_a_setting_or_a_schema_leaves() -> None:
     for dialect, body in [
-        (CHAT, tool(pattern=f"^{ADDRESS}$")),
-        (CHAT, tool(format=ADDRESS)),
-        (CHAT, tool(properties={ADDRESS: {"type": "string"}}, required=[ADDRESS])),
-        (CHAT, tool(required=[SENTENCE])),
-        (CHAT, tool(**{"x-note": {ADDRESS: [SENTENCE]}})),
-        (CHAT, tool(**{f"x-{ADDRESS}": 1})),
-        (CHAT, tool(**{"$ref": f"#/$defs/{ADDRESS}", "$defs": {ADDRESS: {}}})),
-        (CHAT, tool(items=ADDRESS)),
+        (CHAT, tool(pattern=f"^{ADDRESS}$")), (CHAT, tool(format=ADDRESS)),
+        (CHAT, tool(properties={ADDRESS: {"type": "string"}}, required=[ADDRESS])), (CHAT, tool(required=[SENTENCE])),
+        (CHAT, tool(**{"x-note": {ADDRESS: [SENTENCE]}})), (CHAT, tool(**{f"x-{ADDRESS}": 1})),
+        (CHAT, tool(**{"$ref": f"#/$defs/{ADDRESS}", "$defs": {ADDRESS: {}}})), (CHAT, tool(items=ADDRESS)),
         (CHAT, chat(tools=[{"type": "function", "function": {"name": "f", "parameters": ADDRESS}}])),
-        (CHAT, chat(logit_bias={ADDRESS: 1})),
-        (CHAT, chat(metadata={ADDRESS: "a"})),
+        (CHAT, chat(logit_bias={ADDRESS: 1})), (CHAT, chat(metadata={ADDRESS: "a"})),
         (CHAT, chat(tools=[{"type": ADDRESS, "function": {"name": "f"}}])),
         (RESPONSES, asked({"type": "mcp", "server_label": "a", "server_url": f"https://a.example/?u={ADDRESS}"})),
         (RESPONSES, asked({"type": "web_search", "filters": {"allowed_domains": [ADDRESS]}})),
         (RESPONSES, asked(prompt={"id": "pmpt_0123456789", "variables": {ADDRESS: "a"}})),
         (MESSAGES, {"model": "m", "messages": [], "tools": [{"type": f"bash_{ADDRESS}", "name": "bash"}]}),
-    ]:
+    ]:  # fmt: skip
         assert not left(dialect.slots, body)
 
 

@@ -79,16 +79,10 @@ def outcomes() -> dict[str, float]:
 def test_a_call_sends_the_body_the_key_and_the_flags_of_the_client_alone() -> None:
     own = {"authorization": f"Bearer {KEY}", "x-account": "7"}
     client_headers = {
-        "Authorization": "Bearer pgw_client",
-        "X-Api-Key": "pgw_client",
-        "X-Forwarded-For": "192.0.2.7",
-        "Cookie": "a=b",
-        "User-Agent": "client/1",
-        "X-Stainless-OS": "Linux",
-        "Host": "gateway.example",
-        "OpenAI-Beta": "assistants=v2",
-        "anthropic-beta": "files-2025",
-    }
+        "Authorization": "Bearer pgw_client", "X-Api-Key": "pgw_client", "X-Forwarded-For": "192.0.2.7",
+        "Cookie": "a=b", "User-Agent": "client/1", "X-Stainless-OS": "Linux", "Host": "gateway.example",
+        "OpenAI-Beta": "assistants=v2", "anthropic-beta": "files-2025",
+    }  # fmt: skip
 
     request = sent({"own_headers": own, "key": KEY}, client_headers)
 
@@ -96,14 +90,9 @@ def test_a_call_sends_the_body_the_key_and_the_flags_of_the_client_alone() -> No
     assert request.body == BODY
     assert request.headers.pop("host").startswith("127.0.0.1:")
     assert request.headers == {
-        **own,
-        "user-agent": "privacy-gateway",
-        "accept": "application/json",
-        "accept-encoding": "identity",
-        "content-type": "application/json",
-        "content-length": str(len(BODY)),
-        "openai-beta": "assistants=v2",
-    }
+        **own, "user-agent": "privacy-gateway", "accept": "application/json", "accept-encoding": "identity",
+        "content-type": "application/json", "content-length": str(len(BODY)), "openai-beta": "assistants=v2",
+    }  # fmt: skip
 
 
 def test_a_client_chooses_the_version_of_the_format_and_there_is_a_default() -> None:

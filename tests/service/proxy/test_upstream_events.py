@@ -15,12 +15,9 @@ STREAM = (
     "data: [DONE]\n\n"
 ).encode()
 EVENTS = [
-    StreamEvent("", "Jürgen 🙂"),
-    StreamEvent("message_start", '{"a":\n 1}'),
-    StreamEvent("ping", ""),
-    StreamEvent("", "no blank: kept\n\n\u2028 same line"),
-    StreamEvent("", "[DONE]"),
-]
+    StreamEvent("", "Jürgen 🙂"), StreamEvent("message_start", '{"a":\n 1}'), StreamEvent("ping", ""),
+    StreamEvent("", "no blank: kept\n\n\u2028 same line"), StreamEvent("", "[DONE]"),
+]  # fmt: skip
 
 
 def events(*parts: bytes, event_bytes_max: int = 1024) -> list[StreamEvent]:

@@ -47,11 +47,8 @@ def test_a_model_is_found_by_its_name_and_has_another_one_upstream(monkeypatch: 
 
     assert (upstream.name, upstream.base_url, name) == ("one", "https://models.example/v1", "gpt-5")
     assert (upstream.host, upstream.port, upstream.read_timeout_s, upstream.total_timeout_s) == (
-        "models.example",
-        443,
-        7,
-        Settings().upstream_total_timeout_s,
-    )
+        "models.example", 443, 7, Settings().upstream_total_timeout_s,
+    )  # fmt: skip
     assert found.find("small", "anyone", "openai")[1] == "small"
     assert [model.name for model in found.visible("anyone")] == ["small", "large"]
 
@@ -64,11 +61,8 @@ def test_a_tenant_finds_and_sees_the_models_of_its_upstreams_alone(monkeypatch: 
     assert found.find("small", "a", "openai")[0].name == "one"
     assert found.find("small", "c", "openai")[0].name == "two"
     assert [[model.name for model in found.visible(tenant)] for tenant in "abcd"] == [
-        ["small"],
-        ["small"],
-        ["small", "large"],
-        [],
-    ]
+        ["small"], ["small"], ["small", "large"], [],
+    ]  # fmt: skip
     for tenant, model in (("a", "large"), ("d", "small")):
         with pytest.raises(UnknownModel) as caught:
             found.find(model, tenant, "openai")
@@ -117,17 +111,13 @@ def test_a_mistake_is_named_by_its_member_and_no_secret_is_repeated(monkeypatch:
         ({"base_url": "https://models example/"}, "host of base_url"),
         ({"base_url": "http://models.example/v1"}, "http:// is for this machine"),
         ({"base_url": "http://10.0.0.7/v1"}, "http:// is for this machine"),
-        ({"kind": "other"}, "upstreams.one.kind"),
-        ({"models": []}, "upstreams.one.models"),
+        ({"kind": "other"}, "upstreams.one.kind"), ({"models": []}, "upstreams.one.models"),
         ({"models": ["small", {"name": "small"}]}, "a model is listed twice"),
         ({"models": [{"name": "sm all"}]}, "upstreams.one.models.0.name"),
-        ({"models": [{"nam": "small"}]}, "upstreams.one.models.0.nam"),
-        ({"tenants": []}, "upstreams.one.tenants"),
-        ({"tenants": ["A B"]}, "upstreams.one.tenants.0"),
-        ({"key": KEY}, "upstreams.one.key"),
+        ({"models": [{"nam": "small"}]}, "upstreams.one.models.0.nam"), ({"tenants": []}, "upstreams.one.tenants"),
+        ({"tenants": ["A B"]}, "upstreams.one.tenants.0"), ({"key": KEY}, "upstreams.one.key"),
         ({"key_env": "NO_SUCH_VARIABLE"}, "key_env names a variable that is not set"),
-        ({"key_env": "BAD_KEY"}, "visible ASCII"),
-        ({"key_env": "EMPTY_KEY"}, "must not be empty"),
+        ({"key_env": "BAD_KEY"}, "visible ASCII"), ({"key_env": "EMPTY_KEY"}, "must not be empty"),
         ({"key_env": "SHORT_KEY"}, "the key of an upstream has at least 16 characters"),
         ({"key_env": "SHORT_WORD"}, "the key of an upstream has at least 16 characters"),
         ({"key_file": "/no/such/file"}, "key_file cannot be read"),
@@ -138,7 +128,7 @@ def test_a_mistake_is_named_by_its_member_and_no_secret_is_repeated(monkeypatch:
         ({"read_timeout_s": 0}, "upstreams.one.read_timeout_s"),
         ({"total_timeout_s": "60"}, "upstreams.one.total_timeout_s"),
         ({"private_addresses": 1}, "upstreams.one.private_addresses"),
-    ]:
+    ]:  # fmt: skip
         monkeypatch.setenv("BAD_KEY", f"{KEY} two")
         monkeypatch.setenv("EMPTY_KEY", " ")
         monkeypatch.setenv("SHORT_KEY", "k")

@@ -30,18 +30,14 @@ def test_no_byte_of_a_text_stays_anywhere(real_gateway: Gateway, real_tenant: Te
     text = f"{DOCUMENT} My password is {marker}. Mail {marker}@example.com."
     headers = {"Idempotency-Key": "canary", "traceparent": f"00-{marker}", "X-Request-ID": f"{marker} {marker}"}
     answers = [
-        real_tenant.embed([{"text": text}], headers=headers),
-        real_tenant.embed([{"text": text}], headers=headers),
+        real_tenant.embed([{"text": text}], headers=headers), real_tenant.embed([{"text": text}], headers=headers),
         real_tenant.embed([{"text": text}], headers=headers, epsilon=2.0),
         real_tenant.embed([{"sentences": [text, marker]}], mechanism="deep_candidate"),
-        real_tenant.embed([{"text": text}], epsilon=-1),
-        real_tenant.embed([{"text": text, marker: marker}]),
-        real_tenant.embed([{"text": text}], domain=marker),
-        real_tenant.embed([{"text": text}], subject=marker),
+        real_tenant.embed([{"text": text}], epsilon=-1), real_tenant.embed([{"text": text, marker: marker}]),
+        real_tenant.embed([{"text": text}], domain=marker), real_tenant.embed([{"text": text}], subject=marker),
         real_tenant.embed([{"text": text}], epsilon=999.0),
         real_tenant.http.post("/embed/sentdp", content=f'{{"documents": [{{"text": "{marker}'.encode()),
-        real_tenant.http.get(f"/budget/{marker}"),
-        real_tenant.http.get(f"/{marker}", params={"text": marker}),
+        real_tenant.http.get(f"/budget/{marker}"), real_tenant.http.get(f"/{marker}", params={"text": marker}),
         real_tenant.http.post("/sanitize", json={"documents": [{"text": f"Mail {marker}@example.com now."}]}),
         real_tenant.http.post("/sanitize", json={"documents": [{"text": text}], "mask": {"entities": [marker]}}),
         real_tenant.http.post("/sanitize", json={"documents": [{"text": text}], "mask": {"allow_list": marker}}),
@@ -52,7 +48,7 @@ def test_no_byte_of_a_text_stays_anywhere(real_gateway: Gateway, real_tenant: Te
             "/beta/litellm_basic_guardrail_api",
             json={"input_type": "request", "litellm_call_id": marker, "texts": [text]},
         ),
-    ]
+    ]  # fmt: skip
 
     codes = [answer.status_code for answer in answers]
     assert codes == [200, 200, 422, 200, 422, 422, 422, 422, 403, 415, 404, 404, 200, 422, 422, 200, 422, 422, 200]

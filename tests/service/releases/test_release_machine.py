@@ -156,14 +156,10 @@ class Served:
     def tenant(self, name: str) -> str:
         opened, _ = self.go(
             post(
-                self.app,
-                "/admin/tenants",
-                self.admin_key,
-                {"name": name, "epsilon": 1000},
-                headers={},
+                self.app, "/admin/tenants", self.admin_key, {"name": name, "epsilon": 1000}, headers={},
                 spy=self.nothing,
             )
-        )
+        )  # fmt: skip
         key: str = orjson.loads(content_of(opened))["key"]
         return key
 

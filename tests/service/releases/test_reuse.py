@@ -108,12 +108,9 @@ def test_what_is_another_release_is_charged(thrifty: Gateway) -> None:
     was repeated."""
     for change in (
         {"documents": [{"text": DOCUMENT + " And more."}]},
-        {"documents": [{"text": DOCUMENT.replace("phone", "Phone")}]},
-        {"epsilon": 1.5},
-        {"mechanism": "clipped_cosine"},
-        {"mechanism": "document_selection"},
-        {"headers": {"Idempotency-Key": "own"}},
-    ):
+        {"documents": [{"text": DOCUMENT.replace("phone", "Phone")}]}, {"epsilon": 1.5},
+        {"mechanism": "clipped_cosine"}, {"mechanism": "document_selection"}, {"headers": {"Idempotency-Key": "own"}},
+    ):  # fmt: skip
         saver = thrifty.tenant()
         first = saver.embed()
         other = saver.embed(**dict(change))

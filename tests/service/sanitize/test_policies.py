@@ -55,13 +55,9 @@ def test_an_enforced_policy_is_what_its_tenant_gets_and_nothing_else(clinic: Ten
         assert answer.json()["data"][0]["text"] == MASKED
         assert answer.json()["policy"] == "clinical"
     for fields in (
-        {"mask": {"techniques": ["entity"]}},
-        {"mask": {}},
-        {"policy": "newsroom"},
-        {"policy": "no-such"},
-        {"fill": {"mode": "metric_dp", "epsilon": 1000.0}},
-        {"fill": {"mode": "surrogate"}},
-    ):
+        {"mask": {"techniques": ["entity"]}}, {"mask": {}}, {"policy": "newsroom"}, {"policy": "no-such"},
+        {"fill": {"mode": "metric_dp", "epsilon": 1000.0}}, {"fill": {"mode": "surrogate"}},
+    ):  # fmt: skip
         refused = sanitize(clinic, **fields)
         assert refused.status_code == 403, fields
         assert refused.json()["code"] == "policy-enforced"
@@ -130,21 +126,14 @@ def test_a_policy_with_a_price_charges_and_can_be_estimated(tenant: Tenant) -> N
 
 def test_a_bad_threshold_or_language_is_refused_without_echo(tenant: Tenant) -> None:
     for mask in [
-        {"thresholds": {"zworykin": 0.5}},
-        {"thresholds": {"zworykin": "zworykin"}},
-        {"thresholds": {"EMAIL_ADDRESS": "zworykin"}},
-        {"thresholds": {"EMAIL_ADDRESS": None}},
-        {"thresholds": {"EMAIL_ADDRESS": 0}},
-        {"thresholds": {"EMAIL_ADDRESS": 1.01}},
-        {"thresholds": {"EMAIL_ADDRESS": -1}},
-        {"thresholds": ["zworykin"]},
-        {"techniques": ["all"], "thresholds": {"EMAIL_ADDRESS": 0.5}},
-        {"language": "zworykin"},
-        {"language": "de", "techniques": ["vocabulary"]},
-        {"language": "de", "techniques": ["allow_list"]},
-        {"unknown_language": "guess"},
-        {"language": 5},
-    ]:
+        {"thresholds": {"zworykin": 0.5}}, {"thresholds": {"zworykin": "zworykin"}},
+        {"thresholds": {"EMAIL_ADDRESS": "zworykin"}}, {"thresholds": {"EMAIL_ADDRESS": None}},
+        {"thresholds": {"EMAIL_ADDRESS": 0}}, {"thresholds": {"EMAIL_ADDRESS": 1.01}},
+        {"thresholds": {"EMAIL_ADDRESS": -1}}, {"thresholds": ["zworykin"]},
+        {"techniques": ["all"], "thresholds": {"EMAIL_ADDRESS": 0.5}}, {"language": "zworykin"},
+        {"language": "de", "techniques": ["vocabulary"]}, {"language": "de", "techniques": ["allow_list"]},
+        {"unknown_language": "guess"}, {"language": 5},
+    ]:  # fmt: skip
         answer = sanitize(tenant, mask=mask)
 
         assert answer.status_code == 422

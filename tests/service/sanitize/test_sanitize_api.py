@@ -81,15 +81,12 @@ def test_a_replay_is_computed_again_and_never_stored(tenant: Tenant) -> None:
 
 def test_what_is_not_supported_is_refused_and_never_skipped(tenant: Tenant) -> None:
     for fields in [
-        {"mask": {"techniques": []}},
-        {"mask": {"techniques": ["guess"]}},
+        {"mask": {"techniques": []}}, {"mask": {"techniques": ["guess"]}},
         {"mask": {"techniques": ["entity"], "entities": ["SHOE_SIZE"]}},
         {"mask": {"techniques": ["allow_list"], "allow_list": "no-such-list"}},
-        {"mask": {"techniques": ["vocabulary"], "vocabulary_size": 1}},
-        {"fill": {"mode": "guess"}},
-        {"documents": [{"text": "  "}]},
-        {"documents": []},
-    ]:
+        {"mask": {"techniques": ["vocabulary"], "vocabulary_size": 1}}, {"fill": {"mode": "guess"}},
+        {"documents": [{"text": "  "}]}, {"documents": []},
+    ]:  # fmt: skip
         answer = tenant.http.post("/sanitize", json={"documents": [{"text": TEXT}]} | fields)
 
         assert answer.status_code == 422

@@ -110,11 +110,8 @@ def test_options_of_each_format_apply(tenant: Tenant) -> None:
     documents = [{"text": text, "format": name, "format_options": options} for name, text in texts.items()]
     rows = [row["text"] for row in ask(tenant, *documents).json()["data"]]
     assert rows == [
-        f'{{"a": "{MAIL}", "x": {{"b": "[PERSON]"}}}}',
-        f'a,b\n"",{MAIL}\n',
-        "<p>a</p><!---->",
-        texts["email"],
-    ]
+        f'{{"a": "{MAIL}", "x": {{"b": "[PERSON]"}}}}', f'a,b\n"",{MAIL}\n', "<p>a</p><!---->", texts["email"],
+    ]  # fmt: skip
 
 
 def test_a_document_or_option_that_cannot_be_used_is_named_and_not_repeated(tenant: Tenant) -> None:

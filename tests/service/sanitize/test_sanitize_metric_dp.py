@@ -85,20 +85,14 @@ def test_with_masks_the_answer_says_what_is_not_protected(tenant: Tenant) -> Non
 
 def test_an_epsilon_that_is_missing_wrong_or_idle_is_refused(tenant: Tenant) -> None:
     for fill in [
-        {"mode": "metric_dp"},
-        {"mode": "metric_dp", "epsilon": None},
-        {"mode": "metric_dp", "epsilon": 0},
-        {"mode": "metric_dp", "epsilon": -1.0},
-        {"mode": "metric_dp", "epsilon": 1e9},
-        {"mode": "metric_dp", "epsilon": "1"},
-        {"mode": "class_marker", "epsilon": 1.0},
-        {"mode": "surrogate", "epsilon": 1.0},
-        {"epsilon": 1.0},
+        {"mode": "metric_dp"}, {"mode": "metric_dp", "epsilon": None}, {"mode": "metric_dp", "epsilon": 0},
+        {"mode": "metric_dp", "epsilon": -1.0}, {"mode": "metric_dp", "epsilon": 1e9},
+        {"mode": "metric_dp", "epsilon": "1"}, {"mode": "class_marker", "epsilon": 1.0},
+        {"mode": "surrogate", "epsilon": 1.0}, {"epsilon": 1.0},
         {"mode": "metric_dp", "epsilon": 1.0, "mechanism": "gaussian"},
-        {"mode": "class_marker", "mechanism": "exponential"},
-        {"mode": "surrogate", "mechanism": "laplace"},
+        {"mode": "class_marker", "mechanism": "exponential"}, {"mode": "surrogate", "mechanism": "laplace"},
         {"mechanism": "exponential"},
-    ]:
+    ]:  # fmt: skip
         answer = sanitize(tenant, fill=fill)
 
         assert answer.status_code == 422

@@ -120,25 +120,17 @@ def test_dp_of_a_document_costs_its_total_and_tells_no_spans(gateway: Gateway) -
 
 def test_what_makes_no_sense_or_is_too_much_is_refused_and_costs_nothing(tenant: Tenant) -> None:
     for fields in [
-        {"fill": {"mode": "dp"}},
-        {"fill": dp(0)},
-        {"fill": dp(1e9)},
-        {"fill": dp(k=3)},
-        {"fill": dp(mechanism="exponential")},
-        {"fill": dp(scope="sentence")},
-        {"fill": dp(scope="document")},
+        {"fill": {"mode": "dp"}}, {"fill": dp(0)}, {"fill": dp(1e9)}, {"fill": dp(k=3)},
+        {"fill": dp(mechanism="exponential")}, {"fill": dp(scope="sentence")}, {"fill": dp(scope="document")},
         {"fill": dp(scope="document"), "mask": {"techniques": ["all", "entity"]}},
         {"fill": dp(scope="document"), "mask": None, "return_spans": True},
-        {"fill": {"mode": "top1", "epsilon": 1.0}},
-        {"fill": {"mode": "top1", "k": 3}},
-        {"fill": {"mode": "topk", "k": 0}},
-        {"fill": {"mode": "topk", "k": 101}},
-        {"fill": {"mode": "topk", "scope": "slot"}},
-        {"fill": {"mode": "marker", "k": 3}},
+        {"fill": {"mode": "top1", "epsilon": 1.0}}, {"fill": {"mode": "top1", "k": 3}},
+        {"fill": {"mode": "topk", "k": 0}}, {"fill": {"mode": "topk", "k": 101}},
+        {"fill": {"mode": "topk", "scope": "slot"}}, {"fill": {"mode": "marker", "k": 3}},
         {"fill": dp(), "mask": {"techniques": ["all"]}, "documents": [{"text": "Zworykin and " * 600}] * 2},
         {"fill": dp(), "documents": [{"text": "Zworykin and " * 1_100}]},
         {"fill": {"mode": "topk"}, "documents": [{"text": "Zworykin and " * 2_100}]},
-    ]:
+    ]:  # fmt: skip
         answer = sanitize(tenant, **fields)
 
         assert answer.status_code == 422, answer.text

@@ -59,19 +59,13 @@ def test_rows_come_in_order_as_sanitize_gives_them(tenant: Tenant) -> None:
     assert [row["id"] for row in rows] == [document["id"] for document in documents]
     assert [row["index"] for row in rows] == list(range(100))
     assert summary == {
-        "documents": 100,
-        "released": 100,
-        "failed": 0,
-        "charged": 0,
-        "complete": True,
-        "privacy": single["privacy"],
+        "documents": 100, "released": 100, "failed": 0, "charged": 0, "complete": True, "privacy": single["privacy"],
         "budget": None,
         "usage": {
-            "documents": 100,
-            "tokens": sum(row["tokens"] for row in rows),
+            "documents": 100, "tokens": sum(row["tokens"] for row in rows),
             "masked_tokens": sum(row["masked_tokens"] for row in rows),
         },
-    }
+    }  # fmt: skip
 
 
 def test_without_terms_the_defaults_apply_and_the_last_line_needs_no_end(tenant: Tenant) -> None:
@@ -86,20 +80,11 @@ def test_a_bad_line_is_its_own_trouble_and_is_not_repeated(tenant: Tenant) -> No
     good = {"text": f"To {SECRET}."}
     deep = b"[" * 50 + b"]" * 50
     answer = tenant.sanitize_lines(
-        good,
-        b'{"text": "' + SECRET.encode() + b"\n",
-        b'{"text": "\xff\xfe ' + SECRET.encode() + b'"}\n',
-        {"text": "  "},
-        {"id": "a", SECRET: 1},
-        {"text": 5, "zworykin": 1},
-        [SECRET],
-        b'{"text": ' + deep + b"}\n",
-        b'{"text": NaN}\n',
-        {"text": "x" * 1_000_001},
-        b'{"text": "' + SECRET.encode() * 400_000 + b'"}\n',
-        {"text": "x", "subject": "zworykin"},
-        good,
-    )
+        good, b'{"text": "' + SECRET.encode() + b"\n", b'{"text": "\xff\xfe ' + SECRET.encode() + b'"}\n',
+        {"text": "  "}, {"id": "a", SECRET: 1}, {"text": 5, "zworykin": 1}, [SECRET], b'{"text": ' + deep + b"}\n",
+        b'{"text": NaN}\n', {"text": "x" * 1_000_001}, b'{"text": "' + SECRET.encode() * 400_000 + b'"}\n',
+        {"text": "x", "subject": "zworykin"}, good,
+    )  # fmt: skip
     rows, summary = parsed(answer)
 
     assert "zworykin" not in answer.text
@@ -115,17 +100,13 @@ def test_a_bad_line_is_its_own_trouble_and_is_not_repeated(tenant: Tenant) -> No
 
 def test_what_is_wrong_before_the_first_document_is_a_status(tenant: Tenant) -> None:
     for content, status, problem in (
-        *((blank, 422, "invalid-input") for blank in BLANK),
-        (b"zworykin\n", 400, "malformed"),
-        (b"\xff\xfe\n", 400, "malformed"),
-        (b'"zworykin"\n', 422, "invalid-input"),
-        ({"zworykin": 1}, 422, "invalid-input"),
-        ({"mask": {"techniques": ["zworykin"]}}, 422, "invalid-input"),
+        *((blank, 422, "invalid-input") for blank in BLANK), (b"zworykin\n", 400, "malformed"),
+        (b"\xff\xfe\n", 400, "malformed"), (b'"zworykin"\n', 422, "invalid-input"),
+        ({"zworykin": 1}, 422, "invalid-input"), ({"mask": {"techniques": ["zworykin"]}}, 422, "invalid-input"),
         ({"mask": {"allow_list": "zworykin"}}, 422, "invalid-input"),
-        ({"fill": {"mode": "metric_dp"}}, 422, "invalid-input"),
-        ({"policy": "zworykin"}, 422, "invalid-input"),
+        ({"fill": {"mode": "metric_dp"}}, 422, "invalid-input"), ({"policy": "zworykin"}, 422, "invalid-input"),
         (b"zworykin" * 1_100_000, 413, "body-too-large"),
-    ):
+    ):  # fmt: skip
         answer = tenant.sanitize_lines(content, *([] if content in BLANK else [{"text": "x"}]))
         assert answer.status_code == status
         assert answer.headers["content-type"] == "application/problem+json"

@@ -19,15 +19,10 @@ def test_an_answer_names_the_document_as_its_unit_and_hides_the_number_of_senten
     release_id = body["privacy"].pop("release_id")
     assert release_id
     assert body["privacy"] == {
-        "guarantee": "pure-dp",
-        "unit": "document",
-        "units": ["document", "sentence", "token"],
-        "adjacency": "replace-one document, of any number of sentences",
-        "public": [],
-        "epsilon": 2.5,
-        "delta": 0.0,
+        "guarantee": "pure-dp", "unit": "document", "units": ["document", "sentence", "token"],
+        "adjacency": "replace-one document, of any number of sentences", "public": [], "epsilon": 2.5, "delta": 0.0,
         "mechanism": MECHANISM,
-    }
+    }  # fmt: skip
 
 
 def test_it_is_charged_as_a_sentence_level_release_is(tenant: Tenant) -> None:

@@ -89,16 +89,11 @@ def test_word_windows_promise_a_token_and_debit_the_token_account_alone(tenant: 
     assert body["usage"] == {"documents": 2, "windows": 4}
     del body["privacy"]["release_id"]
     assert body["privacy"] == {
-        "guarantee": "pure-dp",
-        "unit": "token",
-        "units": ["token"],
+        "guarantee": "pure-dp", "unit": "token", "units": ["token"],
         "adjacency": "replace one word of the text by any other string without white space",
-        "public": ["number of words"],
-        "epsilon": 2.0,
-        "delta": 0.0,
-        "mechanism": "sentence_codes_words",
+        "public": ["number of words"], "epsilon": 2.0, "delta": 0.0, "mechanism": "sentence_codes_words",
         "window_words": 5,
-    }
+    }  # fmt: skip
     assert body["budget"]["unit"] == "token"
     assert tenant.committed("token") == 4.0
     assert tenant.committed("sentence") == 0.0

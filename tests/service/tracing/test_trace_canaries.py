@@ -136,13 +136,10 @@ def test_conversations_and_their_failures(served: Served, tenant: Tenant) -> Non
     message = {"role": "assistant", "content": f"Dear Maria Keller, {MARK}."}
     whole = json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}).encode()
     scripts = [
-        sends(answer(whole)),
-        sends(chunked(EVENT)),
-        sends(answer(MARK.encode(), status="500 Broken", content_type="text/plain")),
-        sends(answer(MARK.encode())),
-        sends(MARK.encode(), then="close"),
-        sends(chunked(b"data: " + MARK.encode(), end=False), then="abort"),
-    ]
+        sends(answer(whole)), sends(chunked(EVENT)),
+        sends(answer(MARK.encode(), status="500 Broken", content_type="text/plain")), sends(answer(MARK.encode())),
+        sends(MARK.encode(), then="close"), sends(chunked(b"data: " + MARK.encode(), end=False), then="abort"),
+    ]  # fmt: skip
     policies = ("kept", "forgotten", "priced", None)
     for policy in policies:
         served.upstream.begin(*scripts)

@@ -144,33 +144,22 @@ def test_an_estimate_is_what_the_release_then_costs(tenant: Tenant) -> None:
 
 
 BAD: dict[str, dict[str, object]] = {
-    "no form": {"vectors": None},
-    "two forms": {"texts": TEXTS, "vectors": [[1.0]]},
-    "no vectors": {"vectors": []},
-    "no texts": {"texts": []},
-    "a vector of no dimension": {"vectors": [[], []]},
-    "ragged": {"vectors": [[MARK, 1.0], [MARK]]},
-    "too many dimensions": {"vectors": [[MARK] * 4097]},
-    "a blank text": {"texts": ["fine", "  "]},
-    "too long a text": {"texts": ["x" * 1_000_001]},
-    "a number as a string": {"vectors": [[str(MARK)]]},
-    "an unknown mechanism": {"mechanism": str(MARK)},
-    "a dimension above the vectors'": {"dimension": 3},
-    "no dimension": {"dimension": 0},
-    "delta with strict": {"delta": 1e-6},
-    "beta with strict": {"beta": 0.9},
-    "beta of one": {"strict": False, "beta": 1.0},
-    "beta below zero": {"strict": False, "beta": -0.5},
+    "no form": {"vectors": None}, "two forms": {"texts": TEXTS, "vectors": [[1.0]]}, "no vectors": {"vectors": []},
+    "no texts": {"texts": []}, "a vector of no dimension": {"vectors": [[], []]},
+    "ragged": {"vectors": [[MARK, 1.0], [MARK]]}, "too many dimensions": {"vectors": [[MARK] * 4097]},
+    "a blank text": {"texts": ["fine", "  "]}, "too long a text": {"texts": ["x" * 1_000_001]},
+    "a number as a string": {"vectors": [[str(MARK)]]}, "an unknown mechanism": {"mechanism": str(MARK)},
+    "a dimension above the vectors'": {"dimension": 3}, "no dimension": {"dimension": 0},
+    "delta with strict": {"delta": 1e-6}, "beta with strict": {"beta": 0.9},
+    "beta of one": {"strict": False, "beta": 1.0}, "beta below zero": {"strict": False, "beta": -0.5},
     "delta of one": {"strict": False, "delta": 1.0},
     "the paper's form of another mechanism": {"mechanism": "laplace", "strict": False},
     "a negative clip norm": {"clip_norm": -1.0},
     "a clip norm for a direction": {"mechanism": "privunit", "clip_norm": 1.0},
     "a worst case that no account holds": {"epsilon": 1000.0, "clip_norm": 1e6},
-    "an unknown projection": {"projection": "pca"},
-    "epsilon zero": {"epsilon": 0},
-    "epsilon above the operator's": {"epsilon": 1001.0},
-    "a subject in a tenant without": {"subject": "p1"},
-}
+    "an unknown projection": {"projection": "pca"}, "epsilon zero": {"epsilon": 0},
+    "epsilon above the operator's": {"epsilon": 1001.0}, "a subject in a tenant without": {"subject": "p1"},
+}  # fmt: skip
 
 
 def test_a_bad_request_is_refused_uncharged_and_not_repeated(tenant: Tenant) -> None:

@@ -121,12 +121,9 @@ def with_entry(**changed: Any) -> bytes:
 
 
 BAD_FILES = {
-    "empty": b"",
-    "seven bytes": b"\0" * 7,
-    "a header longer than the file": headed(b"{}", length=1000),
+    "empty": b"", "seven bytes": b"\0" * 7, "a header longer than the file": headed(b"{}", length=1000),
     "a header of a petabyte": headed(b"{}", length=2**60),
-    "a header above the limit": headed(b"{" + b" " * 70_000 + b"}"),
-    "a header that is not JSON": headed(b"{x"),
+    "a header above the limit": headed(b"{" + b" " * 70_000 + b"}"), "a header that is not JSON": headed(b"{x"),
     "a header that is a list": headed([]),
     "a pickle": b"\x80\x04\x95\x1a\0\0\0\0\0\0\0\x8c\x05posix\x8c\x06system\x93\x8c\x02ls\x85R.",
     "no tensor": headed({"__metadata__": PARAMS}),
@@ -140,28 +137,24 @@ BAD_FILES = {
     "no epsilon": headed({"__metadata__": {"request": "{}"}, "vectors": ENTRY}, EIGHT),
     "delta with strict": headed({"__metadata__": {"request": '{"epsilon":1,"delta":1e-6}'}, "vectors": ENTRY}, EIGHT),
     "another type of number": with_entry(dtype="F64", shape=[1, 1]),
-    "a type that is no text": with_entry(dtype=["F32"]),
-    "one axis": with_entry(shape=[2]),
+    "a type that is no text": with_entry(dtype=["F32"]), "one axis": with_entry(shape=[2]),
     "three axes": with_entry(shape=[1, 1, 2]),
     "no rows": headed({"__metadata__": PARAMS, "vectors": {"dtype": "F32", "shape": [0, 2], "data_offsets": [0, 0]}}),
     "no columns": headed(
-        {"__metadata__": PARAMS, "vectors": {"dtype": "F32", "shape": [2, 0], "data_offsets": [0, 0]}}
+        {"__metadata__": PARAMS, "vectors": {"dtype": "F32", "shape": [2, 0], "data_offsets": [0, 0]}},
     ),
-    "negative axes": with_entry(shape=[-1, -2]),
-    "axes that are not integers": with_entry(shape=[1.0, 2.0]),
+    "negative axes": with_entry(shape=[-1, -2]), "axes that are not integers": with_entry(shape=[1.0, 2.0]),
     "axes that multiply to too much": with_entry(shape=[2**62, 2**62]),
     "fewer numbers than said": with_entry(shape=[2, 2], data_offsets=[0, 16]),
     "more numbers than said": with_entry(shape=[1, 1], data_offsets=[0, 4]),
-    "an offset": with_entry(data_offsets=[4, 12]),
-    "trailing bytes": with_entry() + b"\0",
-    "a further field": with_entry(extra=1),
-    "NaN": file_of(np.full((3, 4), np.nan, dtype=np.float32)),
+    "an offset": with_entry(data_offsets=[4, 12]), "trailing bytes": with_entry() + b"\0",
+    "a further field": with_entry(extra=1), "NaN": file_of(np.full((3, 4), np.nan, dtype=np.float32)),
     "one infinity at the end": file_of(np.append(np.zeros((3, 4)), [[0, 0, 0, -np.inf]], axis=0).astype(np.float32)),
     "NaN as float16": file_of(np.full((3, 4), np.nan, dtype=np.float16)),
     "too many dimensions": file_of(np.zeros((1, 4097), dtype=np.float32)),
     "too many vectors for a codebook": file_of(np.zeros((8193, 2), dtype=np.float32), mechanism="codebook"),
     "too many vectors": file_of(np.zeros((100_001, 1), dtype=np.float32), dimension=1),
-}
+}  # fmt: skip
 
 
 def test_a_bad_file_is_refused_uncharged_and_not_repeated(tenant: Tenant) -> None:

@@ -67,14 +67,9 @@ def test_randomised_response_follows_its_law() -> None:
 
 
 SUBSETS = [
-    ([0], 2, 1.0),
-    ([4], 9, 2.0),
-    ([0, 1, 2], 9, 0.5),
-    ([7, 0, 3], 9, 2.0),
-    ([5, 6, 7, 8], 9, 2.0),
-    ([8, 6, 5, 4, 3, 2, 1, 0], 9, 1.0),
-    (list(range(0, 60, 7)), 60, 4.0),
-]
+    ([0], 2, 1.0), ([4], 9, 2.0), ([0, 1, 2], 9, 0.5), ([7, 0, 3], 9, 2.0), ([5, 6, 7, 8], 9, 2.0),
+    ([8, 6, 5, 4, 3, 2, 1, 0], 9, 1.0), (list(range(0, 60, 7)), 60, 4.0),
+]  # fmt: skip
 
 
 def test_subset_selection_follows_its_law() -> None:
@@ -107,13 +102,9 @@ def test_the_exact_extension_follows_the_same_law(members: list[int], runs: int,
 def test_thresholds_are_the_probability_to_the_last_bit() -> None:
     for bits in [64, 128, 2048]:
         for size, members, epsilon in [
-            (2, 1, "1"),
-            (100, 1, "2.5"),
-            (4096, 463, "3"),
-            (1 << 32, 1, "22.180709778"),
-            (1 << 32, (1 << 32) - 1, "0.001"),
-            (9, 4, "40"),
-        ]:
+            (2, 1, "1"), (100, 1, "2.5"), (4096, 463, "3"), (1 << 32, 1, "22.180709778"),
+            (1 << 32, (1 << 32) - 1, "0.001"), (9, 4, "40"),
+        ]:  # fmt: skip
             with localcontext() as context:
                 context.prec = 1_500
                 falling = (-Decimal(epsilon)).exp()
@@ -183,16 +174,9 @@ def test_no_rows_give_no_codes() -> None:
 
 def test_bad_subsets_are_refused() -> None:
     for subset, size, epsilon_nano in [
-        ([3], 3, NANO),
-        ([-1], 3, NANO),
-        ([0], 1, NANO),
-        ([0], (1 << 32) + 1, NANO),
-        ([0], 3, 0),
-        ([0, 1, 2], 3, NANO),
-        ([], 3, NANO),
-        ([1, 1], 3, NANO),
-        ([2, 0, 2], 9, NANO),
-    ]:
+        ([3], 3, NANO), ([-1], 3, NANO), ([0], 1, NANO), ([0], (1 << 32) + 1, NANO), ([0], 3, 0),
+        ([0, 1, 2], 3, NANO), ([], 3, NANO), ([1, 1], 3, NANO), ([2, 0, 2], 9, NANO),
+    ]:  # fmt: skip
         with pytest.raises(ValueError, match=r"must|outside|twice"):
             subset_selection(np.array([subset], dtype=np.int64), size=size, epsilon_nano=epsilon_nano)
         if len(subset) == 1:

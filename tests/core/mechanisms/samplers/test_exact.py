@@ -143,13 +143,9 @@ def test_the_largest_amounts_do_not_overflow() -> None:
 def test_bad_arguments_are_refused() -> None:
     for draw in [permute_and_flip, exponential_mechanism]:
         for scores, epsilon_nano, sensitivity in [
-            (np.array([], dtype=np.int64), NANO, 1),
-            (np.array([0.5]), NANO, 1),
-            (np.array([[1]]), NANO, 1),
-            (np.array([1]), 0, 1),
-            (np.array([1]), NANO, 0),
-            (np.array([2**53]), NANO, 1),
-        ]:
+            (np.array([], dtype=np.int64), NANO, 1), (np.array([0.5]), NANO, 1), (np.array([[1]]), NANO, 1),
+            (np.array([1]), 0, 1), (np.array([1]), NANO, 0), (np.array([2**53]), NANO, 1),
+        ]:  # fmt: skip
             with pytest.raises(ValueError, match="must"):
                 draw(scores, epsilon_nano=epsilon_nano, sensitivity=sensitivity)
 

@@ -126,25 +126,19 @@ def test_a_description_that_is_no_facts_is_refused(file: File) -> None:
 
 CHANGED: dict[str, Callable[[dict[str, np.ndarray]], list[dict[str, np.ndarray | None]]]] = {
     "domain_pack": lambda good: [
-        {"recoded": None},
-        {"candidates": good["candidates"][:, :-1].copy()},
-        {"candidates": good["candidates"][:-1].copy()},
-        {"candidates": good["candidates"].astype(np.int32)},
-        {"centre": np.full_like(good["centre"], np.inf)},
-        {"codebook.8": np.full_like(good["codebook.8"], -128)},
+        {"recoded": None}, {"candidates": good["candidates"][:, :-1].copy()},
+        {"candidates": good["candidates"][:-1].copy()}, {"candidates": good["candidates"].astype(np.int32)},
+        {"centre": np.full_like(good["centre"], np.inf)}, {"codebook.8": np.full_like(good["codebook.8"], -128)},
         {"codebook.8": good["codebook.8"].astype(np.float16)},
         {"codes.1.vectors": good["codes.1.vectors"][:-1].copy()},
     ],
     "routes": lambda good: [
-        {"owners": None},
-        {"owners": np.array([0, 0, 1, 3, 1], dtype=np.uint8)},
-        {"owners": good["owners"].astype(np.int64)},
-        {"owners": good["owners"][:-1].copy()},
-        {"centroids": np.full_like(good["centroids"], -128)},
-        {"centroids": good["centroids"].astype(np.float32)},
+        {"owners": None}, {"owners": np.array([0, 0, 1, 3, 1], dtype=np.uint8)},
+        {"owners": good["owners"].astype(np.int64)}, {"owners": good["owners"][:-1].copy()},
+        {"centroids": np.full_like(good["centroids"], -128)}, {"centroids": good["centroids"].astype(np.float32)},
         {"centroids": good["centroids"][:, :-1].copy()},
     ],
-}
+}  # fmt: skip
 
 
 def test_malformed_tensors_are_refused(file: File) -> None:
@@ -243,16 +237,13 @@ def test_routes_come_back(path: Path, routes: Routes) -> None:
 def test_routes_whose_sums_are_not_exact_are_refused(path: Path) -> None:
     wide = make_routes(np.zeros((2, 2_000)), [0, 1], ("news", "general"))
     rank_one = replace(
-        wide,
-        info=replace(wide.info, rank=1),
+        wide, info=replace(wide.info, rank=1),
         space=replace(
-            wide.space,
-            directions=np.full((1, 2_000), 127, dtype=np.int8),
-            factor=np.ones(1, dtype=np.float32),
+            wide.space, directions=np.full((1, 2_000), 127, dtype=np.int8), factor=np.ones(1, dtype=np.float32),
             shift=np.zeros(1, dtype=np.float32),
         ),
         centroids=np.zeros((2, 1), dtype=np.int8),
-    )
+    )  # fmt: skip
     rank_one.save(path)
     with pytest.raises(InvalidPack, match="not exact"):
         Routes.load(path)

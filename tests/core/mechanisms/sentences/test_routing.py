@@ -203,13 +203,9 @@ def test_arguments_are_checked_before_anything_is_drawn(monkeypatch: pytest.Monk
     monkeypatch.setattr(routing, "permute_and_flip", forbidden)
     monkeypatch.setattr(routing, "randomised_response", forbidden)
     for documents, epsilons in (
-        ([axes(0)], [NANO, NANO]),
-        ([axes(0), axes(1)], [NANO, 1]),
-        ([axes(0)], [0]),
-        ([axes(0)[:0]], [NANO]),
-        ([torch.zeros(1, 3)], [NANO]),
-        ([torch.zeros(4_097, DIMENSION)], [NANO]),
-    ):
+        ([axes(0)], [NANO, NANO]), ([axes(0), axes(1)], [NANO, 1]), ([axes(0)], [0]), ([axes(0)[:0]], [NANO]),
+        ([torch.zeros(1, 3)], [NANO]), ([torch.zeros(4_097, DIMENSION)], [NANO]),
+    ):  # fmt: skip
         with pytest.raises(ValueError, match=r"document|epsilon"):
             own.release(documents, epsilons)
 

@@ -220,12 +220,9 @@ def test_a_pack_without_a_table_that_it_describes_is_refused(short_pack: DomainP
 
 def test_an_impossible_short_table_is_refused(short_pack: DomainPack) -> None:
     for changes in [
-        {"short_codes": 4},
-        {"short_codes": 0},
-        {"short_codes": 2_000},
-        {"short_sentences": -1},
+        {"short_codes": 4}, {"short_codes": 0}, {"short_codes": 2_000}, {"short_sentences": -1},
         {"short_sentences": 65},
-    ]:
+    ]:  # fmt: skip
         rows = tuple(replace(row, **changes) for row in short_pack.info.mechanism_parameters)  # type: ignore[arg-type]
         with pytest.raises(InvalidPack, match="short"):
             replace(short_pack.info, mechanism_parameters=rows).metadata()

@@ -82,13 +82,9 @@ def test_bad_documents_are_refused_before_anything_is_drawn(
     monkeypatch.setattr(os, "urandom", lambda _: pytest.fail("a draw was made"))
     good = document(3, 1)
     for documents, epsilons in (
-        ([good], [NANO, NANO]),
-        ([good, good[:0]], [NANO, NANO]),
-        ([good, good[:, :10]], [NANO, NANO]),
-        ([good, good[0]], [NANO, NANO]),
-        ([good], [0]),
-        ([torch.zeros(SENTENCES_MAX + 1, 64)], [NANO]),
-    ):
+        ([good], [NANO, NANO]), ([good, good[:0]], [NANO, NANO]), ([good, good[:, :10]], [NANO, NANO]),
+        ([good, good[0]], [NANO, NANO]), ([good], [0]), ([torch.zeros(SENTENCES_MAX + 1, 64)], [NANO]),
+    ):  # fmt: skip
         with pytest.raises(ValueError, match=r"must|one epsilon"):
             any_mechanism.release(documents, epsilons)
 

@@ -16,32 +16,18 @@ from core.mechanisms.vectors.spec import VECTOR_MECHANISMS, codebook_size, expec
 
 def test_what_cannot_be_used_is_refused_by_name() -> None:
     for params, field in [
-        ({"mechanism": "gauss"}, "mechanism"),
-        ({"epsilon": 0}, "epsilon"),
-        ({"epsilon": math.nan}, "epsilon"),
-        ({"epsilon": -1}, "epsilon"),
-        ({"epsilon": math.inf}, "epsilon"),
-        ({"epsilon": 3e6}, "epsilon"),
-        ({"epsilon": 10, "clip_norm": 1e6}, "epsilon"),
-        ({"mechanism": "privunit", "epsilon": 1001}, "epsilon"),
-        ({"mechanism": "privunit", "clip_norm": 1.0}, "clip_norm"),
-        ({"clip_norm": math.nan}, "clip_norm"),
-        ({"clip_norm": 0.0}, "clip_norm"),
-        ({"dimension": 0}, "vectors"),
-        ({"output_dimension": 0}, "dimension"),
-        ({"output_dimension": 301}, "dimension"),
-        ({"mechanism": "laplace", "output_dimension": 20}, "dimension"),
-        ({"mechanism": "laplace", "projection": "gaussian"}, "projection"),
-        ({"projection": "pca"}, "projection"),
+        ({"mechanism": "gauss"}, "mechanism"), ({"epsilon": 0}, "epsilon"), ({"epsilon": math.nan}, "epsilon"),
+        ({"epsilon": -1}, "epsilon"), ({"epsilon": math.inf}, "epsilon"), ({"epsilon": 3e6}, "epsilon"),
+        ({"epsilon": 10, "clip_norm": 1e6}, "epsilon"), ({"mechanism": "privunit", "epsilon": 1001}, "epsilon"),
+        ({"mechanism": "privunit", "clip_norm": 1.0}, "clip_norm"), ({"clip_norm": math.nan}, "clip_norm"),
+        ({"clip_norm": 0.0}, "clip_norm"), ({"dimension": 0}, "vectors"), ({"output_dimension": 0}, "dimension"),
+        ({"output_dimension": 301}, "dimension"), ({"mechanism": "laplace", "output_dimension": 20}, "dimension"),
+        ({"mechanism": "laplace", "projection": "gaussian"}, "projection"), ({"projection": "pca"}, "projection"),
         ({"strict": False, "projection": "orthonormal"}, "projection"),
-        ({"mechanism": "laplace", "strict": False}, "strict"),
-        ({"beta": 0.5}, "beta"),
-        ({"delta": 1e-6}, "delta"),
-        ({"strict": False, "delta": 1.0}, "delta"),
-        ({"strict": False, "beta": 1.0}, "beta"),
-        ({"strict": False, "beta": 0.1}, "beta"),
-        ({"strict": False, "output_dimension": 10}, "dimension"),
-    ]:
+        ({"mechanism": "laplace", "strict": False}, "strict"), ({"beta": 0.5}, "beta"), ({"delta": 1e-6}, "delta"),
+        ({"strict": False, "delta": 1.0}, "delta"), ({"strict": False, "beta": 1.0}, "beta"),
+        ({"strict": False, "beta": 0.1}, "beta"), ({"strict": False, "output_dimension": 10}, "dimension"),
+    ]:  # fmt: skip
         with pytest.raises(InvalidInput) as refused:
             vector_spec(**{"mechanism": "privemb", "dimension": 300, "epsilon": 1.0, **params})  # type: ignore[arg-type]
         assert refused.value.field == field
@@ -133,11 +119,8 @@ def test_only_mechanisms_that_keep_the_space_go_without_a_projection() -> None:
         made = spec_projection(spec, tenant="a")
         kinds[mechanism] = made and made.id
     assert kinds == {
-        "privemb": "orthonormal-384-64",
-        "laplace": None,
-        "privunit": None,
-        "codebook": "orthonormal-384-64",
-    }
+        "privemb": "orthonormal-384-64", "laplace": None, "privunit": None, "codebook": "orthonormal-384-64",
+    }  # fmt: skip
 
 
 def test_a_codebook_grows_until_more_vectors_would_change_little() -> None:

@@ -147,14 +147,11 @@ def test_a_vocabulary_survives_its_file(tmp_path) -> None:
 
 def test_a_broken_vocabulary_is_refused() -> None:
     for words, codes in [
-        ((), np.ones((0, 1), dtype=np.int8)),
-        (("a", "a"), np.ones((2, 1), dtype=np.int8)),
-        (("a", "b"), np.ones((1, 1), dtype=np.int8)),
-        (("a",), np.ones((1, 1), dtype=np.float32)),
-        (("a",), np.zeros((1, 1), dtype=np.int8)),
-        (("a",), np.full((1, 300), 127, dtype=np.int8)),
+        ((), np.ones((0, 1), dtype=np.int8)), (("a", "a"), np.ones((2, 1), dtype=np.int8)),
+        (("a", "b"), np.ones((1, 1), dtype=np.int8)), (("a",), np.ones((1, 1), dtype=np.float32)),
+        (("a",), np.zeros((1, 1), dtype=np.int8)), (("a",), np.full((1, 300), 127, dtype=np.int8)),
         ([str(i) for i in range(WORDS_MAX + 1)], np.ones((WORDS_MAX + 1, 1), dtype=np.int8)),
-    ]:
+    ]:  # fmt: skip
         with pytest.raises(ValueError, match="vocabulary"):
             WordVectors(words, codes)
 

@@ -26,15 +26,12 @@ def test_whole_words_are_found() -> None:
         (r"PX-\d{4}", "PX-1234 PX-5678,PX-9999", ["PX-1234", "PX-5678", "PX-9999"]),
         (r"PX-\d{4}", "xPX-1234 üPX-1234 PX-12345 PX-1234é 1PX-1234 _PX-1234", []),
         (r"PX-\d{4}", "😀PX-1234日 日 (PX-1234)😀 «PX-5678»", ["PX-1234", "PX-5678"]),
-        (r"\d{3}-\d{3}", "3456-789-012", ["789-012"]),
-        (r"\d{3}", "1234 567", ["567"]),
+        (r"\d{3}-\d{3}", "3456-789-012", ["789-012"]), (r"\d{3}", "1234 567", ["567"]),
         (r"[а-я]+", "привет мир", ["привет", "мир"]),
         (r"^Ref: \w+", "Ref: abc\nNo Ref: def\nRef: ghi", ["Ref: abc", "Ref: ghi"]),
-        (r"end$", "the end\nendless\nend", ["end", "end"]),
-        (r"a.c", "abc a\nc aüc", ["abc", "aüc"]),
-        (r"(?i)px", "PX px", ["PX", "px"]),
-        (r"(PX)-(\d)", "PX-1", ["PX-1"]),
-    ]:
+        (r"end$", "the end\nendless\nend", ["end", "end"]), (r"a.c", "abc a\nc aüc", ["abc", "aüc"]),
+        (r"(?i)px", "PX px", ["PX", "px"]), (r"(PX)-(\d)", "PX-1", ["PX-1"]),
+    ]:  # fmt: skip
         assert found(text, pattern) == expected
 
 
@@ -59,15 +56,11 @@ def test_places_are_code_points_whatever_is_before() -> None:
 @pytest.mark.parametrize(
     ("pattern", "text"),
     [
-        (r"[a-z]+", "a" * 1_000_000),
-        (r"[a-z]+\d", "a" * 1_000_000),
-        (r"(?:a+)+b", "a" * 1_000_000),
-        (r"(?:x+x+)+y", "x" * 1_000_000),
-        (r"\d{3}", "1" * 25_000),
-        (r"\d{3}", "123-" * 9_000),
+        (r"[a-z]+", "a" * 1_000_000), (r"[a-z]+\d", "a" * 1_000_000), (r"(?:a+)+b", "a" * 1_000_000),
+        (r"(?:x+x+)+y", "x" * 1_000_000), (r"\d{3}", "1" * 25_000), (r"\d{3}", "123-" * 9_000),
         (r"[ab]*a[ab]{8}c", "ab" * 500_000),
     ],
-)
+)  # fmt: skip
 def test_a_long_text_is_searched_from_left_to_right_once(
     pattern: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,19 +16,15 @@ def found(text: str, *terms: str, whole_words: bool = True, case_sensitive: bool
 def test_a_term_is_found_as_a_whole_word_in_every_spelling() -> None:
     for term, text, expected in [
         ("falcon", "FALCON Falcon falcons afalcon fal-con", ["FALCON", "Falcon"]),
-        ("Straße", "STRASSE, straße", ["STRASSE", "straße"]),
-        ("Ζεύς", "ΖΕΎΣ ζεύσ", ["ΖΕΎΣ", "ζεύσ"]),
-        ("café", "cafe CAFE\u0301 cafés", ["CAFE\u0301"]),
-        ("cafe", "café cafe\u0301 cafe", ["cafe"]),
+        ("Straße", "STRASSE, straße", ["STRASSE", "straße"]), ("Ζεύς", "ΖΕΎΣ ζεύσ", ["ΖΕΎΣ", "ζεύσ"]),
+        ("café", "cafe CAFE\u0301 cafés", ["CAFE\u0301"]), ("cafe", "café cafe\u0301 cafe", ["cafe"]),
         ("ệ", "e\u0323\u0302 e\u0302\u0323 ê ẹ", ["e\u0323\u0302", "e\u0302\u0323"]),
         ("New York", "new\n  york and New\u00a0York, Newyork", ["new\n  york", "New\u00a0York"]),
         ("Falcon", "Fal\u00adcon Fa\u200blcon\u200b", ["Fal\u00adcon", "Fa\u200blcon"]),
-        ("C++", "C++ and xC++, C+++", ["C++", "C++"]),
-        ("東京", "東京 東京都", ["東京"]),
-        ("가", "가 각 \u1100\u1161 \u1100\u1161\u11a8", ["가", "\u1100\u1161"]),
-        ("A_1", "A_1 A_12 xA_1", ["A_1"]),
+        ("C++", "C++ and xC++, C+++", ["C++", "C++"]), ("東京", "東京 東京都", ["東京"]),
+        ("가", "가 각 \u1100\u1161 \u1100\u1161\u11a8", ["가", "\u1100\u1161"]), ("A_1", "A_1 A_12 xA_1", ["A_1"]),
         ("😀 smile", "😀 smile 😀smile", ["😀 smile"]),
-    ]:
+    ]:  # fmt: skip
         assert found(text, term) == expected
 
 

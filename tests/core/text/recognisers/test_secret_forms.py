@@ -22,17 +22,11 @@ def masked(text: str, *entities: str) -> str:
 
 def test_a_published_format_needs_no_context() -> None:
     for key in [
-        "AK" + "IA" + "QW3RTYUIOP5ASDF7",
-        "gh" + "p_" + RANDOM[:36],
-        "gl" + "pat-" + RANDOM[:20],
-        "xo" + "xb-123456789012-1234567890123-" + RANDOM[:24],
-        "sk" + "_live_" + RANDOM[:24],
-        "SG" + "." + RANDOM[:22] + "." + RANDOM[:40] + "abc",
-        "hf" + "_" + RANDOM[:34],
-        "sk" + "-ant-api03-" + RANDOM,
-        "eyJ" + "hbGciOiJIUzI1NiJ9.eyJ" + "zdWIiOiIxMjM0NTY3ODkwIn0." + RANDOM,
-        PEM,
-    ]:
+        "AK" + "IA" + "QW3RTYUIOP5ASDF7", "gh" + "p_" + RANDOM[:36], "gl" + "pat-" + RANDOM[:20],
+        "xo" + "xb-123456789012-1234567890123-" + RANDOM[:24], "sk" + "_live_" + RANDOM[:24],
+        "SG" + "." + RANDOM[:22] + "." + RANDOM[:40] + "abc", "hf" + "_" + RANDOM[:34], "sk" + "-ant-api03-" + RANDOM,
+        "eyJ" + "hbGciOiJIUzI1NiJ9.eyJ" + "zdWIiOiIxMjM0NTY3ODkwIn0." + RANDOM, PEM,
+    ]:  # fmt: skip
         for frame in ["see {} there", '{{"v": "{}"}}', "x={}\n"]:
             assert masked(frame.format(key)) == frame.format("[SECRET]")
 
@@ -54,20 +48,11 @@ def test_the_credentials_of_a_url_are_masked_and_not_its_host() -> None:
 
 def test_checksums_placeholders_and_expressions_are_no_secrets() -> None:
     for text in [
-        f"commit {HEX}",
-        f"sha256:{HEX} and id 123e4567-e89b-12d3-a456-426614174000",
-        "api_key = <your-api-key>",
-        "api_key = xxxxxxxxxxxxxxxx",
-        "api_key = ${API_KEY}",
-        'api_key = os.environ["API_KEY"]',
-        "token = None",
-        "secret: str",
-        "token = tokens[0]",
-        "token_type: bearer",
-        "access_token=self.access_token_2",
-        "class=sk-fading-circle-large-primary-button",
-        "https://<user>:<password>@host/",
-    ]:
+        f"commit {HEX}", f"sha256:{HEX} and id 123e4567-e89b-12d3-a456-426614174000", "api_key = <your-api-key>",
+        "api_key = xxxxxxxxxxxxxxxx", "api_key = ${API_KEY}", 'api_key = os.environ["API_KEY"]', "token = None",
+        "secret: str", "token = tokens[0]", "token_type: bearer", "access_token=self.access_token_2",
+        "class=sk-fading-circle-large-primary-button", "https://<user>:<password>@host/",
+    ]:  # fmt: skip
         assert masked(text, "SECRET", "PASSWORD") == text
 
 

@@ -49,17 +49,13 @@ FIRST = r"(?P<house>\d+) (?P<street>.+), (?P<code>\d+) (?P<town>.+)"
 BRITISH = r"(?P<house>\d+) (?P<street>.+), (?P<town>.+) (?P<code>\w+ \w+)"
 AMERICAN = r"(?P<house>\d+) (?P<street>.+), (?P<town>.+), (?P<region>[A-Z]{2}) (?P<code>\d{5})"
 ADDRESSES = [
-    ("de", "Rosenweg 4, 99084 Erfurt", LAST),
-    ("de", "Lindengasse 8, 1070 Wien", LAST),
+    ("de", "Rosenweg 4, 99084 Erfurt", LAST), ("de", "Lindengasse 8, 1070 Wien", LAST),
     ("en", "77 Elmhurst Avenue, Lakewood, CO 80226", AMERICAN),
-    ("en", "14 Harcourt Road, Sheffield S10 1DG", BRITISH),
-    ("fr", "4 rue des Lilas, 75011 Paris", FIRST),
-    ("es", "Calle Mayor 5, 28013 Madrid", LAST),
-    ("it", "Via Garibaldi 12, 20121 Milano", LAST),
-    ("nl", "Keizersgracht 123, 1015 CJ Amsterdam", LAST),
-    ("pl", "ul. Lipowa 5, 00-238 Warszawa", LAST),
+    ("en", "14 Harcourt Road, Sheffield S10 1DG", BRITISH), ("fr", "4 rue des Lilas, 75011 Paris", FIRST),
+    ("es", "Calle Mayor 5, 28013 Madrid", LAST), ("it", "Via Garibaldi 12, 20121 Milano", LAST),
+    ("nl", "Keizersgracht 123, 1015 CJ Amsterdam", LAST), ("pl", "ul. Lipowa 5, 00-238 Warszawa", LAST),
     ("pt", "Rua Augusta 25, 1100-053 Lisboa", LAST),
-]
+]  # fmt: skip
 PARTS = r"""
 The zip is {code}. || PLZ: {code} || Sent to {town} today || ({town}) || {town}, zip {code} || It stands in {street}.
 **{street}** || - {town}\n- {street} || {{"city": "{town}"}}
@@ -103,21 +99,15 @@ def _repeats() -> Iterator[tuple[str, str, str]]:
     for language, address, form in ADDRESSES:
         own = fields(address, form)
         later = [
-            f"The zip is {own['code']}.",
-            f"Is {own['street']} right?",
-            f"and {own['line']} too",
-            f"parcels in {own['town'].upper()} arrive",
-            own["town"],
-        ]
+            f"The zip is {own['code']}.", f"Is {own['street']} right?", f"and {own['line']} too",
+            f"parcels in {own['town'].upper()} arrive", own["town"],
+        ]  # fmt: skip
         done = masked(f"Ship to {address}.", *later, language=language, values=((address, "LOCATION"),))
         new = fields(done.mapping.content.pairs[0].surrogate, form)
         expected = [
-            f"The zip is {new['code']}.",
-            f"Is {new['street']} right?",
-            f"and {new['line']} too",
-            f"parcels in {new['town'].upper()} arrive",
-            new["town"],
-        ]
+            f"The zip is {new['code']}.", f"Is {new['street']} right?", f"and {new['line']} too",
+            f"parcels in {new['town'].upper()} arrive", new["town"],
+        ]  # fmt: skip
         yield from zip([address] * len(later), done.texts[1:], expected, strict=True)
         turn = masked(*later[:1], language=language, values=(), earlier=done.mapping.content)
         yield address, turn.texts[0], expected[0]

@@ -66,21 +66,9 @@ def test_no_surrogate_contains_an_original():
 def test_any_text_has_a_surrogate_of_any_type():
     for entity in [name for name in ENTITIES if name not in ("DATE_TIME", "DATE_OF_BIRTH")]:
         for original in (
-            "x",
-            "7",
-            "Ünïcödé Ωμέγα",
-            "名前 太郎",
-            "½",
-            "-",
-            "a\nb",
-            "٣٤٥",
-            "9" * 60,
-            "' OR 1=1",
-            "@",
-            "+",
-            "\U0001f600",
-            "İ",
-        ):
+            "x", "7", "Ünïcödé Ωμέγα", "名前 太郎", "½", "-", "a\nb", "٣٤٥", "9" * 60, "' OR 1=1", "@", "+",
+            "\U0001f600", "İ",
+        ):  # fmt: skip
             (new,) = all_of(entity, original)
             assert new
             assert new != original

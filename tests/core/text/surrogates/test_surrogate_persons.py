@@ -8,23 +8,11 @@ from table_kit import rows
 from core.text.surrogates.names import LOCALES, gender_of, lists_of, main_gender
 
 WOMEN = {
-    "en": "Sarah",
-    "de": "Sabine",
-    "es": "Lucía",
-    "fr": "Camille",
-    "it": "Giulia",
-    "nl": "Sanne",
-    "pl": "Agnieszka",
-}
+    "en": "Sarah", "de": "Sabine", "es": "Lucía", "fr": "Camille", "it": "Giulia", "nl": "Sanne", "pl": "Agnieszka",
+}  # fmt: skip
 MEN = {
-    "en": "Robert",
-    "de": "Jürgen",
-    "es": "Javier",
-    "it": "Giuseppe",
-    "nl": "Willem",
-    "pl": "Krzysztof",
-    "pt": "João",
-}
+    "en": "Robert", "de": "Jürgen", "es": "Javier", "it": "Giuseppe", "nl": "Willem", "pl": "Krzysztof", "pt": "João",
+}  # fmt: skip
 
 
 def persons(*names, language="en"):
@@ -50,14 +38,9 @@ def test_endings_tell_the_gender_of_a_name_that_no_list_has():
 
 def test_a_name_of_both_genders_has_that_of_the_title_or_its_main_one():
     for original, male in [
-        ("Sr. José García", True),
-        ("señor María", True),
-        ("José", True),
-        ("José María García", True),
-        ("Sra. María García", False),
-        ("señora José", False),
-        ("María", False),
-    ]:
+        ("Sr. José García", True), ("señor María", True), ("José", True), ("José María García", True),
+        ("Sra. María García", False), ("señora José", False), ("María", False),
+    ]:  # fmt: skip
         lists = lists_of("es")
         own, others = (lists.male, lists.female) if male else (lists.female, lists.male)
         drawn = {persons(original, language="es")[0].removeprefix(original.split()[0] + " ") for _ in range(20)}

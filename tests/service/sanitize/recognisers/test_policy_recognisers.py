@@ -91,13 +91,8 @@ def test_a_policy_shows_its_recognisers_without_their_terms(office: Tenant) -> N
     assert shown["plain"] == []
     (codes,) = shown["research"]
     assert codes == {
-        "name": "project-codes",
-        "entity": "PROJECT_CODE",
-        "patterns": 1,
-        "deny": 1,
-        "allow": 1,
-        "context": 0,
-    }
+        "name": "project-codes", "entity": "PROJECT_CODE", "patterns": 1, "deny": 1, "allow": 1, "context": 0,
+    }  # fmt: skip
     assert "Falcon" not in answer.text
 
 
@@ -113,12 +108,9 @@ def test_a_corpus_is_masked_by_own_recognisers_and_by_those_of_the_policy(own: G
     office.http.put(f"{PATH}/codes", json=CODES)
     parts = own.service.parts
     kind = InfillKind(
-        parts[Settings].model_copy(update={"infill": "bundled"}),
-        policies=parts[Policies],
-        recognisers=parts[RecogniserStore],
-        workers=parts[Workers],
-        files=parts[StoredFiles],
-    )
+        parts[Settings].model_copy(update={"infill": "bundled"}), policies=parts[Policies],
+        recognisers=parts[RecogniserStore], workers=parts[Workers], files=parts[StoredFiles],
+    )  # fmt: skip
     outputs = Outputs("office", own.data_dir / "artifact")
     for fields in ({"policy": "research"}, {"mask": {"recognisers": ["codes"]}}):
         resolved = kind.resolve("office", InfillFields.model_validate({"name": "mine"} | fields))

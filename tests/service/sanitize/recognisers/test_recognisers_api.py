@@ -42,13 +42,8 @@ def test_a_stored_recogniser_masks_what_a_request_names_it_for(tenant: Tenant) -
     first = put(tenant, "codes", **CODES)
     assert first.status_code == 201
     assert {name: first.json()[name] for name in ("name", "entity", "patterns", "deny", "allow", "context")} == {
-        "name": "codes",
-        "entity": "PROJECT_CODE",
-        "patterns": 1,
-        "deny": 1,
-        "allow": 0,
-        "context": 0,
-    }
+        "name": "codes", "entity": "PROJECT_CODE", "patterns": 1, "deny": 1, "allow": 0, "context": 0,
+    }  # fmt: skip
     assert "lcon" not in first.text
     assert masked(tenant, recognisers=["codes"]) == MASKED
     assert masked(tenant, entities=["EMAIL_ADDRESS"]) == TEXT.replace("jo@example.org", "[EMAIL_ADDRESS]")
@@ -106,13 +101,9 @@ def test_roles_decide_who_changes_lists_and_tries(gateway: Gateway, tenant: Tena
     assert reading.get(PATH).status_code == 200
     draft = {"recogniser": CODES, "text": TEXT}
     for refused in (
-        reading.get(f"{PATH}/codes"),
-        reading.put(f"{PATH}/codes", json=CODES),
-        reading.delete(f"{PATH}/codes"),
-        reading.post(f"{PATH}/test", json=draft),
-        releasing.put(f"{PATH}/codes", json=CODES),
-        releasing.get(PATH),
-    ):
+        reading.get(f"{PATH}/codes"), reading.put(f"{PATH}/codes", json=CODES), reading.delete(f"{PATH}/codes"),
+        reading.post(f"{PATH}/test", json=draft), releasing.put(f"{PATH}/codes", json=CODES), releasing.get(PATH),
+    ):  # fmt: skip
         assert (refused.status_code, refused.json()["code"]) == (403, "role-missing")
     assert releasing.post(f"{PATH}/test", json=draft).status_code == 200
     assert gateway.admin.get(PATH).json()["code"] == "wrong-scope"
