@@ -103,11 +103,9 @@ def test_two_noisy_counts_are_certified_as_two_discrete_laplace_noises() -> None
         both = {}
         for pessimistic in (True, False):
             one = google.from_discrete_laplace_mechanism(
-                epsilon / 2,
-                value_discretization_interval=epsilon / 2000,
-                pessimistic_estimate=pessimistic,
+                epsilon / 2, value_discretization_interval=epsilon / 2000, pessimistic_estimate=pessimistic,
                 use_connect_dots=pessimistic,
-            )
+            )  # fmt: skip
             both[pessimistic] = one.self_compose(2 * count).get_epsilon_for_delta(1e-6)
 
         assert both[False] * (1 - 1e-9) <= certified <= both[True] * (1 + 1e-9) + 1 / NANO
@@ -151,12 +149,10 @@ def test_epsilons_outside_the_exact_composition_are_summed() -> None:
 
 def test_what_cannot_be_planned_names_its_field() -> None:
     for made, epsilon_nano, delta_femto, field in [
-        (event("pure", 2), NANO, MICRO, "epsilon"),
-        (event("gaussian", noise=0.1), NANO, MICRO, "epsilon"),
+        (event("pure", 2), NANO, MICRO, "epsilon"), (event("gaussian", noise=0.1), NANO, MICRO, "epsilon"),
         (event("gaussian", noise=5.0), NANO, 0, "delta"),
-        (event("gaussian", noise=0.01), NANO, MICRO, "noise_multiplier"),
-        (event("pure", 0.1), NANO, FEMTO, "delta"),
-    ]:
+        (event("gaussian", noise=0.01), NANO, MICRO, "noise_multiplier"), (event("pure", 0.1), NANO, FEMTO, "delta"),
+    ]:  # fmt: skip
         with pytest.raises(OutOfRange) as refusal:
             largest_count(made, epsilon_nano=epsilon_nano, delta_femto=delta_femto)
         assert refusal.value.field == field

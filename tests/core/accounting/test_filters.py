@@ -33,11 +33,9 @@ PURE_KINDS = ("pure", "metric", "exponential", "permute_and_flip", "laplace", "t
 MICRO = 10**9  # a delta of 1e-6, in femto
 
 epsilons = st.one_of(
-    st.integers(1, 10**4),
-    st.integers(1, 100 * NANO),
-    st.integers(1, EPSILON_MAX * NANO),
+    st.integers(1, 10**4), st.integers(1, 100 * NANO), st.integers(1, EPSILON_MAX * NANO),
     st.sampled_from([1, 2, NANO, 700 * NANO, 745 * NANO, EPSILON_MAX * NANO]),
-)
+)  # fmt: skip
 
 
 def event(kind: str, epsilon_nano: int = 0, delta_femto: int = 0, noise: float | None = None) -> PrivacyEvent:
@@ -151,11 +149,9 @@ class TestCosts:
 
 class TestDivisions:
     @given(
-        epsilon_nano=st.integers(1, 1000 * NANO),
-        delta_femto=st.integers(1, FEMTO - 1),
-        basic_part=st.none() | st.floats(0, 1),
-        parts=st.tuples(st.floats(0, 1), st.floats(0, 1)),
-    )
+        epsilon_nano=st.integers(1, 1000 * NANO), delta_femto=st.integers(1, FEMTO - 1),
+        basic_part=st.none() | st.floats(0, 1), parts=st.tuples(st.floats(0, 1), st.floats(0, 1)),
+    )  # fmt: skip
     @settings(deadline=None, max_examples=60)
     def test_an_account_admits_every_single_release_that_its_limit_covers(
         self, epsilon_nano: int, delta_femto: int, basic_part: float | None, parts: tuple[float, float]
@@ -179,10 +175,8 @@ class TestDivisions:
             return division_of(offered, sum((Sums.of(cost_of(each), orders) for each in made), Sums.zero(orders)))
 
         pure, gaussian, approximate = (
-            event("laplace", NANO),
-            event("gaussian", noise=4.0),
-            event("approximate", NANO, 1),
-        )
+            event("laplace", NANO), event("gaussian", noise=4.0), event("approximate", NANO, 1),
+        )  # fmt: skip
         assert of(pure) is Division.PURE
         assert of(gaussian) is of(pure, gaussian) is Division.GAUSSIAN
         assert of(approximate) is of(gaussian, approximate) is Division.BASIC
@@ -198,11 +192,9 @@ class TestDivisions:
 
 class TestArms:
     @given(
-        epsilon_nano=st.integers(0, 200 * NANO) | st.just(EPSILON_MAX * NANO),
-        delta_femto=st.integers(1, FEMTO),
-        basic_part=st.none() | st.floats(0, 1),
-        division=st.sampled_from(Division),
-    )
+        epsilon_nano=st.integers(0, 200 * NANO) | st.just(EPSILON_MAX * NANO), delta_femto=st.integers(1, FEMTO),
+        basic_part=st.none() | st.floats(0, 1), division=st.sampled_from(Division),
+    )  # fmt: skip
     @settings(deadline=None)
     def test_the_deltas_of_all_arms_sum_to_at_most_delta(
         self, epsilon_nano: int, delta_femto: int, basic_part: float | None, division: Division

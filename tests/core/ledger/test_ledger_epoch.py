@@ -164,10 +164,8 @@ def test_what_is_damaged_or_foreign_is_not_accepted(go, restored, admin):
         go(admin.call("SET", "{seals}:ledger", "0" * 32))
 
     for damage, match in (
-        (unexplained, "token is missing"),
-        (foreign, "another ledger"),
-        (restored.epoch_file.unlink, "no epoch file"),
-    ):
+        (unexplained, "token is missing"), (foreign, "another ledger"), (restored.epoch_file.unlink, "no epoch file"),
+    ):  # fmt: skip
         damage()
         with pytest.raises(LedgerUnavailable, match=match):
             go(restored.fresh_sealer().accept_restore())
@@ -255,10 +253,8 @@ def test_only_genuine_epochs_count_and_old_ones_are_deleted(go, blobs, shared):
     content = go(blobs.get(newest))
     for forged in (
         content.replace(b'"ledger":"ledger"', b'"ledger":"other"'),
-        content.replace(f"{KEPT + 4:064x}".encode(), b"f" * 64),
-        b"{}",
-        b"no JSON",
-    ):
+        content.replace(f"{KEPT + 4:064x}".encode(), b"f" * 64), b"{}", b"no JSON",
+    ):  # fmt: skip
         go(blobs.put(newest, forged))
         with pytest.raises(LedgerNotTrusted):
             go(shared.read())

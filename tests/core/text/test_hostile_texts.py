@@ -14,12 +14,10 @@ from core.text.segment import visible
 
 POLICY = MaskPolicy(entities=(*DEFAULT_ENTITIES, "DATE_TIME", "AGE"))
 VALUES = {
-    "CREDIT_CARD": ("card ", "4111 1111 1111 1111"),
-    "IBAN_CODE": ("IBAN ", "DE89 3704 0044 0532 0130 00"),
-    "EMAIL_ADDRESS": ("mail ", "jane.doe@example.com"),
-    "PHONE_NUMBER": ("call ", "+49 30 1234567"),
+    "CREDIT_CARD": ("card ", "4111 1111 1111 1111"), "IBAN_CODE": ("IBAN ", "DE89 3704 0044 0532 0130 00"),
+    "EMAIL_ADDRESS": ("mail ", "jane.doe@example.com"), "PHONE_NUMBER": ("call ", "+49 30 1234567"),
     "US_SSN": ("ssn ", "536-90-4399"),
-}
+}  # fmt: skip
 # soft hyphen, grapheme joiner, marks of direction, zero-width space and joiner, embeddings, isolates, word joiner, tag
 INVISIBLE = "\u00ad\u034f\u061c\u200b\u200d\u200e\u200f\u202a\u202e\u202c\u2060\u2068\u2069\ufe0f\ufeff\U000e0061"
 DIGITS = {"full-width": 0xFF10, "Arabic-Indic": 0x660, "Devanagari": 0x966, "mathematical": 0x1D7CE}
@@ -61,13 +59,11 @@ def test_values_in_other_forms_of_ascii_are_found() -> None:
 def test_homoglyphs_emoji_and_scripts_beside_values() -> None:
     for text, expected in [
         ("mail j\u0430ne.doe@ex\u0430mple.\u0441om now", "mail [EMAIL_ADDRESS] now"),
-        ("почта иван@почта.рф, да", "почта [EMAIL_ADDRESS], да"),
-        ("😀jane@example.com😀", "[EMAIL_ADDRESS]😀"),
-        ("card 😀4111111111111111😀", "card 😀[CREDIT_CARD]😀"),
-        (full_width("192.168.10.20"), "[IP_ADDRESS]"),
+        ("почта иван@почта.рф, да", "почта [EMAIL_ADDRESS], да"), ("😀jane@example.com😀", "[EMAIL_ADDRESS]😀"),
+        ("card 😀4111111111111111😀", "card 😀[CREDIT_CARD]😀"), (full_width("192.168.10.20"), "[IP_ADDRESS]"),
         ("passport no. " + full_width("X1234567"), "passport no. [PASSPORT]"),
         ("电话+86 138 0013 8000。", "电话[PHONE_NUMBER]。"),
-    ]:
+    ]:  # fmt: skip
         assert sanitised(text) == expected
 
 

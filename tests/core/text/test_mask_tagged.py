@@ -76,10 +76,12 @@ def test_a_credential_that_a_tagger_and_a_pattern_find_is_masked_once():
         assert masked == "the passphrase is [PASSWORD] until noon"
 
 
-def test_a_credential_of_a_tagger_is_masked_where_no_pattern_finds_one():
+def test_a_credential_of_a_tagger_is_masked_where_no_pattern_finds_one_and_has_the_type_of_one_that_does():
     text = "try Xk9$mQ2! or gr\u00fcn"
     assert shown(text, "PASSWORD") == text
     assert shown(text, "PASSWORD", (4, 12)) == "try [PASSWORD] or gr\u00fcn"
+    text = "use AKIAQ7XJ2MZ4KT6WPLND, or hunter2"
+    assert shown(text, "PASSWORD", (4, 24), (29, 36), beside=("SECRET",)) == "use [SECRET], or [PASSWORD]"
 
 
 def test_what_separates_a_name_and_a_value_stays():
@@ -101,8 +103,3 @@ def test_a_credential_of_the_tagger_is_no_placeholder_shared_account_or_short_nu
 def test_a_part_of_an_address_is_no_password():
     text = "by jane.roe@acme-corp.com or jane:roe@acme-corp.com"
     assert shown(text, "PASSWORD", (8, 11), (34, 37)) == text.replace("jane:roe", "jane:[PASSWORD]")
-
-
-def test_a_credential_has_the_type_of_the_pattern_that_finds_it():
-    text = "use AKIAQ7XJ2MZ4KT6WPLND, or hunter2"
-    assert shown(text, "PASSWORD", (4, 24), (29, 36), beside=("SECRET",)) == "use [SECRET], or [PASSWORD]"

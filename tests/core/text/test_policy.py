@@ -40,14 +40,11 @@ def test_names_are_default_where_a_tagger_finds_them_and_refused_where_none_does
         MaskPolicy(entities=("PERSON",)).completed([])
 
 
-def test_an_unknown_fill_is_refused():
+def test_an_unknown_fill_and_a_text_over_the_limit_are_refused(monkeypatch):
     for fill in ["", SECRET]:
         with pytest.raises(InvalidInput) as caught:
             SanitizeTask("text", MaskPolicy(), fill)
         assert SECRET not in str(caught.value)
-
-
-def test_a_text_over_the_limit_is_refused(monkeypatch):
     monkeypatch.setattr("core.text.policy.TEXT_CHARS_MAX", 10)
     with pytest.raises(InvalidInput):
         SanitizeTask("x" * 11, MaskPolicy())

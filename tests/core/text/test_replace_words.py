@@ -31,6 +31,9 @@ def test_of_a_whole_text_only_the_number_of_words_stays() -> None:
 
     assert plain.text == shouted.text == "the cat sat"
     assert plain == shouted
+    hidden, empty = replaced("\u200bthe c\u00ada\u200bt\u200b sat", "?! -- ...", epsilon_nano=EXACT)
+    assert plain == hidden, "invisible characters inside words divide none"
+    assert (empty.text, list(empty.spans), empty.tokens) == ("", [], 0)
 
 
 def test_every_word_that_comes_out_is_of_the_public_vocabulary() -> None:
@@ -50,11 +53,6 @@ def test_no_recogniser_reads_a_whole_text(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(mask_entity, "find", explode)
     (result,) = replaced("jo@example.org", policy=MaskPolicy(techniques=("entity", "all")))
     assert result.tokens == len(result.text.split()) == 3
-
-
-def test_a_text_without_a_word_gives_an_empty_one() -> None:
-    (result,) = replaced("?! -- ...")
-    assert (result.text, list(result.spans), result.tokens) == ("", [], 0)
 
 
 def test_kept_text_stays_and_each_masked_word_has_a_draw_of_its_own() -> None:
@@ -125,8 +123,3 @@ def test_the_numbers_of_words_count_regions_and_kept_text_apart() -> None:
         (result,) = replace_words([found], [LOOSE], WORDS)
         counted.add((result.masked_tokens, result.tokens))
     assert counted == {(2, 7)}
-
-
-def test_of_a_whole_text_invisible_characters_inside_words_divide_none() -> None:
-    plain, hidden = replaced("the cat sat", "\u200bthe c\u00ada\u200bt\u200b sat", epsilon_nano=EXACT)
-    assert plain == hidden

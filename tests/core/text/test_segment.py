@@ -15,15 +15,9 @@ CHARACTERS = st.sampled_from(
 )
 
 
-def test_abbreviations_do_not_end_a_sentence():
+def test_sentences_end_at_blank_lines_and_not_at_abbreviations_and_repeated_or_odd_ones_are_kept():
     assert sentences("Dr. Smith went home. He slept.") == ["Dr. Smith went home.", "He slept."]
-
-
-def test_blank_lines_separate_and_leave_no_unit_behind():
     assert sentences("One thing.\n\n\n  Another thing. ") == ["One thing.", "Another thing."]
-
-
-def test_repeated_and_odd_segments_are_kept():
     assert sentences("Yes. Yes. ?!").count("Yes.") == 2
     assert "".join(sentences("Yes. Yes. ?!")).replace(" ", "") == "Yes.Yes.?!"
 
@@ -91,11 +85,9 @@ WORD = st.text(min_size=1, max_size=6).filter(lambda word: len(word.split()) == 
 
 @given(
     words=st.lists(WORD, min_size=1, max_size=60),
-    spaces=st.lists(st.sampled_from([" ", "\n", "\u2003", "\x1c \t"]), min_size=61, max_size=61),
-    new=WORD,
-    size=st.integers(1, 20),
-    data=st.data(),
-)
+    spaces=st.lists(st.sampled_from([" ", "\n", "\u2003", "\x1c \t"]), min_size=61, max_size=61), new=WORD,
+    size=st.integers(1, 20), data=st.data(),
+)  # fmt: skip
 def test_one_replaced_word_changes_one_window_and_no_number(words, spaces, new, size, data):
     place = data.draw(st.integers(0, len(words) - 1))
     others = [*words[:place], new, *words[place + 1 :]]
@@ -114,11 +106,8 @@ def words(text: str) -> list[str]:
     return [text[start:end] for start, end in tokenize(text)]
 
 
-def test_words_contractions_hyphens_and_numbers():
+def test_words_contractions_hyphens_numbers_and_combining_marks():
     assert words("Don't, well-known: 3.14 at 12:30 (naïve)!") == ["Don't", "well-known", "3.14", "at", "12:30", "naïve"]
-
-
-def test_a_combining_mark_stays_with_its_letter():
     assert words("cafe\u0301 x") == ["cafe\u0301", "x"]
 
 
@@ -135,11 +124,9 @@ def test_no_letter_mark_or_digit_is_outside_a_token(text):
 
 
 @given(
-    before=st.text(max_size=20),
-    after=st.text(max_size=20),
-    old=st.text(min_size=1, max_size=5),
+    before=st.text(max_size=20), after=st.text(max_size=20), old=st.text(min_size=1, max_size=5),
     new=st.text(max_size=5),
-)
+)  # fmt: skip
 @example(before="a.", after="", old="b", new="3")
 @example(before="4.", after="", old="b", new="3")
 def test_a_word_that_leaves_the_number_of_words_as_it_is_changes_no_other(before, after, old, new):

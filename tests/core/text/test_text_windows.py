@@ -122,12 +122,10 @@ def test_random_texts_have_the_masks_of_one_run_over_the_whole(seed: int, monkey
 @pytest.mark.parametrize(
     "long",
     [
-        "https://example.org/" + "a" * 5_000,
-        "https://example.org/" + "a/." * 2_000 + "...",
-        "jo" * 3_000 + "@example.org",
-        "jo@" + "example." * 700 + "org",
+        "https://example.org/" + "a" * 5_000, "https://example.org/" + "a/." * 2_000 + "...",
+        "jo" * 3_000 + "@example.org", "jo@" + "example." * 700 + "org",
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("before", [0, 700, 995])
 def test_an_entity_without_white_space_is_masked_whatever_its_length(long: str, before: int) -> None:
     text = filled_to("", before, random.Random(0)) + long + " and more words after it"
@@ -175,13 +173,11 @@ def test_missing_and_foreign_finds_are_errors() -> None:
     names = [Tagged(text[window.start : window.end], frozenset({"PERSON"}), ()) for window in cut]
 
     for hits, tagged in (
-        (parts[1:], names[1:]),
-        (parts, [names[1], *names[1:]]),
-        (parts, [*names[:-1], None]),
+        (parts[1:], names[1:]), (parts, [names[1], *names[1:]]), (parts, [*names[:-1], None]),
         (parts, [names[0], replace(names[1], found=((-1, 5, "PERSON", 0.9),)), *names[2:]]),
         (parts, [names[0], replace(names[1], found=((5, OVERLAP + 99 * SIZE, "PERSON", 0.9),)), *names[2:]]),
         ([(), *parts[1:]], names),
-    ):
+    ):  # fmt: skip
         with pytest.raises(RecogniserFailed):
             join(text, policy, [WindowFinds(*each) for each in zip(hits, tagged, strict=True)])
     finds = [WindowFinds(*each) for each in zip(parts, names, strict=True)]

@@ -85,10 +85,8 @@ def test_a_job_that_is_killed_goes_on_from_its_last_checkpoint(tmp_path: Path) -
     assert [fraction for _, fraction in updates] == sorted(fraction for _, fraction in updates)
     assert (result["documents"], result["places"]) == (20, 1)
     assert {row["code"]: row["count"] for row in result["warnings"]} == {
-        "repeated-documents": 1,
-        "empty-documents": 1,
-        "too-many-places": 1,
-    }
+        "repeated-documents": 1, "empty-documents": 1, "too-many-places": 1,
+    }  # fmt: skip
     assert result["privacy"]["guarantee"] == "none"
     artifact = job.folder / "artifact.safetensors"
     assert b"zanzibar" not in artifact.read_bytes()
@@ -159,11 +157,9 @@ def test_a_document_in_a_language_that_the_mask_refuses_is_skipped_and_counted()
     spec = InfillSpec("mine", (), MaskPolicy(unknown_language="refuse"), "topk", 10, 1, STEPS)
     _, net = shipped_net(torch.device("cpu"))
     texts = [
-        "Please write to jo@example.org.",
-        "Fakturan är fortfarande obetald, kan du kontrollera det?",
-        " ",
+        "Please write to jo@example.org.", "Fakturan är fortfarande obetald, kan du kontrollera det?", " ",
         "Ann, 12:30?",
-    ]
+    ]  # fmt: skip
 
     filled = Obfuscator(spec, device=torch.device("cpu")).filled(texts, net)
 

@@ -75,11 +75,9 @@ def test_the_subjects_whose_next_request_fails(folding: Gateway) -> None:
 
     own = near["subjects"][0]["account"].removeprefix(f"{tenant.name}/")
     for path, query, field in (
-        ("sentence/subjects", {"near": "nan"}, "near"),
-        ("sentence/subjects", {"near": -1}, "near"),
-        ("sentence/subjects", {"cursor": "marker"}, "cursor"),
-        (f"{own}/subjects", {}, "account"),
-    ):
+        ("sentence/subjects", {"near": "nan"}, "near"), ("sentence/subjects", {"near": -1}, "near"),
+        ("sentence/subjects", {"cursor": "marker"}, "cursor"), (f"{own}/subjects", {}, "account"),
+    ):  # fmt: skip
         answer = tenant.http.get(f"/budget/{tenant.name}/{path}", params=query)
         assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, field)
         assert "marker" not in answer.text
@@ -237,13 +235,11 @@ def test_a_journal_is_filtered_and_each_entry_has_its_place_in_the_chain(folding
     assert len({entry["sha256"] for entry in every}) == 7
 
     numbers = {
-        "transition": ("commit", [3, 5, 7]),
-        "mechanism": ("clipped_cosine", [4, 5]),
-        "route": ("v1/embeddings", [6, 7]),
-        "key_id": (tenant.key_id, [2, 3, 4, 5]),
+        "transition": ("commit", [3, 5, 7]), "mechanism": ("clipped_cosine", [4, 5]),
+        "route": ("v1/embeddings", [6, 7]), "key_id": (tenant.key_id, [2, 3, 4, 5]),
         "from": (every[3]["at_ms"], [entry["seq"] for entry in every if entry["at_ms"] >= every[3]["at_ms"]]),
         "to": (every[3]["at_ms"], [entry["seq"] for entry in every if entry["at_ms"] < every[3]["at_ms"]]),
-    }
+    }  # fmt: skip
     for name, (value, expected) in numbers.items():
         assert [entry["seq"] for entry in entries(tenant, **{name: value})] == expected, name
         assert [json.loads(line)["seq"] for line in exported(tenant, **{name: value}).text.splitlines()] == expected

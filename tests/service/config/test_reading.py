@@ -58,11 +58,9 @@ def test_all_problems_are_named_at_once_and_no_value(tmp_path: Path) -> None:
 
 def test_problems_of_settings_together_are_named_at_once(tmp_path: Path) -> None:
     together = {
-        "PRIVACY_GATEWAY_TAGGER": str(tmp_path / "absent"),
-        "PRIVACY_GATEWAY_SERVES": '["embed"]',
-        "PRIVACY_GATEWAY_TOMBSTONE_RETENTION_S": "1",
-        "PRIVACY_GATEWAY_DEVICES": '["cpu", "cuda:0"]',
-    }
+        "PRIVACY_GATEWAY_TAGGER": str(tmp_path / "absent"), "PRIVACY_GATEWAY_SERVES": '["embed"]',
+        "PRIVACY_GATEWAY_TOMBSTONE_RETENTION_S": "1", "PRIVACY_GATEWAY_DEVICES": '["cpu", "cuda:0"]',
+    }  # fmt: skip
     said = run_command(tmp_path, "config", "check", environment=together).stderr
     assert len(problems(said)) == 4
     for name in ("TAGGER", "SERVES", "TOMBSTONE_RETENTION_S", "DEVICES"):
@@ -86,11 +84,9 @@ def test_variables_of_the_client_and_keys_of_upstreams_are_no_mistakes(
     (tmp_path / "gateway.toml").write_text(FILE.replace("headers", 'key_env = "PRIVACY_GATEWAY_KEY_OF_ONE"\nheaders'))
     (tmp_path / "gateway.toml").chmod(0o600)
     others = {
-        "PRIVACY_GATEWAY_URL": "http://gateway",
-        "PRIVACY_GATEWAY_API_KEY": "k",
-        "PRIVACY_GATEWAY_KEY_OF_ONE": "k" * 20,
-        "PRIVACY_GATEWAY_CONFIG_FILE": str(tmp_path / "gateway.toml"),
-    }
+        "PRIVACY_GATEWAY_URL": "http://gateway", "PRIVACY_GATEWAY_API_KEY": "k",
+        "PRIVACY_GATEWAY_KEY_OF_ONE": "k" * 20, "PRIVACY_GATEWAY_CONFIG_FILE": str(tmp_path / "gateway.toml"),
+    }  # fmt: skip
     for name, value in others.items():
         monkeypatch.setenv(name, value)
     assert Settings(serves=["embed"]).upstreams["one"].key is not None
@@ -120,12 +116,10 @@ def test_the_file_gives_what_neither_options_nor_the_environment_give(tmp_path: 
     assert rows == {
         "config_file": (str(path), "PRIVACY_GATEWAY_CONFIG_FILE"),
         "data_dir": (str(tmp_path / "data"), "PRIVACY_GATEWAY_DATA_DIR"),
-        "epsilon_max": (7.0, "PRIVACY_GATEWAY_EPSILON_MAX"),
-        "port": (8100, f"port in {path}"),
+        "epsilon_max": (7.0, "PRIVACY_GATEWAY_EPSILON_MAX"), "port": (8100, f"port in {path}"),
         "redis_url": ("redis://(hidden)@redis:6379/0", f"redis_url in {path}"),
-        "serves": (["embed", "sanitize"], f"serves in {path}"),
-        "upstreams": ({}, "PRIVACY_GATEWAY_UPSTREAMS"),
-    }
+        "serves": (["embed", "sanitize"], f"serves in {path}"), "upstreams": ({}, "PRIVACY_GATEWAY_UPSTREAMS"),
+    }  # fmt: skip
 
 
 def test_what_is_shown_has_no_secret_and_names_the_option_of_a_setting(tmp_path: Path) -> None:

@@ -234,21 +234,10 @@ def test_the_key_may_be_the_password_of_an_address(gateway: Gateway, tenant: Ten
 
 
 POLICY = """
-[policies.strict]
-tenants = ["bound"]
-default_for = ["bound"]
-enforced = true
-mask = { entities = ["US_SSN"] }
-
-[policies.private]
-tenants = ["private"]
-default_for = ["private"]
-enforced = true
-fill = { mode = "dp", epsilon = 4.0 }
-
-[policies.words]
-default_for = ["private-by-choice"]
-fill = { mode = "metric_dp", epsilon = 2.5 }
+[policies]
+strict = { tenants = ["bound"], default_for = ["bound"], enforced = true, mask = { entities = ["US_SSN"] } }
+private = { tenants = ["private"], default_for = ["private"], enforced = true, fill = { mode = "dp", epsilon = 4.0 } }
+words = { default_for = ["private-by-choice"], fill = { mode = "metric_dp", epsilon = 2.5 } }
 """
 
 

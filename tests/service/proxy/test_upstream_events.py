@@ -26,11 +26,8 @@ def events(*parts: bytes, event_bytes_max: int = 1024) -> list[StreamEvent]:
     return found + parser.end()
 
 
-def test_fields_lines_and_comments_are_read_as_in_the_standard() -> None:
+def test_fields_lines_and_comments_are_read_as_in_the_standard_whole_and_split_in_two() -> None:
     assert events(STREAM) == EVENTS
-
-
-def test_no_split_in_two_changes_the_events() -> None:
     for at in range(len(STREAM) + 1):
         assert events(STREAM[:at], STREAM[at:]) == EVENTS, at
 

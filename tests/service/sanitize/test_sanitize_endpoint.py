@@ -23,11 +23,9 @@ HIDDEN = ("Zworykin", "Xylotron", "4711")
 def over_there(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     folder: Path = tmp_path_factory.mktemp("endpoint")
     settings = {
-        "INFILL": f"http://127.0.0.1:{PORT}/v1",
-        "INFILL_MODEL": MODEL,
-        "INFILL_API_KEY": KEY,
+        "INFILL": f"http://127.0.0.1:{PORT}/v1", "INFILL_MODEL": MODEL, "INFILL_API_KEY": KEY,
         "INFILL_TIMEOUT_S": "28",
-    }
+    }  # fmt: skip
     running = Gateway(
         folder / "data", {f"PRIVACY_GATEWAY_{name}": value for name, value in settings.items()}, forked=False
     )
@@ -102,10 +100,8 @@ def test_a_gateway_whose_endpoint_is_down_masks_and_fills_as_soon_as_it_is_up(ov
 
 def test_an_endpoint_that_cannot_be_used_keeps_the_gateway_from_starting(tmp_path: Path) -> None:
     for infill, model in (
-        ("https://host.example.org/v1", ""),
-        ("http://host.example.org/v1", MODEL),
-        ("https://me:pw@host/v1", MODEL),
-    ):
+        ("https://host.example.org/v1", ""), ("http://host.example.org/v1", MODEL), ("https://me:pw@host/v1", MODEL),
+    ):  # fmt: skip
         settings = {"PRIVACY_GATEWAY_INFILL": infill, "PRIVACY_GATEWAY_INFILL_MODEL": model}
         said = refused_settings(tmp_path / "data", settings)
         assert "endpoint" in said or "https" in said

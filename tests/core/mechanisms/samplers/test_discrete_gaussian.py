@@ -23,6 +23,7 @@ def test_small_scales_follow_the_law() -> None:
         drawn = discrete_gaussian(RUNS, scale=scale)
         assert drawn.dtype == np.int64
         assert fits(drawn, scale)
+    assert discrete_gaussian(0, scale=3).shape == (0,)
 
 
 def test_large_scales_follow_the_normal_law() -> None:
@@ -41,10 +42,6 @@ def test_a_proposal_that_is_kept_unchanged_is_seen(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(discrete_noise, "bernoulli_exp", lambda numerators, denominator: np.ones(len(numerators), bool))
     monkeypatch.setattr(discrete_noise, "_geometric", lambda count, *_: np.random.default_rng(0).geometric(0.2, count))
     assert not fits(discrete_gaussian(RUNS, scale=5), 5)
-
-
-def test_nothing_is_drawn_for_nothing() -> None:
-    assert discrete_gaussian(0, scale=3).shape == (0,)
 
 
 def test_scales_out_of_range_are_refused() -> None:

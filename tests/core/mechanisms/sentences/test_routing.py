@@ -124,10 +124,8 @@ def test_a_choice_follows_its_law() -> None:
     runs = 10_000
     own = router()
     chosen = own.choose([axes(0, 0, 2)] * runs, [2 * NANO] * runs)
-    second, third = (
-        np.exp(-1.0),
-        np.exp(-2.0),
-    )  # coins of gaps 1 and 2 at epsilon 2; the first pack's always shows heads
+    # coins of gaps 1 and 2 at epsilon 2; the first pack's always shows heads
+    second, third = np.exp(-1.0), np.exp(-2.0)
     law = (1 - second) * (1 - third) + (second + third - 2 * second * third) / 2 + second * third / 3
     assert abs((chosen == 0).mean() - law) < 6 * 0.5 / np.sqrt(runs)
     single = own.choose([axes(2)] * runs, [2 * NANO] * runs)

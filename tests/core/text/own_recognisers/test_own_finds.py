@@ -92,12 +92,10 @@ def test_an_allow_list_keeps_what_lies_within_a_term_and_nothing_longer() -> Non
     names = tuple(
         (start, start + len(name), kind, 0.9)
         for name, kind, start in (
-            ("Max Planck", "PERSON", 0),
-            ("Max Planck", "PERSON", text.index("Max Planck,")),
-            ("Berlin", "LOCATION", text.index("Berlin,")),
-            ("Berlin Mitte", "LOCATION", text.index("Berlin Mitte")),
+            ("Max Planck", "PERSON", 0), ("Max Planck", "PERSON", text.index("Max Planck,")),
+            ("Berlin", "LOCATION", text.index("Berlin,")), ("Berlin Mitte", "LOCATION", text.index("Berlin Mitte")),
         )
-    )
+    )  # fmt: skip
     entities = ("PERSON", "LOCATION", "EMAIL_ADDRESS")
     assert masked(text, CODE, allow, names=names, entities=entities) == (
         "Max Planck Institute, [PERSON], Berlin, [LOCATION], info@example.org, [EMAIL_ADDRESS], PX-0000"
@@ -148,10 +146,8 @@ def test_types_that_no_recogniser_has_are_refused() -> None:
 def test_more_finds_than_a_window_may_have_are_refused() -> None:
     """Finds that mask nothing count as well: each of them may have read the rest of the window."""
     for letter, whole_words, finds in [
-        ("a", False, FINDS_MAX + 1),
-        ("-", True, 3 * FINDS_MAX),
-        ("-", False, 3 * FINDS_MAX),
-    ]:
+        ("a", False, FINDS_MAX + 1), ("-", True, 3 * FINDS_MAX), ("-", False, 3 * FINDS_MAX),
+    ]:  # fmt: skip
         own = Definition("LETTER", patterns=(letter,), whole_words=whole_words)
         with pytest.raises(InvalidInput):
             search(letter * finds, [OwnRecogniser(own)], policy_of(own))
@@ -206,11 +202,9 @@ def test_a_draft_shows_its_finds_and_why_they_are_not_masked() -> None:
     text = f"Fal\u200bcon order 12\u200b3456, 000000 {far} 777777"
     result = try_out(text, own, threshold=0.4)
     assert [(text[find.start : find.end], find.pattern, find.context, find.suppressed_by) for find in result.finds] == [
-        ("Fal\u200bcon", None, None, None),
-        ("12\u200b3456", 0, True, None),
-        ("000000", 0, True, ALLOWED),
+        ("Fal\u200bcon", None, None, None), ("12\u200b3456", 0, True, None), ("000000", 0, True, ALLOWED),
         ("777777", 0, False, BELOW_THRESHOLD),
-    ]
+    ]  # fmt: skip
     assert [find.score for find in result.finds] == pytest.approx([1.0, 0.55, 0.55, 0.2])
 
 

@@ -112,15 +112,13 @@ def test_roles_decide_who_changes_lists_and_tries(gateway: Gateway, tenant: Tena
 
 def test_a_recogniser_that_cannot_be_used_is_refused_without_echo(tenant: Tenant) -> None:
     for body, field in [
-        ({}, "patterns"),
-        ({"entity": "zworykin", "deny": ["x1"]}, "entity"),
+        ({}, "patterns"), ({"entity": "zworykin", "deny": ["x1"]}, "entity"),
         ({"entity": "CODE", "patterns": ["ok", "zworykin("]}, "patterns.1"),
         ({"entity": "CODE", "patterns": ["(?:zworykin)*"]}, "patterns.0"),
         ({"entity": "CODE", "patterns": [r"\pL{1,30}7"] * 64}, "patterns.5"),
-        ({"entity": "CODE", "deny": ["..."]}, "deny.0"),
-        ({"entity": "CODE", "deny": ["zworykin" * 100]}, "deny.0"),
+        ({"entity": "CODE", "deny": ["..."]}, "deny.0"), ({"entity": "CODE", "deny": ["zworykin" * 100]}, "deny.0"),
         ({"entity": "CODE", "deny": ["zworykin"], "allow": ["ZWORYKIN"]}, "allow"),
-    ]:
+    ]:  # fmt: skip
         for answer, where in (
             (put(tenant, "codes", **body), field),
             (tried(tenant, body, "zworykin"), f"recogniser.{field}"),
@@ -143,15 +141,13 @@ def test_a_malformed_body_and_a_name_that_no_file_may_have_are_refused(tenant: T
 
 def test_a_mask_that_does_not_fit_is_refused_without_echo(tenant: Tenant) -> None:
     for mask in [
-        {"recognisers": ["zworykin"]},
-        {"recognisers": ["../codes"]},
+        {"recognisers": ["zworykin"]}, {"recognisers": ["../codes"]},
         {"recognisers": ["codes"], "techniques": ["vocabulary"]},
         {"recognisers": ["codes"], "entities": ["ZWORYKIN"]},
         {"recognisers": ["codes"], "thresholds": {"ZWORYKIN": 0.5}},
-        {"recognisers": ["codes"], "thresholds": {"PROJECT_CODE": 2}},
-        {"entities": ["PROJECT_CODE"]},
+        {"recognisers": ["codes"], "thresholds": {"PROJECT_CODE": 2}}, {"entities": ["PROJECT_CODE"]},
         {"recognisers": ["codes"] * 17},
-    ]:
+    ]:  # fmt: skip
         stored(tenant)
         answer = sanitize(tenant, **mask)
         assert (answer.status_code, answer.json()["code"]) == (422, "invalid-input"), answer.text
@@ -169,11 +165,9 @@ def test_a_draft_shows_what_it_would_find_and_is_not_stored(tenant: Tenant) -> N
         (text[find["start"] : find["end"]], find["list"], find["context"], find["suppressed_by"])
         for find in body["finds"]
     ] == [
-        ("Blue Fälcon", "deny", None, None),
-        ("123456", "patterns", True, None),
-        ("000000", "patterns", True, "allow"),
-        ("777777", "patterns", False, "threshold"),
-    ]
+        ("Blue Fälcon", "deny", None, None), ("123456", "patterns", True, None),
+        ("000000", "patterns", True, "allow"), ("777777", "patterns", False, "threshold"),
+    ]  # fmt: skip
     assert "lcon" not in answer.text
     assert tenant.http.get(PATH).json()["recognisers"] == []
     assert all(tenant.account(unit)["committed"]["epsilon"] == 0 for unit in ("token", "sentence"))
