@@ -2,8 +2,6 @@
 
     GatewayError
     ├── InvalidInput                what the caller sent cannot be used; nothing was charged
-    │   ├── SubjectRequired         the tenant protects subjects and the call names none
-    │   ├── SubjectNotAllowed       the tenant has one account a unit and the call names a subject
     │   ├── BadRow                  a row of a table cannot be used; carries `reason` and the row's number
     │   ├── OutOfRange              a parameter of a plan, a delta or a target outside what can be computed
     │   ├── UnsupportedEvent        an accountant cannot price this event, or not beside those it holds
@@ -38,13 +36,10 @@
     ├── RoleMissing                 the API key does not have the role that the route needs; carries `role`
     ├── BrowserRefused              a browser's request is from elsewhere, or under a host name that is not allowed
     ├── SignOnFailed                the identity provider's answer opens no session; carries `reason`
-    ├── UnknownName                 no such domain or rule of alerts, or another tenant's
-    ├── UnknownModel                no preset or fine-tuned model of that name
-    ├── UnknownRecogniser           the tenant has no recogniser of that name
+    ├── UnknownName                 no such domain, model, recogniser or rule of alerts, or another tenant's
     ├── RecogniserBroken            the file of a recogniser cannot be used
     ├── PolicyEnforced              the operator's policy for this tenant admits no other mask or fill
-    ├── InfillBroken                a fine-tuned model's file cannot be used
-    ├── DomainBroken                a domain's file cannot be used; other domains can
+    ├── InstalledFileBroken         the file of a domain or of a fine-tuned model cannot be used; others can
     ├── UpstreamFailed              a language model gave no answer that can be used; carries `reason`
     │   ├── UpstreamUnreachable     no connection, or it was closed before an answer began
     │   ├── UpstreamTimeout         it did not connect in time, went silent, or took too long as a whole
@@ -58,9 +53,8 @@
     │   ├── WorkerCold
     │   ├── ClientGone
     │   └── DeadlineBeforeStart
-    └── Started                     noise may have been drawn: the hold is spent
+    └── Started                     noise may have been drawn, or the work took too long: the hold is spent
         ├── WorkerDied
-        ├── DeadlineExceeded
         ├── TaskFailed              carries a stable `reason`, never the worker's message
         │   └── InfillFailed        the language model gave no word that can be used
         ├── TooCostly               a document took more time of a processor than one may
@@ -105,22 +99,19 @@ def _restore(kind: type[GatewayError], state: dict[str, object]) -> GatewayError
 
 
 class InvalidInput(GatewayError):
+    """`code` is "subject-required" if a call names no subject and the tenant protects subjects, "subject-not-allowed"
+    if it names one and the tenant has one account a unit."""
+
     code = "invalid-input"
     title = "The request cannot be used."
+    further_codes: ClassVar[Mapping[str, str]] = {
+        "subject-required": "This tenant protects subjects: name one in `subject`.",
+        "subject-not-allowed": "This tenant has one account a unit: `subject` is not accepted.",
+    }
 
-    def __init__(self, detail: str | None = None, *, field: str | None = None) -> None:
-        super().__init__(detail)
+    def __init__(self, detail: str | None = None, *, field: str | None = None, code: str | None = None) -> None:
+        super().__init__(detail, code=code)
         self.field = field
-
-
-class SubjectRequired(InvalidInput):
-    code = "subject-required"
-    title = "This tenant protects subjects: name one in `subject`."
-
-
-class SubjectNotAllowed(InvalidInput):
-    code = "subject-not-allowed"
-    title = "This tenant has one account a unit: `subject` is not accepted."
 
 
 class BadRow(InvalidInput):
@@ -374,26 +365,15 @@ class SignOnFailed(GatewayError):
 
 
 class UnknownName(GatewayError):
-    """`code` is "unknown-alert-rule" for a rule of alerts; by default the name is that of a domain."""
+    """By default the name is that of a domain. The further codes are those of other names."""
 
     code = "unknown-domain"
     title = "There is no such domain."
-    further_codes: ClassVar[Mapping[str, str]] = {"unknown-alert-rule": "There is no such rule of alerts."}
-
-
-class UnknownModel(GatewayError):
-    code = "unknown-model"
-    title = "There is no such model."
-
-
-class InfillBroken(GatewayError):
-    code = "infill-broken"
-    title = "The fine-tuned model's file cannot be used; fine-tune it again."
-
-
-class UnknownRecogniser(GatewayError):
-    code = "unknown-recogniser"
-    title = "There is no such recogniser."
+    further_codes: ClassVar[Mapping[str, str]] = {
+        "unknown-alert-rule": "There is no such rule of alerts.",
+        "unknown-model": "There is no such model.",
+        "unknown-recogniser": "There is no such recogniser.",
+    }
 
 
 class RecogniserBroken(GatewayError):
@@ -406,9 +386,14 @@ class PolicyEnforced(GatewayError):
     title = "The operator's policy for this tenant admits no other policy, mask or fill; GET /policies shows it."
 
 
-class DomainBroken(GatewayError):
+class InstalledFileBroken(GatewayError):
+    """`code` is "infill-broken" for a fine-tuned model; by default the file is that of a domain."""
+
     code = "domain-broken"
     title = "The domain's file cannot be used; build the domain again."
+    further_codes: ClassVar[Mapping[str, str]] = {
+        "infill-broken": "The fine-tuned model's file cannot be used; fine-tune it again."
+    }
 
 
 class UpstreamFailed(GatewayError):
@@ -493,19 +478,17 @@ class DeadlineBeforeStart(NotStarted):
 
 
 class Started(GatewayError):
+    """`code` is "deadline-exceeded" for work that took too long."""
+
     code = "started"
     title = "The work failed after it was started."
+    further_codes: ClassVar[Mapping[str, str]] = {"deadline-exceeded": "The work took too long."}
     charged: bool | None = True  # False where the work had no price
 
 
 class WorkerDied(Started):
     code = "worker-died"
     title = "The worker died while it held this request."
-
-
-class DeadlineExceeded(Started):
-    code = "deadline-exceeded"
-    title = "The work took too long."
 
 
 class TaskFailed(Started):

@@ -29,18 +29,10 @@ _NICENESS = 5  # the front end and Redis go first
 _GRACE_S = 1.0  # for the function to stop by itself, before the system ends the process
 
 
-class _OutOfTime(BaseException):
-    """No handler of `Exception` in a library catches it."""
-
-
 def load() -> None:
     """Import what most functions use, for a fork server."""
     for module in ("core.text.formats.builder", "core.text.own_recognisers.recogniser"):
         importlib.import_module(module)
-
-
-def _stop(*_: object) -> NoReturn:
-    raise _OutOfTime
 
 
 def run(function: Callable[..., Any], arguments: tuple[Any, ...], limits: WorkLimits) -> IsolatedAnswer:
@@ -58,7 +50,7 @@ def run(function: Callable[..., Any], arguments: tuple[Any, ...], limits: WorkLi
             result = guarded(function, *arguments)
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
-    except _OutOfTime:
+    except KeyboardInterrupt:  # of the timer: no handler of `Exception` in a library catches it
         result = Reached.TIME
     if isinstance(result, TaskFailed) and result.reason == MemoryError.__name__:
         result = Reached.MEMORY
@@ -97,7 +89,7 @@ def serve(connection: Connection) -> NoReturn:
 def main() -> int:
     os.nice(_NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C signals the gateway, which closes the socket
-    signal.signal(signal.SIGPROF, _stop)
+    signal.signal(signal.SIGPROF, signal.default_int_handler)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     logging.disable(logging.CRITICAL)  # a log record of a library may hold text
     with contextlib.closing(Connection(int(sys.argv[1]))) as connection:

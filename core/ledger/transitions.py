@@ -10,6 +10,7 @@ import hashlib
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from core import errors
@@ -46,12 +47,12 @@ RESPONSE_RETENTION_MS = 3600 * 1000
 HOLD_TTL_MS = 5 * 60 * 1000
 PRICINGS_MAX = 5
 
-_REFUSALS: dict[str, type[Exception]] = {
+_REFUSALS: dict[str, Callable[[], Exception]] = {
     "unknown-tenant": errors.UnknownTenant,
     "unknown-account": errors.UnknownAccount,
     "tenant-exists": errors.TenantExists,
-    "subject-required": errors.SubjectRequired,
-    "subject-not-allowed": errors.SubjectNotAllowed,
+    "subject-required": partial(errors.InvalidInput, code="subject-required"),
+    "subject-not-allowed": partial(errors.InvalidInput, code="subject-not-allowed"),
     "conflict": errors.IdempotencyConflict,
     "in-flight": errors.ReleaseInFlight,
     "gone": errors.ReleaseGone,
@@ -174,8 +175,8 @@ class Ledger(LedgerReader):
         `key_id` is the id of the API key that causes the release, and `route` the route of the gateway that it is sent
         to, such as `embed/sentdp`. The journal entries of the release contain both.
 
-        Raises BudgetExhausted, PlanMismatch, IdempotencyConflict, ReleaseInFlight, ReleaseGone, SubjectRequired,
-        SubjectNotAllowed, UnknownTenant, UnknownAccount, InvalidInput, TenantLimitReached.
+        Raises BudgetExhausted, PlanMismatch, IdempotencyConflict, ReleaseInFlight, ReleaseGone, UnknownTenant,
+        UnknownAccount, InvalidInput, TenantLimitReached.
         """
         if hold_ttl_ms is None:
             hold_ttl_ms = self._hold_ttl_ms
@@ -348,7 +349,7 @@ class Ledger(LedgerReader):
         found, stored = await self._client.run(script, key=names.tenant_key(tenant), args=full, blob=blob)
         outcome = found["outcome"]
         if outcome in _REFUSALS:
-            raise _REFUSALS[outcome]
+            raise _REFUSALS[outcome]()
         if outcome == "not-open":
             raise errors.HoldNotOpen(state=found["state"])
         if outcome == "tenant-limit":

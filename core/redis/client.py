@@ -440,15 +440,11 @@ async def check_configuration(call: Callable[..., Awaitable[Any]]) -> None:
             raise LedgerNotDurable(f"Redis must run with `{name} {wanted}`.")
 
 
-class _LinkFailed(LedgerUnavailable):
-    """The connection failed. Whether Redis applied the command is unknown."""
-
-
-def _unavailable(error: Exception) -> LedgerUnavailable:
-    lost = isinstance(error, RedisConnectionError | RedisTimeoutError | OSError) and not isinstance(
+def _has_failed_link(error: BaseException | None) -> bool:
+    """Whether the connection failed. Then it is unknown whether Redis applied the command."""
+    return isinstance(error, RedisConnectionError | RedisTimeoutError | OSError) and not isinstance(
         error, BusyLoadingError | AuthenticationError | AuthorizationError | NoTurn
     )
-    return (_LinkFailed if lost else LedgerUnavailable)(_detail(error))
 
 
 def _detail(error: Exception) -> str:
@@ -578,7 +574,7 @@ class LedgerClient:
         try:
             return self._converted(command, await self._links.request(packed(command)))
         except (RedisError, OSError) as error:  # asyncio's TimeoutError is an OSError
-            raise _unavailable(error) from error
+            raise LedgerUnavailable(_detail(error)) from error
 
     async def call_many(self, commands: Sequence[Sequence[str | bytes | int]]) -> list[Any]:
         """Send several reads in about one round trip, without a transaction. Return the replies in order."""
@@ -586,7 +582,7 @@ class LedgerClient:
         try:
             replies = await self._links.request_all([packed(command) for command in commands])
         except (RedisError, OSError) as error:
-            raise _unavailable(error) from error
+            raise LedgerUnavailable(_detail(error)) from error
         return [self._converted(command, reply) for command, reply in zip(commands, replies, strict=True)]
 
     async def run(
@@ -608,7 +604,9 @@ class LedgerClient:
             step.set("gateway.script", name)
             try:
                 reply = await self._run_once(script, pieces)
-            except _LinkFailed:
+            except LedgerUnavailable as error:
+                if not _has_failed_link(error.__cause__):
+                    raise
                 reply = await self._run_once(script, pieces)
         return msgpack.unpackb(reply[0]), reply[1] if len(reply) > 1 else b""
 
@@ -620,7 +618,7 @@ class LedgerClient:
             except NoScriptError:
                 return await self._links.request((script.by_text, *pieces))
         except (RedisError, OSError) as error:
-            raise _unavailable(error) from error
+            raise LedgerUnavailable(_detail(error)) from error
 
     async def _greet(self, link: RedisLink) -> None:
         if self._guard is None:
@@ -635,7 +633,7 @@ class LedgerClient:
         try:
             return self._converted(command, await link.send(packed(command)))
         except (RedisError, OSError) as error:
-            raise _unavailable(error) from error
+            raise LedgerUnavailable(_detail(error)) from error
 
     def _converted(self, command: Sequence[str | bytes | int], reply: Any) -> Any:
         convert = self._callbacks.get(str(command[0]))

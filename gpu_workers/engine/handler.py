@@ -24,6 +24,10 @@ class UnfitDevice(RuntimeError):
     """
 
 
+class CanaryMissed(RuntimeError):
+    """A handler did not find what was planted for it to find, so the worker must not serve."""
+
+
 class OutOfTime(BaseException):
     """A worker has cut its own work. No handler catches it, so that none goes on with a text that it has not read."""
 

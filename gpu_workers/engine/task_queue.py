@@ -21,10 +21,10 @@ from prometheus_client import Counter, Gauge, Histogram
 from core.errors import (
     ClientGone,
     DeadlineBeforeStart,
-    DeadlineExceeded,
     GatewayError,
     NotStarted,
     QueueFull,
+    Started,
     TaskFailed,
     TenantLimitReached,
     WorkerCold,
@@ -279,7 +279,7 @@ class TaskQueue:
                 # its key.
                 await asyncio.wait({group.done}, timeout=max(0.0, deadline - time.monotonic()))
             if not group.done.done():
-                raise DeadlineExceeded if group.started else self._refused(DeadlineBeforeStart())
+                raise Started(code="deadline-exceeded") if group.started else self._refused(DeadlineBeforeStart())
             group.done.result()
             return group.results
         finally:

@@ -10,6 +10,7 @@ from pathlib import Path
 from core.errors import RecogniserFailed
 from core.text.mask_entity import Tagged
 from core.text.policy import ENTITIES, MaskPolicy
+from gpu_workers.engine.handler import CanaryMissed
 from gpu_workers.facts import TaggerFacts
 from gpu_workers.models.sources import TAGGER_BUNDLED
 from gpu_workers.models.tagger import Entity, EntityTagger, embedded_tagger, pretrained_tagger
@@ -17,10 +18,6 @@ from gpu_workers.models.tagger import Entity, EntityTagger, embedded_tagger, pre
 # Fictitious names. The accents are separate (combining) characters, as some systems write them.
 CANARY = "😀 Yesterday Maria Ke\u0301ller flew from Lisbon to Norway. She works for Siemens in Munich."
 CANARY_NAMES = {"PERSON": "Maria Ke\u0301ller", "LOCATION": "Lisbon", "ORGANIZATION": "Siemens"}
-
-
-class NamesMissed(RuntimeError):
-    """The tagger missed planted names or returned a span outside its text, so the worker must not serve."""
 
 
 class NameFinder:
@@ -44,13 +41,13 @@ class NameFinder:
         return TaggerFacts(name=self._tagger.name, types=tuple(sorted(self.types)), device=self._device)
 
     def check(self) -> None:
-        """Raises NamesMissed if the bundled tagger misses planted names, or if any tagger skips letters."""
+        """Raises CanaryMissed if the bundled tagger misses planted names, or if any tagger skips letters."""
         found = self._tagger.tag([CANARY])[0]
         if not self._tagger.reads_all(CANARY) or not all(0 <= e.start < e.end <= len(CANARY) for e in found):
-            raise NamesMissed("the tagger skips letters of the canary or returns spans outside it")
+            raise CanaryMissed("the tagger skips letters of the canary or returns spans outside it")
         named = {(entity.type, CANARY[entity.start : entity.end]) for entity in found}
         if self._bundled and not CANARY_NAMES.items() <= named:
-            raise NamesMissed("the tagger missed names of the canary")
+            raise CanaryMissed("the tagger missed names of the canary")
 
     def wanted(self, policy: MaskPolicy) -> bool:
         """Whether the policy requests a name entity."""

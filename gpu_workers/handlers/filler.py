@@ -6,7 +6,7 @@ The texts have already been inspected. `core.text.model_fills` documents what th
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from core.errors import GatewayError, InfillBroken, InvalidInput
+from core.errors import GatewayError, InstalledFileBroken, InvalidInput
 from core.files.disk import FileVersion
 from core.guarded import guarded
 from core.mechanisms.words.token_selection import scores
@@ -106,12 +106,12 @@ class Filler:
         return draw
 
     def _load(self, file: FileVersion) -> InfillModel:
-        """Load a model that a tenant has fine-tuned. Raises InfillBroken."""
+        """Load a model that a tenant has fine-tuned. Raises InstalledFileBroken."""
         try:
             model = MaskedInfill(embedded_infill(Path(file.path), device=self._device))
             _check_fills(model)
         except Exception:  # the file cannot be used, whatever the reason
-            broken = InfillBroken()
+            broken = InstalledFileBroken(code="infill-broken")
         else:
             return model
         raise broken

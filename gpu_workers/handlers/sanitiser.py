@@ -63,7 +63,7 @@ from core.text.sanitize import (
     words_of,
 )
 from core.text.surrogates.draw import Document
-from gpu_workers.engine.handler import UnfitDevice
+from gpu_workers.engine.handler import CanaryMissed, UnfitDevice
 from gpu_workers.facts import SanitiserFacts, WordVectorFacts
 from gpu_workers.handlers import conversation_tasks
 from gpu_workers.handlers.conversation_tasks import Beginning, MaskTask, RestoreTask
@@ -199,10 +199,6 @@ AnyTask = SanitizeTask | WindowTask | WordTask | SurrogateTask | DraftTask | Mas
 _CANARY_EPSILON_NANO = 10**9
 _MODEL = "model"  # a key beside the names of the word mechanisms
 _PACKAGES = ("presidio-analyzer", "phonenumbers", "wordfreq", "faker", "sentencex", "google-re2", "pyahocorasick")
-
-
-class CanaryMissed(RuntimeError):
-    """A planted value was not masked, so the worker must not serve."""
 
 
 class Sanitiser:

@@ -19,7 +19,7 @@ from core.errors import LedgerNotTrusted, LedgerUnavailable, UnknownName
 from core.redis.names import SHARED_OWNER
 from core.state.alerts import Alert, AlertStore, JournalPositions, NewDelivery, RuleState, new_alert_id
 from service import metrics
-from service.alerts.rules import KINDS_BY_NAME, Look, Postponed, RuleKind, Sources, TenantView
+from service.alerts.rules import KINDS_BY_NAME, Look, RuleKind, Sources, TenantView
 
 log = logging.getLogger("privacy_gateway.alerts")
 
@@ -158,10 +158,10 @@ class Evaluator:
             if state is None:
                 state = self._states[key] = await self._store.state(*key)
             look = await rule.kind.look(rule.terms, view, state.memo)
+            if look is None:
+                return False
             if not await self._write(rule, view, state, look):
                 return True
-        except Postponed:
-            return False
         except LedgerUnavailable:
             raise
         except Exception as error:  # one rule must not keep the others from being evaluated

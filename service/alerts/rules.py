@@ -45,10 +45,6 @@ class SpentHours(NamedTuple):
     current_nano: int
 
 
-class Postponed(Exception):
-    """This round has made as many forecasts as it may. The rule is looked at again in the next one."""
-
-
 @dataclass
 class Sources:
     """Where rules read. `seal_age_s` is that of this gateway's last seal."""
@@ -92,12 +88,12 @@ class TenantView:
                 continue
         return found
 
-    async def forecast(self, state: AccountState) -> dict[str, Any]:
-        """The forecast of this hour. Raises Postponed."""
+    async def forecast(self, state: AccountState) -> dict[str, Any] | None:
+        """The forecast of this hour, or None if this round has made as many forecasts as it may."""
         hour, cache = self.now_ms // HOUR_MS, self._sources.forecasts
         if state.account not in cache or cache[state.account][0] != hour:
             if state.committed.epsilon_nano and self._sources.forecasts_left <= 0:
-                raise Postponed
+                return None
             self._sources.forecasts_left -= bool(state.committed.epsilon_nano)
             answer = await forecast_of(
                 state, self.tenant, self._sources.ledger, self._sources.series, now_ms=self.now_ms
@@ -212,12 +208,12 @@ class RuleKind:
     """A row of the registry.
 
     `stamp` returns what the result depends on; None: look at every round. `look` receives the rule's terms, the view of
-    one tenant, and what the kind remembered.
+    one tenant, and what the kind remembered. It returns None to be called again in the next round.
     """
 
     terms: type[Any]
     stamp: Callable[[TenantView], Hashable]
-    look: Callable[[Any, TenantView, Mapping[str, Any]], Awaitable[Look]]
+    look: Callable[[Any, TenantView, Mapping[str, Any]], Awaitable[Look | None]]
     of_tenants: bool = True  # False: the condition is one of the whole ledger
     of_operator: bool = False  # whether the operator's own jobs have it, too
 
@@ -236,10 +232,12 @@ async def _budget_used(terms: BudgetUsed, view: TenantView, _: Mapping[str, Any]
     return Look(tuple(found))
 
 
-async def _runs_out(terms: RunsOut, view: TenantView, _: Mapping[str, Any]) -> Look:
+async def _runs_out(terms: RunsOut, view: TenantView, _: Mapping[str, Any]) -> Look | None:
     found = []
     for state in await view.accounts(terms.accounts):
         answer = await view.forecast(state)
+        if answer is None:
+            return None
         times = answer["exhausted_ms"] or {}
         at_ms = times.get(terms.case)
         has_run_out = answer["reason"] == "exhausted"

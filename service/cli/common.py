@@ -32,7 +32,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def load_settings(data_dir: Path | None, **given: Any) -> Settings:
     """The settings, of which the command line gives `data_dir` and `given`. Ends the command with 1 and a line for each
     problem."""
-    from service.config.reading import SettingsRefused, read_settings
+    from service.config.reading import read_settings
+    from service.config.settings import SettingsRefused
 
     try:
         return read_settings(**from_shell(data_dir), **given)

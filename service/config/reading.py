@@ -21,7 +21,7 @@ from pydantic_core import ErrorDetails
 from core import credentials
 from core.files.disk import read_secret, write_secret
 from core.master_key import MasterKey
-from service.config.settings import KNOWN_ELSEWHERE, PREFIX, Settings, UnreadableFile, read_file
+from service.config.settings import KNOWN_ELSEWHERE, PREFIX, Settings, SettingsRefused, read_file
 
 HIDDEN = "(hidden)"
 DEFAULT = "default"
@@ -55,14 +55,6 @@ _WORDS = {
 }
 
 
-class SettingsRefused(ValueError):
-    """The settings cannot be used. `problems`: a sentence for each."""
-
-    def __init__(self, problems: tuple[str, ...]) -> None:
-        super().__init__("; ".join(problems))
-        self.problems = problems
-
-
 @dataclass(frozen=True)
 class SettingRow:
     """One setting as `config show` prints it. `value`: as JSON has it, with secrets hidden."""
@@ -76,12 +68,10 @@ def read_settings(**given: Any) -> Settings:
     """The settings of this process, of which the command line gives `given`. Raises SettingsRefused."""
     try:
         return Settings(**given)
-    except UnreadableFile as error:
-        raise SettingsRefused((str(error),)) from None
     except ValidationError as error:
         entries = error.errors(include_input=False, include_url=False)
     origins = SettingOrigins(given)
-    raise SettingsRefused(tuple(line for entry in entries for line in _problems(entry, origins)))
+    raise SettingsRefused(*(line for entry in entries for line in _problems(entry, origins)))
 
 
 class SettingOrigins:

@@ -410,21 +410,25 @@ class ConnectionSettings(BaseModel):
     connections_per_address_max: int = Field(512, ge=1)
 
 
-class UnreadableFile(ValueError):
-    """The configuration file cannot be read. The message names the file and the line, and has no part of it."""
+class SettingsRefused(ValueError):
+    """The settings, or a file that they name, cannot be used. `problems`: a sentence for each."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """What a configuration file says. Raises UnreadableFile."""
+    """What a configuration file says. Raises SettingsRefused, with the file and the line, and no part of it."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UnreadableFile(f"{path}: {error.strerror}") from None
+        raise SettingsRefused(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise UnreadableFile(f"{path}: a configuration file is UTF-8") from None
+        raise SettingsRefused(f"{path}: a configuration file is UTF-8") from None
     except (ValueError, RecursionError) as error:  # also for a number of thousands of digits, and for deep nesting
         found = re.search(r"\(at [^()]*\)$", str(error))  # the rest of the message may quote the file
-        raise UnreadableFile(f"{path}: no TOML {found.group() if found else ''}".rstrip()) from None
+        raise SettingsRefused(f"{path}: no TOML {found.group() if found else ''}".rstrip()) from None
 
 
 class _SettingsSource(PydanticBaseSettingsSource):
@@ -451,10 +455,10 @@ class _ConfigFile(_SettingsSource):
         path = Path(path)
         said = read_file(path)
         if "config_file" in said:
-            raise UnreadableFile(f"{path} has config_file, which names this file and no further one")
+            raise SettingsRefused(f"{path} has config_file, which names this file and no further one")
         secret = [name for name, value in said.items() if _is_secret(name, value)]
         if secret and path.stat().st_mode & stat.S_IROTH:
-            raise UnreadableFile(
+            raise SettingsRefused(
                 f"{path} has {', '.join(secret)}, and every user of this machine can read it: chmod 600"
             )
         return {name: value for name, value in said.items() if name not in self.current_state}

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.errors import BlobCorrupt, BlobMissing, DomainBroken, InvalidInput, StorageFull, UnknownName
+from core.errors import BlobCorrupt, BlobMissing, InstalledFileBroken, InvalidInput, StorageFull, UnknownName
 from core.files.disk import FileVersion, file_digest
 from core.mechanisms.sentences.domain_pack import CodeNoise, DomainPack, DomainPackInfo, InvalidPack
 from core.mechanisms.sentences.routes import AUTO, RoutesInfo
@@ -129,8 +129,8 @@ class DomainStore:
     async def find(self, tenant: str, name: str) -> Domain:
         """The domain with this name that is visible to the tenant.
 
-        Raises InvalidInput if there is none, DomainBroken for a file that cannot be used; BlobMissing, BlobCorrupt,
-        StoreUnavailable, StorageFull, LedgerUnavailable.
+        Raises InvalidInput if there is none, InstalledFileBroken for a file that cannot be used; BlobMissing,
+        BlobCorrupt, StoreUnavailable, StorageFull, LedgerUnavailable.
         """
         if name == AUTO:
             auto = self._auto
@@ -187,9 +187,9 @@ class DomainStore:
             try:
                 file = await self._files.local(owner, DOMAINS, name, entry)
                 if file is None:
-                    raise DomainBroken
+                    raise InstalledFileBroken
                 rows.append({"scope": scope, "usable": True, **(await self._read(file)).as_json(), "name": name})
-            except (DomainBroken, BlobMissing, BlobCorrupt, StorageFull):
+            except (InstalledFileBroken, BlobMissing, BlobCorrupt, StorageFull):
                 rows.append({"scope": scope, "usable": False, "name": name})
         return rows
 
@@ -199,14 +199,14 @@ class DomainStore:
             raise UnknownName
 
     async def _read(self, file: FileVersion) -> DomainPackInfo:
-        """The facts of a file. Each version of a file is read and checked once. Raises DomainBroken."""
+        """The facts of a file. Each version of a file is read and checked once. Raises InstalledFileBroken."""
         if file not in self._checked:
             if len(self._checked) >= _CHECKED_MAX:
                 self._checked.clear()
             self._checked[file] = await asyncio.to_thread(_checked, Path(file.path))
         checked = self._checked[file]
         if checked is None:
-            raise DomainBroken
+            raise InstalledFileBroken
         return checked
 
 
@@ -227,10 +227,10 @@ def _reason(error: InvalidPack | OSError) -> str:
 
 
 def _checked(path: Path) -> DomainPackInfo | None:
-    """The facts of a pack, None for a malformed one. Raises DomainBroken for a file that cannot be read."""
+    """The facts of a pack, None for a malformed one. Raises InstalledFileBroken for a file that cannot be read."""
     try:
         return DomainPack.load(path).info
     except InvalidPack:
         return None
     except OSError:  # removed meanwhile: a later request has it again
-        raise DomainBroken from None
+        raise InstalledFileBroken from None

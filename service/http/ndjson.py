@@ -212,10 +212,6 @@ def _size(line: JsonLine) -> int:
     return len(line.content or b"")
 
 
-class _Stalled(Exception):
-    """The client does not read its answer, or has left."""
-
-
 class LinesAnswer(JSONResponse):
     """The `response_class` of a route whose answer has a line for each value of the declared type."""
 
@@ -271,14 +267,14 @@ class LineStream(StreamingResponse):
 
         async def in_time(message: Any) -> None:
             if leaving is not None and leaving.done() and message["type"] == "http.response.body":
-                raise _Stalled  # the server would drop the message
+                raise ClientDisconnect  # the server would drop the message
             try:
                 await asyncio.wait_for(send(message), self._idle_s)
             except TimeoutError:
-                raise _Stalled from None
+                raise ClientDisconnect from None
 
         try:
-            with suppress(_Stalled):  # an incomplete answer closes the connection
+            with suppress(ClientDisconnect):  # an incomplete answer closes the connection
                 await self.stream_response(in_time)
         finally:
             if leaving is not None:

@@ -42,12 +42,9 @@ STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
     (errors.BrowserRefused, 403),
     (errors.SignOnFailed, 403),
     (errors.UnknownName, 404),
-    (errors.UnknownModel, 404),
-    (errors.InfillBroken, 422),
-    (errors.UnknownRecogniser, 404),
     (errors.RecogniserBroken, 422),
     (errors.PolicyEnforced, 403),
-    (errors.DomainBroken, 422),
+    (errors.InstalledFileBroken, 422),
     (errors.DataDirInUse, 503),
     (errors.BlobExists, 409),
     (errors.BlobError, 503),
@@ -62,14 +59,13 @@ STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (
     (errors.TenantLimitReached, 429),
     (errors.StorageFull, 507),
     (errors.NotStarted, 503),
-    (errors.DeadlineExceeded, 504),
     (errors.WorkerDied, 502),
     (errors.InfillFailed, 502),
     (errors.TooCostly, 422),
     (errors.Started, 500),
 )
 # Codes that have another status than the class of their errors.
-STATUS_OF_CODE: Mapping[str, int] = {"host-refused": 421}
+STATUS_OF_CODE: Mapping[str, int] = {"host-refused": 421, "deadline-exceeded": 504}
 
 RETRY_AFTER_S: Mapping[int, str] = {503: "2", 429: "60"}
 

@@ -18,7 +18,7 @@ from core.mechanisms.sentences.routes import AUTO
 from core.mechanisms.vectors.spec import vector_spec
 from core.text.segment import WINDOW_WORDS, WINDOW_WORDS_MAX
 from service.config.data_dir import NAME as DOMAIN_NAME
-from service.config.settings import Settings
+from service.config.settings import Settings, SettingsRefused
 from service.domains.store import DEFAULT_NAME
 from service.http.choices import Projection, SentenceMechanism, VectorMechanism
 from service.http.strict import findings, names
@@ -74,24 +74,20 @@ class _File(_Model):
     presets: dict[PresetName, Annotated[Preset, Field(discriminator="endpoint")]]
 
 
-class PresetsRefused(ValueError):
-    """The presets file cannot be used."""
-
-
 def load_presets(settings: Settings) -> dict[str, Preset]:
     """The presets by name, in listing order.
 
     Raises:
-        PresetsRefused: the file cannot be read, is not TOML, or contains a preset that no request could use.
+        SettingsRefused: the file cannot be read, is not TOML, or contains a preset that no request could use.
     """
     found = dict(SHIPPED)
     if settings.presets_file is not None:
         found |= _read(settings.presets_file)
     for name, preset in found.items():
         if not settings.epsilon_min <= preset.epsilon <= settings.epsilon_max:
-            raise PresetsRefused(f"the preset {name} has an epsilon outside EPSILON_MIN and EPSILON_MAX")
+            raise SettingsRefused(f"the preset {name} has an epsilon outside EPSILON_MIN and EPSILON_MAX")
         if isinstance(preset, SentDPPreset) and preset.domain == AUTO and preset.mechanism != "sentence_codes":
-            raise PresetsRefused(f"the preset {name}: the domain {AUTO} is for the mechanism sentence_codes")
+            raise SettingsRefused(f"the preset {name}: the domain {AUTO} is for the mechanism sentence_codes")
         if isinstance(preset, VectorPreset) and settings.encoder_path is None:
             _check_vectors(name, preset)
     return found
@@ -104,7 +100,7 @@ def _check_vectors(name: str, preset: VectorPreset) -> None:
     try:
         vector_spec(dimension=_BUNDLED_DIMENSION, output_dimension=params.pop("dimension"), **params)
     except InvalidInput as error:
-        raise PresetsRefused(f"the preset {name}: {error.field}: {error.detail}") from None
+        raise SettingsRefused(f"the preset {name}: {error.field}: {error.detail}") from None
 
 
 def _read(path: Path) -> dict[str, Preset]:
@@ -114,4 +110,4 @@ def _read(path: Path) -> dict[str, Preset]:
         wrong = names(findings(error))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         wrong = str(error)
-    raise PresetsRefused(f"PRESETS_FILE {path}: {wrong}")
+    raise SettingsRefused(f"PRESETS_FILE {path}: {wrong}")

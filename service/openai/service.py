@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Discriminator, Field, Tag
 from typing_extensions import TypedDict
 
-from core.errors import InvalidInput, UnknownModel
+from core.errors import InvalidInput, UnknownName
 from service.config.settings import TEXTS_TAKEN
 from service.http.answers import doc
 from service.http.strict import AtMost, Strict
@@ -117,16 +117,16 @@ class OpenAIService:
         return [_model(name, preset) for name, preset in self._presets.items()] + served
 
     def model(self, name: str, tenant: str) -> OpenAIModel:
-        """One of `models`. Raises UnknownModel."""
+        """One of `models`. Raises UnknownName."""
         for each in self.models(tenant):
             if each["id"] == name:
                 return each
-        raise UnknownModel
+        raise UnknownName(code="unknown-model")
 
     async def release_request(self, tenant: str, body: EmbeddingsRequest) -> ReleaseRequest:
         """The release of the preset's own endpoint, answered in OpenAI's shape.
 
-        Raises UnknownModel; InvalidInput with the field of `body` that the error comes from; as the endpoint's service.
+        Raises UnknownName; InvalidInput with the field of `body` that the error comes from; as the endpoint's service.
         """
         preset = self._preset(body.model)
         try:
@@ -180,7 +180,7 @@ class OpenAIService:
 
     def _preset(self, name: str) -> Preset:
         if name not in self._presets:
-            raise UnknownModel
+            raise UnknownName(code="unknown-model")
         return self._presets[name]
 
 

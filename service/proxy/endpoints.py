@@ -12,7 +12,7 @@ from fastapi import APIRouter, Header, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
-from core.errors import ClientGone, NotStarted, TaskFailed, UnknownModel
+from core.errors import ClientGone, NotStarted, TaskFailed, UnknownName
 from core.master_key import MasterKey
 from core.redis.client import LedgerClient
 from core.state.vault import Vault
@@ -113,7 +113,10 @@ async def _proxied(
         found = await _called(parts, outgoing, request, open_, client_disconnected)
     if isinstance(found, UpstreamAnswer):
         if counts and found.status in _NOT_OFFERED:
-            raise UnknownModel("The upstream of this model counts no tokens by this endpoint, or has no such model.")
+            raise UnknownName(
+                "The upstream of this model counts no tokens by this endpoint, or has no such model.",
+                code="unknown-model",
+            )
         answer = await whole(found, outgoing, parts.preparation, tenant=caller.tenant)
         if outgoing.charged:
             answer.headers[RETRY] = "false"

@@ -134,7 +134,7 @@ class ProxyService:
         `take_call` takes the caller's place in the calls of an upstream, or raises; nothing is charged without it.
         `counts`: the upstream counts the tokens of what would leave otherwise. It keeps nothing then.
 
-        Raises InvalidInput, PolicyEnforced, UnknownModel; what the engine raises; TaskFailed without surrogates; with a
+        Raises InvalidInput, PolicyEnforced, UnknownName; what the engine raises; TaskFailed without surrogates; with a
         vault, TenantLimitReached, LedgerUnavailable.
         """
         caller, tenant = payer.caller, payer.caller.tenant

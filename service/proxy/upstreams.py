@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from core.errors import UnknownModel
+from core.errors import UnknownName
 from service.config.providers import UpstreamKind, UpstreamSettings, is_loopback
 from service.config.settings import Settings
 
@@ -92,13 +92,13 @@ class Upstreams:
         return len(tenants) > 1
 
     def find(self, model: str, tenant: str, kind: UpstreamKind) -> tuple[Upstream, str]:
-        """The upstream that serves a model to a tenant, and the model's name there. Raises UnknownModel."""
+        """The upstream that serves a model to a tenant, and the model's name there. Raises UnknownName."""
         for served in self.visible(tenant):
             if served.name == model:
                 if served.upstream.kind != kind:
-                    raise UnknownModel(_OTHER_KIND[served.upstream.kind])
+                    raise UnknownName(_OTHER_KIND[served.upstream.kind], code="unknown-model")
                 return served.upstream, served.upstream_model
-        raise UnknownModel
+        raise UnknownName(code="unknown-model")
 
 
 def load_upstreams(settings: Settings) -> Upstreams:

@@ -16,7 +16,7 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from core.errors import BlobCorrupt, BlobMissing, InvalidInput, StorageFull, UnknownModel
+from core.errors import BlobCorrupt, BlobMissing, InvalidInput, StorageFull, UnknownName
 from core.files.disk import FileVersion
 from core.mechanisms.words.pricing import DOCUMENT
 from core.state.stored_files import MODELS
@@ -57,9 +57,9 @@ class TunedModels:
         return rows
 
     async def remove(self, tenant: str, name: str) -> None:
-        """Delete a model and its card. Raises UnknownModel."""
+        """Delete a model and its card. Raises UnknownName."""
         if not await self._files.remove(tenant, MODELS, check_name(name)):
-            raise UnknownModel
+            raise UnknownName(code="unknown-model")
 
 
 def _facts(file: FileVersion | None) -> dict[str, Any]:

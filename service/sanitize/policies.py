@@ -21,7 +21,7 @@ from core.text.own_recognisers.definition import OwnReference, RecogniserFile, R
 from core.text.own_recognisers.recogniser import check
 from core.text.policy import ALLOW_LIST_DEFAULT, PRICED_FILLS, TAGGED_ENTITIES
 from service.config.data_dir import NAME
-from service.config.settings import Settings
+from service.config.settings import Settings, SettingsRefused
 from service.http.strict import Strict, findings, names
 from service.sanitize.answers import PolicyRecogniser, VisiblePolicy
 from service.sanitize.pricing import price, tasks_of
@@ -84,10 +84,6 @@ class Policy(Strict):
 class _File(Strict):
     policies: dict[PolicyName, Policy] = Field(default={})
     allow_lists: dict[str, list[str]] = Field(default={})
-
-
-class PoliciesRefused(ValueError):
-    """The policies file cannot be used."""
 
 
 class Policies:
@@ -185,22 +181,22 @@ def load_policies(settings: Settings, *, lists: Sequence[str]) -> Policies:
     """The policies of the operator's file; none without a file.
 
     Raises:
-        PoliciesRefused: the file cannot be read, is not TOML, or contains a policy that no request could use.
+        SettingsRefused: the file cannot be read, is not TOML, or contains a policy that no request could use.
     """
     if settings.policies_file is None:
         return Policies({}, owners={}, lists=lists)
     read = _read(settings.policies_file)
     if ALLOW_LIST_DEFAULT in read.allow_lists:
-        raise PoliciesRefused(f"POLICIES_FILE: the allow list {ALLOW_LIST_DEFAULT} is everybody's")
+        raise SettingsRefused(f"POLICIES_FILE: the allow list {ALLOW_LIST_DEFAULT} is everybody's")
     unknown = read.allow_lists.keys() - set(lists)
     if unknown:
-        raise PoliciesRefused(f"POLICIES_FILE: there is no allow list {', '.join(sorted(unknown))}")
+        raise SettingsRefused(f"POLICIES_FILE: there is no allow list {', '.join(sorted(unknown))}")
     defaults: dict[str, str] = {}
     for name, policy in read.policies.items():
         _check(name, policy, settings, lists=lists, owners=read.allow_lists)
         for tenant in policy.default_for:
             if tenant in defaults:
-                raise PoliciesRefused(f"POLICIES_FILE: {defaults[tenant]} and {name} are both the default for {tenant}")
+                raise SettingsRefused(f"POLICIES_FILE: {defaults[tenant]} and {name} are both the default for {tenant}")
             defaults[tenant] = name
     recognisers = {
         name: {own: body.definition() for own, body in policy.recognisers.items()}
@@ -219,19 +215,19 @@ def _check(
         cost = price(body, settings, None)
         (task,) = tasks_of(body, settings, cost, allow_lists=lists, tagger_types=TAGGED_ENTITIES, own=_checked(policy))
     except InvalidInput as error:
-        raise PoliciesRefused(f"POLICIES_FILE: the policy {name}: {error.field}: {error.detail}") from None
+        raise SettingsRefused(f"POLICIES_FILE: the policy {name}: {error.field}: {error.detail}") from None
     if policy.fill.mode in PRICED_FILLS and (policy.proxy.block or policy.proxy.media == "pass"):
-        raise PoliciesRefused(
+        raise SettingsRefused(
             f"POLICIES_FILE: the policy {name}: beside a fill with a price there is neither proxy.block, which would "
             "show what a text holds, nor proxy.media = 'pass', which nothing protects"
         )
     if not task.policy.looks_for(policy.proxy.block):
-        raise PoliciesRefused(
+        raise SettingsRefused(
             f"POLICIES_FILE: the policy {name}: proxy.block has a type that its mask does not look for"
         )
     owned_by = owners.get(policy.mask.allow_list)
     if owned_by is not None and (policy.tenants is None or not set(policy.tenants) <= set(owned_by)):
-        raise PoliciesRefused(f"POLICIES_FILE: the policy {name} has tenants who may not use its allow list")
+        raise SettingsRefused(f"POLICIES_FILE: the policy {name} has tenants who may not use its allow list")
 
 
 def _checked(policy: Policy) -> list[OwnReference]:
@@ -254,4 +250,4 @@ def _read(path: Path) -> _File:
         wrong = names(findings(error))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         wrong = str(error)
-    raise PoliciesRefused(f"POLICIES_FILE {path}: {wrong}")
+    raise SettingsRefused(f"POLICIES_FILE {path}: {wrong}")

@@ -180,14 +180,14 @@ class SentDPService:
     async def price(self, tenant: str, body: SentDPRequest) -> Price:
         """What `body` costs. Looks at the parameters, the documents' forms and the domain's public facts, not at text.
 
-        Raises InvalidInput as `event_of`, and for an unknown domain; DomainBroken.
+        Raises InvalidInput as `event_of`, and for an unknown domain; InstalledFileBroken.
         """
         domain = await self._domains.find(tenant, body.domain)
         event = event_of(body, self._settings, domain)
         return Price(charges_of(body, event), facts_of(body, domain))
 
     async def dimension(self, tenant: str, domain: str) -> int:
-        """Of the vectors of a domain. Raises InvalidInput, DomainBroken."""
+        """Of the vectors of a domain. Raises InvalidInput, InstalledFileBroken."""
         return (await self._domains.find(tenant, domain)).info.dimension
 
     @spans.step("validate and price")

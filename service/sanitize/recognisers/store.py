@@ -23,7 +23,7 @@ from typing import Annotated, Any, cast
 
 from pydantic import Field
 
-from core.errors import InvalidInput, RecogniserBroken, TenantLimitReached, UnknownRecogniser
+from core.errors import InvalidInput, RecogniserBroken, TenantLimitReached, UnknownName
 from core.files.disk import FileDigests, full_disk, write_secret
 from core.files.encrypted_file import new_key
 from core.master_key import MasterKey
@@ -165,12 +165,12 @@ class RecogniserStore:
         return is_new
 
     async def get(self, tenant: str, name: str) -> StoredRecogniser:
-        """The facts and lists of one recogniser. Raises UnknownRecogniser, RecogniserBroken."""
+        """The facts and lists of one recogniser. Raises UnknownName, RecogniserBroken."""
 
         def read() -> StoredRecogniser:
             file = self._find(tenant, name)
             if file is None:
-                raise UnknownRecogniser
+                raise UnknownName(code="unknown-recogniser")
             definition = asdict(Definition.unpacked(read_definition(file)))
             definition.pop("program_bytes_max")
             shown = {"name": name, **definition, "updated_ms": read_facts(file)["updated_ms"]}
@@ -197,13 +197,13 @@ class RecogniserStore:
             return {"name": name, "usable": False}
 
     async def remove(self, tenant: str, name: str) -> None:
-        """Delete a recogniser. Raises UnknownRecogniser."""
+        """Delete a recogniser. Raises UnknownName."""
         try:
             path = self._path(tenant, name)
             async with self._writing:
                 await asyncio.to_thread(path.unlink)
         except (InvalidInput, FileNotFoundError):
-            raise UnknownRecogniser from None
+            raise UnknownName(code="unknown-recogniser") from None
 
     def _folder(self, tenant: str) -> Path:
         return owner_folder(self._root, tenant)

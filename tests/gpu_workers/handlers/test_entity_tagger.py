@@ -11,7 +11,8 @@ from transformers import AutoModelForTokenClassification
 
 from core.errors import InvalidInput, RecogniserFailed
 from core.text.policy import MaskPolicy, SanitizeTask
-from gpu_workers.handlers.entity_tagger import NameFinder, NamesMissed
+from gpu_workers.engine.handler import CanaryMissed
+from gpu_workers.handlers.entity_tagger import NameFinder
 from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.models.sources import TAGGER_BUNDLED
 
@@ -62,7 +63,7 @@ def test_a_bundled_tagger_that_misses_names_does_not_become_ready(monkeypatch: p
     finder = NameFinder(TAGGER_BUNDLED, device="cpu")
     finder.check()
     monkeypatch.setattr("gpu_workers.models.tagger.TAGGED_SCORE_MIN", 1.1)
-    with pytest.raises(NamesMissed):
+    with pytest.raises(CanaryMissed):
         finder.check()
 
 

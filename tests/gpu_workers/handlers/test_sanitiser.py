@@ -9,9 +9,9 @@ from core.errors import InvalidInput, TaskFailed
 from core.mechanisms.words.replacement import WordVectors
 from core.text import mask_entity
 from core.text.policy import MaskPolicy, SanitizeTask
-from gpu_workers.engine.handler import UnfitDevice
+from gpu_workers.engine.handler import CanaryMissed, UnfitDevice
 from gpu_workers.handlers import sanitiser
-from gpu_workers.handlers.sanitiser import CanaryMissed, Sanitiser
+from gpu_workers.handlers.sanitiser import Sanitiser
 
 SECRET = "jo.doe@corp.internal"
 

@@ -9,7 +9,7 @@ from corpus_kit import PLANTED, embedding_rows, json_lines, rows
 from job_kit import no_charge, quiet, written_order
 from recogniser_kit import stored
 
-from core.errors import BadCorpus, InfillBroken, InvalidInput, JobFilesLost
+from core.errors import BadCorpus, InstalledFileBroken, InvalidInput, JobFilesLost
 from core.files.disk import FileVersion, file_version
 from core.text.own_recognisers.definition import Definition
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
@@ -126,7 +126,7 @@ def test_each_task_of_a_batch_is_filled_by_its_own_model(tmp_path: Path) -> None
     assert filled[0] == filled[5] == "whale"
     assert filled[2] == "piano"
     assert filled[1] not in ("whale", "piano", "Zworykin")
-    assert filled[3] == filled[4] == InfillBroken
+    assert filled[3] == filled[4] == InstalledFileBroken
     replaced = favouring(tmp_path / "a.safetensors", "piano")
     (answer,) = sanitiser.run([SanitizeTask(text, FEW, "top1", model=replaced)])
     assert answer.text.split()[4] == "piano"

@@ -12,8 +12,8 @@ from gateway_kit import DOCUMENT, Gateway, Tenant
 from stub_kit import Request, StubServer, body_of, headers_of
 from stub_kit import answer as write_answer
 
-from service.config.settings import Settings
-from service.openai.presets import PresetsRefused, load_presets
+from service.config.settings import Settings, SettingsRefused
+from service.openai.presets import load_presets
 
 SHIPPED = "minilm-sentdp-eps10"
 SECRET = "zq-secret-9137"
@@ -271,7 +271,7 @@ WRONG_FILES = [
 
 def test_a_wrong_presets_file_is_refused_with_the_place_that_is_wrong(tmp_path: Path) -> None:
     for content, named in WRONG_FILES:
-        with pytest.raises(PresetsRefused, match=named):
+        with pytest.raises(SettingsRefused, match=named):
             load_presets(Settings(presets_file=written(tmp_path, content)))
 
 

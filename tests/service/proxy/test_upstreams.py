@@ -7,7 +7,7 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
-from core.errors import UnknownModel
+from core.errors import UnknownName
 from service.config.settings import Settings
 from service.proxy.upstreams import Upstreams, load_upstreams
 
@@ -35,7 +35,7 @@ def test_without_the_setting_there_is_no_upstream() -> None:
     found = load_upstreams(Settings())
 
     assert (found.all, found.visible("a")) == ([], [])
-    with pytest.raises(UnknownModel):
+    with pytest.raises(UnknownName):
         found.find("small", "a", "openai")
 
 
@@ -64,15 +64,15 @@ def test_a_tenant_finds_and_sees_the_models_of_its_upstreams_alone(monkeypatch: 
         ["small"], ["small"], ["small", "large"], [],
     ]  # fmt: skip
     for tenant, model in (("a", "large"), ("d", "small")):
-        with pytest.raises(UnknownModel) as caught:
+        with pytest.raises(UnknownName) as caught:
             found.find(model, tenant, "openai")
-        assert caught.value.detail == UnknownModel.title
+        assert caught.value.detail == UnknownName.further_codes["unknown-model"]
 
 
 def test_a_model_of_the_other_format_is_not_found_and_the_error_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     found = loaded(monkeypatch, one=OPEN | {"kind": "anthropic"})
 
-    with pytest.raises(UnknownModel, match="format of Anthropic"):
+    with pytest.raises(UnknownName, match="format of Anthropic"):
         found.find("small", "a", "openai")
 
 

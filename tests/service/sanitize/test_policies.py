@@ -9,8 +9,8 @@ from inprocess_kit import Gateway
 from table_kit import texts
 
 from core.errors import InvalidInput, PolicyEnforced
-from service.config.settings import Settings
-from service.sanitize.policies import Policies, PoliciesRefused, load_policies
+from service.config.settings import Settings, SettingsRefused
+from service.sanitize.policies import Policies, load_policies
 from service.sanitize.schemas import SanitizeRequest
 
 TEXT = "the zworykling was seen by the patient dr.roe@acme-corp.com."
@@ -166,7 +166,7 @@ def request(**fields: Any) -> SanitizeRequest:
 def test_a_policy_may_name_a_profile_that_exists(tmp_path: Path) -> None:
     policies = loaded(tmp_path, '[policies.keys]\n[policies.keys.mask]\nprofile = "secrets"\n')
     assert policies.applied(request(policy="keys"), "acme").mask.masking().entities == ("SECRET", "PASSWORD")
-    with pytest.raises(PoliciesRefused, match=r"mask\.profile"):
+    with pytest.raises(SettingsRefused, match=r"mask\.profile"):
         loaded(tmp_path, '[policies.keys]\n[policies.keys.mask]\nprofile = "nosuch"\n')
 
 
@@ -211,7 +211,7 @@ def test_a_file_that_no_request_could_use_is_refused(tmp_path: Path) -> None:
         [policies.x]\ntenants = ["b"]\n[policies.x.mask]\nallow_list = "klinik"\n[allow_lists]\nklinik = ["a"]
         [allow_lists]\nno-such = ["a"] || [allow_lists]\ngeneral = ["a"]
     """):
-        with pytest.raises(PoliciesRefused):
+        with pytest.raises(SettingsRefused):
             loaded(tmp_path, text)
 
 

@@ -8,11 +8,11 @@ import pytest
 from gateway_kit import Tenant, good
 from inprocess_kit import Gateway, module_gateway
 
-from service.config.settings import Settings
+from service.config.settings import Settings, SettingsRefused
 from service.files.stored import StoredFiles
 from service.infill.job_kind import InfillFields, InfillKind
 from service.jobs.kind import Outputs
-from service.sanitize.policies import Policies, PoliciesRefused, load_policies
+from service.sanitize.policies import Policies, load_policies
 from service.sanitize.recognisers.store import RecogniserStore
 from service.workers import Workers
 
@@ -132,7 +132,7 @@ def test_a_policy_whose_recogniser_cannot_be_used_prevents_the_start(tmp_path: P
         ("entity = 'CODE'\ndeny = ['x1']\n[policies.p.mask]\nthresholds = { OTHER = 0.5 }", "thresholds"),
     ):
         file.write_text(f"[policies.p.recognisers.own]\n{recogniser}\n")
-        with pytest.raises(PoliciesRefused) as refused:
+        with pytest.raises(SettingsRefused) as refused:
             load_policies(Settings(policies_file=file), lists=["general"])
         assert what in str(refused.value)
 
