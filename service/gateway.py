@@ -14,9 +14,8 @@ from typing import Any
 
 from core.errors import NotStarted
 from core.ledger.archive.store import LedgerArchive
-from core.ledger.attempts import Attempts
 from core.ledger.hash_chain.admin_log import AdminLog
-from core.ledger.reuse import ReuseStore
+from core.ledger.reuse import Attempts, ReuseStore
 from core.ledger.transitions import Ledger
 from core.master_key import MasterKey
 from core.redis.client import LedgerClient

@@ -21,7 +21,6 @@ class Workers:
     def embedder(self) -> EmbedderFacts:
         return self._facts(Role.EMBED, EmbedderFacts)
 
-    @property
     def loaded_domains(self) -> frozenset[str] | None:
         """The installed domains that the embed workers have loaded; None until one of them was ready."""
         try:

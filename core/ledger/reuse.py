@@ -1,7 +1,11 @@
-"""Stores results of committed releases, so that a repeated request is answered from them.
+"""What Redis keeps so that a repeated request costs nothing: results of committed releases, and keys of attempts.
 
 Redis stores ciphertexts under names that are derived from an HMAC. Neither key is in Redis. Nothing in this module
 affects a balance: a lost entry costs a new release.
+
+Attempts. SDKs repeat a request after a time-out or a broken connection. They send no idempotency key, and count their
+attempts in a header. Redis stores the key that the gateway generated for the last attempt under an HMAC of tenant, API
+key, route and body, so that a retry is the same request. It stores no part of a body.
 """
 
 import secrets
@@ -18,6 +22,8 @@ from core.redis import names
 from core.redis.client import LedgerClient
 
 _RELEASE_ID_BYTES = 16
+# An SDK waits up to 600 seconds for an answer by default, and some seconds more before it sends the next attempt.
+ATTEMPT_RETENTION_MS = 900_000
 
 
 @dataclass(frozen=True)
@@ -94,3 +100,27 @@ class ReuseStore:
         except (InvalidTag, ValueError):
             return None
         return KeptResult(plain[:_RELEASE_ID_BYTES].hex(), plain[_RELEASE_ID_BYTES:])
+
+
+class Attempts:
+    """Keeps the key of an attempt for `ATTEMPT_RETENTION_MS`. `find` and `keep` raise LedgerUnavailable."""
+
+    def __init__(self, client: LedgerClient, master_key: MasterKey) -> None:
+        self._client = client
+        self._master_key = master_key
+
+    def tag(self, *, tenant: str, key_id: str, route: str, body: bytes) -> str:
+        """Return an HMAC, 64 hex digits, of what all attempts of a request have in common."""
+        parts = (tenant.encode(), key_id.encode(), route.encode(), body)
+        return self._master_key.mac(Purpose.ATTEMPT_TAG, *parts)
+
+    async def find(self, tenant: str, tag: str) -> str | None:
+        """Return the idempotency key of the last attempt; None if there was none in this time."""
+        sealed = await self._client.call("GET", names.attempt_key(tenant, tag))
+        plain = None if sealed is None else self._master_key.unwrap(Purpose.ATTEMPT, sealed, bound_to=f"{tenant}/{tag}")
+        return None if plain is None else plain.decode()
+
+    async def keep(self, tenant: str, tag: str, key: str) -> None:
+        """Store the idempotency key of an attempt. It replaces that of an earlier one."""
+        sealed = self._master_key.wrap(Purpose.ATTEMPT, key.encode(), bound_to=f"{tenant}/{tag}")
+        await self._client.call("SET", names.attempt_key(tenant, tag), sealed, "PX", ATTEMPT_RETENTION_MS)

@@ -173,7 +173,7 @@ def reuse_key(tenant: str, place: int) -> str:
 
 
 def attempt_key(tenant: str, tag: str) -> str:
-    """The idempotency key of one attempt, a string; see `core.ledger.attempts`."""
+    """The idempotency key of one attempt, a string; see `core.ledger.reuse`."""
     return f"{{{check_tenant(tenant)}}}:attempt:{check_hex(tag, length=64)}"
 
 

@@ -65,8 +65,8 @@ async def remove_domain(name: str, owner: OwnerDep, domains: Part[DomainStore], 
 
 
 def _domains(parts: Parts) -> DomainStore:
-    workers = parts[Workers]
-    return DomainStore(parts[StoredFiles], parts[Settings].domain_packs_dir, loaded=lambda: workers.loaded_domains)
+    loaded = parts[Workers].loaded_domains
+    return DomainStore(parts[StoredFiles], parts[Settings].domain_packs_dir, loaded=loaded)
 
 
 CAPABILITY = Capability(

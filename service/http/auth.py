@@ -27,8 +27,8 @@ from core.state.keystore import KeyRole, KeyStore
 from core.state.sessions import Session
 from service import metrics
 from service.admission import LoadLimits, is_large
-from service.http import anthropic_errors
 from service.http.browser_sessions import BrowserSessions
+from service.http.problems import is_for_anthropic
 from service.parts import parts_of
 
 GUARDRAIL_PATH = "/beta/litellm_basic_guardrail_api"
@@ -129,7 +129,7 @@ def _credential(request: Request) -> str:
     """The header `Authorization`, or what Anthropic's clients, LiteLLM's guardrails and Presidio's clients send in its
     place."""
     path, key = request.scope["path"], request.headers.get("x-api-key")
-    has_own_header = anthropic_errors.serves(path) or path == GUARDRAIL_PATH
+    has_own_header = is_for_anthropic(path) or path == GUARDRAIL_PATH
     if key is not None and "authorization" not in request.headers and has_own_header:
         return f"Bearer {key}"
     authorization = request.headers.get("authorization", "")

@@ -2,6 +2,11 @@
 
 A problem never repeats any part of the request: it consists of fixed sentences, typed numbers and field names that
 the gateway defines. It does not repeat a field name that the caller invented.
+
+Under `/v1` an error has the shape of the provider whose clients call there: OpenAI's `{"error": {"message", "type",
+"param", "code", ...}}`, or Anthropic's `{"type": "error", "error": {"type", "message"}}` for `/v1/messages`. It is made
+from the problem document, with the same `code` and further members. Invalid input has status 400, because OpenAI's
+clients do not handle 422.
 """
 
 import re
@@ -19,7 +24,6 @@ from starlette.types import Receive, Scope, Send
 from core import errors
 from core.amounts import BASIC, Amount, ArmState, delta_of, epsilon_of
 from service import metrics
-from service.http import anthropic_errors, openai_errors
 from service.http.answers import DEFAULT_PROBLEM, PROBLEM_TYPE, BudgetAmount
 
 # Most specific class first: the first match wins.
@@ -82,6 +86,23 @@ _CODES: Mapping[int, str] = {
     431: "headers-too-large",
 }
 
+PROVIDERS_PREFIX = "/v1/"
+ANTHROPIC_PATH = "/v1/messages"
+
+_OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
+_ANTHROPIC_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
+# codes that always concern one field
+_PARAMS = {"unknown-model": "model", "subject-required": "user", "subject-not-allowed": "user"}
+_NOT_KEPT = {"type", "code", "title", "status", "detail"}
+
 _OUR_FIELD = re.compile(r"^[a-z_]{1,40}$")
 
 
@@ -125,17 +146,57 @@ class Problem(Response):
         self._shown = headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not scope["path"].startswith(openai_errors.PREFIX):
+        if not scope["path"].startswith(PROVIDERS_PREFIX):
             await super().__call__(scope, receive, send)
             return
-        shape = anthropic_errors if anthropic_errors.serves(scope["path"]) else openai_errors
+        body = anthropic_body if is_for_anthropic(scope["path"]) else openai_body
         response = Response(
-            orjson.dumps(shape.body(self._content)),
-            status_code=openai_errors.status(self._content["status"]),
+            orjson.dumps(body(self._content)),
+            status_code=provider_status(self._content["status"]),
             headers=self._shown,
             media_type="application/json",
         )
         await response(scope, receive, send)
+
+
+def is_for_anthropic(path: str) -> bool:
+    """Whether errors of this path have Anthropic's shape."""
+    return path == ANTHROPIC_PATH or path.startswith(f"{ANTHROPIC_PATH}/")
+
+
+def provider_status(problem_status: int) -> int:
+    """The HTTP status under `/v1` of a problem with `problem_status`."""
+    return 400 if problem_status == 422 else problem_status
+
+
+def openai_body(problem: Mapping[str, Any]) -> dict[str, Any]:
+    """The error body of OpenAI's shape with the content of `problem`."""
+    shown = provider_status(problem["status"])
+    found = problem.get("errors", [])
+    message = problem.get("detail", problem["title"])
+    unfit = ", ".join(f"{entry['field']} ({entry['kind']})" for entry in found if "kind" in entry)
+    return {
+        "error": {
+            "message": f"{message} {unfit}" if unfit else message,
+            "type": "server_error" if shown >= 500 else _OPENAI_TYPES.get(shown, "invalid_request_error"),
+            "param": _PARAMS.get(problem["code"]) or (_parameter(found[0]["field"]) if found else None),
+            "code": problem["code"],
+            **{name: value for name, value in problem.items() if name not in _NOT_KEPT},
+        }
+    }
+
+
+def anthropic_body(problem: Mapping[str, Any]) -> dict[str, Any]:
+    """The error body of Anthropic's shape with the content of `problem`."""
+    content = openai_body(problem)["error"]
+    shown = provider_status(problem["status"])
+    kind = _ANTHROPIC_TYPES.get(shown, "api_error" if shown >= 500 else "invalid_request_error")
+    return {"type": "error", "error": content | {"type": kind}}
+
+
+def _parameter(field: str) -> str | None:
+    """The parameter that contains `body.input.3` or `input.3`; None for the body itself."""
+    return field.removeprefix("body").removeprefix(".").split(".")[0] or None
 
 
 def problem_type(code: str) -> str:

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
 from core.errors import GatewayError, UpstreamAnswerInvalid
-from service.http import anthropic_errors, openai_errors, problems
+from service.http import problems
 from service.http.exchange import OpenStream
 from service.http.ndjson import LineStream
 from service.preparation import Preparation
@@ -118,9 +118,9 @@ async def _left(receive: Receive) -> None:
 
 def error_event(problem: dict[str, Any], path: str) -> Event:
     """The event by which the SDKs of a format learn of an error in a stream."""
-    if path == anthropic_errors.PATH:
-        return "error", anthropic_errors.body(problem)
-    return "error", openai_errors.body(problem)
+    if path == problems.ANTHROPIC_PATH:
+        return "error", problems.anthropic_body(problem)
+    return "error", problems.openai_body(problem)
 
 
 def _parsed(name: str, data: str) -> Event:

@@ -29,7 +29,6 @@ AUDITED: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "core/ledger/transitions.py",
             "core/ledger/records.py",
             "core/ledger/reuse.py",
-            "core/ledger/attempts.py",
             "core/state/vault.py",
             "core/ledger/accounts.lua",
             "core/ledger/common.lua",

@@ -2,7 +2,7 @@
 
 from ledger_kit import MASTER_KEY
 
-from core.ledger.attempts import ATTEMPT_RETENTION_MS, Attempts
+from core.ledger.reuse import ATTEMPT_RETENTION_MS, Attempts
 from core.redis import names
 
 REQUEST = {"tenant": "acme", "key_id": "0" * 16, "route": "/v1/embeddings", "body": b"canary-text"}
