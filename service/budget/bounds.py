@@ -15,8 +15,7 @@ from service.http.answers import doc
 from service.http.auth import ReadCallerDep
 from service.http.body import JsonRoute
 from service.parts import Part
-from service.releases.answers import AccountantLine
-from service.releases.budget_blocks import block_with_history
+from service.releases.answers import AccountantLine, block_with_history
 
 router = APIRouter(route_class=JsonRoute, tags=["budget"])
 

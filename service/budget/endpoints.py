@@ -40,8 +40,15 @@ from service.http.body import JsonRoute
 from service.http.problems import amount
 from service.http.strict import Digits, PagingDep
 from service.parts import Part, Parts
-from service.releases.answers import Account, AccountsPage, BudgetSeries
-from service.releases.budget_blocks import account_block, block_with_history, page_answer, series_block
+from service.releases.answers import (
+    Account,
+    AccountsPage,
+    BudgetSeries,
+    account_block,
+    block_with_history,
+    page_answer,
+    series_block,
+)
 
 series_router = APIRouter(route_class=JsonRoute, tags=["budget"])
 # To be included last of this prefix: its paths match those of the others.

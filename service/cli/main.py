@@ -203,7 +203,7 @@ def tenant_create(
 def tenant_limit(tenant: str, unit: str, epsilon: str, as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """Raise or lower what the account of UNIT may spend, up to the epsilon that it was opened with."""
     from core.accounting.events import Unit
-    from service.releases.budget_blocks import account_block
+    from service.releases.answers import account_block
     from service.tenants.service import set_limit
 
     if unit not in set(Unit):
@@ -234,7 +234,7 @@ def tenant_list(as_json: AsJson = False, data_dir: DataDir = None) -> None:
 @budget_app.command("show")
 def budget_show(tenant: str, as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """Show every account of a tenant."""
-    from service.releases.budget_blocks import account_block, block_with_history
+    from service.releases.answers import account_block, block_with_history
 
     states = _with_ledger(data_dir, lambda ledger, _: ledger.accounts(tenant))
     if as_json:

@@ -42,7 +42,7 @@ from service.http.auth import Caller
 from service.http.exchange import BuffersResponse, disconnect_of
 from service.http.strict import attempt_number, idempotency_key, is_generated
 from service.preparation import Preparation
-from service.releases.budget_blocks import account_block, least_left
+from service.releases.answers import account_block, least_left
 from service.releases.request import JSON, Buffer, ReleaseParts, ReleaseRequest, Rendered, Work
 
 log = logging.getLogger("privacy_gateway.release")

@@ -23,8 +23,7 @@ from service.http.body import JsonRoute
 from service.http.browser_sessions import BrowserSessions
 from service.http.strict import AtMost, PagingDep, Strict
 from service.parts import Part
-from service.releases.answers import Account, AccountsPage
-from service.releases.budget_blocks import account_block, page_answer
+from service.releases.answers import Account, AccountsPage, account_block, page_answer
 from service.tenants.answers import KeyFacts, KeyList, KeySecret, TenantKey, TenantList
 from service.tenants.service import TenantTerms, UnitLimit, key_block, open_tenant, set_limit
 
