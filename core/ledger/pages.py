@@ -6,9 +6,8 @@ from typing import Any, Protocol
 
 from core.accounting.events import Unit
 from core.errors import UnknownTenant
-from core.ledger import wire
 from core.ledger.hash_chain.chain import RawEntry
-from core.ledger.records import AccountState, JournalEntry
+from core.ledger.records import AccountState, JournalEntry, account_states, journal_entry
 from core.redis import names
 from core.redis.client import LedgerClient
 
@@ -60,7 +59,7 @@ async def read_accounts(
     return AccountsRead(
         seq=found["seq"],
         rows=rows,
-        states=wire.account_states(tenant, rows),
+        states=account_states(tenant, rows),
         missing=tuple(found["missing"]),
         faults=(*missing, *unreadable),
         last=found["last"],
@@ -123,9 +122,9 @@ def entry_number(raw: RawEntry) -> int:
 
 
 def readable_entry(tenant: str, raw: RawEntry, *, subjects: bool = True) -> JournalEntry | None:
-    """Parse the entry as `wire.journal_entry` does. Returns None if it is not one that the ledger's scripts write."""
+    """Parse the entry as `journal_entry` does. Returns None if it is not one that the ledger's scripts write."""
     try:
-        return wire.journal_entry(tenant, raw, subjects=subjects) if raw[0].endswith(b"-0") else None
+        return journal_entry(tenant, raw, subjects=subjects) if raw[0].endswith(b"-0") else None
     except (KeyError, ValueError, IndexError, TypeError, AttributeError):
         return None
 

@@ -16,13 +16,21 @@ import msgpack
 from core.accounting.events import Unit
 from core.amounts import Amount
 from core.errors import LedgerUnavailable, UnknownAccount, UnknownTenant
-from core.ledger import wire
 from core.ledger.archive.store import EntryRange, LedgerArchive, TenantPart
 from core.ledger.counters import COUNT
 from core.ledger.hash_chain.chain import JournalDigest, RawEntry
 from core.ledger.headroom import DebitedAccounts
 from core.ledger.pages import OWN_ACCOUNTS, entry_number, missing_fault, read_accounts
-from core.ledger.records import AccountPage, AccountState, JournalEntry, JournalPage, Tenant, TenantMode
+from core.ledger.records import (
+    AccountPage,
+    AccountState,
+    JournalEntry,
+    JournalPage,
+    Tenant,
+    TenantMode,
+    journal_entry,
+    new_subject_state,
+)
 from core.redis import names
 from core.redis.client import LedgerClient
 
@@ -250,7 +258,7 @@ class JournalEntries:
         if not view.wanted.admits(raw):
             return None
         with_subjects = not self._of_own_account or view.subject is not None
-        entry = wire.journal_entry(self._tenant, raw, subjects=with_subjects)
+        entry = journal_entry(self._tenant, raw, subjects=with_subjects)
         lines = entry.all_amounts
         if view.account_id is not None and not any(line.account == view.account_id for line in lines):
             return None
@@ -459,12 +467,12 @@ class LedgerReader:
             account=states[names.account_name(state.unit, subject)],
             own={unit: states[unit.value] for unit in Unit},
             subject={
-                unit: states.get(names.account_name(unit, subject)) or wire.new_subject_state(tenant, terms, subject)
+                unit: states.get(names.account_name(unit, subject)) or new_subject_state(tenant, terms, subject)
                 for unit, terms in fresh.items()
             }
             if subject
             else None,
-            new_subject={unit: wire.new_subject_state(tenant, terms, None) for unit, terms in fresh.items()} or None,
+            new_subject={unit: new_subject_state(tenant, terms, None) for unit, terms in fresh.items()} or None,
         )
 
     async def _new_subject(self, tenant: str) -> dict[Unit, Any]:

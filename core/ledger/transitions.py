@@ -15,7 +15,6 @@ from typing import Any
 
 from core import errors
 from core.accounting.events import Unit
-from core.ledger import wire
 from core.ledger.archive.store import LedgerArchive
 from core.ledger.counters import NO_RHO, NO_SQUARE, Vector, amount_of
 from core.ledger.headroom import AccountHeadroom, fit, headroom, lowered_limits
@@ -34,6 +33,10 @@ from core.ledger.records import (
     Settled,
     Tenant,
     TenantMode,
+    account_state,
+    account_states,
+    account_terms,
+    mechanism_label,
 )
 from core.ledger.tenant_rounds import OverdueHolds, TenantPosition, over_tenants
 from core.master_key import Claim, MasterKey, Purpose
@@ -143,8 +146,8 @@ class Ledger(LedgerReader):
         args = {
             "operation": secrets.token_hex(16),
             "mode": mode.value,
-            "accounts": wire.account_terms(limits),
-            "subject_accounts": wire.account_terms(subject_limits) if subject_limits else [],
+            "accounts": account_terms(limits),
+            "subject_accounts": account_terms(subject_limits) if subject_limits else [],
         }
         names.check_tenant(name)
         # The list of tenants is in another slot than the tenant, so the two writes are not atomic. The list comes
@@ -193,14 +196,14 @@ class Ledger(LedgerReader):
                 "key": names.check_hex(key_id, length=names.KEY_ID_LENGTH) if key_id else "",
                 "route": names.check_route(route) if route else "",
                 "generated": claim is not None and claim.generated,
-                "mechanism": wire.mechanism_label(charges),
+                "mechanism": mechanism_label(charges),
                 "hold_ttl_ms": hold_ttl_ms,
             },
         )
         if found["outcome"] == "replay":
             earlier = found["release"]
             return Replay(earlier, self._master_key.decrypt(stored, tenant=tenant, release_id=earlier))
-        return Reserved(found["release"], wire.account_states(tenant, found["accounts"]))
+        return Reserved(found["release"], account_states(tenant, found["accounts"]))
 
     async def commit(self, tenant: str, release_id: str, *, response: bytes | None = None) -> Settled:
         """Count a hold as committed and store `response`, encrypted, for replays. Send the response only afterwards.
@@ -248,7 +251,7 @@ class Ledger(LedgerReader):
         found, _ = await self._priced(tenant, debits, {"estimate": True, "release": "", "scope": ""})
         lines = []
         for row, cost, fits in zip(found["accounts"], found["costs"], found["fits"], strict=True):
-            state = wire.account_state(tenant, row)
+            state = account_state(tenant, row)
             after = state.remaining_after(cost) if fits else None
             times = fit(state, tuple(cost), (state.plan_signature,)).releases  # the script has refused another plan
             lines.append(EstimateLine(state, amount_of(cost), after, times))
@@ -292,7 +295,7 @@ class Ledger(LedgerReader):
         state, lowered = await self.lowered_limits(tenant, account_id, epsilon_nano)
         args = {"unit": state.unit.value, "epsilon": str(epsilon_nano), "lowered": lowered}
         found, _ = await self._transition("current_limit", tenant, args)
-        return wire.account_state(tenant, found["account"])
+        return account_state(tenant, found["account"])
 
     async def ping_write(self) -> None:
         """Write one small key durably. Raises LedgerUnavailable if a transition could not be written now."""
@@ -355,9 +358,9 @@ class Ledger(LedgerReader):
         if outcome == "tenant-limit":
             raise errors.TenantLimitReached(limit=found["limit"])
         if outcome == "plan-mismatch":
-            raise errors.PlanMismatch(account=wire.account_state(tenant, found["account"]).account)
+            raise errors.PlanMismatch(account=account_state(tenant, found["account"]).account)
         if outcome == "denied":
-            state, cost = wire.account_state(tenant, found["account"]), found["requested"]
+            state, cost = account_state(tenant, found["account"]), found["requested"]
             raise errors.BudgetExhausted(
                 account=state.account,
                 requested=amount_of(cost),

@@ -16,12 +16,11 @@ from typing import Any
 
 from core.accounting.events import Unit
 from core.errors import InvalidInput, LedgerUnavailable, UnknownTenant
-from core.ledger import wire
 from core.ledger.archive.store import LedgerArchive
 from core.ledger.hash_chain.chain import RawEntry
 from core.ledger.pages import ACCOUNT_BATCH, ENTRY_BATCH, entry_number, read_accounts
 from core.ledger.reader import ACCOUNTS_PAGE_MAX, LedgerReader
-from core.ledger.records import AccountState, TenantMode
+from core.ledger.records import AccountState, TenantMode, journal_entry
 from core.ledger.tenant_rounds import Done, TenantPosition, over_tenants
 from core.redis import names
 from core.redis.client import LedgerClient
@@ -146,7 +145,7 @@ def _debited(tenant: str, raw: Sequence[RawEntry]) -> tuple[int, list[str]]:
     listed: dict[str, None] = {}
     last = 0
     for one in raw:
-        rows = [line for line in wire.journal_entry(tenant, one).all_amounts if line.subject_hash is not None]
+        rows = [line for line in journal_entry(tenant, one).all_amounts if line.subject_hash is not None]
         if last and len(listed) + len(rows) > _ROWS_MAX:
             break
         listed |= dict.fromkeys(names.account_name(line.unit, line.subject_hash) for line in rows)

@@ -23,10 +23,9 @@ from typing import Any, NamedTuple
 from core.accounting.events import Unit
 from core.amounts import Amount
 from core.errors import InvalidInput, UnknownTenant
-from core.ledger import wire
 from core.ledger.archive.store import LedgerArchive
 from core.ledger.reader import LedgerReader
-from core.ledger.records import JournalEntry
+from core.ledger.records import JournalEntry, journal_entry
 from core.ledger.tenant_rounds import Done, TenantPosition, in_parts, over_tenants
 from core.redis import names
 from core.redis.client import LedgerClient
@@ -263,7 +262,7 @@ async def _fold(
         in_second.clear()
 
     async for one in in_parts(raw):
-        entry = wire.journal_entry(tenant, one, subjects=False)
+        entry = journal_entry(tenant, one, subjects=False)
         seq = entry.seq
         if entry.at_ms // 1000 > at_ms // 1000:
             end_second()

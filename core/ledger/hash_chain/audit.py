@@ -18,7 +18,6 @@ import msgpack
 import orjson
 
 from core.errors import BlobCorrupt, BlobMissing, InvalidInput, LedgerNotTrusted, UnknownTenant
-from core.ledger import wire
 from core.ledger.counters import Vector, plus
 from core.ledger.hash_chain.chain import (
     CHAIN_BATCH,
@@ -41,6 +40,7 @@ from core.ledger.pages import (
     raw_entries,
     readable_entry,
 )
+from core.ledger.records import account_states, subject_amounts
 from core.master_key import MasterKey, Purpose
 from core.redis import names
 from core.redis.client import Call, LedgerClient
@@ -267,7 +267,7 @@ class OpenHolds:
                 return
             rows = record[b"subject_rows"]
             if hashlib.sha256(rows).hexdigest() == digest:
-                amounts = wire.subject_amounts(self._tenant, rows)
+                amounts = subject_amounts(self._tenant, rows)
                 self._rows[release] = tuple((key_of(amount), amount.vector) for amount in amounts)
                 return
         except (ValueError, KeyError, TypeError, AttributeError, IndexError):
@@ -329,7 +329,7 @@ async def replay_history(
         elif isinstance(event, SegmentEnd):
             segment = event.segment
             replay = replays.setdefault(segment.tenant, JournalReplay(segment.tenant))
-            if any(replay.differences_of(state) for state in wire.account_states(segment.tenant, segment.accounts)):
+            if any(replay.differences_of(state) for state in account_states(segment.tenant, segment.accounts)):
                 fault_of(
                     segment.tenant,
                     f"the accounts in seal {event.seal.id.n} do not match the journal up to entry {segment.last}",

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Protocol
 
 from core.errors import BlobError, InvalidInput, LedgerError, LedgerNotTrusted, LedgerUnavailable, UnknownTenant
-from core.ledger import wire
 from core.ledger.hash_chain.admin_log import AdminLog
 from core.ledger.hash_chain.chain import ChainHead, Head, JournalDigest, RawEntry, Seal, SealChain, SealId, Segment
 from core.ledger.hash_chain.epoch import Continues, Epoch, EpochFile, EpochStore, verify_epoch
 from core.ledger.hash_chain.replay import JournalReplay
 from core.ledger.pages import OWN_ACCOUNTS, entry_number, raw_entries, read_accounts, readable_entry
+from core.ledger.records import account_states
 from core.ledger.tenant_rounds import TENANT_BATCH, TenantPosition, in_parts
 from core.master_key import MasterKey
 from core.redis import names
@@ -98,7 +98,7 @@ class UnsealedEntries:
         if before is None:
             replay = JournalReplay(tenant, own_accounts_only=True)
         else:
-            states = wire.account_states(tenant, before.accounts)
+            states = account_states(tenant, before.accounts)
             replay = JournalReplay.since(tenant, states, seq=before.last)
         first = replay.last_seq + 1
         digest, end = JournalDigest(), JournalDigest()

@@ -9,7 +9,7 @@ import pytest
 from ledger_kit import MASTER_KEY, charge, journal_pages, limits, released
 
 from core.accounting.events import Unit
-from core.ledger import wire
+from core.ledger import reader
 from core.ledger.hash_chain.sealer import Sealer
 from core.ledger.reader import JournalFilter
 from core.ledger.transitions import Ledger
@@ -78,14 +78,14 @@ def clinic(go, ledger):
 def parsing(monkeypatch):
     """The entries that were parsed, each with the thread that did it and the rows of subjects that it gave."""
     seen = []
-    parse = wire.journal_entry
+    parse = reader.journal_entry
 
     def spy(tenant, raw, **options):
         entry = parse(tenant, raw, **options)
         seen.append((entry.seq, threading.current_thread(), len(entry.subjects)))
         return entry
 
-    monkeypatch.setattr(wire, "journal_entry", spy)
+    monkeypatch.setattr(reader, "journal_entry", spy)
     return seen
 
 

@@ -10,9 +10,8 @@ from ledger_kit import MASTER_KEY, charge, claim, journal_pages, limits, release
 
 from core.amounts import NANO, Amount
 from core.errors import HoldNotOpen, LedgerUnavailable, ReleaseGone, ReleaseInFlight, UnknownAccount
-from core.ledger.records import Replay, Reserved
+from core.ledger.records import Replay, Reserved, account_terms
 from core.ledger.transitions import Ledger
-from core.ledger.wire import account_terms
 
 
 def committed(go, ledger):

@@ -12,7 +12,7 @@ from inprocess_kit import Gateway
 ROOT = Path(__file__).parents[3]
 LAYERS = ("service", "gpu_workers", "core")
 BACKGROUND = "service/operation/"  # what runs beside requests, such as the measurement of the event loop
-FILES_MAX = 60  # 58, and a margin for other work in the background
+FILES_MAX = 57  # 55, and a margin for other work in the background
 
 
 class Tracer:
