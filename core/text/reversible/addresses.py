@@ -9,10 +9,18 @@ import re
 from collections.abc import Iterable, Iterator
 
 from core.text.reversible.forms import POSTCODE_DIGITS, has_letters, is_frequent
-from core.text.reversible.lexing import folded_words
+from core.text.reversible.lexing import folded_text
 from core.text.reversible.rewritten import CODE, follows_label
 from core.text.surrogates.draw import cased
-from core.text.surrogates.places import LINE, POSTCODE, SINGLE_ATTEMPTS, STREET, TOWN, address_parts
+from core.text.surrogates.places import (
+    LINE,
+    POSTCODE,
+    SINGLE_ATTEMPTS,
+    STREET,
+    TOWN,
+    AddressPart,
+    ReadAddress,
+)
 
 KNOWN_PARTS_ATTEMPTS = 4  # with the parts of other addresses; then these seem to be what does not fit
 CROWDED_ADDRESSES = 100
@@ -24,22 +32,42 @@ _NEW_SENTENCE = re.compile(r"(?:\A|[.!?:;\n\"'“”„«»()*•>-])\s*\Z")
 _SEEN = 64
 
 
+class Addresses:
+    """Reads each address of a conversation once."""
+
+    def __init__(self, language: str) -> None:
+        self.language = language
+        self._read: dict[str, ReadAddress] = {}
+
+    def parts(self, original: str, other: str) -> list[AddressPart]:
+        """Return the parts of an address with those of its surrogate."""
+        found = self._read.get(original)
+        if found is None:
+            found = self._read[original] = ReadAddress(original, self.language)
+        return found.parts(other)
+
+    def alone(self, original: str) -> Iterator[str]:
+        """Yield the parts of an address that are replaced where they stand alone."""
+        for part in self.parts(original, original):
+            own = original[slice(*part.own)]
+            if part.kind in _PART_KINDS and own != original and (part.kind == POSTCODE or has_letters(own)):
+                yield own
+
+
 class AddressBook:
     """Part of an address -> part of a surrogate, of the addresses that were added."""
 
-    def __init__(self, originals: Iterable[str], language: str) -> None:
+    def __init__(self, addresses: Addresses, originals: Iterable[str]) -> None:
         """`originals`: the addresses that get surrogates."""
-        self._language = language
-        self._known: dict[str, str] = {}
-        self._count = 0
-        listed = list(originals)
-        self._used = bool(listed)
+        self._addresses = addresses
         self._own = {
-            _folded(original[slice(*part.own)])
-            for original in listed
-            for part in address_parts(original, original, language)
+            folded_text(original[slice(*part.own)])
+            for original in originals
+            for part in addresses.parts(original, original)
             if part.kind in _OWNED_KINDS
         }
+        self._known: dict[str, str] = {}
+        self._count = 0
 
     @property
     def first_attempt(self) -> int:
@@ -48,25 +76,22 @@ class AddressBook:
 
     def parts(self, original: str, surrogate: str) -> list[tuple[str, str]]:
         """Return the parts of an address that no other may share, with those of the surrogate."""
-        if not self._used:
-            return []
-        found = [
-            (original[slice(*part.own)], surrogate[slice(*part.other)])
-            for part in address_parts(original, surrogate, self._language)
-            if part.kind in _OWNED_KINDS
+        return [
+            (own, surrogate[slice(*part.other)])
+            for part in self._addresses.parts(original, surrogate)
+            if part.kind in _OWNED_KINDS and (own := original[slice(*part.own)]) != original
         ]
-        return [(own, new) for own, new in found if own != original]
 
     def has(self, part: str) -> bool:
-        """Whether the part of a surrogate is one of an original."""
-        return _folded(part) in self._own
+        """Whether a part of a surrogate, as `folded_text` gives it, is one of an original."""
+        return part in self._own
 
     def with_known(self, original: str, candidate: str) -> str:
         """Return a surrogate of an address with the known parts."""
         if known := self._known.get(original.casefold()):
             return cased(original, known)
         pieces, read = [], 0
-        for part in sorted(address_parts(original, candidate, self._language), key=lambda part: part.other):
+        for part in sorted(self._addresses.parts(original, candidate), key=lambda part: part.other):
             own, (start, end) = original[slice(*part.own)], part.other
             known = self._known.get(own.casefold())
             if known and part.kind in _OWNED_KINDS and start >= read:
@@ -75,26 +100,12 @@ class AddressBook:
         return "".join((*pieces, candidate[read:]))
 
     def add(self, original: str, surrogate: str) -> None:
-        if not self._used:  # no address gets a surrogate
-            return
         self._known.setdefault(original.casefold(), surrogate)
-        parts = address_parts(original, surrogate, self._language)
+        parts = self._addresses.parts(original, surrogate)
         for part in parts:
             if part.kind in _PART_KINDS:
                 self._known.setdefault(original[slice(*part.own)].casefold(), surrogate[slice(*part.other)])
         self._count += len(parts) > 1
-
-
-def _folded(text: str) -> str:
-    return " ".join(folded_words(text))
-
-
-def parts_alone(original: str, language: str) -> Iterator[str]:
-    """Yield the parts of an address that are replaced where they stand alone."""
-    for part in address_parts(original, original, language):
-        own = original[slice(*part.own)]
-        if part.kind in _PART_KINDS and own != original and (part.kind == POSTCODE or has_letters(own)):
-            yield own
 
 
 def is_doubtful(part: str, language: str) -> bool:

@@ -17,7 +17,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
 from typing import NamedTuple, Self
 
@@ -25,7 +25,7 @@ import regex  # type: ignore[import-untyped]
 
 from core.errors import InvalidInput, TaskFailed
 from core.text.policy import NUMBER
-from core.text.reversible.addresses import KNOWN_PARTS_ATTEMPTS, AddressBook, is_doubtful, is_meant, parts_alone
+from core.text.reversible.addresses import KNOWN_PARTS_ATTEMPTS, AddressBook, Addresses, is_doubtful, is_meant
 from core.text.reversible.forms import (
     LOCATION,
     PERSON,
@@ -46,12 +46,13 @@ from core.text.reversible.lexing import (
     Lexed,
     as_read,
     encoded_as,
+    first_token,
     folded,
+    folded_text,
     folded_words,
     is_in_entities,
     kind,
     lex,
-    normal,
 )
 from core.text.reversible.mapping import (
     WHOLE,
@@ -71,6 +72,7 @@ from core.text.surrogates.names import book_of
 from core.text.surrogates.table import DATES, NUMBERS, fake, first_attempt, identity, surrogate_language
 
 DRAWS_MAX = 1_000
+READ_MAX = 32  # texts that are tried for one value
 _WORDS = (PERSON, "ORGANIZATION", LOCATION)
 _BETWEEN = "\0"
 _PERCENT = re.compile(r"%[0-9A-Fa-f]{2}")
@@ -102,10 +104,9 @@ class Words:
             found.setdefault(pair, []).append(at)
         return found
 
-    def have(self, text: str) -> bool:
-        """Whether the words of `text` stand next to each other in one of the texts. The time is that of the places of
-        the rarest two of them."""
-        words = folded_words(text)
+    def have(self, words: Sequence[str]) -> bool:
+        """Whether words, as `folded_words` gives them, stand next to each other in one of the texts. The time is that
+        of the places of the rarest two of them."""
         if not words or not all(word in self._all for word in words):
             return False
         if len(words) == 1:
@@ -141,12 +142,10 @@ class _Owners:
             self._numbers[_bare(surrogate)] = identity(value.type, value.original)
 
 
-def _folded_pairs(value: MaskedString, surrogate: str, parts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    return [(_folded(own), _folded(new)) for own, new in ((value.original, surrogate), *parts)]
-
-
-def _folded(text: str) -> str:
-    return "".join(map(normal, lex(text).tokens)).casefold()
+def _folded_pairs(
+    value: MaskedString, surrogate: str, parts: Sequence[tuple[str, str]], folded_text: Callable[[str], str]
+) -> list[tuple[str, str]]:
+    return [(folded_text(own), folded_text(new)) for own, new in ((value.original, surrogate), *parts)]
 
 
 def _bare(text: str) -> str:
@@ -157,32 +156,37 @@ def surrogates(
     values: Sequence[MaskedString],
     *,
     key: bytes,
-    language: str,
+    addresses: Addresses,
     kept: Words,
     banned: AbstractSet[tuple[str, str]],
     blocked: AbstractSet[str],
     fixed: dict[MaskedString, str],
 ) -> dict[str, str]:
-    """Return original -> surrogate. `kept`: the words of the conversation that are not replaced. `banned`: originals
-    and surrogates that do not go together. `blocked`: what is never a surrogate. `fixed`: other values of the
-    conversation and their surrogates. Raises TaskFailed if `DRAWS_MAX` draws give no surrogate."""
+    """Return original -> surrogate. `addresses`: reads those of the conversation. `kept`: the words of the conversation
+    that are not replaced. `banned`: originals and surrogates that do not go together. `blocked`: what is never a
+    surrogate. `fixed`: other values of the conversation and their surrogates. Raises TaskFailed if `DRAWS_MAX` draws
+    give no surrogate."""
     if not values:
         return {}
+    language = addresses.language
     together = [*fixed, *values]
     strings = {value.original.casefold() for value in together}
     strings |= {part.casefold() for value in together if value.type == PERSON for part in parts_of(value.original)}
     known = Originals(strings)
 
+    words, whole = (lru_cache(READ_MAX)(read) for read in (folded_words, folded_text))
+
     def unfit(name: str) -> bool:
-        return kept.have(name) or (name.isalpha() and is_ordinary(name, language))
+        return kept.have(words(name)) or (name.isalpha() and is_ordinary(name, language))
 
     terms = _terms(together, frozenset(strings), key, language, known, unfit)
     owners = _Owners()
-    addresses = AddressBook((value.original for value in values if value.type == LOCATION), language)
+    places = [value.original for value in values if value.type == LOCATION]
+    book = AddressBook(addresses, places) if places else None
     for value, surrogate in fixed.items():
-        if value.type == LOCATION:
-            addresses.add(value.original, surrogate)
-        owners.add(value, surrogate, _folded_pairs(value, surrogate, _parts(value, surrogate, addresses)))
+        if value.type == LOCATION and book:
+            book.add(value.original, surrogate)
+        owners.add(value, surrogate, _folded_pairs(value, surrogate, _parts(value, surrogate, book), whole))
     chosen: dict[str, str] = {}
     for value in values:
         repeats = known.equal_to if value.type in DATES else known.repeated_by
@@ -190,38 +194,38 @@ def surrogates(
         type_ = _drawn_type(value)
         original = _drawn_from(value)
         first = first_attempt(type_, original, known)
-        if value.type == LOCATION:
-            first = max(first, addresses.first_attempt)
+        if value.type == LOCATION and book:
+            first = max(first, book.first_attempt)
         for attempt in range(first, DRAWS_MAX):
             candidate = fake(type_, original, Draw(terms, type_, own, attempt=attempt))
-            if value.type == LOCATION and attempt < first + KNOWN_PARTS_ATTEMPTS:
-                candidate = addresses.with_known(value.original, candidate)
-            parts = _parts(value, candidate, addresses)
+            if value.type == LOCATION and book and attempt < first + KNOWN_PARTS_ATTEMPTS:
+                candidate = book.with_known(value.original, candidate)
+            parts = _parts(value, candidate, book)
             if (
                 _well_formed(candidate)
                 and not repeats(candidate)
-                and not (value.type in _WORDS and strings.intersection(folded_words(candidate)))
+                and not (value.type in _WORDS and strings.intersection(words(candidate)))
                 and not unfit(candidate)
                 and not any(unfit(part) for _, part in parts)
-                and not (value.type == LOCATION and any(addresses.has(part) for _, part in parts))
                 and (value.original, candidate) not in banned
                 and candidate not in blocked
-                and owners.allow(value, candidate, folded := _folded_pairs(value, candidate, parts))
+                and owners.allow(value, candidate, folded := _folded_pairs(value, candidate, parts, whole))
+                and not (value.type == LOCATION and book and any(book.has(new) for _, new in folded[1:]))
             ):
                 break
         else:
             raise TaskFailed(reason="no-surrogate")
         owners.add(value, candidate, folded)
-        if value.type == LOCATION:
-            addresses.add(value.original, candidate)
+        if value.type == LOCATION and book:
+            book.add(value.original, candidate)
         chosen[value.original] = candidate
     return chosen
 
 
-def _parts(value: MaskedString, surrogate: str, addresses: AddressBook) -> list[tuple[str, str]]:
+def _parts(value: MaskedString, surrogate: str, book: AddressBook | None) -> list[tuple[str, str]]:
     """Return the parts of a value that are restored alone, with those of its surrogate."""
     if value.type == LOCATION:
-        return addresses.parts(value.original, surrogate)
+        return book.parts(value.original, surrogate) if book else []
     return list(name_parts(value.original, surrogate)) if value.type == PERSON else []
 
 
@@ -275,7 +279,8 @@ def markers(
         while True:
             counts[value.type] = counts.get(value.type, 0) + 1
             candidate = marker(value.type, counts[value.type])
-            if candidate not in taken and not words.have(candidate) and (value.original, candidate) not in banned:
+            has = words.have(folded_words(candidate))
+            if candidate not in taken and not has and (value.original, candidate) not in banned:
                 break
         chosen[value.original] = candidate
     return chosen
@@ -394,13 +399,13 @@ def disjoint(regions: Iterable[Region]) -> list[Region]:
     return found
 
 
-def writings(values: Iterable[MaskedString], language: str) -> KeyTree:
-    """Return what finds values in a text: as they are, in all capitals, and, unless they are frequent words, in small
-    letters; and the parts of persons' names that are words of their own, and of addresses."""
+def writings(values: Iterable[MaskedString], addresses: Addresses, tokens: AbstractSet[str]) -> KeyTree:
+    """Return what finds values in texts: as they are, in all capitals, and, unless they are frequent words, in small
+    letters; and the parts of persons' names that are words of their own, and of addresses. `tokens`: of the texts."""
     keys: dict[str, Writing] = {}
-    listed = list(values)
+    listed, language = list(values), addresses.language
     alone = dict.fromkeys(
-        part for value in listed if value.type == LOCATION for part in parts_alone(value.original, language)
+        part for value in listed if value.type == LOCATION for part in addresses.alone(value.original)
     )
     places = [MaskedString(LOCATION, part) for part in alone]
     doubtful = {part for part in alone if is_doubtful(part, language)}
@@ -412,7 +417,10 @@ def writings(values: Iterable[MaskedString], language: str) -> KeyTree:
             unsure = group is places and value.original in doubtful
             keys.setdefault(value.original, Writing(value, value.original, doubtful=unsure))
         for value in group:
+            first = first_token(value.original)
             for written, change in letter_cases(value.type, value.original):
+                if first and change(first) not in tokens:
+                    continue
                 if not (in_small_letters(written) and is_frequent(written, language)):
                     unsure = group is places and value.original in doubtful
                     keys.setdefault(written, Writing(value, written, change, unsure))
@@ -544,6 +552,7 @@ class _Masking:
     ) -> None:
         self._texts, self._key, self._language, self._fill = texts, key, earlier.language, fill
         self._earlier = earlier
+        self._addresses = Addresses(self._language)
         self._known = {pair.original: MaskedString(pair.type, pair.original) for pair in earlier.pairs}
         self._kept = {pair.original: pair.surrogate for pair in earlier.pairs}
         self._sources = [Source(text) for text in texts]
@@ -594,7 +603,8 @@ class _Masking:
 
     def _places(self) -> list[list[FoundPlace]]:
         values = self._extra | _as_read(self._values() | self._given, self._known) | self._known
-        tree = writings(values.values(), self._language)
+        tokens = {token for source in self._sources for token in source.lexed.tokens}
+        tree = writings(values.values(), self._addresses, tokens)
         found = [
             places_of(source, own, tree, self._language)
             for source, own in zip(self._sources, self._regions, strict=True)
@@ -614,7 +624,7 @@ class _Masking:
             chosen |= surrogates(
                 new,
                 key=self._key,
-                language=self._language,
+                addresses=self._addresses,
                 kept=kept,
                 banned=self._banned,
                 blocked=self._blocked,
@@ -622,7 +632,8 @@ class _Masking:
             )
         added = [value for original, value in used.items() if original not in self._known]
         pairs = tuple(Pair(value.type, value.original, chosen[value.original]) for value in added)
-        return mapping_of(Content(self._earlier.pairs + pairs, self._language, frozenset(self._blocked)))
+        content = Content(self._earlier.pairs + pairs, self._language, frozenset(self._blocked))
+        return mapping_of(content, self._addresses.parts)
 
     def _fixed(self) -> dict[MaskedString, str]:
         """Return the surrogates of earlier turns, and of the parts of their names that may stand alone."""

@@ -34,7 +34,7 @@ from core.text.surrogates.dates import WrittenDate, day_leads, read_date
 from core.text.surrogates.draw import alphanumerics
 from core.text.surrogates.names import PARTICLES, is_adjective
 from core.text.surrogates.numbers import national
-from core.text.surrogates.places import BUILDING, LINE, POSTCODE, REGION, STREET, address_parts
+from core.text.surrogates.places import BUILDING, LINE, POSTCODE, REGION, STREET, AddressPart, ReadAddress
 from core.text.surrogates.table import DATES, EXACT, NUMBERS
 
 FREQUENT_WORDS = 5_000
@@ -166,12 +166,16 @@ _LETTERS = regex.compile(r"\p{L}[\p{L}\p{M}]*")
 _EDGES = regex.compile(r"^[^\p{L}\p{M}]+|[^\p{L}\p{M}]+$")
 
 
-def mapping_of(content: Content) -> Mapping:
+_AddressParts = Callable[[str, str], list[AddressPart]]
+
+
+def mapping_of(content: Content, address_parts: _AddressParts | None = None) -> Mapping:
     """Return the mapping that restores the surrogates of `content` in all of their forms. A form of two originals is
-    left out unless it is a surrogate itself."""
+    left out unless it is a surrogate itself. `address_parts`: the parts of an address and its surrogate, where they
+    have been read before."""
     found: dict[str, SurrogateForm] = {}
     unclear: set[str] = set()
-    rules = _Rules(content)
+    rules = _Rules(content, address_parts or (lambda own, other: ReadAddress(own, content.language).parts(other)))
     for pair in content.pairs:
         parts = rules.add(pair)
         for form in forms(pair.type, pair.surrogate, pair.original, content.language, only_whole=parts):
@@ -204,8 +208,9 @@ class _Clear(dict[str, _Other], Generic[_Other]):
 class _Rules:
     """Collects what `Rewritten` finds."""
 
-    def __init__(self, content: Content) -> None:
+    def __init__(self, content: Content, address_parts: _AddressParts) -> None:
         self._language, blocked = content.language, content.blocked
+        self._address_parts = address_parts
         dates = [pair.original for pair in content.pairs if pair.type in DATES]
         leads = next((leads for leads in map(day_leads, dates) if leads is not None), None)
         self._day_first = self._language != ENGLISH if leads is None else leads
@@ -261,7 +266,7 @@ class _Rules:
             self._dates.add(key, value)
 
     def _add_address(self, pair: Pair) -> bool:
-        parts = address_parts(pair.original, pair.surrogate, self._language)
+        parts = self._address_parts(pair.original, pair.surrogate)
         written = [(part, pair.original[slice(*part.own)], pair.surrogate[slice(*part.other)]) for part in parts]
         if not any(len(part) < len(pair.original) for _, part, _ in written):
             return False

@@ -47,11 +47,14 @@ class Found(NamedTuple):
 
 class Rules(Protocol):
     """Finds what is no key. A longer find goes before a key. `match` gets the tokens, of which all are complete, a
-    place among them, whether more follow, and what gives the last `BEFORE_CHARS` characters before the place."""
+    place among them, the end of the key there or that place, whether more follow, and what gives the last
+    `BEFORE_CHARS` characters before the place. It returns finds that end after the key."""
 
     def may_start(self, part: str) -> bool: ...
 
-    def match(self, tokens: list[str], at: int, *, more: bool, before: Callable[[], str]) -> Found | None: ...
+    def begins_with(self, token: str) -> bool: ...
+
+    def match(self, tokens: list[str], at: int, end: int, *, more: bool, before: Callable[[], str]) -> Found | None: ...
 
 
 class _Rest(NamedTuple):
@@ -292,13 +295,8 @@ def _match(
     plain = at
     while at < count:
         found = starts(tokens[at])
-        ruled: Found | None = None
-        if rules:
-            end_of_text = partial(_text_before, before, out, raws, plain, at)
-            ruled = rules.match(tokens, at, more=tail is not None, before=end_of_text)
-            if ruled and ruled.value is None:
-                break
-        if found is None and ruled is None:
+        ruled = rules is not None and rules.begins_with(tokens[at])
+        if found is None and not ruled:
             at += 1
             continue
         end, value, after = at, None, at + 1
@@ -326,8 +324,12 @@ def _match(
             if tail and node[_TAILS].may_follow(text, after, normal(tail[0])):
                 break
             end, value = node[_TAILS].longest(text, after) or (end, value)
-        if ruled and (value is None or ruled.end > end):
-            end, value = ruled
+        if rules and ruled:
+            end_of_text = partial(_text_before, before, out, raws, plain, at)
+            if longer := rules.match(tokens, at, end, more=tail is not None, before=end_of_text):
+                if longer.value is None:
+                    break
+                end, value = longer
         if value is None:
             at += 1
             continue

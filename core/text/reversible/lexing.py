@@ -20,7 +20,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from html.entities import codepoint2name
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import regex  # type: ignore[import-untyped]
@@ -66,8 +66,8 @@ _PLAIN = {
     for code in (*range(0x2100, 0x2150), *range(0x24B6, 0x24EA), *range(0xFF01, 0xFF5F), *range(0x1D400, 0x1D800))
     if len(plain := unicodedata.normalize("NFKC", chr(code))) == 1 and (plain.isalnum() or plain in "@.-_")
 }  # one character for one, so that places in a text stay
-_MAY_BE_PLAIN = regex.compile(f"[{''.join(map(chr, _PLAIN))}]")
-_MAY_ESCAPE = regex.compile(r"[\\&%]")
+_MAY_BE_PLAIN = re.compile(f"[{chr(min(_PLAIN))}-{chr(max(_PLAIN))}]")
+_MAY_ESCAPE = re.compile(r"[\\&%]")
 _LETTERS = {"n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -113,6 +113,12 @@ def lex(text: str, *, final: bool = True) -> Lexed:
     return _lexed(tokens, _raws(text, tokens, found), cut, final=final)
 
 
+def first_token(text: str) -> str | None:
+    """Return the first token of a text without escapes; None if there may be some, or no token."""
+    found = None if _MAY_ESCAPE.search(text) else _form(text).match(_in_plain_letters(text))
+    return found.group() if found else None
+
+
 def as_read(text: str) -> str:
     """Return a text without its escapes, as its tokens are compared."""
     plain = _in_plain_letters(text)
@@ -124,8 +130,12 @@ def _in_plain_letters(text: str) -> str:
 
 
 def _split(text: str) -> list[str]:
-    tokens: list[str] = (_ASCII_TOKEN if text.isascii() else _TOKEN).findall(text)
+    tokens: list[str] = _form(text).findall(text)
     return tokens
+
+
+def _form(text: str) -> Any:
+    return _ASCII_TOKEN if text.isascii() else _TOKEN
 
 
 def _lexed(tokens: list[str], raws: list[str], cut: str, *, final: bool) -> Lexed:
@@ -149,6 +159,11 @@ def kind(token: str) -> str:
 def normal(token: str) -> str:
     """Return the form of a token that is compared: all white space is one space."""
     return SPACE if token.isspace() else token
+
+
+def folded_text(text: str) -> str:
+    """Return a text without its escapes, in small letters, with one space for all white space between two words."""
+    return "".join(map(normal, lex(text).tokens)).casefold()
 
 
 def folded_words(text: str) -> list[str]:

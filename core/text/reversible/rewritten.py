@@ -29,6 +29,7 @@ NUMBER_TOKENS_MAX = 40
 PHONE_DIGITS_MAX = 20
 PHONE_DIGITS_MIN = 7
 DATE_TOKENS_MAX = 14
+DATE_CHARS_MIN = 5  # `1 May`
 ENDING_DIGITS = 4
 
 BUILDING, REGION, CODE, ENDING = "building", "region", "code", "ending"
@@ -184,23 +185,27 @@ class Rewritten:
             or (bool(self._forms.dates) and _begins(_date_words(), part.casefold()))
         )
 
-    def match(self, tokens: list[str], at: int, *, more: bool, before: Callable[[], str]) -> Found | None:
-        """Return what is found at a token: its end and a `Rewriting`, or that more of the text is needed. `more`: a
-        token that is not complete follows the last one. `before`: gives the text before the token, or its end."""
-        if not self._begins_with(tokens[at]):
-            return None
+    def match(self, tokens: list[str], at: int, end: int, *, more: bool, before: Callable[[], str]) -> Found | None:
+        """Return the longest find at a token that ends after `end`: its end and a `Rewriting`, or that more of the text
+        is needed. `more`: a token that is not complete follows the last one. `before`: gives the text before the token,
+        or its end."""
         best: Found | None = None
-        for find in (self._place, self._number, self._date, self._short):
-            found = find(tokens, at, more, before)
+        for found in (
+            self._place(tokens, at, more, before),
+            self._number(tokens, at, more),
+            self._date(tokens, at, more, end),
+            self._short(tokens, at, more, before),
+        ):
             if found is None:
                 continue
             if found.value is None:
                 return found
-            if best is None or found.end > best.end:
-                best = found
+            if found.end > end:
+                best, end = found, found.end
         return best
 
-    def _begins_with(self, token: str) -> bool:
+    def begins_with(self, token: str) -> bool:
+        """Whether a form may begin with a whole token."""
         first = token[0]
         if first.isdecimal():
             return True
@@ -258,8 +263,7 @@ class Rewritten:
                 return Found(end, Rewriting(LABELLED, f"{name} {place.written}", other, plain))
         return None
 
-    def _number(self, tokens: list[str], at: int, more: bool, before: Callable[[], str]) -> Found | None:
-        del before
+    def _number(self, tokens: list[str], at: int, more: bool) -> Found | None:
         if not (self._numbers or self._codes):
             return None
         written, best = "", None
@@ -311,8 +315,8 @@ class Rewritten:
                         return each, written[: len(written) - len(each)] + phone.other
         return None
 
-    def _date(self, tokens: list[str], at: int, more: bool, before: Callable[[], str]) -> Found | None:
-        del before
+    def _date(self, tokens: list[str], at: int, more: bool, least: int) -> Found | None:
+        """`least`: a date that ends there, or before, is not read."""
         dates = self._forms.dates
         first = tokens[at].casefold()
         if not dates or not (first[0].isdecimal() or first in _date_names()):
@@ -322,13 +326,17 @@ class Rewritten:
             end += 1
         if more and end == len(tokens) and end < at + DATE_TOKENS_MAX:
             return Found(at, None)
-        found = _date_form().match("".join(tokens[at:end]))
-        if found is None:
+        if end > at and tokens[end - 1].isspace():
+            end -= 1
+        written = "".join(tokens[at:end])
+        if end <= least or len(written) < DATE_CHARS_MIN or not (found := _date_form().match(written)):
             return None
         size, end = found.end(), at
         while size > 0:
             size -= len(tokens[end])
             end += 1
+        if end <= least:
+            return None
         plain = "".join(tokens[at:end])
         head = found.group()
         if (size < 0 and plain[len(head) : len(head) + 1] not in _AFTER_DATES) or (moved := self._moved(head)) is None:

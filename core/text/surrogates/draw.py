@@ -238,12 +238,13 @@ class Originals:
 
     def __init__(self, strings: AbstractSet[str]) -> None:
         self._strings = strings
-        sizes = {len(each) for each in strings}
-        self._lengths = sorted(size for size in sizes if LEAK_CHARS_MIN <= size <= WINDOW_CHARS)
+        self._lengths: dict[str, set[int]] = {}  # first characters -> lengths of the strings that begin with them
         self._long: dict[str, list[str]] = {}
         for each in strings:
             if len(each) > WINDOW_CHARS:
                 self._long.setdefault(each[:WINDOW_CHARS], []).append(each)
+            elif len(each) >= LEAK_CHARS_MIN:
+                self._lengths.setdefault(each[:LEAK_CHARS_MIN], set()).add(len(each))
         self._forms = Counter(form for each in strings if (form := _form_of_digits(each)))
 
     def uses_up(self, original: str) -> bool:
@@ -261,10 +262,8 @@ class Originals:
         folded = candidate.casefold()
         if folded in self._strings:
             return True
-        for length in self._lengths:
-            if length > len(folded):
-                return False
-            for start in range(len(folded) - length + 1):
+        for start in range(len(folded) - LEAK_CHARS_MIN + 1):
+            for length in self._lengths.get(folded[start : start + LEAK_CHARS_MIN], ()):
                 if folded[start : start + length] in self._strings:
                     return True
         return bool(self._long) and any(

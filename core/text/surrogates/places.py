@@ -292,30 +292,60 @@ class AddressPart(NamedTuple):
     other: _Span
 
 
-def address_parts(original: str, other: str, language: str) -> list[AddressPart]:
-    """Return the parts of an address that may stand alone, and those of `other`, its surrogate or the address itself.
-    A part that `other` has in another form is left out."""
-    country = country_of(original, language)
-    pieces, others = _SEPARATOR.split(original), _SEPARATOR.split(other)
-    if len(pieces) != len(others):
-        return []
-    found: list[AddressPart] = []
-    at = to = 0
-    for number, (piece, fresh) in enumerate(zip(pieces, others, strict=True)):
-        for kind, own, new in _parts_of(piece, fresh, country) if piece and not number % 2 else ():
-            found.append(AddressPart(kind, (own[0] + at, own[1] + at), (new[0] + to, new[1] + to)))
-        at, to = at + len(piece), to + len(fresh)
-    single = sorted((part for part in found if part.kind != LINE), key=lambda part: part.own)
-    for one, two in pairwise(single):
-        if (one.kind, two.kind) in _TOGETHER and _SEPARATOR.search(original, one.own[1], two.own[0]):
-            found.append(AddressPart(LINE, (one.own[0], two.own[1]), (one.other[0], two.other[1])))
-    return found
+class ReadAddress:
+    """An address that is read once, to be compared with its surrogates."""
+
+    def __init__(self, original: str, language: str) -> None:
+        self.original = original
+        self._country = country_of(original, language)
+        self._pieces = _SEPARATOR.split(original)
+        self._forms = [_form_of(piece, self._country) if piece else None for piece in self._pieces[::2]]
+        self._last: tuple[str, list[AddressPart]] | None = None
+
+    def parts(self, other: str) -> list[AddressPart]:
+        """Return the parts that may stand alone, and those of `other`, a surrogate or the address itself. A part that
+        `other` has in another form is left out. What was returned last is kept."""
+        if self._last is None or self._last[0] != other:
+            self._last = other, self._compared(other)
+        return self._last[1]
+
+    def _compared(self, other: str) -> list[AddressPart]:
+        others = _SEPARATOR.split(other)
+        if len(self._pieces) != len(others):
+            return []
+        found: list[AddressPart] = []
+        at = to = 0
+        for number, (piece, fresh) in enumerate(zip(self._pieces, others, strict=True)):
+            form = None if number % 2 else self._forms[number // 2]
+            for kind, own, new in _parts_of(piece, fresh, form, self._country) if form else ():
+                found.append(AddressPart(kind, (own[0] + at, own[1] + at), (new[0] + to, new[1] + to)))
+            at, to = at + len(piece), to + len(fresh)
+        single = sorted((part for part in found if part.kind != LINE), key=lambda part: part.own)
+        for one, two in pairwise(single):
+            if (one.kind, two.kind) in _TOGETHER and _SEPARATOR.search(self.original, one.own[1], two.own[0]):
+                found.append(AddressPart(LINE, (one.own[0], two.own[1]), (one.other[0], two.other[1])))
+        return found
 
 
-def _parts_of(piece: str, other: str, country: Country) -> Iterator[tuple[str, _Span, _Span]]:
-    """Yield the parts of what is between two separators, read in the order of `_part`."""
+_Form = regex.Pattern[str] | str
+
+
+def _form_of(piece: str, country: Country) -> _Form | None:
+    """Return what reads a piece between two separators, in the order of `_part`; None for what has no parts."""
+    if country.postcode.search(piece):
+        return POSTCODE
+    if not any(map(str.isdigit, piece)):
+        return STREET if _STREET.search(piece) else TOWN
+    if _UNIT.match(piece):
+        return None
+    return next((form for form in (_NUMBER_FIRST, _NUMBER_LAST, _NUMBER_ONLY) if form.match(piece)), None)
+
+
+def _parts_of(piece: str, other: str, form: _Form, country: Country) -> Iterator[tuple[str, _Span, _Span]]:
+    """Yield the parts of what is between two separators. `form`: that of `piece`."""
     whole = (0, len(piece)), (0, len(other))
-    if code := country.postcode.search(piece):
+    if form == POSTCODE:
+        code = country.postcode.search(piece)
         if new := country.postcode.search(other):
             yield POSTCODE, code.span(), new.span()
             before = (0, code.start()), (0, new.start())
@@ -324,24 +354,19 @@ def _parts_of(piece: str, other: str, country: Country) -> Iterator[tuple[str, _
             yield from named
             if any(kind != TOWN for kind, _, _ in named):
                 yield LINE, *whole
-    elif _UNIT.match(piece) and any(map(str.isdigit, piece)):
-        return
-    elif (own := _NUMBER_FIRST.match(piece)) or _NUMBER_LAST.match(piece):
-        form, group = (_NUMBER_FIRST, "before") if own else (_NUMBER_LAST, "after")
-        own, new = form.match(piece), form.match(other)
-        if new:
-            yield STREET, *_street_names(piece, own.span("name"), other, new.span("name"))
-            building, number = _BUILDING.search(piece, *own.span(group)), _BUILDING.search(other, *new.span(group))
-            yield BUILDING, building.span(), number.span()
-            yield LINE, *whole
-    elif _NUMBER_ONLY.match(piece):
+    elif form == STREET:
+        yield STREET, *_street_names(piece, whole[0], other, whole[1])
+    elif form == TOWN:
+        yield from _named(piece, other, *whole, country)
+    elif form == _NUMBER_ONLY:
         if number := _BUILDING.search(other):
             yield BUILDING, _BUILDING.search(piece).span(), number.span()
-    elif not any(map(str.isdigit, piece)):
-        if _STREET.search(piece):
-            yield STREET, *_street_names(piece, whole[0], other, whole[1])
-        else:
-            yield from _named(piece, other, *whole, country)
+    elif new := form.match(other):
+        own, group = form.match(piece), "before" if form == _NUMBER_FIRST else "after"
+        yield STREET, *_street_names(piece, own.span("name"), other, new.span("name"))
+        building, number = _BUILDING.search(piece, *own.span(group)), _BUILDING.search(other, *new.span(group))
+        yield BUILDING, building.span(), number.span()
+        yield LINE, *whole
 
 
 def _street_names(piece: str, own: _Span, other: str, new: _Span) -> tuple[_Span, _Span]:
