@@ -24,6 +24,8 @@ from core.errors import InvalidInput, RecogniserFailed
 from core.text.mask_words import AllowLists
 from core.text.policy import ENTITIES, Mask, MaskPolicy
 from core.text.recogniser import Hit, Hits, Recogniser
+from core.text.recognisers.number_words import names_machine, starts_code
+from core.text.recognisers.public_names import public_name
 from core.text.recognisers.public_values import read_by_all
 from core.text.recognisers.secret_values import identifies, placeholder
 from core.text.segment import Token
@@ -161,6 +163,12 @@ LOCATION, PASSWORD, SECRET, USERNAME = "LOCATION", "PASSWORD", "SECRET", "USERNA
 TAGGER = "tagger"  # the name of the recogniser in an explanation
 PIN_DIGITS_MIN = 4
 ADDRESS_CHARS = 64
+# an empty password, and the name of the setting in the line below it
+_OF_NEXT_SETTING = regex.compile(
+    r"(?r)(?:pass\w{0,6}|pwd|secret|kennwort|hasło|senha)[\"']?[ ]?[:=][ ]?[\"']{0,2},?[ ]?\r?\n[ ]{0,8}[\"']?"
+    r"(?![^\s:=]*(?:pass|pwd|pw|secret|token|key|pin|code))[\w.-]{1,40}[\"']?[ ]?[:=][ ]?[\"']?\Z",
+    regex.IGNORECASE,
+)
 _ADDRESS = regex.compile(r"[\w.+%-]++@[\w-]++(?:\.[\w-]++)++")
 
 _SEEN = 48  # characters on each side of a place that are read
@@ -234,13 +242,17 @@ def find_tagged(text: str, policy: MaskPolicy, tagged: Tagged | None) -> list[Ma
 
 def _credible(kind: str, text: str, start: int, end: int) -> bool:
     """Whether a find may be what its type says: no shared account such as `root`, no placeholder such as `<your-key>`,
-    which patterns leave alone as well, no number that is too short for a PIN, no public value (`public_values`), and no
-    later part of an address."""
+    which patterns leave alone as well, no number that is too short for a PIN, or of a machine or a code, no public
+    value (`public_values`) or name (`public_names`), and no later part of an address."""
     value = text[start:end]
     if kind == USERNAME:
         return identifies(value)
     if kind not in (PASSWORD, SECRET):
-        return True
+        return not public_name(text, start, end)
+    if _OF_NEXT_SETTING.search(text, max(0, start - ADDRESS_CHARS), start) or (
+        value.isdecimal() and (names_machine(text, start, value) or starts_code(text, start))
+    ):
+        return False
     if placeholder(value) or (value.isdecimal() and len(value) < PIN_DIGITS_MIN) or read_by_all(text, start, end):
         return False
     near = _ADDRESS.finditer(text, max(0, start - ADDRESS_CHARS), end + ADDRESS_CHARS)

@@ -81,6 +81,8 @@ _PATH = r"(?::\d{1,5})?(?:[/?#][^\s<>\"“”]*)?"
 _SCHEME_URL = regex.compile(
     r"(?<![\w])(?:https?|ftps?|sftp|wss?|ssh|git|file|ldaps?|smb)://[^\s<>\"“”]+", regex.IGNORECASE
 )
+# an address of every machine, with at most one word such as `health` as its path
+_EVERY_MACHINE = regex.compile(r"\w+://(?:127\.\d+\.\d+\.\d+|0\.0\.0\.0|\[::1?\])(?::\d{1,5})?(?:/[a-z]{0,12})?/?")
 _WWW_URL = regex.compile(rf"(?<![\w.-])www\d{{0,3}}\.{_HOST}*+[\p{{L}}\p{{N}}-]{{1,63}}{_PATH}", regex.IGNORECASE)
 _STRONG = regex.compile(rf"(?:{_STRONG_TLD})", regex.IGNORECASE)
 _BARE = regex.compile(rf"(?<![\w.@/-])((?:{_HOST}){{1,8}}?)(\p{{L}}{{2,24}})(?![\w@]|-\w|\.\w){_PATH}")
@@ -109,7 +111,9 @@ def _trim(text: str, start: int, end: int) -> int:
 def _url(text: str) -> Iterator[Hit]:
     for pattern in (_SCHEME_URL, _WWW_URL):
         for match in matches(pattern, text):
-            yield Hit(match.start(), _trim(text, *match.span()), 1.0)
+            end = _trim(text, *match.span())
+            if not _EVERY_MACHINE.fullmatch(text, match.start(), end):
+                yield Hit(match.start(), end, 1.0)
     for match in matches(_BARE, text):
         host, suffix = match.group(1), match.group(2)
         if not match.group().endswith(suffix):

@@ -36,8 +36,8 @@ def _before(words: str) -> regex.Pattern[str]:
 _ARTICLE = _before(f"{_ARTICLES}|{_REFERENCES}")
 _THING = _before(f"{_ARTICLES}|{_VERSIONS}|{_OTHERS}|{_IDENTITIES}")
 _MACHINE = _before(_TEXTS["machines"])
-# `CVE-2024-3094`, `INV_2024-30941`; capitals, since a dash may also stand between a name and its number
-_CODE = regex.compile(r"(?r)(?<![\p{L}\d])(?:\p{Lu}{2,10}|\p{Lu}{1,6}\d{1,4})[-_\u2010\u2011]\Z")
+# `CVE-2024-3094`, `INV_2024-30941`, `KB5034441`; capitals, since a dash may also stand between a name and its number
+_CODE = regex.compile(r"(?r)(?<![\p{L}\d])(?:\p{Lu}{2,10}|(?:\p{Lu}{2,10}|\p{Lu}{1,6}\d{1,4})[-_\u2010\u2011])\Z")
 _UNIT = regex.compile(rf"[ \u00a0]?(?:{_TEXTS['units']})(?![\p{{L}}\d])")
 _VERSION = _before(f"{_VERSIONS}|v|Chrome|Chromium|Edg|OPR")
 

@@ -90,7 +90,10 @@ _CAMEL = Name(
 
 _CODE = _TEXTS["code"]
 _CODES = regex.compile(rf"(?<![\p{{L}}\d_])(?:{_CODE})(?![\p{{L}}])", regex.IGNORECASE)
-_CODE_WORDS = phrases("code|kode|código|codice|kod|pin|tan|otp|o.t.p|t.a.n|cvv|cvc|puk|passwort|opens with|comb")
+_CODE_WORDS = phrases(
+    "code|kode|código|codice|kod|pin|tan|otp|o.t.p|t.a.n|cvv|cvc|puk|prüf|cryptogramme|verification|passwort|comb"
+    "|opens with"
+)
 _NUMBER = regex.compile(r"\d")
 CODE_CHARS_AFTER = 120
 _DIGITS = regex.compile(

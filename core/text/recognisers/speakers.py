@@ -67,7 +67,7 @@ def _of_run(run: list[regex.Match[str]]) -> Iterator[Hit]:
 def _speaker(line: regex.Match[str]) -> bool:
     name = line["nick"] or line["name"]
     return (
-        len(name) > 2
+        (len(name) > 2 or name in _NAMES)
         and name not in _OTHERS
         and not (line["nick"] and name in _TAGS)
         and not line["said"].startswith(("|", ">", "{"))

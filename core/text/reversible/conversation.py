@@ -46,7 +46,7 @@ from core.text.reversible.lexing import (
     Lexed,
     as_read,
     encoded_as,
-    first_token,
+    first_word,
     folded,
     folded_text,
     folded_words,
@@ -417,7 +417,7 @@ def writings(values: Iterable[MaskedString], addresses: Addresses, tokens: Abstr
             unsure = group is places and value.original in doubtful
             keys.setdefault(value.original, Writing(value, value.original, doubtful=unsure))
         for value in group:
-            first = first_token(value.original)
+            first = first_word(value.original)
             for written, change in letter_cases(value.type, value.original):
                 if first and change(first) not in tokens:
                     continue

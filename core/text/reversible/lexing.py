@@ -67,6 +67,7 @@ _PLAIN = {
     if len(plain := unicodedata.normalize("NFKC", chr(code))) == 1 and (plain.isalnum() or plain in "@.-_")
 }  # one character for one, so that places in a text stay
 _MAY_BE_PLAIN = re.compile(f"[{chr(min(_PLAIN))}-{chr(max(_PLAIN))}]")
+_ODD_BLANK = re.compile(r"[^\S ]|[\x1c-\x1f]|  ")
 _MAY_ESCAPE = re.compile(r"[\\&%]")
 _LETTERS = {"n": "\n", "r": "\r", "t": "\t"}
 
@@ -113,10 +114,10 @@ def lex(text: str, *, final: bool = True) -> Lexed:
     return _lexed(tokens, _raws(text, tokens, found), cut, final=final)
 
 
-def first_token(text: str) -> str | None:
-    """Return the first token of a text without escapes; None if there may be some, or no token."""
-    found = None if _MAY_ESCAPE.search(text) else _form(text).match(_in_plain_letters(text))
-    return found.group() if found else None
+def first_word(text: str) -> str | None:
+    """Return the first token with letters of a text without escapes; None if there may be some, or no such token."""
+    tokens = () if _MAY_ESCAPE.search(text) else _form(text).finditer(_in_plain_letters(text))
+    return next((token.group() for token in tokens if any(map(str.isalpha, token.group()))), None)
 
 
 def as_read(text: str) -> str:
@@ -163,7 +164,9 @@ def normal(token: str) -> str:
 
 def folded_text(text: str) -> str:
     """Return a text without its escapes, in small letters, with one space for all white space between two words."""
-    return "".join(map(normal, lex(text).tokens)).casefold()
+    if _MAY_ESCAPE.search(text) or _ODD_BLANK.search(text):
+        return "".join(map(normal, lex(text).tokens)).casefold()
+    return _in_plain_letters(text).casefold()
 
 
 def folded_words(text: str) -> list[str]:

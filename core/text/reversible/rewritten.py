@@ -18,7 +18,7 @@ from typing import NamedTuple
 import regex  # type: ignore[import-untyped]
 
 from core.text.reversible.key_tree import UNDECIDED, Found
-from core.text.reversible.lexing import OTHER, SPACE, kind, lex, normal
+from core.text.reversible.lexing import OTHER, SPACE, folded_text, kind, lex, normal
 from core.text.reversible.mapping import BARE, DATE, LABELLED, PLACE, Rewriting
 from core.text.surrogates.dates import month_words, read_date, weekday_words
 from core.text.surrogates.draw import alphanumerics, cased, laid_out
@@ -54,9 +54,11 @@ _LABELS = {
     r"|card|karte|visa|mastercard|amex|tarjeta|carte|carta|kaart|kart[ayęą]|cartão|iban|account|konto|suffix"
     r"|x{2,}",
 }
-_LABEL = {name: regex.compile(rf"(?<![^\W_])(?:{words}){_JOIN}$", regex.IGNORECASE) for name, words in _LABELS.items()}
-_LABEL[ENDING] = regex.compile(rf"(?:(?<![^\W_])(?:{_LABELS[ENDING]})|[*•·.…#]{{2,}}|…){_JOIN}$", regex.IGNORECASE)
-_MONEY = regex.compile(r"(?:\p{Sc}|\d[.,]|\b(?:EUR|USD|GBP|CHF|PLN))\s?$")
+_LABEL = {
+    name: regex.compile(rf"(?r)(?<![^\W_])(?:{words}){_JOIN}\Z", regex.IGNORECASE) for name, words in _LABELS.items()
+}
+_LABEL[ENDING] = regex.compile(rf"(?r)(?:(?<![^\W_])(?:{_LABELS[ENDING]})|[*•·.…#]{{2,}}|…){_JOIN}\Z", regex.IGNORECASE)
+_MONEY = regex.compile(r"(?r)(?:\p{Sc}|\d[.,]|\b(?:EUR|USD|GBP|CHF|PLN))\s?\Z")
 _HEAD_CHARS = 2
 _AFTER_DATES = "TtrR"  # in the last token of a date: `1984-10-31T10:00`, `1984r.`
 _HIDDEN = regex.compile(r"[xX]*+\d{0,4}")  # the token of `XXXX6562`, or its beginning
@@ -98,10 +100,11 @@ class Phrases:
         self._values: dict[str, Place] = {}
         self._sizes: dict[str, int] = {}  # first token -> the tokens of the longest phrase that begins with it
         for written, value in values.items():
-            tokens = [_folded(token) for token in lex(written).tokens]
+            tokens = lex(written).tokens
             if tokens and len(tokens) <= PHRASE_TOKENS_MAX:
-                self._values["".join(tokens)] = value
-                self._sizes[tokens[0]] = max(self._sizes.get(tokens[0], 0), len(tokens))
+                first = _folded(tokens[0])
+                self._values[folded_text(written).replace(PLUS, SPACE)] = value
+                self._sizes[first] = max(self._sizes.get(first, 0), len(tokens))
         self._first = sorted(self._sizes)
 
     @property

@@ -24,7 +24,8 @@ Ein weißer Transporter («B-AR 77») hielt. || «K-TV 901», ein blauer Wagen |
 My car is «LK19XYZ». || a truck, «8ABC123», left || la voiture «AB-123-CD» est garée
 le camion immatriculé «GH-482-KL» || «AB-123-CD», une camionnette || el coche «1234 BCD»
 la furgoneta blanca «4471-KLM» se fue || la macchina «AB 123 CD» || un'automobile rossa, «FG482KL»
-het voertuig «12-ABC-3» || de bestelbus «AB-123-C» reed weg || o carro «AA-12-BB» || o veículo «ABC1D23»
+het voertuig «12-ABC-3» || de vrachtwagen «BX-JK-12» || Ein schwarzer Audi, «S-PQ 901», fuhr weg
+de bestelbus «AB-123-C» reed weg || o carro «AA-12-BB» || o veículo «ABC1D23»
 samochód «WA 12345» || samochodem «KR 7AB12» przyjechał || w samochodzie marki Opel «PO 4KL87» siedział
 {"vehicle": "«RO-KG 418»"} || car: «AB12 CDE» || jo: which car?\nroe: the car «AB12 CDE» outside
 """
@@ -34,7 +35,8 @@ the car costs USD 12345 || a truck IN 12345 || BMW 3200 || the car did 1234 mile
 samochód za PLN 45000 || o carro de 2019 || AB-123-CD fits || voiture de 120 CV || car park B 12 || CO 2 car
 """
 ACCOUNTS = r"""
-account «bronwyn.hale» || locked account «bronwyn.hale» after 5 tries || please reset user «bhale42»
+account «bronwyn.hale» || my account is «kitty_91» || reset the password of «bronwyn.hale»
+locked account «bronwyn.hale» after 5 tries || please reset user «bhale42»
 the account of «bronwyn.hale» is locked || user account: «bronwyn_hale» || login «b.hale» failed
 profile «bronwyn.hale» || Konto «lena.maier» gesperrt || Das Konto von «lena_maier» || Nutzer «lmaier84» meldet
 compte «jean.durand» bloqué || le compte de «jean_durand» || la cuenta «ana.ruiz» || el usuario «aruiz77» no entra

@@ -58,6 +58,7 @@ allow from 0.0.0.0/0 || HOST=127.0.0.1 || {"host": "127.0.0.1", "port": 5432} ||
 server läuft auf 127.0.0.1 || le serveur écoute sur 0.0.0.0 || el servidor está en 127.0.0.1
 il server ascolta su 0.0.0.0 || de server draait op 127.0.0.1 || o servidor corre em 127.0.0.1
 serwer działa na 127.0.0.1 || 2024-05-03 10:00:01 INFO Uvicorn running on 0.0.0.0:8000
+curl http://127.0.0.1:8000/health
 ::ffff:127.0.0.1 - - "GET /health" || 0:0:0:0:0:0:0:1 || host,port
 """
 REFERENCES = """
@@ -68,6 +69,7 @@ factuur FC-2024-30941. Bel ons || fatura FT-2024-30941. Ligue || faktura FV-2024
 CVE 2024-3094 contact the vendor || RHSA-2024-118. Contact support || Your case CS-20240311. We will call back.
 PO-45000123. Phone support is closed. || JIRA-1234567: call the API twice
 Ticket SR-2024-118834. Reach the desk first. || RFC-2119-2023 contact the editor || ISO-2022-1234. Call for papers
+KB5034441 call the vendor || DOI 10.1000/182, contact the editor
 {"cve": "CVE-2024-3094", "contact": "vendor"} || cve,action || CVE-2024-3094 und CVE-2023-38545, Kontakt: Hersteller
 2024-05-03 WARN CVE-2024-3094 found, phone home disabled || Order 2024-30941. Call us when it arrives.
 """
@@ -82,6 +84,7 @@ MACHINE_NUMBERS = """
 pid 2125551234 || pid=2125551234 || process 2125551234 exited || offset 2125551234 || size: 2125551234
 2125551234 bytes || read 2125551234 rows || seed = 2125551234 || timestamp 2125551234 || ts=2125551234
 {"pid": 2125551234} || {"offset": 2125551234, "length": 3105551234} || job 2125551234 failed
+heap 2125551234 used || Dateigröße 2125551234 || rozmiar pliku 2125551234 || duration_ns=2125551234
 thread 2125551234 waits || request 2125551234 took 3 ms || Prozess 2125551234 beendet || processus 2125551234 terminé
 proceso 2125551234 terminado || processo 2125551234 terminato || proces 2125551234 beëindigd || tamanho 2125551234
 rozmiar 2125551234 || liczba 2125551234 || 2125551234 Sekunden
@@ -113,6 +116,23 @@ password:\n  «Lynx42-pine»\n || password: >\n  «Lynx42-pine»\n || passwort:\
 mot de passe :\n«Lynx42-pine» || contraseña:\n«Lynx42-pine» || hasło:\n«Lynx42-pine»
 export DB_PASSWORD=«Fjord77x»\nexport DB_HOST=x || const password =\n  "«Lynx42-pine»";
 password=«Fjord77x»\n[server]\nport=8080 || "password":\n  "«Fjord77x»",\n"mode": "a1"
+"""
+
+# What the tagger takes for the name of a person: between `«` and `»`.
+PUBLIC_NAMES = """
+He has «Lewy» body dementia. || «Sjögren» was ruled out || maladie de «Charcot»
+«Cushing»'s, Addison's and Wilson's disease || choroba «Leśniowskiego-Crohna» || «Babinski» negative
+«Lexapro», Keppra || nimmt «Marcumar» und Ramipril || toma «Nolotil y Sintrom» || Raum «Albert Einstein» ist frei
+meeting room «Grace Hopper» is free || the «Nelson Mandela room» || lycée «Victor Hugo»
+«Thomas Jefferson Middle School» || «Friedrich-Schiller»-Universität Jena || szkoła im. «Adama Mickiewicza»
+«Anna Karenina» is long. || The Talented Mr. «Ripley» is a novel. || vimos «Carmen» en el teatro
+«Bee»::Dee raised NameError
+"""
+PERSONS_FOUND = """
+Mr. «Parkinson» test results || Herr «Crohn» hat angerufen || «Crohn» has a dog || M. «Alzheimer» est arrivé
+«Peter Crohn» has Crohn's disease || «Murphy» test results are back || «Lena Lexa» takes Lexapro
+«Lena Brandt» booked the room Albert Einstein || My neighbour «Thomas Mann» has a dog. || «Carmen» llamó ayer
+«Ripley» called
 """
 
 # What the tagger marks: between `«` and `»`. The type is PASSWORD for words, SECRET for what looks like a key.
@@ -235,3 +255,11 @@ def test_what_is_public_is_no_secret() -> None:
     for kind in ("SECRET", "PASSWORD"):
         assert [text for text in texts(PUBLIC_VALUES) if credible(text, kind)] == []
         assert [text for text in texts(SECRETS_FOUND) if not credible(text, kind)] == []
+
+
+def test_a_name_of_a_work_a_medicine_a_disease_a_room_or_a_school_is_no_person() -> None:
+    assert [text for text in texts(PUBLIC_NAMES) if credible(text, "PERSON")] == []
+    assert [text for text in texts(PERSONS_FOUND) if not credible(text, "PERSON")] == []
+    setting = "SMTP_PASSWORD=\nSMTP_FROM=«noreply»"
+    assert not credible(setting, "PASSWORD")
+    assert not credible("counter: «2125551234»", "PASSWORD")
