@@ -24,6 +24,8 @@ from core.errors import InvalidInput, RecogniserFailed
 from core.text.mask_words import AllowLists
 from core.text.policy import ENTITIES, Mask, MaskPolicy
 from core.text.recogniser import Hit, Hits, Recogniser
+from core.text.recognisers.asked import answers_in
+from core.text.recognisers.assistants import Assistants
 from core.text.recognisers.number_words import names_machine, starts_code
 from core.text.recognisers.public_names import public_name
 from core.text.recognisers.public_values import read_by_all
@@ -89,15 +91,21 @@ def _requested(policy: MaskPolicy) -> list[tuple[Recogniser, float]]:
 
 def search(text: str, policy: MaskPolicy, between: Callable[[], object] = bool) -> tuple[Hits, ...]:
     """Return what each recogniser that the policy needs finds in one window, read in plain characters
-    (`plain_characters`). Calls `between` after each recogniser. Names: see `find_tagged`.
+    (`plain_characters`), and in its answers to questions. Calls `between` after each recogniser. Names: see
+    `find_tagged`.
 
     Raises InvalidInput for an entity without a recogniser (before any runs), RecogniserFailed.
     """
     requested, text = _requested(policy), plain_characters(text)
+    answers = answers_in(text, policy.question)
     digits = sum(map(str.isdecimal, text))
     found: list[Hits] = []
     for recogniser, threshold in requested:
-        found.append(_hits(recogniser, text, threshold, digits))
+        hits = _hits(recogniser, text, threshold, digits)
+        if answers:
+            asked = _hits(recogniser, answers.labelled, threshold, answers.digits)
+            hits = Hits([*hits.passed, *answers.placed(asked.passed)], hits.weak)
+        found.append(hits)
         between()
     return tuple(found)
 
@@ -231,10 +239,12 @@ def find_tagged(text: str, policy: MaskPolicy, tagged: Tagged | None) -> list[Ma
     if tagged.text != text:
         raise RecogniserFailed
     masks = []
+    assistants = Assistants(text)
     for start, end, kind, score in tagged.found:
         if not (0 <= start < end <= len(text) and kind in looked_for and 0 <= score <= 1):
             raise RecogniserFailed
-        if kind in requested and score >= requested[kind] and _credible(kind, text, start, end):
+        wanted = kind in requested and score >= requested[kind]
+        if wanted and _credible(kind, text, start, end) and not assistants.have(start, end):
             place = with_numbers(text, start, end) if kind == LOCATION else (start, end)
             masks.append(Mask(*place, kind, "entity", score, TAGGER))
     return masks

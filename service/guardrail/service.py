@@ -168,11 +168,14 @@ class GuardrailService:
         found, slots, repeated = await self._preparation.run(
             caller.tenant, size, _slots_of, shown, frozenset(terms.unread), self._settings.proxy_texts_max
         )
-        seed = parameters.conversation
-        if seed is None:
-            seed = first_text_of_user(shown.messages) or next(iter(shown.texts), "")
         surrogates = await self._proxy.masked(
-            caller, slots, policy=parameters.policy, seed=seed, size=size, client_disconnected=client_disconnected
+            caller,
+            slots,
+            policy=parameters.policy,
+            first=first_text_of_user(shown.messages) or next(iter(shown.texts), ""),
+            conversation=parameters.conversation,
+            size=size,
+            client_disconnected=client_disconnected,
         )
         for slot, first in repeated:
             slot.value = first.value

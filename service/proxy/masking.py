@@ -1,7 +1,8 @@
 """Masks the texts of a conversation: recognisers read them, and one mapping of surrogates replaces what they found.
 
 Clients send the whole conversation with every request, so most of its texts were read before. `Finds` keeps where and
-of which type the finds were, in memory, by a keyed hash of tenant, policy and text. It holds no text.
+of which type the finds were, in memory, by a keyed hash of tenant, policy and text. It holds no text. A short answer is
+read with the question of the turn before it (`core.text.recognisers.asked`).
 
 Guarantee: none beyond `core.text.reversible`.
 """
@@ -14,12 +15,13 @@ import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from core import spans
 from core.errors import InvalidInput
 from core.memory import ByteCache
 from core.text.policy import AUTO, PER_TENANT
+from core.text.recognisers.asked import question_for
 from core.text.reversible.mapping import Content, MaskedConversation
 from core.text.reversible.mapping import Mapping as Surrogates
 from gpu_workers.engine.protocol import Role, Task
@@ -58,6 +60,32 @@ class Finds:
 
 
 _DOCUMENT = re.compile(r"documents\.(\d+)")
+_TURN = re.compile(r"(?:messages|input|texts)\.\d+")
+_SAID_CHARS = 1_000  # of the end of a turn, in which its question is looked for
+
+
+class Asked(NamedTuple):
+    """A text, and the question that it answers; empty without one."""
+
+    text: str
+    question: str
+
+    def __repr__(self) -> str:
+        return f"Asked({len(self.text)} characters)"
+
+
+def _asked(fields: Sequence[Field]) -> list[list[Asked]]:
+    """The texts of each field, with the question of the turn before it."""
+    turns = [turn[0] if (turn := _TURN.match(each.slot.path)) else "" for each in fields]
+    said = dict.fromkeys(filter(None, turns), "")
+    for each, turn in zip(fields, turns, strict=True):
+        if turn and each.is_inspected:
+            said[turn] = "\n".join((said[turn], *each.texts))[-_SAID_CHARS:]
+    before = dict(zip(said, ("", *said.values()), strict=False))
+    return [
+        [Asked(text, question_for(text, before.get(turn, "") if each.read.values is None else "")) for text in each.texts]
+        for each, turn in zip(fields, turns, strict=True)
+    ]
 
 
 class ConversationMasking:
@@ -90,10 +118,11 @@ class ConversationMasking:
         client_disconnected: asyncio.Event,
         *,
         own_key: bytes,
+        first: str,
         earlier: Content | None,
     ) -> Surrogates:
         """Mask the fields in place. `own_key`: of the conversation's surrogates, unless they are those of the tenant.
-        `earlier`: what earlier turns were masked with.
+        `first`: the first message of the user. `earlier`: what earlier turns were masked with.
 
         Raises InvalidInput for what the policy refuses; what the engine raises; TaskFailed without surrogates."""
         block = self._policies.proxied(terms.policy).block
@@ -101,13 +130,17 @@ class ConversationMasking:
         for each, own in zip(fields, reads, strict=True):
             for read in own:
                 _refuse_blocked(read, block, each.slot.path)
+        # system prompts and tools stand first, wherever the request has them, since later turns come after them
+        ordered = sorted(zip(fields, reads, strict=True), key=lambda pair: _TURN.match(pair[0].slot.path) is not None)
+        texts = [text for each, _ in ordered for text in each.texts]
+        language = reversible.first_language(texts, [read for _, own in ordered for read in own], first)
         return await self._mask(
             caller,
             fields,
             reads,
             client_disconnected,
             key=self._surrogate_key(caller.tenant) if terms.fill.consistency == PER_TENANT else own_key,
-            language=None if terms.mask.language == AUTO else terms.mask.language,
+            language=language if terms.mask.language == AUTO else terms.mask.language,
             fill=terms.fill.mode,
             earlier=earlier,
         )
@@ -116,25 +149,30 @@ class ConversationMasking:
         self, caller: Caller, terms: Terms, fields: Sequence[Field], client_disconnected: asyncio.Event
     ) -> list[list[TextFinds]]:
         """What was found in each text of each field. Raises InvalidInput for a language that the policy refuses."""
+        asked = _asked(fields)
         paths = {
             text: each.slot.path
-            for each in reversed(fields)
+            for each, own in zip(reversed(fields), reversed(asked), strict=True)
             if each.is_inspected
-            for text in each.texts
-            if text.strip()
+            for text in own
+            if text.text.strip()
         }
         found = dict(zip(paths, await self._read_texts(caller, terms, paths, client_disconnected), strict=True))
-        for each in fields:
-            if each.is_inspected and any(found.get(text, NOTHING).refused for text in each.texts):
+        reads = [
+            [found.get(text, NOTHING) if each.is_inspected else NOTHING for text in own]
+            for each, own in zip(fields, asked, strict=True)
+        ]
+        for each, own_reads in zip(fields, reads, strict=True):
+            if any(read.refused for read in own_reads):
                 raise InvalidInput("The text is in no language that the policy accepts.", field=each.slot.path)
-        return [[found.get(text, NOTHING) if each.is_inspected else NOTHING for text in each.texts] for each in fields]
+        return reads
 
     async def _read_texts(
-        self, caller: Caller, terms: Terms, paths: Mapping[str, str], client_disconnected: asyncio.Event
+        self, caller: Caller, terms: Terms, paths: Mapping[Asked, str], client_disconnected: asyncio.Event
     ) -> list[TextFinds]:
         """What was found in each text of `paths`, which says where it stands first."""
         tenant = caller.tenant
-        size = sum(map(len, paths))
+        size = sum(len(each.text) for each in paths)
         tasks = await self._preparation.run(tenant, size, self._tasks, tenant, terms, paths)
         names = await self._preparation.run(
             tenant, size, lambda: [self._finds.name(tenant, task.payload) for task in tasks]
@@ -183,14 +221,14 @@ class ConversationMasking:
     async def _run(self, caller: Caller, tasks: Sequence[Task], client_disconnected: asyncio.Event) -> list[Any]:
         return await self._releases.results(caller, Work(role=Role.SANITIZE, tasks=tasks), client_disconnected)
 
-    def _tasks(self, tenant: str, terms: Terms, paths: Mapping[str, str]) -> list[Task]:
+    def _tasks(self, tenant: str, terms: Terms, paths: Mapping[Asked, str]) -> list[Task]:
         """The dry runs of some texts, one for each. Raises as `SanitizeService.prepare`, with the path of the text, and
         InvalidInput for a type that is blocked and that no recogniser looks for."""
         if not paths:
             return []
         body = SanitizeRequest.model_construct(
             _fields_set={"documents", "mask", "dry_run"},
-            documents=[TextDocument(text=text) for text in paths],
+            documents=[TextDocument(text=each.text) for each in paths],
             **(dict(terms) | {"fill": Fill(), "dry_run": True}),
         )
         try:
@@ -201,7 +239,10 @@ class ConversationMasking:
             raise
         if not tasks[0].payload.policy.looks_for(self._policies.proxied(terms.policy).block):
             raise InvalidInput("A type that the policy blocks has no recogniser now.", field="policy")
-        return [replace(task, payload=replace(task.payload, explain=0)) for task in tasks]
+        return [
+            replace(task, payload=replace(own, explain=0, policy=replace(own.policy, question=each.question)))
+            for task, own, each in zip(tasks, (task.payload for task in tasks), paths, strict=True)
+        ]
 
 
 def _write(fields: Sequence[Field], masked: MaskedConversation) -> None:

@@ -166,14 +166,17 @@ class ProxyService:
         previous = dialect.continues(body)
         earlier = None if previous is None else await self._kept.find(tenant, upstream.name, previous)
         fields = await self._fields(tenant, terms, slots, size=size)
-        seed = conversation if conversation is not None else dialect.messages_of_user(body)
-        own_key = _conversation_key(key, seed) if earlier is None else earlier.key
+        first = dialect.messages_of_user(body)
+        own_key = (
+            _conversation_key(key, first if conversation is None else conversation) if earlier is None else earlier.key
+        )
         surrogates = await self._masking.mask(
             caller,
             terms,
             fields,
             client_disconnected,
             own_key=own_key,
+            first=first,
             earlier=None if earlier is None else earlier.content,
         )
         kept = Kept(own_key, surrogates.content)
@@ -190,20 +193,24 @@ class ProxyService:
         slots: Iterable[Slot],
         *,
         policy: str | None,
-        seed: str,
+        first: str,
+        conversation: str | None,
         size: int,
         client_disconnected: asyncio.Event,
     ) -> Surrogates:
-        """Mask texts that another service sends to a model, in place. `seed`: what starts their conversation. `size`:
-        the bytes of the request.
+        """Mask texts that another service sends to a model, in place. `first`: the first message of the user.
+        `conversation`: what its surrogates have in common, by default that message. `size`: the bytes of the request.
 
         Raises as `outgoing`."""
         terms = self._terms(caller.tenant, policy)
         if is_priced(terms):
             raise InvalidInput("The fill of this policy cannot be restored in an answer.", field="policy")
         fields = await self._fields(caller.tenant, terms, slots, size=size)
+        seed = first if conversation is None else conversation
         own_key = _conversation_key(self._surrogate_key(caller.tenant), seed)
-        return await self._masking.mask(caller, terms, fields, client_disconnected, own_key=own_key, earlier=None)
+        return await self._masking.mask(
+            caller, terms, fields, client_disconnected, own_key=own_key, first=first, earlier=None
+        )
 
     def proxy_terms(self, tenant: str, policy: str | None) -> ProxyTerms:
         """What a policy says of what may leave. Raises InvalidInput, PolicyEnforced."""

@@ -4,7 +4,7 @@ No guarantee, as of all masking.
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.text.languages import LANGUAGES
@@ -46,13 +46,27 @@ def read_of(result: Sanitised) -> TextFinds:
     return TextFinds(regions, result.language)
 
 
-def main_language(texts: Sequence[str], reads: Sequence[TextFinds], known: Collection[str]) -> str | None:
-    """The known language in which most of a conversation is written; None without one."""
+def main_language(texts: Sequence[str], reads: Sequence[TextFinds]) -> str | None:
+    """The known language in which most of some documents is written; None without one."""
     sizes: Counter[str] = Counter()
     for text, read in zip(texts, reads, strict=True):
-        if read.language is not None and read.language in known:
+        if read.language is not None and read.language in LANGUAGES:
             sizes[read.language] += len(text)
     return max(sizes, key=lambda language: sizes[language], default=None)
+
+
+def first_language(texts: Sequence[str], reads: Sequence[TextFinds], first: str) -> str | None:
+    """The known language of `first`, the first message of the user; else that of the first text with a find, or of the
+    nearest one before it. No text that comes later changes it."""
+    language = None
+    for text, read in zip(texts, reads, strict=True):
+        if text == first and read.language in LANGUAGES:
+            return read.language
+    for read in reads:
+        language = read.language if read.language in LANGUAGES else language
+        if read.regions:
+            break
+    return language
 
 
 def mask_task(
@@ -64,13 +78,12 @@ def mask_task(
     fill: str,
     earlier: Content | None = None,
 ) -> Task:
-    """The task whose result is the texts with surrogates. `language`: of the surrogates; None for that of most of the
-    texts. `fill`: a key of `FILLS`. `earlier`: what earlier turns were masked with."""
+    """The task whose result is the texts with surrogates. `language`: of the surrogates; None for English. `fill`: a key of `FILLS`. `earlier`: what earlier turns were masked with."""
     payload = MaskTask(
         texts,
         [read.regions for read in reads],
         key=key,
-        language=language or main_language(texts, reads, LANGUAGES),
+        language=language,
         fill=FILLS[fill],
         earlier=earlier,
     )

@@ -119,6 +119,7 @@ class SanitizeService:
         def follow(results: list[Sanitised]) -> ReleaseRequest:
             self._check_results(results)
             reads = [read_of(result) for result in results]
+            own = language or reversible.main_language(texts, reads)
 
             def render(masked: list[MaskedConversation], common: dict[str, Any]) -> dict[str, Any]:
                 ((own, places, mapping),) = masked
@@ -139,7 +140,7 @@ class SanitizeService:
             return ReleaseRequest(
                 charges=(),
                 role=Role.SANITIZE,
-                tasks=[reversible.mask_task(texts, reads, key=key, language=language, fill=body.fill.mode)],
+                tasks=[reversible.mask_task(texts, reads, key=key, language=own, fill=body.fill.mode)],
                 render=render,
                 answer_size=lambda _: size,
                 privacy={} if cost.charges else {"note": REVERSIBLE},

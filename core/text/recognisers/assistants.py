@@ -1,0 +1,54 @@
+"""Names of public assistants, of the vendors of their models, and of well-known developer tools: no people.
+
+`You are Claude Code, Anthropic's official CLI for Claude.` stays as it is. A name that people bear as well (`Claude`)
+is that of an assistant beside a word for a product, and in a text that introduces an assistant of such a name. It is
+never one after a word for a person (`my colleague Claude`) or as a part of a longer name (`Claude Dupont`).
+"""
+
+from functools import cached_property
+
+import regex  # type: ignore[import-untyped]
+
+from core.text.labelled import phrases
+from core.text.recogniser import REGEX_TIMEOUT_S, texts_of
+
+_TEXTS = texts_of(__name__)
+ROLE_CHARS = 120
+PERSON_CHARS = 20
+
+
+def _any(key: str) -> str:
+    return "|".join(sorted(map(regex.escape, phrases(_TEXTS[key])), key=len, reverse=True))
+
+
+_VERSION = r"(?:[ -]?v?\d[\w.]{0,8})?"
+_NAME = regex.compile(rf"(?:[dl]['’])?(?:{_any('names')}){_VERSION}(?:['’]s)?")
+_SHARED = regex.compile(rf"(?:[dl]['’])?(?:{_any('shared')}){_VERSION}(?:['’]s)?")
+_PRODUCT = rf"(?:{_any('shared')})[ -](?:{_any('products')})(?![\p{{L}}\d]){_VERSION}"
+_PRODUCT_NAME = regex.compile(_PRODUCT)
+_INTRODUCED = regex.compile(
+    rf"(?<![\p{{L}}\d])(?:{_PRODUCT}|(?i:{_any('introductions')})[ ](?:{_any('names')}|{_any('shared')})(?![\p{{L}}\d]"
+    rf"|[ ]\p{{Lu}})[^\n]{{0,{ROLE_CHARS}}}?(?<!\p{{L}})(?i:{_any('roles')})(?!\p{{L}}))"
+)
+_PERSON = regex.compile(rf"(?<!\p{{L}})(?:{_any('people')})[ ,]{{1,2}}\Z", regex.IGNORECASE)
+
+
+class Assistants:
+    """The names in one text, of which a tagger found some."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    @cached_property
+    def _introduced(self) -> bool:
+        return _INTRODUCED.search(self._text, timeout=REGEX_TIMEOUT_S) is not None
+
+    def have(self, start: int, end: int) -> bool:
+        """Whether `text[start:end]` is the name of an assistant, a vendor or a tool."""
+        text = self._text
+        value = text[start:end]
+        if _NAME.fullmatch(value) or _PRODUCT_NAME.fullmatch(value):
+            return True
+        if not _SHARED.fullmatch(value) or _PERSON.search(text, max(0, start - PERSON_CHARS), start):
+            return False
+        return _PRODUCT_NAME.match(text, start) is not None or self._introduced
