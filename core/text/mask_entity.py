@@ -239,7 +239,7 @@ def find_tagged(text: str, policy: MaskPolicy, tagged: Tagged | None) -> list[Ma
     if tagged.text != text:
         raise RecogniserFailed
     masks = []
-    assistants = Assistants(text)
+    assistants = Assistants(text, known=policy.assistant)
     for start, end, kind, score in tagged.found:
         if not (0 <= start < end <= len(text) and kind in looked_for and 0 <= score <= 1):
             raise RecogniserFailed

@@ -188,8 +188,9 @@ class MaskPolicy:
     Empty `entities` select `DEFAULT_ENTITIES`; with a tagger, `completed` adds the tagger's. `thresholds` are (entity,
     score) pairs that override the table. `language` and `unknown_language` do not change what is masked
     (`core.text.languages`). `own`: further recognisers, whose types may be named beside those of the table.
-    `question`: what the text answers (`core.text.recognisers.asked`). Raises InvalidInput, which contains a field and
-    the supported values and nothing that the caller sent.
+    `question`: what the text answers (`core.text.recognisers.asked`). `assistant`: the conversation around the text
+    introduces an assistant (`core.text.recognisers.assistants`). Raises InvalidInput, which contains a field and the
+    supported values and nothing that the caller sent.
     """
 
     techniques: tuple[str, ...] = ("entity",)
@@ -201,6 +202,7 @@ class MaskPolicy:
     unknown_language: str = PATTERNS
     own: tuple[OwnReference, ...] = ()
     question: str = field(default="", repr=False)
+    assistant: bool = False
 
     def __post_init__(self) -> None:
         if not self.techniques or not set(self.techniques) <= TECHNIQUES.keys():

@@ -32,6 +32,7 @@ from service.preparation import Preparation
 from service.proxy.dialects.openai_chat import REQUEST, TOOL_CALL_LIST
 from service.proxy.dialects.protocol import first_text_of_user
 from service.proxy.dialects.shapes import slots_of
+from service.proxy.outgoing import without_system
 from service.proxy.service import ProxyService
 from service.proxy.slots import Slot, SlotKind
 from service.releases.pipeline import ReleasePipeline
@@ -170,7 +171,7 @@ class GuardrailService:
         )
         surrogates = await self._proxy.masked(
             caller,
-            slots,
+            without_system(slots, {"messages": shown.messages}) if terms.system == "pass" else slots,
             policy=parameters.policy,
             first=first_text_of_user(shown.messages) or next(iter(shown.texts), ""),
             conversation=parameters.conversation,

@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 from core import spans
 from core.errors import InvalidInput
 from core.memory import ByteCache
-from core.text.policy import AUTO, PER_TENANT
+from core.text.policy import AUTO, PER_TENANT, MaskPolicy
 from core.text.recognisers.asked import question_for
+from core.text.recognisers.assistants import introduced
 from core.text.reversible.mapping import Content, MaskedConversation
 from core.text.reversible.mapping import Mapping as Surrogates
 from gpu_workers.engine.protocol import Role, Task
@@ -64,28 +65,36 @@ _TURN = re.compile(r"(?:messages|input|texts)\.\d+")
 _SAID_CHARS = 1_000  # of the end of a turn, in which its question is looked for
 
 
-class Asked(NamedTuple):
-    """A text, and the question that it answers; empty without one."""
+class Turned(NamedTuple):
+    """A text, the question that it answers, empty without one, and whether its conversation begins with an assistant's
+    introduction."""
 
     text: str
     question: str
+    assistant: bool
 
     def __repr__(self) -> str:
-        return f"Asked({len(self.text)} characters)"
+        return f"Turned({len(self.text)} characters)"
 
 
-def _asked(fields: Sequence[Field]) -> list[list[Asked]]:
-    """The texts of each field, with the question of the turn before it."""
+def _turned(fields: Sequence[Field]) -> list[list[Turned]]:
+    """The texts of each field, with the question of the turn before it. System prompts and the first turn introduce an
+    assistant, which no later turn changes."""
     turns = [turn[0] if (turn := _TURN.match(each.slot.path)) else "" for each in fields]
     said = dict.fromkeys(filter(None, turns), "")
     for each, turn in zip(fields, turns, strict=True):
         if turn and each.is_inspected:
             said[turn] = "\n".join((said[turn], *each.texts))[-_SAID_CHARS:]
     before = dict(zip(said, ("", *said.values()), strict=False))
-    return [
-        [Asked(text, question_for(text, before.get(turn, "") if each.read.values is None else "")) for text in each.texts]
-        for each, turn in zip(fields, turns, strict=True)
-    ]
+    first = ("", next(iter(said), ""))
+    assistant = any(
+        introduced(text) for each, turn in zip(fields, turns, strict=True) if turn in first for text in each.texts
+    )
+    found = []
+    for each, turn in zip(fields, turns, strict=True):
+        asked = before.get(turn, "") if each.read.values is None else ""
+        found.append([Turned(text, question_for(text, asked), assistant) for text in each.texts])
+    return found
 
 
 class ConversationMasking:
@@ -149,10 +158,11 @@ class ConversationMasking:
         self, caller: Caller, terms: Terms, fields: Sequence[Field], client_disconnected: asyncio.Event
     ) -> list[list[TextFinds]]:
         """What was found in each text of each field. Raises InvalidInput for a language that the policy refuses."""
-        asked = _asked(fields)
+        size = sum(len(text) for each in fields for text in each.texts)
+        turned = await self._preparation.run(caller.tenant, size, _turned, fields)
         paths = {
             text: each.slot.path
-            for each, own in zip(reversed(fields), reversed(asked), strict=True)
+            for each, own in zip(reversed(fields), reversed(turned), strict=True)
             if each.is_inspected
             for text in own
             if text.text.strip()
@@ -160,7 +170,7 @@ class ConversationMasking:
         found = dict(zip(paths, await self._read_texts(caller, terms, paths, client_disconnected), strict=True))
         reads = [
             [found.get(text, NOTHING) if each.is_inspected else NOTHING for text in own]
-            for each, own in zip(fields, asked, strict=True)
+            for each, own in zip(fields, turned, strict=True)
         ]
         for each, own_reads in zip(fields, reads, strict=True):
             if any(read.refused for read in own_reads):
@@ -168,7 +178,7 @@ class ConversationMasking:
         return reads
 
     async def _read_texts(
-        self, caller: Caller, terms: Terms, paths: Mapping[Asked, str], client_disconnected: asyncio.Event
+        self, caller: Caller, terms: Terms, paths: Mapping[Turned, str], client_disconnected: asyncio.Event
     ) -> list[TextFinds]:
         """What was found in each text of `paths`, which says where it stands first."""
         tenant = caller.tenant
@@ -221,7 +231,7 @@ class ConversationMasking:
     async def _run(self, caller: Caller, tasks: Sequence[Task], client_disconnected: asyncio.Event) -> list[Any]:
         return await self._releases.results(caller, Work(role=Role.SANITIZE, tasks=tasks), client_disconnected)
 
-    def _tasks(self, tenant: str, terms: Terms, paths: Mapping[Asked, str]) -> list[Task]:
+    def _tasks(self, tenant: str, terms: Terms, paths: Mapping[Turned, str]) -> list[Task]:
         """The dry runs of some texts, one for each. Raises as `SanitizeService.prepare`, with the path of the text, and
         InvalidInput for a type that is blocked and that no recogniser looks for."""
         if not paths:
@@ -240,9 +250,13 @@ class ConversationMasking:
         if not tasks[0].payload.policy.looks_for(self._policies.proxied(terms.policy).block):
             raise InvalidInput("A type that the policy blocks has no recogniser now.", field="policy")
         return [
-            replace(task, payload=replace(own, explain=0, policy=replace(own.policy, question=each.question)))
+            replace(task, payload=replace(own, explain=0, policy=_policy_of(own.policy, each)))
             for task, own, each in zip(tasks, (task.payload for task in tasks), paths, strict=True)
         ]
+
+
+def _policy_of(policy: MaskPolicy, text: Turned) -> MaskPolicy:
+    return replace(policy, question=text.question, assistant=text.assistant)
 
 
 def _write(fields: Sequence[Field], masked: MaskedConversation) -> None:

@@ -4,7 +4,7 @@ import hashlib
 import hmac
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ import orjson
 
 from core.errors import InvalidInput
 from core.text.reversible.json_text import with_values
+from service.proxy.dialects.protocol import member
 from service.proxy.slots import Slot, SlotKind
 from service.proxy.texts import Read, TextLimits
 from service.sanitize.policies import ProxyTerms
@@ -71,6 +72,25 @@ def sources_of(
             found.append((slot, source))
             limits.check(chars=chars, texts=len(found), place=slot.path)
     return found
+
+
+_SYSTEM_ROLES = ("system", "developer")
+_NEVER_PASSED = (SlotKind.MEDIA, SlotKind.IDENTIFIER)
+
+
+def without_system(slots: Iterable[Slot], body: Mapping[str, Any]) -> Iterator[Slot]:
+    """The slots without the texts of system prompts and instructions, which leave as they are."""
+    lists = {name: turns for name in ("messages", "input") if isinstance(turns := body.get(name), list)}
+    system = tuple(
+        f"{name}.{number}."
+        for name, turns in lists.items()
+        for number, turn in enumerate(turns)
+        if member(turn, "role") in _SYSTEM_ROLES
+    )
+    for slot in slots:
+        named = slot.path.split(".")[0] in ("system", "instructions") or slot.path.startswith(system)
+        if not named or slot.kind in _NEVER_PASSED:
+            yield slot
 
 
 def noted(slots: Iterable[Slot], pseudonyms: dict[str, str], *, key: bytes) -> Iterator[Slot]:

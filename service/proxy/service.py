@@ -34,7 +34,7 @@ from service.proxy.client import UpstreamClient
 from service.proxy.dialects.protocol import CONTINUED, STORE, Dialect
 from service.proxy.kept_conversations import Keeping, Kept, KeptConversations
 from service.proxy.masking import ConversationMasking
-from service.proxy.outgoing import Field, noted, sources_of
+from service.proxy.outgoing import Field, noted, sources_of, without_system
 from service.proxy.priced import Payer, PricedFills, is_priced
 from service.proxy.shares import CallShares
 from service.proxy.slots import Slot
@@ -149,6 +149,8 @@ class ProxyService:
         proxied = self._policies.proxied(terms.policy)
         pseudonyms: dict[str, str] = {}
         slots = noted(dialect.slots(body, frozenset(proxied.unread)), pseudonyms, key=key)
+        if proxied.system == "pass":
+            slots = without_system(slots, body)
         if is_priced(terms):
             if _BACKGROUND in dialect.kept_by_upstream(body):
                 raise InvalidInput("An answer in the background cannot be fetched.", field=_BACKGROUND)

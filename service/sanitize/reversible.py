@@ -78,7 +78,8 @@ def mask_task(
     fill: str,
     earlier: Content | None = None,
 ) -> Task:
-    """The task whose result is the texts with surrogates. `language`: of the surrogates; None for English. `fill`: a key of `FILLS`. `earlier`: what earlier turns were masked with."""
+    """The task whose result is the texts with surrogates. `language`: of the surrogates; None for English. `fill`: a
+    key of `FILLS`. `earlier`: what earlier turns were masked with."""
     payload = MaskTask(
         texts,
         [read.regions for read in reads],

@@ -6,6 +6,7 @@ kept = { proxy = { vault = true }, fill = { mode = "surrogate" } }
 kept-numbered = { proxy = { vault = true }, fill = { mode = "class_marker" } }
 forgotten = { fill = { mode = "surrogate" } }
 unread = { fill = { mode = "surrogate" }, proxy = { unread = ["provider", "messages.channel"] } }
+trusting = { fill = { mode = "surrogate" }, proxy = { system = "pass" } }
 priced = { fill = { mode = "dp", epsilon = 4.0 } }
 priced-kept = { proxy = { vault = true }, fill = { mode = "dp", epsilon = 4.0 } }
 priced-texts = { fill = { mode = "dp", epsilon = 4.0, scope = "document" }, mask = { techniques = ["all"] } }

@@ -20,10 +20,11 @@ from core.text.recogniser import BOUNDARY, Hit, texts_of
 QUESTION_CHARS_MAX = 240
 ANSWER_CHARS_MAX = 90
 REQUESTS_MAX = 2  # of one text: `Please enter your PIN. Do you need help?`
-HEADS_MAX = 8
+HEAD_CHARS_MIN = 4
+HEADS_MAX = 6
 HEAD_CHARS_MAX = 100  # more than a recogniser reads before a value
 VALUES_MAX = 4
-LABELLED_SHARE = 8  # how much longer the labelled text may be than the text; few questions have so many readings
+LABELLED_SHARE = 4  # how much longer the labelled text may be than the text; few questions have so many readings
 
 _TEXTS = texts_of(__name__)
 
@@ -35,11 +36,11 @@ def _any(key: str) -> str:
 _SENTENCE = regex.compile(r"(?:[^.!?\n]|[.!?](?=[^\s.!?]))+[.!?]*")
 _REQUEST = regex.compile(rf"\?\s*\Z|(?<!\p{{L}})(?:{_any('requests')})(?!\p{{L}})", regex.IGNORECASE)
 _AMOUNT = regex.compile(rf"(?<!\p{{L}})(?:{_TEXTS['amounts']})(?!\p{{L}})", regex.IGNORECASE)
-_TAIL = regex.compile(rf"\s*[,;(\[–—]|\s(?:{_any('tails')})(?!\p{{L}})|\s*[.!?:]*\Z", regex.IGNORECASE)
+_TAIL = regex.compile(rf"(?:\s*[,;(\[–—]|\s(?:{_any('tails')})(?!\p{{L}}))+|\s*[.!?:]*\Z", regex.IGNORECASE)
 _FILLER = rf"(?:(?<![\w])(?:{_any('fillers')})(?![\w'’])|[\s,.:!;=–—-])"
 _VALUE = regex.compile(rf"{_FILLER}*+(?P<value>.*?){_FILLER}*\Z", regex.IGNORECASE | regex.DOTALL)
 _AND = regex.compile(r"\s*(?:[,;\n]|(?<!\w)(?:and|und|et|y|e|en|i|oraz)(?!\w))\s*", regex.IGNORECASE)
-_NO_WORD = regex.compile(r"\d|[^\s\p{L}.,'’!?/-]|\A(?-i:[A-Z]{8}(?:[A-Z]{3})?)\Z")
+_NO_WORD = regex.compile(r"\d|[^\s\p{L}.,'’!?/-]|\A(?:[A-Z]{8}(?:[A-Z]{3})?|\p{Ll}+(?:-\p{Ll}+){2,})\Z")
 _LINE = regex.compile(
     r"(?m)^[ \t>*_-]{0,6}(?:\[[^\]\n]{1,30}\][ ]?|\d\d?[:.]\d\d[ ])?[\"']?(?P<who>\p{L}[\p{L}\p{N} ._'’()-]{0,30})"
     r"[\"']?[*_]{0,2}:[*_]{0,2}[ \t]+(?P<said>\S.*)$"
@@ -103,8 +104,8 @@ def answers_in(text: str, question: str = "") -> Answers | None:
 def _heads(question: str) -> Iterator[str]:
     """Yield the beginnings of a question that may end with what it asks for."""
     for sentence in question.split("\n"):
-        ends = dict.fromkeys(match.start() for match in _TAIL.finditer(sentence) if match.start())
-        yield from (sentence[max(0, end - HEAD_CHARS_MAX) : end] for end in list(ends)[-HEADS_MAX:])
+        ends = dict.fromkeys(match.start() for match in _TAIL.finditer(sentence) if match.start() >= HEAD_CHARS_MIN)
+        yield from (sentence[max(0, end - HEAD_CHARS_MAX) : end] for end in list(ends)[:HEADS_MAX])
 
 
 def _values(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:

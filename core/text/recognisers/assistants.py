@@ -33,15 +33,21 @@ _INTRODUCED = regex.compile(
 _PERSON = regex.compile(rf"(?<!\p{{L}})(?:{_any('people')})[ ,]{{1,2}}\Z", regex.IGNORECASE)
 
 
-class Assistants:
-    """The names in one text, of which a tagger found some."""
+def introduced(text: str) -> bool:
+    """Whether a text introduces an assistant, or has a name such as `Claude Code`."""
+    return _INTRODUCED.search(text, timeout=REGEX_TIMEOUT_S) is not None
 
-    def __init__(self, text: str) -> None:
+
+class Assistants:
+    """The names in one text, of which a tagger found some. `known`: an earlier text introduces an assistant."""
+
+    def __init__(self, text: str, *, known: bool = False) -> None:
         self._text = text
+        self._known = known
 
     @cached_property
     def _introduced(self) -> bool:
-        return _INTRODUCED.search(self._text, timeout=REGEX_TIMEOUT_S) is not None
+        return self._known or introduced(self._text)
 
     def have(self, start: int, end: int) -> bool:
         """Whether `text[start:end]` is the name of an assistant, a vendor or a tool."""

@@ -18,13 +18,15 @@ PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
 GUARDRAIL = "/beta/litellm_basic_guardrail_api"
 AGENT = "You are Claude Code, Anthropic's official CLI for Claude."
 GERMAN = "Ich bin Maria Keller aus Hamburg und brauche Hilfe mit meiner Rechnung, die mir Jonas Weber geschickt hat."
-ENGLISH = "Maria Keller asks again. Please tell Jonas Weber that the invoice from Hamburg has not been paid yet, thanks."
+ENGLISH = (
+    "Maria Keller asks again. Please tell Jonas Weber that the invoice from Hamburg has not been paid yet, thanks."
+)
 
 
-def ask(tenant: Tenant, path: str, messages: list[dict[str, Any]], **more: Any) -> httpx.Response:
+def ask(tenant: Tenant, path: str, messages: list[dict[str, Any]], headers: Any = None, **more: Any) -> httpx.Response:
     turns = "input" if path.endswith("responses") else "messages"
     own: Any = {"model": "stub-claude", "max_tokens": 9} if path.endswith("/messages") else {"model": "stub-gpt"}
-    return tenant.http.post(path, json=own | {turns: messages} | more)
+    return tenant.http.post(path, json=own | {turns: messages} | more, headers=headers)
 
 
 def said(role: str, text: str, *, parts: bool = False) -> dict[str, Any]:
@@ -75,6 +77,21 @@ def test_a_first_message_without_a_language_does_not_decide_later(tenant: Tenant
 
 
 def test_the_system_prompt_of_an_agent_stays(tenant: Tenant, llm: ModelServer) -> None:
-    ask(tenant, "/v1/messages", [said("user", "Write to my colleague Jonas Weber.")], system=AGENT)
-    assert llm.bodies[-1]["system"] == AGENT
+    for text, kept in (("Claude, write to my colleague Jonas Weber.", True), ("My boss Claude called.", False)):
+        ask(tenant, "/v1/messages", [said("user", text)], system=AGENT)
+        assert (llm.bodies[-1]["system"] == AGENT) == kept
+        assert ("Claude" in json.dumps(llm.bodies[-1]["messages"])) == kept
     assert "Weber" not in llm.seen
+
+
+def test_a_policy_lets_system_prompts_pass(tenant: Tenant, llm: ModelServer) -> None:
+    prompt, text = "You work for Anna Kowalska.", "Write to Jonas Weber."
+    for path in PATHS:
+        own: Any = {"system": prompt} if path == "/v1/messages" else {}
+        if path == "/v1/responses":
+            own = {"instructions": prompt}
+        turns = [said("user", text)] if own else [said("system", prompt), said("user", text)]
+        answer = ask(tenant, path, turns, headers={"Privacy-Policy": "trusting"}, **own)
+        assert heard_in(answer).text == text
+        assert prompt in json.dumps(llm.bodies[-1])
+        assert "Weber" not in json.dumps(llm.bodies[-1])

@@ -1,12 +1,19 @@
 """The short answer to a question is masked as what was asked for, in every language."""
 
+import json
+
+from core.text.formats.builder import FormatLimits, FormatOptions, parse
 from core.text.mask_entity import join, masks_of, search
 from core.text.policy import MaskPolicy
 from core.text.recognisers.asked import question_for
 
 ANSWERED = (
     ("What is your passport number?", "533380006", "PASSPORT"),
-    ("Could you give me your passport number so that I can look up the booking?", "It's 533380006, thanks.", "PASSPORT"),
+    (
+        "Could you give me your passport number so that I can look up the booking?",
+        "It's 533380006, thanks.",
+        "PASSPORT",
+    ),
     ("Thanks! Which number is on your passport? You find it on the second page.", "C01X00T47", "PASSPORT"),
     ("And your date of birth, please?", "12.03.1985", "DATE_OF_BIRTH"),
     ("When were you born?", "March 12, 1985", "DATE_OF_BIRTH"),
@@ -16,6 +23,7 @@ ANSWERED = (
     ("Can you tell me your PIN? I keep it to myself.", "4412", "PASSWORD"),
     ("What's your postcode?", "SW1A 1AA", "POSTCODE"),
     ("What is your password?", "hunter2-Blue", "PASSWORD"),
+    ("Do you have Wi-Fi? What's the Wi-Fi password?", "correct-horse-battery", "PASSWORD"),
     ("What is your customer number?", "Sure: K-448201", "CUSTOMER_ID"),
     ("Wie lautet Ihre Passnummer?", "C01X00T47", "PASSPORT"),
     ("Können Sie mir bitte Ihre Kontonummer nennen?", "Klar, 7004512", "BANK_ACCOUNT"),
@@ -72,15 +80,15 @@ def test_the_answer_to_a_question_is_what_was_asked_for() -> None:
 
 
 def test_the_answers_in_a_transcript_are_what_was_asked_for() -> None:
-    chat = "role: assistant\n\ufdd0\ncontent: {}\n\ufdd0\nrole: user\n\ufdd0\ncontent: {}"
-    forms = ("Agent: {}\nCustomer: {}\nAgent: Thank you.", "[10:02] Anna Kowalska: {}\n\n[10:03] Max: {}", chat)
+    turns = [{"role": "assistant", "content": "{}"}, {"role": "user", "content": "{}"}]
+    chat = parse("json", json.dumps({"messages": turns}), FormatOptions(), FormatLimits())
+    assert chat is not None
+    forms = ("Agent: {}\nCustomer: {}\nAgent: Thank you.", "[10:02] Anna Kowalska: {}\n\n[10:03] Max: {}", chat.view)
     missed = [
         (form, question)
         for form in forms
         for question, answer, kind in ANSWERED[:12]
         if kind not in [each for _, each in found(form.format(question, answer))]
     ]
-    added = [
-        (form, each) for form in forms for each in STAYS if found(form.format(*each)) != found("\n".join(each))
-    ]
+    added = [(form, each) for form in forms for each in STAYS if found(form.format(*each)) != found("\n".join(each))]
     assert (missed, added) == ([], [])
