@@ -80,7 +80,7 @@ class Turned(NamedTuple):
 def _turned(fields: Sequence[Field]) -> list[list[Turned]]:
     """The texts of each field, with the question of the turn before it. System prompts and the first turn introduce an
     assistant, which no later turn changes."""
-    turns = [turn[0] if (turn := _TURN.match(each.slot.path)) else "" for each in fields]
+    turns = [found[0] if (found := _TURN.match(each.slot.path)) else "" for each in fields]
     said = dict.fromkeys(filter(None, turns), "")
     for each, turn in zip(fields, turns, strict=True):
         if turn and each.is_inspected:
@@ -90,11 +90,11 @@ def _turned(fields: Sequence[Field]) -> list[list[Turned]]:
     assistant = any(
         introduced(text) for each, turn in zip(fields, turns, strict=True) if turn in first for text in each.texts
     )
-    found = []
+    turned = []
     for each, turn in zip(fields, turns, strict=True):
         asked = before.get(turn, "") if each.read.values is None else ""
-        found.append([Turned(text, question_for(text, asked), assistant) for text in each.texts])
-    return found
+        turned.append([Turned(text, question_for(text, asked), assistant) for text in each.texts])
+    return turned
 
 
 class ConversationMasking:
