@@ -41,7 +41,7 @@ lock: setup
 ## run: start the gateway on its embedded defaults, with a `dev` tenant whose key is in $(DATA_DIR)/dev.key
 run: setup
 	@test -s $(DATA_DIR)/dev.key \
-	  || $(BIN)/privacy-gateway tenant create dev --epsilon 1000 --limit record=50,1e-3 --key-file $(DATA_DIR)/dev.key \
+	  || $(BIN)/privacy-gateway tenant create dev --epsilon 20000 --limit record=1000,1e-2 --key-file $(DATA_DIR)/dev.key \
 	  || $(BIN)/privacy-gateway key create dev --key-file $(DATA_DIR)/dev.key
 	@exec $(BIN)/privacy-gateway serve --host $(HOST) --port $(PORT)
 

@@ -63,7 +63,7 @@ def test_an_input_beyond_the_limits_becomes_several_requests_in_order(
 
     assert [row.id for row in result.rows] == [str(number) for number in range(7)]
     assert [release.inputs for release in result.releases] == [(0, 1, 2), (3, 4, 5), (6,)]
-    assert len({request.headers["Idempotency-Key"] for request in sent.requests}) == 3
+    assert len({request.headers["Idempotency-Key"] for request in sent.to("/embed/sentdp")}) == 3
     assert tenant.committed() == 7
 
 
@@ -79,7 +79,7 @@ def test_what_was_paid_is_kept_when_the_budget_ends(gateway: InProcessGateway) -
     tenant = gateway.tenant(epsilon=5)
     limits = Limits(documents=2, concurrency=1)
     with client_of(gateway, tenant, limits=limits) as client, pytest.raises(BudgetExhausted) as failure:
-        client.embed_documents([SECRET] * 8, epsilon=1)
+        client.embed_documents([SECRET] * 8, epsilon=1, idempotency_key="of-the-caller")  # compares no budget first
 
     assert failure.value.requested.epsilon == 2
     assert failure.value.remaining.epsilon == 1
@@ -87,6 +87,25 @@ def test_what_was_paid_is_kept_when_the_budget_ends(gateway: InProcessGateway) -
     assert failure.value.partial.indices == [0, 1, 2, 3]
     assert failure.value.partial.result.vectors.shape == (4, 384)
     assert tenant.committed() == 4
+
+
+def test_a_budget_that_is_too_small_for_all_parts_is_not_spent(gateway: InProcessGateway) -> None:
+    tenant = gateway.tenant(epsilon=10, subject_epsilon=3)
+    documents = [{"text": DOCUMENT, "subject": f"s{number % 2}"} for number in range(8)]
+    limits = Limits(documents=2, vectors=2)
+    with client_of(gateway, tenant, limits=limits) as client:
+        for refused in (
+            lambda: client.embed_documents(documents, epsilon=2),
+            lambda: client.embed_documents([DOCUMENT] * 8, epsilon=1, subject="s0"),
+            lambda: client.embed_vectors(np.eye(8), epsilon=1, subject="s0"),
+        ):
+            with pytest.raises(BudgetExhausted) as failure:
+                refused()
+            assert failure.value.partial.indices == []
+        assert tenant.committed() == 0
+        made = client.embed_documents([DOCUMENT] * 8, epsilon=1, subject="s0", as_many_as_fit=True)
+        assert [row.index for row in made.rows] == [0, 1, 2]
+    assert tenant.committed() == 3
 
 
 def test_vectors_travel_as_files_and_as_json(client: Gateway, tenant: Tenant) -> None:
@@ -364,8 +383,8 @@ def test_a_name_leads_to_no_other_path() -> None:
 
 def test_an_invalid_request_names_the_place(client: Gateway) -> None:
     with pytest.raises(Rejected) as failure:
-        client.embed_documents([DOCUMENT, {"text": 5}], epsilon=1)
-    assert failure.value.errors[0].field == "body.documents.1.text"
+        client.embed_documents([DOCUMENT, {"text": DOCUMENT, "id": 5}], epsilon=1)
+    assert failure.value.errors[0].field == "body.documents.1.id"
 
     with pytest.raises(InvalidRequest):
         client.embed_documents([{"text": DOCUMENT, "embeddings": [[float("nan")]]}], epsilon=1)

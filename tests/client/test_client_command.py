@@ -75,7 +75,10 @@ def test_a_command_that_was_interrupted_continues(
     """Its answers were lost after they had been paid; the second run gets the same ones under the same keys."""
 
     def lose(request: httpx.Request) -> httpx.Response:
-        gateway.transport.handle_request(request).read()
+        answer = gateway.transport.handle_request(request)
+        if request.url.path != "/embed/sentdp":
+            return answer
+        answer.read()
         raise httpx.ReadError("lost", request=request)
 
     arguments = ("embed", str(corpus), "--epsilon", "1", "--out", str(tmp_path / "v.safetensors"))
@@ -96,6 +99,11 @@ def test_what_was_paid_is_kept_when_the_budget_ends(
     monkeypatch.setenv(KEY_VARIABLE, poor.key)
     run = Run(gateway)
     arguments = ("embed", str(corpus), "--epsilon", "1", "--out", str(tmp_path / "v.safetensors"))
+    for _ in range(2):  # what was refused is not taken for begun
+        assert run(*arguments) == command.BUDGET
+        assert "has epsilon 100 left, and the request needs epsilon 150" in capsys.readouterr().err
+    assert poor.committed() == 0
+    arguments = (*arguments, "--as-many-as-fit")
     assert run(*arguments) == command.BUDGET
     assert "budget-exhausted" in capsys.readouterr().err
     paid = poor.committed()
@@ -137,6 +145,7 @@ def test_exit_codes(run: Run, corpus: Path, tmp_path: Path, monkeypatch: pytest.
     damaged.write_text(f'{{"text": "ok"}}\n{{"text": "{SECRET}\n')
     assert run("embed", str(damaged), "--epsilon", "1", "--out", str(tmp_path / "w")) == command.USAGE
     assert "line 2" in capsys.readouterr().err
+    assert main(["budget", "--url", "127.0.0.1:8000"]) == command.USAGE
     monkeypatch.setenv(KEY_VARIABLE, "pgw_wrong")
     assert run("budget") == command.KEY
     monkeypatch.delenv(KEY_VARIABLE)

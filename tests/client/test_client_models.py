@@ -1,6 +1,7 @@
 """The client's methods and options equal the gateway's OpenAPI document."""
 
 import inspect
+import json
 import re
 import tomllib
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import pytest
 from client_kit import Recorder
 from inprocess_kit import Gateway as InProcessGateway
 
-from privacy_gateway_client import Gateway, GatewayError, Retry, errors, options
+from privacy_gateway_client import Gateway, GatewayError, Retry, errors, inputs, options
 
 ROOT = Path(__file__).parents[2]
 JOBS = {"domain", "infill", "synthesis", "finetune"}
@@ -160,10 +161,18 @@ def test_a_method_sends_its_request() -> None:
 
 def members(document: dict[str, Any], name: str) -> set[str]:
     """The members of a body, by the name of its schema or of its job."""
+    return set(properties(document, name))
+
+
+def properties(document: dict[str, Any], name: str) -> dict[str, Any]:
+    """The schemas of the members of a body."""
+    schema: dict[str, Any]
     if name in JOBS:
-        content = document["paths"][f"/jobs/{name}"]["post"]["requestBody"]["content"]
-        return set(content["application/json"]["schema"]["properties"])
-    return set(document["components"]["schemas"][name]["properties"])
+        schema = document["paths"][f"/jobs/{name}"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    else:
+        schema = document["components"]["schemas"][name]
+    found: dict[str, Any] = schema["properties"]
+    return found
 
 
 def test_options_are_the_members_that_may_be_left_out(document: dict[str, Any]) -> None:
@@ -184,6 +193,26 @@ def test_options_are_the_members_that_may_be_left_out(document: dict[str, Any]) 
         (options.TenantOptions, "NewTenant", {"name", "epsilon"}),
     ]:
         assert set(kind.__annotations__) | named == members(document, body)
+
+
+def test_the_words_and_members_that_the_client_permits_are_those_of_the_gateway(document: dict[str, Any]) -> None:
+    assert set(inputs.EMBEDDED) == members(document, "DocumentBody")
+    assert set(inputs.SANITIZED) == members(document, "TextDocument")
+    for kind, body in [
+        (options.DocumentOptions, "SentDPRequest"),
+        (options.VectorOptions, "VectorRequest"),
+        (options.SanitizeOptions, "SanitizeRequest"),
+        (options.MaskOptions, "MaskBody"),
+        (options.FillOptions, "Fill"),
+        (options.SynthesisOptions, "synthesis"),
+        (options.FinetuneOptions, "finetune"),
+    ]:
+        for name, permitted in inputs._hints(kind).items():
+            schema = json.dumps(properties(document, body)[name])
+            words = re.search(r'"enum": (\[.*?\])', schema)
+            assert (permitted if isinstance(permitted, tuple) else ()) == tuple(json.loads(words[1]) if words else ())
+    assert set(options.MaskOptions.__annotations__) == members(document, "MaskBody")
+    assert set(options.FillOptions.__annotations__) == members(document, "Fill")
 
 
 def test_the_methods_of_a_client_are_documented() -> None:

@@ -52,7 +52,10 @@ def name(page: Path) -> str:
 
 @pytest.fixture(scope="module")
 def reader(real_gateway: Gateway, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of a reader: the tenant that `make run` opens, its key, the commands."""
+    """The environment of a reader: the tenant that `make run` opens, its key, the commands.
+
+    Of the tenant's budget, 500 documents at epsilon 10 are taken away, as if they had been embedded before.
+    """
     options = re.search(r"tenant create dev (.*) --key-file", (ROOT / "Makefile").read_text())
     assert options is not None
     key_file = real_gateway.data_dir / "dev.key"
@@ -63,6 +66,11 @@ def reader(real_gateway: Gateway, tmp_path_factory: pytest.TempPathFactory) -> d
         capture_output=True,
         env=environment,
     )
+    budget = re.search(r"--epsilon (\d+)", options[1])
+    assert budget is not None
+    for unit in ("sentence", "token"):
+        limit = ["tenant", "limit", "dev", unit, str(int(budget[1]) - 500 * 10)]
+        subprocess.run([str(COMMAND), *limit], check=True, capture_output=True, env=environment)
     commands = tmp_path_factory.mktemp("commands")
     curl = subprocess.run(["which", "curl"], check=True, capture_output=True, text=True).stdout.strip()
     for command, script in (

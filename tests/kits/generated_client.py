@@ -39,6 +39,7 @@ NAMES = {
     "async_body": "body",
     "async_gather": "gather",
     "async_in_thread": "in_thread",
+    "async_loop": "loop",
     "async_sleep": "sleep",
 }
 

@@ -6,7 +6,7 @@ are none.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
@@ -70,7 +70,7 @@ class Partial(Generic[R]):
 
 @dataclass(frozen=True)
 class Embeddings:
-    """Released vectors, in the order of the input.
+    """Released vectors, in the order of the input. `len`, iteration and `[]` are those of `vectors`.
 
     vectors: float32 (or float16) `[n, dimension]`; without NumPy a list of `array.array`.
     rows: what the answer says about each input beside its vector; empty for vectors of the caller.
@@ -81,6 +81,15 @@ class Embeddings:
     model: str | None
     rows: list[EmbeddingRow]
     releases: list[Release]
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.vectors)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.vectors[place]
 
     @property
     def privacy(self) -> Privacy:
@@ -95,7 +104,7 @@ class Embeddings:
 
 @dataclass(frozen=True)
 class Sanitized:
-    """Sanitised documents, in the order of the input.
+    """Sanitised documents, in the order of the input. `len`, iteration and `[]` are those of `texts`.
 
     restore_token: of a reversible call, for `restore`; it is the originals, encrypted for the gateway.
     """
@@ -105,6 +114,15 @@ class Sanitized:
     restore_token: str | None = field(default=None, repr=False)
     restore_until: int | None = None
     policy: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.texts)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.texts[place]
 
     @property
     def texts(self) -> list[str]:

@@ -33,7 +33,8 @@ GatewayError
 """
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,7 +70,13 @@ class InvalidRequest(GatewayError):
 
     def __init__(self, errors: tuple[FieldError, ...]) -> None:
         self.errors = errors
-        super().__init__("the request is not valid: " + "; ".join(f"{one.field}: {one.reason}" for one in errors))
+        super().__init__(f"the request is not valid: {_places(errors)}")
+
+    def renumber(self, indices: Sequence[int]) -> None:
+        """Name the inputs by their places in the whole call; `indices`: those of the inputs that were refused."""
+        InvalidRequest.__init__(
+            self, tuple(FieldError(renumbered(one.field, indices), one.reason) for one in self.errors)
+        )
 
 
 class BudgetCapReached(GatewayError):
@@ -92,7 +99,11 @@ class ConnectionLost(GatewayError):
 
     def __init__(self, cause: str, *, sent: bool = True) -> None:
         self.cause, self.sent = cause, sent
-        super().__init__(f"no complete answer from the gateway ({cause})")
+        if sent:
+            hint = "a call that charges is safe to repeat with the `idempotency_key` of this error"
+        else:
+            hint = "check that the gateway runs, and that the address of the client is right"
+        super().__init__(f"no complete answer from the gateway ({cause}); {hint}")
 
 
 class AnswerInvalid(GatewayError):
@@ -154,8 +165,17 @@ class Problem(GatewayError):
         )
         self.reason: str | None = members.get("reason")
         self.charged: bool | None = members.get("charged", False if status < 500 else None)
-        places = "; ".join(f"{one.field}: {one.reason}" for one in self.errors)
-        super().__init__(f"{status} {self.code}: {self.title}" + (f" ({places})" if places else ""))
+        super().__init__(self._message())
+
+    def _message(self) -> str:
+        places = _places(self.errors)
+        return f"{self.status} {self.code}: {self.title}" + (f" ({places})" if places else "")
+
+    def renumber(self, indices: Sequence[int]) -> None:
+        """Name the inputs by their places in the whole call; `indices`: those of the inputs that were refused."""
+        if self.errors:
+            errors = [{"field": renumbered(one.field, indices), "message": one.reason} for one in self.errors]
+            Problem.__init__(self, self.status, {**self.members, "errors": errors}, retry_after_s=self.retry_after_s)
 
     @property
     def may_repeat(self) -> bool:
@@ -175,7 +195,25 @@ class Forbidden(Problem):
 
 
 class BudgetExhausted(Forbidden):
-    """An account does not cover the request. Nothing was charged."""
+    """An account does not cover the request. Nothing was charged.
+
+    fits: how many of the call's inputs the budget covers, where the client asked before it sent them; else None.
+    """
+
+    def _message(self) -> str:
+        if not self.account:
+            return super()._message()
+        left, asked = _written(self.remaining), _written(self.requested)
+        some = f"pass as_many_as_fit=True to release the first {self.fits} inputs, " if self.fits else ""
+        return (
+            f"{self.status} {self.code}: the account {self.account} has {left} left, and the request needs {asked}. "
+            f"The request charged nothing. To go on, {some}send fewer inputs, choose a smaller epsilon, or ask the "
+            f"operator for a larger budget."
+        )
+
+    @property
+    def fits(self) -> int | None:
+        return self.members.get("fits")
 
     @property
     def requested(self) -> BudgetAmount:
@@ -279,6 +317,25 @@ class WorkFailed(Problem):
 
 class UpstreamFailed(Problem):
     """A language model behind the gateway failed."""
+
+
+_INPUT = re.compile(r"((?:body\.)?(?:documents|texts|input)\.)(\d+)")
+
+
+def renumbered(field: str, indices: Sequence[int]) -> str:
+    """The place of an input in the whole call, from its place in the part that was sent."""
+    found = _INPUT.match(field)
+    if found is None or int(found[2]) >= len(indices):
+        return field
+    return f"{found[1]}{indices[int(found[2])]}{field[found.end() :]}"
+
+
+def _places(errors: Sequence[FieldError]) -> str:
+    return "; ".join(f"{one.field}: {one.reason}" for one in errors)
+
+
+def _written(amount: BudgetAmount) -> str:
+    return f"epsilon {amount.epsilon:.9g}" + (f" and delta {amount.delta:.3g}" if amount.delta else "")
 
 
 def _amount(value: Any) -> BudgetAmount:

@@ -1,7 +1,8 @@
 """What a caller may set: the settings of a client, the keyword arguments of its calls, the cache and the cap.
 
-The arguments of a call are the members of its request that a caller may leave out. A test compares them with the
-OpenAPI document. The gateway checks their values; the client has no model of a request.
+The arguments of a call are the members of its request that a caller may leave out. An annotation lists the words that
+one permits, or names its members. A test compares them with the OpenAPI document. `inputs.checked` refuses other names
+and words; the gateway checks all other values.
 
 `Cache` is an encrypted cache of paid answers in a file, so that the same content is not bought twice. Guarantee:
 without the cache's key, the file shows the number and sizes of its entries and nothing of their content. The name of an
@@ -29,16 +30,18 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import httpx
 from typing_extensions import TypedDict
 
 from privacy_gateway_client.errors import BudgetCapReached, CacheUnusable
+from privacy_gateway_client.wire import VISIBLE
 
 T = TypeVar("T")
 _CHECK = b"privacy-gateway-client cache 1"
@@ -361,7 +364,13 @@ class ClientSettings(TypedDict, total=False):
 
 
 def http_options(base_url: str, api_key: str, settings: ClientSettings) -> dict[str, Any]:
-    """The arguments of httpx's client."""
+    """The arguments of httpx's client. Raises ValueError for an address or a key that no request can be sent with."""
+    _check_address(base_url)
+    if not api_key or not VISIBLE.fullmatch(api_key):
+        raise ValueError(
+            "the API key is empty, or has a line feed, a space or a letter beyond ASCII; read a key from a file by "
+            "`Path(file).read_text().strip()`"
+        )
     concurrency = settings.get("limits", Limits()).concurrency
     return {
         "base_url": base_url,
@@ -373,13 +382,25 @@ def http_options(base_url: str, api_key: str, settings: ClientSettings) -> dict[
     }
 
 
+def _check_address(base_url: str) -> None:
+    problem = "is not a URL"
+    with suppress(httpx.InvalidURL, TypeError):
+        address = httpx.URL(base_url)
+        if address.path.rstrip("/").endswith("/v1"):
+            raise ValueError("the address ends with /v1, which is for the SDKs of OpenAI; pass it without /v1")
+        if address.scheme in ("http", "https") and address.host:
+            return
+        problem = "has no scheme"
+    raise ValueError(f"the address of the gateway {problem}; pass one such as http://127.0.0.1:8000")
+
+
 class DocumentOptions(TypedDict, total=False):
     """The options of `embed_documents`; docs/concepts/sentence-privacy.md describes them."""
 
-    mechanism: str
+    mechanism: Annotated[str, ("sentence_codes", "clipped_cosine", "deep_candidate", "document_selection")]
     domain: str
     subject: str | None
-    segmentation: str
+    segmentation: Annotated[str, ("sentences", "words")]
     window_words: int
     normalize: bool
 
@@ -387,22 +408,48 @@ class DocumentOptions(TypedDict, total=False):
 class VectorOptions(TypedDict, total=False):
     """The options of `embed_texts` and `embed_vectors`; docs/reference/vectors.md describes them."""
 
-    mechanism: str | None
+    mechanism: Annotated[str | None, ("privemb", "laplace", "privunit", "codebook")]
     dimension: int | None
     clip_norm: float | None
-    projection: str | None
+    projection: Annotated[str | None, ("orthonormal", "gaussian", "identity", "pca")]
     strict: bool
     beta: float | None
     delta: float | None
     subject: str | None
 
 
+class MaskOptions(TypedDict, total=False):
+    """The members of `mask`."""
+
+    techniques: Annotated[list[str], ("entity", "vocabulary", "allow_list", "all")]
+    entities: list[str] | None
+    profile: str | None
+    recognisers: list[str] | None
+    vocabulary_size: int
+    allow_list: str
+    thresholds: Mapping[str, float] | None
+    language: str
+    unknown_language: Annotated[str, ("patterns", "refuse")]
+
+
+class FillOptions(TypedDict, total=False):
+    """The members of `fill`."""
+
+    mode: Annotated[str, ("marker", "class_marker", "surrogate", "metric_dp", "top1", "topk", "dp")]
+    epsilon: float | None
+    mechanism: Annotated[str | None, ("exponential", "laplace")]
+    k: int | None
+    scope: Annotated[str | None, ("slot", "document")]
+    model: str | None
+    consistency: Annotated[str | None, ("document", "tenant")]
+
+
 class StreamOptions(TypedDict, total=False):
     """The options of `sanitize_stream`; docs/reference/sanitize.md describes them."""
 
     policy: str | None
-    mask: Mapping[str, Any]
-    fill: Mapping[str, Any]
+    mask: Annotated[Mapping[str, Any], MaskOptions]
+    fill: Annotated[Mapping[str, Any], FillOptions]
     return_spans: bool
     dry_run: bool
 
@@ -434,9 +481,9 @@ class InfillOptions(TypedDict, total=False):
 class SynthesisOptions(TypedDict, total=False):
     """The options of `synthesize`; docs/reference/synthesis.md describes them."""
 
-    outside: str
+    outside: Annotated[str, ("refuse", "clip")]
     subject: str | None
-    design: str | None
+    design: Annotated[str | None, ("low_order", "gaussian")]
     frequencies: int | None
     steps: int | None
     bins: int | None
@@ -446,9 +493,9 @@ class FinetuneOptions(TypedDict, total=False):
     """The options of `finetune`; docs/reference/finetune.md describes them."""
 
     pairs: bool
-    method: str
+    method: Annotated[str, ("lora", "rgp", "full")]
     model: str
-    sampling: str
+    sampling: Annotated[str, ("poisson", "random_allocation")]
     epochs: float | None
     steps: int | None
     rank: int

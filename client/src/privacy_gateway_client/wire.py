@@ -47,6 +47,7 @@ Content = bytes | Callable[[], Iterable[bytes]] | None
 KEY = "Idempotency-Key"
 JSON_HEADERS = {"Content-Type": "application/json"}
 LINES_TYPE = "application/x-ndjson"
+VISIBLE = re.compile(r"[!-~]+")  # what a header may hold in one piece
 _NOT_IN_PATHS = re.compile(r"[?#%\\\s\x00-\x1f]")
 
 # what httpx raises when no complete answer arrives, and what of it occurs before a byte of the request has left
@@ -92,7 +93,9 @@ def put(path: str, members: Mapping[str, Any], *, repeatable: bool = True) -> Ou
 
 
 def keyed(request: Outgoing, key: str | None) -> Outgoing:
-    """The request under an idempotency key, which all of its retries have."""
+    """The request under an idempotency key, which all of its retries have. Raises InvalidRequest."""
+    if key is not None and not VISIBLE.fullmatch(key):
+        raise InvalidRequest((FieldError("idempotency_key", "it has a space, a line feed or a letter beyond ASCII"),))
     return replace(request, headers={**request.headers, KEY: key or new_key()})
 
 
@@ -333,6 +336,21 @@ async def async_in_thread(function: Callable[[], T]) -> T:
 def in_thread(function: Callable[[], T]) -> T:
     """Call a function that blocks in the thread of the caller, which waits in any case."""
     return function()
+
+
+def async_loop() -> object:
+    """The running event loop, whose connections no other loop can use; None outside of one."""
+    import asyncio
+
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def loop() -> object:
+    """None: the connections of a blocking client serve every thread."""
+    return None
 
 
 def async_body(content: Content) -> bytes | AsyncIterator[bytes] | None:

@@ -68,6 +68,18 @@ def test_documents_without_content_cost_nothing(tenant: Gateway) -> None:
     assert PrivateDocumentEmbedder(URL, epsilon=3).run([]) == {"documents": [], "meta": {"releases": []}}
 
 
+def test_strings_are_no_documents_and_a_list_is_no_text(tenant: Gateway) -> None:
+    for call in (
+        lambda: PrivateDocumentEmbedder(URL, epsilon=3).run("hello"),
+        lambda: PrivateDocumentEmbedder(URL, epsilon=3).run(["hello"]),
+        lambda: DocumentSanitizer(URL).run("hello"),
+        lambda: PrivateTextEmbedder(URL, epsilon=3).run(["hello"]),
+    ):
+        with pytest.raises(TypeError, match=r"Document|str"):
+            call()
+    assert spent(tenant) == 0
+
+
 def test_sanitised_documents_have_no_name_and_no_hash_of_one(tenant: Gateway) -> None:
     original = Document(content=LETTER, meta={"author": "Maria Keller", "page": 3}, score=0.5, embedding=[1.0])
     [made] = DocumentSanitizer(URL, keep_meta=["page"]).run([original])["documents"]

@@ -17,7 +17,7 @@ from langchain_tests.unit_tests import EmbeddingsUnitTests
 from pydantic import BaseModel, ConfigDict, Field
 from suite_kit import LETTER, REVIEWS, shown, spent
 
-from privacy_gateway_client import BudgetExhausted, ConnectionLost, Gateway, Release, Retry
+from privacy_gateway_client import BudgetExhausted, ConnectionLost, Gateway, Rejected, Release, Retry
 from privacy_gateway_client.integrations.langchain import DocumentSanitizer, PrivateEmbeddings, Reversible
 
 
@@ -90,14 +90,29 @@ def test_the_end_of_the_budget_passes_through(poor_gateway: Gateway) -> None:
     assert spent(poor_gateway) == 0
 
 
-def test_releases_before_an_error_are_reported(poor_gateway: Gateway) -> None:
+def test_releases_before_an_error_are_reported(gateway: Gateway) -> None:
     releases: list[Release] = []
-    many = PrivateEmbeddings(poor_gateway, epsilon=0.015, on_release=releases.append)
-    with pytest.raises(BudgetExhausted) as refused:
-        many.embed_documents(REVIEWS[:1] * 600)
+    many = PrivateEmbeddings(gateway, epsilon=0.015, on_release=releases.append)
+    with pytest.raises(Rejected, match=r"documents\.300: ") as refused:
+        many.embed_documents([*REVIEWS[:1] * 300, "One. " * 3000])
     paid = sum(len(one.inputs) for one in releases)
-    assert paid == len(refused.value.partial.indices) > 0
-    assert spent(poor_gateway) == pytest.approx(paid * 0.015)
+    assert paid == len(refused.value.partial.indices) == 256
+    assert spent(gateway) == pytest.approx(paid * 0.015)
+
+
+def test_a_batch_of_the_size_of_the_framework_is_embedded_or_refused_as_a_whole(gateway: Gateway) -> None:
+    assert len(PrivateEmbeddings(gateway, epsilon=0.1).embed_documents(["One. Two."] * 1000)) == 1000
+    before = spent(gateway)
+    with pytest.raises(BudgetExhausted, match="first 90 inputs"):
+        PrivateEmbeddings(gateway, epsilon=10).embed_documents(["One. Two."] * 1000)
+    assert spent(gateway) == before
+
+
+def test_a_string_is_one_text_and_no_list_of_documents(gateway: Gateway) -> None:
+    assert len(PrivateEmbeddings(gateway, epsilon=2).embed_documents("hello")) == 1
+    with pytest.raises(TypeError, match="list of Document"):
+        DocumentSanitizer(gateway).transform_documents("hello")
+    assert spent(gateway) == 2
 
 
 def test_documents_leave_without_names_and_with_the_facts_of_their_release(gateway: Gateway) -> None:

@@ -10,7 +10,7 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.schema import NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
 from suite_kit import LETTER, REVIEWS, shown, spent
 
-from privacy_gateway_client import BudgetExhausted, Gateway, Release
+from privacy_gateway_client import BudgetExhausted, Gateway, InvalidRequest, Release
 from privacy_gateway_client.integrations.llama_index import NodeSanitizer, PrivateEmbedding
 
 ASKED = "The room was clean. The breakfast was good. The staff smiled. We slept well."
@@ -58,6 +58,14 @@ def test_the_written_form_has_the_parameters_and_no_key(gateway: Gateway) -> Non
 def test_the_end_of_the_budget_passes_through(poor_gateway: Gateway) -> None:
     with pytest.raises(BudgetExhausted):
         VectorStoreIndex(nodes(), embed_model=PrivateEmbedding(poor_gateway, epsilon=2))
+
+
+def test_mistakes_are_found_before_the_first_batch_is_paid(gateway: Gateway) -> None:
+    embedding = PrivateEmbedding(gateway, epsilon=2, embed_batch_size=2)
+    assert len(embedding.get_text_embedding_batch("hello")) == 1
+    with pytest.raises(InvalidRequest, match=r"texts\.3: "):
+        embedding.get_text_embedding_batch([*REVIEWS, " "])
+    assert spent(gateway) == 2
 
 
 def letter() -> NodeWithScore:

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -83,6 +84,15 @@ def test_a_pipeline_learns(gateway: Gateway) -> None:
     model = pipeline(gateway, 25).fit(TEXTS, LABELS)
     assert model.score([*GOOD, *BAD], [1, 1, 0, 0]) >= 0.75
     assert spent(gateway) == 25 * (len(TEXTS) + 4)
+
+
+def test_a_pipeline_is_stored_without_its_client(gateway: Gateway, tmp_path: Path) -> None:
+    joblib.dump(pipeline(gateway, 25).fit(TEXTS, LABELS), tmp_path / "model")
+    assert b"pgw_" not in (tmp_path / "model").read_bytes()
+    read = joblib.load(tmp_path / "model")
+    with pytest.raises(ValueError, match="set_params"):
+        read.predict(GOOD)
+    assert len(read.set_params(privateembeddings__gateway=gateway).predict(GOOD)) == len(GOOD)
 
 
 def test_a_search_without_a_cache_charges_as_the_documentation_says(gateway: Gateway) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from datasets import Dataset, load_dataset
+from datasets import Dataset, DatasetDict, load_dataset
 from suite_kit import LETTER, REVIEWS, URL, new_tenant, shown, spent
 
-from privacy_gateway_client import BudgetExhausted, Cache, Gateway, Release, new_cache_key
+from privacy_gateway_client import BudgetExhausted, Cache, Gateway, InvalidRequest, Release, new_cache_key
 from privacy_gateway_client.integrations.datasets import embed, sanitize
 
 MANY = [f"{REVIEWS[number % 3]} Number {number}." for number in range(32)]
@@ -132,6 +132,18 @@ def test_a_fill_with_a_price_is_bought_once(caching_gateway: Gateway) -> None:
     again = sanitize(rows(TEXTS[:3]), "text", caching_gateway, batch_size=3, **priced)
     assert again["text"][:] == first["text"][:] != TEXTS[:3]
     assert spent(caching_gateway, "token") == cost > 0
+
+
+def test_a_mistake_in_a_later_batch_is_found_before_the_first_is_paid(caching_gateway: Gateway) -> None:
+    for value, kind, message in [(" ", InvalidRequest, r"texts\.9: "), ("row", ValueError, "dataset has text")]:
+        dataset, column = rows([*TEXTS[:9], value]), "text" if value == " " else "txt"
+        with pytest.raises(kind, match=message):
+            embed(dataset, column, caching_gateway, epsilon=2, batch_size=4)
+    with pytest.raises(TypeError, match="one split"):
+        embed(DatasetDict({"train": rows(TEXTS)}), "text", caching_gateway, epsilon=2)
+    with pytest.raises(TypeError, match="one split"):
+        embed("hello", "text", caching_gateway, epsilon=2)
+    assert spent(caching_gateway) == 0
 
 
 def test_a_client_without_a_cache_buys_nothing(gateway: Gateway) -> None:

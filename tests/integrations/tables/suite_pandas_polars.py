@@ -64,7 +64,18 @@ def test_wrong_columns_and_an_exhausted_budget_charge_nothing(library: Any, seri
         library.embed(series([" "]), poor_gateway, epsilon=1)
     with pytest.raises(BudgetExhausted):
         library.embed(series(REVIEWS), poor_gateway, epsilon=3)
+    with pytest.raises(TypeError, match="one column"):
+        library.embed("hello", poor_gateway, epsilon=1)
+    with pytest.raises(InvalidRequest, match=r"documents\.2: "):
+        library.embed(series([REVIEWS[0], None, " "]), poor_gateway, epsilon=1)
     assert spent(poor_gateway) == 0
+
+
+def test_a_table_is_no_column(gateway: Gateway) -> None:
+    for call in (private_pandas.embed, private_pandas.sanitize):
+        with pytest.raises(TypeError, match="DataFrame"):
+            call(pd.DataFrame({"text": REVIEWS}), gateway, **({"epsilon": 1} if call is private_pandas.embed else {}))
+    assert spent(gateway) == 0
 
 
 def test_columns_without_texts_cost_nothing(gateway: Gateway) -> None:

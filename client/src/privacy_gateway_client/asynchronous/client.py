@@ -26,6 +26,7 @@ from privacy_gateway_client.generated.models import (
     StoredRecogniser,
     TenantKey,
 )
+from privacy_gateway_client.inputs import checked
 from privacy_gateway_client.options import BudgetCap, ClientSettings, KeyOptions, TenantOptions
 from privacy_gateway_client.wire import (
     JSON_HEADERS,
@@ -412,7 +413,7 @@ class Keys(MethodGroup):
 
     async def create(self, **options: Unpack[KeyOptions]) -> KeySecret:
         """Make a key; its `key` is shown this once."""
-        return await self._connection.model(KeySecret, post("/keys", given(options), repeatable=False))
+        return await self._connection.model(KeySecret, post("/keys", checked(KeyOptions, options), repeatable=False))
 
     async def rotate(self, key_id: str, *, overlap_s: int, expires_s: int | None = None) -> KeySecret:
         """Make a successor; the old key ends after `overlap_s` seconds."""
@@ -468,7 +469,7 @@ class Admin(MethodGroup):
 
     async def create_tenant(self, name: str, *, epsilon: float, **options: Unpack[TenantOptions]) -> TenantKey:
         """Open a tenant with a budget; its first key is shown this once."""
-        members = {"name": name, "epsilon": epsilon, **given(options)}
+        members = {"name": name, "epsilon": epsilon, **checked(TenantOptions, options)}
         return await self._connection.model(TenantKey, post("/admin/tenants", members, repeatable=False))
 
     def budgets(self, tenant: str, *, limit: int | None = None) -> AsyncIterator[Account]:
@@ -486,7 +487,7 @@ class Admin(MethodGroup):
 
     async def create_key(self, tenant: str, **options: Unpack[KeyOptions]) -> KeySecret:
         """Make a key of a tenant."""
-        request = post(f"/admin/tenants/{tenant}/keys", given(options), repeatable=False)
+        request = post(f"/admin/tenants/{tenant}/keys", checked(KeyOptions, options), repeatable=False)
         return await self._connection.model(KeySecret, request)
 
     async def rotate_key(self, tenant: str, key_id: str, *, overlap_s: int, expires_s: int | None = None) -> KeySecret:
@@ -524,12 +525,14 @@ class AsyncGateway(Embedding, Sanitizing, Submission, Catalogue):
     """A client of the gateway at `base_url`, for one API key.
 
     `Gateway` blocks; several threads may share it. `AsyncGateway` has the same methods for `await`, and `async for`
-    where a method yields several things; one event loop uses it. Close the client, or use it by `with` or `async with`.
+    where a method yields several things; in another event loop it opens other connections. Close the client, or use it
+    by `with` or `async with`.
 
     settings: see `options.ClientSettings`.
     """
 
     def __init__(self, base_url: str, api_key: str, **settings: Unpack[ClientSettings]) -> None:
+        checked(ClientSettings, settings)
         connection = Connection(base_url, api_key, settings)
         super().__init__(connection)
         self.budget = Budget(connection)
@@ -561,6 +564,9 @@ class AsyncGateway(Embedding, Sanitizing, Submission, Catalogue):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    def __getstate__(self) -> object:
+        raise TypeError("a client is not pickled, since it holds the API key; pass a function that makes one instead")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._connection.gateway!r})"

@@ -12,6 +12,7 @@ from typing_extensions import Unpack
 from privacy_gateway_client.answers import Job, Progress, bar, silent
 from privacy_gateway_client.asynchronous.connection import MethodGroup
 from privacy_gateway_client.errors import ConnectionLost, JobCancelled, JobFailed, line_problem
+from privacy_gateway_client.inputs import checked, listed
 from privacy_gateway_client.options import DomainOptions, FinetuneOptions, InfillOptions, Limits, SynthesisOptions
 from privacy_gateway_client.wire import (
     JSON_HEADERS,
@@ -36,14 +37,14 @@ class Submission(MethodGroup):
         self, name: str, documents: Rows, *, idempotency_key: str | None = None, **options: Unpack[DomainOptions]
     ) -> Job:
         """Build a domain pack from *public* documents: rows of `text`, `sentences` or `embeddings`. Costs no budget."""
-        terms = {"name": name, **given(options)}
+        terms = {"name": name, **checked(DomainOptions, options)}
         return await self._submit("domain", terms, {"documents": documents}, None, idempotency_key)
 
     async def tune_infill(
         self, name: str, documents: Rows, *, idempotency_key: str | None = None, **options: Unpack[InfillOptions]
     ) -> Job:
         """Fine-tune the model that fills masked places, on masked documents. Guarantees nothing, costs no budget."""
-        terms = {"name": name, **given(options)}
+        terms = {"name": name, **checked(InfillOptions, options)}
         return await self._submit("infill", terms, {"documents": documents}, None, idempotency_key)
 
     async def synthesize(
@@ -61,7 +62,7 @@ class Submission(MethodGroup):
     ) -> Job:
         """Submit a release of a table, which charges once. `rows`: a list, or a file of JSON lines."""
         terms: dict[str, Any] = {"name": name, "schema": schema, "method": method, "epsilon": epsilon, "delta": delta}
-        terms |= {"row_count": row_count, **given(options)}
+        terms |= {"row_count": row_count, **checked(SynthesisOptions, options)}
         return await self._submit("synthesis", terms, {"rows": rows}, terms, idempotency_key)
 
     async def finetune(
@@ -85,8 +86,13 @@ class Submission(MethodGroup):
         if not isinstance(private, (str, PathLike)):
             private = list(private)
         count = rows if rows is not None else sum(1 for _ in _lines(private))
-        terms: dict[str, Any] = {"name": name, "labels": list(labels), "epsilon": epsilon, "delta": delta}
-        terms |= {"rows": count, "batch": batch, **given(options)}
+        terms: dict[str, Any] = {
+            "name": name,
+            "labels": listed("labels", labels, str),
+            "epsilon": epsilon,
+            "delta": delta,
+        }
+        terms |= {"rows": count, "batch": batch, **checked(FinetuneOptions, options)}
         parts = {"private": private, **({} if public is None else {"public": public})}
         return await self._submit("finetune", terms, parts, terms, idempotency_key)
 

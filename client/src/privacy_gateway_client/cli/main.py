@@ -22,6 +22,7 @@ from typing import Any
 from privacy_gateway_client import Gateway, errors
 from privacy_gateway_client.answers import Embeddings, Job, meter
 from privacy_gateway_client.errors import GatewayError, ReleaseGone
+from privacy_gateway_client.generated.content import document_stand_in, text_stand_in
 from privacy_gateway_client.options import Retry
 from privacy_gateway_client.wire import Tensor, given, written
 
@@ -165,6 +166,11 @@ class OutputParts:
         self._asked = hashlib.sha256(f"{api_key}|{described}".encode()).hexdigest()
         self._out = out
 
+    @property
+    def begun(self) -> bool:
+        """Whether an earlier command may have paid for some of them."""
+        return self._folder.exists()
+
     def open(self) -> None:
         """Raises UsageError if the folder belongs to another command."""
         if self._out.exists():
@@ -223,6 +229,7 @@ def embed(client: Gateway, given_args: argparse.Namespace, api_key: str) -> None
         )
         return _file(result, start)
 
+    _check_budget(client, given_args, parts, rows, document_stand_in(rows, options))
     starts = _made(parts, len(rows), part)
     tensors = [Tensor(parts.read(start), "embeddings") for start in starts]
     releases = [release for tensor in tensors for release in json.loads(tensor.metadata["releases"])]
@@ -265,8 +272,22 @@ def sanitize(client: Gateway, given_args: argparse.Namespace, api_key: str) -> N
             lines.append(json.dumps(members, ensure_ascii=False).encode() + b"\n")
         return b"".join(lines)
 
+    _check_budget(client, given_args, parts, rows, text_stand_in(rows, options))
     starts = _made(parts, len(rows), part)
     parts.finish(b"".join(parts.read(start) for start in starts))
+
+
+def _check_budget(
+    client: Gateway,
+    given_args: argparse.Namespace,
+    parts: OutputParts,
+    rows: list[dict[str, Any]],
+    stand_in: dict[str, Any] | None,
+) -> None:
+    """Raises BudgetExhausted before the first part is sent if the budget does not cover all of them."""
+    if stand_in is not None and not given_args.as_many_as_fit and not parts.begun:
+        subjects = len({str(row.get("subject")) for row in rows})
+        client._connection.fitting(stand_in, len(rows), as_many_as_fit=False, subjects=subjects)
 
 
 def _made(parts: OutputParts, count: int, make: Callable[[int], bytes]) -> list[int]:
@@ -320,9 +341,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (UsageError, OSError) as error:
         return _failed(KEY, _message(error))
     try:
-        retry = Retry(attempts=1_000_000, seconds_max=args.wait)
+        gateway = Gateway(args.url, key, retry=Retry(attempts=1_000_000, seconds_max=args.wait))
+    except ValueError as error:
+        return _failed(USAGE, str(error))
+    try:
         with (
-            Gateway(args.url, key, retry=retry) as client,
+            gateway as client,
             nullcontext() if args.cap is None else client.budget_cap(args.cap),
         ):
             command(client, args, key)
@@ -451,6 +475,9 @@ def _texts(commands: argparse._SubParsersAction[argparse.ArgumentParser], shared
     for name in ("mechanism", "domain", "subject", "segmentation"):
         one.add_argument(f"--{name}")
     one.add_argument("--name", default="", help="another name makes another release of the same file")
+    one.add_argument(
+        "--as-many-as-fit", action="store_true", help="begin although the budget does not cover every document"
+    )
     one.set_defaults(run=embed)
 
     one = commands.add_parser("sanitize", parents=[shared], help="sanitise documents into JSON lines")
@@ -463,6 +490,9 @@ def _texts(commands: argparse._SubParsersAction[argparse.ArgumentParser], shared
     one.add_argument("--profile")
     one.add_argument("--policy")
     one.add_argument("--name", default="", help="another name makes another release of the same file")
+    one.add_argument(
+        "--as-many-as-fit", action="store_true", help="begin although the budget does not cover every document"
+    )
     one.set_defaults(run=sanitize)
 
 

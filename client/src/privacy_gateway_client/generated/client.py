@@ -27,6 +27,7 @@ from privacy_gateway_client.generated.models import (
     StoredRecogniser,
     TenantKey,
 )
+from privacy_gateway_client.inputs import checked
 from privacy_gateway_client.options import BudgetCap, ClientSettings, KeyOptions, TenantOptions
 from privacy_gateway_client.wire import (
     JSON_HEADERS,
@@ -413,7 +414,7 @@ class Keys(MethodGroup):
 
     def create(self, **options: Unpack[KeyOptions]) -> KeySecret:
         """Make a key; its `key` is shown this once."""
-        return self._connection.model(KeySecret, post("/keys", given(options), repeatable=False))
+        return self._connection.model(KeySecret, post("/keys", checked(KeyOptions, options), repeatable=False))
 
     def rotate(self, key_id: str, *, overlap_s: int, expires_s: int | None = None) -> KeySecret:
         """Make a successor; the old key ends after `overlap_s` seconds."""
@@ -469,7 +470,7 @@ class Admin(MethodGroup):
 
     def create_tenant(self, name: str, *, epsilon: float, **options: Unpack[TenantOptions]) -> TenantKey:
         """Open a tenant with a budget; its first key is shown this once."""
-        members = {"name": name, "epsilon": epsilon, **given(options)}
+        members = {"name": name, "epsilon": epsilon, **checked(TenantOptions, options)}
         return self._connection.model(TenantKey, post("/admin/tenants", members, repeatable=False))
 
     def budgets(self, tenant: str, *, limit: int | None = None) -> Iterator[Account]:
@@ -487,7 +488,7 @@ class Admin(MethodGroup):
 
     def create_key(self, tenant: str, **options: Unpack[KeyOptions]) -> KeySecret:
         """Make a key of a tenant."""
-        request = post(f"/admin/tenants/{tenant}/keys", given(options), repeatable=False)
+        request = post(f"/admin/tenants/{tenant}/keys", checked(KeyOptions, options), repeatable=False)
         return self._connection.model(KeySecret, request)
 
     def rotate_key(self, tenant: str, key_id: str, *, overlap_s: int, expires_s: int | None = None) -> KeySecret:
@@ -525,12 +526,14 @@ class Gateway(Embedding, Sanitizing, Submission, Catalogue):
     """A client of the gateway at `base_url`, for one API key.
 
     `Gateway` blocks; several threads may share it. `AsyncGateway` has the same methods for `await`, and `async for`
-    where a method yields several things; one event loop uses it. Close the client, or use it by `with` or `async with`.
+    where a method yields several things; in another event loop it opens other connections. Close the client, or use it
+    by `with` or `async with`.
 
     settings: see `options.ClientSettings`.
     """
 
     def __init__(self, base_url: str, api_key: str, **settings: Unpack[ClientSettings]) -> None:
+        checked(ClientSettings, settings)
         connection = Connection(base_url, api_key, settings)
         super().__init__(connection)
         self.budget = Budget(connection)
@@ -562,6 +565,9 @@ class Gateway(Embedding, Sanitizing, Submission, Catalogue):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def __getstate__(self) -> object:
+        raise TypeError("a client is not pickled, since it holds the API key; pass a function that makes one instead")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._connection.gateway!r})"

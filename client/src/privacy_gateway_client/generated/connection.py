@@ -32,6 +32,7 @@ from privacy_gateway_client.errors import (
     Rejected,
     ReleaseGone,
     ReleaseInFlight,
+    RoleMissing,
     TooLarge,
     problem_of,
 )
@@ -57,10 +58,10 @@ from privacy_gateway_client.wire import (
     body,
     gather,
     in_thread,
+    loop,
     sleep,
     connection_lost,
     get,
-    json_of,
     keyed,
     new_key,
     parsed,
@@ -81,8 +82,8 @@ class Connection:
     """
 
     def __init__(self, base_url: str, api_key: str, settings: ClientSettings) -> None:
-        transport = settings.get("transport")
-        self._http = httpx.Client(transport=transport, **http_options(base_url, api_key, settings))
+        self._options = http_options(base_url, api_key, settings) | {"transport": settings.get("transport")}
+        self._http, self._loop = httpx.Client(**self._options), loop()
         self.gateway = base_url.rstrip("/")
         self.retry = settings.get("retry") or Retry()
         self.limits = settings.get("limits") or Limits()
@@ -91,7 +92,15 @@ class Connection:
         self._prices: dict[bytes, Nano] = {}
 
     def close(self) -> None:
-        self._http.close()
+        if self._loop is loop():
+            self._http.close()
+
+    def _session(self) -> httpx.Client:
+        """The connections of the running event loop. Those of another loop, which may be closed, cannot be used."""
+        running = loop()
+        if self._loop is not running:
+            self._http, self._loop = httpx.Client(**self._options), running
+        return self._http
 
     def call(self, request: Outgoing, *, retry: Retry | None = None) -> httpx.Response:
         """Send a request until a complete answer arrives. Raises Problem and ConnectionLost.
@@ -135,15 +144,16 @@ class Connection:
     def _send(self, request: Outgoing, *, stream: bool = False) -> httpx.Response:
         """One attempt. Raises ConnectionLost, and InvalidRequest for an address that is too long."""
         failure: GatewayError
+        session = self._session()
         try:
-            built = self._http.build_request(
+            built = session.build_request(
                 request.method,
                 request.path,
                 params=dict(request.params) or None,
                 headers=request.headers,
                 content=body(request.content),
             )
-            return self._http.send(built, stream=stream)
+            return session.send(built, stream=stream)
         except httpx.InvalidURL:
             failure = too_long()
         except LOST as error:
@@ -218,18 +228,45 @@ class Connection:
         """The epsilon of each unit that one document costs, in units of 1e-9."""
         content = json.dumps(stand_in, sort_keys=True).encode()
         if content not in self._prices:
-            try:
-                estimate = self.json(post("/budget/estimate", stand_in))
-            except Rejected as error:
-                if not any(one.field == _FREE for one in error.errors):
-                    raise
-                self._prices[content] = {}
-                return {}
             costs: dict[str, int] = {}
-            for line in estimate["accounts"]:
+            for line in self._cost_lines(stand_in):
                 costs[line["unit"]] = max(costs.get(line["unit"], 0), nano(line["cost"]["epsilon"]))
             self._prices[content] = costs
         return self._prices[content]
+
+    def _cost_lines(self, stand_in: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """What one document costs each account, and how many of them fit; none for a fill without a price."""
+        try:
+            return rows_of(self.json(post("/budget/estimate", stand_in)), "accounts")
+        except Rejected as error:
+            if not any(one.field == _FREE for one in error.errors):
+                raise
+            return []
+
+    def fitting(self, stand_in: Mapping[str, Any], count: int, *, as_many_as_fit: bool, subjects: int = 1) -> int:
+        """How many of `count` equal inputs the budget covers now: all of them, or with `as_many_as_fit` the first ones.
+
+        Only the gateway's answer to each request is certain: another client may spend meanwhile. Inputs of several
+        subjects are compared with the tenant's own accounts, and a key that may not read the budget with nothing.
+        Raises BudgetExhausted, without having charged anything.
+        """
+        try:
+            lines = self._cost_lines(stand_in)
+        except RoleMissing:
+            if as_many_as_fit:
+                raise
+            return count
+        own = [line for line in lines if subjects == 1 or line["account"].count("/") == 1]
+        least = min((line for line in own if line["fits"] is not None), key=lambda line: line["fits"], default=None)
+        if least is None or least["fits"] >= count:
+            return count
+        if as_many_as_fit and least["fits"]:
+            return int(least["fits"])
+        requested = {name: amount * count for name, amount in least["cost"].items()}
+        facts = {"account": least["account"], "requested": requested, "remaining": least["remaining"]}
+        error = BudgetExhausted(403, {"code": "budget-exhausted", **facts, "fits": least["fits"]})
+        error.partial = Partial([], None)
+        raise error
 
     def tenant_name(self) -> str:
         """The tenant of the API key, as its accounts show it."""
@@ -409,10 +446,15 @@ def bought(
     weight_max: int,
     key: str | None,
     members: Sequence[str],
+    stand_in: Mapping[str, Any] | None,
+    as_many_as_fit: bool,
+    subjects: int = 1,
 ) -> T:
     """Buy what is not in the cache, in parts, and put all of it together.
 
     weights: bytes of each input. names: of the inputs in the cache, None without one.
+    stand_in, as_many_as_fit, subjects: as of `Connection.fitting`, which is asked before the first of several parts. A call under
+        a key of the caller is not compared with the budget, since its parts may be paid already.
     buy: buys some inputs, by their indices and under a key. assemble: makes the call's result.
     members: the members of the request whose refusal says that a part is too large.
     Raises the first part's error, whose `partial` is a `Partial` of the same result.
@@ -425,14 +467,25 @@ def bought(
 
     def one(part: range, own_key: str) -> PartAnswer:
         indices = [wanted[place] for place in part]
-        answer = buy(indices, own_key)
+        try:
+            answer = buy(indices, own_key)
+        except Rejected as error:
+            error.renumber(indices)
+            raise
         if names is not None and cache is not None:
             entries = [(names[index], item.packed()) for index, item in zip(indices, answer.items, strict=True)]
             in_thread(partial(cache.put, entries))
         return answer
 
+    if as_many_as_fit and key is not None:
+        raise ValueError("as_many_as_fit has no idempotency_key, since how many inputs fit may change")
     pieces = ranges([weights[index] for index in wanted], items=items_max, weight=weight_max)
     try:
+        if stand_in is not None and wanted and (as_many_as_fit or (len(pieces) > 1 and key is None)):
+            count = len(wanted)
+            count = connection.fitting(stand_in, count, as_many_as_fit=as_many_as_fit, subjects=subjects)
+            del wanted[count:]
+            pieces = ranges([weights[index] for index in wanted], items=items_max, weight=weight_max)
         parts = in_parts(connection, pieces, one, key=key, members=members)
     except GatewayError as error:
         some = _found(parts_done(error), wanted, names, cached)
@@ -601,13 +654,3 @@ def in_parts(
 
 def _too_many(error: TooLarge | Rejected, members: Sequence[str]) -> bool:
     return isinstance(error, TooLarge) or any(one.field.removeprefix("body.") in members for one in error.errors)
-
-
-def members_of(document: str | Mapping[str, Any]) -> dict[str, Any]:
-    """The members of a document that may be a text alone."""
-    return {"text": document} if isinstance(document, str) else dict(document)
-
-
-def contents_of(documents: Sequence[Mapping[str, Any]]) -> list[bytes]:
-    """What the names of documents in the cache depend on: not their ids."""
-    return [json_of({name: one for name, one in document.items() if name != "id"}) for document in documents]

@@ -23,10 +23,9 @@ from privacy_gateway_client.generated.connection import (
     PartAnswer,
     bought,
     cache_names,
-    contents_of,
     in_parts,
-    members_of,
     parts_done,
+    ranges,
 )
 from privacy_gateway_client.errors import (
     AnswerInvalid,
@@ -35,10 +34,22 @@ from privacy_gateway_client.errors import (
     GatewayError,
     InvalidRequest,
     Problem,
+    Rejected,
     StreamInterrupted,
     line_problem,
 )
 from privacy_gateway_client.generated.models import Account, Privacy, RestoredText, SanitizedRow, StreamSummary
+from privacy_gateway_client.inputs import (
+    EMBEDDED,
+    SANITIZED,
+    check_filled,
+    check_word,
+    checked,
+    contents_of,
+    documents_of,
+    listed,
+    texts_of,
+)
 from privacy_gateway_client.options import (
     DocumentOptions,
     Limits,
@@ -83,25 +94,24 @@ class Embedding(MethodGroup):
         documents: Iterable[str | Mapping[str, Any]],
         *,
         epsilon: float,
+        as_many_as_fit: bool = False,
         idempotency_key: str | None = None,
         **options: Unpack[DocumentOptions],
     ) -> Embeddings:
         """Embed documents so that one sentence of each is protected, or what `privacy` of the result says.
 
         Each document costs `epsilon`. A document is a text, or has `text`, `sentences` or `embeddings` and a `subject`.
-        Documents beyond the limits of one request are sent as several. Raises BudgetExhausted and others with
-        `partial`.
+        Documents beyond the limits of one request are sent as several, after the budget was asked for all of them.
+        as_many_as_fit: embed the first documents that the budget covers, instead of none.
+        Raises BudgetExhausted and others with `partial`.
         """
         connection = self._connection
-        terms = {**given(options), "epsilon": epsilon, "encoding_format": "base64"}
-        rows = [members_of(one) for one in documents]
+        terms = {**checked(DocumentOptions, options), "epsilon": epsilon, "encoding_format": "base64"}
+        rows = documents_of(documents, EMBEDDED)
+        check_filled(rows)
         domain = str(terms.get("domain", _DOMAIN))
         names = cache_names(connection, DOCUMENTS, terms, lambda: contents_of(rows), domain=domain)
-        subject = next((row["subject"] for row in rows if row.get("subject")), None)
-        sample: dict[str, Any] = {"text": _SAMPLE}
-        if rows and rows[0].get("embeddings") is not None:
-            sample = {"embeddings": [[0.0] * len(rows[0]["embeddings"][0])]}
-        stand_in = {**terms, "documents": [given({**sample, "subject": subject})]}
+        stand_in = document_stand_in(rows, terms)
 
         def buy(indices: list[int], key: str) -> PartAnswer:
             part = {**terms, "documents": [rows[index] for index in indices]}
@@ -118,6 +128,9 @@ class Embedding(MethodGroup):
             weight_max=connection.limits.body_bytes * 3 // 4,
             key=idempotency_key,
             members=("documents",),
+            stand_in=stand_in,
+            as_many_as_fit=as_many_as_fit,
+            subjects=len({str(row.get("subject")) for row in rows}),
         )
 
     def embed_texts(
@@ -125,13 +138,17 @@ class Embedding(MethodGroup):
         texts: Iterable[str],
         *,
         epsilon: float,
+        as_many_as_fit: bool = False,
         idempotency_key: str | None = None,
         **options: Unpack[VectorOptions],
     ) -> Embeddings:
-        """Embed texts, each of which is one protected unit, however long. Each text costs `epsilon`."""
+        """Embed texts, each of which is one protected unit, however long. Each text costs `epsilon`.
+
+        as_many_as_fit: as of `embed_documents`.
+        """
         connection = self._connection
-        terms = {**given(options), "epsilon": epsilon, "encoding_format": "base64"}
-        all_texts = list(texts)
+        terms = {**checked(VectorOptions, options), "epsilon": epsilon, "encoding_format": "base64"}
+        all_texts = texts_of("texts", texts)
         contents = [json_of(text) for text in all_texts]
         names = cache_names(connection, VECTORS, terms, lambda: contents, domain=None)
         stand_in = {**terms, "texts": [_SAMPLE]}
@@ -151,6 +168,8 @@ class Embedding(MethodGroup):
             weight_max=connection.limits.body_bytes * 3 // 4,
             key=idempotency_key,
             members=("texts",),
+            stand_in=stand_in,
+            as_many_as_fit=as_many_as_fit,
         )
 
     def embed_vectors(
@@ -160,6 +179,7 @@ class Embedding(MethodGroup):
         epsilon: float,
         as_json: bool = False,
         output_dtype: str = "float32",
+        as_many_as_fit: bool = False,
         idempotency_key: str | None = None,
         **options: Unpack[VectorOptions],
     ) -> Embeddings:
@@ -168,17 +188,22 @@ class Embedding(MethodGroup):
         epsilon: of each vector; for the metric mechanisms per unit of Euclidean distance.
         as_json: send one JSON request with full doubles, instead of float32 (or float16) files in parts.
         output_dtype: `float32` or `float16`.
+        as_many_as_fit: as of `embed_documents`. With `as_json` there is one request, which fits or does not.
         Parts are so small that the gateway stores their answers: a lost answer costs nothing when it is asked for
         again.
         """
-        terms = {**given(options), "epsilon": epsilon}
+        terms = {**checked(VectorOptions, options), "epsilon": epsilon}
+        check_word("output_dtype", output_dtype, ("float32", "float16"))
         if as_json:
             return self._vectors_as_json(vectors, terms, idempotency_key)
         connection, cache = self._connection, self._connection.cache
         rows = in_thread(lambda: Rows(vectors))
         asked = terms if output_dtype == "float32" else {**terms, "output_dtype": output_dtype}
-        size = _part_size(connection.limits, rows, asked)
-        parts = [range(start, min(start + size, rows.count)) for start in range(0, rows.count, size)]
+        size, count = _part_size(connection.limits, rows, asked), rows.count
+        stand_in = {**terms, "vectors": [[0.0] * rows.width]}
+        if as_many_as_fit or (count > size and cache is None and idempotency_key is None):
+            count = connection.fitting(stand_in, count, as_many_as_fit=as_many_as_fit)
+        parts = [range(start, min(start + size, count)) for start in range(0, count, size)]
         names = cache_names(
             connection,
             FILES,
@@ -187,7 +212,6 @@ class Embedding(MethodGroup):
             domain=None,
         )
         known = {} if names is None else dict(zip(parts, names, strict=True))
-        stand_in = {**terms, "vectors": [[0.0] * rows.width]}
 
         def release(part: range, key: str) -> _File:
             name = known.get(part)
@@ -231,14 +255,38 @@ class Embedding(MethodGroup):
         dimensions: int | None = None,
         idempotency_key: str | None = None,
     ) -> dict[str, Any]:
-        """`POST /v1/embeddings` with a preset, in OpenAI's format. Each input costs the preset's epsilon."""
+        """`POST /v1/embeddings` with a preset, in OpenAI's format. Each input costs the preset's epsilon.
+
+        Inputs beyond the limit of one request are sent as several, after the budget was asked for all of them.
+        """
+        connection, limits = self._connection, self._connection.limits
         terms = given({"model": model, "user": user, "encoding_format": encoding_format, "dimensions": dimensions})
-        stand_in = self._preset_stand_in(model, user) if active_caps() else None
-        count = 1 if isinstance(inputs, str) else len(inputs)
-        request = post("/v1/embeddings", {**terms, "input": inputs})
-        answer = self._connection.charged(request, idempotency_key, stand_in, count)
-        result: dict[str, Any] = parsed_json(answer.content)
-        return result
+        texts = texts_of("input", inputs)
+        weights = [len(json_of(text)) for text in texts]
+        parts = ranges(weights, items=limits.documents, weight=limits.body_bytes * 3 // 4) or [range(0)]
+        asks = len(parts) > 1 and idempotency_key is None
+        stand_in = self._preset_stand_in(model, user) if asks or active_caps() else None
+        if asks and stand_in is not None:
+            connection.fitting(stand_in, len(texts), as_many_as_fit=False)
+
+        def one(part: range, key: str) -> dict[str, Any]:
+            body = {**terms, "input": texts[part.start : part.stop]}
+            try:
+                answer = connection.charged(post("/v1/embeddings", body), key, stand_in, len(part))
+            except Rejected as error:
+                error.renumber(part)
+                raise
+            members: dict[str, Any] = parsed_json(answer.content)
+            return members
+
+        try:
+            done = in_parts(connection, parts, one, key=idempotency_key, members=("input",))
+        except GatewayError as error:
+            finished = parts_done(error)
+            indices = [index for part, _ in finished for index in part]
+            error.partial = Partial(indices, _joined_openai(finished) if finished else None)
+            raise
+        return _joined_openai(done)
 
     def _preset_stand_in(self, model: str, user: str | None) -> dict[str, Any]:
         """The request that a preset stands for, with a sample in place of the input."""
@@ -250,6 +298,15 @@ class Embedding(MethodGroup):
         subject = user if use in ("user", "required") else None
         sample: dict[str, Any] = {"documents": [{"text": _SAMPLE}]} if of_documents else {"texts": [_SAMPLE]}
         return given({**terms, **sample, "subject": subject})
+
+
+def document_stand_in(rows: Sequence[Mapping[str, Any]], terms: Mapping[str, Any]) -> dict[str, Any]:
+    """The request for one of the documents, with a sample in its place."""
+    subject = next((row["subject"] for row in rows if row.get("subject")), None)
+    sample: dict[str, Any] = {"text": _SAMPLE}
+    if rows and rows[0].get("embeddings") is not None:
+        sample = {"embeddings": [[0.0] * len(rows[0]["embeddings"][0])]}
+    return {**terms, "documents": [given({**sample, "subject": subject})]}
 
 
 def _vectors_of(answer: httpx.Response, count: int) -> PartAnswer:
@@ -335,6 +392,15 @@ def _joined(done: Sequence[tuple[range, _File]]) -> Embeddings:
     )
 
 
+def _joined_openai(done: Sequence[tuple[range, dict[str, Any]]]) -> dict[str, Any]:
+    """The answers to the parts as one: rows numbered as the inputs, and the sums of what was used."""
+    if len(done) == 1:
+        return done[0][1]
+    data = [{**row, "index": part.start + row["index"]} for part, answer in done for row in answer["data"]]
+    usage = {name: sum(answer["usage"][name] for _, answer in done) for name in done[0][1]["usage"]}
+    return {**done[-1][1], "data": data, "usage": usage}
+
+
 PATH, STREAM = "/sanitize", "/sanitize/batch"
 PRICED = frozenset({"metric_dp", "dp"})
 Text = str | Mapping[str, Any]
@@ -344,26 +410,43 @@ class Sanitizing(MethodGroup):
     """The calls that sanitise and restore texts."""
 
     def sanitize(
-        self, documents: Iterable[Text], *, idempotency_key: str | None = None, **options: Unpack[SanitizeOptions]
+        self,
+        documents: Iterable[Text],
+        *,
+        as_many_as_fit: bool = False,
+        idempotency_key: str | None = None,
+        **options: Unpack[SanitizeOptions],
     ) -> Sanitized:
         """Mask and fill documents. No formal guarantee, except by the fills `dp` and `metric_dp`, which cost budget.
 
         A document is a text, or has `text`, `format`, `subject` and others. Documents beyond the limits of one request
         are sent as several; a `reversible` call has one restore token and must fit into one request.
+        as_many_as_fit: as of `embed_documents`, for the fills with a price.
         """
+        terms, rows = checked(SanitizeOptions, options), documents_of(documents, SANITIZED)
+        check_filled(rows)
+        return self._sanitize(rows, terms, key=idempotency_key, as_many_as_fit=as_many_as_fit)
+
+    def _sanitize(
+        self,
+        rows: Sequence[Mapping[str, Any]],
+        terms: Mapping[str, Any],
+        *,
+        key: str | None = None,
+        as_many_as_fit: bool = False,
+    ) -> Sanitized:
         connection, limits = self._connection, self._connection.limits
-        terms, rows = given(options), [members_of(one) for one in documents]
         reversible = bool(terms.get("reversible"))
         if reversible and len(rows) > limits.documents:
             raise InvalidRequest((FieldError("documents", f"at most {limits.documents} in a reversible call"),))
         names = None
         if terms.get("fill", {}).get("mode") in PRICED:
             names = cache_names(connection, PATH, terms, lambda: contents_of(rows), domain=None)
-        stand_in = _stand_in(rows, terms)
+        stand_in = text_stand_in(rows, terms)
 
-        def buy(indices: list[int], key: str) -> PartAnswer:
+        def buy(indices: list[int], own_key: str) -> PartAnswer:
             part = {**terms, "documents": [rows[index] for index in indices]}
-            answer = connection.charged(post(PATH, part), key, stand_in, len(indices))
+            answer = connection.charged(post(PATH, part), own_key, stand_in, len(indices))
             members = parsed_json(answer.content)
             if not isinstance(members, dict) or len(members.get("data", ())) != len(indices):
                 raise AnswerInvalid("the answer does not have the expected members", ("data",))
@@ -378,13 +461,16 @@ class Sanitizing(MethodGroup):
             names=names,
             items_max=limits.documents,
             weight_max=limits.body_bytes if reversible else limits.body_bytes * 3 // 4,
-            key=idempotency_key,
+            key=key,
             members=() if reversible else ("documents",),
+            stand_in=stand_in,
+            as_many_as_fit=as_many_as_fit,
+            subjects=len({str(row.get("subject")) for row in rows}),
         )
 
     def restore(self, texts: Iterable[str], restore_token: str) -> list[str]:
         """Put the originals back for the surrogates in any texts. Costs nothing."""
-        request = post("/restore", {"texts": list(texts), "restore_token": restore_token})
+        request = post("/restore", {"texts": listed("texts", texts, str), "restore_token": restore_token})
         return [row.text for row in self._connection.rows_as(RestoredText, request, "data")]
 
     def sanitize_stream(
@@ -397,9 +483,9 @@ class Sanitizing(MethodGroup):
         documents are sent as calls of `sanitize` with keys of their own, so that a lost connection does not charge
         twice.
         """
-        source = iter(documents)
+        source = iter([documents] if isinstance(documents, (str, Mapping)) else documents)
         answered = 0
-        terms = given(options)
+        terms = checked(StreamOptions, options)
         send = self._streamed if terms.get("dry_run") or _named_and_free(terms) else self._called
         while group := list(self._group(source)):
             with closing(send(terms, group, answered)) as rows:
@@ -411,7 +497,8 @@ class Sanitizing(MethodGroup):
         """The next documents, as many as one stream has. The last of them may exceed its size."""
         limits = self._connection.limits
         size = 0
-        for count, document in enumerate(map(members_of, source), start=1):
+        for count, one in enumerate(source, start=1):
+            [document] = documents_of([one], SANITIZED)
             yield document
             size += len(str(document.get("text")))
             if count >= limits.stream_documents or size >= limits.stream_bytes:
@@ -450,7 +537,7 @@ class Sanitizing(MethodGroup):
         """
         failure: GatewayError
         try:
-            result = self.sanitize(documents, **terms)
+            result = self._sanitize(documents, terms)
         except GatewayError as error:
             failure = error
         else:
@@ -498,7 +585,8 @@ def _named_and_free(terms: Mapping[str, Any]) -> bool:
     return "fill" in terms and terms["fill"].get("mode") not in PRICED
 
 
-def _stand_in(documents: Sequence[Mapping[str, Any]], terms: Mapping[str, Any]) -> dict[str, Any] | None:
+def text_stand_in(documents: Sequence[Mapping[str, Any]], terms: Mapping[str, Any]) -> dict[str, Any] | None:
+    """As `document_stand_in`; None for what costs nothing."""
     if terms.get("dry_run") or terms.get("reversible") or _named_and_free(terms):
         return None
     subject = next((document["subject"] for document in documents if document.get("subject")), None)

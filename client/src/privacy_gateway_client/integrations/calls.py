@@ -12,7 +12,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from privacy_gateway_client import Gateway
 from privacy_gateway_client.answers import Embeddings, Release, Sanitized
-from privacy_gateway_client.errors import GatewayError
+from privacy_gateway_client.errors import GatewayError, InvalidRequest, Problem
+from privacy_gateway_client.inputs import checked, listed
+from privacy_gateway_client.options import DocumentOptions, VectorOptions
 
 OnRelease: TypeAlias = Callable[[Release], None]
 Endpoint: TypeAlias = Literal["sentdp", "vector"]
@@ -36,6 +38,7 @@ class Embedder:
     def __post_init__(self) -> None:
         if self.endpoint not in ("sentdp", "vector"):
             raise ValueError("endpoint is `sentdp` or `vector`")
+        checked(DocumentOptions if self.endpoint == "sentdp" else VectorOptions, self.options)
 
     def embed(self, gateway: Gateway, texts: Sequence[str], *, idempotency_key: str | None = None) -> Embeddings:
         call: Callable[..., Embeddings] = gateway.embed_documents if self.endpoint == "sentdp" else gateway.embed_texts
@@ -56,11 +59,23 @@ def sanitize(
     gateway: Gateway, texts: Sequence[str], options: Mapping[str, Any], on_release: OnRelease | None = None
 ) -> list[Cleaned]:
     """Sanitised texts, in the order of the input."""
-    with reporting(on_release) as report:
-        result = gateway.sanitize([text for text in texts if text.strip()], **options)
+    texts = listed("texts", texts, str)
+    filled = [place for place, text in enumerate(texts) if text.strip()]
+    with reporting(on_release) as report, numbered(filled):
+        result = gateway.sanitize([texts[place] for place in filled], **options)
         report(result)
     sent = map(Cleaned, result.texts, facts_of(result))
     return [next(sent) if text.strip() else Cleaned(text, {}) for text in texts]
+
+
+@contextmanager
+def numbered(places: Sequence[int]) -> Iterator[None]:
+    """Errors of a call name inputs by their places in what the caller passed; `places`: those of the texts sent."""
+    try:
+        yield
+    except (InvalidRequest, Problem) as error:
+        error.renumber(places)
+        raise
 
 
 @contextmanager
@@ -120,7 +135,7 @@ class Column:
             if is_missing:
                 continue
             if not isinstance(value, str):
-                raise TypeError(f"the value in row {place} is no text")
+                raise TypeError(f"the value in row {place} is no text but of the type {type(value).__name__}")
             texts.append(value)
             places.append(place)
         return cls(texts, places, size)

@@ -20,6 +20,7 @@ from datasets.fingerprint import Hasher
 from pydantic import BaseModel
 
 from privacy_gateway_client import Gateway
+from privacy_gateway_client.inputs import texts_of
 from privacy_gateway_client.integrations import calls
 from privacy_gateway_client.integrations.calls import Column, Embedder, Endpoint, Facts, OnRelease, facts_of
 from privacy_gateway_client.options import Cache
@@ -73,6 +74,13 @@ def embed(
         result = embedder.embed(gateway, texts, idempotency_key=key)
         return result.vectors, facts_of(result)
 
+    _check_dataset(dataset, column)
+    for row, text in enumerate(dataset[column]):  # before the first batch is paid
+        if not isinstance(text, str | None):
+            raise TypeError(f"the value in row {row} is no text but of the type {type(text).__name__}")
+        if text is not None:
+            with calls.numbered([row]):
+                texts_of("texts", text)
     form = List(Value("float32"))
     return _mapped(dataset, one, asked, cache, into=into, form=form, name=name, batch_size=batch_size)
 
@@ -94,6 +102,7 @@ def sanitize(
 
     fill, and options: `mask`, `policy` of `Gateway.sanitize`. The others: as of `embed`.
     """
+    _check_dataset(dataset, column)
     options = {**options, "fill": dict(fill)}
     priced = fill.get("mode") in _PRICED
     cache = _cache_of(gateway) if priced else None
@@ -122,12 +131,13 @@ def _mapped(
     column = asked["column"]
     described = json.dumps({**asked, "name": name}, sort_keys=True, default=_written)
 
-    def batch(rows: dict[str, Any]) -> dict[str, Any]:
+    def batch(rows: dict[str, Any], indices: list[int]) -> dict[str, Any]:
         texts = Column.of(rows[column], missing=[value is None for value in rows[column]])
         key = None
         if cache is not None:
             key = cache.name({"batch": described}, json.dumps(texts.texts).encode()).hex()
-        values, facts = one(texts.texts, key) if texts.texts else ([], [])
+        with calls.numbered([indices[place] for place in texts.places]):
+            values, facts = one(texts.texts, key) if texts.texts else ([], [])
         whole: list[Any] = [None] * texts.size
         privacy: list[Any] = [None] * texts.size
         for place, value, known in zip(texts.places, values, facts, strict=True):
@@ -137,10 +147,18 @@ def _mapped(
     return dataset.map(
         batch,
         batched=True,
+        with_indices=True,
         batch_size=batch_size,
         features=Features({**dataset.features, into: form, f"{into}_privacy": _FACTS}),
         new_fingerprint=Hasher.hash([dataset._fingerprint, described, into]),
     )
+
+
+def _check_dataset(dataset: Dataset, column: str) -> None:
+    if not isinstance(dataset, Dataset):
+        raise TypeError(f'pass one split, such as dataset["train"], not {type(dataset).__name__}')
+    if column not in dataset.column_names:
+        raise ValueError(f"there is no such column; the dataset has {', '.join(dataset.column_names)}")
 
 
 def _cache_of(gateway: Gateway) -> Cache:

@@ -18,7 +18,16 @@ from typing_extensions import Self
 
 from privacy_gateway_client import Gateway
 from privacy_gateway_client.answers import Release
-from privacy_gateway_client.integrations.calls import Embedder, Endpoint, facts_of, lists_of, release_facts, sanitize
+from privacy_gateway_client.inputs import listed
+from privacy_gateway_client.integrations.calls import (
+    Embedder,
+    Endpoint,
+    facts_of,
+    lists_of,
+    numbered,
+    release_facts,
+    sanitize,
+)
 from privacy_gateway_client.options import Cache, new_cache_key
 
 API_KEY = "PRIVACY_GATEWAY_API_KEY"
@@ -106,8 +115,10 @@ class PrivateDocumentEmbedder(_Component):
     @component.output_types(documents=list[Document], meta=dict[str, Any])
     def run(self, documents: list[Document]) -> dict[str, Any]:
         """meta: `releases`, each with its facts, the number of documents, and the epsilon that is left."""
+        documents = listed("documents", documents, Document)
         filled = [index for index, document in enumerate(documents) if (document.content or "").strip()]
-        result = self._embedder.embed(self._client.gateway, [documents[index].content or "" for index in filled])
+        with numbered(filled):
+            result = self._embedder.embed(self._client.gateway, [documents[index].content or "" for index in filled])
         made = list(documents)
         for index, vector, facts in zip(filled, lists_of(result), facts_of(result), strict=True):
             made[index] = replace(documents[index], embedding=vector, meta=documents[index].meta | facts)
@@ -140,7 +151,7 @@ class PrivateTextEmbedder(_Component):
     @component.output_types(embedding=list[float], meta=dict[str, Any])
     def run(self, text: str) -> dict[str, Any]:
         """meta: as of `PrivateDocumentEmbedder`."""
-        result = self._embedder.embed(self._client.gateway, [text])
+        result = self._embedder.embed(self._client.gateway, listed("text", [text], str))
         return {"embedding": lists_of(result)[0], "meta": _summary(result.releases)}
 
 
@@ -172,6 +183,7 @@ class DocumentSanitizer(_Component):
     def run(self, documents: list[Document]) -> dict[str, Any]:
         """meta: as of `PrivateDocumentEmbedder`."""
         releases: list[Release] = []
+        documents = listed("documents", documents, Document)
         texts = [document.content or "" for document in documents]
         cleaned = sanitize(self._client.gateway, texts, self._options, releases.append)
         made = []

@@ -19,6 +19,7 @@ from pydantic import BaseModel
 
 from privacy_gateway_client import Gateway
 from privacy_gateway_client.answers import Sanitized
+from privacy_gateway_client.inputs import listed
 from privacy_gateway_client.integrations.calls import Embedder, Endpoint, OnRelease, lists_of, sanitize
 
 _Change = Callable[[str], str]
@@ -83,6 +84,7 @@ class DocumentSanitizer(BaseDocumentTransformer):
         self._options, self._on_release = options, on_release
 
     def transform_documents(self, documents: Sequence[Document], **_: Any) -> Sequence[Document]:
+        documents = listed("documents", documents, Document)
         texts = [document.page_content for document in documents]
         cleaned = sanitize(self._gateway, texts, self._options, self._on_release)
         return [

@@ -15,9 +15,10 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, Te
 from pydantic import PrivateAttr
 
 from privacy_gateway_client import Gateway
+from privacy_gateway_client.inputs import texts_of
 from privacy_gateway_client.integrations.calls import Embedder, Endpoint, OnRelease, lists_of, sanitize
 
-_BATCH = 256  # texts of one call; LlamaIndex's own default is 10
+_BATCH = 2048  # texts of one call, LlamaIndex's maximum, which the client cuts into parts; its own default is 10
 
 
 class PrivateEmbedding(BaseEmbedding):
@@ -62,6 +63,14 @@ class PrivateEmbedding(BaseEmbedding):
     @classmethod
     def class_name(cls) -> str:
         return "PrivateEmbedding"
+
+    def get_text_embedding_batch(self, texts: list[str], show_progress: bool = False, **kwargs: Any) -> Any:
+        """LlamaIndex embeds a batch before it reads the next one: all texts are checked before the first is paid."""
+        return super().get_text_embedding_batch(texts_of("texts", texts), show_progress, **kwargs)
+
+    async def aget_text_embedding_batch(self, texts: list[str], show_progress: bool = False, **kwargs: Any) -> Any:
+        """The same, awaited."""
+        return await super().aget_text_embedding_batch(texts_of("texts", texts), show_progress, **kwargs)
 
     def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
         return lists_of(self._embedder.embed(self._gateway, texts))

@@ -13,7 +13,7 @@ import pandas as pd
 from privacy_gateway_client import Gateway
 from privacy_gateway_client.answers import Release
 from privacy_gateway_client.integrations import calls
-from privacy_gateway_client.integrations.calls import Column, Embedder, Endpoint, OnRelease
+from privacy_gateway_client.integrations.calls import Column, Embedder, Endpoint, OnRelease, numbered
 
 
 def embed(
@@ -32,8 +32,9 @@ def embed(
     options: further arguments of `Gateway.embed_documents` or `Gateway.embed_texts`.
     `attrs["privacy"]` of the table lists the facts of each release.
     """
-    column = Column.of(texts, missing=texts.isna())
-    result = Embedder(epsilon, endpoint, options, on_release).embed(gateway, column.texts)
+    column = _column(texts)
+    with numbered(column.places):
+        result = Embedder(epsilon, endpoint, options, on_release).embed(gateway, column.texts)
     vectors = np.full((column.size, result.dimension), np.nan, dtype=np.float32)
     vectors[column.places] = result.vectors
     table = pd.DataFrame(vectors, index=texts.index)
@@ -57,9 +58,16 @@ def sanitize(
         if on_release is not None:
             on_release(release)
 
-    column = Column.of(texts, missing=texts.isna())
-    cleaned = column.cleaned(calls.sanitize(gateway, column.texts, options, keep), None)
+    column = _column(texts)
+    with numbered(column.places):
+        cleaned = column.cleaned(calls.sanitize(gateway, column.texts, options, keep), None)
     kind = object if isinstance(texts.dtype, pd.CategoricalDtype) else texts.dtype  # the texts are no old categories
     made = pd.Series(cleaned, index=texts.index, name=texts.name, dtype=kind)
     made.attrs["privacy"] = calls.facts_of_releases(releases)
     return made
+
+
+def _column(texts: pd.Series[Any]) -> Column:
+    if not isinstance(texts, pd.Series):
+        raise TypeError(f'pass one column, such as table["text"], not {type(texts).__name__}')
+    return Column.of(texts, missing=texts.isna())

@@ -13,7 +13,7 @@ import polars as pl
 
 from privacy_gateway_client import Gateway
 from privacy_gateway_client.integrations import calls
-from privacy_gateway_client.integrations.calls import Column, Embedder, Endpoint, OnRelease, lists_of
+from privacy_gateway_client.integrations.calls import Column, Embedder, Endpoint, OnRelease, lists_of, numbered
 
 
 def embed(
@@ -32,8 +32,9 @@ def embed(
     options: further arguments of `Gateway.embed_documents` or `Gateway.embed_texts`.
     on_release: is called with each `Release`, which has the guarantee and the account's balance.
     """
-    column = Column.of(texts, missing=texts.is_null())
-    result = Embedder(epsilon, endpoint, options, on_release).embed(gateway, column.texts)
+    column = _column(texts)
+    with numbered(column.places):
+        result = Embedder(epsilon, endpoint, options, on_release).embed(gateway, column.texts)
     rows: Any = result.vectors if hasattr(result.vectors, "shape") else lists_of(result)  # an array where NumPy is
     vectors = pl.Series(texts.name, rows, dtype=pl.Array(pl.Float32, result.dimension))
     order: list[int | None] = [None] * column.size
@@ -48,6 +49,13 @@ def sanitize(texts: pl.Series, gateway: Gateway, *, on_release: OnRelease | None
 
     options: `mask`, `fill`, `policy` of `Gateway.sanitize`.
     """
-    column = Column.of(texts, missing=texts.is_null())
-    cleaned = calls.sanitize(gateway, column.texts, options, on_release)
+    column = _column(texts)
+    with numbered(column.places):
+        cleaned = calls.sanitize(gateway, column.texts, options, on_release)
     return pl.Series(texts.name, column.cleaned(cleaned, None), dtype=pl.String)
+
+
+def _column(texts: pl.Series) -> Column:
+    if not isinstance(texts, pl.Series):
+        raise TypeError(f'pass one column, such as table["text"], not {type(texts).__name__}')
+    return Column.of(texts, missing=texts.is_null())

@@ -27,7 +27,8 @@ class PrivateEmbeddings(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     in `with gateway.budget_cap(epsilon=...)` to bound what it charges.
 
     gateway: a client, or a function that returns one, which is called once in each process: searches with `n_jobs`
-        need such a function, at the top level of a module.
+        need such a function, at the top level of a module. A file of this transformer (by joblib) has such a function
+        but no client, since a client holds the API key.
     endpoint: `sentdp` protects one sentence of each text, `vector` each text as a whole.
     options: further arguments of `Gateway.embed_documents` or `Gateway.embed_texts`.
     on_release: is called with each `Release`, also by clones of this transformer.
@@ -58,6 +59,11 @@ class PrivateEmbeddings(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def transform(self, X: Any) -> Any:
         """Raises the errors of the client; ValueError if X is not a sequence of texts."""
         embedder = Embedder(self.epsilon, self.endpoint, self.options or {}, self.on_release)
+        if self.gateway is None:
+            raise ValueError(
+                "this transformer was read from a file or by another process, which has no API key: pass a client by "
+                "set_params(gateway=...), or make the transformer with a function that returns one"
+            )
         client = self.gateway if isinstance(self.gateway, Gateway) else _made(self.gateway)
         result = embedder.embed(client, _texts(X))
         self.releases_, self._n_features_out = result.releases, result.dimension
@@ -66,6 +72,10 @@ class PrivateEmbeddings(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def __sklearn_clone__(self) -> PrivateEmbeddings:
         """The clone uses the same client."""
         return type(self)(**self.get_params(deep=False))
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return state | {"gateway": None} if isinstance(self.gateway, Gateway) else state
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
