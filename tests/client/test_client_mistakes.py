@@ -85,6 +85,7 @@ REFUSED: list[tuple[type[Exception], str, Callable[[Gateway], Any]]] = [
     (TypeError, r"texts\[0\] .* dict", lambda client: client.embed_texts([{"text": "a"}], epsilon=1)),
     (TypeError, "texts: pass a list", lambda client: client.embed_texts({"text": "a"}, epsilon=1)),
     (TypeError, r"texts\[0\] .* bytes", lambda client: client.restore([b"a"], "token")),
+    (TypeError, r"documents\[1\] .* int", lambda client: list(client.sanitize_stream(["a", 5]))),
     (TypeError, "row 1 .* int", lambda _: Column.of(["a", 1], missing=[False, False])),
     # one blank or wrong document among many
     (InvalidRequest, r"documents\.290: .* blank", lambda client: client.embed_documents(MANY, epsilon=1)),

@@ -20,8 +20,11 @@ SANITIZED = ("id", "text", "format", "format_options", "subject")  # and of `san
 _BLANK = "it is blank, and nothing was sent; remove it, or replace it by a text"
 
 
-def listed(name: str, values: Any, *kinds: type) -> list[Any]:
-    """The values of an argument; one of the kinds alone is a list of one. Raises TypeError for anything else."""
+def listed(name: str, values: Any, *kinds: type, first: int = 0) -> list[Any]:
+    """The values of an argument; one of the kinds alone is a list of one. `first`: the number of the first value.
+
+    Raises TypeError for anything else.
+    """
     wanted = " or ".join(kind.__name__ for kind in kinds)
     if isinstance(values, kinds):
         return [values]
@@ -29,7 +32,7 @@ def listed(name: str, values: Any, *kinds: type) -> list[Any]:
     if not is_list or getattr(values, "ndim", 1) != 1:
         raise TypeError(f"{name}: pass a list of {wanted}, or one column of a table, not {type(values).__name__}")
     found = list(values)
-    for index, value in enumerate(found):
+    for index, value in enumerate(found, start=first):
         if not isinstance(value, kinds):
             raise TypeError(f"{name}[{index}] is of the type {type(value).__name__}; pass {wanted}")
     return found
@@ -42,10 +45,13 @@ def texts_of(name: str, texts: Any) -> list[str]:
     return found
 
 
-def documents_of(documents: Any, members: Sequence[str]) -> list[dict[str, Any]]:
-    """The documents of a call by their members; a string is the text of one document. Raises TypeError."""
-    found = listed("documents", documents, str, Mapping)
-    return [_members_of(index, document, members) for index, document in enumerate(found)]
+def documents_of(documents: Any, members: Sequence[str], *, first: int = 0) -> list[dict[str, Any]]:
+    """The documents of a call by their members; a string is the text of one document. `first`: as of `listed`.
+
+    Raises TypeError, and InvalidRequest for a member that no document has.
+    """
+    found = listed("documents", documents, str, Mapping, first=first)
+    return [_members_of(index, document, members) for index, document in enumerate(found, start=first)]
 
 
 def check_filled(documents: Sequence[Mapping[str, Any]]) -> None:

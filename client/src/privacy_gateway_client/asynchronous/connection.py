@@ -452,8 +452,8 @@ async def bought(
     """Buy what is not in the cache, in parts, and put all of it together.
 
     weights: bytes of each input. names: of the inputs in the cache, None without one.
-    stand_in, as_many_as_fit, subjects: as of `Connection.fitting`, which is asked before the first of several parts. A call under
-        a key of the caller is not compared with the budget, since its parts may be paid already.
+    stand_in, as_many_as_fit, subjects: as of `Connection.fitting`, which is asked before the first of several parts. A
+        call under a key of the caller is not compared with the budget, since its parts may be paid already.
     buy: buys some inputs, by their indices and under a key. assemble: makes the call's result.
     members: the members of the request whose refusal says that a part is too large.
     Raises the first part's error, whose `partial` is a `Partial` of the same result.

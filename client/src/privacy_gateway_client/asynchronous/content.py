@@ -486,18 +486,18 @@ class Sanitizing(MethodGroup):
         answered = 0
         terms = checked(StreamOptions, options)
         send = self._streamed if terms.get("dry_run") or _named_and_free(terms) else self._called
-        while group := list(self._group(source)):
+        while group := list(self._group(source, answered)):
             async with aclosing(send(terms, group, answered)) as rows:
                 async for row in rows:
                     yield row
             answered += len(group)
 
-    def _group(self, source: Iterator[Text]) -> Iterator[dict[str, Any]]:
-        """The next documents, as many as one stream has. The last of them may exceed its size."""
+    def _group(self, source: Iterator[Text], answered: int) -> Iterator[dict[str, Any]]:
+        """The documents after the answered ones, as many as one stream has. The last of them may exceed its size."""
         limits = self._connection.limits
         size = 0
         for count, one in enumerate(source, start=1):
-            [document] = documents_of([one], SANITIZED)
+            [document] = documents_of([one], SANITIZED, first=answered + count - 1)
             yield document
             size += len(str(document.get("text")))
             if count >= limits.stream_documents or size >= limits.stream_bytes:
