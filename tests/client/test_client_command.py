@@ -136,7 +136,9 @@ def test_the_budget_is_shown(run: Run, tenant: Tenant, capsys: Any) -> None:
     assert capsys.readouterr().out == "333\n"
 
 
-def test_exit_codes(run: Run, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_exit_codes(
+    run: Run, tenant: Tenant, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
     out = str(tmp_path / "v")
     assert run("embed", str(tmp_path / "missing.jsonl"), "--epsilon", "1", "--out", out) == command.USAGE
     assert run("embed", str(corpus), "--epsilon", "1", "--out", out, "--cap", "10") == command.BUDGET
@@ -145,6 +147,10 @@ def test_exit_codes(run: Run, corpus: Path, tmp_path: Path, monkeypatch: pytest.
     damaged.write_text(f'{{"text": "ok"}}\n{{"text": "{SECRET}\n')
     assert run("embed", str(damaged), "--epsilon", "1", "--out", str(tmp_path / "w")) == command.USAGE
     assert "line 2" in capsys.readouterr().err
+    damaged.write_text(101 * '{"text": "ok"}\n' + '{"text": " "}\n')
+    assert run("embed", str(damaged), "--epsilon", "1", "--out", str(tmp_path / "w")) == command.USAGE
+    assert "documents.101: " in capsys.readouterr().err
+    assert tenant.committed() == 0
     assert main(["budget", "--url", "127.0.0.1:8000"]) == command.USAGE
     monkeypatch.setenv(KEY_VARIABLE, "pgw_wrong")
     assert run("budget") == command.KEY

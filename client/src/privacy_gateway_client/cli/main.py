@@ -23,6 +23,8 @@ from privacy_gateway_client import Gateway, errors
 from privacy_gateway_client.answers import Embeddings, Job, meter
 from privacy_gateway_client.errors import GatewayError, ReleaseGone
 from privacy_gateway_client.generated.content import document_stand_in, text_stand_in
+from privacy_gateway_client.inputs import check_filled
+from privacy_gateway_client.integrations.calls import numbered
 from privacy_gateway_client.options import Retry
 from privacy_gateway_client.wire import Tensor, given, written
 
@@ -224,12 +226,13 @@ def embed(client: Gateway, given_args: argparse.Namespace, api_key: str) -> None
     parts = OutputParts(out, asked, api_key=api_key, name=given_args.name)
 
     def part(start: int) -> bytes:
-        result: Embeddings = client.embed_documents(
-            rows[start : start + _PART], idempotency_key=parts.key(start), **options
-        )
+        with numbered(range(start, start + _PART)):
+            result: Embeddings = client.embed_documents(
+                rows[start : start + _PART], idempotency_key=parts.key(start), **options
+            )
         return _file(result, start)
 
-    _check_budget(client, given_args, parts, rows, document_stand_in(rows, options))
+    _check_rows(client, given_args, parts, rows, document_stand_in(rows, options))
     starts = _made(parts, len(rows), part)
     tensors = [Tensor(parts.read(start), "embeddings") for start in starts]
     releases = [release for tensor in tensors for release in json.loads(tensor.metadata["releases"])]
@@ -265,26 +268,29 @@ def sanitize(client: Gateway, given_args: argparse.Namespace, api_key: str) -> N
     parts = OutputParts(out, asked, api_key=api_key, name=given_args.name)
 
     def part(start: int) -> bytes:
-        result = client.sanitize(rows[start : start + _PART], idempotency_key=parts.key(start), **options)
+        with numbered(range(start, start + _PART)):
+            result = client.sanitize(rows[start : start + _PART], idempotency_key=parts.key(start), **options)
         lines = []
         for row in result.rows:
             members = row.model_dump(exclude_none=True) | {"index": start + row.index}
             lines.append(json.dumps(members, ensure_ascii=False).encode() + b"\n")
         return b"".join(lines)
 
-    _check_budget(client, given_args, parts, rows, text_stand_in(rows, options))
+    _check_rows(client, given_args, parts, rows, text_stand_in(rows, options))
     starts = _made(parts, len(rows), part)
     parts.finish(b"".join(parts.read(start) for start in starts))
 
 
-def _check_budget(
+def _check_rows(
     client: Gateway,
     given_args: argparse.Namespace,
     parts: OutputParts,
     rows: list[dict[str, Any]],
     stand_in: dict[str, Any] | None,
 ) -> None:
-    """Raises BudgetExhausted before the first part is sent if the budget does not cover all of them."""
+    """Before the first part is sent: raises InvalidRequest for a blank document, and BudgetExhausted if the budget does
+    not cover all of them."""
+    check_filled(rows)
     if stand_in is not None and not given_args.as_many_as_fit and not parts.begun:
         subjects = len({str(row.get("subject")) for row in rows})
         client._connection.fitting(stand_in, len(rows), as_many_as_fit=False, subjects=subjects)

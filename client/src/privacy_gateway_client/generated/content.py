@@ -305,7 +305,7 @@ def document_stand_in(rows: Sequence[Mapping[str, Any]], terms: Mapping[str, Any
     subject = next((row["subject"] for row in rows if row.get("subject")), None)
     sample: dict[str, Any] = {"text": _SAMPLE}
     if rows and rows[0].get("embeddings") is not None:
-        sample = {"embeddings": [[0.0] * len(rows[0]["embeddings"][0])]}
+        sample = {"embeddings": [[0.0] * len(one) for one in rows[0]["embeddings"][:1]]}
     return {**terms, "documents": [given({**sample, "subject": subject})]}
 
 
