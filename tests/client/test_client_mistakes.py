@@ -24,7 +24,8 @@ from privacy_gateway_client import (
     Rejected,
     Retry,
 )
-from privacy_gateway_client.integrations.calls import Column, Embedder, numbered, sanitize
+from privacy_gateway_client.inputs import numbered
+from privacy_gateway_client.integrations.calls import Column, Embedder, sanitize
 
 URL = "http://gateway"
 LEFT = {"epsilon": 1000.0, "delta": 0.0}

@@ -5,14 +5,15 @@ A message names a place, a keyword argument or a member that exists. It never re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
 from typing_extensions import get_type_hints
 
-from privacy_gateway_client.errors import FieldError, InvalidRequest
+from privacy_gateway_client.errors import FieldError, InvalidRequest, Problem
 from privacy_gateway_client.wire import given, json_of
 
 EMBEDDED = ("id", "text", "sentences", "embeddings", "subject")  # the members of a document of `embed_documents`
@@ -135,6 +136,16 @@ def _refuse(errors: Iterable[FieldError]) -> None:
     found = tuple(errors)
     if found:
         raise InvalidRequest(found)
+
+
+@contextmanager
+def numbered(places: Sequence[int]) -> Iterator[None]:
+    """Errors of a call name inputs by their places in what the caller passed; `places`: those of the texts sent."""
+    try:
+        yield
+    except (InvalidRequest, Problem) as error:
+        error.renumber(places)
+        raise
 
 
 def contents_of(documents: Sequence[Mapping[str, Any]]) -> list[bytes]:

@@ -23,8 +23,7 @@ from privacy_gateway_client import Gateway, errors
 from privacy_gateway_client.answers import Embeddings, Job, meter
 from privacy_gateway_client.errors import GatewayError, ReleaseGone
 from privacy_gateway_client.generated.content import document_stand_in, text_stand_in
-from privacy_gateway_client.inputs import check_filled
-from privacy_gateway_client.integrations.calls import numbered
+from privacy_gateway_client.inputs import check_filled, numbered
 from privacy_gateway_client.options import Retry
 from privacy_gateway_client.wire import Tensor, given, written
 

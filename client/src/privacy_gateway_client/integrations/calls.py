@@ -12,8 +12,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from privacy_gateway_client import Gateway
 from privacy_gateway_client.answers import Embeddings, Release, Sanitized
-from privacy_gateway_client.errors import GatewayError, InvalidRequest, Problem
-from privacy_gateway_client.inputs import checked, listed
+from privacy_gateway_client.errors import GatewayError
+from privacy_gateway_client.inputs import checked, listed, numbered
 from privacy_gateway_client.options import DocumentOptions, VectorOptions
 
 OnRelease: TypeAlias = Callable[[Release], None]
@@ -66,16 +66,6 @@ def sanitize(
         report(result)
     sent = map(Cleaned, result.texts, facts_of(result))
     return [next(sent) if text.strip() else Cleaned(text, {}) for text in texts]
-
-
-@contextmanager
-def numbered(places: Sequence[int]) -> Iterator[None]:
-    """Errors of a call name inputs by their places in what the caller passed; `places`: those of the texts sent."""
-    try:
-        yield
-    except (InvalidRequest, Problem) as error:
-        error.renumber(places)
-        raise
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from datasets.fingerprint import Hasher
 from pydantic import BaseModel
 
 from privacy_gateway_client import Gateway
-from privacy_gateway_client.inputs import texts_of
+from privacy_gateway_client.inputs import numbered, texts_of
 from privacy_gateway_client.integrations import calls
 from privacy_gateway_client.integrations.calls import Column, Embedder, Endpoint, Facts, OnRelease, facts_of
 from privacy_gateway_client.options import Cache
@@ -79,7 +79,7 @@ def embed(
         if not isinstance(text, str | None):
             raise TypeError(f"the value in row {row} is no text but of the type {type(text).__name__}")
         if text is not None:
-            with calls.numbered([row]):
+            with numbered([row]):
                 texts_of("texts", text)
     form = List(Value("float32"))
     return _mapped(dataset, one, asked, cache, into=into, form=form, name=name, batch_size=batch_size)
@@ -136,7 +136,7 @@ def _mapped(
         key = None
         if cache is not None:
             key = cache.name({"batch": described}, json.dumps(texts.texts).encode()).hex()
-        with calls.numbered([indices[place] for place in texts.places]):
+        with numbered([indices[place] for place in texts.places]):
             values, facts = one(texts.texts, key) if texts.texts else ([], [])
         whole: list[Any] = [None] * texts.size
         privacy: list[Any] = [None] * texts.size

@@ -18,13 +18,12 @@ from typing_extensions import Self
 
 from privacy_gateway_client import Gateway
 from privacy_gateway_client.answers import Release
-from privacy_gateway_client.inputs import listed
+from privacy_gateway_client.inputs import listed, numbered
 from privacy_gateway_client.integrations.calls import (
     Embedder,
     Endpoint,
     facts_of,
     lists_of,
-    numbered,
     release_facts,
     sanitize,
 )

@@ -12,8 +12,9 @@ import pandas as pd
 
 from privacy_gateway_client import Gateway
 from privacy_gateway_client.answers import Release
+from privacy_gateway_client.inputs import numbered
 from privacy_gateway_client.integrations import calls
-from privacy_gateway_client.integrations.calls import Column, Embedder, Endpoint, OnRelease, numbered
+from privacy_gateway_client.integrations.calls import Column, Embedder, Endpoint, OnRelease
 
 
 def embed(

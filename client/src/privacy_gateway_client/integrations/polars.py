@@ -12,8 +12,9 @@ from typing import Any
 import polars as pl
 
 from privacy_gateway_client import Gateway
+from privacy_gateway_client.inputs import numbered
 from privacy_gateway_client.integrations import calls
-from privacy_gateway_client.integrations.calls import Column, Embedder, Endpoint, OnRelease, lists_of, numbered
+from privacy_gateway_client.integrations.calls import Column, Embedder, Endpoint, OnRelease, lists_of
 
 
 def embed(
