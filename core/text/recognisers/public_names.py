@@ -1,4 +1,4 @@
-"""Names that identify nobody where they stand: of works, medicines, diseases, rooms and schools.
+"""Names that identify nobody where they stand: of works, medicines, diseases, halls and schools.
 
 `public_name` looks at what a tagger takes for a name and at the words beside it:
 
@@ -7,7 +7,7 @@
 * A person after whom a disease, a sign or a score is called, beside a word for one (`Lewy body dementia`, `Morbus
   Crohn`), or without one near a word for a diagnosis, for those that are often written so (`Sjögren was ruled out`).
 * A part of a name in a program (`Bee::Dee`).
-* A person of history beside a word for a room or a school (`Raum Albert Einstein`, `lycée Victor Hugo`).
+* A person of history beside a word for a hall or a school (`Raum Albert Einstein`, `lycée Victor Hugo`).
 
 Other persons of these names stay: `Peter Crohn has Crohn's disease`. The lists are short and no register of all such
 names.
@@ -55,8 +55,8 @@ _SIGN_AFTER = regex.compile(rf"(?:['’]s?)?[ -](?:{_TEXTS['sign_after']})(?!\p{
 _TITLE = regex.compile(rf"(?r)(?<!\p{{L}})(?:{_TEXTS['titles']})\.?[ ]\Z", regex.IGNORECASE)
 _DIAGNOSED = regex.compile(_words(_TEXTS["diagnosed"]) + r"[^.!?\n]{0,40}\Z", regex.IGNORECASE)
 _RULED_OUT = regex.compile(rf"[ ](?:{_TEXTS['ruled_out']})", regex.IGNORECASE)
-_PLACE_AFTER = rf"(?:{_TEXTS['rooms_after']}|{_TEXTS['schools_after']})"
-_PLACE_BEFORE = rf"(?:{_TEXTS['rooms_before']}|{_TEXTS['schools_before']})"
+_PLACE_AFTER = rf"(?:{_TEXTS['halls_after']}|{_TEXTS['schools_after']})"
+_PLACE_BEFORE = rf"(?:{_TEXTS['halls_before']}|{_TEXTS['schools_before']})"
 _CALLED = r"(?:[ ](?:called|named|namens|im\.))?"
 _PERSON = regex.compile(
     rf"(?:{_PLACE_BEFORE}[ ])?(?:im\.[ ])?(?:{_TEXTS['persons']})(?:[- ](?:{_PLACE_AFTER}))?",
@@ -65,12 +65,12 @@ _PERSON = regex.compile(
 _AFTER = regex.compile(rf"[- ]{_PLACE_AFTER}(?!\p{{L}})", regex.IGNORECASE)
 _BEFORE = regex.compile(rf"(?r)(?<!\p{{L}}){_PLACE_BEFORE}{_CALLED}[ ][\"“„«'’]?\Z", regex.IGNORECASE)
 _INSIDE = regex.compile(
-    _words(rf"{_TEXTS['rooms_before']}|{_PLACE_AFTER}|{_TEXTS['schools_before']}"), regex.IGNORECASE
+    _words(rf"{_TEXTS['halls_before']}|{_PLACE_AFTER}|{_TEXTS['schools_before']}"), regex.IGNORECASE
 )
 
 
 def public_name(text: str, start: int, end: int) -> bool:
-    """Whether `text[start:end]`, which looks like a name, is that of a work, a medicine, a disease, a room or a
+    """Whether `text[start:end]`, which looks like a name, is that of a work, a medicine, a disease, a hall or a
     school."""
     name = text[start:end]
     if len(name) > NAME_CHARS_MAX:

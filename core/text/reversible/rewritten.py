@@ -23,6 +23,7 @@ from core.text.reversible.mapping import BARE, DATE, LABELLED, PLACE, Rewriting
 from core.text.surrogates.dates import month_words, read_date, weekday_words
 from core.text.surrogates.draw import alphanumerics, cased, laid_out
 
+BUILDING_TOKENS_MAX = 5  # marks between a street and the number of a building
 PLUS = "+"  # a space in a URL
 PHRASE_TOKENS_MAX = 24
 NUMBER_TOKENS_MAX = 40
@@ -104,7 +105,8 @@ class Phrases:
             if tokens and len(tokens) <= PHRASE_TOKENS_MAX:
                 first = _folded(tokens[0])
                 self._values[folded_text(written).replace(PLUS, SPACE)] = value
-                self._sizes[first] = max(self._sizes.get(first, 0), len(tokens))
+                size = len(tokens) + (BUILDING_TOKENS_MAX + 1 if value.building else 0)
+                self._sizes[first] = max(self._sizes.get(first, 0), size)
         self._first = sorted(self._sizes)
 
     @property
@@ -115,11 +117,11 @@ class Phrases:
     def may_start(self, part: str) -> bool:
         return _begins(self._first, part.casefold())
 
-    def longest(self, tokens: list[str], at: int, *, more: bool) -> tuple[int, Place] | str | None:
-        """Return the end of the longest phrase from the token `at` on, and its value. `more`: a token that is not
-        complete follows the last one."""
+    def longest(self, tokens: list[str], at: int, least: int, *, more: bool) -> tuple[int, Place] | str | None:
+        """Return the end of the longest phrase from the token `at` on, and its value; nothing if no phrase ends after
+        `least`. `more`: a token that is not complete follows the last one."""
         size = self._sizes.get(tokens[at].casefold())
-        if size is None:
+        if size is None or at + size <= least:
             return None
         if more and at + size > len(tokens):
             return UNDECIDED
@@ -194,10 +196,10 @@ class Rewritten:
         or its end."""
         best: Found | None = None
         for found in (
-            self._place(tokens, at, more, before),
+            self._place(tokens, at, end, more, before),
             self._number(tokens, at, more),
             self._date(tokens, at, more, end),
-            self._short(tokens, at, more, before),
+            self._short(tokens, at, end, more, before),
         ):
             if found is None:
                 continue
@@ -222,8 +224,8 @@ class Rewritten:
             or (bool(self._forms.dates) and folded in _date_names())
         )
 
-    def _place(self, tokens: list[str], at: int, more: bool, before: Callable[[], str]) -> Found | None:
-        found = self._places.longest(tokens, at, more=more)
+    def _place(self, tokens: list[str], at: int, least: int, more: bool, before: Callable[[], str]) -> Found | None:
+        found = self._places.longest(tokens, at, least, more=more)
         if found is None:
             return None
         if isinstance(found, str):
@@ -236,7 +238,7 @@ class Rewritten:
         if not place.building:
             return Found(end, Rewriting(PLACE, place.written, other, plain))
         number = end
-        while number < len(tokens) and number < end + 5 and _folded(tokens[number]) in _STREET_MARKS:
+        while number < len(tokens) and number < end + BUILDING_TOKENS_MAX and _folded(tokens[number]) in _STREET_MARKS:
             number += 1
         if number == len(tokens):
             if more:
@@ -249,12 +251,14 @@ class Rewritten:
                 return Found(number + 1, Rewriting(PLACE, place.written, other + between + building, whole))
         return Found(end, Rewriting(PLACE, place.written, other, plain))
 
-    def _short(self, tokens: list[str], at: int, more: bool, before: Callable[[], str]) -> Found | None:
+    def _short(self, tokens: list[str], at: int, least: int, more: bool, before: Callable[[], str]) -> Found | None:
         for name, phrases in self._labelled.items():
             token, hidden = tokens[at], ""
             if name == ENDING and len(token) > ENDING_DIGITS + 1 and _HIDDEN.fullmatch(token):
                 hidden, token = token[:-ENDING_DIGITS], token[-ENDING_DIGITS:]
-            found = phrases.longest([token], 0, more=False) if hidden else phrases.longest(tokens, at, more=more)
+            found = (
+                phrases.longest([token], 0, 0, more=False) if hidden else phrases.longest(tokens, at, least, more=more)
+            )
             if found is None:
                 continue
             if isinstance(found, str):

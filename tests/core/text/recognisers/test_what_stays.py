@@ -123,7 +123,7 @@ PUBLIC_NAMES = """
 He has «Lewy» body dementia. || «Sjögren» was ruled out || maladie de «Charcot»
 «Cushing»'s, Addison's and Wilson's disease || choroba «Leśniowskiego-Crohna» || «Babinski» negative
 «Lexapro», Keppra || nimmt «Marcumar» und Ramipril || toma «Nolotil y Sintrom» || Raum «Albert Einstein» ist frei
-meeting room «Grace Hopper» is free || the «Nelson Mandela room» || lycée «Victor Hugo»
+hall «Grace Hopper» is free || the «Nelson Mandela hall» || lycée «Victor Hugo»
 «Thomas Jefferson Middle School» || «Friedrich-Schiller»-Universität Jena || szkoła im. «Adama Mickiewicza»
 «Anna Karenina» is long. || The Talented Mr. «Ripley» is a novel. || vimos «Carmen» en el teatro
 «Bee»::Dee raised NameError
@@ -131,7 +131,7 @@ meeting room «Grace Hopper» is free || the «Nelson Mandela room» || lycée �
 PERSONS_FOUND = """
 Mr. «Parkinson» test results || Herr «Crohn» hat angerufen || «Crohn» has a dog || M. «Alzheimer» est arrivé
 «Peter Crohn» has Crohn's disease || «Murphy» test results are back || «Lena Lexa» takes Lexapro
-«Lena Brandt» booked the room Albert Einstein || My neighbour «Thomas Mann» has a dog. || «Carmen» llamó ayer
+«Lena Brandt» booked the hall Albert Einstein || My neighbour «Thomas Mann» has a dog. || «Carmen» llamó ayer
 «Ripley» called
 """
 
@@ -257,7 +257,7 @@ def test_what_is_public_is_no_secret() -> None:
         assert [text for text in texts(SECRETS_FOUND) if not credible(text, kind)] == []
 
 
-def test_a_name_of_a_work_a_medicine_a_disease_a_room_or_a_school_is_no_person() -> None:
+def test_a_name_of_a_work_a_medicine_a_disease_a_hall_or_a_school_is_no_person() -> None:
     assert [text for text in texts(PUBLIC_NAMES) if credible(text, "PERSON")] == []
     assert [text for text in texts(PERSONS_FOUND) if not credible(text, "PERSON")] == []
     setting = "SMTP_PASSWORD=\nSMTP_FROM=«noreply»"
