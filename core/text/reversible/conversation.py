@@ -174,7 +174,7 @@ def surrogates(
     strings |= {part.casefold() for value in together if value.type == PERSON for part in parts_of(value.original)}
     known = Originals(strings)
 
-    words, whole = (lru_cache(READ_MAX)(read) for read in (folded_words, folded_text))
+    words, whole = lru_cache(READ_MAX)(folded_words), lru_cache(READ_MAX)(folded_text)
 
     def unfit(name: str) -> bool:
         return kept.have(words(name)) or (name.isalpha() and is_ordinary(name, language))

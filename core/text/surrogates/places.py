@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import regex  # type: ignore[import-untyped]
 from faker import Faker
@@ -327,7 +327,7 @@ class ReadAddress:
         return found
 
 
-_Form = regex.Pattern[str] | str
+_Form: TypeAlias = Any  # a pattern, or the kind of the only part
 
 
 def _form_of(piece: str, country: Country) -> _Form | None:
