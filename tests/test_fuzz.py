@@ -19,9 +19,7 @@ TESTS = Path(__file__).parent
 def test_a_short_campaign_finds_no_error_and_no_text() -> None:
     path = os.pathsep.join(map(str, (TESTS.parent, TESTS, TESTS / "kits")))
     command = [sys.executable, "-m", "fuzz.campaign", "--requests", "1000", "--warm-up", "0"]
-
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, env=os.environ | {"PYTHONPATH": path})
-
     lines = done.stdout.splitlines()
     assert lines, done.stderr[-3000:]
     report = json.loads(lines[-1])

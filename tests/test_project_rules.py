@@ -192,7 +192,6 @@ def test_parts_are_asked_for_by_endpoints_and_builders_alone() -> None:
 def test_the_routes_of_health_load_few_modules() -> None:
     code = f"import sys, service.operation.health; print(sum(each.split('.')[0] in {LAYERS} for each in sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-
     assert int(loaded.stdout) <= 80
 
 
@@ -257,7 +256,6 @@ def test_the_front_end_loads_nothing_heavy() -> None:
         "import sys, service.app, service.serve, service.cli.main; print(*(each.split('.')[0] for each in sys.modules))"
     )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-
     assert not HEAVY & set(loaded.stdout.split())
 
 

@@ -77,7 +77,6 @@ def running(environment: Path, tmp_path: Path) -> Iterator[Gateway]:
 
 def test_the_installed_command_embeds_a_document_from_any_folder(running: Gateway, environment: Path) -> None:
     answer = running.tenant().embed()
-
     assert answer.status_code == 200, answer.text
     assert answer.json()["privacy"]["guarantee"] == "pure-dp"
     assert str(environment) in Path(f"/proc/{running.pid_of('gpu_workers.engine.worker')}/cmdline").read_text()
@@ -86,7 +85,6 @@ def test_the_installed_command_embeds_a_document_from_any_folder(running: Gatewa
 def test_the_wheel_holds_every_file_of_the_packages_and_the_licences(wheel: Path) -> None:
     held = set(zipfile.ZipFile(wheel).namelist())
     tracked = run("git", "ls-files", "core", "service", "gpu_workers", cwd=ROOT).stdout.splitlines()
-
     assert set(tracked) <= held
     assert {name.rpartition("/")[2] for name in held if "/licenses/" in name} == {"LICENSE", "NOTICE"}
 
@@ -95,10 +93,8 @@ def test_a_package_in_front_of_ours_is_noticed(environment: Path, tmp_path: Path
     (tmp_path / "service").mkdir()
     (tmp_path / "service" / "__init__.py").touch()
     (tmp_path / "core").mkdir()
-
     by_path = run(environment / "bin" / "privacy-gateway", "--help", cwd=tmp_path, PYTHONPATH=str(tmp_path))
     by_folder = run(environment / "bin" / "python", "-m", "privacy_gateway", "--help", cwd=tmp_path)
-
     for refused in (by_path, by_folder):
         assert refused.returncode == 1
         assert f"service is {tmp_path}/service/__init__.py, not {environment}" in refused.stderr
@@ -116,9 +112,7 @@ def test_another_distribution_that_overwrites_a_package_is_noticed(wheel: Path, 
     )
     mine = install(wheel, tmp_path / "venv")
     pip("--python", mine / "bin" / "python", "install", "--no-build-isolation", other, cwd=tmp_path)
-
     refused = run(mine / "bin" / "privacy-gateway", "--help", cwd=tmp_path)
-
     assert refused.returncode == 1
     assert f"core was overwritten by another distribution: {packages(mine)}/core/__init__.py" in refused.stderr
     assert "Traceback" not in refused.stderr
@@ -127,8 +121,6 @@ def test_another_distribution_that_overwrites_a_package_is_noticed(wheel: Path, 
 def test_a_package_that_is_missing_is_noticed(wheel: Path, tmp_path: Path) -> None:
     mine = install(wheel, tmp_path / "venv")
     shutil.rmtree(packages(mine) / "gpu_workers")
-
     refused = run(mine / "bin" / "privacy-gateway", "--help", cwd=tmp_path)
-
     assert refused.returncode == 1
     assert "gpu_workers is not installed" in refused.stderr

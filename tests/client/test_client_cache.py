@@ -32,7 +32,6 @@ def test_several_processes_share_a_file(tmp_path: Path) -> None:
         for number in range(4)
     ]
     found = [process.communicate(timeout=300)[0].split() for process in running]
-
     assert all(process.returncode == 0 for process in running)
     assert len(found[0]) == 10
     assert found == [found[0]] * 4

@@ -43,7 +43,6 @@ def client(gateway: InProcessGateway, tenant: Tenant) -> Iterator[Gateway]:
 
 def test_documents_are_embedded(client: Gateway, tenant: Tenant) -> None:
     result = client.embed_documents([DOCUMENT, {"id": "b", "sentences": ["One.", "Two."]}], epsilon=3)
-
     assert result.vectors.shape == (2, result.dimension) == (2, 384)
     assert result.vectors.dtype == np.float32
     assert [row.id for row in result.rows] == [None, "b"]
@@ -60,7 +59,6 @@ def test_an_input_beyond_the_limits_becomes_several_requests_in_order(
     documents = [{"id": str(number), "text": DOCUMENT} for number in range(7)]
     with client_of(gateway, tenant, transport=sent, limits=Limits(documents=3)) as client:
         result = client.embed_documents(documents, epsilon=1)
-
     assert [row.id for row in result.rows] == [str(number) for number in range(7)]
     assert [release.inputs for release in result.releases] == [(0, 1, 2), (3, 4, 5), (6,)]
     assert len({request.headers["Idempotency-Key"] for request in sent.to("/embed/sentdp")}) == 3
@@ -70,7 +68,6 @@ def test_an_input_beyond_the_limits_becomes_several_requests_in_order(
 def test_a_part_that_the_gateway_finds_too_large_is_halved(gateway: InProcessGateway, tenant: Tenant) -> None:
     with client_of(gateway, tenant, limits=Limits(documents=1000)) as client:
         result = client.embed_documents(["One. Two."] * 257, epsilon=0.1)
-
     assert [len(release.inputs) for release in result.releases] == [128, 129]
     assert tenant.committed() == pytest.approx(25.7)
 
@@ -80,7 +77,6 @@ def test_what_was_paid_is_kept_when_the_budget_ends(gateway: InProcessGateway) -
     limits = Limits(documents=2, concurrency=1)
     with client_of(gateway, tenant, limits=limits) as client, pytest.raises(BudgetExhausted) as failure:
         client.embed_documents([SECRET] * 8, epsilon=1, idempotency_key="of-the-caller")  # compares no budget first
-
     assert failure.value.requested.epsilon == 2
     assert failure.value.remaining.epsilon == 1
     assert failure.value.account == f"{tenant.name}/sentence"

@@ -58,7 +58,6 @@ def corpus(tmp_path: Path) -> Path:
 def test_documents_become_a_file_of_vectors(run: Run, tenant: Tenant, corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "vectors.safetensors"
     assert run("embed", str(corpus), "--epsilon", "2", "--out", str(out)) == command.DONE
-
     assert load_file(out)["embeddings"].shape == (150, 384)
     with safe_open(out, "np") as file:
         facts = file.metadata()
@@ -122,7 +121,6 @@ def test_texts_are_sanitised_line_by_line(run: Run, tenant: Tenant, tmp_path: Pa
     assert [row["index"] for row in rows] == [0, 1]
     assert "jane" not in rows[0]["text"]
     assert rows[1]["text"] == "Nothing"
-
     words = tmp_path / "words.jsonl"
     arguments = ("--technique", "all", "--fill", "metric_dp", "--epsilon", "2", "--out", str(words))
     assert run("sanitize", str(source), *arguments) == command.DONE

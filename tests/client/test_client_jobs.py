@@ -57,7 +57,6 @@ def test_waiting_continues_after_lost_connections_where_it_was() -> None:
     seen: list[float] = []
     with client_with(sent) as client:
         done = client.jobs.wait("j1", progress=lambda state: seen.append(state.progress))
-
     assert done.result == {"rows": 5}
     assert seen == [0.2, 0.6, 1.0]
     assert [request.headers.get("Last-Event-ID") for request in sent.requests] == [None, "3", "3", "4"]
@@ -116,7 +115,6 @@ def test_a_large_table_is_sent_as_lines() -> None:
             "t", [{"age": 1}, {"age": 2}], schema=schema, method="marginals", epsilon=1, delta=1e-5, row_count="public"
         )
     [request] = sent.requests
-
     assert json.loads(request.url.params["schema"]) == schema
     assert len(request.content.splitlines()) == 2
     assert request.headers["Idempotency-Key"]

@@ -200,7 +200,6 @@ def test_refusals_are_waited_for_and_charge_once(gateway: InProcessGateway, tena
     )
     with client_of(gateway, tenant, transport=sent) as client:
         result = client.embed_documents([TEXT], epsilon=1)
-
     assert result.releases[0].replayed
     assert len(sent.requests) == 5
     assert len({request.headers["Idempotency-Key"] for request in sent.requests}) == 1

@@ -150,7 +150,6 @@ def test_a_method_sends_its_request() -> None:
             pytest.raises(GatewayError),
         ):
             CALLS[route](client)
-
         method, path = route.split()
         [request] = sent.requests
         assert request.method == method

@@ -13,7 +13,6 @@ def test_an_error_survives_pickling() -> None:
         TaskFailed(reason="ValueError"), WorkerDied(),
     ]:  # fmt: skip
         again = pickle.loads(pickle.dumps(error))
-
         assert type(again) is type(error)
         assert again.__dict__ == error.__dict__
         assert str(again) == str(error)

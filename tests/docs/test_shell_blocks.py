@@ -110,9 +110,7 @@ def test_the_commands_of_a_page_run(page: Path, real_gateway: Gateway, reader: d
     commands = "\n".join(block.commands for block in blocks(page.read_text()) if block.runs)
     script = f"set -euxo pipefail\n{commands}\n".replace(ADDRESS, real_gateway.url)
     script = script.replace("/jobs/domain?", "/jobs/domain?steps=10&")
-
     done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=reader, capture_output=True, text=True, timeout=550)
-
     assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
 
 
@@ -131,7 +129,6 @@ def test_the_rules_find_what_they_must() -> None:
         "```sh\na\n```\n\n<!-- not run: needs docker -->\n```bash\nb\n```\n\n   ```console\n   $ c\n   answer\n   ```\n"
     )
     found = list(blocks(page))
-
     assert [(block.commands, block.runs) for block in found] == [("a", True), ("b", False), ("c", True)]
     assert [block.runs for block in blocks("<!-- not run: -->\n```sh\na\n```\n")] == [True]
 
@@ -149,7 +146,5 @@ def test_the_readme_shows_the_answer_of_its_request(real_gateway: Gateway, reade
     page = (ROOT / "README.md").read_text()
     request, shown = page.split("-d '")[1].split("'\n")[0], page.split("```json\n")[1].split("```")[0]
     headers = {"Content-Type": "application/json"}
-
     answer = real_gateway.client(reader["KEY"]).post("/embed/sentdp", content=request, headers=headers)
-
     assert shows(answer.json(), json.loads(shown)), answer.text

@@ -81,7 +81,6 @@ def numbers(printed: str, name: str) -> list[float]:
 def test_a_mailbox_is_searched(served: Gateway) -> None:
     tenant = served.tenant()
     printed = output(served, tenant, "semantic_search.py", "--mails", "20")
-
     assert charge(printed) == (200, f"{tenant.name}/sentence", tenant.committed(), 1000)
     clear, private = numbers(printed, "non-private"), numbers(printed, "epsilon 10")
     assert len(clear) == len(private) == 2
@@ -111,7 +110,6 @@ def test_a_classifier_learns_from_private_vectors(served: Gateway, tmp_path: Pat
 def test_tickets_come_back_from_a_model_with_their_names(served: Gateway, model: ModelServer) -> None:
     tenant = served.tenant()
     printed = output(served, tenant, "ticket_drafts.py", "--model", "stub-gpt", "--model-url", f"{model.origin}/v1")
-
     tickets = [json.loads(line) for line in (EXAMPLES / "data/personal_tickets.jsonl").read_text().splitlines()]
     drafts, _, summary = printed.partition("A summary by a model")
     for ticket in tickets:
@@ -128,7 +126,6 @@ def test_tickets_come_back_from_a_model_with_their_names(served: Gateway, model:
 def test_a_model_learns_from_a_synthetic_table(served: Gateway) -> None:
     tenant = served.tenant(record={"epsilon": 50, "delta": 1e-3})
     printed = output(served, tenant, "synthetic_table.py", "--rows", "400")
-
     assert charge(printed) == (2, f"{tenant.name}/record", tenant.committed("record"), 50)
     for table in ("real rows", "marginals", "pearl"):
         area, *weights = numbers(printed, table)
@@ -183,7 +180,6 @@ def test_a_key_without_the_role_reads_but_stores_no_alert(served: Gateway) -> No
 def test_an_example_that_cannot_go_on_says_why(served: Gateway, limit: float, key: str | None, code: str) -> None:
     tenant = served.tenant(record={"epsilon": limit, "delta": 1e-3})
     failed = start(served, key or tenant.key, "certified_classifier.py", "--rows", "40", "--batch", "20")
-
     assert failed.returncode == 1
     assert code in failed.stderr
     assert "Traceback" not in failed.stderr

@@ -37,7 +37,6 @@ def succeeded(tenant: Tenant, created: httpx.Response) -> dict[str, Any]:
 
 def test_sentence_embeddings(real_tenant: Tenant) -> None:
     answer = real_tenant.embed([{"text": DOCUMENT}, {"sentences": ["One.", "Two."]}], epsilon=2).json()
-
     assert [len(row["embedding"]) for row in answer["data"]] == [384, 384]
     assert answer["privacy"]["guarantee"] == "pure-dp"
     assert real_tenant.committed() == 4.0
@@ -46,7 +45,6 @@ def test_sentence_embeddings(real_tenant: Tenant) -> None:
 def test_private_vectors(real_tenant: Tenant) -> None:
     body = {"texts": [DOCUMENT, "A short text."], "epsilon": 8}
     assert len(real_tenant.http.post("/embed/vector", json=body).json()["data"]) == 2
-
     terms = {"request": json.dumps({"epsilon": 4})}
     content = save({"vectors": np.eye(8, dtype=np.float32)}, metadata=terms)
     types = {"Content-Type": "application/vnd.safetensors"}
@@ -63,7 +61,6 @@ def test_sanitised_text(real_tenant: Tenant) -> None:
         assert answer.status_code == 200, answer.text
         assert ADDRESS not in answer.text
         assert "Keller" not in answer.text
-
     streamed = real_tenant.sanitize_lines(*documents * 3).text.splitlines()
     assert [json.loads(line)["text"] for line in streamed[:3]] == ["[PERSON] wrote to [EMAIL_ADDRESS]."] * 3
     assert json.loads(streamed[3])["summary"]["complete"] is True
@@ -72,7 +69,6 @@ def test_sanitised_text(real_tenant: Tenant) -> None:
 def test_an_openai_client(real_gateway: Gateway, real_tenant: Tenant) -> None:
     with openai.OpenAI(base_url=f"{real_gateway.url}/v1", api_key=real_tenant.key) as client:
         answer = client.embeddings.create(model=client.models.list().data[0].id, input=[DOCUMENT])
-
     assert len(answer.data[0].embedding) == 384
     assert real_tenant.committed() == 10.0
 
@@ -82,7 +78,6 @@ def test_budgets(real_tenant: Tenant) -> None:
     estimate = real_tenant.http.post("/budget/estimate", json=body).json()
     assert real_tenant.committed() == 0.0
     real_tenant.embed(epsilon=1.5)
-
     assert real_tenant.committed() == estimate["accounts"][0]["cost"]["epsilon"] == 1.5
     journal = real_tenant.http.get(f"/budget/{real_tenant.name}/sentence/journal").json()["entries"]
     assert [entry["transition"] for entry in journal] == ["open", "reserve", "commit"]
@@ -92,7 +87,6 @@ def test_budgets(real_tenant: Tenant) -> None:
 def test_accountants(real_tenant: Tenant) -> None:
     plan = {"mechanism": {"kind": "subsampled_gaussian", "sampling_rate": 0.01, "noise_multiplier": 1.0}, "steps": 100}
     answer = real_tenant.http.post("/accounting/compare", json=plan | {"delta": 1e-5})
-
     assert answer.status_code == 200, answer.text
 
 
@@ -101,7 +95,6 @@ def test_tenants_and_keys(real_gateway: Gateway) -> None:
     keys = f"/admin/tenants/{tenant.name}/keys"
     second = real_gateway.admin.post(keys).json()["key"]
     assert real_gateway.admin.delete(f"{keys}/{tenant.key.split('_')[1]}").status_code == 200
-
     assert tenant.embed().status_code == 401
     assert real_gateway.client(second).get("/budget").status_code == 200
 
@@ -111,7 +104,6 @@ def test_a_domain_is_built_and_releases(real_tenant: Tenant) -> None:
     succeeded(
         real_tenant, real_tenant.http.post("/jobs/domain", json={"name": "own", "steps": 10, "embeddings": vectors})
     )
-
     document = embedding_rows(1, seed=5)[0]
     assert real_tenant.embed([document], domain="own", normalize=True).status_code == 200
 
@@ -120,7 +112,6 @@ def test_a_fill_model_is_tuned_and_fills(real_tenant: Tenant) -> None:
     body = {"name": "own", "documents": [*rows(19), {"text": f"Write to {ADDRESS}."}], "steps": 2}
     done = succeeded(real_tenant, real_tenant.http.post("/jobs/infill", json=body))
     assert done["result"]["privacy"]["guarantee"] == "none"
-
     fill = {"mode": "top1", "model": "own"}
     answer = real_tenant.http.post("/sanitize", json={"documents": [{"text": f"To {ADDRESS}"}], "fill": fill})
     assert answer.status_code == 200, answer.text
@@ -131,7 +122,6 @@ def test_a_fill_model_is_tuned_and_fills(real_tenant: Tenant) -> None:
 def test_a_table_is_synthesised_and_sampled(real_gateway: Gateway, method: str) -> None:
     tenant = real_gateway.tenant(record=RECORD)
     done = succeeded(tenant, tenant.http.post("/jobs/synthesis", json=shop_request(method=method, rows=shop_rows(60))))
-
     assert done["spent"] == tenant.account("record")["committed"]
     sample = tenant.http.post(f"/jobs/{done['job_id']}/sample", json={"rows": 7})
     assert len(sample.text.splitlines()) == 7
@@ -142,6 +132,5 @@ def test_a_classifier_is_trained_privately(real_gateway: Gateway) -> None:
     tiny_encoder(real_gateway)
     estimate = tenant.http.post("/budget/estimate", json=training(model="tiny")).json()
     done = succeeded(tenant, submit(tenant, model="tiny"))
-
     assert done["spent"] == estimate["accounts"][0]["cost"]
     assert tenant.http.get(f"/jobs/{done['job_id']}/card").status_code == 200

@@ -17,7 +17,6 @@ limited = module_gateway(RATE_LIMIT_PER_MINUTE="3")
 def test_a_request_above_the_rate_is_refused_and_costs_nothing(limited: Gateway) -> None:
     tenant, other = limited.tenant(), limited.tenant()
     answers = [tenant.embed() for _ in range(4)]
-
     assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
     assert [answer.headers["ratelimit"].split(";")[1] for answer in answers] == ["r=2", "r=1", "r=0", "r=0"]
     assert answers[3].json()["code"] == "rate-limited"

@@ -31,13 +31,11 @@ def test_a_stop_leaves_no_process_and_keeps_the_ledger(served: tuple[Gateway, Te
     gateway, tenant = served
     left = list(children(gateway.process.pid))
     assert len(left) == 5, "Redis, the fork server and three workers"
-
     gateway.process.send_signal(number)
     assert gateway.process.wait(300) == 0
     for pid in left:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
-
     gateway.start()
     assert tenant.committed() == 2.0
 
@@ -62,6 +60,5 @@ def test_a_wrong_setting_is_named_and_no_secret_is_printed(tmp_path: Path) -> No
     said = refused_start(
         tmp_path / "data", {"PRIVACY_GATEWAY_TOMBSTONE_RETENTION_S": "1", "PRIVACY_GATEWAY_MASTER_KEY": "ab" * 32}
     )
-
     assert "TOMBSTONE_RETENTION_S" in said
     assert "abab" not in said

@@ -103,7 +103,6 @@ def test_the_mechanism_releases_and_is_priced_and_shown(owner: Tenant) -> None:
     body = {"documents": [{"text": "One sentence. And another."}], "epsilon": 2.0, "mechanism": "toy_uniform"}
     priced = owner.http.post("/budget/estimate", json=body).json()
     assert (priced["privacy"]["mechanism"], priced["accounts"][0]["cost"]["epsilon"]) == ("toy_uniform", 2.0)
-
     released = owner.embed(epsilon=2.0, mechanism="toy_uniform")
     assert released.status_code == 200, released.text
     assert (released.json()["privacy"]["mechanism"], released.json()["privacy"]["guarantee"]) == (

@@ -44,7 +44,6 @@ def names() -> Names:
 
 def test_corpora_come_under_one_scheme(data: Path) -> None:
     labels = {name: ner_corpora.read(data, name)[0].labels for name in ("wikigold", "btc", "wnut17", "gum")}
-
     assert labels["wikigold"] == ("PERSON", "PERSON", "O", "LOCATION", "O")
     assert labels["btc"] == ("?", "?", "O", "?", "PERSON")
     assert labels["wnut17"] == ("PERSON", "PERSON", "O", "ORGANIZATION", "O")
@@ -54,7 +53,6 @@ def test_corpora_come_under_one_scheme(data: Path) -> None:
 def test_swapping_keeps_words_and_labels_together(data: Path) -> None:
     sentence = ner_corpora.read(data, "wikigold")[0]
     swapped = ner_corpora.swapped(sentence, 1.0, lambda kind, rng: f"new {kind.lower()}", random.Random(1))
-
     assert swapped.words == ("new", "person", "left", "new", "location", ".")
     assert swapped.labels == ("PERSON", "PERSON", "O", "LOCATION", "LOCATION", "O")
     assert ner_corpora.written(swapped, natural=True)[0] == "new person left new location."
@@ -95,7 +93,6 @@ def test_a_word_that_a_treebank_splits_is_read_as_it_is_written(data: Path) -> N
         write_columns(
             data / f"languages/uner_pt_{part}.iob2", *numbered("Em/O a/O casa/O de/O o/O Rui/B-PER em/O o/O mar/O")
         )
-
     assert ner_corpora.read(data, "ud-de")[0].words == ("Zum", "Arzt")
     portuguese = ner_corpora.read(data, "uner-pt")[0]
     assert portuguese.words == ("Na", "casa", "do", "Rui", "no", "mar")
@@ -107,5 +104,4 @@ def test_a_name_has_its_label_in_the_same_sentence_of_another_language(data: Pat
         write_columns(data / f"languages/uner_{code}_pud.iob2", *numbered("Obama/B-PER left/O Warsaw/B-LOC"))
     rows = [(i, word, f"_\t{tag}") for i, word, tag in numbered("Samolot/N Obamy/PROPN odleciał/V ./. Warszawę/PROPN")]
     write_columns(data / "languages/ud_pl_pud.conllu", *rows)
-
     assert ner_corpora.read(data, "pud-pl")[0].labels == ("O", "PERSON", "O", "O", "?")

@@ -68,7 +68,6 @@ class TestContract:
         one_by_one = fresh()
         for _ in range(4):
             one_by_one.compose(event, 5)
-
         assert one_by_one.epsilon(1e-5).kind is at_once.kind
         if at_once.value is not None:
             assert one_by_one.epsilon(1e-5).value == pytest.approx(at_once.value, rel=1e-6)
@@ -78,7 +77,6 @@ class TestContract:
         values = [composed(fresh, event, count).epsilon(1e-5).value for count in (50, 100, 200)]
         values.append(fresh().compose(event, 200).epsilon(1e-7).value)
         present = [value for value in values if value is not None]
-
         assert present == sorted(present)
 
     def test_a_wrong_count_or_another_adjacency_changes_nothing(self, fresh: Callable[[], Accountant]) -> None:
@@ -90,7 +88,6 @@ class TestContract:
                 account.compose(Gaussian(2.0), count)
         with pytest.raises(UnitMismatch):
             account.compose(Gaussian(1.0, PlanAdjacency.REPLACE_ONE))
-
         assert account.epsilon(1e-5) == before
 
     def test_delta_has_a_range(self, fresh: Callable[[], Accountant]) -> None:
@@ -191,7 +188,6 @@ def test_equal_pure_releases_cost_the_exact_binomial() -> None:
     for eps0, count, delta in ((0.1, 1000, 1e-6), (1.0, 20, 1e-9), (0.01, 10**5, 1e-3)):
         result = EdgeworthAccountant().compose(Pure(eps0), count).epsilon(delta)
         exact = epsilon_of_pure(delta, eps0, count)  # itself against mpmath: test_exact_lines.py
-
         assert (result.kind, result.value) == (Kind.BOUND, exact)
         assert certified_epsilon(((Pure(eps0), count),), delta) == exact
 
@@ -213,7 +209,6 @@ def test_unequal_releases_add_their_cumulants() -> None:
     for event, count in parts:
         account.compose(event, count)
     tight = certified_epsilon(tuple(parts), 1e-5, interval=1e-3)
-
     assert account.epsilon(1e-5).value == pytest.approx(tight, rel=0.02)
 
 
@@ -221,7 +216,6 @@ def test_replace_one_sampling_is_certified_and_nothing_else() -> None:
     event = SubsampledGaussian(0.01, 1.0, PlanAdjacency.REPLACE_ONE)
     replaced = PldCertificate(PlanAdjacency.REPLACE_ONE, interval=1e-3).compose(event, 100).epsilon(1e-5).require()
     added = PldCertificate(interval=1e-3).compose(SubsampledGaussian(0.01, 1.0), 100).epsilon(1e-5).require()
-
     assert replaced > added
     for kind in (BasicAccountant, RdpAccountant, EdgeworthAccountant):
         with pytest.raises(UnsupportedEvent):
@@ -232,7 +226,6 @@ def test_the_interval_is_vacuous_at_operational_deltas_and_an_estimate_where_it_
     event = SubsampledGaussian(0.01, 1.0)
     usual = EdgeworthAccountant().compose(event, 1000).epsilon(1e-5)
     assert usual.interval.kind is Kind.VACUOUS
-
     plan = ((SubsampledGaussian(0.5, 5.0), 3000),)
     wide = EdgeworthAccountant().compose(*plan[0]).epsilon(0.1)
     tight = certified_epsilon(plan, 0.1, interval=1e-2)
@@ -244,7 +237,6 @@ def test_the_fourier_bound_of_gaussians_is_the_exact_one() -> None:
     """Full batches have a closed form (Balle and Wang 2018), and k equal ones are one of sigma / sqrt(k)."""
     exact = EdgeworthAccountant().compose(Gaussian(4.0), 16).epsilon(1e-6)
     value = FourierAccountant().compose(Gaussian(4.0), 16).epsilon(1e-6).require()
-
     assert exact.kind is Kind.BOUND
     assert exact.require() <= value <= 1.01 * exact.require()
 
@@ -253,5 +245,4 @@ def test_the_fourier_bound_sums_unequal_releases() -> None:
     mixed = FourierAccountant().compose(SubsampledGaussian(0.01, 1.0), 500).compose(SubsampledGaussian(0.02, 1.5), 300)
     plan = ((SubsampledGaussian(0.01, 1.0), 500), (SubsampledGaussian(0.02, 1.5), 300))
     optimistic = certified_epsilon(plan, 1e-6, interval=1e-3, optimistic=True)
-
     assert optimistic <= mixed.epsilon(1e-6).require() <= 1.02 * certified_epsilon(plan, 1e-6, interval=1e-3)

@@ -24,10 +24,8 @@ def test_what_the_multipliers_of_ewtune_are(
 ) -> None:
     estimate = estimated_noise(8.0, 1e-6, sampling_rate=rate, steps=steps)
     assert estimate == pytest.approx(printed, abs=1.1e-3)
-
     plan = ((SubsampledGaussian(rate, printed), steps),)
     assert certified_epsilon(plan, 1e-6, interval=5e-4) == pytest.approx(cost, abs=6e-3)
-
     found = calibrate_noise(8.0, 1e-6, sampling_rate=rate, steps=steps)
     assert found.noise_multiplier == pytest.approx(certified, abs=1e-3)
     assert found.certificate.epsilon <= 8.0
@@ -49,7 +47,6 @@ def test_the_certified_noise_meets_the_target_and_wastes_nothing(
     found = calibrate_noise(epsilon, delta, sampling_rate=rate, steps=steps)
     noise = found.noise_multiplier
     interval = found.certificate.loss_interval or None
-
     assert certified_epsilon(((SubsampledGaussian(rate, noise), steps),), delta, interval=interval) <= epsilon
     less = noise - 1e-3 * max(1.0, noise)
     tight = certified_epsilon(((SubsampledGaussian(rate, less), steps),), delta, interval=(interval or 1e-3) / 3)
@@ -68,7 +65,6 @@ def test_one_step_more_than_calibrated_is_too_many() -> None:
         found = calibrate_steps(3.0, 1e-5, sampling_rate=rate, noise_multiplier=noise)
         interval = found.certificate.loss_interval or None
         event = SubsampledGaussian(rate, noise)
-
         assert certified_epsilon(((event, found.steps),), 1e-5, interval=interval) <= 3.0
         assert certified_epsilon(((event, found.steps + 1),), 1e-5, interval=interval) > 3.0
 

@@ -58,7 +58,6 @@ def test_a_plan_admits_as_many_as_a_filter_or_more_and_a_filter_more_than_summin
     while admits(arms, sums + charge):
         sums += charge
     plan = largest_count(made, epsilon_nano=budget, delta_femto=MICRO)
-
     assert plan.count >= sums.count > 70
     if made.epsilon_nano:
         assert sums.count > 3 * (budget // made.epsilon_nano)
@@ -68,7 +67,6 @@ def test_a_plan_admits_as_many_as_a_filter_or_more_and_a_filter_more_than_summin
 @pytest.mark.parametrize("epsilon_nano", cells([NANO, 30 * NANO], kind="grid"))
 def test_the_largest_count_is_certified_and_one_more_is_not(made: PrivacyEvent, epsilon_nano: int) -> None:
     plan = largest_count(made, epsilon_nano=epsilon_nano, delta_femto=MICRO)
-
     assert plan.epsilon_nano <= epsilon_nano
     assert plan == certify(made, count=plan.count, delta_femto=MICRO)
     assert certify(made, count=plan.count + 1, delta_femto=MICRO).epsilon_nano > epsilon_nano
@@ -78,10 +76,8 @@ def test_a_certificate_is_above_what_is_known_exactly() -> None:
     for count in [1, 7, 100]:
         gaussian = certify(event("gaussian", noise=5.0), count=count, delta_femto=MICRO)
         assert delta_of_gaussian(gaussian.epsilon_nano / NANO, math.sqrt(count) / 5) <= 1e-6
-
         pure = certify(event("pure", 0.3), count=count, delta_femto=MICRO)
         assert pure.epsilon_nano >= min(epsilon_of_pure(1e-6, 0.3, count) * NANO, count * 0.3 * NANO) - 1
-
         laplace = certify(event("laplace", 0.3), count=count, delta_femto=MICRO)
         lowest = certified_epsilon(((Laplace(0.3), count),), 1e-6, interval=1e-4, optimistic=True)
         assert laplace.epsilon_nano >= lowest * NANO - 1
@@ -90,7 +86,6 @@ def test_a_certificate_is_above_what_is_known_exactly() -> None:
 def test_the_exponential_mechanism_is_bounded_below_by_one_that_has_its_range() -> None:
     """Many releases of bounded range eta: the two-point mechanism with losses +-eta/2 is pure eta/2."""
     certified = certify(event("exponential", 0.2), count=1000, delta_femto=MICRO)
-
     assert certified.accountant == "rdp"
     assert certified.epsilon_nano >= epsilon_of_pure(1e-6, 0.1, 1000) * NANO
     assert certified.epsilon_nano < 0.5 * certify(event("pure", 0.2), count=1000, delta_femto=MICRO).epsilon_nano
@@ -116,7 +111,6 @@ def test_without_a_delta_to_speak_of_a_plan_sums() -> None:
     for kind in ["pure", "exponential", "laplace", "two_geometric"]:
         for delta_femto in [0, 50]:
             plan = largest_count(event(kind, 0.3), epsilon_nano=NANO, delta_femto=delta_femto)
-
             assert plan == PlanCertificate(900_000_000, delta_femto, 3, "basic")
 
 
@@ -125,7 +119,6 @@ def test_without_a_delta_to_speak_of_a_plan_sums() -> None:
 def test_laplace_noise_is_certified_from_one_release_to_very_many(epsilon: float, count: int) -> None:
     certified = certify(event("laplace", epsilon), count=count, delta_femto=MICRO)
     mean = epsilon + math.expm1(-epsilon)  # of the loss of one release
-
     assert mean * count * 0.99 <= certified.epsilon_nano / NANO <= epsilon * count
     if count > 1:
         assert certified.epsilon_nano < 0.999 * epsilon * count * NANO
@@ -134,7 +127,6 @@ def test_laplace_noise_is_certified_from_one_release_to_very_many(epsilon: float
 def test_a_plan_is_searched_up_to_the_largest_count() -> None:
     plan = largest_count(event("gaussian", noise=1e7), epsilon_nano=10 * NANO, delta_femto=MICRO)
     assert plan.count == COUNT_MAX
-
     many = largest_count(event("laplace", 0.002), epsilon_nano=10 * NANO, delta_femto=MICRO)
     assert many.accountant == "rdp"
     assert many.count > PLD_COUNT_MAX
@@ -143,7 +135,6 @@ def test_a_plan_is_searched_up_to_the_largest_count() -> None:
 def test_epsilons_outside_the_exact_composition_are_summed() -> None:
     for epsilon, limit in [(1e-8, 1e-5), (200, 1000)]:
         plan = largest_count(event("metric", epsilon), epsilon_nano=round(limit * NANO), delta_femto=MICRO)
-
         assert (plan.count, plan.accountant) == (round(limit / epsilon), "basic")
 
 

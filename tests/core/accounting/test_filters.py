@@ -105,7 +105,6 @@ class TestCosts:
         with mpmath.workdps(80):
             true = true_divergence(kind, epsilon_nano, order) * NANO
             found = cost.rho_nano[FILTER_ORDERS.index(order)]
-
             rounding = mpmath.mpf("1e-70")  # of the true value itself, which 80 digits cannot tell from a large epsilon
             assert true * (1 - rounding) <= found <= true * (1 + mpmath.mpf("1e-6")) + 2
 
@@ -224,7 +223,6 @@ class TestArms:
     def test_without_delta_only_basic_composition_is_offered(self) -> None:
         for epsilon_nano in [NANO // 10, NANO, 10 * NANO]:
             arms = filter_arms(epsilon_nano, 0)
-
             assert arms.orders
             assert arms == Arms(epsilon_nano, 0, -1, arms.orders, (-1,) * len(arms.orders))
             assert arms.orders == filter_arms(epsilon_nano, MICRO).orders
@@ -238,7 +236,6 @@ class TestArms:
         arms = filter_arms(10 * NANO, 2 * MICRO, basic_delta_femto=MICRO, division=Division.GAUSSIAN)
         gaussian = Sums.of(cost_of(event("gaussian", noise=5.0)), arms.orders)
         approximate = Sums.of(cost_of(event("approximate", NANO, 1)), arms.orders)
-
         assert admits(arms, gaussian)
         assert admits(arms, approximate)
         assert not admits(arms, gaussian + approximate)
@@ -246,7 +243,6 @@ class TestArms:
 
     def test_basic_delta_is_a_cap_of_its_own(self) -> None:
         arms = filter_arms(10 * NANO, 2 * MICRO, basic_delta_femto=MICRO)
-
         assert admits(arms, Sums.of(cost_of(event("approximate", NANO, MICRO)), arms.orders))
         assert not admits(arms, Sums.of(cost_of(event("approximate", NANO, MICRO + 1)), arms.orders))
 
@@ -266,7 +262,6 @@ class TestArms:
             made = event(kind, noise=NANO / size) if kind == "gaussian" else event(kind, size)
             sums += Sums.of(cost_of(made), arms.orders)
         largest = largest_pure_nano(arms, sums)
-
         if largest:
             assert admits(arms, sums + Sums.of(cost_of(event("pure", largest)), arms.orders))
         assert not admits(arms, sums + Sums.of(cost_of(event("pure", largest + 1)), arms.orders))

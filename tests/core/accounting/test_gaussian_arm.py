@@ -77,7 +77,6 @@ def test_gaussian_releases_go_nearly_as_far_as_exact_composition() -> None:
             count, step = 0, charge
             while admits(arms, step):
                 count, step = count + 1, step + charge
-
             exact = 0
             while delta_of_gaussian(epsilon, math.sqrt(exact + 1) / noise) <= delta:
                 exact += 1

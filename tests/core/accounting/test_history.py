@@ -98,7 +98,6 @@ def test_nothing_released_costs_nothing() -> None:
 
 def test_basic_sums_both_numbers() -> None:
     basic = lines((event("approximate", 0.5, delta_femto=10**8), 3), (event("pure", 1), 2))["basic"]
-
     assert (basic.epsilon.value, basic.epsilon.kind) == (3.5, Kind.BOUND)
     assert basic.delta == pytest.approx(3e-7)
 
@@ -106,7 +105,6 @@ def test_basic_sums_both_numbers() -> None:
 def test_what_an_accountant_cannot_price_has_no_number() -> None:
     gaussian = lines((event("gaussian", noise=5.0), 2))
     assert gaussian["basic"].epsilon.kind is Kind.VACUOUS
-
     approximate = lines((event("approximate", 0.5, delta_femto=10**8), 3), (event("pure", 1), 2))
     assert approximate["rdp"].epsilon.kind is approximate["edgeworth"].epsilon.kind is Kind.VACUOUS
 
@@ -144,7 +142,6 @@ def test_edgeworth_is_that_of_the_accountant_that_saw_every_release() -> None:
 def test_equal_pure_releases_are_exact_and_still_an_estimate() -> None:
     """Exact for a fixed plan; this history may have been chosen on the way."""
     shown = lines((event("pure", 0.1), 300))
-
     assert shown["edgeworth"].epsilon.value == epsilon_of_pure(DELTA, 0.1, 300)
     for accountant in ("rdp", "edgeworth"):
         assert shown[accountant].epsilon.kind is Kind.ESTIMATE
@@ -154,7 +151,6 @@ def test_equal_pure_releases_are_exact_and_still_an_estimate() -> None:
 def test_pure_releases_of_unequal_epsilon_are_estimated_near_the_truth() -> None:
     shown = lines((event("pure", 0.1), 200), (event("pure", 0.15), 100))["edgeworth"].epsilon
     low, high = epsilon_of_pure(DELTA, 0.1, 300), epsilon_of_pure(DELTA, 0.15, 300)
-
     assert shown.kind is Kind.ESTIMATE
     assert low < shown.value < high
 
@@ -162,7 +158,6 @@ def test_pure_releases_of_unequal_epsilon_are_estimated_near_the_truth() -> None
 def test_a_curve_without_one_root_gives_no_number() -> None:
     shown = lines((event("pure", 1), 3), (event("laplace", 3), 1))["edgeworth"].epsilon
     assert (shown.kind, shown.value) == (Kind.NO_UNIQUE_ROOT, None)
-
     constant = lines((event("pure", 2000), 1), (event("pure", 3000), 1))["edgeworth"].epsilon
     assert (constant.kind, constant.value) == (Kind.VACUOUS, None)
 

@@ -66,7 +66,6 @@ class TestFullBatches:
         for epsilon, steps, charged in [(200, 1, 664.187084704), (1000, 12, 3655.832616798), (8, 100, None)]:
             budget = training_budget(epsilon=epsilon, delta=1e-5, rows=1000, batch=1000, steps=steps)
             true = exact_kit.gaussian(2 * mpmath.sqrt(steps) / mpf(budget.plan.noise_multiplier))
-
             assert true(mpf(budget.epsilon_nano) / 10**9) <= mpf("1e-5")
             assert true(mpf(budget.epsilon_nano) / 10**9 * mpf("0.9999999")) > mpf("1e-5")
             if charged is not None:
@@ -263,7 +262,6 @@ class TestTheCertificateAtItsLimits:
         value = certified_epsilon(((Gaussian(0.1), 100), (Laplace(0.1), 3)), 1e-5)
         alone = epsilon_of_gaussian(1e-5, 100)
         assert alone <= value <= 1.001 * alone
-
         with pytest.raises(UnsupportedEvent):
             certified_epsilon(((Gaussian(NOISE_MULTIPLIER_MIN), COUNT_MAX), (Laplace(0.1), 3)), 1e-5)
 

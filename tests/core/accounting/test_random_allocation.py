@@ -30,9 +30,7 @@ def test_an_epoch_of_one_step_is_the_gaussian_mechanism() -> None:
         for change, distance in ((Change.REMOVE, 1), (Change.ADD, 1), (Change.REPLACE, 2)):
             epsilons = np.linspace(0, 6, 7) * distance / noise
             exact = np.array([delta_of_gaussian(epsilon, distance / noise) for epsilon in epsilons])
-
             bounds = hockey_stick(change, noise=noise, steps=1, epsilons=epsilons)
-
             assert np.all(bounds >= exact)
             assert bounds == pytest.approx(exact, rel=1e-6)
         for adjacency, distance in zip(BOTH, (1, 2), strict=True):
@@ -159,7 +157,6 @@ def test_the_certificate_for_replacing_one_row_is_tight(plan: tuple[int, int, fl
 @pytest.mark.parametrize(("epsilon", "steps", "epochs"), [(8.0, 30, 3), (1.0, 20, 1), (0.05, 5, 40)])
 def test_calibrated_noise_meets_its_target_and_little_less(epsilon: float, steps: int, epochs: int) -> None:
     found = calibrate_allocation(epsilon, 1e-5, steps=steps, epochs=epochs)
-
     certificate = certified(steps, epochs, found.noise_multiplier, 1e-5, PlanAdjacency.ADD_REMOVE)
     assert 0.999 * epsilon <= found.certificate.epsilon <= epsilon
     assert certificate == pytest.approx(found.certificate.epsilon, rel=3e-3)
@@ -173,7 +170,6 @@ def test_an_epsilon_beyond_the_least_noise_gets_that_noise() -> None:
 
 def test_only_the_certificate_prices_random_allocation() -> None:
     lines = compare(RandomAllocation(2, 2.0), 1, 1e-5)
-
     assert {line.name for line in lines if line.result.kind is Kind.BOUND} == {"pld"}
     assert {line.result.kind for line in lines if line.name != "pld"} == {Kind.VACUOUS}
     with pytest.raises(UnsupportedEvent):

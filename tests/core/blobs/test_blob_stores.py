@@ -50,7 +50,6 @@ async def chunks_of(*parts: bytes) -> AsyncIterator[bytes]:
 async def test_what_is_put_is_got_headed_listed_and_deleted(store: BlobStore) -> None:
     await store.put("a/b.bin", b"one")
     await store.put("a/b.bin", b"two2")
-
     assert await store.get("a/b.bin") == b"two2"
     assert await store.head("a/b.bin") == 4
     assert await listed(store, "a") == [("a/b.bin", 4)]
@@ -83,7 +82,6 @@ async def test_a_missing_blob_is_its_own_error(store: BlobStore) -> None:
 async def test_of_several_writers_that_create_a_blob_one_succeeds(store: BlobStore) -> None:
     bodies = [bytes([number]) * 1000 for number in range(8)]
     ends = await asyncio.gather(*(store.put("one", body, create_only=True) for body in bodies), return_exceptions=True)
-
     won = [number for number, end in enumerate(ends) if end is None]
     assert len(won) == 1
     assert all(end is None or isinstance(end, BlobExists) for end in ends)
@@ -98,7 +96,6 @@ async def test_creating_replaces_nothing_in_any_form(store: BlobStore, tmp_path:
         await store.put("k", chunks_of(b"sec", b"ond"), create_only=True)
     with pytest.raises(BlobExists):
         await store.put_file("k", file, create_only=True)
-
     assert await store.get("k") == b"first"
 
 
@@ -107,7 +104,6 @@ async def test_large_blobs_are_streamed_in_bounded_chunks(store: BlobStore, tmp_
     file.write_bytes(LARGE)
     await store.put_file("from/file", file)
     await store.put("from/chunks", chunks_of(*(LARGE[at : at + 1_000_003] for at in range(0, len(LARGE), 1_000_003))))
-
     for key in ("from/file", "from/chunks"):
         got = [chunk async for chunk in store.read(key)]
         assert max(map(len, got)) <= CHUNK_BYTES
@@ -117,7 +113,6 @@ async def test_large_blobs_are_streamed_in_bounded_chunks(store: BlobStore, tmp_
 async def test_an_empty_blob_and_parts_of_one(store: BlobStore) -> None:
     await store.put("empty", b"")
     await store.put("ten", b"0123456789")
-
     assert await store.get("empty") == b""
     assert b"".join([chunk async for chunk in store.read("ten", 3, 7)]) == b"3456"
     assert b"".join([chunk async for chunk in store.read("ten", 8)]) == b"89"
@@ -129,7 +124,6 @@ async def test_keys_are_listed_in_order_by_whole_segments(store: BlobStore) -> N
     keys = ["p/a-b", "p/a/b", "p/a/c/d", "p/a0", "p/b", "pq/a"]
     for key in reversed(keys):
         await store.put(key, key.encode())
-
     assert [key for key, _ in await listed(store, "p")] == keys[:-1]
     assert [key for key, _ in await listed(store, "")] == keys
     assert [key for key, _ in await listed(store, "p/a")] == ["p/a/b", "p/a/c/d"]
@@ -141,7 +135,6 @@ async def test_many_keys_are_listed_and_deleted(store: BlobStore) -> None:
     keys = [f"many/{number:04d}" for number in range(1100)]
     for first in range(0, len(keys), 50):
         await asyncio.gather(*(store.put(key, b"x") for key in keys[first : first + 50]))
-
     assert [key for key, _ in await listed(store, "many")] == keys
     await store.delete(keys)
     assert await listed(store, "many") == []
@@ -161,7 +154,6 @@ async def test_malformed_keys_are_refused(store: BlobStore, key: str) -> None:
 
 async def test_the_probe_leaves_nothing(store: BlobStore) -> None:
     await store.check()
-
     assert await listed(store, "") == []
 
 
@@ -184,7 +176,6 @@ async def test_an_unreachable_store_is_an_error_without_its_address(s3: S3Server
         await store.check()
     with pytest.raises(StoreUnavailable):
         await listed(store, "a")
-
     assert "127.0.0.1" not in repr(failed.value)
     assert "secret-key" not in repr(failed.value)
     assert failed.value.__cause__ is None

@@ -15,7 +15,6 @@ from core.errors import StorageFull, StoreUnavailable
 async def test_files_and_folders_are_for_their_owner_alone(tmp_path: Path) -> None:
     store = LocalBlobs(tmp_path / "store")
     await store.put("a/b", b"x")
-
     assert (tmp_path / "store/a/b").stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "store/a").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "store").stat().st_mode & 0o777 == 0o700
@@ -48,7 +47,6 @@ async def test_old_drafts_of_crashed_writers_are_removed(tmp_path: Path) -> None
     new.write_bytes(b"x")
     os.utime(old, (0, 0))
     await store.check()
-
     assert not old.exists()
     assert new.exists()
 
@@ -58,7 +56,6 @@ async def test_a_linked_file_may_be_removed_by_its_owner(tmp_path: Path) -> None
     file.write_bytes(b"content")
     await store.put_file("k", file)
     file.unlink()
-
     assert await store.get("k") == b"content"
 
 
@@ -66,5 +63,4 @@ async def test_a_linked_file_may_be_removed_by_its_owner(tmp_path: Path) -> None
 def test_a_local_store_loads_no_library_of_object_stores() -> None:
     code = "import sys; from core.blobs.local import open_store as o; o('file:///x'); print('obstore' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
     assert found.stdout.strip() == "False"

@@ -39,9 +39,7 @@ def test_a_secret_gets_its_name_after_its_content_is_on_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replace: bool
 ) -> None:
     seen = traced(monkeypatch)
-
     write_secret(tmp_path / "a" / "key", b"secret", replace=replace)
-
     assert seen == ["fsync", "replace" if replace else "link", "fsync folder"]
     assert (tmp_path / "a" / "key").read_bytes() == b"secret"
     assert stat.S_IMODE((tmp_path / "a" / "key").stat().st_mode) == 0o600
@@ -58,10 +56,8 @@ def test_a_write_that_fails_leaves_what_there_was(
     if replace:
         path.write_bytes(b"former")
     traced(monkeypatch, failing=failing)
-
     with pytest.raises(OSError, match="no space"):
         write_secret(path, b"secret", replace=replace)
-
     assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == ([("key", b"former")] if replace else [])
 
 

@@ -26,7 +26,6 @@ def plan() -> PrivacyPlan:
 
 def test_the_certificate_is_under_the_target_and_near_it(plan: PrivacyPlan) -> None:
     event = SubsampledGaussian(250 / 5_000, plan.noise_multiplier)
-
     assert 0.99 * 4.0 < plan.certificate.epsilon <= 4.0
     assert certified_epsilon(((event, 60),), 1e-5) == pytest.approx(plan.certificate.epsilon, rel=2e-3)
 
@@ -39,7 +38,6 @@ def test_the_sampling_rate_is_not_under_what_is_sampled(plan: PrivacyPlan) -> No
 
 def test_a_batch_of_all_rows_is_the_plain_gaussian_mechanism() -> None:
     whole = plan_training(epsilon=2.0, delta=1e-4, rows=400, batch=400, steps=10)
-
     assert whole.sampling_rate == 1.0
     assert whole.certificate.loss_interval == 0.0
 
@@ -47,7 +45,6 @@ def test_a_batch_of_all_rows_is_the_plain_gaussian_mechanism() -> None:
 def test_bounds_stand_above_the_certificate_and_estimates_are_marked(plan: PrivacyPlan) -> None:
     lines = by_every_accountant(plan)
     bounds = {line.name: line.result.value for line in lines if line.result.kind is Kind.BOUND}
-
     assert bounds["rdp"] > bounds["pld"] == plan.certificate.epsilon
     assert {line.result.kind for line in lines if line.order} <= {Kind.ESTIMATE, Kind.NO_UNIQUE_ROOT}
 
@@ -63,7 +60,6 @@ ALLOCATED = {"rows": 5_000, "batch": 249, "steps": 60, "sampling": Sampling.RAND
 def test_random_allocation_is_certified_by_the_epoch() -> None:
     allocated = plan_training(epsilon=4.0, delta=1e-5, **ALLOCATED)
     event = allocated.event(PlanAdjacency.REPLACE_ONE)
-
     assert event == RandomAllocation(20, allocated.noise_multiplier, PlanAdjacency.REPLACE_ONE)
     assert allocated.releases == 3
     assert 0.99 * 4.0 < allocated.certificate.epsilon <= 4.0 < replace_one_epsilon(allocated)
@@ -93,10 +89,8 @@ def test_what_cannot_be_planned_is_refused_by_its_field() -> None:
         ({"epsilon": float("nan")}, "epsilon"), ({"epsilon": 1e-3}, "epsilon"),
     ]:  # fmt: skip
         params = {"epsilon": 4.0, "delta": 1e-5, "rows": 5_000, "batch": 250, "steps": 60, **changed}
-
         with pytest.raises(OutOfRange) as refusal:
             plan_training(**params)  # type: ignore[arg-type]
-
         assert refusal.value.field == field
 
 
@@ -105,7 +99,6 @@ def test_the_smallest_useful_epsilon_is_named_and_can_be_used() -> None:
     with pytest.raises(OutOfRange, match=r"100 rows nothing can be learnt below epsilon \d") as refusal:
         plan_training(epsilon=0.05, delta=1e-3, **shape)
     named = float(refusal.value.detail.split()[-1])
-
     assert smallest_epsilon(1e-3, rows=100) <= named <= 1.1 * smallest_epsilon(1e-3, rows=100)
     assert plan_training(epsilon=named, delta=1e-3, **shape).certificate.epsilon <= named
 

@@ -30,7 +30,6 @@ def test_every_tenant_is_listed_with_its_last_entry_whatever_happens_between(go,
     for _ in range(5):  # until they are idle
         go(activity.positions())
     assert go(activity.positions()) == opened
-
     released(go, many, [charge(1)], tenant="tenant-7")
     released(go, many, [charge(1)], tenant="tenant-299")
     assert go(activity.positions()) == opened | dict.fromkeys(("tenant-7", "tenant-299"), TenantPosition(3, 0))

@@ -41,7 +41,6 @@ def test_redis_holds_neither_the_content_nor_what_was_released(go, client, admin
     kept = store(client)
     tag = kept.tag("acme", [charge(1)], ORIGIN)
     go(kept.keep("acme", RELEASE, {tag: b"released"}))
-
     (key,) = go(admin.call("KEYS", "*reuse*"))
     stored = go(admin.call("GET", key))
     assert not any(part in key + stored for part in (b"private", b"released", bytes.fromhex(RELEASE), tag.encode()))
@@ -53,7 +52,6 @@ def test_a_result_ends_with_its_retention(go, client):
     tag = kept.tag("acme", [charge(1)], ORIGIN)
     go(kept.keep("acme", RELEASE, {tag: b"released"}))
     time.sleep(0.1)
-
     assert go(kept.find("acme", [tag])) == {}
 
 
@@ -63,7 +61,6 @@ def test_a_tenant_has_as_many_places_as_it_may(go, client, admin):
     first, second = (kept.tag("acme", [charge(1)], [origin]) for origin in (b"first", b"second"))
     go(kept.keep("acme", RELEASE, {first: b"one"}))
     go(kept.keep("acme", RELEASE, {second: b"two"}))
-
     assert go(kept.find("acme", [first, second])) == {second: KeptResult(RELEASE, b"two")}
     assert len(go(admin.call("KEYS", "*reuse*"))) == 1
 

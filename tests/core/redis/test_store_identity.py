@@ -54,7 +54,6 @@ def test_an_operator_moves_a_ledger_to_another_store(go, client: LedgerClient, t
     for key in (ID_KEY, OWNER_KEY):
         (tmp_path / "copied" / key).write_bytes((tmp_path / "one" / key).read_bytes())
     go(check_store(client, store(tmp_path, "copied"), alone=False))
-
     go(accept_store(client, store(tmp_path, "two")))
     go(check_store(client, store(tmp_path, "two"), alone=False))
     with pytest.raises(LedgerUnavailable):
@@ -87,7 +86,6 @@ def test_a_store_of_another_ledger_is_refused(go, client: LedgerClient, tmp_path
             go(use)
         assert not go(client.call("EXISTS", names.STORE_ID_KEY)), "it can still choose its own"
     go(check_store(client, store(tmp_path, "own"), alone=alone))
-
     become(go, client, OWN)  # the Redis was lost, and the ledger was restored from its archive
     go(check_store(client, shared, alone=alone))
 

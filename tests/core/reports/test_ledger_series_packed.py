@@ -96,7 +96,6 @@ def test_constant_activity_takes_a_fraction_of_the_memory_and_old_texts_go(minut
     minutes.assert_read(first_s, minutes.now_s + 60)
     texts = minutes.go(minutes.admin.call("ZCARD", f"{{{minutes.tenant}}}:series:packed:60:{SERIES}"))
     assert texts <= kept // 60 + 1
-
     minutes.fold(4 * 1440 + 2 * kept)  # after a pause, one point before the horizon is left
     minutes.assert_read(minutes.now_s - 2 * DAY_S, minutes.now_s + 60)
     minutes.fold(*range(4 * 1440 + 4 * kept, 4 * 1440 + 4 * kept + 200))

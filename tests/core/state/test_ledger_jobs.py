@@ -137,7 +137,6 @@ def test_one_outcome_is_sealed_and_published_even_after_the_last_attempt(go, sto
     for _ in range(2):  # a retry, whose reply was lost
         assert go(store.seal("acme", job.job_id, run=RUN, outcome="first")) == "first"
     assert go(store.seal("acme", job.job_id, run=RUN, outcome="second")) == "first"
-
     taken = take(go, store, job, run=OTHER_RUN, attempts_max=1)
     assert (taken.status, taken.outcome) == (JobStatus.RUNNING, "first")
     assert go(store.seal("acme", job.job_id, run=RUN, outcome="first")) is None, "the next attempt publishes it"
@@ -172,13 +171,11 @@ def test_any_gateway_takes_a_job_that_waits_and_none_one_whose_holder_lives(go, 
     job = create(go, this)
     assert take(go, other, job).status is JobStatus.RUNNING
     assert go(this.unfinished_of_all()) == go(other.unfinished_of_all())
-
     for _ in range(3):
         now[0] += LEASE_MS - 1
         assert take(go, this, job, run=OTHER_RUN) is None
         assert go(other.renew("acme", job.job_id, run=RUN))
     now[0] += LEASE_MS
-
     taken = take(go, this, job, run=OTHER_RUN)
     assert (taken.run, taken.gateway, taken.attempts) == (OTHER_RUN, "this", 2)
 

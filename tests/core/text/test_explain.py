@@ -30,7 +30,6 @@ def explained(text: str, policy: MaskPolicy, *, finds_max: int = 1_000, tagged: 
 def test_a_find_is_reported_with_its_place_in_the_text_as_sent() -> None:
     text = "😀 Card 4111\u200b1111 1111\u00ad\u200d1111, jane\u200b.roe@acme-corp.com, jane.roe@acme-corp.com."
     result = explained(text, MaskPolicy(entities=("CREDIT_CARD", "EMAIL_ADDRESS")))
-
     reported = [(text[start:end], recogniser) for start, end, _, recogniser in result.origins]
     assert reported == [
         ("4111\u200b1111 1111\u00ad\u200d1111", "credit_card"),
@@ -56,7 +55,6 @@ def test_places_of_visible_text_map_to_the_text_as_sent() -> None:
 def test_a_number_without_a_context_word_is_reported_as_such() -> None:
     policy = MaskPolicy(entities=("US_PASSPORT",))
     (find,) = explained("My number is A12345678.", policy).suppressed.finds
-
     assert (find.type, find.rule, find.by) == ("US_PASSPORT", NO_CONTEXT, None)
     assert find.recogniser == "presidio.UsPassportRecognizer"
     assert not explained("My passport is A12345678.", policy).suppressed.finds
@@ -64,7 +62,6 @@ def test_a_number_without_a_context_word_is_reported_as_such() -> None:
 
 def test_a_threshold_that_a_context_word_would_not_reach_is_reported_as_such() -> None:
     policy = MaskPolicy(entities=("US_PASSPORT",), thresholds=(("US_PASSPORT", 0.95),))
-
     for text in ("My passport is A12345678.", "My number is A12345678."):
         assert [find.rule for find in explained(text, policy).suppressed.finds] == [BELOW_THRESHOLD]
 
@@ -72,7 +69,6 @@ def test_a_threshold_that_a_context_word_would_not_reach_is_reported_as_such() -
 def test_a_find_inside_a_longer_one_is_reported_with_what_covers_it() -> None:
     text = "See https://acme-corp.com/u/jane.roe@acme-corp.com today."
     result = explained(text, MaskPolicy(entities=("EMAIL_ADDRESS", "URL")))
-
     assert [span.type for span in result.spans] == ["URL"]
     covered = [find for find in result.suppressed.finds if find.rule == OVERLAPPED]
     assert ("EMAIL_ADDRESS", "URL") in {(find.type, find.by) for find in covered}
@@ -83,7 +79,6 @@ def test_a_name_that_a_pattern_overlaps_or_that_scores_too_little_is_reported() 
     found = ((0, 5 + len(CARD), "PERSON", 0.9), (text.index("Bert"), text.index("Bert") + 4, "PERSON", 0.6))
     policy = MaskPolicy(entities=("CREDIT_CARD", "PERSON"), thresholds=(("PERSON", 0.8),))
     result = explained(text, policy, tagged=Tagged(text, frozenset({"PERSON"}), found))
-
     assert result.text == "[PERSON] [CREDIT_CARD] and Bert."
     reported = {(text[f.start : f.end], f.type, f.rule, f.by, f.recogniser) for f in result.suppressed.finds}
     assert (f"Anna {CARD}", "PERSON", OVERLAPPED, "CREDIT_CARD", "tagger") in reported
@@ -95,7 +90,6 @@ def test_what_is_kept_of_many_suppressed_finds_scores_highest() -> None:
     policy = MaskPolicy(entities=("US_PASSPORT", "US_BANK_NUMBER", "CREDIT_CARD"))
     everything = explained(text, policy, finds_max=10_000).suppressed
     few = explained(text, policy, finds_max=10).suppressed
-
     assert everything.left_out == 0
     assert len(few.finds) == 10
     assert few.left_out == len(everything.finds) - 10
@@ -117,7 +111,6 @@ def test_a_dry_run_has_the_finds_and_no_text() -> None:
     text = f"Card {CARD}."
     found = inspect(text, MaskPolicy(), LISTS, explain=10)
     result = finds_only(found)
-
     assert result.text == ""
     assert [(span.start, span.end, span.type) for span in result.spans] == [(0, 0, "CREDIT_CARD")]
     assert result.origins[0][:2] == (5, 5 + len(CARD))

@@ -28,7 +28,6 @@ def replaced(*texts: str, policy: MaskPolicy = ALL, epsilon_nano: int = LOOSE) -
 
 def test_of_a_whole_text_only_the_number_of_words_stays() -> None:
     plain, shouted = replaced("the cat sat", "THE Cat,\n\n  --sat!?", epsilon_nano=EXACT)
-
     assert plain.text == shouted.text == "the cat sat"
     assert plain == shouted
     hidden, empty = replaced("\u200bthe c\u00ada\u200bt\u200b sat", "?! -- ...", epsilon_nano=EXACT)
@@ -80,7 +79,6 @@ def test_the_case_of_a_masked_word_is_not_copied() -> None:
 def test_texts_of_different_epsilon_share_a_call() -> None:
     found = [inspect_words("good morning " * 50, ALL, AllowLists())] * 2
     exact, loose = replace_words(found, [EXACT, LOOSE], WORDS)
-
     assert set(exact.text.split()) == {"good", "morning"}
     assert len(set(loose.text.split())) > 20
 

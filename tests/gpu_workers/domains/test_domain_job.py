@@ -233,9 +233,7 @@ def test_a_large_corpus_is_read_in_little_memory() -> None:
 
 def test_a_corpus_that_needs_too_much_memory_is_refused_before_it_is_built(tmp_path: Path) -> None:
     order = replace(domain_order(tmp_path / "job", embedding_rows(110)), memory_bytes_max=1 << 20)
-
     with pytest.raises(BadCorpus) as refused:
         domain_job.run(order, quiet, no_charge)
-
     assert refused.value.reason == "out-of-memory"
     assert not Path(order.spec.targets[0]).exists()

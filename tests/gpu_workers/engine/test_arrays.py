@@ -17,7 +17,6 @@ def test_shared_memory_passes_through_a_socket_as_a_descriptor() -> None:
     sent.write_rows(np.array([[1, 2, 3]], dtype=np.float32), 1)
     ours.send(sent)
     send_blocks(ours, [block], os.getpid())
-
     received = theirs.recv()
     receive_blocks(theirs, [received.block])
     assert received.read().tolist() == [[0, 0, 0], [1, 2, 3]]

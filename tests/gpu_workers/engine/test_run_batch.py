@@ -48,9 +48,7 @@ class Recorder:
 
 def test_what_cannot_be_prepared_together_is_prepared_alone() -> None:
     handler = Recorder()
-
     one, failed, two = run_batch(handler, ["one", "unread", "two"])
-
     assert (one, two) == ("ONE", "TWO")
     assert isinstance(failed, TaskFailed)
     assert failed.reason == "ValueError"
@@ -62,9 +60,7 @@ def test_what_cannot_be_prepared_together_is_prepared_alone() -> None:
 def test_a_batch_whose_draw_fails_has_failed() -> None:
     for bad in ["undrawn", "lost"]:
         handler = Recorder()
-
         failed = run_batch(handler, ["one", bad, "two"])
-
         assert all(isinstance(each, TaskFailed) for each in failed)
         assert len(failed) == 3
         assert SECRET not in repr(failed)
@@ -157,7 +153,6 @@ def test_words_that_fail_in_their_draw_fail_for_good(monkeypatch: pytest.MonkeyP
     exponential, _ = sanitiser._words.values()
     drawn = counted(monkeypatch, exponential, "release", failing=lambda *_: True)
     plain, failed, noisy = run_batch(sanitiser, sanitize_tasks()[:3])
-
     assert isinstance(plain, Sanitised)
     assert isinstance(failed, TaskFailed)
     assert isinstance(noisy, Sanitised)

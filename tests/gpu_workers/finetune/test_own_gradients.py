@@ -47,7 +47,6 @@ def test_gradients_are_those_of_a_loop(folder: Path, family: str, pairs: bool, m
     made = tiny(checkpoint(folder, family), method, pairs=pairs)
     alone = one_by_one(made, list(range(12)))
     gradient = private(made)
-
     seen = 0
     for chosen, batch in made.rows.batches(np.arange(12), pieces_max=60):
         own = gradient.own(batch)
@@ -65,7 +64,6 @@ def test_the_bundled_encoder_reads_a_pair_as_two_texts_and_each_row_keeps_one_gr
     made = tiny(None, method, pairs=True, count=2)
     alone = one_by_one(made, [0, 1])
     gradient = private(made)
-
     for chosen, batch in made.rows.batches(np.arange(2), pieces_max=10_000):
         assert len(batch.parts) == 2
         own = gradient.own(batch)
@@ -107,7 +105,6 @@ def test_carriers_come_from_the_weights_alone(folder: Path) -> None:
         layer.weight.add_(direction)
     layer.new_carriers(1_000)
     left, right = layer.left.weight, layer.right.weight
-
     assert torch.allclose(left @ (left.T @ direction), direction, atol=1e-4)
     assert torch.allclose((direction @ right.T) @ right, direction, atol=1e-4)
 
@@ -128,9 +125,7 @@ def test_a_clipped_row_is_never_longer_than_the_norm(size: float) -> None:
     """With as many parameters as the bundled encoder has, all of them rounded the same way."""
     clip_norm, width = 0.1, 10_000_000
     row = torch.full((1, width), size / width**0.5)
-
     added = clipped_sum({"a": row}, clip_norm=clip_norm)["a"].double().norm() * UNIT * clip_norm
-
     assert min(size, clip_norm) * (1 - 2e-3) - 1e-6 <= added <= clip_norm
 
 

@@ -45,9 +45,7 @@ def moved(made: Tiny, rows: int, *, clip_norm: float) -> float:
 def test_an_update_is_no_longer_than_its_rows_clipped(folder: Path, family: str, method: Method) -> None:
     clip_norm, rows = 1e-3, 20
     bound = RATE * clip_norm * rows / EXPECTED
-
     distance = moved(tiny(checkpoint(folder, family), method, count=40), rows, clip_norm=clip_norm)
-
     assert 0.2 * bound < distance <= bound
 
 
@@ -76,9 +74,7 @@ def test_one_row_of_the_largest_batch_moves_the_sum_by_no_more_than_the_norm() -
 @pytest.mark.parametrize("method", list(Method))
 def test_an_empty_batch_is_a_step_of_noise_alone(folder: Path, method: Method) -> None:
     made = tiny(checkpoint(folder, "bert"), method)
-
     found = released(made, 0, clip_norm=0.7, noise=3.0)
-
     assert found.keys() == made.trained.own.keys()
     for name, tensor in found.items():
         assert tensor.shape == made.trained.own[name].shape
@@ -92,5 +88,4 @@ def test_noise_is_drawn_anew_for_each_step_and_not_from_the_frameworks_generator
         torch.manual_seed(3)
         np.random.seed(3)
         drawn.append(released(made, 0, clip_norm=1.0, noise=1.0))
-
     assert all(not torch.equal(drawn[0][name], drawn[1][name]) for name in drawn[0])

@@ -146,7 +146,6 @@ def test_a_finished_training_makes_no_step_more(
 ) -> None:
     first, memory = finished
     again = run(folder, plan, memory=memory)
-
     assert steps_taken.count == 0
     assert all(torch.equal(tensor, again.tensors[name]) for name, tensor in first.tensors.items())
 
@@ -154,9 +153,7 @@ def test_a_finished_training_makes_no_step_more(
 @pytest.mark.slow("training")
 def test_it_learns_where_the_noise_lets_it(folder: Path, plan: PrivacyPlan) -> None:
     quiet = replace(plan, noise_multiplier=0.05, batch=ROWS, steps=40)
-
     made = run(folder, quiet, method=Method.FULL, rate=1e-2)
-
     assert made.metrics.accuracy > 0.9
 
 
@@ -192,9 +189,7 @@ def test_the_file_is_the_classifier(folder: Path, plan: PrivacyPlan, method: Met
     made = run(folder, plan, method=method, rate=5e-3)
     path = tmp_path / "classifier.safetensors"
     save_classifier(path, made.info, made.tensors)
-
     info, base, model = load_classifier(path, checkpoint(folder, "bert"))
-
     assert info == made.info
     assert info.epsilon == plan.certificate.epsilon
     rows = Rows(base, PUBLIC.texts, [LABELS.index(label) for label in PUBLIC.labels], device=CPU)
@@ -231,7 +226,6 @@ def test_the_card_shows_the_certificate_and_every_accountant(
     card = classifier_card(
         "mine", made.info, by_every_accountant(plan), replace_one=replace_one_epsilon(plan), metrics=made.metrics
     )
-
     certified = [line for line in card.splitlines() if "(the certificate)" in line]
     assert len(certified) == 1
     assert "| bound |" in certified[0]
@@ -244,6 +238,5 @@ def test_the_card_shows_the_certificate_and_every_accountant(
 def test_the_card_says_how_rows_were_allocated(allocated: PrivacyPlan, finished: tuple[FineTuned, Memory]) -> None:
     info = replace(finished[0].info, sampling=allocated.sampling, batch=allocated.batch, steps=allocated.steps)
     card = classifier_card("mine", info, by_every_accountant(allocated), replace_one=60.0, metrics=None)
-
     assert "| steps | 24, random allocation: each row in one of the 8 steps of each epoch |" in card
     assert "| pld (the certificate) | bound |" in card

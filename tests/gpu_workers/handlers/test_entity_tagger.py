@@ -44,7 +44,6 @@ def test_a_roberta_checkpoint_is_served_by_its_folder(tmp_path: Path) -> None:
     worker = Sanitiser(tagger=str(checkpoint(tmp_path, "roberta", AutoModelForTokenClassification, teach=True)))
     facts = worker.warm_up()
     (answer,) = worker.run([SanitizeTask("the parcel that alice sent to lima", NAMES)])
-
     assert answer.text == "the parcel that [PERSON] sent to [LOCATION]"
     assert facts.as_json()["tagger"] == {"name": tmp_path.name, "types": ["LOCATION", "PERSON"], "device": "cpu"}
     assert "ORGANIZATION" not in facts.entities
@@ -114,7 +113,6 @@ def test_only_documents_that_ask_for_names_are_read(sanitiser: Sanitiser, monkey
 
 def test_a_worker_without_a_tagger_refuses_names_that_reach_it() -> None:
     (answer,) = Sanitiser().run([SanitizeTask(f"{SECRET} left.", NAMES)])
-
     assert isinstance(answer, RecogniserFailed)
     assert not isinstance(answer, InvalidInput)
     assert SECRET not in repr(vars(answer))

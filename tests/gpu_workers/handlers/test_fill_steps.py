@@ -83,7 +83,6 @@ def test_a_long_fill_in_steps_is_the_same_as_in_one_task(model: Reader, sanitise
     assert len(read) == PLACES
     assert {blank.number for blank in read} == {True, False}
     ((answer,),), batches = run(sanitiser, ("a", [task]))
-
     assert answer == whole
     assert len(answer.origins) == len(answer.spans) == PLACES
     assert answer.language is not None
@@ -118,7 +117,6 @@ def test_a_part_shows_the_model_what_the_whole_document_does() -> None:
 
 def test_a_short_fill_of_another_tenant_runs_between_the_steps(sanitiser: Sanitiser) -> None:
     (_, (short,)), batches = run(sanitiser, ("a", [DocumentTask(LONG, RARE, TOP_1)]), ("b", [SHORT]))
-
     assert isinstance(short, Sanitised)
     number = next(number for number, batch in enumerate(batches) if any(task.text == SHORT.text for task in batch))
     assert number < 3

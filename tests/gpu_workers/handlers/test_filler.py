@@ -104,7 +104,6 @@ def test_the_model_s_numbers_are_those_at_the_blank(folder: Path) -> None:
     question = Question(np.concatenate([left, hidden, middle, hidden, right]), np.array([len(left)]))
     whole = model.logits([question])[0][0]
     names = {word: number for number, word in model.words.items()}
-
     (row,) = infill.logits([blank])
     assert np.allclose(row, [whole[names[word]] for word in infill.candidates.words], atol=1e-5)
     best = infill.ranked([blank], count=4)[0]

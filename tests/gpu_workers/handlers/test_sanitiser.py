@@ -57,9 +57,7 @@ def test_each_task_of_a_batch_is_drawn_by_its_own_mechanism():
     text = "good morning friends " * 200
     policy, epsilon_nano = MaskPolicy(techniques=("all",)), 20 * 10**9
     mechanisms = ("laplace", "exponential", "laplace", "exponential")
-
     answers = Sanitiser().run([SanitizeTask(text, policy, "metric_dp", epsilon_nano, name) for name in mechanisms])
-
     for name, answer in zip(mechanisms, answers, strict=True):
         same = sum(old == new for old, new in zip(text.split(), answer.text.split(), strict=True))
         assert same < 300 if name == "laplace" else same > 450, (

@@ -28,7 +28,6 @@ def run(*groups: tuple[str, DocumentTask]) -> tuple[list[Any], list[list[Any]]]:
 def test_a_document_in_pieces_is_masked_as_in_one_task() -> None:
     ((answer,),), batches = run(("a", DocumentTask(LONG, EMAIL)))
     (whole,) = Sanitiser().run([DocumentTask(LONG, EMAIL)])
-
     assert sum(isinstance(task, WindowTask) for batch in batches for task in batch) > 3
     assert answer == whole
     assert SECRET not in answer.text
@@ -58,7 +57,6 @@ def test_the_task_that_follows_has_the_whole_text_and_the_fill() -> None:
         pieces = task.pieces(512)
         finds = Sanitiser().run([piece.payload for piece in pieces.tasks])
         rest = pieces.join(finds)
-
         assert (rest.payload.text, rest.payload.fill, rest.payload.epsilon_nano) == (LONG, fill, task.epsilon_nano)
         again = rest.payload.pieces(512)
         (first,) = again.tasks

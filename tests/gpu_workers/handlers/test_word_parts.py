@@ -67,7 +67,6 @@ def test_each_word_is_drawn_once_and_put_in_its_place() -> None:
 
 def test_a_part_that_fails_fails_its_document_alone_and_says_nothing() -> None:
     (failed, (short,)), _, mirror = run(("a", DocumentTask(f"{LONG} poison", ALL, METRIC_DP, 7)), ("b", SHORT))
-
     assert isinstance(failed, TaskFailed)
     assert b"poison" not in pickle.dumps(failed)
     assert isinstance(short, Sanitised)
@@ -81,7 +80,6 @@ def test_surrogates_are_drawn_in_parts_and_are_those_of_one_document() -> None:
     text = ", ".join(MAILS + [mail.upper() for mail in MAILS])
     policy = MaskPolicy(entities=("EMAIL_ADDRESS",))
     ((answer,), (short,)), batches, _ = run(("a", DocumentTask(text, policy, "surrogate")), ("b", SHORT))
-
     parts = [task for batch in batches for task in batch if isinstance(task, SurrogateTask)]
     assert len(parts) == 6
     assert isinstance(short, Sanitised)
@@ -114,7 +112,6 @@ def test_two_parts_that_draw_the_same_value_get_two() -> None:
     text = ", ".join(f"00:1B:44:{n >> 8:02X}:{n & 255:02X}:B7" for n in range(1_500))
     policy = MaskPolicy(entities=("MAC_ADDRESS",))
     ((answer,), _), batches, _ = run(("a", DocumentTask(text, policy, "surrogate")), ("b", SHORT))
-
     assert len([task for batch in batches for task in batch if isinstance(task, SurrogateTask)]) == 3
     assert len(set(answer.text.split(", "))) == 1_500
 

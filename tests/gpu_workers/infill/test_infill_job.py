@@ -79,7 +79,6 @@ def test_a_job_that_is_killed_goes_on_from_its_last_checkpoint(tmp_path: Path) -
     )
     updates: list[tuple[str, float]] = []
     result = infill_job.run(job, lambda stage, fraction: updates.append((stage, fraction)), no_charge)
-
     assert len([stage for stage, _ in updates if stage == "fine-tuning"]) == STEPS - 20
     assert (job.folder / "filled-1-000000").stat().st_mtime_ns == filled
     assert [fraction for _, fraction in updates] == sorted(fraction for _, fraction in updates)
@@ -91,12 +90,10 @@ def test_a_job_that_is_killed_goes_on_from_its_last_checkpoint(tmp_path: Path) -
     artifact = job.folder / "artifact.safetensors"
     assert b"zanzibar" not in artifact.read_bytes()
     assert "Guarantee: none" in artifact.with_suffix(".md").read_text()
-
     text = "The parcel went to Zworykin near our house."
     own = file_version(artifact)
     (answer,) = Sanitiser(infill="bundled", fill_slots_max=50).run([SanitizeTask(text, FEW, "top1", model=own)])
     assert "Zworykin" not in answer.text
-
     checkpoint = job.folder / "training-1"
     checkpoint.write_bytes(checkpoint.read_bytes()[:-100])
     with pytest.raises(JobFilesLost):
@@ -119,7 +116,6 @@ def test_each_task_of_a_batch_is_filled_by_its_own_model(tmp_path: Path) -> None
     missing = FileVersion(str(tmp_path / "missing.safetensors"), "1")
     text = "The parcel went to Zworykin near our house."
     models = [whale, None, piano, broken, missing, whale]
-
     answers = sanitiser.run([SanitizeTask(text, FEW, "top1", model=model) for model in models])
 
     filled = [answer.text.split()[4] if isinstance(answer, Sanitised) else type(answer) for answer in answers]

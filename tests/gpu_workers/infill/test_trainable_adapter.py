@@ -20,7 +20,6 @@ def test_the_adapter_alone_is_trained() -> None:
     attach(bert, rank=2)
     bert(torch.arange(1_000, 1_020)[None]).last_hidden_state.square().sum().backward()
     trained = {id(parameter) for parameter in bert.parameters() if parameter.grad is not None}
-
     assert trained == {id(parameter) for parameter in adapter_parameters(bert).values()}
 
 

@@ -49,14 +49,12 @@ OTHERS = [pytest.param(name, marks=pytest.mark.slow("process")) for name in ("wi
 @pytest.mark.parametrize("function", ["with_torch", *OTHERS])
 def test_too_much_memory_is_a_failure_with_its_reason(tmp_path: Path, function: str) -> None:
     outcome = ended(tmp_path, function)
-
     assert isinstance(outcome, Failed)
     assert outcome.problem.reason == "out-of-memory"
 
 
 def test_a_job_within_the_limit_runs(tmp_path: Path) -> None:
     outcome = ended(tmp_path, "modest")
-
     assert isinstance(outcome, Succeeded)
     assert outcome.result == {"sum": 512.0**3}
 
@@ -67,13 +65,11 @@ def test_a_limit_below_what_the_fork_server_has_loaded_holds_for_what_the_job_ad
         outcome = ended(tmp_path, "with_torch", memory_bytes_max=128 * 1024 * 1024)
     finally:
         end_fork_server()
-
     assert isinstance(outcome, Failed)
     assert outcome.problem.reason == "out-of-memory"
 
 
 def test_another_fault_is_not_taken_for_it(tmp_path: Path) -> None:
     outcome = ended(tmp_path, "other_fault")
-
     assert isinstance(outcome, Failed)
     assert (outcome.problem.reason, "row" in outcome.problem.detail) == ("runtimeerror", False)

@@ -37,7 +37,6 @@ def test_logits_are_those_of_the_model(model: MaskedLM, folder: Path) -> None:
     ids = torch.tensor([[start, *wanted.ids.tolist(), end]])
     with torch.inference_mode():
         expected = own(input_ids=ids).logits[0, 1 + wanted.positions]
-
     assert np.allclose(model.logits([wanted])[0], expected.numpy(), atol=1e-5)
 
 
@@ -49,7 +48,6 @@ def test_a_long_document_is_answered_everywhere(model: MaskedLM) -> None:
     logits = model.logits([wanted])[0]
     assert logits.shape == (len(places), model.size)
     assert np.isfinite(logits).all()
-
     far, near = wanted.ids.copy(), wanted.ids.copy()
     far[-3:] = model.mask
     near[places[2] + 1] = model.mask
@@ -62,7 +60,6 @@ def test_companions_and_candidates_change_nothing(model: MaskedLM) -> None:
     together = model.logits(questions)
     candidates = np.array([40, 7, 99], dtype=np.int64)
     chosen = model.logits(questions, candidates)
-
     for own, rows, few in zip(questions, together, chosen, strict=True):
         assert np.allclose(model.logits([own])[0], rows, atol=1e-4)
         assert np.allclose(few, rows[:, candidates], atol=1e-4)
@@ -77,6 +74,5 @@ def test_the_served_adapter_is_the_trained_one(tmp_path: Path) -> None:
     with torch.inference_mode():
         row = torch.tensor([[101, *ids.tolist(), 102]])
         expected = net(row, torch.ones_like(row), torch.tensor([4]))
-
     given = served.logits([Question(ids, np.array([3]))])[0]
     assert np.allclose(given, expected.numpy(), atol=1e-4)

@@ -81,7 +81,6 @@ def test_processes_that_measure_at_once_agree_on_the_first_value(tmp_path: Path)
     assert one.find("type") is other.find("type") is None
     assert one.agree({"bfloat16": True}, "type") == {"bfloat16": True}
     assert other.agree({"bfloat16": False}, "type") == {"bfloat16": True}
-
     (file,) = (tmp_path / "measured").iterdir()
     file.write_text("{")
     assert other.agree({"bfloat16": False}, "type") == {"bfloat16": False} == one.find("type"), (

@@ -22,7 +22,6 @@ def infill() -> MaskedLM:
 def test_names_of_every_type_are_found_with_their_characters(tagger: EntityTagger) -> None:
     text = "Yesterday Maria Keller flew from Lisbon to Norway. She works for Siemens, as does Tom O'Brien."
     found = {text[entity.start : entity.end]: entity.type for entity in tagger.tag([text])[0]}
-
     assert found == {
         "Maria Keller": "PERSON", "Lisbon": "LOCATION", "Norway": "LOCATION", "Siemens": "ORGANIZATION",
         "Tom O'Brien": "PERSON",
@@ -40,7 +39,6 @@ def test_names_are_found_in_every_language(tagger: EntityTagger) -> None:
         ("Pani Katarzyna Zielińska prosi o wysłanie umowy do Wrocławia.", "Katarzyna Zielińska", "Wrocławia"),
     ]:
         found = {text[entity.start : entity.end]: entity.type for entity in tagger.tag([text])[0]}
-
         assert found == {person: "PERSON", place: "LOCATION"}
 
 
@@ -60,7 +58,6 @@ def test_words_that_look_like_names_are_left_alone(tagger: EntityTagger) -> None
 def test_a_name_takes_no_mark_or_space_beside_it(tagger: EntityTagger) -> None:
     text = 'Card 4111 1111 1111 1111, IBAN DE89 3704 0044 0532 0130 00. Ask "Maria Keller", (Lisbon), now.'
     names = {text[entity.start : entity.end] for entity in tagger.tag([text])[0]}
-
     assert names == {"Maria Keller", "Lisbon"}
 
 
@@ -68,7 +65,6 @@ def test_a_name_deep_in_a_long_document_is_found(tagger: EntityTagger) -> None:
     filler = "The weather was mild and nothing much happened that day. "
     text = filler * 200 + "Then Maria Keller arrived. " + filler * 200
     names = [text[entity.start : entity.end] for entity in tagger.tag([text])[0] if entity.type == "PERSON"]
-
     assert names == ["Maria Keller"]
 
 

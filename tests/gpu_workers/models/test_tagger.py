@@ -29,7 +29,6 @@ def tagger(folder: Path) -> EntityTagger:
 def test_names_are_found_at_their_characters(tagger: EntityTagger) -> None:
     text = "the parcel that alice sent to bob went from lima to oslo"
     found = tagger.tag([text])[0]
-
     assert [(text[e.start : e.end], e.type) for e in found] == [
         ("alice", "PERSON"), ("bob", "PERSON"), ("lima", "LOCATION"), ("oslo", "LOCATION"),
     ]  # fmt: skip
@@ -50,7 +49,6 @@ def test_a_long_document_is_read_to_its_end(tagger: EntityTagger) -> None:
     words = [rng.choice(PEOPLE + TOWNS) if i % 9 == 4 else rng.choice(PLAIN) for i in range(1_000)]
     text = " ".join(words)
     found = tagger.tag([text])[0]
-
     expected = [word for word in words if word in PEOPLE + TOWNS]
     assert [text[entity.start : entity.end] for entity in found] == expected
 
@@ -61,7 +59,6 @@ def test_companions_change_nothing(tagger: EntityTagger) -> None:
     documents += ["", "   ", "\n"]
     together = tagger.tag(documents)
     alone = [tagger.tag([document])[0] for document in documents]
-
     for a, b in zip(together, alone, strict=True):
         assert [(e.start, e.end, e.type) for e in a] == [(e.start, e.end, e.type) for e in b]
         assert np.allclose([e.score for e in a], [e.score for e in b], atol=1e-4)
@@ -86,7 +83,6 @@ def test_other_documents_are_read_between_two_batches_of_a_long_one(
 def test_special_tokens_in_a_text_are_text(tagger: EntityTagger) -> None:
     text = "[SEP] </s> alice [MASK] <mask> [PAD] <pad>"
     spans = [(text[entity.start : entity.end], entity.type) for entity in tagger.tag([text])[0]]
-
     assert ("alice", "PERSON") in spans
 
 
@@ -125,7 +121,6 @@ def test_unsafe_or_nameless_checkpoints_are_refused(folder: Path, tmp_path: Path
     model.config.save_pretrained(tmp_path)
     with pytest.raises(ValueError, match="safetensors"):
         pretrained_tagger(tmp_path)
-
     model.config.id2label = {number: f"LABEL_{number}" for number in range(5)}
     model.save_pretrained(tmp_path)
     for file in folder.glob("*token*"):
@@ -143,7 +138,6 @@ def test_the_served_adapter_is_the_trained_one(tmp_path: Path) -> None:
     mask[1, 9:] = 0
     with torch.inference_mode():
         expected, given = trained(ids, cases, mask), served(ids, cases, mask)
-
     assert torch.allclose(expected[mask == 1], given[mask == 1], atol=1e-4)
     assert expected.std() > 0.01
 

@@ -33,7 +33,6 @@ def test_a_stopped_training_goes_on_where_it_was(tmp_path: Path) -> None:
     whole = run(tmp_path / "whole.pt", until=12)
     run(tmp_path / "cut.pt", until=6)
     cut = run(tmp_path / "cut.pt", until=12)
-
     assert cut.step == whole.step == 12
     for name, tensor in whole.parameters.items():
         assert torch.equal(tensor, cut.parameters[name])

@@ -32,7 +32,6 @@ def test_every_accountant_says_what_it_claims(tenant: Tenant) -> None:
     answer = compare(tenant)
     assert answer.status_code == 200, answer.text
     rows = {(row["name"], row.get("order")): row for row in answer.json()["accountants"]}
-
     assert rows["rdp", None]["epsilon"] == pytest.approx(3.696, abs=1e-3)
     assert rows["pld", None]["epsilon"] == pytest.approx(3.141, abs=1e-3)
     assert {rows[name, None]["kind"] for name in ("basic", "rdp", "pld")} == {"bound"}
@@ -63,7 +62,6 @@ def test_noise_for_a_target_and_back(tenant: Tenant) -> None:
     assert found["noise_multiplier"] == pytest.approx(0.8, abs=1e-3)
     pld = next(row for row in found["accountants"] if row["name"] == "pld")
     assert pld["epsilon"] == pytest.approx(found["certificate"]["epsilon"], abs=1e-9)
-
     assert calibrate(tenant, noise_multiplier=0.8).json()["steps"] == 895
 
 

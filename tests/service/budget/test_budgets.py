@@ -50,7 +50,6 @@ def test_the_accountants_tell_what_was_spent_and_how_sure_they_are(gateway: Gate
     assert {line["epsilon"] for line in tenant.account()["accountants"]} == {0.0}
     tenant.embed([{"text": "A. B."}] * 50, epsilon=0.1)
     tenant.embed([{"text": "A. B."}] * 50, epsilon=0.2)
-
     lines = {line["name"]: line for line in tenant.account()["accountants"]}
     assert (lines["basic"]["epsilon"], lines["basic"]["delta"], lines["basic"]["kind"]) == (15.0, 0.0, "bound")
     assert lines["rdp"]["kind"] == lines["edgeworth"]["kind"] == "estimate"

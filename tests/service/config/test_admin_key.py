@@ -38,7 +38,6 @@ def test_a_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "admin.key"
     path.write_text(f"{MADE}\n")
     path.chmod(0o640)
-
     with pytest.raises(ValueError, match="owner"):
         Gateway(Settings(data_dir=tmp_path))
 
@@ -46,7 +45,6 @@ def test_a_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
 def test_the_key_is_made_once_and_kept(tmp_path: Path) -> None:
     first = Gateway(Settings(data_dir=tmp_path))
     path = tmp_path / "admin.key"
-
     assert first.parts[AdminKeys].keys[0] == path.read_text().strip()
     assert len(first.parts[AdminKeys].keys[0]) >= 32
     assert stat.S_IMODE(path.stat().st_mode) == 0o600

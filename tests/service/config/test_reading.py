@@ -49,7 +49,6 @@ def problems(said: str) -> set[str]:
 
 def test_all_problems_are_named_at_once_and_no_value(tmp_path: Path) -> None:
     checked = run_command(tmp_path, "config", "check", environment=WRONG)
-
     assert checked.returncode == 1
     assert problems(checked.stderr) == set(SAID.splitlines())
     of_serve = problems(refused_settings(tmp_path, WRONG))  # with --port
@@ -97,7 +96,6 @@ def test_a_short_key_of_an_upstream_is_refused_by_the_check_and_at_the_start(tmp
     (tmp_path / "gateway.toml").chmod(0o600)
     short = {"KEY_OF_ONE": "k", "PRIVACY_GATEWAY_CONFIG_FILE": str(tmp_path / "gateway.toml")}
     checked = run_command(tmp_path, "config", "check", environment=short)
-
     assert checked.returncode == 1
     for said in (checked.stderr, refused_settings(tmp_path, short)):
         assert "the key of an upstream has at least 16 characters" in said
@@ -179,7 +177,6 @@ def test_good_settings_are_checked_with_the_files_that_they_name(tmp_path: Path)
     (tmp_path / "gateway.toml").chmod(0o600)
     good = run_command(tmp_path, "config", "check", "--config", str(tmp_path / "gateway.toml"))
     assert (good.returncode, good.stderr) == (0, "")
-
     named = {
         "PRIVACY_GATEWAY_POLICIES_FILE": str(tmp_path / "absent.toml"),
         "PRIVACY_GATEWAY_PRESETS_FILE": str(tmp_path / "absent.toml"),

@@ -62,7 +62,6 @@ def test_a_key_file_is_written_whole_and_a_key_that_cannot_be_written_is_not_sho
     show_key("acme", KEY, path, False)
     with pytest.raises(typer.Exit):
         show_key("acme", KEY, tmp_path, False)
-
     said = capsys.readouterr()
     assert path.read_text() == f"{KEY}\n"
     assert path.stat().st_mode & 0o777 == 0o600

@@ -50,7 +50,6 @@ def test_space_is_freed_before_a_copy_is_written(tmp_path: Path) -> None:
     idle = [copy(copies, owner, f"old-{n}", 300, idle=True) for n, owner in enumerate(("acme", SHARED_OWNER))]
     rest(idle[0], for_s=IN_USE_S + 3600)
     used = copy(copies, "acme", "used", 300)
-
     ensure_space(copies, "other", 300)
     assert [path.exists() for path in (*idle, used)] == [False, True, True], "the one that was used longest ago"
     with copies.coming("third", 300):  # another one that is being made

@@ -77,7 +77,6 @@ def test_a_replaced_file_is_fetched_again_and_its_blobs_are_deleted(
     before = gateway.on_loop(second.find(owner, DOMAINS, "law"))
     source.write_bytes(b"another")
     gateway.on_loop(first.put(owner, DOMAINS, "law", {PACK: source}))
-
     after = gateway.on_loop(second.find(owner, DOMAINS, "law"))
     assert after.stamp != before.stamp
     assert Path(after.path).read_bytes() == b"another"

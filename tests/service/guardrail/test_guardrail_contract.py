@@ -115,7 +115,6 @@ def test_a_tool_call_that_repeats_a_text_is_masked_too(tenant: Tenant) -> None:
     decision = masked(tenant, texts=[arguments], structured_messages=messages, tool_calls=[call])
     assert "Maria" not in json.dumps(decision)
     assert decision["structured_messages"][1]["tool_calls"][0]["function"]["arguments"] != arguments
-
     blocked = masked(tenant, texts=[arguments], structured_messages=messages[:1], tool_calls=[call])
     assert blocked["action"] == "BLOCKED"
 

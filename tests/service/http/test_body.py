@@ -36,7 +36,6 @@ def _containers(value: object) -> int:
 def test_the_scan_sees_what_the_parser_builds(value: object) -> None:
     text = orjson.dumps(value)
     depth, containers = _depth(value), _containers(value)
-
     check_json(text, JsonLimits(depth_max=depth, values_max=max(8 * containers, len(text))))
     if depth:
         with pytest.raises(HTTPException):
@@ -52,7 +51,6 @@ def test_steps_of_any_size_see_the_same(value: object, step_bytes: int) -> None:
     text = orjson.dumps(value)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(body, "_STEP_BYTES", step_bytes)
-
         test_the_scan_sees_what_the_parser_builds.hypothesis.inner_test(value)  # type: ignore[attr-defined]
         assert orjson.loads(text) == value
 

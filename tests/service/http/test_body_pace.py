@@ -88,9 +88,7 @@ def test_a_body_that_does_not_come_ends_as_408_and_closes() -> None:
 
 def test_a_body_above_the_rate_may_take_longer_than_the_pause() -> None:
     client = Client([(IDLE_S / 4, b"x" * 100)] * 12, ends=True)
-
     client.run(takes_it_whole, bytes_per_s_min=1000)
-
     assert client.sent[0]["status"] == 200
 
 
@@ -123,7 +121,5 @@ def test_an_answer_that_reads_no_body_ends_with_the_slow_body() -> None:
 
 def test_a_stream_limits_its_pauses_itself() -> None:
     client = Client([(3 * IDLE_S, b"x")], ends=True)
-
     client.run(takes_it_whole, path="/sanitize/batch")
-
     assert client.sent[0]["status"] == 200

@@ -181,7 +181,6 @@ def _unlike(item: Any) -> Any:
 
 def test_every_list_of_a_body_has_a_limit(document: dict[str, Any]) -> None:
     found = places(document, "array")
-
     assert len(found) > 20, "the document is read"
     assert not [str(place) for place in found if "maxItems" not in place.schema]
 
@@ -246,9 +245,7 @@ def test_an_embeddings_input_is_validated_in_one_shape(spared: Tenant, errors_fo
 
 def test_values_are_limited_by_a_setting(spared: Tenant, gateway: Gateway) -> None:
     zeros = [0] * gateway.settings.json_values_max
-
     answer = spared.http.post("/embed/vector", json={"vectors": [zeros], "epsilon": 1.0})
-
     assert answer.status_code == 422
     assert str(gateway.settings.json_values_max) in answer.json()["detail"]
 
@@ -262,7 +259,6 @@ def test_forms_are_not_read(spared: Tenant) -> None:
 
 def test_many_query_members(spared: Tenant) -> None:
     query = "&".join(f"{SECRET}{number}={SECRET}" for number in range(1200))
-
     for path in ("/budget/series", "/jobs"):
         answer = spared.http.get(f"{path}?{query}")
         assert answer.status_code in (200, 422)

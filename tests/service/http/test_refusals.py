@@ -48,7 +48,6 @@ BAD_BODIES = {
 def test_a_bad_body_is_refused_uncharged_and_not_repeated(tenant: Tenant) -> None:
     for case, (body, status) in BAD_BODIES.items():
         answer = tenant.http.post("/embed/sentdp", content=body, headers={"Content-Type": "application/json"})
-
         assert answer.status_code == status, f"{case}: {answer.text}"
         assert answer.headers["content-type"] == "application/problem+json"
         problem = answer.json()
@@ -62,9 +61,7 @@ def test_a_bad_body_is_refused_uncharged_and_not_repeated(tenant: Tenant) -> Non
 
 def test_a_streamed_body_of_10_mb_is_refused(tenant: Tenant) -> None:
     chunks = (b"x" * 65536 for _ in range(160))
-
     answer = tenant.http.post("/embed/sentdp", content=chunks, headers={"Content-Type": "application/json"})
-
     assert answer.status_code == 413
     assert answer.json()["code"] == "body-too-large"
 

@@ -80,7 +80,6 @@ def test_an_announced_length_takes_no_memory_from_others(gateway: Gateway, tenan
         assert [upload.status for upload in uploads] == [None] * 16
         answer = tenant.http.post("/embed/vector", json={"vectors": [[0.1] * 16], "epsilon": 1.0, "dimension": 4})
         file = tenant.http.post("/embed/vector/safetensors", content=vector_file(), headers=VECTORS)
-
     assert answer.status_code == 200, answer.text
     assert file.status_code == 200, file.text
 
@@ -94,7 +93,6 @@ def test_uploads_of_jobs_that_stand_still_leave_places_for_others(gateway: Gatew
         assert [upload.status for upload in uploads[:most]] == [None] * most
         assert {(upload.status, upload.code) for upload in uploads[most:]} == {(429, "job-quota")}
         created = tenant.http.post("/jobs/domain", json={"name": "law", "documents": rows(2)})
-
     assert created.status_code == 202, created.text
     tenant.http.post(f"/jobs/{created.json()['job_id']}/cancel")
 
@@ -108,7 +106,6 @@ def test_an_arriving_job_counts_beside_the_created_ones(gateway: Gateway, tenant
         with idle(gateway, tenant, "/jobs/domain?name=held", LINES, count=1) as more:
             beyond = [upload.status for upload in more]
     tenant.http.post(f"/jobs/{first.json()['job_id']}/cancel")
-
     assert first.status_code == 202
     assert beyond == [429]
     last = tenant.http.post("/jobs/domain", json={"name": "law", "documents": rows(2)})
@@ -124,7 +121,6 @@ def test_an_upload_under_the_key_of_a_job_counts_too(gateway: Gateway, tenant: T
     with idle(gateway, tenant, "/jobs/domain?name=law", LINES | headers, count=most + 1) as uploads:
         statuses = [upload.status for upload in uploads]
     tenant.http.post(f"/jobs/{created.json()['job_id']}/cancel")
-
     assert statuses == [None] * most + [429]
 
 
@@ -144,7 +140,6 @@ def test_a_tenant_has_a_share_of_the_memory_of_vectors(narrow: Gateway) -> None:
     refused = tenant.http.post("/embed/vector/safetensors", content=vector_file(1000), headers=VECTORS)
     as_json = {"vectors": [[0.1] * 16] * 150, "epsilon": 1.0, "dimension": 16}
     refused_json = tenant.http.post("/embed/vector", json=as_json)
-
     for answer in (refused, refused_json):
         assert (answer.status_code, answer.json()["code"]) == (429, "tenant-limit")
         assert answer.json()["limit"] == "vectors_memory_per_tenant_bytes_max"
@@ -162,7 +157,6 @@ def test_a_tenant_has_a_share_of_the_memory_of_bodies(narrow: Gateway) -> None:
     of_other = other.embed([{"text": DOCUMENT * 20}])
     for upload in held:
         upload.leave()
-
     assert (third.status_code, third.json().get("limit")) == (429, "bodies_memory_per_tenant_bytes_max")
     assert of_other.status_code == 200
     assert tenant.embed([{"text": DOCUMENT * 20}]).status_code == 200
@@ -176,7 +170,6 @@ def test_lines_of_streams_are_part_of_a_tenants_memory(narrow: Gateway) -> None:
     of_other = other.http.post("/sanitize/batch", content=content, headers=LINES)
     for upload in held:
         upload.leave()
-
     ended = json.loads(refused.text.splitlines()[-1])["summary"]["problem"]
     assert (ended["code"], ended["limit"]) == ("tenant-limit", "bodies_memory_per_tenant_bytes_max")
     assert json.loads(of_other.text.splitlines()[-1])["summary"]["released"] == 2

@@ -44,7 +44,6 @@ def order_of(queue: JobQueue, *, running: int) -> list[str]:
 
 def test_three_tenants_start_in_turns() -> None:
     queue = waiting("a1", "a2", "a3", "a4", "b1", "b2", "c1")
-
     assert order_of(queue, running=1) == ["a1", "b1", "c1", "a2", "b2", "a3", "a4"]
 
 
@@ -65,7 +64,6 @@ def test_a_tenant_that_always_comes_back_does_not_overtake_one_that_waits() -> N
 
 def test_a_removed_job_does_not_start() -> None:
     queue = waiting("a1", "b1")
-
     assert queue.remove("a1")
     assert not queue.remove("a1")
     assert order_of(queue, running=1) == ["b1"]
@@ -96,7 +94,6 @@ def test_jobs_of_one_tenant_leave_places_in_the_queue(limited: Gateway) -> None:
     for tenant, job_id in reversed(jobs):
         tenant.http.post(f"/jobs/{job_id}/cancel")
         until(tenant.http, job_id)
-
     assert (refused.status_code, refused.json()["code"]) == (429, "tenant-limit")
     assert refused.json()["limit"] == "queue_tenant_share"
 
@@ -107,7 +104,6 @@ def test_a_job_that_runs_too_long_fails_and_the_next_one_starts(tmp_path: Path) 
         tenant, other = gateway.tenant(), gateway.tenant()
         long = submitted(tenant, 3000)
         short = submitted(other)
-
         assert until(other.http, short)["status"] == "failed"
         ended = job(tenant.http, long)
         assert (ended["status"], ended["problem"]["reason"]) == ("failed", "time-limit")
@@ -121,9 +117,7 @@ def test_a_cancelled_job_gives_its_place_back_at_once(limited: Gateway) -> None:
     for _ in range(10):
         waits = submitted(tenant)
         assert tenant.http.post(f"/jobs/{waits}/cancel").json()["status"] == "cancelled"
-
     created = submit(other.http, rows(2))
-
     assert created.status_code == 202, created.text
     tenant.http.post(f"/jobs/{held}/cancel")
 
@@ -136,7 +130,6 @@ def test_a_long_job_gives_its_place_to_another_tenant_at_a_checkpoint(tmp_path: 
         until(first.http, long, "running")
         behind = submitted(first)
         short = submitted(second)
-
         ended = until(second.http, short)
         assert job(first.http, long)["ended_ms"] is None
         done = until(first.http, long, within_s=300.0)
@@ -199,7 +192,6 @@ def test_a_tenant_keeps_so_many_fine_tuned_models(tmp_path: Path) -> None:
         tenant = gateway.tenant()
         keep(gateway, tenant, "infill", "kept")
         body = {"name": "one-more", "documents": rows(20)}
-
         assert over(tenant.http.post("/jobs/infill", json=body), "infill_models_per_tenant_max")
 
 
@@ -227,9 +219,7 @@ def test_a_body_that_is_too_long_is_refused(tmp_path: Path) -> None:
 def test_a_domain_that_needs_too_much_memory_is_refused_before_it_is_built(limited: Gateway) -> None:
     tenant = limited.tenant()
     body = {"name": "wide", "embeddings": [[[1.0] * 8192]] * 110}
-
     refused = tenant.http.post("/jobs/domain", json=body)
-
     assert (refused.status_code, refused.json()["code"]) == (422, "bad-corpus")
     assert refused.json()["reason"] == "out-of-memory"
     assert tenant.http.get("/jobs").json()["jobs"] == []

@@ -53,7 +53,6 @@ def test_files_count_that_are_not_in_the_store_yet(tmp_path: Path) -> None:
     before = files.storage.used("acme")
     incoming.write(b"y" * 5000)
     incoming.finish({"name": "law"})
-
     assert 1000 < before < 2000, "the recogniser, and the folder of the upload"
     assert files.storage.used("acme") >= before + 5000
     assert incoming.keep()
@@ -62,7 +61,6 @@ def test_files_count_that_are_not_in_the_store_yet(tmp_path: Path) -> None:
 
 def test_an_upload_counts_what_the_store_has(tmp_path: Path) -> None:
     files = files_of(tmp_path)
-
     assert fill(files.incoming("acme", "a" * 32, stored=QUOTA - 5 * MIB)) == (5, "tenant_disk_bytes_max")
     with pytest.raises(StorageFull):
         files.incoming("acme", "a" * 32, stored=QUOTA + 1)
@@ -102,9 +100,7 @@ def fill(*uploads: Incoming) -> tuple[int, str]:
 def test_an_upload_ends_at_the_quota_while_it_arrives(tmp_path: Path) -> None:
     files = files_of(tmp_path)
     incoming = files.incoming("acme", "a" * 32, stored=0)
-
     assert fill(incoming) == (QUOTA // MIB, "tenant_disk_bytes_max")
-
     assert files.incoming("other", "c" * 32, stored=0)
     incoming.discard()
     assert files.storage.used("acme") == 0
@@ -113,9 +109,7 @@ def test_an_upload_ends_at_the_quota_while_it_arrives(tmp_path: Path) -> None:
 
 def test_uploads_at_the_same_time_find_each_other(tmp_path: Path) -> None:
     files = files_of(tmp_path)
-
     written, limit = fill(*(files.incoming("acme", name * 32, stored=0) for name in "ab"))
-
     assert limit == "tenant_disk_bytes_max"
     assert written <= QUOTA // MIB + 2 * 16
 
@@ -147,9 +141,7 @@ def test_a_disk_that_is_full_all_the_same_is_no_other_error(tmp_path: Path, monk
 def test_a_start_removes_what_a_crash_left(tmp_path: Path) -> None:
     files = files_of(tmp_path)
     files.incoming("acme", "a" * 32, stored=0).write(b"x" * 2000)
-
     files_of(tmp_path).sweep_unfinished()
-
     assert files.storage.used("acme") == 0
     assert not incoming_folders(tmp_path)
 
@@ -190,10 +182,8 @@ def test_a_job_that_runs_while_the_disk_fills_fails_and_leaves_nothing(
 ) -> None:
     tenant: Tenant = narrow.tenant()
     monkeypatch.setattr(narrow.service.parts[Storage], "is_low", lambda: True)
-
     created = submit(tenant.http, rows(110))
     ended = until(tenant.http, created.json()["job_id"])
-
     assert (ended["status"], ended["problem"]["reason"]) == ("failed", "storage-full")
     until_deleted(narrow.data_dir / "jobs" / created.json()["job_id"])
     assert narrow.on_loop(narrow.service.parts[Storage].used_by(tenant.name)) == 0

@@ -69,7 +69,6 @@ def test_a_text_and_a_list_of_texts(client: Client, real_tenant: Tenant) -> None
 
 def test_the_presets_are_the_models(client: Client) -> None:
     listed = client.models.list().data
-
     assert [model.id for model in listed] == [SHIPPED, "reviews", "words", "queries", "text-embedding-3-small"]
     assert listed[0].preset == {
         "endpoint": "sentdp", "mechanism": "sentence_codes", "epsilon": 10.0, "domain": "general",
@@ -84,7 +83,6 @@ def test_the_presets_are_the_models(client: Client) -> None:
 
 def test_an_operators_preset_fixes_mechanism_and_price(client: Client, real_tenant: Tenant) -> None:
     answer = client.embed([DOCUMENT, DOCUMENT], model="text-embedding-3-small", user="whoever")
-
     assert answer.privacy["mechanism"] == "document_selection"
     assert answer.privacy["unit"] == "document"
     assert real_tenant.committed() == 25.0
@@ -92,7 +90,6 @@ def test_an_operators_preset_fixes_mechanism_and_price(client: Client, real_tena
 
 def test_a_preset_by_windows_of_words(client: Client, real_tenant: Tenant) -> None:
     answer = client.embed(DOCUMENT, model="words")
-
     assert answer.privacy["units"] == ["token"]
     assert answer.privacy["window_words"] == 12
     assert answer.data[0].windows == -(-len(DOCUMENT.split()) // 12)
@@ -196,7 +193,6 @@ def test_a_bad_request_is_refused_uncharged_and_not_repeated(client: Client, rea
     for number, (fields, param, named) in enumerate(BAD, 1):
         with pytest.raises(openai.BadRequestError, match=named or None) as caught:
             client.embeddings.create(**{"model": SHIPPED, "input": DOCUMENT} | fields)
-
         said = refusal(caught.value)
         assert (said["param"], said["type"], said["code"]) == (param, "invalid_request_error", "invalid-input")
         assert SECRET not in caught.value.response.text
@@ -225,7 +221,6 @@ def test_an_exhausted_budget_is_said_once(real_gateway: Gateway) -> None:
         with pytest.raises(openai.PermissionDeniedError) as caught:
             client.embed()
         assert client.sent == 2
-
     said = refusal(caught.value)
     assert said["code"] == "budget-exhausted"
     assert said["type"] == "permission_error"
@@ -278,9 +273,7 @@ def test_a_wrong_presets_file_is_refused_with_the_place_that_is_wrong(tmp_path: 
 def test_a_file_replaces_the_shipped_preset_in_its_place(tmp_path: Path) -> None:
     other = '[presets.a]\nendpoint = "sentdp"\nmechanism = "clipped_cosine"\nepsilon = 1\n'
     path = written(tmp_path, other + other.replace("[presets.a]", f"[presets.{SHIPPED}]"))
-
     presets = load_presets(Settings(presets_file=path))
-
     assert list(presets) == [SHIPPED, "a"]
     assert presets[SHIPPED].epsilon == 1
 

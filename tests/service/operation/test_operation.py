@@ -16,7 +16,6 @@ def test_alive_and_ready(gateway: Gateway) -> None:
 
 def test_metrics_tell_of_queue_batches_stages_and_spending(real_gateway: RealGateway, real_tenant: Tenant) -> None:
     real_tenant.embed(epsilon=1)
-
     text = real_gateway.anyone.get("/metrics").text
     for name in (
         "gateway_queue_tasks", "gateway_batch_tasks_bucket", "gateway_batch_seconds_bucket",
@@ -32,7 +31,6 @@ def test_the_catalogue_says_what_runs(tenant: Tenant) -> None:
     assert embed["encoder"]["dimension"] == 384
     assert embed["encoder"]["dtype"] in ("int8", "float32", "bfloat16", "float16")
     assert embed["encoder"]["batch_invariant"] is True
-
     domains = tenant.http.get("/domains").json()["domains"]
     general = next(domain for domain in domains if domain["name"] == "general")
     assert general["candidates"] >= 3000

@@ -94,7 +94,6 @@ def test_recognisers_of_the_request_find(tenant: Tenant) -> None:
     assert reason["pattern_name"] == "zip code (weak)"
     assert (reason["original_score"], reason["score"]) == (0.01, 0.4)
     assert reason["recognizer"] == ZIP["name"]
-
     assert values(analyzed(tenant, text, ad_hoc_recognizers=[ZIP], entities=["ZIP"]), text) == [("ZIP", "12345")]
     assert analyzed(tenant, text, ad_hoc_recognizers=[ZIP], entities=["US_SSN"]).json() == []
 

@@ -66,7 +66,6 @@ def test_every_string_of_an_answer_is_restored_but_identifiers_and_media(dialect
     answers = samples.bodies(kind)
     for answer in answers:
         dialect.restore(answer, Canaries())
-
     assert len(samples.members) > 20
     assert not unrestored(samples, answers, UNRESTORED)
 
@@ -75,7 +74,6 @@ def test_every_string_of_an_answer_is_restored_but_identifiers_and_media(dialect
 def test_every_string_of_an_event_is_restored_but_identifiers_and_media(dialect: Any, kind: Any) -> None:
     samples = Samples()
     written = [dialect.stream(Canaries()).event(event.get("type"), event) for event in samples.bodies(kind)]
-
     assert len(samples.members) > 20
     assert not unrestored(samples, written, UNRESTORED + UNRESTORED_EVENTS)
 
@@ -109,10 +107,8 @@ def test_log_probabilities_of_unchanged_texts_stay() -> None:
     answer = chat({"content": "Hi"}, {"content": [token], "refusal": None})
     part = {"type": "output_text", "text": "Hi", "annotations": [], "logprobs": [token]}
     response = {"output": [{"type": "message", "content": [part, {**part, "text": "Anna"}]}]}
-
     CHAT.restore(answer, WordRestorers())
     RESPONSES.restore(response, WordRestorers())
-
     assert answer["choices"][0]["logprobs"]["content"] == [token]
     assert [each["logprobs"] for each in response["output"][0]["content"]] == [[token], []]
 
@@ -122,11 +118,9 @@ def test_structured_content_stays_valid_json() -> None:
     answer = chat({"content": text})
     response = {"output": [{"type": "message", "content": [{"type": "output_text", "text": text}]}]}
     message = {"content": [{"type": "text", "text": text}]}
-
     CHAT.restore(answer, WordRestorers(), structured=True)
     RESPONSES.restore(response, WordRestorers(), structured=True)
     MESSAGES.restore(message, WordRestorers(), structured=True)
-
     assert json.loads(answer["choices"][0]["message"]["content"]) == expected
     assert json.loads(response["output"][0]["content"][0]["text"]) == expected
     assert json.loads(message["content"][0]["text"]) == expected
@@ -135,7 +129,6 @@ def test_structured_content_stays_valid_json() -> None:
 def test_prose_where_json_was_asked_for_is_restored_as_text() -> None:
     answer = chat({"content": "Sorry, [PERSON_1] said no."})
     CHAT.restore(answer, WordRestorers(), structured=True)
-
     assert answer["choices"][0]["message"]["content"] == f"Sorry, {WORDS['[PERSON_1]']} said no."
 
 
@@ -205,7 +198,6 @@ def test_errors_and_answers_of_any_shape(dialect: Any) -> None:
     body = {"error": {"message": "no Anna", "param": ["Anna"], "code": None}}
     dialect.restore_error(body, WordRestorers())
     assert body == {"error": {"message": "no Maria", "param": ["Maria"], "code": None}}
-
     deep: Any = "Anna"
     for _ in range(900):
         deep = [deep]

@@ -71,7 +71,6 @@ def test_members_of_other_vendors_in_a_conversation_are_read() -> None:
     ]
     fields = {"citations": [{"Maria K.": "Maria"}]}
     body = message("assistant", content="Hi", reasoning_details=details, provider_specific_fields=fields)
-
     assert {(slot.path, slot.kind) for slot in CHAT.slots(body)} == {
         ("messages.0.content", SlotKind.TEXT),
         ("messages.0.reasoning_details.0.summary", SlotKind.TEXT),
@@ -105,7 +104,6 @@ def test_members_that_are_not_known_or_hold_another_text_are_refused() -> None:
 def test_items_of_responses_without_a_type() -> None:
     items = [{"role": "user", "content": "Maria"}, {"id": "m1"}, {"call_id": "c", "output": "Maria"}]
     slots = list(RESPONSES.slots({"model": "m", "input": items}))
-
     assert [(slot.path, slot.kind) for slot in slots] == [
         ("input.0.content", SlotKind.TEXT),
         ("input.2", SlotKind.MEDIA),
@@ -115,7 +113,6 @@ def test_items_of_responses_without_a_type() -> None:
 def test_log_probabilities_of_earlier_answers_do_not_leave() -> None:
     part = {"type": "output_text", "text": "Maria", "annotations": [], "logprobs": [{"token": "Maria", "bytes": [77]}]}
     list(RESPONSES.slots({"input": [{"type": "message", "role": "assistant", "content": [part]}]}))
-
     assert part["logprobs"] == []
 
 
@@ -131,7 +128,6 @@ def test_members_of_another_json_type_are_refused_by_path() -> None:
     ]:  # fmt: skip
         with pytest.raises(InvalidInput) as refused:
             list(dialect.slots(body))
-
         assert refused.value.field == field
         assert "Maria" not in str(refused.value)
 
@@ -143,7 +139,6 @@ def test_texts_that_are_nested_too_deeply_are_refused(depth: int) -> None:
     for _ in range(depth):
         schema = {"items": schema}
         blocks = {"type": "tool_result", "content": [blocks]}
-
     with pytest.raises(InvalidInput, match=str(DEPTH_MAX)):
         list(CHAT.slots({"functions": [{"parameters": schema}]}))
     with pytest.raises(InvalidInput, match=str(DEPTH_MAX)):

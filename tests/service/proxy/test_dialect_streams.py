@@ -77,7 +77,6 @@ def test_chat_texts_at_every_split() -> None:
         chunks = [chunk({"role": "assistant", "content": ""})]
         chunks += [chunk({name: piece}) for piece in pieces]
         left = run(CHAT, [*chunks, chunk({}, finish="stop"), "[DONE]"])
-
         assert gathered(left)[0, name] == WHOLE.whole(PROSE)
         assert left[-1] == "[DONE]"
 
@@ -90,7 +89,6 @@ def test_chat_arguments_and_structured_content_at_every_split() -> None:
         texts = gathered(run(CHAT, [*calls, chunk({}, finish="tool_calls")]))
         content = [chunk({"role": "assistant"}), *(chunk({"content": piece}) for piece in pieces)]
         structured = gathered(run(CHAT, [*content, chunk({}, finish="stop")], structured=True))
-
         assert texts[0, "call", 0] == structured[0, "content"] == WHOLE.whole_json(ARGUMENTS)
     restored = json.loads(WHOLE.whole_json(ARGUMENTS))
     assert restored["e"] == 'Maria "A"'
@@ -121,7 +119,6 @@ def test_chat_text_in_the_last_chunk_and_custom_calls() -> None:
     events = [chunk({"role": "assistant", "content": "An"}), chunk({"tool_calls": [start]})]
     events.append(chunk({"tool_calls": [{"index": 0, "custom": {"input": "na M"}}]}, finish="tool_calls"))
     left = [data for event in events for _, data in stream.event(None, event)]
-
     assert gathered(left)[0, "content"] == "An"
     assert gathered(left)[0, "custom", 0] == "Maria M"
     assert stream.end() == []
@@ -134,7 +131,6 @@ def test_chat_reasoning_ends_before_content_begins() -> None:
         chunk({}, finish="stop"),
     ]
     left = run(CHAT, events)
-
     deltas = [data["choices"][0]["delta"] for data in left]
     assert [delta.get("reasoning_content") for delta in deltas[:2]] == ["", "Maria M"]
     assert deltas[2] == {"content": "Hello"}
@@ -144,7 +140,6 @@ def test_chat_first_chunks_stay_in_order_and_held_ones_are_dropped() -> None:
     """SDKs number choices in the order in which they begin, so the first chunk of each one stays."""
     events = [chunk({"content": "An"}, 0), chunk({"content": "x"}, 1), chunk({"content": "na"}, 0, obfuscation="ooo")]
     left = run(CHAT, [*events, chunk({"content": "!"}, 0), chunk({}, 0, "stop")])
-
     assert [data["choices"][0]["index"] for data in left] == [0, 1, 0, 0]
     assert [data["choices"][0]["delta"].get("content") for data in left] == ["", "x", "Maria!", None]
 
@@ -179,7 +174,6 @@ def test_chat_citations_of_a_stream() -> None:
         chunk({"annotations": [{"type": "url_citation", "url_citation": citation}]}),
     ]
     left = run(CHAT, [*events, chunk({}, finish="stop")])
-
     moved = left[1]["choices"][0]["delta"]["annotations"][0]["url_citation"]
     assert WHOLE.whole(text)[moved["start_index"] : moved["end_index"]] == "lives"
     assert moved["title"] == "Maria"
@@ -214,7 +208,6 @@ def test_responses_texts_at_every_split() -> None:
             deltas = [{"type": f"{kind}.delta", "delta": piece, **PLACES, **indices} for piece in pieces]
             done = {"type": f"{kind}.done", member: text, **PLACES, **indices}
             left = run(RESPONSES, numbered([*deltas, done]), end=False)
-
             assert "".join(data["delta"] for data in left[:-1]) == expected
             assert left[-1][member] == expected
             assert [data["sequence_number"] for data in left] == list(range(len(left)))
@@ -243,7 +236,6 @@ def test_responses_two_items_take_turns() -> None:
             places = {"item_id": f"i{number}", "output_index": number, "content_index": 0, "logprobs": []}
             events.append({"type": "response.output_text.delta", "delta": letter, "obfuscation": "o", **places})
     left = run(RESPONSES, numbered(events))
-
     texts = defaultdict(str)
     for data in left:
         texts[data["output_index"]] += data["delta"]
@@ -338,7 +330,6 @@ def test_messages_citations_and_blocks_that_come_whole() -> None:
     found = {"type": "web_search_result", "title": "Anna", "url": "u", "encrypted_content": "Anna", "page_age": None}
     result = block(1, "web_search_tool_result", tool_use_id="t", content=[found])
     left = run(MESSAGES, [block(0, "text", text="", citations=None), cited, stop(0), result, stop(1)])
-
     assert left[1]["delta"]["citation"]["cited_text"] == "Maria"
     assert left[3]["content_block"]["content"][0]["title"] == "Maria"
     assert left[3]["content_block"]["content"][0]["encrypted_content"] == "Anna"
@@ -364,6 +355,5 @@ def test_unknown_events_pass_and_errors_are_restored(dialect: Any) -> None:
     stream = dialect.stream(WordRestorers())
     for data in odd:
         assert stream.event(None, json.loads(json.dumps(data))) == [(None, data)]
-
     error = {"type": "error", "message": "no Anna", "code": None, "param": None, "error": {"message": "no Anna"}}
     assert run(dialect, [error]) == [json.loads(json.dumps(error).replace("Anna", "Maria"))]

@@ -84,7 +84,6 @@ def test_every_declared_member_is_masked_public_or_refused(name: str) -> None:
     for body in found.copies():
         mask(KINDS[name][0].slots(body))
         as_they_are |= found.left_in(body)
-
     assert len(found.declared) > 50
     assert found.refused == set(REFUSED[name].split())
     assert {member.split(".")[1] for member in found.formed} == set(FORMED[name].split())
@@ -114,7 +113,6 @@ def test_declared_content_has_a_type_that_is_known_and_paths_name_members_of_the
 def test_nothing_planted_in_a_declared_place_leaves(name: str) -> None:
     dialect, _ = KINDS[name]
     planted = list(places(name).planted())
-
     assert len(planted) > 1000
     assert not {place for place, body in planted if left(dialect.slots, body) and not place.endswith(SIGNED)}
 
@@ -122,7 +120,6 @@ def test_nothing_planted_in_a_declared_place_leaves(name: str) -> None:
 @pytest.mark.parametrize("name", cells(KINDS))
 def test_the_words_are_those_of_the_types(name: str) -> None:
     rest = {each for each in literals(KINDS[name][1]) if not is_word(each)}
-
     assert not {each for each in rest if not (MODEL.accepts(each) or FLAG.accepts(each))}
 
 
@@ -197,7 +194,6 @@ def test_what_an_operator_lets_pass_leaves_as_it_is() -> None:
     servers = [{"type": "url", "name": "a", "url": "https://a.example", "authorization_token": "t"}]
     body = {"model": "m", "messages": [], "mcp_servers": servers, "vendor": {ADDRESS: 1}}
     unread = frozenset({"mcp_servers.url", "mcp_servers.authorization_token", "vendor"})
-
     assert list(MESSAGES.slots(body, unread)) == []
     for each in unread:
         with pytest.raises(InvalidInput, match=r"proxy\.unread") as refused:

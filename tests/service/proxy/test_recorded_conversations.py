@@ -23,9 +23,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 def test_a_share_of_the_recorded_conversations(running: Bench) -> None:
     chosen = recorded()[::EVERY]
     assert len({each.path for each in chosen}) == 3
-
     figures = running.run(chosen, Figures())
-
     assert not figures.leaked
     assert not figures.wrong
     assert figures.share >= RESTORED_MIN

@@ -97,7 +97,6 @@ def test_a_call_sends_the_body_the_key_and_the_flags_of_the_client_alone() -> No
 
 def test_a_client_chooses_the_version_of_the_format_and_there_is_a_default() -> None:
     given = {"kind": "anthropic", "default_headers": {"anthropic-version": "2023-06-01"}}
-
     assert sent(given, {}).headers["anthropic-version"] == "2023-06-01"
     assert sent(given, {"Anthropic-Version": "2025-01-01"}).headers["anthropic-version"] == "2025-01-01"
 
@@ -113,7 +112,6 @@ def test_an_answer_is_passed_on_with_the_headers_that_a_client_needs() -> None:
     headers = {"x_request_id": "r-1", "retry_after": "7", "x_ratelimit_remaining_tokens": "9", "server": "s"}
     headers |= {"x_ratelimit_note": "\xe9", "request_id": "9" * 600}
     found = send(sends(answer(b'{"a": 1}', set_cookie="c=1", openai_organization="acme", **headers)))
-
     assert (found.status, found.is_error, found.body) == (200, False, b'{"a": 1}')
     assert found.headers == {
         "content-type": "application/json",
@@ -131,7 +129,6 @@ def test_an_error_of_the_upstream_is_passed_on_whole() -> None:
     ):
         before = outcomes().get(outcome, 0)
         found = send(sends(answer(b"why", status=status, content_type=content_type, retry_after="3")))
-
         assert (found.status, found.is_error, found.body) == (int(status[:3]), True, b"why")
         assert (found.headers["retry-after"], found.headers["content-type"]) == ("3", content_type)
         assert outcomes()[outcome] == before + 1
@@ -139,7 +136,6 @@ def test_an_error_of_the_upstream_is_passed_on_whole() -> None:
 
 def test_a_refused_key_is_the_gateway_s_own_error_and_a_key_in_an_answer_is_removed() -> None:
     body = f'{{"error": "Incorrect API key: {KEY}, {CANARY}"}}'.encode()
-
     assert failure(UpstreamKeyRefused, sends(answer(body, status="401 No"))) == "unauthorized"
     assert send(sends(answer(body, status="403 No")), given={"key": KEY}).body == body.replace(
         b"sk-canary-5f2c", b"[key]"
@@ -177,14 +173,12 @@ INVALID: list[tuple[str, Script, str]] = [
 def test_an_answer_that_lies_is_an_error_of_one_kind() -> None:
     for script, reason in [row[1:] for row in INVALID]:
         before = outcomes().get("invalid", 0)
-
         assert failure(UpstreamAnswerInvalid, script, given={"read_timeout_s": 5.0}) == reason
         assert outcomes()["invalid"] == before + 1
 
 
 def test_compressed_answers_within_the_bound_are_read() -> None:
     text = b'{"a": "' + b"y" * 700_000 + b'"}'
-
     assert send(sends(answer(gzip.compress(text), content_encoding="gzip"))).body == text
     assert send(sends(chunked(text, content_type="application/problem+json; charset=UTF-8"))).body == text
 
@@ -289,9 +283,7 @@ def test_a_limit_of_concurrent_calls_holds_until_one_ends() -> None:
 def test_nothing_of_a_call_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     body = f'{{"a": "{CANARY}"}}'.encode()
-
     send(sends(answer(body)), given={"key": KEY, "own_headers": {"authorization": f"Bearer {KEY}"}})
     failure(UpstreamAnswerInvalid, sends(body + b"\r\n\r\n"))
-
     assert CANARY not in caplog.text
     assert KEY not in caplog.text

@@ -24,7 +24,6 @@ def test_compressed_content_expands_in_small_pieces() -> None:
     found = pieces(content("gzip"), raw)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-
     assert sum(found) == 64 * MIB
     assert max(found) <= MIB
     assert peak < 4 * MIB

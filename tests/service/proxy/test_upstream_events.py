@@ -35,14 +35,12 @@ def test_fields_lines_and_comments_are_read_as_in_the_standard_whole_and_split_i
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 7])
 def test_no_split_in_many_changes_the_events(size: int) -> None:
     parts = [STREAM[at : at + size] for at in range(0, len(STREAM), size)]
-
     assert events(*parts) == EVENTS
     assert events(*(piece for part in parts for piece in (b"", part, b""))) == EVENTS
 
 
 def test_an_event_leaves_as_soon_as_its_blank_line_is_there() -> None:
     parser = EventParser(event_bytes_max=1024)
-
     assert parser.feed(b"data: x\r\n\r") == [StreamEvent("", "x")]
     assert parser.feed(b"\ndata: y\n") == []
     assert parser.feed(b"\n") == [StreamEvent("", "y")]

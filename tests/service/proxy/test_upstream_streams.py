@@ -169,7 +169,6 @@ async def endless_comments(_: Request, writer: asyncio.StreamWriter) -> None:
 
 def test_a_stream_that_never_ends_has_a_total_time() -> None:
     found, error = read(endless_comments, given={"total_timeout_s": 2.0, "read_timeout_s": 120.0})
-
     assert found == READ
     assert isinstance(error, UpstreamTimeout)
     assert error.reason == "total"

@@ -33,7 +33,6 @@ def refusal(monkeypatch: pytest.MonkeyPatch, **upstreams: Any) -> str:
 
 def test_without_the_setting_there_is_no_upstream() -> None:
     found = load_upstreams(Settings())
-
     assert (found.all, found.visible("a")) == ([], [])
     with pytest.raises(UnknownName):
         found.find("small", "a", "openai")
@@ -42,9 +41,7 @@ def test_without_the_setting_there_is_no_upstream() -> None:
 def test_a_model_is_found_by_its_name_and_has_another_one_upstream(monkeypatch: pytest.MonkeyPatch) -> None:
     models = ["small", {"name": "large", "upstream_model": "gpt-5"}]
     found = loaded(monkeypatch, one=OPEN | {"models": models, "read_timeout_s": 7})
-
     upstream, name = found.find("large", "anyone", "openai")
-
     assert (upstream.name, upstream.base_url, name) == ("one", "https://models.example/v1", "gpt-5")
     assert (upstream.host, upstream.port, upstream.read_timeout_s, upstream.total_timeout_s) == (
         "models.example", 443, 7, Settings().upstream_total_timeout_s,
@@ -57,7 +54,6 @@ def test_a_tenant_finds_and_sees_the_models_of_its_upstreams_alone(monkeypatch: 
     found = loaded(
         monkeypatch, one=OPEN | {"tenants": ["a", "b"]}, two=OPEN | {"tenants": ["c"], "models": ["small", "large"]}
     )
-
     assert found.find("small", "a", "openai")[0].name == "one"
     assert found.find("small", "c", "openai")[0].name == "two"
     assert [[model.name for model in found.visible(tenant)] for tenant in "abcd"] == [
@@ -71,7 +67,6 @@ def test_a_tenant_finds_and_sees_the_models_of_its_upstreams_alone(monkeypatch: 
 
 def test_a_model_of_the_other_format_is_not_found_and_the_error_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     found = loaded(monkeypatch, one=OPEN | {"kind": "anthropic"})
-
     with pytest.raises(UnknownName, match="format of Anthropic"):
         found.find("small", "a", "openai")
 
@@ -87,7 +82,6 @@ def test_the_key_is_sent_and_shown_nowhere(
     secret = {"headers": {"X-Account": KEY}}
     given = settings(monkeypatch, one=OPEN | where | secret | {"kind": kind})
     upstream = load_upstreams(given).all[0]
-
     assert upstream.own_headers[header].endswith(KEY)
     assert upstream.own_headers["x-account"] == KEY
     shown = [repr(given), repr(upstream), str(given.model_dump()), given.model_dump_json()]
@@ -96,7 +90,6 @@ def test_the_key_is_sent_and_shown_nowhere(
 
 def test_two_upstreams_may_not_serve_a_model_to_one_tenant(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = refusal(monkeypatch, one=OPEN | {"tenants": ["a"]}, two=OPEN)
-
     assert "one and two serve the same model to the same tenant" in shown
 
 

@@ -29,7 +29,6 @@ def vector(answer: httpx.Response) -> Any:
 
 def test_a_retry_gets_the_answer_that_was_paid(tenant: Tenant) -> None:
     answers = [embed(tenant.http, attempt) for attempt in range(4)]
-
     assert len({answer.content for answer in answers}) == 1
     assert len({answer.headers["idempotency-key"] for answer in answers}) == 1
     assert [answer.headers["idempotency-replayed"] for answer in answers] == ["false", "true", "true", "true"]
@@ -38,7 +37,6 @@ def test_a_retry_gets_the_answer_that_was_paid(tenant: Tenant) -> None:
 
 def test_equal_requests_that_are_no_retries_are_releases_of_their_own(tenant: Tenant) -> None:
     releases = [embed(tenant.http, attempt).headers["release-id"] for attempt in (None, None, 0, 0)]
-
     assert len(set(releases)) == 4
     assert tenant.committed() == 4 * EPSILON
     assert embed(tenant.http, 1).headers["release-id"] == releases[-1]

@@ -97,7 +97,6 @@ def test_of_a_call_the_new_documents_alone_are_charged(saver: Tenant) -> None:
 
 def test_a_document_that_a_call_holds_twice_is_released_once(saver: Tenant) -> None:
     answer = saver.embed([{"text": DOCUMENT}, {"text": OTHER}, {"text": DOCUMENT}])
-
     assert vectors(answer)[0] == vectors(answer)[2]
     assert origins(answer) == [None, None, answer.json()["privacy"]["release_id"]]
     assert saver.committed() == 2.0
@@ -126,7 +125,6 @@ def test_what_is_another_release_is_charged(thrifty: Gateway) -> None:
 def test_the_form_of_request_and_answer_does_not_matter(saver: Tenant) -> None:
     """What is released depends on the sentences; how they came, or how the vector is written, is no new release."""
     release_id = saver.embed([{"sentences": ["One sentence.", "Another one."]}]).json()["privacy"]["release_id"]
-
     again = saver.embed([{"sentences": ["One sentence.", "Another one."]}], encoding_format="base64", domain="general")
     assert origins(again) == [release_id]
     assert isinstance(vectors(again)[0], str)
@@ -137,7 +135,6 @@ def test_nothing_is_reused_across_subjects(thrifty: Gateway) -> None:
     saver = thrifty.tenant(subject_epsilon=100)
     ada = saver.embed(subject="ada")
     both = saver.embed([{"text": DOCUMENT, "subject": "bob"}, {"text": DOCUMENT, "subject": "ada"}])
-
     assert origins(both) == [None, ada.json()["privacy"]["release_id"]]
     assert vectors(both)[1] == vectors(ada)[0] != vectors(both)[0]
     assert saver.committed() == 2.0
@@ -152,7 +149,6 @@ def test_an_exhausted_account_still_answers_what_it_has_paid_for(thrifty: Gatewa
     assert saver.embed().status_code == 200
     refused = saver.embed([{"text": DOCUMENT}, {"text": OTHER}])
     denied = saver.embed([{"text": OTHER}])
-
     assert refused.status_code == denied.status_code == 403
     assert refused.json()["requested"] == {"epsilon": 1.0, "delta": 0.0}
     assert origins(saver.embed()) != [None]
@@ -164,7 +160,6 @@ def test_equal_requests_at_the_same_time_all_succeed(saver: Tenant) -> None:
     """Those that find no release yet are charged, each for a draw of its own."""
     with ThreadPoolExecutor(8) as clients:
         answers = list(clients.map(lambda _: saver.embed(), range(8)))
-
     fresh = [answer for answer in answers if origins(answer) == [None]]
     drawn = {answer.json()["privacy"]["release_id"]: vectors(answer) for answer in fresh}
     assert saver.committed() == len(drawn) >= 1
@@ -207,7 +202,6 @@ def test_texts_are_reused_one_by_one(saver: Tenant) -> None:
 def test_vectors_of_the_callers_own_are_released_each_time(saver: Tenant) -> None:
     body = {"vectors": [[0.6, 0.8, 0.0, 0.0]], "epsilon": 1, "mechanism": "privunit"}
     first, again = (saver.http.post("/embed/vector", json=body) for _ in range(2))
-
     assert vectors(first) != vectors(again)
     assert origins(again) == [None]
     assert "repeats" not in again.json()["privacy"]
@@ -253,7 +247,6 @@ def test_an_estimate_does_not_tell_what_was_released(saver: Tenant) -> None:
     body = {"documents": [{"text": DOCUMENT}], "epsilon": 1.0}
     before = saver.http.post("/budget/estimate", json=body).json()["accounts"][0]["cost"]
     saver.embed()
-
     assert saver.http.post("/budget/estimate", json=body).json()["accounts"][0]["cost"] == before
 
 

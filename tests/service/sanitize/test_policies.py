@@ -70,7 +70,6 @@ def test_an_enforced_policy_is_what_its_tenant_gets_and_nothing_else(clinic: Ten
 
 def test_a_dry_run_follows_the_enforced_policy(clinic: Tenant) -> None:
     body = sanitize(clinic, dry_run=True).json()
-
     assert body["policy"] == "clinical"
     assert [span["type"] for span in body["data"][0]["spans"]] == ["WORD", "EMAIL_ADDRESS"]
     assert sanitize(clinic, dry_run=True, mask={"techniques": ["entity"]}).status_code == 403
@@ -117,9 +116,7 @@ def test_a_policy_with_a_price_charges_and_can_be_estimated(tenant: Tenant) -> N
     estimate = tenant.http.post("/budget/estimate", json=body)
     assert estimate.status_code == 200, estimate.text
     assert estimate.json()["privacy"]["epsilon"] == 2.5
-
     answer = sanitize(tenant, policy="private-words")
-
     assert answer.json()["privacy"]["guarantee"] == "metric-dp"
     assert tenant.committed("vector") == 2.5
 
@@ -135,7 +132,6 @@ def test_a_bad_threshold_or_language_is_refused_without_echo(tenant: Tenant) -> 
         {"unknown_language": "guess"}, {"language": 5},
     ]:  # fmt: skip
         answer = sanitize(tenant, mask=mask)
-
         assert answer.status_code == 422
         assert answer.json()["code"] == "invalid-input"
         assert "zworykin" not in answer.text
@@ -176,7 +172,6 @@ def test_a_policy_for_everybody_binds_whoever_has_none_of_their_own(tmp_path: Pa
         '[policies.common]\ndefault_for = ["*"]\nenforced = true\n[policies.common.mask]\ntechniques = ["all"]\n'
         '[policies.own]\ndefault_for = ["acme"]\n[policies.own.mask]\ntechniques = ["vocabulary"]\n',
     )
-
     assert policies.applied(request(), "anybody").mask.techniques == ["all"]
     assert policies.applied(request(mask={"techniques": ["all"]}), "anybody").policy == "common"
     with pytest.raises(PolicyEnforced):
@@ -187,7 +182,6 @@ def test_a_policy_for_everybody_binds_whoever_has_none_of_their_own(tmp_path: Pa
 
 def test_without_a_file_nothing_changes(tmp_path: Path) -> None:
     none = load_policies(Settings(data_dir=tmp_path), lists=("general",))
-
     assert none.visible("acme") == []
     assert none.allow_lists("acme") == ("general",)
     assert none.applied(request(), "acme") == request()
@@ -218,7 +212,6 @@ def test_a_file_that_no_request_could_use_is_refused(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("processes")
 def test_the_documented_file_loads_and_a_bad_one_keeps_the_gateway_from_starting(tmp_path: Path) -> None:
     assert loaded(tmp_path, documented_policies()).allow_lists("clinic-b") == ("clinical", "general", "klinik")
-
     (tmp_path / "bad.toml").write_text("[policies.x.mask]\nallow_list = 'no-such'\n")
     refusal = refused_start(tmp_path / "data", {"PRIVACY_GATEWAY_POLICIES_FILE": str(tmp_path / "bad.toml")})
     assert "the policy x: mask.allow_list" in refusal

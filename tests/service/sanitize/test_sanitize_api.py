@@ -71,10 +71,8 @@ def test_a_consistency_is_of_surrogates_alone(tenant: Tenant) -> None:
 def test_a_replay_is_computed_again_and_never_stored(tenant: Tenant) -> None:
     headers = {"Idempotency-Key": "again"}
     body = {"documents": [{"text": TEXT}], "fill": {"mode": "class_marker"}}
-
     first = tenant.http.post("/sanitize", json=body, headers=headers)
     again = tenant.http.post("/sanitize", json=body, headers=headers)
-
     assert first.json()["data"] == again.json()["data"]
     assert again.headers["idempotency-replayed"] == "false"
 
@@ -88,7 +86,6 @@ def test_what_is_not_supported_is_refused_and_never_skipped(tenant: Tenant) -> N
         {"documents": [{"text": "  "}]}, {"documents": []},
     ]:  # fmt: skip
         answer = tenant.http.post("/sanitize", json={"documents": [{"text": TEXT}]} | fields)
-
         assert answer.status_code == 422
         assert "jane" not in answer.text
 

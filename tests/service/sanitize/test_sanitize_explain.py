@@ -28,7 +28,6 @@ def batch(tenant: Tenant, *lines: dict[str, Any]) -> tuple[list[dict[str, Any]],
 def test_each_row_has_the_language_of_its_document(tenant: Tenant) -> None:
     texts = ("Please call me back tomorrow: jane.roe@acme-corp.com.", GERMAN, SWEDISH, "Anna, 12:30?", "4711")
     rows = sanitize(tenant, *texts, mask=EMAILS).json()["data"]
-
     assert [row["language"] for row in rows] == ["en", "de", "unknown", "unknown", "unknown"]
     assert ["note" in row for row in rows] == [False, False, True, True, True]
     assert all("jane.roe" not in row["text"] for row in rows)
@@ -44,7 +43,6 @@ def test_a_named_language_is_not_guessed(tenant: Tenant) -> None:
 def test_names_are_offered_in_every_language(tenant: Tenant) -> None:
     languages = ["en", "de", "es", "fr", "it", "nl", "pl", "pt"]
     catalogue = {row["name"]: row["languages"] for row in tenant.http.get("/entities").json()["entities"]}
-
     assert catalogue["PERSON"] == catalogue["EMAIL_ADDRESS"] == languages
     assert catalogue["US_PASSPORT"] == ["en"]
     for language in languages:
@@ -54,7 +52,6 @@ def test_names_are_offered_in_every_language(tenant: Tenant) -> None:
 
 def test_a_document_in_another_language_is_refused_by_its_index(tenant: Tenant) -> None:
     refused = sanitize(tenant, GERMAN, "Anna, 12:30?", SWEDISH, mask=REFUSING)
-
     assert refused.status_code == 422
     (error,) = refused.json()["errors"]
     assert error["field"] == "documents.2.text"
@@ -67,7 +64,6 @@ def test_a_document_in_another_language_is_refused_by_its_index(tenant: Tenant) 
 def test_in_a_stream_it_is_refused_alone(tenant: Tenant) -> None:
     documents = [{"id": name, "text": text} for name, text in (("a", GERMAN), ("b", SWEDISH), ("c", GERMAN))]
     rows, summary = batch(tenant, {"mask": EMAILS | REFUSING}, *documents)
-
     assert [row.get("language") for row in rows] == ["de", None, "de"]
     assert rows[1]["problem"]["status"] == 422
     assert rows[1]["problem"]["errors"][0]["field"] == "text"
@@ -79,9 +75,7 @@ def test_of_a_fill_with_a_price_no_language_is_guessed(tenant: Tenant) -> None:
     assert "language" not in row
     assert "note" not in row
     before = tenant.committed("token")
-
     refused = sanitize(tenant, SWEDISH, mask=EMAILS | REFUSING, fill=METRIC_DP)
-
     assert refused.status_code == 422
     assert refused.json()["errors"][0]["field"] == "mask.unknown_language"
     assert tenant.committed("token") == before
@@ -119,7 +113,6 @@ def test_without_spans_nothing_is_explained(tenant: Tenant) -> None:
 
 def test_a_fill_with_a_price_shows_no_more_of_its_finds_than_its_output(tenant: Tenant) -> None:
     (row,) = sanitize(tenant, GERMAN, mask=EMAILS, fill=METRIC_DP, return_spans=True).json()["data"]
-
     assert "suppressed" not in row
     assert [span.keys() for span in row["spans"]] == [{"start", "end", "type", "technique"}]
 
@@ -149,7 +142,6 @@ def test_a_dry_run_has_the_finds_and_no_text(tenant: Tenant) -> None:
 
 def test_a_fill_with_a_price_has_no_dry_run(tenant: Tenant) -> None:
     refused = sanitize(tenant, GERMAN, fill=METRIC_DP, dry_run=True)
-
     assert refused.status_code == 422
     assert refused.json()["errors"][0]["field"] == "dry_run"
     assert tenant.committed("token") == 0.0
@@ -157,7 +149,6 @@ def test_a_fill_with_a_price_has_no_dry_run(tenant: Tenant) -> None:
 
 def test_a_stream_may_be_a_dry_run(tenant: Tenant) -> None:
     rows, summary = batch(tenant, {"mask": EMAILS, "dry_run": True}, {"id": "a", "text": GERMAN}, {"text": "none"})
-
     assert [[span["type"] for span in row["spans"]] for row in rows] == [["EMAIL_ADDRESS"], []]
     assert all("text" not in row for row in rows)
     assert summary["dry_run"] is True

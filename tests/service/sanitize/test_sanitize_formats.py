@@ -47,7 +47,6 @@ def refused(answer: httpx.Response, *, field: str, code: str = "invalid-input") 
 def test_names_and_patterns_are_masked_in_every_format(tenant: Tenant, fill: str) -> None:
     documents = [{"id": name, "text": text, "format": name} for name, text in DOCUMENTS.items()]
     rows = ask(tenant, *documents, fill={"mode": fill}, return_spans=True).json()["data"]
-
     assert [row["id"] for row in rows] == list(FORMATS)
     for row in rows:
         assert MAIL not in row["text"]

@@ -55,7 +55,6 @@ def test_the_answer_names_unit_condition_and_worst_case_and_each_document_costs_
 def test_the_papers_form_is_used_on_request_and_answers_name_it(tenant: Tenant) -> None:
     fill = FILL | {"mechanism": "laplace"}
     answer = sanitize(tenant, [{"text": TEXT}, {"text": "short"}], fill=fill)
-
     assert answer.status_code == 200, answer.text
     assert answer.json()["privacy"]["mechanism"] == "metric_dp_laplace"
     assert answer.json()["privacy"]["epsilon_worst_case"] == 5.0
@@ -74,7 +73,6 @@ def test_no_unknown_word_comes_out_of_many_draws(gateway: Gateway) -> None:
 def test_with_masks_the_answer_says_what_is_not_protected(tenant: Tenant) -> None:
     mask = {"techniques": ["vocabulary"], "vocabulary_size": 5000}
     body = sanitize(tenant, mask=mask, return_spans=True).json()
-
     (row,) = body["data"]
     assert row["text"].startswith("Dr ")
     assert ", room " in row["text"]
@@ -94,7 +92,6 @@ def test_an_epsilon_that_is_missing_wrong_or_idle_is_refused(tenant: Tenant) -> 
         {"mechanism": "exponential"},
     ]:  # fmt: skip
         answer = sanitize(tenant, fill=fill)
-
         assert answer.status_code == 422
         assert "Zworykin" not in answer.text
         assert tenant.committed("vector") == tenant.committed("token") == 0.0

@@ -100,7 +100,6 @@ def test_at_a_large_epsilon_words_stay_and_by_all_each_is_a_place(gateway: Gatew
     body = sanitize(
         tenant, [{"text": "We met the Buyers, on Monday!"}], mask={"techniques": ["all"]}, fill=dp(200.0)
     ).json()
-
     assert body["data"][0]["text"] == "we met the buyers on monday"
     assert "any other that leaves the number of words as it is" in body["privacy"]["adjacency"]
 
@@ -108,7 +107,6 @@ def test_at_a_large_epsilon_words_stay_and_by_all_each_is_a_place(gateway: Gatew
 def test_dp_of_a_document_costs_its_total_and_tells_no_spans(gateway: Gateway) -> None:
     tenant = gateway.tenant(epsilon=1e4)
     answer = sanitize(tenant, [{"text": "We met the Buyers!"}], mask=None, fill=dp(400.0, scope="document"))
-
     assert answer.status_code == 200, answer.text
     body = answer.json()
     assert body["data"] == [{"index": 0, "text": "we met the buyers"}]

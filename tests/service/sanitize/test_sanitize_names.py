@@ -31,7 +31,6 @@ def masked(tenant: Tenant, text: str, **fields: Any) -> dict[str, Any]:
 
 def test_names_are_masked_by_default_where_they_stand(tenant: Tenant) -> None:
     row = masked(tenant, TEXT)
-
     assert row["text"] == MARKED
     for span in row["spans"]:
         assert row["text"][span["start"] : span["end"]] == f"[{span['type']}]"
@@ -39,7 +38,6 @@ def test_names_are_masked_by_default_where_they_stand(tenant: Tenant) -> None:
 
 def test_only_the_requested_names_are_masked(tenant: Tenant) -> None:
     text = masked(tenant, TEXT, mask={"entities": ["LOCATION"]})["text"]
-
     assert text.count("[LOCATION]") == 2
     assert "Siemens" in text
     assert "O'Brien" in text
@@ -53,7 +51,6 @@ def test_surrogates_of_names_are_names_and_the_same_for_the_same_name(tenant: Te
     text = "Maria Keller met Tom O'Brien in Lisbon. Later Maria Keller called from Lisbon."
     row = masked(tenant, text, fill={"mode": "surrogate"})
     values = [(span["type"], row["text"][span["start"] : span["end"]]) for span in row["spans"]]
-
     assert [kind for kind, _ in values] == ["PERSON", "PERSON", "LOCATION", "PERSON", "LOCATION"]
     first, second, town, again, town_again = (value for _, value in values)
     assert first == again != second
@@ -64,7 +61,6 @@ def test_surrogates_of_names_are_names_and_the_same_for_the_same_name(tenant: Te
 
 def test_names_are_replaced_by_public_words_under_metric_dp(tenant: Tenant) -> None:
     row = masked(tenant, "Then Maria Keller arrived.", fill={"mode": "metric_dp", "epsilon": 5.0})
-
     assert row["text"].startswith("Then ")
     assert row["text"].endswith(" arrived.")
     assert row["masked_tokens"] == 2
@@ -73,7 +69,6 @@ def test_names_are_replaced_by_public_words_under_metric_dp(tenant: Tenant) -> N
 def test_the_catalogue_says_what_finds_an_entity(tenant: Tenant) -> None:
     rows = {row["name"]: row for row in tenant.http.get("/entities").json()["entities"]}
     models = {row["role"]: row for row in tenant.http.get("/models").json()["models"]}
-
     assert {name for name, row in rows.items() if row["recognisers"] == ["tagger"]} == NAMES
     assert all(rows[name]["default"] and rows[name]["threshold"] >= 0.25 for name in NAMES)
     assert rows["IBAN_CODE"]["recognisers"] == ["pattern"]
@@ -106,7 +101,6 @@ def own_tagger(tmp_path_factory: pytest.TempPathFactory, own_settings: dict[str,
 def test_a_checkpoint_of_the_operators_own_finds_what_it_was_taught(own_tagger: Gateway) -> None:
     tenant = own_tagger.tenant()
     text = "the parcel that alice sent to bob@example.org went from lima to oslo"
-
     assert (
         masked(tenant, text)["text"]
         == "the parcel that [PERSON] sent to [EMAIL_ADDRESS] went from [LOCATION] to [LOCATION]"
@@ -117,7 +111,6 @@ def test_a_checkpoint_of_the_operators_own_finds_what_it_was_taught(own_tagger: 
 
 def test_an_entity_that_the_checkpoint_does_not_know_is_refused(own_tagger: Gateway) -> None:
     answer = sanitize(own_tagger.tenant(), "alice went", mask={"entities": ["PERSON", "ORGANIZATION"]})
-
     assert answer.status_code == 422
     assert answer.json()["code"] == "invalid-input"
     assert answer.json()["errors"][0]["field"] == "entities"
@@ -129,7 +122,6 @@ def test_a_tagger_that_fails_on_a_text_lets_nothing_of_it_through(
 ) -> None:
     tenant = own_tagger.tenant()
     answer = sanitize(tenant, "alice went from lima", f"bob went to {POISON}")
-
     assert answer.status_code == 500
     assert answer.json()["code"] == "recogniser-failed"
     for word in ("alice", "bob", "lima", POISON):
@@ -160,6 +152,5 @@ def test_without_a_tagger_names_are_refused_and_no_default(without_tagger: Gatew
         assert answer.status_code == 422
         assert answer.json()["code"] == "invalid-input"
         assert "Maria" not in answer.text
-
     assert masked(tenant, "Maria Keller, jo@example.org")["text"] == "Maria Keller, [EMAIL_ADDRESS]"
     assert not NAMES & {row["name"] for row in tenant.http.get("/entities").json()["entities"]}

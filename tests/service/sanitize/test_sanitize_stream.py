@@ -70,7 +70,6 @@ def test_rows_come_in_order_as_sanitize_gives_them(tenant: Tenant) -> None:
 
 def test_without_terms_the_defaults_apply_and_the_last_line_needs_no_end(tenant: Tenant) -> None:
     rows, summary = stream(tenant, {"text": f"To {SECRET}."}, b"\r\n\n", json.dumps({"text": f"By {SECRET}."}).encode())
-
     assert [row["text"] for row in rows] == ["To [EMAIL_ADDRESS].", "By [EMAIL_ADDRESS]."]
     assert summary["documents"] == 2
     assert stream(tenant, {"return_spans": True})[1]["documents"] == 0
@@ -140,9 +139,7 @@ def test_each_document_is_charged_once_under_the_release_of_its_rows(tenant: Ten
 
 def test_an_exhausted_budget_ends_the_stream_with_what_it_still_covered(gateway: Gateway) -> None:
     tenant = gateway.tenant(epsilon=35.0)
-
     rows, summary = stream(tenant, METRIC, *[{"text": "short text"}] * 3, b"no json\n", *[{"text": "short text"}] * 200)
-
     assert [code(row) for row in rows] == [None, None, None, "malformed", None, None, None, None]
     assert summary["problem"]["code"] == "budget-exhausted"
     assert summary["problem"]["account"] == f"{tenant.name}/token"
@@ -155,7 +152,6 @@ def test_an_exhausted_budget_ends_the_stream_with_what_it_still_covered(gateway:
 
 def test_a_stream_that_the_budget_does_not_cover_at_all_says_what_it_would_have_been(gateway: Gateway) -> None:
     rows, summary = stream(gateway.tenant(epsilon=1.0), METRIC, {"text": "x"})
-
     assert rows == []
     assert (summary["documents"], summary["charged"], summary["budget"]) == (0, 0, None)
     assert summary["problem"]["code"] == "budget-exhausted"
@@ -164,9 +160,7 @@ def test_a_stream_that_the_budget_does_not_cover_at_all_says_what_it_would_have_
 
 def test_subjects_are_the_business_of_their_lines(gateway: Gateway) -> None:
     tenant = gateway.tenant(epsilon=100.0, subject_epsilon=6.0)
-
     rows, summary = stream(tenant, METRIC, *[{"text": "x", "subject": name} for name in "abac"], {"text": "x"})
-
     assert [code(row) for row in rows] == [None, None, "budget-exhausted", None, "subject-required"]
     assert summary["complete"] is True
     assert summary["charged"] == 3
@@ -174,7 +168,6 @@ def test_subjects_are_the_business_of_their_lines(gateway: Gateway) -> None:
 
 def test_a_policy_holds_for_a_stream(gateway: Gateway, tenant: Tenant) -> None:
     rows, summary = stream(tenant, {"policy": "newsroom", "fill": {"mode": "class_marker"}}, {"text": f"To {SECRET}"})
-
     assert rows[0]["text"] == "To [EMAIL_ADDRESS]"
     assert summary["policy"] == "newsroom"
     assert tenant.sanitize_lines({"policy": "clinical"}).status_code == 422
@@ -245,7 +238,6 @@ def test_a_client_that_leaves_pays_for_no_group_but_the_one_at_work(real_gateway
 def test_a_worker_that_dies_is_the_problem_of_the_documents_it_held(gateway: Gateway, tenant: Tenant) -> None:
     gateway.kill_worker_at_work(Role.SANITIZE)
     rows, summary = stream(tenant, METRIC, *[{"text": "one two three"}] * 100)  # two groups
-
     codes = [code(row) for row in rows]
     assert set(codes) == {None, "worker-died"}
     assert codes == sorted(codes, key=lambda each: each is None), "the group that was at work"

@@ -76,9 +76,7 @@ def test_every_row_names_its_pack_and_the_answer_what_the_choice_costs(caller: T
     rows = np.random.default_rng(0).normal(size=(4, 384))
     unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     documents = [{"text": DOCUMENT}, {"sentences": SENTENCES}, {"embeddings": unit.tolist()}, {"text": "Alone."}]
-
     body = good(caller.embed(documents, epsilon=2.0, domain="auto"))
-
     assert all(row["domain"] in PACKS for row in body["data"])
     assert all(np.isfinite(row["embedding"]).all() for row in body["data"])
     assert [row["space"] for row in body["data"]] == ["encoder"] * 4

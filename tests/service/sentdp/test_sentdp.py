@@ -40,9 +40,7 @@ def test_a_document_is_released_with_its_guarantee_and_its_price(tenant: Tenant,
 
 def test_every_document_of_a_call_is_charged(tenant: Tenant) -> None:
     documents = [{"text": DOCUMENT}, {"sentences": ["One sentence.", "Another one."]}, {"text": "Alone."}]
-
     body = tenant.embed(documents, epsilon=0.1).json()
-
     assert [row["sentences"] for row in body["data"]] == [6, 2, 1]
     assert [row.get("utility") for row in body["data"]] == [None, None, "low"]
     assert tenant.committed() == 0.3, "exactly: amounts are integers"
@@ -51,18 +49,15 @@ def test_every_document_of_a_call_is_charged(tenant: Tenant) -> None:
 def test_the_callers_own_sentence_embeddings(tenant: Tenant) -> None:
     vectors = np.random.default_rng(0).normal(size=(4, 384))
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-
     released = tenant.embed([{"embeddings": unit.tolist()}])
     assert released.status_code == 200, released.text
     assert released.json()["data"][0]["sentences"] == 4
-
     assert tenant.embed([{"embeddings": vectors.tolist()}]).status_code == 422
     assert tenant.embed([{"embeddings": vectors.tolist()}], normalize=True).status_code == 200
 
 
 def test_base64_holds_the_same_kind_of_vector(tenant: Tenant) -> None:
     row = tenant.embed(encoding_format="base64").json()["data"][0]
-
     vector = np.frombuffer(base64.b64decode(row["embedding"]), dtype="<f4")
     assert vector.shape == (384,)
     assert np.isfinite(vector).all()
@@ -70,9 +65,7 @@ def test_base64_holds_the_same_kind_of_vector(tenant: Tenant) -> None:
 
 def test_a_budget_of_five_admits_exactly_five(gateway: Gateway) -> None:
     tenant = gateway.tenant(epsilon=0.5)
-
     answers = [tenant.embed(epsilon=0.1) for _ in range(6)]
-
     assert [answer.status_code for answer in answers] == [200] * 5 + [403]
     refusal = answers[5].json()
     assert answers[5].headers["content-type"] == "application/problem+json"
@@ -85,10 +78,8 @@ def test_a_budget_of_five_admits_exactly_five(gateway: Gateway) -> None:
 
 def test_a_stampede_gets_exactly_the_budget(gateway: Gateway) -> None:
     tenant = gateway.tenant(epsilon=20)
-
     with ThreadPoolExecutor(64) as clients:
         codes = list(clients.map(lambda _: tenant.embed(epsilon=1).status_code, range(64)))
-
     assert sorted(codes) == [200] * 20 + [403] * 44
     assert tenant.committed() == 20.0
     assert tenant.account()["reserved"]["epsilon"] == 0.0
@@ -96,10 +87,8 @@ def test_a_stampede_gets_exactly_the_budget(gateway: Gateway) -> None:
 
 def test_the_finer_unit_has_to_admit_as_well(gateway: Gateway) -> None:
     tenant = gateway.tenant(epsilon=10, token={"epsilon": 1.0})
-
     assert tenant.embed(epsilon=1).status_code == 200
     refused = tenant.embed(epsilon=1)
-
     assert refused.status_code == 403
     assert refused.json()["account"] == f"{tenant.name}/token"
     assert tenant.committed("sentence") == 1.0
@@ -126,7 +115,6 @@ def test_same_key_same_body_is_the_same_answer_and_costs_nothing(tenant: Tenant)
 def test_the_key_that_the_gateway_made_can_be_used_again(tenant: Tenant) -> None:
     first = tenant.embed()
     again = tenant.embed(headers={"Idempotency-Key": first.headers["idempotency-key"]})
-
     assert first.content == again.content
     assert tenant.committed() == 1.0
 
@@ -134,7 +122,6 @@ def test_the_key_that_the_gateway_made_can_be_used_again(tenant: Tenant) -> None
 def test_a_repeat_without_a_key_is_a_release_of_its_own(tenant: Tenant) -> None:
     """Unless the operator reuses releases, which is off by default (`test_reuse.py`)."""
     first, again = tenant.embed(), tenant.embed()
-
     assert first.json()["data"] != again.json()["data"]
     assert not {"reused", "repeats"} & set(again.json()["privacy"])
     assert tenant.committed() == 2.0
@@ -143,7 +130,6 @@ def test_a_repeat_without_a_key_is_a_release_of_its_own(tenant: Tenant) -> None:
 def test_two_tenants_never_share_a_key(gateway: Gateway) -> None:
     one, two = gateway.tenant(), gateway.tenant()
     headers = {"Idempotency-Key": "shared"}
-
     assert one.embed(headers=headers).content != two.embed(headers=headers).content
     assert one.committed() == two.committed() == 1.0
 
@@ -169,7 +155,6 @@ def test_subjects_cost_in_parallel_and_each_has_its_own_limit(gateway: Gateway) 
 
 def test_a_subject_is_refused_where_everything_composes(tenant: Tenant) -> None:
     refused = tenant.embed(subject="ann")
-
     assert refused.status_code == 422
     assert refused.json()["code"] == "subject-not-allowed"
     assert tenant.committed() == 0.0
@@ -178,13 +163,11 @@ def test_a_subject_is_refused_where_everything_composes(tenant: Tenant) -> None:
 def test_an_estimate_tells_the_price_and_charges_nothing(gateway: Gateway) -> None:
     tenant = gateway.tenant(epsilon=3)
     body = {"documents": [{"text": DOCUMENT}, {"text": DOCUMENT}], "epsilon": 1.0}
-
     estimate = tenant.http.post("/budget/estimate", json=body).json()
     assert estimate["allowed"] is True
     sentence = next(line for line in estimate["accounts"] if line["unit"] == "sentence")
     assert sentence["cost"]["epsilon"] == 2.0
     assert sentence["remaining_after"]["epsilon"] == 1.0
-
     refused = tenant.http.post("/budget/estimate", json=body | {"epsilon": 2.0}).json()
     assert refused["allowed"] is False
     assert tenant.committed() == 0.0

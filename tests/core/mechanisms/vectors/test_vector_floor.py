@@ -111,7 +111,6 @@ def test_vectors_whose_squares_overflow_are_clipped_like_others() -> None:
         metric_mechanism = made(mechanism=mechanism, dimension=6)
         directions = np.array([[3.0, 4.0, 0, 0, 0, 0], [1.0, 1.0, 1.0, 1.0, -1.0, 1.0], [0, 0, 0, 0, 0, 2.0]])
         ordinary = metric_mechanism.clipped_projection(directions)
-
         for factor in (1e150, 1e155, 1e200, 1e307):
             assert np.allclose(metric_mechanism.clipped_projection(directions * factor), ordinary, rtol=0, atol=1e-14)
         mixed = np.concatenate([directions * 1e300, np.zeros((1, 6)), np.full((1, 6), 5e-324)])

@@ -68,7 +68,6 @@ def test_privunit_draws_its_mixture() -> None:
     along = noisy @ x[0]
     above = along > law.gamma
     cut = stats.norm.cdf(law.gamma)
-
     assert stats.binomtest(int(above.sum()), len(along), law.threshold / 2.0**64).pvalue > ERROR_RATE
     assert stats.kstest(along[above], lambda t: (stats.norm.cdf(t) - cut) / (1 - cut)).pvalue > ERROR_RATE
     assert stats.kstest(along[~above], lambda t: stats.norm.cdf(t) / cut).pvalue > ERROR_RATE
@@ -129,7 +128,6 @@ def test_a_subset_is_a_function_of_its_row_alone() -> None:
     codebook = made("codebook", 300, 4.0)
     rows = np.concatenate([unit_rows(300, 300), np.zeros((1, 300), dtype=np.float32)])
     together = np.sort(codebook.subsets(rows), axis=1)
-
     for i in (0, 1, 150, 300):
         assert np.array_equal(together[i], np.sort(codebook.subsets(rows[i : i + 1])[0]))
     assert np.array_equal(together[300], np.arange(codebook.size.neighbours))  # zero: all are equally near
@@ -141,7 +139,6 @@ def test_clipping_moves_no_two_vectors_apart() -> None:
     source = np.random.default_rng(8)
     rows = (source.normal(size=(4_000, 6)) * 10.0 ** source.uniform(-3, 3, size=(4_000, 1))).astype(np.float32)
     clipped = metric.clipped_projection(rows)
-
     assert np.linalg.norm(clipped, axis=1).max() <= 0.5 * (1 + 1e-12)
     before = np.linalg.norm(rows[0::2].astype(np.float64) - rows[1::2], axis=1)
     assert (np.linalg.norm(clipped[0::2] - clipped[1::2], axis=1) <= before * (1 + 1e-12)).all()
@@ -197,7 +194,6 @@ def test_the_stream_is_aes_128_in_counter_mode_under_the_systems_key(monkeypatch
     key = os.urandom(16)
     monkeypatch.setattr(os, "urandom", lambda size: key[:size])
     stream = noise_generator().bit_generator.random_raw(64).astype("<u8").tobytes()
-
     encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
     assert stream == b"".join(encryptor.update(block.to_bytes(16, "little")) for block in range(32))
 
@@ -212,5 +208,4 @@ def test_neither_calls_nor_forked_processes_share_a_stream(mechanism: str) -> No
     own = [_released(mechanism) for _ in range(3)]
     with multiprocessing.get_context("fork").Pool(2) as pool:
         forked = pool.map(_released, [mechanism] * 6, chunksize=1)
-
     assert len(set(own + forked)) == 9

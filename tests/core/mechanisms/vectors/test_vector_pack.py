@@ -66,9 +66,7 @@ def test_pca_stretches_nothing(pack: VectorPack) -> None:
     for mechanism, epsilon, axes in [("privemb", 1.0, 4), ("privunit", 10.0, 12)]:
         spec = vector_spec(mechanism=mechanism, dimension=384, epsilon=epsilon, projection="pca")
         made = vector_mechanism(spec, None, pack)
-
         released = made.release(unit_rows(5))
-
         assert released.shape == (5, axes)
         assert np.linalg.norm(made.projection.matrix.astype(np.float64), 2) <= 1.0
         assert vector_events(spec, spectral_norm_bound=1.0)[0].epsilon_nano == epsilon * 10**9
@@ -105,9 +103,7 @@ def test_a_small_codebook_tells_praise_from_blame(pack: VectorPack) -> None:
             A terrible film. || I hate this place! || The worst service we ever had. || Awful phone, a waste of money.
         """)
         mechanism = trained(pack, epsilon)
-
         codes = mechanism.codes(Encoder().encode(praise + blame))
-
         half = mechanism.size // 2
         assert (codes // half == [codes[0] // half] * 4 + [codes[-1] // half] * 4).all()
         assert codes[0] // half != codes[-1] // half
@@ -134,9 +130,7 @@ def test_a_code_is_kept_as_often_as_promised_and_else_uniform(pack: VectorPack) 
     runs = 40_000
     row = unit_rows(1)
     own = mechanism.codes(row)[0]
-
     found = mechanism.release(np.repeat(row, runs, axis=0))
-
     distances = np.linalg.norm(found[:, None] - mechanism.vectors, axis=2)
     assert distances.min(axis=1).max() == 0  # nothing but the public vectors comes out
     counts = np.bincount(distances.argmin(axis=1), minlength=mechanism.size)

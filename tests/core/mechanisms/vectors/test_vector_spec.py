@@ -66,9 +66,7 @@ def test_a_metric_release_costs_its_rate_and_its_worst_case() -> None:
 def test_a_pure_release_costs_its_total() -> None:
     for mechanism in ["privunit", "codebook"]:
         spec = vector_spec(mechanism=mechanism, dimension=300, epsilon="2.5")
-
         (event,) = vector_events(spec, spectral_norm_bound=1.0)
-
         assert (event.unit, event.kind, event.epsilon_nano) == (Unit.SENTENCE, "pure", 2_500_000_000)
         assert (
             vector_facts(spec, spectral_norm_bound=1.0)["adjacency"] == "replace-one vector (any vector by any other)"
@@ -79,9 +77,7 @@ def test_the_papers_form_is_charged_what_it_gives_every_input() -> None:
     spec = vector_spec(mechanism="privemb", dimension=300, epsilon=2, strict=False)
     spectral_norm_bound = spec_norm_bound(spec, tenant="a")
     exact = 2 * Fraction(spectral_norm_bound) / Fraction(1 + spec.beta)
-
     shown, whole = vector_events(spec, spectral_norm_bound=spectral_norm_bound)
-
     assert 0 <= shown.epsilon_nano - exact * 10**9 < 1
     assert whole.epsilon_nano == 2 * shown.epsilon_nano
     assert Decimal(shown.epsilon_nano) > 2 * 10**9  # a Gaussian matrix stretches some inputs by more than 1 + beta
@@ -125,7 +121,6 @@ def test_only_mechanisms_that_keep_the_space_go_without_a_projection() -> None:
 
 def test_a_codebook_grows_until_more_vectors_would_change_little() -> None:
     sizes = [codebook_size(dimension=64, epsilon_nano=round(eps * 1e9)) for eps in (0.001, 1, 5, 8, 10, 20, 1000)]
-
     assert [size.vectors for size in sizes] == sorted(size.vectors for size in sizes)
     assert all(1 <= size.neighbours <= size.vectors // 2 for size in sizes)
     vectors, neighbours = sizes[4]

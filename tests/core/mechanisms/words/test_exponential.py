@@ -47,7 +47,6 @@ def test_words_come_out_as_often_as_the_law_says() -> None:
         for word in ["a", "f", "a-f", UNKNOWN]:
             vocabulary = vocabulary_of(PLAIN)
             expected = law(vocabulary, vocabulary.rows([word])[0], Decimal(str(epsilon)))
-
             assert fits(draws(ExponentialWords(vocabulary), word, epsilon), vocabulary, expected)
 
 
@@ -60,9 +59,7 @@ def test_the_shipped_words_come_out_as_often_as_the_law_says() -> None:
     bins = np.empty(len(order), dtype=int)
     bins[order] = np.searchsorted([1, 3, 10, 100, 1000], np.arange(len(order)), side="right")
     places = {word: index for index, word in enumerate(vocabulary.words)}
-
     drawn = [places[word] for word in draws(ExponentialWords(vocabulary), "good", 14.0).elements()]
-
     expected = np.bincount(bins, weights=weights) / weights.sum()
     assert follows(np.bincount(bins[drawn], minlength=len(expected)), expected)
 
@@ -72,7 +69,6 @@ def test_the_exact_path_has_the_same_law(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(replacement, "_relative_error", lambda count, epsilon: 2.0)  # nothing is ever decided by it
     vocabulary = vocabulary_of(PLAIN)
     expected = law(vocabulary, vocabulary.rows(["f"])[0], Decimal(3))
-
     assert fits(draws(ExponentialWords(vocabulary), "f", 3.0, 5_000), vocabulary, expected)
 
 
@@ -142,7 +138,6 @@ def test_a_word_has_the_same_law_alone_and_in_company(monkeypatch: pytest.Monkey
 def test_huge_and_tiny_epsilons_work_on_the_shipped_words() -> None:
     mechanism = ExponentialWords(shipped())
     words = ["good", "Tuesday", UNKNOWN]
-
     for epsilon in (1000, 2_000_000):
         assert mechanism.release(words, [epsilon * NANO] * 3)[:2] == ["good", "tuesday"]
     drawn = mechanism.release(["good"] * 2_000, [NANO // 1000] * 2_000)

@@ -47,9 +47,7 @@ def draws(mechanism: WordMechanism, word: str, epsilon: float, runs: int = RUNS)
 def test_a_word_stays_as_often_as_the_noise_says() -> None:
     for epsilon in [0.5, 2.0]:
         ends = LaplaceWords(on_a_line({"left": -1.0, "right": 1.0}))
-
         stays = draws(ends, "right", epsilon)["right"]
-
         expected = 1 - np.exp(-epsilon) / 2  # Laplace noise of scale 1/eps that does not pass the middle, 1 away
         assert stats.binomtest(stays, RUNS, expected).pvalue > FALSE_ALARM
 
@@ -61,7 +59,6 @@ def test_every_word_can_come_out_whatever_went_in(mechanism: WordMechanism) -> N
 
 def test_a_word_outside_the_vocabulary_is_the_origin_or_the_mean_of_its_known_parts(mechanism: WordMechanism) -> None:
     rows = on_a_line().rows([UNKNOWN, "", "3.14", "left-right", "Right", "RIGHT’s", "lefter-zworykin"])
-
     assert rows[:, 0].tolist() == [0, 0, 0, 0, 100, 100, -98]
     halves = draws(mechanism, UNKNOWN, 1.0)
     assert stats.binomtest(halves["left"] + halves["lefter"], RUNS, 0.5).pvalue > FALSE_ALARM
@@ -87,7 +84,6 @@ def test_by_noise_no_two_words_are_further_apart_than_their_vectors(monkeypatch:
 
 def test_draws_of_one_call_are_independent_of_each_other(mechanism: WordMechanism) -> None:
     drawn = mechanism.release(["right"] * RUNS, [NANO] * RUNS)
-
     table = np.zeros((len(LINE), len(LINE)))
     places = {word: index for index, word in enumerate(LINE)}
     for one, other in zip(drawn[::2], drawn[1::2], strict=True):
@@ -97,7 +93,6 @@ def test_draws_of_one_call_are_independent_of_each_other(mechanism: WordMechanis
 
 def test_each_word_is_drawn_at_its_own_epsilon(mechanism: WordMechanism) -> None:
     drawn = mechanism.release(["right"] * 1000 + ["left"] * 1000, [10_000 * NANO, NANO // 100] * 1000)
-
     assert set(drawn[:1000:2]) == {"right"}
     assert set(drawn[1000::2]) == {"left"}
     assert len(set(drawn[1::2])) > 1
@@ -109,7 +104,6 @@ def test_two_calls_draw_afresh(mechanism: WordMechanism) -> None:
 
 def test_the_shipped_vocabulary_keeps_its_promises() -> None:
     vocabulary = shipped()
-
     assert len(vocabulary.words) == WORDS_MAX
     norms = np.linalg.norm(vocabulary.codes.astype(np.float64), axis=1) / vocabulary.scale
     assert norms.max() <= 1.0
@@ -126,9 +120,7 @@ def test_distances_are_exact_and_the_same_in_every_batch() -> None:
     vocabulary = shipped()
     rows = vocabulary.rows([*vocabulary.words[:60], "twenty-one", UNKNOWN])
     exact = ((rows[:, None].astype(np.int64) - vocabulary.codes[None, :3000]) ** 2).sum(axis=2)
-
     together = vocabulary.squared_distances(rows)
-
     assert (together[:, :3000] == exact).all()
     for i in range(len(rows)):
         assert (vocabulary.squared_distances(rows[i : i + 1])[0] == together[i]).all()
@@ -137,9 +129,7 @@ def test_distances_are_exact_and_the_same_in_every_batch() -> None:
 def test_a_vocabulary_survives_its_file(tmp_path) -> None:
     path = tmp_path / "words.safetensors"
     save(path, on_a_line(), metadata={})
-
     back = load(path)
-
     assert back.words == tuple(LINE)
     assert (back.codes == on_a_line().codes).all()
     assert back.scale == 100
@@ -158,7 +148,6 @@ def test_a_broken_vocabulary_is_refused() -> None:
 
 def test_the_price_by_noise_is_epsilon_per_unit_and_twice_that_for_any_replacement() -> None:
     shown, worst = word_events(2.5, mechanism="laplace")
-
     assert (shown.unit, shown.adjacency, shown.guarantee) == (Unit.VECTOR, Adjacency.METRIC, Guarantee.METRIC_DP)
     assert (worst.unit, worst.adjacency) == (Unit.TOKEN, Adjacency.REPLACE_ONE)
     assert (shown.epsilon_nano, worst.epsilon_nano) == (2_500_000_000, 5_000_000_000)
@@ -176,8 +165,6 @@ def test_the_worst_case_by_selection_is_the_exact_one_rounded_up() -> None:
         with mpmath.workdps(100):
             rate, others = mpmath.mpf(nano) / NANO, WORDS_MAX - 1
             exact = rate + mpmath.log((1 + others * mpmath.e**rate) / (mpmath.e**rate + others))
-
             charged = worst_case_nano(nano, mechanism="exponential")
-
             assert 0 <= charged - exact * NANO < 1
         assert charged <= worst_case_nano(nano, mechanism="laplace") == 2 * nano

@@ -96,7 +96,6 @@ def test_another_tenant_sees_nothing_of_it(gateway: Gateway, tenant: Tenant) -> 
 
 def test_roles_decide_who_changes_lists_and_tries(gateway: Gateway, tenant: Tenant) -> None:
     stored(tenant)
-
     reading, releasing = (gateway.with_key(tenant, role).http for role in ("read", "release"))
     assert reading.get(PATH).status_code == 200
     draft = {"recogniser": CODES, "text": TEXT}
