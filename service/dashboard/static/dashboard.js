@@ -37,8 +37,12 @@ document.getElementById("sign-out").addEventListener("click", async () => {
   leave();
 });
 
-// On a phone the views are a row that scrolls.
-document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+// On a phone the views are a row that scrolls. `scrollIntoView` would also move the place where Tab begins.
+const current = document.querySelector("nav [aria-current]");
+if (current) {
+  const row = current.closest("nav");
+  row.scrollLeft = current.offsetLeft - row.offsetLeft - (row.clientWidth - current.offsetWidth) / 2;
+}
 
 const place = document.getElementById("view");
 try {
