@@ -13,7 +13,7 @@ compared with the `LABEL_CHARS` characters before it.
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import regex  # type: ignore[import-untyped]
@@ -66,6 +66,11 @@ FAR_SHARE = 0.75  # of the score, for a value that a word for "number" joins to 
 def phrases(text: str) -> tuple[str, ...]:
     """Return the phrases of `text`, which `|` separates."""
     return tuple(text.split("|"))
+
+
+def longest_first(words: Iterable[str]) -> str:
+    """Return what a pattern has for any of these words: of two that begin alike, the longer one matches."""
+    return "|".join(sorted(map(regex.escape, words), key=len, reverse=True))
 
 
 _JOIN = r"[\s_.\-]{0,2}"

@@ -1,6 +1,6 @@
 """What a caller passes to a call, checked before anything is sent: texts, documents and options.
 
-A message names a place, a keyword argument or a member that exists. It never repeats a value or a text.
+A message names a place, and an option or a member of one. It never repeats a value, a text or a member of a document.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]
 
-from core.text.labelled import phrases
+from core.text.labelled import longest_first, phrases
 from core.text.recogniser import BOUNDARY, Hit, texts_of
 
 QUESTION_CHARS_MAX = 240
@@ -30,7 +30,7 @@ _TEXTS = texts_of(__name__)
 
 
 def _any(key: str) -> str:
-    return "|".join(sorted(map(regex.escape, phrases(_TEXTS[key])), key=len, reverse=True))
+    return longest_first(phrases(_TEXTS[key]))
 
 
 _SENTENCE = regex.compile(r"(?:[^.!?\n]|[.!?](?=[^\s.!?]))+[.!?]*")

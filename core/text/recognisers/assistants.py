@@ -9,7 +9,7 @@ from functools import cached_property
 
 import regex  # type: ignore[import-untyped]
 
-from core.text.labelled import phrases
+from core.text.labelled import longest_first, phrases
 from core.text.recogniser import REGEX_TIMEOUT_S, texts_of
 
 _TEXTS = texts_of(__name__)
@@ -18,7 +18,7 @@ PERSON_CHARS = 20
 
 
 def _any(key: str) -> str:
-    return "|".join(sorted(map(regex.escape, phrases(_TEXTS[key])), key=len, reverse=True))
+    return longest_first(phrases(_TEXTS[key]))
 
 
 _VERSION = r"(?:[ -]?v?\d[\w.]{0,8})?"

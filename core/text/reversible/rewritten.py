@@ -17,6 +17,8 @@ from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]
 
+from core.text.labelled import longest_first
+from core.text.recogniser import texts_of
 from core.text.reversible.key_tree import UNDECIDED, Found
 from core.text.reversible.lexing import OTHER, SPACE, folded_text, kind, lex, normal
 from core.text.reversible.mapping import BARE, DATE, LABELLED, PLACE, Rewriting
@@ -35,26 +37,7 @@ ENDING_DIGITS = 4
 
 BUILDING, REGION, CODE, ENDING = "building", "region", "code", "ending"
 _JOIN = r"(?:\s(?:is|ist|lautet|est|es|è|é|to|são|wynosi|of))?[\s\"'*_`:=.()\[\]{}#<>-]{0,6}"
-_LABELS = {
-    BUILDING: r"(?:hous[e]|building|street|strasse|straße|haus|huis|civic|num)[\s_-]?"
-    r"(?:number|num|no|nr|nummer|numer|n)?\.?"
-    r"|hausnr|(?:numéro|numero|número|numer|nr)(?:[\s_-](?:civico|domu|de rue|de casa|de porta|de la casa))?",
-    REGION: r"state|province|region|county|country|bundesland|land|staat|kanton|provincia|región|estado|país|provincie"
-    r"|paese|regione|région|pays|département|departement|województwo|kraj|distrito|uf|provinz|nation|country[\s_-]?name"
-    r"|state[\s_-]?(?:code|or[\s_-]?province)|regione|pais",
-    CODE: r"zip|zip[\s_-]?code|post(?:al)?[\s_-]?code|postal|postcode|plz|postleitzahl|code[\s_-]?postal|cap|cp|npa"
-    r"|c[óo]digo[\s_-]?postal|c\.p\.|cep|kod(?:em)?[\s_-]?pocztowy",
-    ENDING: r"end(?:ing|s|ed)?(?:[\s_-](?:in|with|on))?|last[\s_-]?(?:four|4)(?:[\s_-]?(?:digits|numbers))?"
-    r"|endet(?:[\s_](?:auf|mit))?|endend auf|endziffern?|endung|letzten? (?:vier|4)(?: (?:ziffern|stellen))?"
-    r"|termin(?:a|ada|ado|an|ando|ant|e|é|ée)(?: (?:en|em|par|in|con|com))?|acab(?:a|ada) (?:en|em)"
-    r"|[úu]ltim[oa]s (?:cuatro|quatro|4)(?: (?:d[íi]gitos|cifras|n[úu]meros))?|final|finit par|finissant par"
-    r"|(?:quatre|4) derniers chiffres|ultime (?:quattro|4)(?: cifre)?|che (?:termina|finisce) (?:con|in|per)"
-    r"|eindig(?:t|end)(?: (?:op|met|in))?|laatste (?:vier|4)(?: cijfers)?|ko[ńn]cz(?:y|[ąa]c[aey]j?) si[ęe](?: na)?"
-    r"|ko[ńn]c[óo]wk(?:a|ą|i)(?: to)?|ostatnie (?:cztery|4)(?: cyfry)?|(?:is|are|sind|lauten|son|sont|sono|zijn|to|são)"
-    r"(?<=(?:digits|ziffern|stellen|dígitos|cifras|chiffres|cifre|cijfers|cyfry).{4,8})"
-    r"|card|karte|visa|mastercard|amex|tarjeta|carte|carta|kaart|kart[ayęą]|cartão|iban|account|konto|suffix"
-    r"|x{2,}",
-}
+_LABELS = texts_of(__name__)
 _LABEL = {
     name: regex.compile(rf"(?r)(?<![^\W_])(?:{words}){_JOIN}\Z", regex.IGNORECASE) for name, words in _LABELS.items()
 }
@@ -419,8 +402,7 @@ def _is_in_date(token: str) -> bool:
 @cache
 def _date_form() -> regex.Pattern[str]:
     """Return the pattern of a date, of a month with its year, and of a day with its month."""
-    month = "|".join(sorted(map(regex.escape, month_words()), key=len, reverse=True))
-    weekday = "|".join(sorted(map(regex.escape, weekday_words()), key=len, reverse=True))
+    month, weekday = longest_first(month_words()), longest_first(weekday_words())
     link, end = r"(?:[ ]?(?:of|del|de|do)[ ]|[ ]?d['’])", r"(?!\d)(?![./-]\d)"
     year = rf"(?:,?[ ](?:(?:del|de|of|do)[ ])?\d{{4}}|[-/.]\d{{4}}|[-/.]\d{{2}}|[ ]?['’]\d{{2}}){end}"
     return regex.compile(
