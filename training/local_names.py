@@ -69,6 +69,11 @@ class LocalNames:
         woman = rng.random() < 0.5 if woman is None else woman
         return self._drawn(self._women if woman else self._men, case, "first", self._world.first, rng)
 
+    def speaker(self, rng: random.Random, case: str = "nom") -> str:
+        """Draw a first name or nickname in small letters, sometimes shortened, as people write it in chats."""
+        name = self.first(rng, case).lower()
+        return name[: rng.randrange(3, 5)] if case == "nom" and rng.random() < 0.15 else name
+
     def last(self, rng: random.Random, case: str = "nom", *, woman: bool | None = None) -> str:
         woman = rng.random() < 0.5 if woman is None else woman
         own = (self._last_women if woman else self._last_men) or self._last

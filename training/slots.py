@@ -26,12 +26,14 @@ NAMED = {
     "person": "PERSON",
     "first": "PERSON",
     "last": "PERSON",
+    "speaker": "PERSON",
     "city": "LOCATION",
     "country": "LOCATION",
     "place": "LOCATION",
     "street": "LOCATION",
     "address": "LOCATION",
     "org": "ORGANIZATION",
+    "firm": "ORGANIZATION",
     "team": "ORGANIZATION",
     "cityteam": "ORGANIZATION",
 }
@@ -40,6 +42,8 @@ CREDENTIALS = {"password": "PASSWORD", "secret": "SECRET", "username": "USERNAME
 _UNLABELLED = ("email", "url")
 _LABELS = NAMED | CREDENTIALS | dict.fromkeys(_UNLABELLED, IGNORED)
 LISTED = ("title", "acronym", "product", "work", "nationality", "role", "thing", "unit")
+# lists whose entries may have slots; the names in them are no persons ("{last}-Syndrom", "Kanzlei {last}")
+NAMING = ("eponym", "law", "medicine", "hall", "firm")
 # in the genitive, as dates have them
 _POLISH_MONTHS = (
     *("stycznia", "lutego", "marca", "kwietnia", "maja", "czerwca"),
@@ -178,6 +182,8 @@ class Language:
         return text, _whole(text, spans, _TITLES.get(self.code))
 
     def _value(self, kind: str, case: str, before: str, rng: random.Random) -> str:
+        if kind in NAMING:
+            return self.fill(form(rng.choice(self.file.entries(kind)), case), rng)[0]
         if kind in NAMED:
             return self._name(kind, case, rng)
         if kind == "password":
