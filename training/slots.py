@@ -1,6 +1,7 @@
 """Fill the slots of a template. The text of the slot of a name or a credential is labelled with its type.
 
-A slot is `{kind}` or `{kind.case}`, with a grammatical case of `text_files.CASES`.
+A slot is `{kind}` or `{kind.case}`, with a grammatical case of `text_files.CASES`, or `lower` or `upper` for letters of
+that case. An entry of a list may have slots, which are not labelled.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ NAMED = {
     "first": "PERSON",
     "last": "PERSON",
     "speaker": "PERSON",
+    "nick": "PERSON",
+    "wordfirst": "PERSON",
+    "wordlast": "PERSON",
     "city": "LOCATION",
     "country": "LOCATION",
     "place": "LOCATION",
@@ -39,11 +43,13 @@ NAMED = {
 }
 CREDENTIALS = {"password": "PASSWORD", "secret": "SECRET", "username": "USERNAME"}
 # Recognisers by form find these, and their text may contain names: training ignores them.
-_UNLABELLED = ("email", "url")
+_UNLABELLED = ("email", "url", "postcode")
 _LABELS = NAMED | CREDENTIALS | dict.fromkeys(_UNLABELLED, IGNORED)
-LISTED = ("title", "acronym", "product", "work", "nationality", "role", "thing", "unit")
-# lists whose entries may have slots; the names in them are no persons ("{last}-Syndrom", "Kanzlei {last}")
-NAMING = ("eponym", "law", "medicine", "hall", "firm")
+LISTED = (
+    *("title", "acronym", "product", "work", "nationality", "role", "thing", "unit"),
+    *("nick", "wordfirst", "wordlast", "firm", "drug", "medicine", "eponym", "law"),
+    *("hall", "scientist", "mood", "venue", "tool", "dish", "part"),
+)
 # in the genitive, as dates have them
 _POLISH_MONTHS = (
     *("stycznia", "lutego", "marca", "kwietnia", "maja", "czerwca"),
@@ -146,6 +152,7 @@ class Language:
             "email": lambda fake: fake.email(),
             "url": lambda fake: fake.url(),
             "username": lambda fake: fake.user_name(),
+            "postcode": lambda fake: fake.postcode(),
         }
         for kind, make in makers.items():
             own._values[kind] = [make(fakers[number % len(fakers)]) for number in range(150)]
@@ -174,7 +181,10 @@ class Language:
             text += template[read_to : slot.start()]
             read_to = slot.end()
             kind, case = slot.group(1), slot.group(2) or "nom"
-            value = self._value(kind, case, text, rng)
+            if case in ("lower", "upper"):
+                value = getattr(self._value(kind, "nom", text, rng), case)()
+            else:
+                value = self._value(kind, case, text, rng)
             if label := _LABELS.get(kind):
                 spans.append((len(text), len(text) + len(value), label))
             text += value
@@ -182,8 +192,9 @@ class Language:
         return text, _whole(text, spans, _TITLES.get(self.code))
 
     def _value(self, kind: str, case: str, before: str, rng: random.Random) -> str:
-        if kind in NAMING:
-            return self.fill(form(rng.choice(self.file.entries(kind)), case), rng)[0]
+        if kind in LISTED:
+            entries = self.file.entries(kind) or read(self.code).entries(kind)
+            return self.fill(form(rng.choice(entries), case), rng)[0]
         if kind in NAMED:
             return self._name(kind, case, rng)
         if kind == "password":
@@ -192,9 +203,6 @@ class Language:
         if kind == "username":
             known = rng.choice(self._values["username"])
             return credentials.username(rng, self.names.first(rng), self.names.last(rng), known)
-        if kind in LISTED:
-            entries = self.file.entries(kind) or read(self.code).entries(kind)
-            return form(rng.choice(entries), case)
         if kind == "date":
             return self._date(rng)
         return _FILLERS[kind](rng) if kind in _FILLERS else rng.choice(self._values[kind])

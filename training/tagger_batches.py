@@ -53,6 +53,8 @@ TEXTS = {
     "en-machine": 0.12,
     "en-output": 0.06,
     "en-logins": 0.09,
+    "en-talk": 0.08,
+    "en-kept": 0.1,
     "de": 0.06,
     "de-logins": 0.016,
     "de-talk": 0.02,
