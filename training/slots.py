@@ -27,7 +27,6 @@ NAMED = {
     "person": "PERSON",
     "first": "PERSON",
     "last": "PERSON",
-    "plain_last": "PERSON",  # a surname that is a plain word
     "speaker": "PERSON",
     "nick": "PERSON",
     "wordfirst": "PERSON",
@@ -46,9 +45,11 @@ CREDENTIALS = {"password": "PASSWORD", "secret": "SECRET", "username": "USERNAME
 # Recognisers by form find these, and their text may contain names: training ignores them.
 _UNLABELLED = ("email", "url", "postcode")
 _LABELS = NAMED | CREDENTIALS | dict.fromkeys(_UNLABELLED, IGNORED)
-LISTED = ("title", "acronym", "product", "work", "nationality", "role", "thing", "unit")
-# lists of one file, whose entries may have slots: "{last}-Syndrom" and "Kanzlei {last}" name no person
-NAMING = ("eponym", "law", "medicine", "hall", "firm", "plain_last")
+LISTED = (
+    *("title", "acronym", "product", "work", "nationality", "role", "thing", "unit"),
+    *("nick", "wordfirst", "wordlast", "firm", "drug", "eponym", "law"),
+    *("scientist", "mood", "venue", "tool", "dish", "part"),
+)
 # in the genitive, as dates have them
 _POLISH_MONTHS = (
     *("stycznia", "lutego", "marca", "kwietnia", "maja", "czerwca"),
