@@ -23,7 +23,7 @@ import regex  # type: ignore[import-untyped]
 from core.errors import InvalidInput, RecogniserFailed
 from core.text.mask_words import AllowLists
 from core.text.policy import ENTITIES, Mask, MaskPolicy
-from core.text.recogniser import Hit, Hits, Recogniser
+from core.text.recogniser import Hit, Hits, Recogniser, occurrences
 from core.text.recognisers.asked import answers_in
 from core.text.recognisers.assistants import Assistants
 from core.text.recognisers.number_words import names_machine, starts_code
@@ -167,7 +167,9 @@ def searched(text: str, policy: MaskPolicy) -> list[JoinedHits]:
     return join(text, policy, [search(text[window.start : window.end], policy) for window in windows(text)])
 
 
-LOCATION, PASSWORD, SECRET, USERNAME = "LOCATION", "PASSWORD", "SECRET", "USERNAME"
+PERSON, LOCATION, PASSWORD, SECRET, USERNAME = "PERSON", "LOCATION", "PASSWORD", "SECRET", "USERNAME"
+NAME_LETTERS_MIN = 4  # of a word of a name that is masked where it stands alone
+_NAME_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 TAGGER = "tagger"  # the name of the recogniser in an explanation
 PIN_DIGITS_MIN = 4
 ADDRESS_CHARS = 64
@@ -247,7 +249,30 @@ def find_tagged(text: str, policy: MaskPolicy, tagged: Tagged | None) -> list[Ma
         if wanted and _credible(kind, text, start, end) and not assistants.have(start, end):
             place = with_numbers(text, start, end) if kind == LOCATION else (start, end)
             masks.append(Mask(*place, kind, "entity", score, TAGGER))
-    return masks
+    return masks + _named_again(text, [mask for mask in masks if mask.type == PERSON])
+
+
+def _named_again(text: str, persons: Sequence[Mask]) -> list[Mask]:
+    """Return the other places of names of several words, and of their words that the text does not have in small
+    letters. A tagger reads windows, and may know a name in one sentence alone. The time is linear in the text."""
+    scores: dict[str, float] = {}
+    parts: dict[str, float] = {}
+    known: set[int] = set()  # where the words of names begin
+    for mask in persons:
+        words = [*_NAME_WORD.finditer(text, mask.start, mask.end)]
+        known.update(word.start() for word in words)
+        if len(words) > 1:
+            scores[text[mask.start : mask.end]] = mask.score
+            alone = [word.group() for word in words if len(word.group()) >= NAME_LETTERS_MIN]
+            parts |= {word: mask.score for word in alone if word[0].isupper()}
+    small = {word.lower() for word in parts}
+    ordinary = {word.group() for word in _NAME_WORD.finditer(text) if word.group() in small} if small else set()
+    scores = {word: score for word, score in parts.items() if word.lower() not in ordinary} | scores
+    return [
+        Mask(start, end, PERSON, "entity", scores[text[start:end]], TAGGER)
+        for start, end in occurrences(text, scores)
+        if start not in known and _credible(PERSON, text, start, end)
+    ]
 
 
 def _credible(kind: str, text: str, start: int, end: int) -> bool:

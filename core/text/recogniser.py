@@ -8,7 +8,7 @@ a recogniser that raises. Both would treat unexamined text as clean, so this pro
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, NamedTuple
@@ -24,6 +24,8 @@ COPY_CHARS_MIN = 6
 BOUNDARY = "\ufdd0"  # no character of a text: what is beyond it is no context
 
 _WORD = re.compile(r"[^\W_]+")
+
+Span = tuple[int, int]
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 
 
@@ -122,17 +124,20 @@ class Recogniser:
         if not self.copies:
             return []
         scores = {text[hit.start : hit.end]: hit.score for hit in hits if hit.end - hit.start >= COPY_CHARS_MIN}
-        lengths: dict[str, set[int]] = {}
-        for string in scores:
-            if word := _WORD.match(string):
-                lengths.setdefault(word.group(), set()).add(len(string))
-        return [
-            Hit(word.start(), end, scores[string])
-            for word in (_WORD.finditer(text) if lengths else ())
-            for length in lengths.get(word.group(), ())
-            if (string := text[word.start() : (end := word.start() + length)]) in scores
-            and not text[end : end + 1].isalnum()
-        ]
+        return [Hit(start, end, scores[text[start:end]]) for start, end in occurrences(text, scores)]
+
+
+def occurrences(text: str, strings: Collection[str]) -> Iterator[Span]:
+    """Yield where the strings stand as whole words."""
+    lengths: dict[str, set[int]] = {}
+    for string in strings:
+        if word := _WORD.match(string):
+            lengths.setdefault(word.group(), set()).add(len(string))
+    for word in _WORD.finditer(text) if lengths else ():
+        for length in lengths.get(word.group(), ()):
+            end = word.start() + length
+            if text[word.start() : end] in strings and not text[end : end + 1].isalnum():
+                yield word.start(), end
 
 
 def stands_near(context: regex.Pattern[str], text: str, start: int, end: int) -> bool:
@@ -179,9 +184,6 @@ def pattern_scan(
                 yield Hit(match.start(), match.end(), score)
 
     return scan
-
-
-Span = tuple[int, int]
 
 
 def lower(text: str) -> str:

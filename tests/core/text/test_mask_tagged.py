@@ -52,6 +52,16 @@ def test_a_pattern_keeps_its_place_and_the_rest_of_a_name_around_it_is_masked():
     assert masked == "[LOCATION] [CREDIT_CARD] [LOCATION] [EMAIL_ADDRESS] [LOCATION] . . now"
 
 
+def test_a_name_of_several_words_and_its_words_are_masked_wherever_they_stand():
+    text = "Wren Castellanos wrote. Ask Castellanos, Wren, wren and WREN CASTELLANOS: Wren Castellanos! A wrens nest."
+    masked = "[PERSON] wrote. Ask [PERSON], Wren, wren and WREN CASTELLANOS: [PERSON]! A wrens nest."
+    assert shown(text, "PERSON", (0, 16)) == masked
+    assert shown("Carys Hill came. Hill, Carys. The hill.", "PERSON", (0, 10)) == (
+        "[PERSON] came. Hill, [PERSON]. The hill."
+    )
+    assert shown("Carys came. Carys left.", "PERSON", (0, 5)) == "[PERSON] came. Carys left."
+
+
 def test_the_numbers_of_an_address_are_masked_with_it():
     for text, place, masked in [
         ("Send it to Baker Lane, 10115 please", "Baker Lane", "Send it to [LOCATION] please"),
