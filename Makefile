@@ -18,7 +18,7 @@ export HF_HUB_OFFLINE := 1
 # Each test that starts a process would compile the project again if the environment switched the cache off.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup lock run test test-system test-all test-long check format bench bench-sentdp bench-vectors bench-synthesis bench-finetune chart-settings client soak mutants fuzz audit audit-changed audit-quick clean
+.PHONY: setup lock run test test-system test-all test-long check format bench bench-sentdp bench-vectors bench-synthesis bench-finetune chart-settings client docs soak mutants fuzz audit audit-changed audit-quick clean
 
 ## setup: make .venv with everything that the other targets need
 setup: $(VENV)/installed $(VENV)/compiled
@@ -35,7 +35,7 @@ $(VENV)/compiled: $(VENV)/installed gpu_workers/models/integer/kernels.py
 	@touch $@
 
 ## lock: write the versions of the libraries in .venv to constraints.txt, after a dependency was added or updated
-lock: setup
+lock: setup $(VENV)/docs
 	PYTHONPATH=tests/kits $(BIN)/python -m locked_versions
 
 ## run: start the gateway on its embedded defaults, with a `dev` tenant whose key is in $(DATA_DIR)/dev.key
@@ -83,6 +83,14 @@ chart-settings: setup
 ## client: write the blocking client from the asynchronous one, and its models from the OpenAPI document
 client: setup
 	PYTHONPATH=.:tests/kits $(BIN)/python -m generated_client
+
+## docs: build the documentation into site/, whose pages need neither a server nor a network
+docs: $(VENV)/docs
+	PYTHONPATH=.:tests/kits NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+$(VENV)/docs: $(VENV)/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt --editable '.[docs]'
+	@touch $@
 
 ## bench: measure speed (ledger, gateway) and, where DATA holds the evaluation data, utility
 bench: setup
@@ -157,4 +165,4 @@ audit-quick: setup
 
 ## clean: remove what setup and the tools made; the ledger in $(DATA_DIR) stays
 clean:
-	rm -rf $(VENV) reports .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf $(VENV) reports site .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
