@@ -106,6 +106,18 @@ def test_the_constraints_are_exact_versions_that_the_project_admits() -> None:
         assert each.specifier.contains(locked[canonicalize_name(each.name)]), f"{each}: run `make lock`"
 
 
+def test_the_example_of_secrets_has_every_variable_of_compose() -> None:
+    named = set(re.findall(r"^#?([A-Z_]+)=", (ROOT / ".env.example").read_text(), re.MULTILINE))
+    assert named == set(re.findall(r"\$\{([A-Z_]+)", (ROOT / "docker-compose.yml").read_text()))
+
+
+def test_the_unit_of_systemd_sets_settings_and_waits_as_long_as_compose() -> None:
+    unit = (ROOT / "deploy/privacy-gateway.service").read_text()
+    names = re.findall(rf"^Environment={PREFIX}(\w+)=", unit, re.MULTILINE)
+    assert {name.lower() for name in names} <= Settings.model_fields.keys()
+    assert {f"{re.findall('TimeoutStopSec=(.*)', unit)[0]}s"} == {each["stop_grace_period"] for each in GATEWAYS.values()}
+
+
 def test_a_gateway_of_compose_can_be_scaled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each has its own data folder and host port; keys, ledger and store are those of all."""
     for name, each in GATEWAYS.items():
