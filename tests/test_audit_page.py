@@ -3,17 +3,20 @@
 from pathlib import Path
 
 import pytest
-from audits.audited import AUDITED, ROOT, digest_of, digests, recorded
-
-PAGE = ROOT / "docs/reference/audits.md"
+from audits.audited import AUDITED, RECORD, ROOT, SUMMARY, digest_of, digests, recorded
+from audits.page import summary
 
 
 @pytest.mark.slow("documentation")  # `make audit` runs before an issue is resolved, not at each change
 def test_the_page_of_the_audits_is_of_this_code() -> None:
-    on_page, current = recorded(PAGE.read_text()), digests()
+    on_page, current = recorded(RECORD.read_text()), digests()
     newer = [name for name in current if on_page.get(name) != current[name]]
-    assert not newer, f"audited code is newer than docs/reference/audits.md ({', '.join(newer)}): run `make audit`"
+    assert not newer, f"audited code is newer than tests/audits/last_run.md ({', '.join(newer)}): run `make audit`"
     assert on_page.keys() == current.keys()
+
+
+def test_the_page_is_the_summary_of_the_record() -> None:
+    assert SUMMARY.read_text() == summary(RECORD.read_text()), "run `make audit`, or write the summary again"
 
 
 def test_every_audited_path_exists() -> None:

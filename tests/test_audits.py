@@ -6,8 +6,7 @@ import re
 import numpy as np
 import pytest
 from audit_kit import epsilon_bound, mu_bound, one_run_bound
-from audits.__main__ import PAGE
-from audits.audited import recorded
+from audits.audited import RECORD, recorded
 from audits.bug import Bug, check, tried
 from audits.kit import Case, Found, Scale, audit, by_law, promised, search
 from audits.page import AuditRow, BugRow, sections, written
@@ -145,7 +144,7 @@ def test_the_sections_that_run_changed_code_are_found_by_imports() -> None:
 
 
 def test_a_page_keeps_the_sections_that_a_run_has_not_repeated() -> None:
-    page = PAGE.read_text()
+    page = RECORD.read_text()
     again = AuditRow(AUDITS[0], Found(1.9, 2.0, 100, "an attack"), 0.0)
     after = written([again], [], commit="abc", minutes=1, digests=recorded(page), kept=sections(page))
     assert sections(after).keys() == sections(page).keys()

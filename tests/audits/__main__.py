@@ -1,4 +1,4 @@
-"""Audit every mechanism that carries a guarantee, plant bugs and see that each is caught, and write the page.
+"""Audit every mechanism that carries a guarantee, plant bugs and see that each is caught, and write record and page.
 
     PYTHONPATH=.:tests:tests/kits python -m audits [--quick] [--changed] [--only TEXT ...] [--page FILE]
 
@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from audits import page, work
-from audits.audited import ROOT, digests, recorded
+from audits.audited import RECORD, ROOT, SUMMARY, digests, recorded
 from audits.kit import FULL, QUICK
 from audits.page import AuditRow, BugRow
 from audits.registry import AUDITS, BUGS, sections_of
 
-PAGE = ROOT / "docs/reference/audits.md"
 AT_ONCE = 2
 
 Done = TypeVar("Done")
@@ -46,11 +45,11 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="few runs: minutes, and no bar on the bounds")
     parser.add_argument("--changed", action="store_true", help="the sections of the page whose code has changed")
     parser.add_argument("--only", nargs="*", default=[], help="audits and bugs whose name holds one of these texts")
-    parser.add_argument("--page", type=Path, help="where the page goes; a quick run writes none without it")
+    parser.add_argument("--page", type=Path, help="where the record goes; a quick run writes none without it")
     options = parser.parse_args()
     scale = QUICK if options.quick else FULL
 
-    before = PAGE.read_text()
+    before = RECORD.read_text()
     on_page = recorded(before)
     changed = {row for row, digest in digests().items() if on_page.get(row) != digest}
     sections = sections_of(changed) if options.changed else None
@@ -85,10 +84,12 @@ def main() -> int:
             print(planted[-1].line(), flush=True)
     minutes = (time.monotonic() - began) / 60
     print(f"{len(rows)} audits, {len(planted)} planted bugs, {failures} failures, {minutes:.0f} minutes")
-    target = options.page or (None if options.quick else PAGE)
+    target = options.page or (None if options.quick else RECORD)
     if target and not options.only:
         kept = page.sections(before) if options.changed else {}
         target.write_text(page.written(rows, planted, commit=audited, minutes=minutes, digests=digested, kept=kept))
+        if target == RECORD and not failures:
+            SUMMARY.write_text(page.summary(RECORD.read_text()))
     return 1 if failures else 0
 
 

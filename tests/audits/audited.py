@@ -1,4 +1,4 @@
-"""The code that the audits vouch for, and digests of it, which the page records and a test compares.
+"""The code that the audits vouch for, and digests of it, which the record of a run holds and a test compares.
 
 A digest changes with what the code does and with its names. It does not change with layout, comments and docstrings, or
 with the file that a definition is in: an audit need not be repeated for these.
@@ -16,6 +16,8 @@ from types import MappingProxyType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+RECORD = ROOT / "tests/audits/last_run.md"
+SUMMARY = ROOT / "docs/reference/audits.md"
 DIGEST_CHARS = 16
 _THIS = Path(__file__).resolve()  # its table changes where code has only moved
 
@@ -111,7 +113,7 @@ def digest_of(root: Path, paths: tuple[str, ...]) -> str:
 
 
 def recorded(page: str) -> dict[str, str]:
-    """The digests that a page of audits records."""
+    """The digests that the record of a run holds."""
     return dict(_ROW.findall(page))
 
 

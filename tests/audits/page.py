@@ -1,4 +1,4 @@
-"""The page of a full run: docs/reference/audits.md."""
+"""The record of a run, tests/audits/last_run.md, and its summary, docs/reference/audits.md."""
 
 import math
 import re
@@ -88,10 +88,10 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def sections(page: str) -> dict[str, str]:
-    """The sections of a page by their titles. Raises ValueError unless all audits of the page held."""
+    """The sections of a record by their titles. Raises ValueError unless all of its audits held."""
     held = re.search(r"(\d+) of (\d+) audits held, (\d+) of (\d+) planted bugs caught", page)
     if held is None or held[1] != held[2] or held[3] != held[4]:
-        raise ValueError("the page is of a run with failures: run all audits")
+        raise ValueError("the record is of a run with failures: run all audits")
     return {title: text.strip() for title, text in re.findall(r"^### (.+)\n((?:(?!##).*\n)+)", page, re.MULTILINE)}
 
 
@@ -104,8 +104,8 @@ def written(
     digests: Mapping[str, str],
     kept: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """The whole page. `digests`: of the audited code (`audits.audited`). `kept`: the sections of an earlier page whose
-    audits all held. They stay where this run has none of their rows."""
+    """The whole record. `digests`: of the audited code (`audits.audited`). `kept`: the sections of an earlier record
+    whose audits all held. They stay where this run has none of their rows."""
     run = f"{datetime.now(UTC):%Y-%m-%d}, commit `{commit}`"
     attacks = {group.capitalize(): list(rows) for group, rows in groupby(audits, key=lambda row: row.audit.group)}
     planted = {mechanism: list(rows) for mechanism, rows in groupby(bugs, key=lambda row: row.bug.mechanism)}
@@ -126,7 +126,7 @@ def written(
     )
     titles = list(kept) or list(new)
     blocks = {title: f"### {title}\n\n{new.get(title) or old[title]}" for title in titles}
-    parts = [_TOP.read_text().rstrip(), "## Last run", figures]
+    parts = ["# Last run of the audits", figures]
     parts += [block for block in blocks.values() if "| bug |" not in block]
     parts += ["## Planted bugs", *(block for block in blocks.values() if "| bug |" in block)]
     parts += ["## Audited code", _DIGESTS]
@@ -136,4 +136,21 @@ def written(
             [(name, ", ".join(audited()[name]), f"`{digest}`") for name, digest in digests.items()],
         )
     )
+    return "\n\n".join(parts) + "\n"
+
+
+def summary(record: str) -> str:
+    """The page for readers: of each audit what it proved, and of each section how many bugs were caught."""
+    figures = record.split("\n\n")[1].partition(" Each section names")[0]
+    attacks: list[list[str]] = []
+    planted: list[list[str]] = []
+    for title, text in sections(record).items():
+        rows = [re.split(r" (?<!\\)\| ", line[2:-2]) for line in text.splitlines() if line.startswith("| ")][2:]
+        if "| bug |" in text:
+            planted.append([title, str(len(rows))])
+        else:
+            attacks += [[title, row[0], row[1], *row[4:]] for row in rows]
+    head = ("section", "mechanism", "guarantee", "bound of the claim", "ratio", "runs")
+    parts = [_TOP.read_text().rstrip(), "## Last run", figures, table(head, attacks)]
+    parts += ["## Planted bugs that were caught", table(("in", "bugs"), planted)]
     return "\n\n".join(parts) + "\n"
