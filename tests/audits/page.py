@@ -143,14 +143,14 @@ def summary(record: str) -> str:
     """The page for readers: of each audit what it proved, and of each section how many bugs were caught."""
     figures = record.split("\n\n")[1].partition(" Each section names")[0]
     attacks: list[list[str]] = []
-    planted: list[list[str]] = []
+    planted: list[str] = []
     for title, text in sections(record).items():
         rows = [re.split(r" (?<!\\)\| ", line[2:-2]) for line in text.splitlines() if line.startswith("| ")][2:]
         if "| bug |" in text:
-            planted.append([title, str(len(rows))])
+            planted.append(f"{title} {len(rows)}")
         else:
-            attacks += [[title, row[0], row[1], *row[4:]] for row in rows]
-    head = ("section", "mechanism", "guarantee", "bound of the claim", "ratio", "runs")
+            attacks += [[*row[:2], *row[4:]] for row in rows]
+    head = ("mechanism", "guarantee", "bound of the claim", "ratio", "runs")
     parts = [_TOP.read_text().rstrip(), "## Last run", figures, table(head, attacks)]
-    parts += ["## Planted bugs that were caught", table(("in", "bugs"), planted)]
+    parts.append(f"Planted bugs that were caught: {'; '.join(planted)}.")
     return "\n\n".join(parts) + "\n"

@@ -115,7 +115,9 @@ def test_the_unit_of_systemd_sets_settings_and_waits_as_long_as_compose() -> Non
     unit = (ROOT / "deploy/privacy-gateway.service").read_text()
     names = re.findall(rf"^Environment={PREFIX}(\w+)=", unit, re.MULTILINE)
     assert {name.lower() for name in names} <= Settings.model_fields.keys()
-    assert {f"{re.findall('TimeoutStopSec=(.*)', unit)[0]}s"} == {each["stop_grace_period"] for each in GATEWAYS.values()}
+    assert {f"{re.findall('TimeoutStopSec=(.*)', unit)[0]}s"} == {
+        each["stop_grace_period"] for each in GATEWAYS.values()
+    }
 
 
 def test_a_gateway_of_compose_can_be_scaled(monkeypatch: pytest.MonkeyPatch) -> None:

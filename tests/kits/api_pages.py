@@ -90,6 +90,10 @@ def _operation(method: str, path: str, operation: Mapping[str, Any], homes: Mapp
     blocks += [_table(("parameter", "in", "type", "required", "meaning"), parameters)] if parameters else []
     body = operation.get("requestBody", {}).get("content", {})
     blocks += [f"Body: {_contents(body, homes)}."] if body else []
+    for schema in (one.get("schema", {}) for one in body.values()):
+        inner = {name: each for name, each in schema.get("$defs", {}).items() if name not in homes}
+        blocks += _members(schema, homes)
+        blocks += [part for name, each in inner.items() for part in (f"`{name}`:", *_members(each, homes))]
     blocks += [f"```json\n{json.dumps(one, indent=2)}\n```" for one in _examples(body)]
     for code, answer in operation["responses"].items():
         content = answer.get("content", {})
@@ -112,29 +116,37 @@ def _examples(content: Mapping[str, Any]) -> Iterator[Any]:
 
 def _object(name: str, schema: Mapping[str, Any], homes: Mapping[str, str]) -> str:
     blocks = [f"### {name}"] + ([schema["description"]] if schema.get("description") else [])
+    return "\n\n".join([*blocks, *(_members(schema, homes) or [_type(schema, homes)])])
+
+
+def _members(schema: Mapping[str, Any], homes: Mapping[str, str]) -> list[str]:
+    """The table of an object's members, if it has any."""
     needed = schema.get("required", ())
     rows = [
         f"| `{member}` | {_type(one, homes)} | {'yes' if member in needed else ''} | "
         f"{_cell(one.get('description', ''))} |"
         for member, one in schema.get("properties", {}).items()
     ]
-    blocks += [_table(("member", "type", "required", "meaning"), rows)] if rows else [_type(schema, homes)]
-    return "\n\n".join(blocks)
+    return [_table(("member", "type", "required", "meaning"), rows)] if rows else []
 
 
 def _type(schema: Mapping[str, Any], homes: Mapping[str, str]) -> str:
     """A type in words, with its limits and its default, for a cell of a table."""
     shown = [_form(schema, homes)]
-    shown += [text.format(_cell(schema[key])) for key, text in _LIMITS.items() if key in schema]
+    shown += [text.format(_number(schema[key])) for key, text in _LIMITS.items() if key in schema]
     default = schema.get("default")
     shown += [f"default `{_cell(json.dumps(default))}`"] if default is not None else []
     return ", ".join(shown)
 
 
+def _number(limit: Any) -> str:
+    return str(int(limit)) if isinstance(limit, float) and limit.is_integer() else _cell(limit)
+
+
 def _form(schema: Mapping[str, Any], homes: Mapping[str, str]) -> str:
     if "$ref" in schema:
         name = schema["$ref"].rsplit("/", 1)[-1]
-        return f"[{name}]({homes[name]}#{name.lower()})"
+        return f"[{name}]({homes[name]}#{name.lower()})" if name in homes else f"`{name}`"
     if kinds := schema.get("anyOf") or schema.get("oneOf"):
         return " or ".join(_type(each, homes) for each in kinds)
     if values := schema.get("enum") or ([schema["const"]] if "const" in schema else []):
