@@ -13,7 +13,7 @@ import importlib
 import re
 import sys
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
@@ -21,7 +21,9 @@ from typing import NamedTuple
 import regex  # type: ignore[import-untyped]
 
 from core.errors import InvalidInput, RecogniserFailed
+from core.text.languages import LANGUAGES, guess
 from core.text.mask_words import AllowLists
+from core.text.ordinary_words import names_nobody
 from core.text.policy import ENTITIES, Mask, MaskPolicy
 from core.text.recogniser import Hit, Hits, Recogniser, occurrences
 from core.text.recognisers.asked import answers_in
@@ -168,6 +170,7 @@ def searched(text: str, policy: MaskPolicy) -> list[JoinedHits]:
 
 
 PERSON, LOCATION, PASSWORD, SECRET, USERNAME = "PERSON", "LOCATION", "PASSWORD", "SECRET", "USERNAME"
+ORDINARY_NAMES, ORDINARY_MORE = (PERSON, LOCATION), 0.3
 NAME_LETTERS_MIN = 4  # of a word of a name that is masked where it stands alone
 _NAME_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 TAGGER = "tagger"  # the name of the recogniser in an explanation
@@ -242,14 +245,28 @@ def find_tagged(text: str, policy: MaskPolicy, tagged: Tagged | None) -> list[Ma
         raise RecogniserFailed
     masks = []
     assistants = Assistants(text, known=policy.assistant)
+    least = least_scores(text, requested)
     for start, end, kind, score in tagged.found:
         if not (0 <= start < end <= len(text) and kind in looked_for and 0 <= score <= 1):
             raise RecogniserFailed
-        wanted = kind in requested and score >= requested[kind]
+        wanted = kind in requested and score >= least(start, end, kind)
         if wanted and _credible(kind, text, start, end) and not assistants.have(start, end):
             place = with_numbers(text, start, end) if kind == LOCATION else (start, end)
             masks.append(Mask(*place, kind, "entity", score, TAGGER))
     return masks + _named_again(text, [mask for mask in masks if mask.type == PERSON])
+
+
+def least_scores(text: str, requested: Mapping[str, float]) -> Callable[[int, int, str], float]:
+    """Return what gives the score that a find of a tagger needs: the threshold of its type, and `ORDINARY_MORE` more
+    for an ordinary word of the text's language that is taken for a name alone. Most mistakes are such words."""
+    language = cache(lambda: guess(text).language)
+
+    def least(start: int, end: int, kind: str) -> float:
+        threshold, word = requested[kind], text[start:end]
+        ordinary = kind in ORDINARY_NAMES and word.isalpha() and language() in LANGUAGES
+        return threshold + ORDINARY_MORE * (ordinary and names_nobody(word, language()))
+
+    return least
 
 
 def _named_again(text: str, persons: Sequence[Mask]) -> list[Mask]:

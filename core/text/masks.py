@@ -315,8 +315,9 @@ def _dropped(text: str, all_findings: Findings, recognised: Recognised, policy: 
             find = SuppressedFind(start, end, source.recogniser.entity, score, source.recogniser.name, BELOW_THRESHOLD)
             yield _Dropped(find, source)
     requested = policy.requested()
+    least = mask_entity.least_scores(text, requested)
     for start, end, kind, score in recognised.tagged.found if recognised.tagged else ():
-        if kind in requested and score < requested[kind]:
+        if kind in requested and score < least(start, end, kind):
             yield _Dropped(SuppressedFind(start, end, kind, score, TAGGER, BELOW_THRESHOLD))
     for mask in all_findings.allowed:
         find = SuppressedFind(mask.start, mask.end, mask.type, mask.score, mask.recogniser, ALLOW_LISTED)

@@ -8,7 +8,8 @@ part of an original.
 import re
 from collections.abc import Iterable, Iterator
 
-from core.text.reversible.forms import POSTCODE_DIGITS, has_letters, is_frequent
+from core.text.ordinary_words import is_frequent
+from core.text.reversible.forms import POSTCODE_DIGITS, has_letters
 from core.text.reversible.lexing import folded_text
 from core.text.reversible.rewritten import CODE, follows_label
 from core.text.surrogates.draw import cased

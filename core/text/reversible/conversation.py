@@ -24,15 +24,14 @@ from typing import NamedTuple, Self
 import regex  # type: ignore[import-untyped]
 
 from core.errors import InvalidInput, TaskFailed
+from core.text.ordinary_words import is_frequent, is_ordinary
 from core.text.policy import NUMBER
 from core.text.reversible.addresses import KNOWN_PARTS_ATTEMPTS, AddressBook, Addresses, is_doubtful, is_meant
 from core.text.reversible.forms import (
     LOCATION,
     PERSON,
     in_small_letters,
-    is_frequent,
     is_marker,
-    is_ordinary,
     joined,
     letter_cases,
     mapping_of,

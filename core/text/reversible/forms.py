@@ -11,11 +11,12 @@ words of a language, because the lists are in small letters.
 
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
-from functools import lru_cache, partial
+from functools import partial
 from typing import Generic, TypeVar
 
 import regex  # type: ignore[import-untyped]
 
+from core.text.ordinary_words import is_ordinary
 from core.text.reversible.key_tree import KeyTree
 from core.text.reversible.mapping import (
     BARE,
@@ -36,33 +37,6 @@ from core.text.surrogates.names import PARTICLES, is_adjective
 from core.text.surrogates.numbers import national
 from core.text.surrogates.places import BUILDING, LINE, POSTCODE, REGION, STREET, AddressPart, ReadAddress
 from core.text.surrogates.table import DATES, EXACT, NUMBERS
-
-FREQUENT_WORDS = 5_000
-# No surrogate is one of so many words of its language. Where the lists of names are short, there are fewer words, so
-# that enough names remain.
-_MANY_NAMES = dict.fromkeys(("de", "es", "fr", "it", "nl"), 20_000)
-ORDINARY_WORDS = {**_MANY_NAMES, "en": 10_000, "pl": 10_000, "pt": 5_000}
-_ENGLISH_WORDS_MAX = 10_000  # that no surrogate of another language may be
-
-
-def is_frequent(word: str, language: str) -> bool:
-    """Whether a word is frequent in the language or in English, in any letter case."""
-    folded = word.casefold()
-    return folded in _words(language, FREQUENT_WORDS) or folded in _words("en", FREQUENT_WORDS)
-
-
-def is_ordinary(word: str, language: str) -> bool:
-    """Whether a model may use a word that stands for nothing else: as `is_frequent`, of more words."""
-    folded, size = word.casefold(), ORDINARY_WORDS[language]
-    return folded in _words(language, size) or folded in _words("en", min(size, _ENGLISH_WORDS_MAX))
-
-
-@lru_cache(maxsize=32)
-def _words(language: str, size: int) -> frozenset[str]:
-    import wordfreq
-
-    return frozenset(word.casefold() for word in wordfreq.top_n_list(language, size))
-
 
 _SIBILANTS = tuple("sßxzSXZ")
 _GENITIVE_S = ("en", "de", "nl", "pt", "es", "fr")  # a genitive, or the plural of a family

@@ -62,6 +62,21 @@ def test_a_name_of_several_words_and_its_words_are_masked_wherever_they_stand():
     assert shown("Carys came. Carys left.", "PERSON", (0, 5)) == "[PERSON] came. Carys left."
 
 
+def test_an_ordinary_word_of_the_language_alone_is_a_name_only_from_a_higher_score_on():
+    text = "We were told that the Support team in Sales answers questions about every invoice before Friday."
+    for word, score, masked in [
+        ("Support", 0.55, False), ("Support", 0.65, True), ("answers questions", 0.4, True), ("Sales", 0.55, False),
+    ]:  # fmt: skip
+        at = text.index(word)
+        found = Tagged(text, TYPES, ((at, at + len(word), "PERSON", score),))
+        assert (run(tagged=found, text=text) != text) is masked, (word, score)
+    german = "Nächsten Samstag ist Flohmarkt auf dem Schulhof, und Anna bringt den Kuchen für alle Kinder mit."
+    for word, masked in [("Flohmarkt", False), ("Anna", True)]:  # a given name may be as frequent
+        at = german.index(word)
+        found = Tagged(german, TYPES, ((at, at + len(word), "PERSON", 0.4),))
+        assert (run(tagged=found, text=german) != german) is masked, word
+
+
 def test_the_numbers_of_an_address_are_masked_with_it():
     for text, place, masked in [
         ("Send it to Baker Lane, 10115 please", "Baker Lane", "Send it to [LOCATION] please"),
