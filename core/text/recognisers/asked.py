@@ -1,29 +1,35 @@
 """The short answer to a question, with the question as its label: `What is your PIN?` and then `4412`.
 
-An answer is a text that somebody was asked for by the text before it, or the line of a speaker in a transcript or in
-the view of a chat in JSON. It is read once more as lines `what is asked for: value`. A find counts if it is a whole
-value of the answer, so that `42 apples` and a sentence stay, and if the value is no plain word, so that `yes` does. A
-question for an amount (`How many ...?`) names nothing.
+An answer is a text that somebody was asked for by the text before it, the line of a speaker in a transcript or in the
+view of a chat in JSON, or a line below one that ends with a question mark. It is read once more as lines `what is asked
+for: value`. A find counts if it is a whole value of the answer, so that `42 apples` and a sentence stay, and if the
+value is no plain word, so that `yes` does. A question for an amount (`How many ...?`) names nothing.
+
+The cells of a table in a text are read in the same way, with the heading of their column: rows of cells between `,`,
+`;`, `|` or tabs, below a line of as many words.
 
 Cost: linear in the text. Questions, answers, and the ways to read them are bounded.
 """
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]
 
 from core.text.labelled import longest_first, phrases
-from core.text.recogniser import BOUNDARY, Hit, texts_of
+from core.text.recogniser import BOUNDARY, Hit, Span, texts_of
+from core.text.recognisers.records import cells_of
 
 QUESTION_CHARS_MAX = 240
 ANSWER_CHARS_MAX = 90
 REQUESTS_MAX = 2  # of one text: `Please enter your PIN. Do you need help?`
-HEAD_CHARS_MIN = 4
+HEAD_CHARS_MIN = 3
 HEADS_MAX = 6
 HEAD_CHARS_MAX = 100  # more than a recogniser reads before a value
 VALUES_MAX = 4
+CELLS_MIN = 2  # of the row of a table
 LABELLED_SHARE = 4  # how much longer the labelled text may be than the text; few questions have so many readings
 
 _TEXTS = texts_of(__name__)
@@ -45,6 +51,10 @@ _LINE = regex.compile(
     r"(?m)^[ \t>*_-]{0,6}(?:\[[^\]\n]{1,30}\][ ]?|\d\d?[:.]\d\d[ ])?[\"']?(?P<who>\p{L}[\p{L}\p{N} ._'’()-]{0,30})"
     r"[\"']?[*_]{0,2}:[*_]{0,2}[ \t]+(?P<said>\S.*)$"
 )
+_BELOW = regex.compile(r"(?m)^(?P<asked>[^\n]{3,240}\?)[ \t]*\n{1,2}[ \t>*-]{0,4}(?P<said>[^\n]{1,90})$")
+_ROW = re.compile(r"(?m)^.*?[,;|\t].*$")
+_HEADING = regex.compile(r"(?:[\p{L}_#][\p{L}\p{N} _.#/°º()-]{0,39})?")
+_LOGIN = regex.compile(_TEXTS["logins"], regex.IGNORECASE)
 _SAID = frozenset(("content", "text", "message", "value", "body"))  # keys of a chat in JSON
 _SPEAKER = frozenset(("role", "from", "speaker", "author", "sender", "name"))
 
@@ -88,11 +98,11 @@ def answers_in(text: str, question: str = "") -> Answers | None:
     lines: list[str] = []
     reads: list[_Read] = []
     written = 0
-    for asked, start, end in [(question, 0, len(text))] if question else _of_speakers(text):
+    for heads, parts in [(_heads(question), [*_values(text, 0, len(text))])] if question else _in_text(text):
         if written > LABELLED_SHARE * (len(text) + QUESTION_CHARS_MAX):
             break
-        for head in _heads(asked):
-            for at, at_end in _values(text, start, end):
+        for head in heads:
+            for at, at_end in parts:
                 first = written + len(head) + 2
                 reads.append(_Read(first, first + at_end - at, at, at_end))
                 lines.append(f"{head}: {text[at:at_end]}\n{BOUNDARY}\n")
@@ -118,6 +128,38 @@ def _values(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         found = _VALUE.match(text, at, at_end)
         if found and _NO_WORD.search(found["value"]):
             yield found.span("value")
+
+
+def _in_text(text: str) -> Iterator[tuple[Iterable[str], list[Span]]]:
+    """Yield what may be asked for, and what may be the values that answer it."""
+    for asked, start, end in chain(_of_speakers(text), _below_questions(text)):
+        yield _heads(asked), [*_values(text, start, end)]
+    for heading, cell in _in_tables(text):
+        yield (heading,), [cell]
+
+
+def _below_questions(text: str) -> Iterator[tuple[str, int, int]]:
+    for line in _BELOW.finditer(text) if "?" in text else ():
+        if asked := question_for(line["said"], line["asked"]):
+            yield asked, *line.span("said")
+
+
+def _in_tables(text: str) -> Iterator[tuple[str, Span]]:
+    """Yield headings, each with a cell below it that is no plain word, or the name of an account."""
+    headings: list[Span] = []
+    last = 0
+    for line in _ROW.finditer(text):
+        if line.start() > last + 1:
+            headings = []
+        last = line.end()
+        cells = cells_of(text, *line.span(), CELLS_MIN)
+        if headings and len(cells) == len(headings):
+            for heading, cell in zip(headings, cells, strict=True):
+                name, value = text[slice(*heading)], text[slice(*cell)]
+                if 0 < len(value) <= ANSWER_CHARS_MAX and (_NO_WORD.search(value) or _LOGIN.search(name)):
+                    yield name, cell
+        else:
+            headings = cells if all(_HEADING.fullmatch(text, *cell) for cell in cells) else []
 
 
 def _of_speakers(text: str) -> Iterator[tuple[str, int, int]]:

@@ -169,11 +169,12 @@ _BORN = regex.compile(
         |naissance)(?=["'_]|\b)
       | geb(?:oren(?:e[rmn]?)?|\.|urts?(?:datum|tag)(?:es|s)?)? | geburtsdat\. | geboren
       | né(?:e|s|es|\(e\)|·e|\.e|e\(s\))? | date[ ]de[ ]naissance | naissance | anniversaire | nait | naquit | ddn
-      | nacid[oa]s? | nació | nací | fecha[ ](?:de[ ])?nac(?:imiento|\.) | f\.?[ ]?nac\.? | nacimiento | cumpleaños |
-      natalicio
+      | nacid[oa]s? | nació | nací | fecha[ _]?(?:de[ _])?nac(?:imiento|\.|(?!\p{L})) | f\.?[ ]?nac\.?
+      | nacimiento | cumpleaños | natalicio
       | nat[oaie](?=[ ](?:a|ad|il|in|l['’]|nel|nella)) | nacque | data[ ]di[ ]nascita | nascita | compleanno
       | geboorte(?:datum|dag|dd) | geb\.?[ ]?(?:datum|dat\.) | verjaardag | jarig
-      | nascid[oa]s? | nasceu | nasci | data[ ]de[ ]nasc(?:imento|\.) | dt\.?[ ]?nasc\.? | nascimento | aniversário
+      | nascid[oa]s? | nasceu | nasci | data[ _](?:de[ _])?nasc(?:imento|\.|(?!\p{L}))
+      | data_nascita | date_naissance | geb_?dat(?:um)? | dt\.?[ ]?nasc\.? | nascimento | aniversário
       | urodz(?:on[yaei]|ił(?:a|am|em)?[ ]się|eni[ae]|iny|in) | ur\. | dat[aąęy][ ]ur(?:odzenia|\.) | data_urodzenia
     )
     """,

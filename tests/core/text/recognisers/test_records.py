@@ -38,6 +38,32 @@ Rui Melo|410.696.797-98|«12/03/1984»|Faro || «12-03-1984»,Bram Vos,bram@corp
 id7,Jo Roe,jo@corp.example,«19780730»,x || Jo Roe,jo@corp.example,«30 July 1978»,x
 Jo Roe,jo@corp.example,«07/30/78»,x || AB 12 34 56 C | Jo Roe | «30/07/1978»
 INSERT INTO p VALUES ('Jo', 'jo@corp.example', '«1978-07-30»', 5); || | Jo Roe | 345-67-8912 | «1978-07-30» |
+Iris Bell|+1 415 555 0133|«04/09/1962» || Hilde Brandt, «17.3.1951», 12345 Berlin
+VALUES ('Jan', '«1955-09-09»', 'jan@mail.example');
+"""
+# an expiry and a code outside rows
+ON_CARDS = r"""
+cvv «984» exp «04/27» || card 4111 1111 1111 1111, exp «11/28», cvv «201» || 4111 1111 1111 1111 «11/28» «201»
+{"card":{"number":"4111111111111111","cvc":"«777»","exp":"«01/29»"}} || pan,exp,cvc\n4111111111111111,«02/30»,«661»
+The three digits on the back are «883». || What's the CVV?\n«442» || gültig bis «05/27», Prüfnummer «882» || CVN: «331»
+Karte gültig bis «09/28» || carte bleue expire le «04/27» || date d'expiration de la carte : «05/28»
+tarjeta caduca «06/28», CVV «410» || código de seguridad de la tarjeta «661» || scadenza carta «04/30»
+kaart verloopt «07/27» || cartão validade «08/28» cvv «771» || karta, data ważności «12/29» || CVV do cartão «664»
+my visa expires «06/27» || card expiry: «2028-07» || valid thru «08/26» visa
+"""
+NO_CARDS = """
+the milk expires 06/27 || exp 12/28 points || page 11/28 of the card || gültig bis 05/27
+the offer is valid until 04/30
+my three digits are 883 || three digits on the meter || card 11/28 || season 2026/27, card
+"""
+# rows below their headings, given as plain text
+TABLES = r"""
+name,dob,plan\nOla Roe,«1992-10-01»,gold || nom;naissance\nJean;«02/02/1970»
+| Name | Geburtsdatum |\n| Jo | «02.02.1990» |
+id,name,birth_date\n3,Kim,«1991-05-05»\n4,Lee,«1992-06-07» || x|dob\nEve|«1983-11-30» || a;fecha_nac\nx;«1964-02-29»
+"""
+OTHER_TABLES = r"""
+name,opened\nx,1992-10-01 || name,dob\nx,none || name,dob\nx,y,1992-10-01 || name,dob\n\nx,1992-10-01
 """
 TABS = "Jo\t4111-1111-1111-1111\t«123»\t«12/28»"
 OTHER_ROWS = """
@@ -68,6 +94,21 @@ def test_the_cells_beside_a_number_of_a_person_are_found() -> None:
             result = shown(text)
             for value in values:
                 assert value not in result.replace("[", " ["), (text, result)
+
+
+def test_what_is_on_a_card_is_found_outside_rows() -> None:
+    for marked_text in texts(ON_CARDS):
+        result = shown(plain(marked_text))
+        assert [value for value in re.findall("«(.+?)»", marked_text) if value in result] == [], result
+    for text in texts(NO_CARDS):
+        assert shown(text) == text
+
+
+def test_a_cell_below_its_heading_is_found() -> None:
+    for marked_text in texts(TABLES):
+        assert finds("DATE_OF_BIRTH", plain(marked_text)) == re.findall("«(.+?)»", marked_text), marked_text
+    for text in texts(OTHER_TABLES):
+        assert finds("DATE_OF_BIRTH", text) == [], text
 
 
 def test_cells_of_other_rows_are_left() -> None:
