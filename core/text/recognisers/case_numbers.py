@@ -23,6 +23,7 @@ _NOUNS = phrases(_TEXTS["nouns"])
 _SLASHED = LabelledValue(
     r"(?!(?:19|20)\d\d/\d\d\Z)(?:[A-Z]{1,4}[-/])?(?:\d{1,7}/(?:19|20)\d{2}|\d{3,7}/\d{2}|\d{2}/\d{4,6})"
     r"(?:[./-][A-Z0-9]{1,8}){0,3}|[CTF]-\d{1,4}/\d{2}(?: P)?"
+    r"|(?!CVE)[A-Z]{2,4}-(?:19|20)\d{2}-\d{3,7}|(?:20)?\d{2}-[A-Z]{1,4}-\d{3,7}"
 )
 
 FORM_SCORE = 0.7
@@ -31,9 +32,9 @@ _FORMS = tuple(map(regex.compile, _TEXTS["forms"]))
 # every form holds one of these
 _MARKS = re.compile(
     r"[\dCB]/\d\d|\d:\d\d-?[cmbapCMBAP]|\d-(?:cv|cr|civ|crim|CV|CR|CIV|CRIM)-|ECLI|Civ\.|Cr\.|\d-\d\d\.\d"
-    r"|(?:HA|KG|FA) [ZR]|(?:[Aa][Zz]|G[Zz]|Aktenz)[.:]"
+    r"|(?:HA|KG|FA) [ZR]|AWB|EXPL|(?:[Aa][Zz]|G[Zz]|Aktenz)[.:]"
 )
-_SLASH = re.compile(r"\d/\d\d|[CTF]-\d")
+_SLASH = re.compile(r"\d/\d\d|[A-Za-z]-\d")
 _CHARS = 60
 _BARE = regex.compile(
     rf"(?<![\p{{L}}\d])(?:{_TEXTS['before']})[ \u00a0]?(?P<first>\d{{3,6}}/\d{{2}})(?![\d/%]|[.,-]\d)"

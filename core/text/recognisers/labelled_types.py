@@ -88,8 +88,13 @@ _WORDS = {key: phrases(text) for key, text in _WORDS_OF.items()}
 _IMEI_VALUE = LabelledValue(
     r"\d{14,16}|\d{2}[ -]?\d{6}[ -]?\d{6}[ -]?\d{1,2}|\d{6}[ -]\d{2}[ -]\d{6}[ -]\d", spaced=True
 )
+# Germany, France and the Netherlands
+_NINE = r"(?-i:(?=[A-Z]*\d[A-Z]*\d)[A-Z0-9]{9})"
+_PORTUGUESE_CARD = regex.compile(r"(?<!\w)\d{8} ?\d ?[A-Z]{2}\d(?!\w)")
 _PASSPORT_VALUE = LabelledValue(
-    r"(?=(?:\D*\d){4})(?:[A-Z]{0,3}[ -]?\d{5,9}|[A-Z0-9]{8,10}|\d{2} ?[A-Z]{2} ?\d{5}|\d{2} \d{7})", spaced=True
+    rf"{_NINE}|"
+    r"(?=(?:\D*\d){4})(?:[A-Z]{0,3}[ -]?\d{5,9}|[A-Z0-9]{8,10}|\d{2} ?[A-Z]{2} ?\d{5}|\d{2} \d{7})",
+    spaced=True,
 )
 _LICENCE_VALUE = LabelledValue(r"(?=(?:[^\W_][-/. ]{0,2}){5,20}\Z)(?=(?:\D*\d){4})[A-Za-z0-9/. -]+", spaced=True)
 _INSURANCE_VALUE = LabelledValue(r"(?=(?:[^\W_][-/. ]{0,2}){6,22}\Z)(?=(?:\D*\d){5})[A-Za-z0-9/. -]+", spaced=True)
@@ -102,7 +107,19 @@ _ROUTING_VALUE = LabelledValue(
     dates=True,
 )
 _NATIONAL_VALUE = LabelledValue(
-    r"(?=(?:[^\W_][-/. \u00a0\u202f]{0,2}){6,20}\Z)(?=(?:\D*\d){5})[A-Za-z0-9/.\u00a0\u202f -]+", spaced=True
+    r"(?=(?:[^\W_][-/. \u00a0\u202f]{0,2}){6,20}\Z)(?=(?:\D*\d){5})[A-Za-z0-9/.\u00a0\u202f -]+"
+    rf"|{_NINE}",
+    spaced=True,
+)
+# Poland and Chile
+_IN_SERIES = (
+    Pattern(
+        regex.compile(
+            r"(?<=\b[Ss]eri[aąię][ ](?:i[ ](?:nr|numer)[ ])?)[A-Z]{2,3},?[ ](?:nr|numer)\.?[ ]?\d{6,7}(?!\w)"
+        ),
+        0.7,
+    ),
+    Pattern(regex.compile(r"(?<=\bRUN[ :nN.º°]{1,5})\d{1,2}\.?\d{3}\.?\d{3}-[\dkK](?!\w)"), 0.7),
 )
 # Most countries: one to three letters and digits. Germany: letters without vowels among digits. France: 12AB34567.
 _PASSPORT_FORMS = (
@@ -146,7 +163,9 @@ ROWS: tuple[Labelled | After | Checked | Formed, ...] = (
     Checked("BANK_ACCOUNT", 10, NUMBERS["accounts"], _WORDS["account"]),
     Labelled("BANK_ROUTING", 4, _ROUTING_VALUE, _WORDS["routing"]),
     Checked("NATIONAL_ID", 6, NUMBERS["national"], _WORDS["national"]),
-    Labelled("NATIONAL_ID", 5, _NATIONAL_VALUE, _WORDS["national"], score=_NATIONAL_SCORE),
+    Formed("NATIONAL_ID", 6, _IN_SERIES),
+    After("NATIONAL_ID", 10, _PORTUGUESE_CARD, _WORDS["national"], sign=re.compile(r"\d{8} ?\d ?[A-Z]")),
+    Labelled("NATIONAL_ID", 2, _NATIONAL_VALUE, _WORDS["national"], score=_NATIONAL_SCORE),
     Checked("TAX_ID", 6, NUMBERS["tax"], _WORDS["tax"]),
     Labelled("TAX_ID", 5, _NATIONAL_VALUE, _WORDS["tax"], score=_NATIONAL_SCORE),
     After("POSTCODE", 2, _POSTCODE, _WORDS["postcode"]),

@@ -34,6 +34,7 @@ _VALUE = regex.compile(r"(?P<value>[\w][\w.+\\@-]{2,63}+)(?![\w(\[])")
 _IN_LOGS = tuple(map(regex.compile, _TEXTS["in_logs"]))
 _LOG_WORDS = phrases(_TEXTS["log_words"])
 _LOG_CHARS = 100
+OWNER_CHARS = 45
 _ACCESS = regex.compile(r"(?<=\S[ ]-[ ])(?P<value>[\w][\w.+@\\-]{2,63}+)[ ]\[\d{1,2}/[A-Z][a-z]{2}/\d{4}:\d\d:")
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec"
 _ACCESS_WORDS = tuple(f"/{month}/" for month in _MONTHS.split())
@@ -66,6 +67,8 @@ _FIELD_NAME = regex.compile(
     r"|\.(?:py|js|ts|json|txt|xml|yml|yaml|csv|html|php|java|sql|md|log|conf|cfg|ini)$|^(?:v|version)?\d"
 )
 _AFTER_ACCOUNT = regex.compile(_TEXTS["after_account"], regex.IGNORECASE)
+_BEFORE_ACCOUNT = regex.compile(_TEXTS["before_account"])
+_OWNERS = ("'s ", "’s ", "' ", "’ ")
 _ACCOUNT_WORDS = phrases(_TEXTS["account_words"])
 _NO_ACCOUNT = regex.compile(_TEXTS["no_account"])
 _LINE_END = regex.compile(r"[ \t]*(?:$|\n)")
@@ -146,12 +149,17 @@ def _in_logs(text: str) -> Iterator[Hit]:
                 yield Hit(match.start("value"), match.start("value") + len(value), SCORE)
 
 
-def _after_accounts(text: str) -> Iterator[Hit]:
-    """Yield names of letters with a dot or `_` inside, or digits behind, directly after a word for an account."""
-    for match in matches_in(_AFTER_ACCOUNT, text, around(lower(text), _ACCOUNT_WORDS, before=20, after=_LOG_CHARS)):
-        value = match.group("value")
-        if value.islower() and login(value) and not _NO_ACCOUNT.search(value):
-            yield Hit(match.start("value"), match.end("value"), SCORE)
+def _beside_accounts(text: str) -> Iterator[Hit]:
+    """Yield names of letters with a dot or `_` inside, or digits behind, directly beside a word for an account."""
+    low = lower(text)
+    for pattern, words, chars in (
+        (_AFTER_ACCOUNT, _ACCOUNT_WORDS, _LOG_CHARS),
+        (_BEFORE_ACCOUNT, _OWNERS, OWNER_CHARS),
+    ):
+        for match in matches_in(pattern, text, around(low, words, before=OWNER_CHARS, after=chars)):
+            value = match.group("value")
+            if value.islower() and login(value) and not _NO_ACCOUNT.search(value):
+                yield Hit(match.start("value"), match.end("value"), SCORE)
 
 
 def _in_lines(text: str) -> Iterator[Hit]:
@@ -196,7 +204,7 @@ def _usernames(text: str) -> Iterator[Hit]:
         if login(text[slice(*span)]):
             yield Hit(*span, SCORE)
     yield from _in_logs(text)
-    yield from _after_accounts(text)
+    yield from _beside_accounts(text)
     yield from speakers(text)
     yield from _in_lines(text)
     yield from _folders(text)

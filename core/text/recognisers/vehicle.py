@@ -63,7 +63,7 @@ _BESIDE = (
 )
 VEHICLE_CHARS = 80
 # where a plate may start; `re` finds the places in a tenth of the time
-_CAPITALS = re.compile(r"[A-ZÄÖÜ0-9](?<![\w.,/:-].)(?=[A-Z0-9]{0,3}[ -]?[A-Z0-9])(?=[A-Z0-9 -]{0,8}[0-9])")
+_CAPITALS = re.compile(r"[A-ZÄÖÜ0-9](?<![\w.,/:-].)(?=[A-ZÄÖÜ0-9]{0,3}[ -]?[A-Z0-9])(?=[A-ZÄÖÜ0-9 -]{0,8}[0-9])")
 
 
 def _beside_vehicle(text: str) -> Iterator[Hit]:

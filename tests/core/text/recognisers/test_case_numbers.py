@@ -3,14 +3,17 @@
 from recogniser_kit import finds, shown
 from table_kit import marked, rows, texts
 
-AFTER_A_WORD = """
+AFTER_A_WORD = r"""
 application no. «18403/91» || Application Nos. «2210/92» || Az. «5 C 214/19» || Aktenzeichen: «12 O 345/20»
 Az.: «123-45.678/19» || Geschäftszeichen «4711-0815/23» || Beschwerde Nr. «36244/06» || Case No. «2:19-cv-01234-ABC»
 the appeal, docket no. «19-11472» || court file «CV-19-4471» || Claim and case number «QB-2019-001234»
 Case «C-131/12» || requête n° «45217/06» || RG n° «19/01234» || pourvoi n° «18-12.345» || dossier n° «21/04417»
 affaire n° «2019/3342» || autos «123/2019» || recurso n.º «4412/2018» || diligencias previas «1180/2017»
 demanda núm. «30141/04» || R.G. «1234/2019» || procedimento penale n. «1234/18» || ricorso n. «22015/10»
-fascicolo «4471/2020» || zaaknummer «C/13/123456 / HA ZA 15-123» || parketnummer «13-123456-18»
+Geschäftszeichen «III-4 U 88/16» || Unser Zeichen: «AB-2291/23» || Az. «L 9 AS 221/18» || GZ: «2 Ob 118/19x»
+Expediente: «EXP-2020-1187» || zaaknr. «AWB 18/2291» || zaaknummer: «10119922 CV EXPL 22-881» || case=«2022-LA-004411»
+case_no,filed\n«19-CR-00442»,2019 || fascicolo «4471/2020» || zaaknummer «C/13/123456 / HA ZA 15-123»
+parketnummer «13-123456-18»
 verzoekschrift nr. «58802/12» || zaak nr. «200.123.456/01» || processo n.º «123/19.4TBLSB»
 processo nº «0001234-56.2019.8.26.0100» || queixa n.º «30218/11» || inquérito «4471/2019» || sygn. akt «I C 123/19»
 sygnatura akt: «II K 45/18» || skarga nr «12345/06» || w sprawie o sygnaturze «IV CSK 412/17»
@@ -34,14 +37,15 @@ Regulation (EC) No 1234/2008 || Directive 95/46/EC || Decreto-Lei n.º 446/85 ||
 the season 2018/19 || no. 2 || invoice no. 2024/15 || bus no. 102/03 || the flat no. 123/45 || version no. 12.4.1
 the fiscal years 2018/19 and 2019/20 || no. 12 of 300 || on 12/05/2019 || No. 10 Downing Street || page 12/45
 it costs 5 C or 214/19 of a pound || 24/7 support || 9/11 || a ratio of 100/20 || blood pressure 120/80 || 4 K TV
-in any case 2019 was cold || the application has 12345 users || application id 4829173 || process id 48291
+application CVE-2024-30941 || in any case 2019 was cold || the application has 12345 users || application id 4829173
+process id 48291
 procedimiento de 12 pasos || the case of 1200 apples || /proc/12345/status || HTTP 404 (n. 3) || World War II
 """
 
 
 def test_a_number_after_a_word_for_a_case_is_found() -> None:
     for case, number in marked(AFTER_A_WORD):
-        for frame in ["{}", "See {}.", "({})", "{}, 12 May", "> {}\n"]:
+        for frame in ["{}", "> {}\n"] if "\n" in case else ["{}", "See {}.", "({})", "{}, 12 May", "> {}\n"]:
             text = frame.format(case)
             assert finds("CASE_NUMBER", text) == [number], text
 
