@@ -19,6 +19,18 @@ TOGETHER = [
     ("bobek: cześć wszystkim\nmysza: hej\nbobek: co robicie?", "bobek mysza bobek"),
     ("pixel: tu viens ce soir ?\nminou: oui grave\npixel: cool à toute", "pixel minou pixel"),
     ("fofa: você vem?\nbidu: tô chegando\nfofa: beleza então", "fofa bidu fofa"),
+    ("kat: anyone up for lunch\ndom: yes!", "kat dom"),
+    ("fritzi: kann jemand kommen?\nopa: mach ich", "fritzi opa"),
+    ("duda: cadê você?\nleco: chegando", "duda leco"),
+    ("zola: u free tonight?\nremi: nope, sorry", "zola remi"),
+    ("jp: lgtm\nmk: merging", "jp mk"),
+    ("rob: pushed the fix\nana.p: thanks", "rob ana.p"),
+    ("dex: lol what\nfay: idk", "dex fay"),
+    ("zou: t'as vu le match ?\nnico: ouais", "zou nico"),
+    ("paqui: vienes?\nchus: ya voy", "paqui chus"),
+    ("ania: gdzie jesteś?\nstasio: w domu", "ania stasio"),
+    ("[18:44] leo: dai\n[18:45] ila: ok", "leo ila"),
+    ("<nell> hi all\n<griff> hello nell", "nell griff"),
     ("muis: ga je mee?\nbeer: ja leuk\nmuis: tot zo dan", "muis beer muis"),
 ]
 NONE = r"""
@@ -30,7 +42,9 @@ assistant: how are you?\nuser: are you fine?\nassistant: lol || bash: foo: comma
 en: hello world\nde: hallo welt\nen: how are you? || kernel: usb 1-1: new device\nsshd: hi\n
 https://example.org: yes || ingredients: two eggs || color: red\nsize: large\n
 apiVersion: v1\nkind: Pod\nmetadata: none || anna: 12 || ben: true || <div> you and i </div>\n<span> hi </span>
-std::string x || case 1: return ok || lisa: || key: value of you
+status: open\nowner: yes || summary: we shipped it\nnext: ok || caption: hello\nalt: hi there || en: hi\nde: hallo
+agente: hola\ncliente: hola || domanda: quanto costa?\nrisposta: sì || sched: fix it\nmm: add a bar || std::string x
+case 1: return ok || lisa: || key: value of you
 """
 
 
