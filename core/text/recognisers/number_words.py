@@ -37,7 +37,13 @@ _ARTICLE = _before(f"{_ARTICLES}|{_REFERENCES}")
 _THING = _before(f"{_ARTICLES}|{_VERSIONS}|{_OTHERS}|{_IDENTITIES}")
 _MACHINE = _before(_TEXTS["machines"])
 # `CVE-2024-3094`, `INV_2024-30941`, `KB5034441`; capitals, since a dash may also stand between a name and its number
-_CODE = regex.compile(r"(?r)(?<![\p{L}\d])(?:\p{Lu}{2,10}|(?:\p{Lu}{2,10}|\p{Lu}{1,6}\d{1,4})[-_\u2010\u2011])\Z")
+_CODE = regex.compile(
+    r"(?r)(?<![\p{L}\d])(?:\p{Lu}{2,10}|(?:\p{Lu}{2,10}|\p{Lu}{1,6}\d{1,4})[-_/\u2010\u2011])(?:\d{1,6}[-_/])?\Z"
+)
+_PLAIN_WORD = regex.compile(
+    r"(?r)(?<![\p{L}'’])(?:\p{Ll}{4,20}(?:[ ]|[=:])|\p{Ll}[\p{Ll}\d]*(?:_[\p{Ll}\d]+)+(?:[ ]|[ ]?[=:][ ]?))\Z"
+    r"|(?<![\p{L}\d])\p{Ll}{2,20}[-_]\Z"
+)
 _UNIT = regex.compile(rf"[ \u00a0]?(?:{_TEXTS['units']})(?![\p{{L}}\d])")
 _VERSION = _before(f"{_VERSIONS}|v|Chrome|Chromium|Edg|OPR")
 
@@ -60,6 +66,12 @@ def names_thing(text: str, start: int) -> bool:
 def names_machine(text: str, start: int, piece: str) -> bool:
     """Whether digits in one group are a number of a machine, a program or a table, such as `pid 2125551234`."""
     return piece.isdecimal() and _stands_before(_MACHINE, text, start)
+
+
+def follows_word(text: str, start: int) -> bool:
+    """Whether a word in small letters of four letters or more, or the name of a field, stands directly before
+    `start`."""
+    return _PLAIN_WORD.search(text, max(0, start - THING_CHARS), start) is not None
 
 
 def starts_code(text: str, start: int) -> bool:

@@ -15,6 +15,7 @@ from core.text.recogniser import BOUNDARY, CONTEXT_BEFORE_CHARS, Hit, Recogniser
 from core.text.recognisers.number_words import (
     PHONE_CONTEXT,
     counts_units,
+    follows_word,
     is_article,
     labels_phone,
     names_card,
@@ -42,7 +43,7 @@ _PRICE_OR_DECIMAL = regex.compile(r"\d+\.\d+")
 _GAINED = regex.compile(
     rf"[+＋]{_BLANK}?(?:\d{{1,3}}(?:([. \u00a0\u202f])\d{{3}})(?:\1\d{{3}})*|\d{{1,3}}(?:000){{2,4}})"
 )
-_BY_YEAR = regex.compile(r"(?:19|20)\d\d[-/_]\d{3,7}")
+_BY_YEAR = regex.compile(r"(?:19|20)\d\d[-/_]\d{3,7}|\d{3,7}[-/_](?:19|20)\d\d")
 _SENTENCE_END = regex.compile(r"[.!?;](?:\s|$)|\n")
 _DECIMALS = regex.compile(r"0\.\d+(?:[-/ ]{1,3}-?0\.\d+)+")
 _DAY = regex.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:(?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d)?)?")
@@ -52,6 +53,7 @@ _SPACED = regex.compile(rf"(?=(?:\D*\d){{9}})0\d+(?:{_BLANK}\d+)+")
 # As in Brazil and Portugal.
 _POSTCODE = regex.compile(r"\d{5}-\d{3}|[1-9]\d{3}-\d{3}")
 LABELLED_SCORE = 0.95  # more than a number of another kind whose check digits are valid by chance
+BARE_SCORE_MAX = 0.3  # of a number in one group after a word: it needs a word for a phone near
 PHONE_DIGITS_MIN = 7
 PHONE_DIGITS_MAX = 15
 REGIONS = ("US", "GB", "DE", "FR", "IN", "AU", "BR", "ES", "IT", "NL", "SE", "CH", "PL", "IL", "ZA", "MX", "JP", "CN")
@@ -151,14 +153,16 @@ def _phone(text: str) -> Iterator[Hit]:
         start, end = cluster.span()
         if text[start] == "(" and ")" not in cluster.group():
             start += 1  # the bracket opens a remark, not an area code
-        piece = text[start:end]
+        remark = text.find("(", max(start + 1, text.rfind(")", start, end)), end)
+        piece = text[start : end if remark < 0 else remark].rstrip()
+        end = start + len(piece)
         digits = "".join(_GROUP.findall(piece))
         if len(digits) < PHONE_DIGITS_MIN or _in_code(text, start, end) or is_article(text, start, piece):
             continue
         labelled = labels_phone(text, start)
         if _POSTCODE.fullmatch(piece) and not labelled:
             continue
-        if not labelled and _GAINED.fullmatch(piece) and not _dialled(piece):
+        if not labelled and _GAINED.fullmatch(piece) and (counts_units(text, end) or not _dialled(piece)):
             continue
         if piece.count("/") >= 4:
             continue  # times of a request
@@ -170,6 +174,9 @@ def _phone(text: str) -> Iterator[Hit]:
             whole = _score(piece, digits)
         else:
             whole = 0.0
+        bracketed = text[start - 1 : start] == "[" and text[end : end + 1] == "]"  # `[48213]` in a log
+        if piece.isdecimal() and (bracketed or follows_word(text, start)):
+            whole = min(whole, BARE_SCORE_MAX)
         if labelled and whole and not names_card(text, start, end):
             whole = LABELLED_SCORE
         elif whole and not _certain(piece) and _counts(text, start, end, piece, whole):

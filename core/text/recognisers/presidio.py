@@ -9,17 +9,19 @@ silences them.
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import regex  # type: ignore[import-untyped]
 
-from core.text.recogniser import Pattern, Recogniser, Scan, context_of, pattern_scan
+from core.text.recogniser import Hit, Pattern, Recogniser, Scan, context_of, pattern_scan, stands_near
 from core.text.recognisers.ip_addresses import addresses
+from core.text.recognisers.number_words import counts_units, follows_word, names_machine
 
 _NLP_ENGINE = "presidio_analyzer.nlp_engine"
+BARE_CHARS = 10  # one number in eleven is valid by chance
 _LOGGERS = ("presidio-analyzer", "decision_process", "tldextract", "filelock")
 
 
@@ -36,10 +38,34 @@ class _Row:
     excluded: regex.Pattern[str] | None = None  # a value of this form is another number
     more: tuple[Pattern, ...] = ()  # written forms that its patterns lack
     filtered: Callable[[Scan], Scan] | None = None  # what drops hits that are none by what is beside them
+    in_counts: bool = False  # a number of a machine or a sum is valid by chance, and needs a context word
 
 
 _TIME = regex.compile(r"20\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[01]\d|2[0-3])[0-5]\d")
+_NINO = Pattern(regex.compile(r"(?<!\w)[A-Z]{2} ?\d{2} ?\d{2} ?\d{2} ?[A-D](?!\w)"), 0.2)
 _NIE = Pattern(regex.compile(r"(?<![\w])[XYZ][- ]\d{7}[- ]?[A-Z](?![\w])"), 0.5)
+
+
+_ROUND = regex.compile(r"[1-9]\d{0,2}(?:[ .,\u00a0\u202f]?000)?(?:[ .,\u00a0\u202f]?000){2}")
+
+
+def _no_counts(scan: Scan, context: regex.Pattern[str]) -> Scan:
+    """Return `scan` without round numbers, and those of machines and units that no word of `context` is near."""
+
+    def filtered(text: str) -> Iterator[Hit]:
+        for hit in scan(text):
+            value = text[hit.start : hit.end]
+            bare = len(value) == BARE_CHARS and value.isdecimal()
+            counted = (
+                _ROUND.fullmatch(value)
+                or names_machine(text, hit.start, value)
+                or counts_units(text, hit.end)
+                or (bare and follows_word(text, hit.start))
+            )
+            if not counted or stands_near(context, text, hit.start, hit.end):
+                yield hit
+
+    return filtered
 
 
 _ROWS = {
@@ -53,21 +79,21 @@ _ROWS = {
     "US_MBI": _Row("UsMbiRecognizer", 5),
     "US_NPI": _Row("UsNpiRecognizer", 10, valid_score=0.35),
     "MEDICAL_LICENSE": _Row("MedicalLicenseRecognizer", 7),
-    "UK_NHS": _Row("NhsRecognizer", 10, valid_score=0.6),
-    "UK_NINO": _Row("UkNinoRecognizer", 6),
+    "UK_NHS": _Row("NhsRecognizer", 10, valid_score=0.6, in_counts=True),
+    "UK_NINO": _Row("UkNinoRecognizer", 6, more=(_NINO,), context=("national insurance", "ni number", "ni no", "nino")),
     "UK_PASSPORT": _Row("UkPassportRecognizer", 7),
-    "CA_SIN": _Row("CaSinRecognizer", 9),
-    "AU_ABN": _Row("AuAbnRecognizer", 11, valid_score=0.5),
+    "CA_SIN": _Row("CaSinRecognizer", 9, in_counts=True),
+    "AU_ABN": _Row("AuAbnRecognizer", 11, valid_score=0.5, in_counts=True),
     "AU_TFN": _Row("AuTfnRecognizer", 9, valid_score=0.35),
     "AU_MEDICARE": _Row("AuMedicareRecognizer", 10, valid_score=0.35),
-    "IN_AADHAAR": _Row("InAadhaarRecognizer", 12, valid_score=0.75, excluded=_TIME),
+    "IN_AADHAAR": _Row("InAadhaarRecognizer", 12, valid_score=0.75, excluded=_TIME, in_counts=True),
     "IN_PAN": _Row("InPanRecognizer", 4, patterns=2),  # the third pattern looks ahead over the whole text at every word
     "SG_NRIC_FIN": _Row("SgFinRecognizer", 7),
     "ES_NIF": _Row("EsNifRecognizer", 7),
     "ES_NIE": _Row("EsNieRecognizer", 7, more=(_NIE,)),
     "IT_FISCAL_CODE": _Row("ItFiscalCodeRecognizer"),
-    "PL_PESEL": _Row("PlPeselRecognizer", 11, valid_score=0.75),
-    "DE_TAX_ID": _Row("DeTaxIdRecognizer", 11, valid_score=0.75),
+    "PL_PESEL": _Row("PlPeselRecognizer", 11, valid_score=0.75, in_counts=True),
+    "DE_TAX_ID": _Row("DeTaxIdRecognizer", 11, valid_score=0.75, in_counts=True),
     "UUID": _Row("UuidRecognizer"),
     "UK_POSTCODE": _Row("UkPostcodeRecognizer"),
     "US_DRIVER_LICENSE": _Row("UsLicenseRecognizer", 1),
@@ -124,6 +150,8 @@ def recognisers() -> tuple[Recogniser, ...]:
         scan = pattern_scan(patterns, source.validate_result, invalid, valid_score=row.valid_score)
         scan = row.filtered(scan) if row.filtered else scan
         words = source.context if row.context is None else row.context
+        context = context_of(words or ())
+        scan = _no_counts(scan, context) if row.in_counts and context else scan
         name = f"presidio.{row.recognizer}"
-        built.append(Recogniser(entity, scan, context_of(words or ()), row.digits_min, name=name))
+        built.append(Recogniser(entity, scan, context, row.digits_min, name=name))
     return tuple(built)
