@@ -3,7 +3,7 @@
 Presidio's patterns find every form of an address. Three things have such a form and are none:
 
 * Addresses of every machine: loopback (`127.0.0.1`, `::1`) and unspecified (`0.0.0.0`, `::`), with or without a prefix
-  length.
+  length, and those from 255 on, which are masks of networks and the broadcast address.
 * A slice or a scope in source code (`values[1::2]`, `Ad::Feed`). An IPv6 address with `::` begins with a prefix that is
   in use (2000::/3, fc00::/7, fe80::/10, ff00::/8, 64:ff9b::/96, ::ffff:0:0/96), ends with an IPv4 address, or has at
   least `GROUPS_MIN` groups. A slice by whole numbers is none even then, and one group needs more: a prefix length, or a
@@ -81,7 +81,9 @@ def _is_address(text: str, start: int, end: int) -> bool:
 
 
 def _of_every_machine(value: str) -> bool:
-    """Whether this is a loopback or an unspecified address."""
+    """Whether this is a loopback or an unspecified address, or the mask of a network."""
+    if value.startswith("255."):
+        return True
     address = ipaddress.ip_address(value)
     plain = address if isinstance(address, ipaddress.IPv4Address) else address.ipv4_mapped or address
     return plain.is_loopback or plain.is_unspecified

@@ -15,6 +15,7 @@ import regex  # type: ignore[import-untyped]
 from core.text.labelled import phrases
 from core.text.recogniser import Hit, Recogniser, around, lower, matches_in, texts_of
 from core.text.recognisers.credentials import credential_pairs, written_passwords
+from core.text.recognisers.public_values import algorithm
 from core.text.recognisers.secret_values import Name, NamedValue, named_values, placeholder, reference
 
 _TEXTS = texts_of(__name__)
@@ -76,7 +77,8 @@ STRONG_CHARS_MIN = 5
 _NAMES = _TEXTS["names"]
 _PASSWORD = Name(
     regex.compile(
-        rf"(?<!\p{{L}})(?:\w{{0,30}}_|--?|\p{{L}}{{1,12}}?(?=passw|pwd))?(?:{_NAMES})(?![\p{{Ll}}])", regex.IGNORECASE
+        rf"(?<!\p{{L}})(?!{_TEXTS['passed_on']})(?:\w{{0,30}}_|--?|\p{{L}}{{1,12}}?(?=passw|pwd))?(?:{_NAMES})(?![\p{{Ll}}])",
+        regex.IGNORECASE,
     ),
     phrases(
         "pass|pwd|pw|kennwort|losung|zugangsdaten|mdp|phrase|contrase|clave|palabra|parola|chiave|wachtwoord|"
@@ -89,9 +91,10 @@ _CAMEL = Name(
 )
 
 _CODE = _TEXTS["code"]
-_CODES = regex.compile(rf"(?<![\p{{L}}\d_])(?:{_CODE})(?![\p{{L}}])", regex.IGNORECASE)
+_CODES = regex.compile(rf"(?<![\p{{L}}\d_])(?:{_CODE})(?:[ ]{_TEXTS['of_card']})?(?![\p{{L}}])", regex.IGNORECASE)
 _CODE_WORDS = phrases(
-    "code|kode|código|codice|kod|pin|tan|otp|o.t.p|t.a.n|cvv|cvc|puk|prüf|cryptogramme|verification|passwort|comb"
+    "code|kode|código|codice|kod|pin|tan|otp|o.t.p|t.a.n|cvv|cvc|cvn|digit|ziffern|zahlen|chiffres|dígitos|cifras"
+    "|números|cifre|numeri|cijfers|cyfry|puk|prüf|cryptogramme|verification|passwort|comb"
     "|opens with"
 )
 _NUMBER = regex.compile(r"\d")
@@ -121,7 +124,7 @@ def _accepted(text: str, found: NamedValue) -> bool:
     value = found.value
     if not PASSWORD_CHARS_MIN <= len(value) <= PASSWORD_CHARS_MAX or value.casefold().strip(".:;") in _PROSE:
         return False
-    if placeholder(value) or "://" in value:
+    if placeholder(value) or "://" in value or value.startswith("//") or algorithm(value):
         return False
     if _IN_GROUPS.fullmatch(value):
         return found.quoted or found.joint == "operator" or any(map(str.isdecimal, value))

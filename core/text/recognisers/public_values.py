@@ -17,7 +17,7 @@ Cost: constant for each string, which has a bounded length.
 
 import regex  # type: ignore[import-untyped]
 
-from core.text.recogniser import BOUNDARY, REGEX_TIMEOUT_S, texts_of
+from core.text.recogniser import BOUNDARY, REGEX_TIMEOUT_S, Span, texts_of
 
 _TEXTS = texts_of(__name__)
 
@@ -72,24 +72,26 @@ def algorithm(value: str) -> bool:
 
 def read_by_all(text: str, start: int, end: int) -> bool:
     """Whether `text[start:end]`, which looks like a password or a key, is for everybody to read."""
-    token = _token(text, start, end)
+    first, last = _token(text, start, end)
+    token = text[first:last]
     if public(token) or public(text[start:end]) or _ADVISORY.search(token):
         return True
     if _in_public_block(text, start):
         return True
-    before = text[max(0, start - NAME_CHARS) : start].rpartition(BOUNDARY)[2]
+    before = text[max(0, first - NAME_CHARS) : first].rpartition(BOUNDARY)[2]
     if _PUBLIC_NAME.search(before) or _DESCRIBED.search(before):
         return True
     if text[end : end + 1] == "@":  # of a user and a password before a host
         return False
-    return _joined_words(token) and not _near_password_word(text, start, end)
+    return _joined_words(token) and not _near_password_word(text, first, last)
 
 
-def _token(text: str, start: int, end: int) -> str:
-    """Return the whole run of characters that `text[start:end]` is a part of, without punctuation at its end."""
+def _token(text: str, start: int, end: int) -> Span:
+    """Return the whole run of characters that `text[start:end]` is a part of, without punctuation at its ends."""
     left = _BEFORE.search(text, max(0, start - TOKEN_CHARS), start).start()
     right = _AFTER.match(text, end, end + TOKEN_CHARS).end()
-    return text[left:right].strip("./@+")
+    token = text[left:right]
+    return right - len(token.lstrip("./@+")), left + len(token.rstrip("./@+"))
 
 
 def _in_public_block(text: str, start: int) -> bool:
