@@ -54,7 +54,8 @@ l'adresse «2.3.4.5» est bloquée || Step 2 - «192.168.1.4» answers || Please
 EVERY_MACHINE = """
 127.0.0.1 || 0.0.0.0 || ::1 || bind 127.0.0.1:6379 || listen 0.0.0.0:80 || listen [::]:80 and [::1]:443
 127.0.0.53 is the stub resolver || 127.0.1.1 myhost || ::1 localhost ip6-localhost || 127.0.0.0/8 and ::1/128
-allow from 0.0.0.0/0 || HOST=127.0.0.1 || {"host": "127.0.0.1", "port": 5432} || {"bind": "0.0.0.0", "v6": "::1"}
+allow from 0.0.0.0/0 || HOST=127.0.0.1 || 255.255.255.255 || netmask 255.255.252.0
+proxy_pass http://127.0.0.1:9000; || {"host": "127.0.0.1", "port": 5432} || {"bind": "0.0.0.0", "v6": "::1"}
 server läuft auf 127.0.0.1 || le serveur écoute sur 0.0.0.0 || el servidor está en 127.0.0.1
 il server ascolta su 0.0.0.0 || de server draait op 127.0.0.1 || o servidor corre em 127.0.0.1
 serwer działa na 127.0.0.1 || 2024-05-03 10:00:01 INFO Uvicorn running on 0.0.0.0:8000
@@ -63,6 +64,7 @@ curl http://127.0.0.1:8000/health
 """
 REFERENCES = """
 CVE-2024-3094 contact the vendor || INV-2024-30941. Call us || inv-2024-30941. Call us
+Faktura FV/2024/11/0912. Zadzwoń || bug 1820931 contact || ADR-0042-2024 call || Lieferschein 20240611-22 Tel.
 Fixed in CVE-2021-44228, call the vendor's support. || Rechnung INV-2024-30941. Rufen Sie uns an
 facture FA-2024-30941. Appelez-nous || factura FC-2024-30941. Llámenos || fattura FT-2024-30941. Chiamateci
 factuur FC-2024-30941. Bel ons || fatura FT-2024-30941. Ligue || faktura FV-2024-30941. Proszę dzwonić
@@ -78,10 +80,15 @@ SUMS = """
 +10 000 000 Nutzer || plus +200 000 000 utilisateurs || +300 000 000 usuarios || +400 000 000 utenti
 +500 000 000 gebruikers || +600 000 000 utilizadores || +700 000 000 użytkowników || +800 000 000
 revenue: +120 000 000 || {"delta": "+100 000 000"} || delta,+100 000 000 || +2 500 000 || +1 250 000
-+150 000 000 in 2024 || growth of +3 141 592 || 2024-05-03 INFO balance +100 000 000
++150 000 000 in 2024 || growth of +3 141 592 || +12 500 000 views || growth +180 000 000 (12%) || +240 000 000 shares
++10 000 000 000 kWh || 2024-05-03 INFO balance +100 000 000
 """
 MACHINE_NUMBERS = """
-pid 2125551234 || pid=2125551234 || process 2125551234 exited || offset 2125551234 || size: 2125551234
+pid 2125551234 || thread 4155550199 stopped || [2125551234] started || run_id=9175550162 || worker-2125551234
+cycle 7025550199 || bytes_sent: 9085550141 || lock 4255550166 held || registro 3055550177 || wątek 2165550188
+kernel: [4155550122] oops || ino 2125550111 || cursor at 9175550101 || blk_4155550199 || "seq": 2135550191
+bajty 6465550111
+process 2125551234 exited || offset 2125551234 || size: 2125551234
 2125551234 bytes || read 2125551234 rows || seed = 2125551234 || timestamp 2125551234 || ts=2125551234
 {"pid": 2125551234} || {"offset": 2125551234, "length": 3105551234} || job 2125551234 failed
 heap 2125551234 used || Dateigröße 2125551234 || rozmiar pliku 2125551234 || duration_ns=2125551234
@@ -93,7 +100,8 @@ rozmiar 2125551234 || liczba 2125551234 || 2125551234 Sekunden
 PHONES_FOUND = """
 CVE-2024-3094: contact the vendor at «+1 212-555-0147» || INV-2024-30941. Call us: «030 1234567»
 Rechnung INV-2024-30941, Tel. «0171 1234567» || order 4711, phone «2125551234» || pid 4711, call «2125551234»
-contact: «2125551234» || {"phone": "«2125551234»"} || phone=«2024-3094» || Call «2024-30941» now || Tel. «2024-3094»
+contact: «2125551234» || NHS number «4255550166» || she is at «2125551234» || [«212-555-1234»]
+{"phone": "«2125551234»"} || phone=«2024-3094» || Call «2024-30941» now || Tel. «2024-3094»
 Handy: «0171 2345678», pid 2125551234 || téléphone «06 12 34 56 78» (dossier CVE-2024-3094) || teléfono «612 345 678»
 «+48 501 234 567» || «+34 612 345 678» || «+351 912 345 678» || «+44 20 7946 0958» || «+1 415 555 2671»
 INV-2024-30941 «(212) 555-0147» || Ring me at «+49 151 12345678» about the 2125551234 bytes
@@ -126,10 +134,19 @@ He has «Lewy» body dementia. || «Sjögren» was ruled out || maladie de «Cha
 hall «Grace Hopper» is free || the «Nelson Mandela hall» || lycée «Victor Hugo»
 «Thomas Jefferson Middle School» || «Friedrich-Schiller»-Universität Jena || szkoła im. «Adama Mickiewicza»
 «Anna Karenina» is long. || The Talented Mr. «Ripley» is a novel. || vimos «Carmen» en el teatro
-«Bee»::Dee raised NameError
+«Bee»::Dee raised NameError || the film "«Erin Blue»" || her novel "«Clara»'s War" || the series "«Ted Lasso»"
+den Film „«Nikita»“ || der Krimi „Der Tod des Herrn «Meier»“ || le livre “Les Malheurs de «Sophie»”
+la película "Volver a «Elena»" || il romanzo "«Zeno Cosini»" || het boek "«Jip» en Janneke"
+a peça "«Frei Luís de Sousa»"
+piosenka „«Małgośka»” || «Sjögren»'s, Raynaud's and Hashimoto's || «Guillain-Barré» after infection
+lecture hall «Xanadu»
+Sala riunioni «Bianchi» || lycée «Victor»-Hugo || salle: «Turing» || «Stevens-Johnson» syndrome || happy-gloomy-«fermi»
+«domanda»: quanto costa?
 """
 PERSONS_FOUND = """
-Mr. «Parkinson» test results || Herr «Crohn» hat angerufen || «Crohn» has a dog || M. «Alzheimer» est arrivé
+a book by "«Erin Blue»" || "«Erin Blue»" saw the film || the book of «Erin Blue» || hall of «Erin Blue» || «anna»: hi
+anna-«fermi» || lecture hall «Erin Blue» || Mr. «Parkinson» test results || Herr «Crohn» hat angerufen
+«Crohn» has a dog || M. «Alzheimer» est arrivé
 «Peter Crohn» has Crohn's disease || «Murphy» test results are back || «Lena Lexa» takes Lexapro
 «Lena Brandt» booked the hall Albert Einstein || My neighbour «Thomas Mann» has a dog. || «Carmen» llamó ayer
 «Ripley» called
@@ -179,6 +196,8 @@ chiave pubblica: «Gb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=»
 publieke sleutel: «Gb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=»
 chave pública: «Gb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=»
 klucz publiczny: «Gb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=»
+sri «sha384-oqVuAfXRKap7fdgcCY5uykM6+R9GqQ8K/uxy9rx7HNQlGYl1kPzQho1wx4JwY8wC» || "x5t": "«NzU4MzY0»" || «INC1820918»
+token-«bucket»-rate-limiter-middleware || password_rule: «min8»-1upper
 age recipient «age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p» || RUSTSEC: «RUSTSEC-2021-0124»
 """
 SECRETS_FOUND = r"""
