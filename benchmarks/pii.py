@@ -20,17 +20,13 @@ import os
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from benchmarks.kit import arguments, head, in_turn, row
-from core.text.mask_words import AllowLists
+from benchmarks.sanitising.finders import Find, ours
 from core.text.policy import MaskPolicy, Sanitised, SanitizeTask
-from core.text.sanitize import inspect
-from gpu_workers.handlers.entity_tagger import NameFinder
-from gpu_workers.handlers.own_finder import OwnFinder
-from gpu_workers.handlers.recognition import joined, recognise
 from gpu_workers.handlers.sanitiser import Sanitiser
 from gpu_workers.models.embedded import TaggerNet, embedded_vocabulary, load_embedded
 from gpu_workers.models.encoder_model import fastest_dtype
@@ -43,12 +39,6 @@ NAMES = ("PERSON", "LOCATION", "ORGANIZATION")
 TYPES = (*NAMES, "EMAIL_ADDRESS", "PHONE_NUMBER", "CREDIT_CARD", "IBAN_CODE", "US_SSN", "IP_ADDRESS", "URL")
 LABELS = {"GPE": "LOCATION", "STREET_ADDRESS": "LOCATION", "DOMAIN_NAME": "URL"}
 BATCH_TOKENS = 4096
-
-
-class Find(NamedTuple):
-    start: int
-    end: int
-    type: str
 
 
 def tagger_of(dtype: torch.dtype) -> EntityTagger:
@@ -90,17 +80,6 @@ def presidio(tagger: EntityTagger | None) -> Any:
     configuration = {"nlp_engine_name": "no_op", "models": [{"lang_code": "en", "model_name": "none"}]}
     nlp_engine = NlpEngineProvider(nlp_configuration=configuration).create_engine()
     return AnalyzerEngine(registry=registry, nlp_engine=nlp_engine, supported_languages=["en"])
-
-
-def ours(texts: Sequence[str]) -> Iterator[list[Find]]:
-    finder, lists = NameFinder(TAGGER_BUNDLED, device="cpu"), AllowLists()
-    policy = MaskPolicy().completed(tuple(finder.types))
-    tasks = [SanitizeTask(text, policy) for text in texts]
-    for text, task, finds in zip(texts, tasks, recognise(tasks, finder, OwnFinder(loaded_max=1)), strict=True):
-        found = inspect(text, policy, lists, joined(task, finds))
-        if found.text != text:
-            raise ValueError("positions would differ: the text holds invisible characters")
-        yield [Find(mask.start, mask.end, mask.type) for mask in found.masks]
 
 
 def theirs(engine: Any, texts: Sequence[str]) -> Iterator[list[Find]]:

@@ -1,47 +1,35 @@
-"""What `POST /sanitize` hides of marked texts in eight languages, and which plain words it masks by mistake.
+"""What the gateway hides, which plain words it masks by mistake, and what its proxy lets out, beside other finders.
 
-    python -m benchmarks.sanitising [--only de fr ...] [--show N]
+    python -m benchmarks.sanitising [--only de fr ...] [--show N] [--peers]   # our own texts
+    python -m benchmarks.sanitising --part tab pasteguard --data DATA [--peers]
+    python -m benchmarks.sanitising --part leaks
 
-Runs the patterns and the shipped tagger with every entity that is masked by default. The texts are written by hand, in
-`texts/`; `marked.py` describes their marks and the figures. Cut: masks that begin or end inside a word.
-Loose: masks that begin or end with a space or punctuation. A border that a mark shares is neither.
+Our own texts are written by hand, in `texts/`; `marked.py` describes their marks and the figures. The patterns and the
+shipped tagger run with every entity that is masked by default. Cut: masks that begin or end inside a word. Loose: masks
+that begin or end with a space or punctuation. A border that a mark shares is neither.
+
+Public files are no part of the project. DATA holds `tab` (`echr_test.json` of the Text Anonymization Benchmark, or its
+cases as JSON lines) and `pasteguard` (PasteGuard's `benchmarks/pii-accuracy/test-data`). `tab`, `leaks` and `--peers`
+need `benchmarks/sanitising/install_peers`.
 """
 
 import logging
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
-from benchmarks.kit import arguments
-from benchmarks.sanitising.marked import Figures, Marked, names, read
-from core.text.mask_words import AllowLists
-from core.text.policy import MaskPolicy, SanitizeTask
-from core.text.sanitize import inspect
-from core.text.segment import visible
-from gpu_workers.handlers.entity_tagger import NameFinder
-from gpu_workers.handlers.own_finder import OwnFinder
-from gpu_workers.handlers.recognition import joined, recognise
-from gpu_workers.models.sources import TAGGER_BUNDLED
+from benchmarks.kit import arguments, head, row
+from benchmarks.sanitising import leaks, pasteguard, tab
+from benchmarks.sanitising.finders import Find, finds_of
+from benchmarks.sanitising.marked import Figures, Marked, names, read, shown
+
+OURS, ALL = "gateway", "all"
 
 
-def shown(marked: Marked) -> Marked:
-    """Return the text as recognisers read it, without invisible characters inside words, with its marks moved."""
-    text = visible(marked.text)
-    places = [0]  # how many shown characters precede each character of the original
-    for character in marked.text:
-        kept = places[-1] < len(text) and text[places[-1]] == character
-        places.append(places[-1] + kept)
-    marks = (replace(mark, start=places[mark.start], end=places[mark.end]) for mark in marked.marks)
-    return replace(marked, text=text, marks=tuple(marks))
-
-
-def measure(texts: Sequence[Marked], finder: NameFinder) -> Figures:
-    """Return the figures of a file."""
-    figures, lists = Figures(), AllowLists()
-    texts = [shown(marked) for marked in texts]
-    policy = MaskPolicy().completed(tuple(finder.types))
-    tasks = [SanitizeTask(marked.text, policy) for marked in texts]
-    for marked, task, finds in zip(texts, tasks, recognise(tasks, finder, OwnFinder(loaded_max=1)), strict=True):
-        figures.add(marked, inspect(task.text, task.policy, lists, joined(task, finds)).masks)
+def measure(found: Iterable[tuple[Marked, Sequence[Find]]]) -> Figures:
+    """Return the figures of texts with what was found in them."""
+    figures = Figures()
+    for marked, finds in found:
+        figures.add(marked, finds)
     return figures
 
 
@@ -67,13 +55,50 @@ def show(name: str, figures: Figures, examples: int) -> None:
             print(f"  {title}: {line}")
 
 
+def own_texts(files: Sequence[str], examples: int, *, peers: bool) -> None:
+    """Print the figures of our own texts, and a table of all finders."""
+    texts = [(name, shown(marked)) for name in files for marked in read(name)]
+    found = finds_of([marked.text for _, marked in texts], {OURS: ()}, peers=peers)
+    measured = {
+        file: {
+            finder: measure(
+                (marked, own) for (name, marked), own in zip(texts, finds, strict=True) if file in (name, ALL)
+            )
+            for finder, finds in found.items()
+        }
+        for file in (*files, ALL)
+    }
+    for file in files:
+        show(file, measured[file][OURS], examples)
+    print("\nwords hidden / plain words masked\n")
+    head("file", *found)
+    for file, by_finder in measured.items():
+        shares = (
+            (each.words_hidden.total() / max(1, each.words.total()), each.plain_masked.total() / max(1, each.plain))
+            for each in by_finder.values()
+        )
+        row(file, *(f"{hidden:.3f} / {masked:.3f}" for hidden, masked in shares))
+
+
 def main() -> None:
-    files = (names(), "names of files without their ending")
-    options = arguments(__doc__, only=files, show=(0, "print so many examples of each mistake of a file"))
+    options = arguments(
+        __doc__,
+        part=(["texts"], "texts, tab, pasteguard, leaks"),
+        data=(Path, "folder of the public files"),
+        only=(names(), "names of our own files without their ending"),
+        show=(0, "print so many examples of each mistake of our own files"),
+        peers=(False, "Presidio and Rampart, too"),
+    )
     logging.disable()
-    finder = NameFinder(TAGGER_BUNDLED, device="cpu")
-    for name in options.only:
-        show(name, measure(read(name), finder), options.show)
+    if "texts" in options.part:
+        own_texts(options.only, options.show, peers=options.peers)
+    if "tab" in options.part:
+        for path in sorted((options.data / "tab").glob("*.json*")):
+            tab.report(path, peers=options.peers)
+    if "pasteguard" in options.part:
+        pasteguard.report(options.data / "pasteguard", peers=options.peers)
+    if "leaks" in options.part:
+        leaks.report()
 
 
 if __name__ == "__main__":

@@ -17,10 +17,11 @@ import re
 import string
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from core.text.policy import Mask
+from benchmarks.sanitising.finders import Find
+from core.text.segment import visible
 
 FOLDER = Path(__file__).parent / "texts"
 LANGUAGES = ("en", "de", "fr", "es", "it", "nl", "pt", "pl")
@@ -102,6 +103,17 @@ def parse(block: str, language: str, drawn: random.Random) -> Marked:
     return Marked(text, language, tuple(marks))
 
 
+def shown(marked: Marked) -> Marked:
+    """Return the text as recognisers read it, without invisible characters inside words, with its marks moved."""
+    text = visible(marked.text)
+    places = [0]  # how many shown characters precede each character of the original
+    for character in marked.text:
+        kept = places[-1] < len(text) and text[places[-1]] == character
+        places.append(places[-1] + kept)
+    marks = (replace(mark, start=places[mark.start], end=places[mark.end]) for mark in marked.marks)
+    return replace(marked, text=text, marks=tuple(marks))
+
+
 def _pieces(block: str) -> Iterator[tuple[str, str, str, bool]]:
     end = 0
     for found in _MARK.finditer(block):
@@ -129,7 +141,7 @@ class Figures:
     wrong: list[str] = field(default_factory=list)
     edges: list[str] = field(default_factory=list)
 
-    def add(self, marked: Marked, masks: Sequence[Mask]) -> None:
+    def add(self, marked: Marked, masks: Sequence[Find]) -> None:
         """Count a text whose masks have positions of `marked.text`."""
         text = marked.text
         finds = [mark for mark in marked.marks if not mark.optional]
@@ -161,7 +173,7 @@ class Figures:
                 self.missed.append(f"{mark.type}: {_around(text, mark.start, mark.end)}")
         self._count_edges(text, masks, marked.marks)
 
-    def _count_edges(self, text: str, masks: Sequence[Mask], marks: Sequence[Mark]) -> None:
+    def _count_edges(self, text: str, masks: Sequence[Find], marks: Sequence[Mark]) -> None:
         starts, ends = {mark.start for mark in marks}, {mark.end for mark in marks}
         for mask in masks:
             first, last = mask.start not in starts, mask.end not in ends
