@@ -89,6 +89,8 @@ def main() -> None:
         show=(0, "print so many examples of each mistake of our own files"),
         peers=(False, "Presidio and Rampart, too"),
     )
+    if not options.data and {"tab", "pasteguard"} & {*options.part}:
+        raise SystemExit("--data names the folder of the public files.")
     logging.disable()
     if "texts" in options.part:
         own_texts(options.only, options.show, peers=options.peers)

@@ -16,7 +16,6 @@ from gpu_workers.handlers.recognition import joined, recognise
 from gpu_workers.models.sources import TAGGER_BUNDLED
 
 PEERS = {"presidio": "Presidio", "rampart": "Rampart"}
-PEERS_FOLDER = ROOT / ".venv-finders" / "bin"
 
 
 class Find(NamedTuple):
@@ -45,11 +44,17 @@ def ours(texts: Sequence[str], entities: tuple[str, ...] = ()) -> Iterator[list[
         yield [Find(mask.start, mask.end, mask.type) for mask in found.masks]
 
 
+def installed(command: str) -> str:
+    """Return the path of a command of the peers' environment. Raises SystemExit without it."""
+    path = ROOT / ".venv-finders" / "bin" / command
+    if not path.exists():
+        raise SystemExit("The peers are not installed: benchmarks/sanitising/install_peers")
+    return str(path)
+
+
 def theirs(name: str, texts: Sequence[str]) -> list[list[Find]]:
     """Return what a peer finds in each text. `name`: a function of `peers.py`. Raises SystemExit without the peers."""
-    if not PEERS_FOLDER.is_dir():
-        raise SystemExit("The peers are not installed: benchmarks/sanitising/install_peers")
-    command = [str(PEERS_FOLDER / "python"), str(ROOT / "benchmarks/sanitising/peers.py"), name]
+    command = [installed("python"), str(ROOT / "benchmarks/sanitising/peers.py"), name]
     answer = subprocess.run(command, input=json.dumps(texts), capture_output=True, text=True, check=True).stdout
     return [[Find(*find) for find in found] for found in json.loads(answer)]
 

@@ -12,7 +12,7 @@ from collections import Counter
 from gateway_kit import free_port
 
 from benchmarks.kit import head, row, running
-from benchmarks.sanitising.finders import PEERS_FOLDER
+from benchmarks.sanitising.finders import installed
 
 PROFILES = ("pii-v1", "pii-secrets-v1")
 RUNS = 5  # the values are new in each
@@ -26,7 +26,7 @@ def report() -> None:
         key = gateway.tenant().key
         clean = Counter[str]()
         for profile in PROFILES * RUNS:
-            command = [str(PEERS_FOLDER / "pii-leak-benchmark"), "selfcheck", "--profile", profile]
+            command = [installed("pii-leak-benchmark"), "selfcheck", "--profile", profile]
             command += ["--target-base-url", f"{gateway.url}/v1", "--capture-port", str(capture)]
             done = subprocess.run(command, env={"CONFORMANCE_TARGET_API_KEY": key}, capture_output=True, text=True)
             clean[profile] += done.returncode == 0
