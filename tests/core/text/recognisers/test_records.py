@@ -49,6 +49,7 @@ The three digits on the back are «883». || What's the CVV?\n«442» || gültig
 Karte gültig bis «09/28» || carte bleue expire le «04/27» || date d'expiration de la carte : «05/28»
 tarjeta caduca «06/28», CVV «410» || código de seguridad de la tarjeta «661» || scadenza carta «04/30»
 kaart verloopt «07/27» || cartão validade «08/28» cvv «771» || karta, data ważności «12/29» || CVV do cartão «664»
+{"cc":"4242424242424242","exp_date":"«12/28»","security_code":"«912»"} || the three-digit code on the back is «302»
 my visa expires «06/27» || card expiry: «2028-07» || valid thru «08/26» visa
 """
 NO_CARDS = """
