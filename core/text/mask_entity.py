@@ -253,7 +253,8 @@ def find_tagged(text: str, policy: MaskPolicy, tagged: Tagged | None) -> list[Ma
         if wanted and _credible(kind, text, start, end) and not assistants.have(start, end):
             place = with_numbers(text, start, end) if kind == LOCATION else (start, end)
             masks.append(Mask(*place, kind, "entity", score, TAGGER))
-    return masks + _named_again(text, [mask for mask in masks if mask.type == PERSON])
+    again = _named_again(text, [mask for mask in masks if mask.type == PERSON])
+    return masks + [mask for mask in again if not assistants.have(mask.start, mask.end)]
 
 
 def least_scores(text: str, requested: Mapping[str, float]) -> Callable[[int, int, str], float]:
