@@ -102,7 +102,7 @@ def quality(
             Find(s["start_position"], s["end_position"], LABELS.get(s["entity_type"], s["entity_type"]))
             for s in text["spans"]
         ]
-        for start, end, kind in spans:
+        for start, end, kind, *_ in spans:
             gold[kind] += 1
             hits[kind] += _share(start, end, [find for find in found if find.type == kind]) >= COVER
             hidden[kind] += _share(start, end, found) >= COVER
