@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import regex  # type: ignore[import-untyped]
 from faker import Faker
@@ -124,12 +124,14 @@ def countries(language: str) -> tuple[str, ...]:
 
 def country_language(name: str) -> str | None:
     """Return a language in which this is the name of a country; None if it is none."""
-    return next((each for each in LOCALES if name in _folded_countries(each)), None)
+    return _folded_countries().get(name)
 
 
 @cache
-def _folded_countries(language: str) -> frozenset[str]:
-    return frozenset((*(name.casefold() for name in countries(language)), *_HOME.get(language, ())))
+def _folded_countries() -> dict[str, str]:
+    """Return the names of countries in small letters, each with the first language that has it."""
+    names = {each: (*map(str.casefold, countries(each)), *_HOME.get(each, ())) for each in LOCALES}
+    return {name: language for language in reversed(LOCALES) for name in names[language]}
 
 
 @cache
@@ -279,6 +281,7 @@ def _postcode(code: str, draw: Draw, country: Country) -> str:
 
 STREET, LINE, BUILDING, POSTCODE, TOWN, REGION = "street", "line", "building", "postcode", "town", "region"
 _BUILDING = regex.compile(_NUMBER, regex.IGNORECASE)
+_DIGIT, _LETTER = regex.compile(r"\d"), regex.compile(r"\p{L}")
 _TOGETHER = {(STREET, BUILDING), (BUILDING, STREET), (TOWN, REGION)}
 _Span = tuple[int, int]
 
@@ -327,29 +330,37 @@ class ReadAddress:
         return found
 
 
-_Form: TypeAlias = Any  # a pattern, or the kind of the only part
+class _Form(NamedTuple):
+    """What reads a piece: `pattern`, or the kind of its only part. `own`, `building`: where it has what they say."""
+
+    pattern: Any
+    own: Any = None
+    building: Any = None
 
 
 def _form_of(piece: str, country: Country) -> _Form | None:
     """Return what reads a piece between two separators, in the order of `_part`; None for what has no parts."""
-    if country.postcode.search(piece):
-        return POSTCODE
+    if code := country.postcode.search(piece):
+        return _Form(POSTCODE, code)
     if not any(map(str.isdigit, piece)):
-        return STREET if _STREET.search(piece) else TOWN
+        return _Form(STREET if _STREET.search(piece) else TOWN)
     if _UNIT.match(piece):
         return None
-    return next((form for form in (_NUMBER_FIRST, _NUMBER_LAST, _NUMBER_ONLY) if form.match(piece)), None)
+    for pattern, group in ((_NUMBER_FIRST, "before"), (_NUMBER_LAST, "after"), (_NUMBER_ONLY, 0)):
+        if own := pattern.match(piece):
+            return _Form(pattern, own, _BUILDING.search(piece, *own.span(group)))
+    return None
 
 
-def _parts_of(piece: str, other: str, form: _Form, country: Country) -> Iterator[tuple[str, _Span, _Span]]:
-    """Yield the parts of what is between two separators. `form`: that of `piece`."""
+def _parts_of(piece: str, other: str, read: _Form, country: Country) -> Iterator[tuple[str, _Span, _Span]]:
+    """Yield the parts of what is between two separators. `read`: that of `piece`."""
     whole = (0, len(piece)), (0, len(other))
+    form, found, building = read
     if form == POSTCODE:
-        code = country.postcode.search(piece)
         if new := country.postcode.search(other):
-            yield POSTCODE, code.span(), new.span()
-            before = (0, code.start()), (0, new.start())
-            after = (code.end(), len(piece)), (new.end(), len(other))
+            yield POSTCODE, found.span(), new.span()
+            before = (0, found.start()), (0, new.start())
+            after = (found.end(), len(piece)), (new.end(), len(other))
             named = [part for own, fresh in (before, after) for part in _named(piece, other, own, fresh, country)]
             yield from named
             if any(kind != TOWN for kind, _, _ in named):
@@ -360,19 +371,18 @@ def _parts_of(piece: str, other: str, form: _Form, country: Country) -> Iterator
         yield from _named(piece, other, *whole, country)
     elif form == _NUMBER_ONLY:
         if number := _BUILDING.search(other):
-            yield BUILDING, _BUILDING.search(piece).span(), number.span()
+            yield BUILDING, building.span(), number.span()
     elif new := form.match(other):
-        own, group = form.match(piece), "before" if form == _NUMBER_FIRST else "after"
-        yield STREET, *_street_names(piece, own.span("name"), other, new.span("name"))
-        building, number = _BUILDING.search(piece, *own.span(group)), _BUILDING.search(other, *new.span(group))
+        yield STREET, *_street_names(piece, found.span("name"), other, new.span("name"))
+        number = _BUILDING.search(other, *new.span("before" if form == _NUMBER_FIRST else "after"))
         yield BUILDING, building.span(), number.span()
         yield LINE, *whole
 
 
 def _street_names(piece: str, own: _Span, other: str, new: _Span) -> tuple[_Span, _Span]:
     """Return where the names of two streets are, without the same Polish word for the street before both."""
-    prefix, same = (_POLISH_STREET.match(text[slice(*span)]) for text, span in ((piece, own), (other, new)))
-    if prefix and same and prefix.group() == same.group():
+    prefix = _POLISH_STREET.match(piece[slice(*own)])
+    if prefix and (same := _POLISH_STREET.match(other[slice(*new)])) and prefix.group() == same.group():
         return (own[0] + prefix.end(), own[1]), (new[0] + same.end(), new[1])
     return own, new
 
@@ -381,7 +391,7 @@ def _named(piece: str, other: str, own: _Span, new: _Span, country: Country) -> 
     """Yield a town, a region or a country, and a town with the letters of its province beside the town alone."""
     own, new = _stripped(piece, own), _stripped(other, new)
     name, fresh = piece[slice(*own)], other[slice(*new)]
-    if any(map(str.isdigit, name)) or not (any(map(str.isalpha, name)) and any(map(str.isalpha, fresh))):
+    if _DIGIT.search(name) or not (_LETTER.search(name) and _LETTER.search(fresh)):
         return
     if (province := _PROVINCE.search(name)) and (changed := _PROVINCE.search(fresh)):
         yield TOWN, (own[0], own[0] + province.start()), (new[0], new[0] + changed.start())
