@@ -258,13 +258,14 @@ class _Rules:
             elif part.kind == POSTCODE:
                 self._add_postcode(own, new)
             elif part.kind != LINE or not (part.other[0] in starts and part.other[1] in ends):
-                self._add_place(own, new, building=part.kind == STREET)
+                self._add_place(own, new, part.kind)
             street = new.casefold() if part.kind == STREET else street
         return True
 
-    def _add_place(self, own: str, new: str, *, building: bool = False) -> None:
-        if own != new and has_letters(new) and not (new.isalpha() and is_ordinary(new, self._language)):
-            self._places.add(new, Place(new, own, building))
+    def _add_place(self, own: str, new: str, kind: str) -> None:
+        fits = kind == LINE or has_letters(new)  # the letters of a state with its postal code are two
+        if own != new and fits and not (new.isalpha() and is_ordinary(new, self._language)):
+            self._places.add(new, Place(new, own, kind == STREET))
 
     def _add_postcode(self, own: str, new: str) -> None:
         if len(own) != len(new):

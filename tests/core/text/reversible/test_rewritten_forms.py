@@ -280,3 +280,12 @@ def test_a_short_part_that_the_conversation_has_in_another_sense_is_not_restored
     done = masked(*texts, language="en", values=((card, "CREDIT_CARD"),))
     if done.mapping.content.pairs[0].surrogate[-4:] == ending:
         assert done.mapping.restore(f"ending in {ending}") == f"ending in {ending}"
+
+
+def test_a_state_and_its_postal_code_come_back_together() -> None:
+    address = "912 Willow Creek Drive, Austin, TX 78704"
+    done = masked(f"To {address}.", language="en", values=((address, "LOCATION"),))
+    ending = done.texts[0].removesuffix(".").rpartition(", ")[2]
+    assert ending != "TX 78704"
+    for form in ('{{"region": "{}"}}', "I used {} as requested."):
+        assert restored(done.mapping, form.format(ending)) == form.format("TX 78704")
