@@ -15,6 +15,11 @@ STAYS = (
     "You are [GitHub Copilot], an AI programmer built by [GitHub] and [Microsoft].",
     "You are [ChatGPT], trained by [OpenAI]. Use [Ansible] in [Cursor].",
     "Jesteś [Claude], pomocny asystent.",
+    "Você é o [Claude], um assistente da [Anthropic].",
+    "Je bent [Mistral], een assistent van [Mistral AI].",
+    "You are [Cline], a highly skilled software engineer.",
+    "You are [OpenCode], an interactive CLI tool. You are [Amp], a coding agent built by [Sourcegraph].",
+    "You are [Kiro], an AI assistant and IDE built by [Amazon].",
 )
 MASKED = (
     "[Claude Dupont] called.",
