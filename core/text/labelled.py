@@ -24,10 +24,11 @@ _SHORT_CHARS = 3  # shorter parts occur within many words, and so are searched f
 
 
 class Anchors:
-    """For each phrase, the longest part that every spelling of it has: a run without spaces and accents."""
+    """For each phrase, the longest part that every spelling of it has, a run without spaces and accents, if it is long
+    or begins a word."""
 
     def __init__(self, phrases: Sequence[str]) -> None:
-        parts = {max(_parts(phrase), key=len) for phrase in phrases}
+        parts = {part for phrase in phrases for part in _anchors(phrase)}
         self._long = sorted(part for part in parts if len(part) > _SHORT_CHARS)
         short = sorted(parts - set(self._long), key=len, reverse=True)
         self._all = [*self._long, *short]
@@ -44,6 +45,13 @@ class Anchors:
     def reach(self, text: str, chars: int) -> list[Span]:
         """Return the parts of `text` from each such run to `chars` characters after it."""
         return around(lower(text), self._all, before=0, after=chars)
+
+
+def _anchors(phrase: str) -> list[str]:
+    """Return the longest run of a phrase. Where it is short and inside a word, the phrase in its spellings."""
+    longest = max(_parts(phrase), key=len)
+    inside = len(longest) <= _SHORT_CHARS and f" {longest}" not in f" {phrase.lower()}"
+    return sorted(_spellings(phrase)) if inside else [longest]
 
 
 def _parts(phrase: str) -> list[str]:
