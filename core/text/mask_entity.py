@@ -106,7 +106,7 @@ def search(text: str, policy: MaskPolicy, between: Callable[[], object] = bool) 
         hits = _hits(recogniser, text, threshold, digits)
         if answers:
             asked = _hits(recogniser, answers.labelled, threshold, answers.digits)
-            hits = Hits([*hits.passed, *answers.placed(asked.passed)], hits.weak)
+            hits = Hits([*hits.passed, *answers.placed(recogniser.entity, asked.passed)], hits.weak)
         found.append(hits)
         between()
     return tuple(found)

@@ -189,8 +189,9 @@ class MaskPolicy:
     score) pairs that override the table. `language` and `unknown_language` do not change what is masked
     (`core.text.languages`). `own`: further recognisers, whose types may be named beside those of the table.
     `question`: what the text answers (`core.text.recognisers.asked`). `assistant`: the conversation around the text
-    introduces an assistant (`core.text.recognisers.assistants`). Raises InvalidInput, which contains a field and the
-    supported values and nothing that the caller sent.
+    introduces an assistant (`core.text.recognisers.assistants`). `patterns_only`: no tagger reads the text.
+
+    Raises InvalidInput, which contains a field and the supported values and nothing that the caller sent.
     """
 
     techniques: tuple[str, ...] = ("entity",)
@@ -203,6 +204,7 @@ class MaskPolicy:
     own: tuple[OwnReference, ...] = ()
     question: str = field(default="", repr=False)
     assistant: bool = False
+    patterns_only: bool = False
 
     def __post_init__(self) -> None:
         if not self.techniques or not set(self.techniques) <= TECHNIQUES.keys():
@@ -270,7 +272,11 @@ class MaskPolicy:
             return {}
         wanted = set(self.entities or DEFAULT_ENTITIES)
         own = dict(self.thresholds)
-        return {name: own.get(name, row.threshold) for name, row in ENTITIES.items() if name in wanted}
+        return {
+            name: own.get(name, row.threshold)
+            for name, row in ENTITIES.items()
+            if name in wanted and not (self.patterns_only and row.needs_tagger)
+        }
 
 
 def check_fill(fill: str) -> None:

@@ -50,8 +50,8 @@ class NameFinder:
             raise CanaryMissed("the tagger missed names of the canary")
 
     def wanted(self, policy: MaskPolicy) -> bool:
-        """Whether the policy requests a name entity."""
-        return not self.types.isdisjoint(policy.requested())
+        """Whether the policy requests a name entity, and not of patterns alone."""
+        return not policy.patterns_only and not self.types.isdisjoint(policy.requested())
 
     def find(self, texts: Sequence[str]) -> list[Tagged | RecogniserFailed]:
         """Return the entities in each text. All texts are read together.

@@ -32,7 +32,6 @@ from service.preparation import Preparation
 from service.proxy.dialects.openai_chat import REQUEST, TOOL_CALL_LIST
 from service.proxy.dialects.protocol import first_text_of_user
 from service.proxy.dialects.shapes import slots_of
-from service.proxy.outgoing import without_system
 from service.proxy.service import ProxyService
 from service.proxy.slots import Slot, SlotKind
 from service.releases.pipeline import ReleasePipeline
@@ -171,7 +170,8 @@ class GuardrailService:
         )
         surrogates = await self._proxy.masked(
             caller,
-            without_system(slots, {"messages": shown.messages}) if terms.system == "pass" else slots,
+            slots,
+            {"messages": shown.messages},
             policy=parameters.policy,
             first=first_text_of_user(shown.messages) or next(iter(shown.texts), ""),
             conversation=parameters.conversation,

@@ -28,9 +28,9 @@ _NOT_REPEATED = ("content-type", "content-length")
 async def whole(answer: UpstreamAnswer, request: OutgoingCall, preparation: Preparation, *, tenant: str) -> Response:
     """A whole answer, or an upstream's error, restored. Raises UpstreamAnswerInvalid for a body that is not JSON, and
     as `Keeping.answered`."""
-    body, answer_id = await preparation.run(tenant, _RESTORE_WORK * len(answer.body), _restored, answer, request)
+    body, answer_id, said = await preparation.run(tenant, _RESTORE_WORK * len(answer.body), _restored, answer, request)
     if request.keeping is not None:
-        await request.keeping.answered(answer_id)
+        await request.keeping.answered(answer_id, said)
     return Response(body, status_code=answer.status, headers=shown(answer.headers), media_type=JSON)
 
 
@@ -39,8 +39,8 @@ def shown(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in headers.items() if name not in _NOT_REPEATED}
 
 
-def _restored(answer: UpstreamAnswer, request: OutgoingCall) -> tuple[bytes, str | None]:
-    """The body, and the identifier by which the answer may be continued."""
+def _restored(answer: UpstreamAnswer, request: OutgoingCall) -> tuple[bytes, str | None, str]:
+    """The body, the identifier by which the answer may be continued, and what it says, as the upstream wrote it."""
     restorers = MappingRestorers(request.surrogates, request.pseudonyms)
     try:
         body = orjson.loads(answer.body)
@@ -50,9 +50,10 @@ def _restored(answer: UpstreamAnswer, request: OutgoingCall) -> tuple[bytes, str
         body = {"error": {"message": answer.body.decode(errors="replace"), "type": "upstream_error"}}
     if answer.is_error:
         request.dialect.restore_error(body, restorers)
-        return orjson.dumps(body), None
+        return orjson.dumps(body), None, ""
+    said = request.dialect.said(body)
     request.dialect.restore(body, restorers, structured=request.structured)
-    return orjson.dumps(body), request.dialect.answer_id(body)
+    return orjson.dumps(body), request.dialect.answer_id(body), said
 
 
 async def events(stream: EventStream, request: OutgoingCall, open_: OpenStream) -> AsyncGenerator[bytes, None]:
@@ -64,7 +65,7 @@ async def events(stream: EventStream, request: OutgoingCall, open_: OpenStream) 
             while (event := await _next(stream, open_)) is not None:
                 name, data = _parsed(event.name, event.data)
                 if request.keeping is not None:
-                    await request.keeping.answered(request.dialect.answer_id(data))
+                    await request.keeping.answered(request.dialect.answer_id(data), request.dialect.said(data))
                 for written in restorer.event(name, data):
                     yield _written(written)
         except (GatewayError, HTTPException) as error:

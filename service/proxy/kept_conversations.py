@@ -2,19 +2,22 @@
 
 Guarantee: an answer whose identifier a client has read is in the vault, for the entry is durable before the first byte
 with the identifier leaves. What a tenant stores is found by this tenant alone, for the same upstream and identifier. An
-entry does not change: requests that continue the same answer each make an entry of their own.
+entry changes at the end of its answer, by what the answer asks for, and then no more: requests that continue the same
+answer each make an entry of their own.
 """
 
 from dataclasses import dataclass, field
 
 from core.errors import InvalidInput, UpstreamAnswerInvalid
 from core.state.vault import Vault
+from core.text.recognisers.asked import QUESTION_CHARS_MAX, REQUESTS_MAX, Asked
 from core.text.reversible.mapping import Content
 from service.config.settings import Settings
 from service.preparation import Preparation
 from service.proxy.dialects.protocol import CONTINUED
 
 KEY_BYTES = 32
+ASKED_BYTES = REQUESTS_MAX * QUESTION_CHARS_MAX
 _CHARS_FACTOR = 4  # characters of a mapping for each byte that an entry may have
 _CONTENT_FACTOR = 64  # bytes that an entry may expand to, for each of its bytes
 
@@ -30,27 +33,49 @@ class Kept:
     def chars(self) -> int:
         return sum(len(pair.original) + len(pair.surrogate) for pair in self.content.pairs)
 
+    def packed(self, asked: Asked) -> bytes:
+        """The bytes of an entry. `asked`: by the turns up to its answer."""
+        is_open = () if asked.answered else asked.sentences
+        return self.key + self.content._replace(asked=is_open).packed()
+
 
 class Keeping:
     """The entry of one answer, which is written once the answer tells its identifier."""
 
-    def __init__(self, vault: Vault, tenant: str, upstream: str, packed: bytes, *, lifetime_s: float) -> None:
+    def __init__(
+        self,
+        vault: Vault,
+        preparation: Preparation,
+        tenant: str,
+        upstream: str,
+        kept: Kept,
+        asked: Asked,
+        *,
+        lifetime_s: float,
+    ) -> None:
         self._vault = vault
+        self._preparation = preparation
         self._tenant = tenant
         self._upstream = upstream
-        self._packed = packed
+        self._kept = kept
+        self._asked = asked
         self._lifetime_s = lifetime_s
         self._is_kept = False
 
-    async def answered(self, answer_id: str | None) -> None:
-        """Write the entry under the first identifier. Return once it is durable.
+    async def answered(self, answer_id: str | None, said: str) -> None:
+        """Write the entry under the first identifier, and once more when it is known what the answer says. Return once
+        it is durable.
 
         Raises UpstreamAnswerInvalid for the identifier of another answer: an upstream that answers equal requests from
         a cache would give one conversation the names of another. Raises TenantLimitReached, LedgerUnavailable."""
-        if answer_id is None or self._is_kept:
+        asked = self._asked.after(said) if said else self._asked
+        if answer_id is None or (self._is_kept and asked == self._asked):
             return
+        self._asked = asked
+        packed = await self._preparation.run(self._tenant, self._kept.chars, self._kept.packed, asked)
         name = _name(self._upstream, answer_id)
-        if not await self._vault.put(self._tenant, name, self._packed, lifetime_s=self._lifetime_s, only_new=True):
+        is_new = not self._is_kept
+        if not await self._vault.put(self._tenant, name, packed, lifetime_s=self._lifetime_s, only_new=is_new):
             raise UpstreamAnswerInvalid(reason="repeated-id")
         self._is_kept = True
 
@@ -64,28 +89,34 @@ class KeptConversations:
         self._bytes_max = settings.vault_entry_bytes_max
         self._preparation = preparation
 
-    async def find(self, tenant: str, upstream: str, answer_id: str) -> Kept:
-        """The conversation up to an answer. Raises InvalidInput for one that is not in the vault, LedgerUnavailable."""
+    async def known(self, tenant: str, upstream: str, answer_id: str) -> Kept | None:
+        """The conversation up to an answer; None for one that is not in the vault. Raises LedgerUnavailable."""
         packed = await self._vault.get(tenant, _name(upstream, answer_id))
         if packed is not None:
             try:
                 return await self._preparation.run(tenant, len(packed), self._unpacked, packed)
             except ValueError:
                 pass
+        return None
+
+    async def find(self, tenant: str, upstream: str, answer_id: str) -> Kept:
+        """The same. Raises InvalidInput for one that is not in the vault."""
+        if (kept := await self.known(tenant, upstream, answer_id)) is not None:
+            return kept
         raise InvalidInput(
             "The vault has no such response of this tenant and model, or no longer: send the conversation itself.",
             field=CONTINUED,
         )
 
-    async def keeping(self, tenant: str, upstream: str, kept: Kept) -> Keeping:
-        """The entry of an answer that is to come. Raises InvalidInput for too much, TenantLimitReached if the vault is
-        full, LedgerUnavailable."""
-        size = kept.chars
-        packed = await self._preparation.run(tenant, size, lambda: kept.key + kept.content.packed())
-        if size > _CHARS_FACTOR * self._bytes_max or len(packed) > self._bytes_max:
+    async def keeping(self, tenant: str, upstream: str, kept: Kept, asked: Asked) -> Keeping:
+        """The entry of an answer that is to come. `asked`: by the turns before it. Raises InvalidInput for too much,
+        TenantLimitReached if the vault is full, LedgerUnavailable."""
+        packed = await self._preparation.run(tenant, kept.chars, kept.packed, asked)
+        size = len(packed) + ASKED_BYTES
+        if kept.chars > _CHARS_FACTOR * self._bytes_max or size > self._bytes_max:
             raise InvalidInput("So much is masked in this conversation that the vault does not keep it.", field="store")
-        await self._vault.check_space(tenant, len(packed))
-        return Keeping(self._vault, tenant, upstream, packed, lifetime_s=self._lifetime_s)
+        await self._vault.check_space(tenant, size)
+        return Keeping(self._vault, self._preparation, tenant, upstream, kept, asked, lifetime_s=self._lifetime_s)
 
     def _unpacked(self, packed: bytes) -> Kept:
         content = Content.unpacked(packed[KEY_BYTES:], bytes_max=_CONTENT_FACTOR * self._bytes_max)

@@ -15,14 +15,12 @@ import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from core import spans
 from core.errors import InvalidInput
 from core.memory import ByteCache
-from core.text.policy import AUTO, PER_TENANT, MaskPolicy
-from core.text.recognisers.asked import question_for
-from core.text.recognisers.assistants import introduced
+from core.text.policy import AUTO, PER_TENANT
 from core.text.reversible.mapping import Content, MaskedConversation
 from core.text.reversible.mapping import Mapping as Surrogates
 from gpu_workers.engine.protocol import Role, Task
@@ -31,6 +29,7 @@ from service.config.settings import Settings
 from service.http.auth import Caller
 from service.preparation import Preparation
 from service.proxy.outgoing import Field
+from service.proxy.turns import TURN, Turned
 from service.releases.pipeline import ReleasePipeline
 from service.releases.request import Work
 from service.sanitize import reversible
@@ -61,40 +60,6 @@ class Finds:
 
 
 _DOCUMENT = re.compile(r"documents\.(\d+)")
-_TURN = re.compile(r"(?:messages|input|texts)\.\d+")
-_SAID_CHARS = 1_000  # of the end of a turn, in which its question is looked for
-
-
-class Turned(NamedTuple):
-    """A text, the question that it answers, empty without one, and whether its conversation begins with an assistant's
-    introduction."""
-
-    text: str
-    question: str
-    assistant: bool
-
-    def __repr__(self) -> str:
-        return f"Turned({len(self.text)} characters)"
-
-
-def _turned(fields: Sequence[Field]) -> list[list[Turned]]:
-    """The texts of each field, with the question of the turn before it. System prompts and the first turn introduce an
-    assistant, which no later turn changes."""
-    turns = [found[0] if (found := _TURN.match(each.slot.path)) else "" for each in fields]
-    said = dict.fromkeys(filter(None, turns), "")
-    for each, turn in zip(fields, turns, strict=True):
-        if turn and each.is_inspected:
-            said[turn] = "\n".join((said[turn], *each.texts))[-_SAID_CHARS:]
-    before = dict(zip(said, ("", *said.values()), strict=False))
-    first = ("", next(iter(said), ""))
-    assistant = any(
-        introduced(text) for each, turn in zip(fields, turns, strict=True) if turn in first for text in each.texts
-    )
-    turned = []
-    for each, turn in zip(fields, turns, strict=True):
-        asked = before.get(turn, "") if each.read.values is None else ""
-        turned.append([Turned(text, question_for(text, asked), assistant) for text in each.texts])
-    return turned
 
 
 class ConversationMasking:
@@ -124,23 +89,24 @@ class ConversationMasking:
         caller: Caller,
         terms: Terms,
         fields: Sequence[Field],
+        turned: Sequence[Sequence[Turned]],
         client_disconnected: asyncio.Event,
         *,
         own_key: bytes,
         first: str,
         earlier: Content | None,
     ) -> Surrogates:
-        """Mask the fields in place. `own_key`: of the conversation's surrogates, unless they are those of the tenant.
-        `first`: the first message of the user. `earlier`: what earlier turns were masked with.
+        """Mask the fields in place. `turned`: their texts. `own_key`: of the conversation's surrogates, unless they are
+        those of the tenant. `first`: the first message of the user. `earlier`: what earlier turns were masked with.
 
         Raises InvalidInput for what the policy refuses; what the engine raises; TaskFailed without surrogates."""
         block = self._policies.proxied(terms.policy).block
-        reads = await self._read(caller, terms, fields, client_disconnected)
+        reads = await self._read(caller, terms, fields, turned, client_disconnected)
         for each, own in zip(fields, reads, strict=True):
             for read in own:
                 _refuse_blocked(read, block, each.slot.path)
         # system prompts and tools stand first, wherever the request has them, since later turns come after them
-        ordered = sorted(zip(fields, reads, strict=True), key=lambda pair: _TURN.match(pair[0].slot.path) is not None)
+        ordered = sorted(zip(fields, reads, strict=True), key=lambda pair: TURN.match(pair[0].slot.path) is not None)
         texts = [text for each, _ in ordered for text in each.texts]
         language = reversible.first_language(texts, [read for _, own in ordered for read in own], first)
         return await self._mask(
@@ -155,11 +121,14 @@ class ConversationMasking:
         )
 
     async def _read(
-        self, caller: Caller, terms: Terms, fields: Sequence[Field], client_disconnected: asyncio.Event
+        self,
+        caller: Caller,
+        terms: Terms,
+        fields: Sequence[Field],
+        turned: Sequence[Sequence[Turned]],
+        client_disconnected: asyncio.Event,
     ) -> list[list[TextFinds]]:
         """What was found in each text of each field. Raises InvalidInput for a language that the policy refuses."""
-        size = sum(len(text) for each in fields for text in each.texts)
-        turned = await self._preparation.run(caller.tenant, size, _turned, fields)
         paths = {
             text: each.slot.path
             for each, own in zip(reversed(fields), reversed(turned), strict=True)
@@ -250,13 +219,9 @@ class ConversationMasking:
         if not tasks[0].payload.policy.looks_for(self._policies.proxied(terms.policy).block):
             raise InvalidInput("A type that the policy blocks has no recogniser now.", field="policy")
         return [
-            replace(task, payload=replace(own, explain=0, policy=_policy_of(own.policy, each)))
+            replace(task, payload=replace(own, explain=0, policy=each.policy(own.policy)))
             for task, own, each in zip(tasks, (task.payload for task in tasks), paths, strict=True)
         ]
-
-
-def _policy_of(policy: MaskPolicy, text: Turned) -> MaskPolicy:
-    return replace(policy, question=text.question, assistant=text.assistant)
 
 
 def _write(fields: Sequence[Field], masked: MaskedConversation) -> None:

@@ -4,8 +4,9 @@ import hashlib
 import hmac
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import filterfalse
 from typing import Any
 
 import orjson
@@ -78,19 +79,27 @@ _SYSTEM_ROLES = ("system", "developer")
 _NEVER_PASSED = (SlotKind.MEDIA, SlotKind.IDENTIFIER)
 
 
-def without_system(slots: Iterable[Slot], body: Mapping[str, Any]) -> Iterator[Slot]:
-    """The slots without the texts of system prompts and instructions, which leave as they are."""
+def by_system(
+    slots: Iterable[Slot], body: Mapping[str, Any], system: str
+) -> tuple[Iterable[Slot], Callable[[Slot], bool]]:
+    """The slots that are read, and what tells which of them patterns alone read. `system`: what the policy does with
+    system prompts and instructions."""
     lists = {name: turns for name in ("messages", "input") if isinstance(turns := body.get(name), list)}
-    system = tuple(
+    prompts = tuple(
         f"{name}.{number}."
         for name, turns in lists.items()
         for number, turn in enumerate(turns)
         if member(turn, "role") in _SYSTEM_ROLES
     )
-    for slot in slots:
-        named = slot.path.split(".")[0] in ("system", "instructions") or slot.path.startswith(system)
-        if not named or slot.kind in _NEVER_PASSED:
-            yield slot
+
+    def of_system(slot: Slot) -> bool:
+        named = slot.path.split(".")[0] in ("system", "instructions") or slot.path.startswith(prompts)
+        return named and slot.kind not in _NEVER_PASSED
+
+    def by_patterns(slot: Slot) -> bool:
+        return system == "patterns" and of_system(slot)
+
+    return (filterfalse(of_system, slots) if system == "pass" else slots), by_patterns
 
 
 def noted(slots: Iterable[Slot], pseudonyms: dict[str, str], *, key: bytes) -> Iterator[Slot]:

@@ -6,6 +6,10 @@ is public: the members of the request, the number and the order of its texts, wh
 documents, and of these the keys, the nesting, the types of values and the literals `true`, `false` and `null`. The
 texts are charged and committed before anything leaves.
 
+Which places of a text are masked depends on the questions of the turns before it, unless every word is. Where the
+guarantee is one given the mask pattern and the kept text, these are the patterns and the kept texts of all turns:
+requests are neighbours only if the changed text leaves the places of the others where they are.
+
 What leaves is a function of what is public and of the filled texts. So a text is written anew whether or not its fill
 equals it, and JSON is written into its public form (`core.text.reversible.json_text.public_form`). How a text was
 spelled (its escapes, the white space between values of JSON) affects nothing.
@@ -31,6 +35,7 @@ from service.config.settings import Settings
 from service.http.auth import Caller
 from service.preparation import Preparation
 from service.proxy.outgoing import Field
+from service.proxy.turns import Turned
 from service.releases.pipeline import ReleasePipeline
 from service.releases.request import Buffer, ReleasePart, ReleaseParts, ReleaseRequest
 from service.sanitize.schemas import SanitizeRequest, Terms, TextDocument
@@ -65,13 +70,19 @@ class PricedFills:
 
     @spans.step("fill a conversation")
     async def fill(
-        self, payer: Payer, terms: Terms, fields: Sequence[Field], client_disconnected: asyncio.Event
+        self,
+        payer: Payer,
+        terms: Terms,
+        fields: Sequence[Field],
+        turned: Sequence[Sequence[Turned]],
+        client_disconnected: asyncio.Event,
     ) -> dict[str, str]:
-        """Fill the fields in place, charged as one release. Returns the headers that say what was guaranteed.
+        """Fill the fields in place, charged as one release. `turned`: their texts. Returns the headers that say what
+        was guaranteed.
 
         Raises InvalidInput for a text that cannot be filled, and as `ReleasePipeline.release`."""
         paths = [each.slot.path for each in fields for text in each.texts if text.strip()]
-        texts = [text for each in fields for text in each.texts if text.strip()]
+        texts = [text for own in turned for text in own if text.text.strip()]
         if not texts:
             raise InvalidInput("The request has no text to fill.")
         for each in fields:
@@ -84,12 +95,12 @@ class PricedFills:
         return await self._preparation.run(payer.caller.tenant, size, _written, fields, body, whole)
 
     async def _release_request(
-        self, payer: Payer, terms: Terms, texts: Sequence[str], paths: Sequence[str]
+        self, payer: Payer, terms: Terms, texts: Sequence[Turned], paths: Sequence[str]
     ) -> ReleaseRequest:
         most = self._settings.documents_max
         if len(texts) > most:
             raise InvalidInput(f"A fill with a price has at most {most} texts in a request.", field=paths[most])
-        documents = [TextDocument(text=text, subject=payer.subject) for text in texts]
+        documents = [TextDocument(text=each.text, subject=payer.subject) for each in texts]
         body = SanitizeRequest(documents=documents, policy=terms.policy)
         try:
             made = await self._sanitize.release_request(payer.caller.tenant, body)
@@ -98,8 +109,13 @@ class PricedFills:
             number = place.partition(".")[0]
             error.field = paths[int(number)] if number.isdecimal() else "policy"
             raise
+        tasks = made.tasks
+        if "all" not in terms.techniques:
+            pairs = [(task, task.payload, each) for task, each in zip(tasks, texts, strict=True)]
+            tasks = [replace(task, payload=replace(own, policy=each.policy(own.policy))) for task, own, each in pairs]
         whole = replace(
             made,
+            tasks=tasks,
             collect=lambda results: [result.text for result in results],
             render=lambda filled, common: {"data": [{"text": text} for text in filled], **common},
             answer_size=lambda filled: _ANSWER_WORK * sum(map(len, filled)),

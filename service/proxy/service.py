@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -22,6 +22,7 @@ import orjson
 from core import spans
 from core.errors import InvalidInput
 from core.text.policy import SURROGATE
+from core.text.recognisers.asked import Asked
 from core.text.reversible.key_tree import KeyTree
 from core.text.reversible.mapping import Content
 from core.text.reversible.mapping import Mapping as Surrogates
@@ -34,11 +35,12 @@ from service.proxy.client import UpstreamClient
 from service.proxy.dialects.protocol import CONTINUED, STORE, Dialect
 from service.proxy.kept_conversations import Keeping, Kept, KeptConversations
 from service.proxy.masking import ConversationMasking
-from service.proxy.outgoing import Field, noted, sources_of, without_system
+from service.proxy.outgoing import Field, by_system, noted, sources_of
 from service.proxy.priced import Payer, PricedFills, is_priced
 from service.proxy.shares import CallShares
 from service.proxy.slots import Slot
 from service.proxy.texts import TextLimits, read_texts
+from service.proxy.turns import Conversation, conversation_of
 from service.proxy.upstreams import Upstream, Upstreams
 from service.sanitize import reversible
 from service.sanitize.policies import Policies, ProxyTerms
@@ -148,19 +150,23 @@ class ProxyService:
         key = self._surrogate_key(tenant)
         proxied = self._policies.proxied(terms.policy)
         pseudonyms: dict[str, str] = {}
-        slots = noted(dialect.slots(body, frozenset(proxied.unread)), pseudonyms, key=key)
-        if proxied.system == "pass":
-            slots = without_system(slots, body)
+        slots: Iterable[Slot] = noted(dialect.slots(body, frozenset(proxied.unread)), pseudonyms, key=key)
+        slots, patterns_only = by_system(slots, body, proxied.system)
         if is_priced(terms):
             if _BACKGROUND in dialect.kept_by_upstream(body):
                 raise InvalidInput("An answer in the background cannot be fetched.", field=_BACKGROUND)
             await self._check_owner(tenant, upstream, dialect, body, vault=proxied.vault)
+            previous = dialect.continues(body) if proxied.vault else None
+            earlier = None if previous is None else await self._kept.known(tenant, upstream.name, previous)
             fields = await self._fields(tenant, terms, slots, size=size)
-            # A key that is made of a private text would show in later turns whether that text is the same.
+            turns = await self._turns(tenant, fields, earlier, patterns_only)
+            # A key that is made of a private text would show in later turns whether that text is the same. So would
+            # a question in one: only what the model asks for is kept, which it wrote of what was filled.
             kept = Kept(new_key(), NOTHING_MASKED.content)
-            keeping = await self._keeping(tenant, upstream, dialect, body, kept) if proxied.vault else None
+            asked = _asked_before(earlier)
+            keeping = await self._keeping(tenant, upstream, dialect, body, kept, asked) if proxied.vault else None
             await take_call(upstream)
-            headers = await self._priced.fill(payer, terms, fields, client_disconnected)
+            headers = await self._priced.fill(payer, terms, fields, turns.texts, client_disconnected)
             sent = await self._preparation.run(tenant, size, _sent, body, model)
             filled = OutgoingCall(dialect, upstream, sent, NOTHING_MASKED, streams, structured, terms.policy)
             return replace(filled, keeping=keeping, headers=headers, charged=True, pseudonyms=pseudonyms)
@@ -168,6 +174,7 @@ class ProxyService:
         previous = dialect.continues(body)
         earlier = None if previous is None else await self._kept.find(tenant, upstream.name, previous)
         fields = await self._fields(tenant, terms, slots, size=size)
+        turns = await self._turns(tenant, fields, earlier, patterns_only)
         first = dialect.messages_of_user(body)
         own_key = (
             _conversation_key(key, first if conversation is None else conversation) if earlier is None else earlier.key
@@ -176,6 +183,7 @@ class ProxyService:
             caller,
             terms,
             fields,
+            turns.texts,
             client_disconnected,
             own_key=own_key,
             first=first,
@@ -183,7 +191,7 @@ class ProxyService:
         )
         kept = Kept(own_key, surrogates.content)
         keeps = proxied.vault and not counts
-        keeping = await self._keeping(tenant, upstream, dialect, body, kept) if keeps else None
+        keeping = await self._keeping(tenant, upstream, dialect, body, kept, turns.asked) if keeps else None
         await take_call(upstream)
         sent = await self._preparation.run(tenant, size, _sent, body, model)
         masked = OutgoingCall(dialect, upstream, sent, surrogates, streams, structured, terms.policy)
@@ -193,6 +201,7 @@ class ProxyService:
         self,
         caller: Caller,
         slots: Iterable[Slot],
+        body: Mapping[str, Any],
         *,
         policy: str | None,
         first: str,
@@ -200,18 +209,21 @@ class ProxyService:
         size: int,
         client_disconnected: asyncio.Event,
     ) -> Surrogates:
-        """Mask texts that another service sends to a model, in place. `first`: the first message of the user.
-        `conversation`: what its surrogates have in common, by default that message. `size`: the bytes of the request.
+        """Mask texts that another service sends to a model, in place. `body`: what has them, as a request. `first`: the
+        first message of the user. `conversation`: what its surrogates have in common, by default that message. `size`:
+        the bytes of the request.
 
         Raises as `outgoing`."""
         terms = self._terms(caller.tenant, policy)
         if is_priced(terms):
             raise InvalidInput("The fill of this policy cannot be restored in an answer.", field="policy")
+        slots, patterns_only = by_system(slots, body, self._policies.proxied(terms.policy).system)
         fields = await self._fields(caller.tenant, terms, slots, size=size)
+        turns = await self._turns(caller.tenant, fields, None, patterns_only)
         seed = first if conversation is None else conversation
         own_key = _conversation_key(self._surrogate_key(caller.tenant), seed)
         return await self._masking.mask(
-            caller, terms, fields, client_disconnected, own_key=own_key, first=first, earlier=None
+            caller, terms, fields, turns.texts, client_disconnected, own_key=own_key, first=first, earlier=None
         )
 
     def proxy_terms(self, tenant: str, policy: str | None) -> ProxyTerms:
@@ -219,12 +231,18 @@ class ProxyService:
         return self._policies.proxied(self._terms(tenant, policy).policy)
 
     async def _keeping(
-        self, tenant: str, upstream: Upstream, dialect: Dialect, body: Any, kept: Kept
+        self, tenant: str, upstream: Upstream, dialect: Dialect, body: Any, kept: Kept, asked: Asked
     ) -> Keeping | None:
         """The entry of an answer that the upstream keeps. Raises as `KeptConversations.keeping`."""
         if STORE not in dialect.kept_by_upstream(body):
             return None
-        return await self._kept.keeping(tenant, upstream.name, kept)
+        return await self._kept.keeping(tenant, upstream.name, kept, asked)
+
+    async def _turns(
+        self, tenant: str, fields: Sequence[Field], earlier: Kept | None, patterns_only: Callable[[Slot], bool]
+    ) -> Conversation:
+        size = sum(len(text) for each in fields for text in each.texts)
+        return await self._preparation.run(tenant, size, conversation_of, fields, _asked_before(earlier), patterns_only)
 
     async def _check_owner(self, tenant: str, upstream: Upstream, dialect: Dialect, body: Any, *, vault: bool) -> None:
         """Refuse what an upstream recalls and another tenant may have caused: an upstream that several tenants share
@@ -280,6 +298,10 @@ class ProxyService:
         if terms.fill.mode not in reversible.FILLS and not is_priced(terms):
             raise InvalidInput("The fill of this policy cannot be restored in an answer.", field="policy")
         return terms
+
+
+def _asked_before(earlier: Kept | None) -> Asked:
+    return Asked() if earlier is None else Asked(earlier.content.asked)
 
 
 def _sent(body: dict[str, Any], model: str) -> bytes:

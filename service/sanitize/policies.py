@@ -34,7 +34,8 @@ _MemberPath = Annotated[str, Field(pattern=r"^[A-Za-z_$][A-Za-z0-9_.$-]{0,255}$"
 class ProxyTerms(Strict):
     """The table `proxy` of a policy.
 
-    `definitions`: descriptions of tools and schemas. `system`: system prompts and instructions. `media`: images, sound,
+    `definitions`: descriptions of tools and schemas. `system`: system prompts and instructions, of
+    which `patterns` masks what patterns find. `media`: images, sound,
     files and content of unknown types, which nothing reads. `identifiers`: names that a client gives to its users;
     `pseudonym` replaces each by a keyed one. `block`: types that are no part of any request; a request with one is
     refused. `vault`: surrogates and originals are kept, sealed, for conversations that the upstream keeps. `unread`:
@@ -43,7 +44,7 @@ class ProxyTerms(Strict):
     """
 
     definitions: Literal["mask", "pass"] = "mask"
-    system: Literal["mask", "pass"] = "mask"
+    system: Literal["mask", "patterns", "pass"] = "mask"
     media: Literal["refuse", "pass"] = "refuse"
     identifiers: Literal["pseudonym", "pass"] = "pseudonym"
     block: list[str] = Field(default=[], max_length=128)

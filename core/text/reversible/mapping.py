@@ -242,11 +242,13 @@ class Pair(NamedTuple):
 
 class Content(NamedTuple):
     """What a mapping is made of (`core.text.reversible.forms.mapping_of`). `blocked`: forms of surrogates that stand
-    for something else in the conversation and are not restored. `packed` gives bytes, to be sealed."""
+    for something else in the conversation and are not restored. `asked`: what an upstream that keeps the conversation
+    asked for last (`core.text.recognisers.asked`). `packed` gives bytes, to be sealed."""
 
     pairs: tuple[Pair, ...]
     language: str
     blocked: frozenset[str] = frozenset()
+    asked: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Content({len(self.pairs)} values)"
@@ -256,6 +258,7 @@ class Content(NamedTuple):
             "language": self.language,
             "blocked": sorted(self.blocked),
             "pairs": [list(pair) for pair in self.pairs],
+            "asked": self.asked,
         }
         return zlib.compress(json.dumps(content).encode())
 
@@ -265,7 +268,7 @@ class Content(NamedTuple):
         more."""
         content = json.loads(zlib.decompressobj().decompress(packed, bytes_max))
         pairs = tuple(Pair(*pair) for pair in content["pairs"])
-        return cls(pairs, content["language"], frozenset(content["blocked"]))
+        return cls(pairs, content["language"], frozenset(content["blocked"]), tuple(content.get("asked", ())))
 
 
 class Mapping:

@@ -16,6 +16,7 @@ from service.proxy.dialects.protocol import (
     Event,
     Restorers,
     StreamRestorer,
+    first_text,
     first_text_of_user,
     flag,
     member,
@@ -549,6 +550,10 @@ class OpenAIResponses(CommonDialect):
     def answer_id(self, data: Any) -> str | None:
         found = member(data, "id") if member(data, "response") is None else member(data, "response", "id")
         return found if isinstance(found, str) and found else None
+
+    def said(self, data: Any) -> str:
+        output = member(data, "output") or member(data, "response", "output")
+        return "\n".join(first_text(item.get("content")) for item in objects(output) if item.get("type") == "message")
 
     def restore(self, answer: Any, restorers: Restorers, *, structured: bool = False) -> None:
         restore_parts(ANSWER, answer, restorers, structured)

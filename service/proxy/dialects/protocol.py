@@ -93,6 +93,10 @@ class Dialect(Protocol):
         """The identifier by which a later request may continue an answer: in the whole answer, or in an event."""
         ...
 
+    def said(self, data: Any) -> str:
+        """The text of a whole answer that may be continued, or of the event that has the whole answer; else `""`."""
+        ...
+
     def restore(self, answer: Any, restorers: Restorers, *, structured: bool = False) -> None:
         """Restore a whole answer in place. `structured` is what `structured(body)` says of its request."""
         ...

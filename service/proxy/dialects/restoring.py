@@ -164,5 +164,9 @@ class CommonDialect:
         del data
         return None
 
+    def said(self, data: Any) -> str:
+        del data
+        return ""
+
     def restore_error(self, body: Any, restorers: Restorers) -> None:
         restore_error(body, restorers)

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import httpx
+import pytest
 from gateway_kit import Tenant
 from model_kit import ModelServer, heard_in
 
@@ -84,14 +85,20 @@ def test_the_system_prompt_of_an_agent_stays(tenant: Tenant, llm: ModelServer) -
     assert "Weber" not in llm.seen
 
 
-def test_a_policy_lets_system_prompts_pass(tenant: Tenant, llm: ModelServer) -> None:
-    prompt, text = "You work for Anna Kowalska.", "Write to Jonas Weber."
+@pytest.mark.parametrize(
+    ("policy", "left"), [("trusting", "Kowalska, anna@corp.example"), ("by-patterns", "Kowalska, ")]
+)
+def test_a_policy_reads_system_prompts_by_patterns_or_not_at_all(
+    tenant: Tenant, llm: ModelServer, policy: str, left: str
+) -> None:
+    prompt, text = "You work for Anna Kowalska, anna@corp.example.", "Write to Jonas Weber."
     for path in PATHS:
         own: Any = {"system": prompt} if path == "/v1/messages" else {}
         if path == "/v1/responses":
             own = {"instructions": prompt}
         turns = [said("user", text)] if own else [said("system", prompt), said("user", text)]
-        answer = ask(tenant, path, turns, headers={"Privacy-Policy": "trusting"}, **own)
+        answer = ask(tenant, path, turns, headers={"Privacy-Policy": policy}, **own)
         assert heard_in(answer).text == text
-        assert prompt in json.dumps(llm.bodies[-1])
+        assert left in json.dumps(llm.bodies[-1])
+        assert (prompt in json.dumps(llm.bodies[-1])) == (policy == "trusting")
         assert "Weber" not in json.dumps(llm.bodies[-1])

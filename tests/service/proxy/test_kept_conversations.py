@@ -3,6 +3,7 @@
 import contextlib
 import json
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import httpx
@@ -197,3 +198,34 @@ def test_names_of_users_that_an_answer_repeats_come_back(
     whole = answer.text if stream else json.dumps(answer.json())
     assert '"user":"maria-keller-7"' in whole.replace(" ", "")
     assert '"safety_identifier":"maria@example.org"' in whole.replace(" ", "")
+
+
+@pytest.mark.parametrize("policy", ["kept", "priced-answers"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_answer_to_a_question_of_a_kept_conversation_does_not_leave(
+    proxying: Gateway, llm: ModelServer, policy: str, stream: bool
+) -> None:
+    for question, value in (
+        ("What is your passport number?", "533380006"),
+        ("Wie lautet Ihr Passwort?", "Sonnenschein"),
+        ("Quel est votre numéro de compte ?", "7004512"),
+    ):
+        tenant, previous = proxying.tenant(epsilon=100.0), ""
+        for number, (text, reply) in enumerate([("Hello.", question), ("Moment.", "Okay."), (value, "Okay.")]):
+            llm.reply = partial(str.format, reply)  # whatever it is asked
+            continued: Any = {"previous_response_id": previous} if previous else {}
+            previous = f"a{number}"
+            said(respond(tenant, llm, text, answer=previous, policy=policy, stream=stream, **continued))
+    assert not left_in(llm.seen, ("533380006", "Sonnenschein", "7004512"))
+
+
+def test_the_answer_to_a_question_is_filled_under_a_budget(proxying: Gateway, llm: ModelServer) -> None:
+    tenant = proxying.tenant(epsilon=100.0)
+    turns = ("Hello.", "What is your passport number?", "Moment.", "Okay.", "533380006", "Thanks.")
+    for policy in ("priced-answers", "priced"):
+        said = zip(("user", "assistant") * 3, turns, strict=True)
+        body = {"model": "stub-gpt", "messages": [{"role": role, "content": text} for role, text in said]}
+        tenant.http.post("/v1/chat/completions", json=body, headers={"Privacy-Policy": policy}).raise_for_status()
+        sent = [message["content"] for message in llm.bodies[-1]["messages"]]
+        assert [*sent[:4], sent[5]] == [*turns[:4], turns[5]]
+        assert sent[4] != turns[4]

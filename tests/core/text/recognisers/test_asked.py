@@ -5,7 +5,7 @@ import json
 from core.text.formats.builder import FormatLimits, FormatOptions, parse
 from core.text.mask_entity import join, masks_of, search
 from core.text.policy import MaskPolicy
-from core.text.recognisers.asked import question_for
+from core.text.recognisers.asked import NOTHING_ASKED
 
 ANSWERED = (
     ("What is your passport number?", "533380006", "PASSPORT"),
@@ -62,6 +62,125 @@ STAYS = (
     ("What is the sum?", "533380006"),
 )
 
+# the turns before an answer, between `|`, and the answer
+LATER = """
+What is your passport number?|one second|Sure, take your time.|533380006
+What is your passport number?|it's in my bag|No problem, I'll wait.|ok, I have it|533380006
+What is your passport number?|Do you need the German or the Polish one?|The German one, please.|C01X00T47
+What is your passport number?|One moment.|Of course. Could you read me the number on the second page?|533380006
+What is your date of birth?|why do you need that?|To verify your identity.|12.03.1985
+What's your account number?|the old or the new one?|The new one.|7004512
+What's your passport number and your date of birth?|533380006|12.03.1985
+I sent you a code by SMS. Please type it in.|482913
+We have just sent you a six-digit code. What does it say?|hang on|482913
+Can you tell me your PIN?|Which PIN?|The one of your card.|4412
+Wie lautet Ihre Passnummer?|Moment bitte|Kein Problem, lassen Sie sich Zeit.|C01X00T47
+Wie ist Ihr Geburtsdatum?|Wofür brauchen Sie das?|Damit ich Sie im System finde.|12.03.1985
+Bitte geben Sie Ihre PIN ein.|Die vom Telefon?|Nein, die der Karte.|4412
+Ich habe Ihnen einen Code per SMS geschickt. Bitte geben Sie ihn ein.|Moment|482913
+Quel est votre numéro de passeport ?|Un instant|Je vous en prie, prenez votre temps.|12AB34567
+Nous venons de vous envoyer un code à six chiffres. Quel est-il ?|482913
+Quelle est votre date de naissance ?|Pourquoi ?|C'est pour vérifier votre identité.|12 mars 1985
+¿Cuál es su número de pasaporte?|un momento|Claro, tómese su tiempo.|AAB123456
+¿Cuál es su número de cuenta?|¿la corriente?|Sí, esa.|000123456789
+Qual è il suo codice fiscale?|un attimo|Certo, faccia con calma.|12345678903
+Qual è il numero di conto per il bonifico?|Quello nuovo?|Sì, quello nuovo.|000123456789
+Wat is uw postcode?|van thuis?|Ja, van uw huisadres.|1017 AB
+Wat is uw rekeningnummer?|even zoeken|Geen haast.|417164300
+Qual é o número do seu passaporte?|só um momento|Claro, sem pressa.|FZ123456
+Qual é a sua data de nascimento?|para quê?|Para confirmar a sua identidade.|12/03/1985
+Jaki jest numer Pana paszportu?|chwileczkę|Oczywiście, proszę się nie spieszyć.|EA1234567
+Proszę podać kod pocztowy.|domu czy firmy?|Domu.|00-950
+Please enter your password.|the one for the app?|Yes, that one.|Sunshine
+Wie lautet Ihr Kennwort?|Welches?|Das für die App.|Sonnenblume
+"""
+# questions whose answer has no form, and their answers
+SAID = """
+What is your password?|sunshine
+And the Wi-Fi password?|blueberry muffin
+What is your user name?|mkeller
+What's your login name?|it's MKeller
+Could you verify your identity with your mother's maiden name?|Kowalski
+What was the name of your first pet?|My dog was called Bello
+In which city were you born?|Graz
+For security: what is your city of birth?|in Graz
+Please tell me the one-time code.|482-913
+What code did you receive?|X7K9Q2
+PIN?|4412
+What is your IBAN?|DE12 3456 7890 1234 5678 90
+Can you give me your membership number?|884512
+Do you remember your mother's maiden name?|Kowalski
+Wie lautet Ihr Passwort?|Sonnenschein
+Wie ist Ihr Benutzername?|mkeller
+Wie lautet der Mädchenname Ihrer Mutter?|Kowalski
+Wie heißt Ihr Haustier?|Er heißt Bello
+In welcher Stadt sind Sie geboren?|in Graz
+Wie lautet Ihre Mitgliedsnummer?|884512
+Quel est votre mot de passe ?|soleil
+Votre identifiant, s'il vous plaît ?|mkeller
+Quel est le nom de jeune fille de votre mère ?|Kowalski
+Comment s'appelle votre chien ?|il s'appelle Rex
+Quelle est votre ville de naissance ?|Lyon
+Quel est votre numéro d'adhérent ?|884512
+¿Cuál es su contraseña?|girasol
+¿Cuál es su nombre de usuario?|mkeller
+¿Cuál es el apellido de soltera de su madre?|Kowalski
+¿Cómo se llama su mascota?|Toby
+¿En qué ciudad nació?|en Sevilla
+¿Cuál es su número de socio?|884512
+Qual è la sua password?|girasole
+Qual è il suo nome utente?|mkeller
+Qual è il cognome da nubile di sua madre?|Kowalski
+Come si chiama il suo cane?|si chiama Fido
+Dov'è nato?|a Bari
+Qual è il suo numero di tessera?|884512
+Wat is uw wachtwoord?|zonnebloem
+Uw gebruikersnaam graag.|mkeller
+Wat is de meisjesnaam van uw moeder?|Kowalski
+Hoe heet uw huisdier?|Bello
+Wat is uw geboorteplaats?|Gent
+Wat is uw lidmaatschapsnummer?|884512
+Qual é a sua senha?|girassol
+Qual é o seu nome de utilizador?|mkeller
+Qual é o nome de solteira da sua mãe?|Kowalski
+Como se chama o seu cão?|Bobi
+Em que cidade nasceu?|em Braga
+Qual é o seu número de sócio?|884512
+Jakie jest Pana hasło?|słoneczko
+Podaj nazwę użytkownika.|mkeller
+Jakie jest nazwisko panieńskie Pana matki?|Kowalska
+Jak wabi się Pana pies?|Burek
+W jakim mieście się Pan urodził?|w Krakowie
+Jaki jest Pana numer członkowski?|884512
+"""
+ASKED_FOR_WORDS = (
+    *("What is your password?", "What's your login name?", "What is your pet's name?", "Wie lautet Ihr Passwort?"),
+    *("Quel est votre mot de passe ?", "¿Cuál es su contraseña?", "Qual è la sua password?", "Wat is uw wachtwoord?"),
+    *("Qual é a sua senha?", "Jakie jest Pana hasło?"),
+)
+REPLIES = """
+yes|no idea|I forgot it|what do you mean?|I don't know|why?|later|not sure|one second|can I reset it?|hang on|No thanks
+forgot, sorry|Sure thing!|Keine Ahnung|weiß ich nicht|hab ich vergessen|was meinen Sie?|Moment bitte|aucune idée
+je ne sais pas|j'ai oublié|que voulez-vous dire ?|un instant|no lo sé|ni idea|se me olvidó|¿qué quiere decir?
+un momento|non lo so|l'ho dimenticata|nessuna idea|che cosa intende?|geen idee|weet ik niet|ik ben het vergeten
+wat bedoelt u?|não sei|esqueci-me|não faço ideia|o que quer dizer?|nie wiem|zapomniałem|nie mam pojęcia|o co chodzi?
+"""
+# turns and an answer to none of their questions
+ANSWERED_BEFORE = """
+Have you changed your password?|twice already
+Which password manager do you use?|Bitwarden
+How do I change my password?|Settings
+Why is the password wrong?|typo
+When was the password changed?|Monday
+What is your passport number?|533380006|Thanks. How can I help?|12345678
+What is your pet's name?|Bello|What breed is it?|Labrador
+What is the error code?|40312
+"""
+
+
+def rows(table: str) -> list[list[str]]:
+    return [line.split("|") for line in table.strip().split("\n")]
+
 
 def found(text: str, question: str = "") -> list[tuple[str, str]]:
     policy = MaskPolicy(question=question)
@@ -69,13 +188,36 @@ def found(text: str, question: str = "") -> list[tuple[str, str]]:
     return [(text[mask.start : mask.end], mask.type) for mask in masks]
 
 
-def answered(question: str, answer: str) -> list[tuple[str, str]]:
-    return found(answer, question_for(answer, question))
+def answered(*turns: str) -> list[tuple[str, str]]:
+    asked = NOTHING_ASKED
+    for turn in turns[:-1]:
+        asked = asked.after(turn)
+    return found(turns[-1], asked.question_for(turns[-1]))
 
 
 def test_the_answer_to_a_question_is_what_was_asked_for() -> None:
     missed = [each for each in ANSWERED if each[2] not in [kind for _, kind in answered(*each[:2])]]
     added = [each for each in STAYS if answered(*each) != found(each[1])]
+    assert (missed, added) == ([], [])
+
+
+def test_a_question_stays_open_until_it_is_answered() -> None:
+    missed = [turns for turns in rows(LATER) if turns[-1] not in [text for text, _ in answered(*turns)]]
+    added = [turns for turns in rows(ANSWERED_BEFORE) if answered(*turns)]
+    for turns in rows(LATER):
+        speakers = ["AB"[number % 2] for number in range(len(turns) - 1)]
+        lines = [f"{who}: {text}" for who, text in zip([*speakers, "B"], turns, strict=True)]
+        if turns[-1] not in "".join(text for text, _ in found("\n".join(lines))):
+            missed.append(lines)
+    assert (missed, added) == ([], [])
+
+
+def test_the_answer_to_a_question_for_words_may_be_a_word() -> None:
+    missed = [
+        turns for turns in rows(SAID) if turns[-1].split()[-1] not in "".join(text for text, _ in answered(*turns))
+    ]
+    replies = [reply for row in rows(REPLIES) for reply in row]
+    added = [(question, reply) for question in ASKED_FOR_WORDS for reply in replies if answered(question, reply)]
     assert (missed, added) == ([], [])
 
 
