@@ -171,6 +171,7 @@ def searched(text: str, policy: MaskPolicy) -> list[JoinedHits]:
 
 PERSON, LOCATION, PASSWORD, SECRET, USERNAME = "PERSON", "LOCATION", "PASSWORD", "SECRET", "USERNAME"
 ORDINARY_NAMES, ORDINARY_MORE = (PERSON, LOCATION), 0.3
+NAME_CHARS_MAX = 64  # of a name that is masked again; they bound the time for a word with which many names begin
 NAME_LETTERS_MIN = 4  # of a word of a name that is masked where it stands alone
 _NAME_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 TAGGER = "tagger"  # the name of the recogniser in an explanation
@@ -279,7 +280,7 @@ def _named_again(text: str, persons: Sequence[Mask]) -> list[Mask]:
     for mask in persons:
         words = [*_NAME_WORD.finditer(text, mask.start, mask.end)]
         known.update(word.start() for word in words)
-        if len(words) > 1:
+        if len(words) > 1 and mask.end - mask.start <= NAME_CHARS_MAX:
             scores[text[mask.start : mask.end]] = mask.score
             alone = [word.group() for word in words if len(word.group()) >= NAME_LETTERS_MIN]
             parts |= {word: mask.score for word in alone if word[0].isupper()}

@@ -128,16 +128,18 @@ class Recogniser:
 
 
 def occurrences(text: str, strings: Collection[str]) -> Iterator[Span]:
-    """Yield where the strings stand as whole words."""
+    """Yield where the strings stand as whole words, the longest one of a place."""
     lengths: dict[str, set[int]] = {}
     for string in strings:
         if word := _WORD.match(string):
             lengths.setdefault(word.group(), set()).add(len(string))
+    longest_first = {word: sorted(own, reverse=True) for word, own in lengths.items()}
     for word in _WORD.finditer(text) if lengths else ():
-        for length in lengths.get(word.group(), ()):
+        for length in longest_first.get(word.group(), ()):
             end = word.start() + length
             if text[word.start() : end] in strings and not text[end : end + 1].isalnum():
                 yield word.start(), end
+                break
 
 
 def stands_near(context: regex.Pattern[str], text: str, start: int, end: int) -> bool:
