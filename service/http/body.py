@@ -180,6 +180,14 @@ class JsonRoute(AnswerRoute):
         return handle
 
 
+async def take_large_place(request: Request, owner: str, *, texts: int) -> None:
+    """Count a call of more texts than `documents_max` among the owner's large requests until its answer has been sent:
+    the answer to many short texts is as large as a large body. Raises as `Turns.wait`."""
+    parts = parts_of(request)
+    if texts > parts[Settings].documents_max and not is_large(request.headers):  # one with a large body has its place
+        request.state.exchange.held.enter_context(await parts[LoadLimits].large_requests.wait(owner))
+
+
 def is_json(content_type: str) -> bool:
     media = content_type.split(";", 1)[0].strip().lower()
     return media == "application/json" or (media.startswith("application/") and media.endswith("+json"))

@@ -173,11 +173,10 @@ def openai_body(problem: Mapping[str, Any]) -> dict[str, Any]:
     """The error body of OpenAI's shape with the content of `problem`."""
     shown = provider_status(problem["status"])
     found = problem.get("errors", [])
-    message = problem.get("detail", problem["title"])
-    unfit = ", ".join(f"{entry['field']} ({entry['kind']})" for entry in found if "kind" in entry)
+    said = "; ".join(f"{entry['field']}: {entry.get('message') or entry['kind']}" for entry in found)
     return {
         "error": {
-            "message": f"{message} {unfit}" if unfit else message,
+            "message": said or problem.get("detail", problem["title"]),
             "type": "server_error" if shown >= 500 else _OPENAI_TYPES.get(shown, "invalid_request_error"),
             "param": _PARAMS.get(problem["code"]) or (_parameter(found[0]["field"]) if found else None),
             "code": problem["code"],

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from service.capability import Capability, PresetPricing
 from service.config.settings import Settings
 from service.http.auth import ReadCallerDep, ReleaseCallerDep
-from service.http.body import JsonRoute
+from service.http.body import JsonRoute, take_large_place
 from service.openai.presets import load_presets
 from service.openai.service import EmbeddingsRequest, OpenAIEmbeddings, OpenAIModel, OpenAIModels, OpenAIService
 from service.parts import Part, Parts
@@ -29,6 +29,7 @@ async def embeddings(
     openai: Part[OpenAIService],
     releases: Part[ReleasePipeline],
 ) -> Response:
+    await take_large_place(request, caller.tenant, texts=body.size)
     return await releases.release(request, caller, await openai.release_request(caller.tenant, body))
 
 

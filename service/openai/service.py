@@ -49,6 +49,11 @@ class EmbeddingsRequest(Strict):
     dimensions: int | None = Field(None, description="The preset's own dimension, or nothing.")
     user: str | None = Field(None, min_length=1, max_length=256)
 
+    @property
+    def size(self) -> int:
+        """The number of inputs."""
+        return 1 if isinstance(self.input, str) else len(self.input)
+
 
 class OpenAIVector(TypedDict):
     """A released vector, in OpenAI's shape."""
@@ -185,15 +190,18 @@ class OpenAIService:
 
 
 def texts(body: EmbeddingsRequest) -> list[str]:
-    """The inputs. Raises InvalidInput for token arrays, for no input and for an empty one."""
+    """The inputs. Raises InvalidInput for token arrays, for no input and for a blank one, which it names."""
     inputs = [body.input] if isinstance(body.input, str) else body.input
     if not inputs:
         raise InvalidInput("input must hold at least one text", field="input")
     found = [text for text in inputs if isinstance(text, str)]
     if len(found) < len(inputs):
-        raise InvalidInput("token arrays cannot be read: send text", field="input")
-    if not all(text.strip() for text in found):
-        raise InvalidInput("an input must hold something", field="input")
+        raise InvalidInput(
+            "token arrays cannot be read: send text (LangChain: check_embedding_ctx_length=False)", field="input"
+        )
+    for index, text in enumerate(found):
+        if not text.strip():
+            raise InvalidInput("an input must hold something", field=f"input.{index}")
     return found
 
 
@@ -218,10 +226,10 @@ def _vector_body(preset: VectorPreset, body: EmbeddingsRequest, subject: str | N
 
 def _field(endpoint_field: str | None) -> str:
     """The field of this request that an endpoint's field comes from; `model` for what the preset sets."""
-    first = (endpoint_field or "").split(".")[0]
+    first, dot, row = (endpoint_field or "").partition(".")
     if first in EmbeddingsRequest.model_fields:
-        return first
-    return "input" if first in ("documents", "texts") else "model"
+        return f"{first}{dot}{row}"
+    return f"input{dot}{row}" if first in ("documents", "texts") else "model"
 
 
 def _check_dimensions(body: EmbeddingsRequest, dimension: int) -> None:

@@ -6,7 +6,7 @@ from service.capability import Capability, Estimated
 from service.config.settings import Settings
 from service.domains.store import DomainStore
 from service.http.auth import ReleaseCallerDep
-from service.http.body import JsonRoute
+from service.http.body import JsonRoute, take_large_place
 from service.parts import Part, Parts
 from service.preparation import Preparation
 from service.releases.pipeline import ReleasePipeline
@@ -24,6 +24,7 @@ async def embed_sentdp(
     sentdp: Part[SentDPService],
     releases: Part[ReleasePipeline],
 ) -> Response:
+    await take_large_place(request, caller.tenant, texts=len(body.documents))
     return await releases.release(request, caller, await sentdp.release_request(caller.tenant, body))
 
 

@@ -221,6 +221,7 @@ class SentDPService:
             role=Role.EMBED,
             tasks=[Task(task, task.weight) for task in tasks],
             render=render,
+            answer_size=lambda results: len(results) * pack.dimension,
             privacy=facts_of(body, domain),
         )
         return replace(whole, parts=lambda: self._parts(whole, body, event, tasks, domain))
@@ -277,8 +278,8 @@ def event_of(body: SentDPRequest, settings: Settings, domain: Domain) -> Privacy
         InvalidInput: epsilon outside the operator's range, too many documents, windows of anything but text, a choice
             of the pack by a mechanism that has none.
     """
-    if len(body.documents) > settings.documents_max:
-        raise InvalidInput(f"at most {settings.documents_max} documents a call", field="documents")
+    if len(body.documents) > settings.embedded_texts_max:
+        raise InvalidInput(f"at most {settings.embedded_texts_max} documents a call", field="documents")
     check_epsilon(body.epsilon, settings)
     if domain.is_routed:
         _check_routed(body)

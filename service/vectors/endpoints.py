@@ -23,7 +23,7 @@ from service.accounting.calculations import Calculations
 from service.capability import Capability, Estimated
 from service.config.settings import Settings
 from service.http.auth import ReadCallerDep, ReleaseCallerDep
-from service.http.body import JsonRoute
+from service.http.body import JsonRoute, take_large_place
 from service.http.exchange import BuffersResponse
 from service.http.middleware import VECTOR_FILE_PATH
 from service.http.problems import documented
@@ -124,6 +124,7 @@ async def embed_vector(
     vectors: Part[VectorService],
     releases: Part[ReleasePipeline],
 ) -> Response:
+    await take_large_place(request, caller.tenant, texts=body.rows)
     return await releases.release(request, caller, await vectors.release_request(caller.tenant, body))
 
 

@@ -132,8 +132,8 @@ class VectorBatch:
 
 def text_batch(texts: Sequence[str], settings: Settings) -> VectorBatch:
     """Each text as one unit. Raises InvalidInput for a blank one, a long one or too many."""
-    if len(texts) > settings.vector_texts_max:
-        raise InvalidInput(f"at most {settings.vector_texts_max} texts a call", field="texts")
+    if len(texts) > settings.embedded_texts_max:
+        raise InvalidInput(f"at most {settings.embedded_texts_max} texts a call", field="texts")
     for index, text in enumerate(texts):
         if not text.strip():
             raise InvalidInput("a text must hold something", field=f"texts.{index}")

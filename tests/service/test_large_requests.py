@@ -2,13 +2,19 @@
 
 import asyncio
 from contextlib import ExitStack
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from fastapi import Request
 from starlette.datastructures import Headers
 
 from core.errors import TenantLimitReached
 from gpu_workers.engine.fairness import Turns
-from service.admission import is_large
+from service.admission import LoadLimits, is_large
+from service.config.settings import Settings
+from service.http.body import take_large_place
+from service.parts import Parts
 
 LARGE = Headers({"content-length": "1000000"})
 SMALL = Headers({"content-length": "100"})
@@ -66,5 +72,28 @@ def test_a_request_that_waits_too_long_is_refused_and_frees_nothing() -> None:
                 assert error.value.limit == "large_requests_per_tenant_max"
         with ExitStack() as held:
             await take(requests, "tenant", LARGE, held)
+
+    asyncio.run(main())
+
+
+def test_a_small_body_of_many_texts_takes_a_place_until_it_is_answered(tmp_path: Path) -> None:
+    async def main() -> None:
+        parts = Parts()
+        limits = SimpleNamespace(large_requests=places(1, wait_s=0.01))
+        parts.offer({Settings: lambda _: Settings(data_dir=tmp_path), LoadLimits: lambda _: limits})
+        with ExitStack() as held:
+            scope = {
+                "type": "http",
+                "headers": [(b"content-length", b"100")],
+                "app": SimpleNamespace(state=SimpleNamespace(parts=parts)),
+                "state": {"exchange": SimpleNamespace(held=held)},
+            }
+            for texts in (1, 256, 257, 256):
+                await take_large_place(Request(scope), "tenant", texts=texts)
+            with pytest.raises(TenantLimitReached):
+                await take_large_place(Request(scope), "tenant", texts=2048)
+            await take_large_place(Request(scope), "other", texts=2048)
+        with ExitStack() as held:
+            held.enter_context(await limits.large_requests.wait("tenant"))
 
     asyncio.run(main())

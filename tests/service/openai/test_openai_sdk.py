@@ -1,6 +1,7 @@
 """`/v1` by the unmodified `openai` SDK, over HTTP: what it gets, what it costs, what it raises."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from gateway_kit import DOCUMENT, Gateway, Tenant
 from stub_kit import Request, StubServer, body_of, headers_of
 from stub_kit import answer as write_answer
+from wait_kit import until
 
 from service.config.settings import Settings, SettingsRefused
 from service.openai.presets import load_presets
@@ -140,6 +142,21 @@ def test_the_user_is_the_subject_as_the_preset_says(real_gateway: Gateway, real_
     assert real_tenant.committed() == 0.0
 
 
+def test_a_call_of_openais_own_size_is_one_release_and_others_have_turns(
+    real_gateway: Gateway, real_tenant: Tenant
+) -> None:
+    tenant = real_gateway.tenant(epsilon=30_000)
+    with Client(real_gateway, tenant.key) as client, ThreadPoolExecutor(1) as pool:
+        large = pool.submit(client.embed, ["The room was clean. The staff was kind."] * 2048)
+        until(lambda: tenant.account()["reserved"]["epsilon"] == 20_480, "the large call is not in work")
+        assert real_tenant.http.post("/v1/embeddings", json={"model": SHIPPED, "input": DOCUMENT}).status_code == 200
+        assert not large.done()
+        answer = large.result()
+    assert [row.index for row in answer.data] == list(range(2048))
+    assert client.sent == 1
+    assert tenant.committed() == 20_480
+
+
 class CuttingProxy(StubServer):
     """Passes requests on to a gateway, and closes the connection in the place of the first answers."""
 
@@ -181,9 +198,10 @@ def test_documents_with_a_short_time_out_are_paid_once(real_gateway: Gateway, re
 
 
 BAD: list[tuple[dict[str, Any], str | None, str]] = [
-    ({"input": [1, 2, 3]}, "input", "send text"), ({"input": [[1, 2], [3]]}, "input", "send text"),
-    ({"input": ""}, "input", ""), ({"input": []}, "input", ""), ({"input": [SECRET, " "]}, "input", ""),
-    ({"input": SECRET * 100_000}, "input", ""), ({"input": [SECRET, 7]}, "input", ""), ({"input": None}, "input", ""),
+    ({"input": [1, 2, 3]}, "input", "send text"), ({"input": [[1, 2], [3]]}, "input", "check_embedding_ctx_length=False"),
+    ({"input": ""}, "input", ""), ({"input": []}, "input", ""), ({"input": [SECRET, " "]}, "input", "input.1: "),
+    ({"input": ["a", SECRET * 100_000]}, "input", "input.1: at most"), ({"input": [SECRET, 7]}, "input", ""), ({"input": None}, "input", ""),
+    ({"input": ["a"] * 2049}, "input", "2048"),
     ({"dimensions": 256}, "dimensions", "384"), ({"dimensions": "384"}, "dimensions", ""),
     ({"encoding_format": SECRET}, "encoding_format", ""), ({"extra_body": {SECRET: SECRET}}, None, ""),
 ]  # fmt: skip
