@@ -25,7 +25,8 @@ from service.config.settings import KNOWN_ELSEWHERE, PREFIX, Settings, SettingsR
 
 HIDDEN = "(hidden)"
 DEFAULT = "default"
-_WORDS = {
+# What is wrong, by pydantic's kind: facts of the model alone, no value.
+WORDS = {
     "int_type": "is not a whole number",
     "int_parsing": "is not a whole number",
     "int_from_float": "is not a whole number",
@@ -41,6 +42,7 @@ _WORDS = {
     "dict_type": "is not an object",
     "model_type": "is not an object",
     "missing": "is missing",
+    "union_tag_not_found": "is of no known form",
     "greater_than": "is not above {gt}",
     "greater_than_equal": "is below {ge}",
     "less_than": "is not below {lt}",
@@ -115,7 +117,7 @@ def _problems(entry: ErrorDetails, origins: SettingOrigins) -> Iterator[str]:
         yield f"{where} {own}" if own != said else f"{where}: {said}"
         return
     permitted = None if members else _permitted(name)
-    template = _WORDS.get(entry["type"])
+    template = WORDS.get(entry["type"])
     if permitted is not None and template is not None:
         yield f"{where} must be {permitted}"
     else:

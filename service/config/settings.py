@@ -328,8 +328,8 @@ class RequestLimits(BaseModel):
     documents_max: ClassVar[int] = 256
     document_chars_max: ClassVar[int] = 1_000_000
     sentences_per_document_max: ClassVar[int] = 2048
-    # As OpenAI's `/v1/embeddings`, whose limits frameworks fill: 2,048 inputs, and 300,000 tokens in all. These sentences
-    # take two cores about 20 seconds of REQUEST_TIMEOUT_S.
+    # As OpenAI's `/v1/embeddings`, whose limits frameworks fill: 2,048 inputs, and 300,000 tokens in all. So many
+    # sentences take two cores about 20 seconds of REQUEST_TIMEOUT_S.
     embedded_texts_max: ClassVar[int] = 2048
     sentences_per_request_max: ClassVar[int] = 16_384
     vectors_max: ClassVar[int] = 100_000

@@ -51,9 +51,14 @@ class BudgetAmount(TypedDict):
 class FieldProblem(TypedDict):
     """What is wrong with a member of a request."""
 
-    field: Annotated[str, doc("The member, by its path: names of the API and numbers, never a name of the caller.")]
+    field: Annotated[
+        str,
+        doc("The member, by its path. An unknown one is named if it is at most 40 letters and underscores."),
+    ]
     message: NotRequired[Annotated[str, doc("What is wrong; absent where `kind` says it.")]]
     kind: NotRequired[Annotated[str, doc("What is wrong, as a code of pydantic; absent where `message` says it.")]]
+    permitted: NotRequired[Annotated[list[str], doc("The members or values that there are; of an unknown one.")]]
+    nearest: NotRequired[Annotated[str, doc("Of `permitted` the one within two letters of what was sent, if any.")]]
 
 
 class RefusingArm(TypedDict):
@@ -67,7 +72,7 @@ class RefusingArm(TypedDict):
 
 
 class ProblemDocument(TypedDict):
-    """An error (RFC 9457). It repeats no part of the request; docs/reference/problems.md lists the codes."""
+    """An error (RFC 9457). It repeats no value of the request; docs/reference/problems.md lists the codes."""
 
     type: Annotated[str, doc("A URN that ends with the code.")]
     code: Annotated[str, doc("The stable name of the error.")]

@@ -1,7 +1,8 @@
 """Errors as `application/problem+json` (RFC 9457), with the table that maps the error tree to HTTP statuses.
 
-A problem never repeats any part of the request: it consists of fixed sentences, typed numbers and field names that
-the gateway defines. It does not repeat a field name that the caller invented.
+A problem repeats no value of the request: it consists of fixed sentences, typed numbers and field names that the
+gateway defines. One thing of the caller may be in it: the name of an unknown member of a JSON body, if it is a short
+word of letters and underscores, because nobody finds a misspelt member without its name.
 
 Under `/v1` an error has the shape of the provider whose clients call there: OpenAI's `{"error": {"message", "type",
 "param", "code", ...}}`, or Anthropic's `{"type": "error", "error": {"type", "message"}}` for `/v1/messages`. It is made
@@ -24,6 +25,7 @@ from starlette.types import Receive, Scope, Send
 from core import errors
 from core.amounts import BASIC, Amount, ArmState, delta_of, epsilon_of
 from service import metrics
+from service.config.reading import WORDS
 from service.http.answers import DEFAULT_PROBLEM, PROBLEM_TYPE, BudgetAmount
 
 # Most specific class first: the first match wins.
@@ -103,7 +105,9 @@ _ANTHROPIC_TYPES = {
 _PARAMS = {"unknown-model": "model", "subject-required": "user", "subject-not-allowed": "user"}
 _NOT_KEPT = {"type", "code", "title", "status", "detail"}
 
-_OUR_FIELD = re.compile(r"^[a-z_]{1,40}$")
+_NAME_CHARS_MAX = 40
+_NAME = re.compile(rf"[A-Za-z_]{{1,{_NAME_CHARS_MAX}}}")
+_QUOTED = re.compile(r"'([^']+)'")  # in pydantic's lists of values
 
 
 def problem(
@@ -271,7 +275,7 @@ async def on_gateway_error(_: Request, error: Exception) -> Response:
 
 
 async def on_invalid_request(_: Request, error: Exception) -> Response:
-    """The 400 or 422 for a body that does not match its model, with locations and kinds, without any input."""
+    """The 400 or 422 for a body that does not match its model, without any value of it."""
     if not isinstance(error, RequestValidationError):
         raise TypeError("handler for RequestValidationError")
     found = error.errors()
@@ -282,14 +286,57 @@ async def on_invalid_request(_: Request, error: Exception) -> Response:
 
 def unfit_block(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The content of the 422 for a value that does not match its model. `found`: pydantic's list of errors."""
-    shown = [{"field": _location(entry), "kind": entry["type"]} for entry in found[:20]]
-    return block(422, "invalid-input", errors.InvalidInput.title, errors=shown)
+    return block(422, "invalid-input", errors.InvalidInput.title, errors=[_finding(entry) for entry in found[:20]])
 
 
-def _location(entry: Mapping[str, Any]) -> str:
-    """A location such as `body.documents.3.text`. An extra field is reported at its parent, without its own name."""
-    loc = entry["loc"][:-1] if entry["type"] == "extra_forbidden" else entry["loc"]
-    return ".".join(str(part) if isinstance(part, int) or _OUR_FIELD.match(str(part)) else "?" for part in loc)
+def _finding(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """A member of `errors`: where and what, and of a member or value that is not permitted, what is."""
+    kind, ctx, loc = entry["type"], entry.get("ctx", {}), entry["loc"]
+    sent, permitted = entry.get("input"), ctx.get("permitted", [])
+    message = entry["msg"] if permitted else WORDS[kind].format_map(ctx) if kind in WORDS else None
+    if kind == "extra_forbidden":
+        *loc, sent = loc
+        if _NAME.fullmatch(str(sent)):
+            loc = [*loc, sent]
+    elif kind in ("literal_error", "enum"):
+        permitted = _QUOTED.findall(ctx["expected"])
+    elif kind == "union_tag_invalid" and ctx["discriminator"].startswith("'"):  # else a function finds the tag
+        loc, sent = [*loc, ctx["discriminator"].strip("'")], ctx["tag"]
+        permitted, message = _QUOTED.findall(ctx["expected_tags"]), f"is not one of {ctx['expected_tags']}"
+    shown: dict[str, Any] = {"field": _location(loc), "kind": kind}
+    nearest = nearest_word(sent, permitted) if isinstance(sent, str) else None
+    if nearest is not None:
+        message = f"{message}; the nearest is {nearest}"
+    elif kind == "extra_forbidden" and permitted:
+        message = f"{message}; there are {', '.join(permitted)}"
+    optional = {"message": message, "permitted": permitted, "nearest": nearest}
+    return shown | {name: value for name, value in optional.items() if value}
+
+
+def _location(loc: Sequence[Any]) -> str:
+    """A location such as `body.documents.3.text`."""
+    return ".".join(str(part) if isinstance(part, int) or _NAME.fullmatch(str(part)) else "?" for part in loc)
+
+
+def nearest_word(sent: str, words: Sequence[str]) -> str | None:
+    """The word that is at most two edits from what was sent, and fewer than half its letters; None for none."""
+    if len(sent) > _NAME_CHARS_MAX or not words:
+        return None
+    edits, word = min((_edits(sent.lower(), word.lower()), word) for word in words)
+    return word if edits <= 2 and 2 * edits < len(sent) else None
+
+
+def _edits(one: str, other: str) -> int:
+    """How many letters to add, remove, replace, or exchange with the next one, make one word of the other."""
+    rows = [list(range(len(other) + 1))]
+    for i in range(1, len(one) + 1):
+        row = [i]
+        for j in range(1, len(other) + 1):
+            row.append(min(rows[-1][j] + 1, row[-1] + 1, rows[-1][j - 1] + (one[i - 1] != other[j - 1])))
+            if i > 1 < j and one[i - 2 : i] == other[j - 1] + other[j - 2]:
+                row[j] = min(row[j], rows[-2][j - 2] + 1)
+        rows.append(row)
+    return rows[-1][-1]
 
 
 async def on_http_error(_: Request, error: Exception) -> Response:

@@ -7,13 +7,14 @@ import re
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, TypeVar
 
 from annotated_types import BaseMetadata, GroupedMetadata, MaxLen
 from fastapi import Depends, Query, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, ValidationError, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from core.errors import InvalidInput
 from service.config.settings import DIMENSIONS_TAKEN, Settings
@@ -23,6 +24,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 # An object with more unknown members gets one error, not one for each.
 _UNKNOWN_MEMBERS_MAX = 16
+_UNKNOWN_MEMBERS_NAMED = 4
 
 
 @dataclass(frozen=True)
@@ -39,19 +41,36 @@ class AtMost(GroupedMetadata):
         yield MaxLen(self.length)
 
 
+@cache
+def _members(model: type[BaseModel]) -> dict[str, None]:
+    """The names of a model's members, in their order."""
+    return dict.fromkeys(field.alias or name for name, field in model.model_fields.items())
+
+
 Vector = Annotated[list[float], AtMost(DIMENSIONS_TAKEN)]
 
 
 class Strict(BaseModel):
-    """`"0.5"` is not a number, a misspelt field is an error, NaN is refused. The number of errors is bounded."""
+    """`"0.5"` is not a number, a misspelt field is an error, NaN is refused. The number of errors is bounded.
+
+    An object with unknown members has an error for each of the first few, with the members that there are, and no other
+    error: a missing member is often a misspelt one.
+    """
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True)
 
     @model_validator(mode="before")
     @classmethod
     def _few_members(cls, data: Any) -> Any:
-        if isinstance(data, dict) and len(data) > len(cls.model_fields) + _UNKNOWN_MEMBERS_MAX:
+        if not isinstance(data, dict):
+            return data
+        if len(data) > len(cls.model_fields) + _UNKNOWN_MEMBERS_MAX:
             raise PydanticCustomError("too_many_members", "the object has too many members")
+        if cls.model_config["extra"] == "forbid" and not data.keys() <= (members := _members(cls)).keys():
+            wrong = PydanticCustomError("extra_forbidden", "unknown member", {"permitted": list(members)})
+            unknown = [name for name in data if name not in members][:_UNKNOWN_MEMBERS_NAMED]
+            lines = [InitErrorDetails(type=wrong, loc=(name,), input=None) for name in unknown]
+            raise ValidationError.from_exception_data(cls.__name__, lines)
         return data
 
 
@@ -60,15 +79,16 @@ def exactly_one_of(*fields: str) -> Any:
 
     def check(model: Model) -> Model:
         if sum(getattr(model, field) is not None for field in fields) != 1:
-            raise ValueError(f"give exactly one of {', '.join(fields)}")
+            said = f"give exactly one of {', '.join(fields)}"
+            raise PydanticCustomError("value_error", said, {"permitted": list(fields)})
         return model
 
     return model_validator(mode="after")(check)
 
 
 def findings(error: ValidationError, *place: str) -> list[dict[str, Any]]:
-    """What is wrong and where, with locations below `place`. Contains no input."""
-    found = error.errors(include_url=False, include_context=False, include_input=False)
+    """What is wrong and where, with locations below `place`, in the form of pydantic."""
+    found = error.errors(include_url=False)
     return [{**entry, "loc": (*place, *entry["loc"])} for entry in found]
 
 

@@ -78,7 +78,8 @@ def test_rows_may_be_sent_as_json_lines_and_a_wrong_one_costs_nothing(owner: Ten
 
 
 def test_wrong_fields_are_refused_with_a_problem_and_the_job_is_in_the_api_page(owner: Tenant) -> None:
-    for fields, field in (({"epsilon": -1}, "body.epsilon"), ({"epsilon": 1e9}, "epsilon"), ({"unknown": 1}, "body")):
+    wrong = (({"epsilon": -1}, "body.epsilon"), ({"epsilon": 1e9}, "epsilon"), ({"unknown": 1}, "body.unknown"))
+    for fields, field in wrong:
         refused = submit(owner, **fields)
         assert refused.status_code == 422
         assert refused.headers["content-type"] == "application/problem+json"

@@ -82,11 +82,15 @@ class FieldProblem(Answer):
     """What is wrong with a member of a request."""
 
     field: str
-    """The member, by its path: names of the API and numbers, never a name of the caller."""
+    """The member, by its path. An unknown one is named if it is at most 40 letters and underscores."""
     message: str | None = None
     """What is wrong; absent where `kind` says it."""
     kind: str | None = None
     """What is wrong, as a code of pydantic; absent where `message` says it."""
+    permitted: list[str] | None = None
+    """The members or values that there are; of an unknown one."""
+    nearest: str | None = None
+    """Of `permitted` the one within two letters of what was sent, if any."""
 
 
 class KeyFacts(Answer):
@@ -411,7 +415,7 @@ class Privacy(Answer):
 
 
 class ProblemDocument(Answer):
-    """An error (RFC 9457). It repeats no part of the request; docs/reference/problems.md lists the codes."""
+    """An error (RFC 9457). It repeats no value of the request; docs/reference/problems.md lists the codes."""
 
     type: str
     """A URN that ends with the code."""
