@@ -25,8 +25,8 @@ from starlette.types import Receive, Scope, Send
 from core import errors
 from core.amounts import BASIC, Amount, ArmState, delta_of, epsilon_of
 from service import metrics
-from service.config.reading import WORDS
 from service.http.answers import DEFAULT_PROBLEM, PROBLEM_TYPE, BudgetAmount
+from service.wrong_values import WORDS
 
 # Most specific class first: the first match wins.
 STATUS: tuple[tuple[type[errors.GatewayError], int], ...] = (

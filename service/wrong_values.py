@@ -1,0 +1,32 @@
+"""What is wrong with a value of a setting or of a request, in words."""
+
+# By pydantic's kind: facts of the model alone, no value.
+WORDS = {
+    "int_type": "is not a whole number",
+    "int_parsing": "is not a whole number",
+    "int_from_float": "is not a whole number",
+    "float_type": "is not a number",
+    "float_parsing": "is not a number",
+    "finite_number": "is not a finite number",
+    "bool_type": "is neither true nor false",
+    "bool_parsing": "is neither true nor false",
+    "string_type": "is not a text",
+    "path_type": "is not a path",
+    "list_type": "is not a list",
+    "tuple_type": "is not a list",
+    "dict_type": "is not an object",
+    "model_type": "is not an object",
+    "missing": "is missing",
+    "union_tag_not_found": "is of no known form",
+    "greater_than": "is not above {gt}",
+    "greater_than_equal": "is below {ge}",
+    "less_than": "is not below {lt}",
+    "less_than_equal": "is above {le}",
+    "literal_error": "is not {expected}",
+    "enum": "is not {expected}",
+    "too_short": "has fewer than {min_length} members",
+    "too_long": "has more than {max_length} members",
+    "string_too_short": "is shorter than {min_length} characters",
+    "string_too_long": "is longer than {max_length} characters",
+    "string_pattern_mismatch": "does not match {pattern}",
+}
