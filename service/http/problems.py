@@ -105,7 +105,7 @@ _ANTHROPIC_TYPES = {
 _PARAMS = {"unknown-model": "model", "subject-required": "user", "subject-not-allowed": "user"}
 _NOT_KEPT = {"type", "code", "title", "status", "detail"}
 
-_NAME_CHARS_MAX = 40
+_NAME_CHARS_MAX, _EDITS_MAX = 40, 2
 _NAME = re.compile(rf"[A-Za-z_]{{1,{_NAME_CHARS_MAX}}}")
 _QUOTED = re.compile(r"'([^']+)'")  # in pydantic's lists of values
 
@@ -320,10 +320,9 @@ def _location(loc: Sequence[Any]) -> str:
 
 def nearest_word(sent: str, words: Sequence[str]) -> str | None:
     """The word that is at most two edits from what was sent, and fewer than half its letters; None for none."""
-    if len(sent) > _NAME_CHARS_MAX or not words:
-        return None
-    edits, word = min((_edits(sent.lower(), word.lower()), word) for word in words)
-    return word if edits <= 2 and 2 * edits < len(sent) else None
+    near = [word for word in words if abs(len(word) - len(sent)) <= _EDITS_MAX and len(sent) <= _NAME_CHARS_MAX]
+    edits, word = min(((_edits(sent.lower(), word.lower()), word) for word in near), default=(len(sent), None))
+    return word if edits <= _EDITS_MAX and 2 * edits < len(sent) else None
 
 
 def _edits(one: str, other: str) -> int:
