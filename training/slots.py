@@ -31,11 +31,14 @@ NAMED = {
     "nick": "PERSON",
     "wordfirst": "PERSON",
     "wordlast": "PERSON",
+    "longname": "PERSON",
+    "initials": "PERSON",
     "city": "LOCATION",
     "country": "LOCATION",
     "place": "LOCATION",
     "street": "LOCATION",
     "address": "LOCATION",
+    "postal": "LOCATION",
     "org": "ORGANIZATION",
     "firm": "ORGANIZATION",
     "team": "ORGANIZATION",
@@ -49,6 +52,7 @@ LISTED = (
     *("title", "acronym", "product", "work", "nationality", "role", "thing", "unit"),
     *("nick", "wordfirst", "wordlast", "firm", "drug", "eponym", "law"),
     *("scientist", "mood", "venue", "tool", "dish", "part"),
+    *("longname", "initials", "postal", "sign", "trade"),
 )
 # in the genitive, as dates have them
 _POLISH_MONTHS = (

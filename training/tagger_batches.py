@@ -55,6 +55,7 @@ TEXTS = {
     "en-logins": 0.09,
     "en-talk": 0.08,
     "en-kept": 0.1,
+    "en-firms": 0.1,
     "de": 0.06,
     "de-logins": 0.016,
     "de-talk": 0.02,
