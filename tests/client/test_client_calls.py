@@ -66,10 +66,10 @@ def test_an_input_beyond_the_limits_becomes_several_requests_in_order(
 
 
 def test_a_part_that_the_gateway_finds_too_large_is_halved(gateway: InProcessGateway, tenant: Tenant) -> None:
-    with client_of(gateway, tenant, limits=Limits(documents=3_000)) as client:
-        result = client.embed_documents(["One."] * 2_049, epsilon=0.01)
-    assert [len(release.inputs) for release in result.releases] == [1_024, 1_025]
-    assert tenant.committed() == pytest.approx(20.49)
+    with client_of(gateway, tenant, limits=Limits(documents=1000)) as client:
+        result = client.sanitize(["One."] * 257, fill={"mode": "metric_dp", "epsilon": 0.1})
+    assert [len(release.inputs) for release in result.releases] == [128, 129]
+    assert len(result.texts) == 257
 
 
 def test_what_was_paid_is_kept_when_the_budget_ends(gateway: InProcessGateway) -> None:

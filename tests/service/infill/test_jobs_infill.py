@@ -97,7 +97,7 @@ def test_bad_parameters_are_refused_before_a_job_is_made(real_tenant: Tenant) ->
         {"mask": {"techniques": ["walrus"]}}, {"mask": {"entities": ["WALRUS"]}}, {"mask": {"allow_list": "walrus"}},
         {"mask": {"techniques": ["all"]}}, {"mask": {"vocabulary_size": 1}}, {"fill": {"mode": "dp"}},
         {"fill": {"mode": "top1", "k": 3}}, {"fill": {"k": 1_000_000}}, {"rounds": 4}, {"rounds": 0}, {"steps": 0},
-        {"steps": 1_000_000}, {"steps": "25"}, {"name": "../walrus"}, {"documents": embedding_rows(1)}, {"walrus": 1},
+        {"steps": 1_000_000}, {"steps": "25"}, {"name": "../walrus"}, {"documents": embedding_rows(1)}, {"walrus 1": 1},
     ]:  # fmt: skip
         answer = submit(real_tenant.http, rows(20), **fields)
         assert (answer.status_code, answer.json()["code"]) == (422, "invalid-input"), answer.text

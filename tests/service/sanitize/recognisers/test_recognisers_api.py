@@ -129,7 +129,7 @@ def test_a_recogniser_that_cannot_be_used_is_refused_without_echo(tenant: Tenant
 
 
 def test_a_malformed_body_and_a_name_that_no_file_may_have_are_refused(tenant: Tenant) -> None:
-    for body in ({"score": 0}, {"score": 1.1}, {"deny": "zworykin"}, {"zworykin": 1}, {"deny": [1]}):
+    for body in ({"score": 0}, {"score": 1.1}, {"deny": "zworykin"}, {"zworykin 1": 1}, {"deny": [1]}):
         answer = put(tenant, "codes", **{"entity": "CODE", "deny": ["x1"]} | body)
         assert answer.status_code == 422
         assert "zworykin" not in answer.text
