@@ -50,7 +50,7 @@ _UNLABELLED = ("email", "url", "postcode")
 _LABELS = NAMED | CREDENTIALS | dict.fromkeys(_UNLABELLED, IGNORED)
 LISTED = (
     *("title", "acronym", "product", "work", "nationality", "role", "thing", "unit"),
-    *("nick", "wordfirst", "wordlast", "firm", "drug", "eponym", "law"),
+    *("nick", "wordfirst", "wordlast", "firm", "drug", "eponym", "sign", "law"),
     *("scientist", "mood", "venue", "tool", "dish", "part"),
     *("longname", "initials", "postal", "sign", "trade"),
 )
