@@ -52,7 +52,7 @@ LISTED = (
     *("title", "acronym", "product", "work", "nationality", "role", "thing", "unit"),
     *("nick", "wordfirst", "wordlast", "firm", "drug", "eponym", "sign", "law"),
     *("scientist", "mood", "venue", "tool", "dish", "part"),
-    *("longname", "initials", "postal", "sign", "trade"),
+    *("longname", "initials", "postal", "trade"),
 )
 # in the genitive, as dates have them
 _POLISH_MONTHS = (
