@@ -1,8 +1,8 @@
 """Errors as `application/problem+json` (RFC 9457), with the table that maps the error tree to HTTP statuses.
 
 A problem repeats no value of the request: it consists of fixed sentences, typed numbers and field names that the
-gateway defines. One thing of the caller may be in it: the name of an unknown member of a JSON body, if it is a short
-word of letters and underscores, because nobody finds a misspelt member without its name.
+gateway defines. One thing of the caller may be in it: the name of an unknown member of a body or a query, if it is a
+short word of letters and underscores, because nobody finds a misspelt member without its name.
 
 Under `/v1` an error has the shape of the provider whose clients call there: OpenAI's `{"error": {"message", "type",
 "param", "code", ...}}`, or Anthropic's `{"type": "error", "error": {"type", "message"}}` for `/v1/messages`. It is made
@@ -173,11 +173,16 @@ def provider_status(problem_status: int) -> int:
     return 400 if problem_status == 422 else problem_status
 
 
+def _said(entry: Mapping[str, Any]) -> str:
+    field, message = entry["field"], entry.get("message") or entry["kind"]
+    return message if message.startswith(f"`{field}`") else f"{field}: {message}"
+
+
 def openai_body(problem: Mapping[str, Any]) -> dict[str, Any]:
     """The error body of OpenAI's shape with the content of `problem`."""
     shown = provider_status(problem["status"])
     found = problem.get("errors", [])
-    said = "; ".join(f"{entry['field']}: {entry.get('message') or entry['kind']}" for entry in found)
+    said = "; ".join(map(_said, found))
     return {
         "error": {
             "message": said or problem.get("detail", problem["title"]),

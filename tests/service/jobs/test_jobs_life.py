@@ -257,7 +257,7 @@ def test_errors_that_need_no_job_are_reported_at_once(real_tenant: Tenant) -> No
         {"documents": [row]}, {"name": "Bad Name", "documents": [row]}, {"name": "../up", "documents": [row]},
         {"name": "a", "documents": [row], "embeddings": [[[1.0]]]}, {"name": "a"},
         {"name": "a", "documents": [{"text": 3}]}, {"name": "a", "documents": [{"text": "walrus", "sentences": []}]},
-        {"name": "a", "documents": [row], "walrus": 1}, {"name": "a", "embeddings": [[]]},
+        {"name": "a", "documents": [row], "walrus 1": 1}, {"name": "a", "embeddings": [[]]},
         {"name": "a", "documents": [row], "steps": 9}, {"name": "a", "documents": [row], "steps": 601},
     ):  # fmt: skip
         answer = post("/jobs/domain", json=body)
