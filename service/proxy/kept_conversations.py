@@ -60,7 +60,7 @@ class Keeping:
         self._kept = kept
         self._asked = asked
         self._lifetime_s = lifetime_s
-        self._is_kept = False
+        self._name: str | None = None  # of the entry, once it is written
 
     async def answered(self, answer_id: str | None, said: str) -> None:
         """Write the entry under the first identifier, and once more when it is known what the answer says. Return once
@@ -68,16 +68,15 @@ class Keeping:
 
         Raises UpstreamAnswerInvalid for the identifier of another answer: an upstream that answers equal requests from
         a cache would give one conversation the names of another. Raises TenantLimitReached, LedgerUnavailable."""
+        name = None if answer_id is None else _name(self._upstream, answer_id)
+        is_new = self._name is None
         asked = self._asked.after(said) if said else self._asked
-        if answer_id is None or (self._is_kept and asked == self._asked):
-            return
-        self._asked = asked
+        if name is None or (not is_new and (name != self._name or asked == self._asked)):
+            return  # an event may have an identifier of something else
         packed = await self._preparation.run(self._tenant, self._kept.chars, self._kept.packed, asked)
-        name = _name(self._upstream, answer_id)
-        is_new = not self._is_kept
         if not await self._vault.put(self._tenant, name, packed, lifetime_s=self._lifetime_s, only_new=is_new):
             raise UpstreamAnswerInvalid(reason="repeated-id")
-        self._is_kept = True
+        self._name, self._asked = name, asked
 
 
 class KeptConversations:

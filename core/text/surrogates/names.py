@@ -117,10 +117,10 @@ def gender_of(name: str, language: str) -> str | None:
     return None
 
 
-@cache
 def _lists_with(name: str, gender: str) -> int:
     """Return how many languages have the name, without its accents, in their list of the gender."""
-    return sum(plain(name).casefold() in _plain_names(language, gender) for language in LOCALES)
+    folded = plain(name).casefold()
+    return sum(folded in _plain_names(language, gender) for language in LOCALES)
 
 
 @cache
