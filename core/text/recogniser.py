@@ -137,7 +137,8 @@ def occurrences(text: str, strings: Collection[str]) -> Iterator[Span]:
     for word in _WORD.finditer(text) if lengths else ():
         for length in longest_first.get(word.group(), ()):
             end = word.start() + length
-            if text[word.start() : end] in strings and not text[end : end + 1].isalnum():
+            is_whole = end <= len(text) and not text[end : end + 1].isalnum()  # a slice ends with the text
+            if is_whole and text[word.start() : end] in strings:
                 yield word.start(), end
                 break
 

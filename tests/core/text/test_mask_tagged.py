@@ -56,6 +56,7 @@ def test_a_name_of_several_words_and_its_words_are_masked_wherever_they_stand():
     text = "Wren Castellanos wrote. Ask Castellanos, Wren, wren and WREN CASTELLANOS: Wren Castellanos! A wrens nest."
     masked = "[PERSON] wrote. Ask [PERSON], Wren, wren and WREN CASTELLANOS: [PERSON]! A wrens nest."
     assert shown(text, "PERSON", (0, 16)) == masked
+    assert shown("Wren Castellanos, called Wren", "PERSON", (0, 16)) == "[PERSON], called [PERSON]"
     assert shown("Carys Hill came. Hill, Carys. The hill.", "PERSON", (0, 10)) == (
         "[PERSON] came. Hill, [PERSON]. The hill."
     )
