@@ -14,6 +14,7 @@ from pydantic_core.core_schema import definitions_schema
 from typing_extensions import TypedDict
 
 PROBLEM_TYPE = "application/problem+json"
+PROVIDERS_PREFIX = "/v1/"  # under it, errors have the shape of the provider whose clients call there
 _SCHEMAS = "#/components/schemas/{model}"
 
 
@@ -71,14 +72,9 @@ class RefusingArm(TypedDict):
     remaining_delta: NotRequired[Annotated[float, doc("The delta that is left; of the rule `basic` alone.")]]
 
 
-class ProblemDocument(TypedDict):
-    """An error (RFC 9457). It repeats no value of the request; docs/reference/problems.md lists the codes."""
+class _Facts(TypedDict):
+    """What an error says beside its name and its sentence."""
 
-    type: Annotated[str, doc("A URN that ends with the code.")]
-    code: Annotated[str, doc("The stable name of the error.")]
-    title: Annotated[str, doc("The error in a sentence, fixed for the code.")]
-    status: NotRequired[Annotated[int, doc("The HTTP status; absent in the record of a job.")]]
-    detail: NotRequired[Annotated[str, doc("What is wrong in this case; absent if `title` says it.")]]
     errors: NotRequired[Annotated[list[FieldProblem], doc("What is wrong with which member, at most 20.")]]
     charged: NotRequired[Annotated[bool, doc("Whether the budget was charged; absent where the code says it.")]]
     released: NotRequired[Annotated[bool, doc("False: nothing was released. Absent where the code says it.")]]
@@ -96,21 +92,54 @@ class ProblemDocument(TypedDict):
     workers: NotRequired[Annotated[dict[str, Any], doc("The stage of each worker; of `not-ready`.")]]
 
 
+class ProblemDocument(_Facts):
+    """An error (RFC 9457). It repeats no value of the request; docs/reference/problems.md lists the codes."""
+
+    type: Annotated[str, doc("A URN that ends with the code.")]
+    code: Annotated[str, doc("The stable name of the error.")]
+    title: Annotated[str, doc("The error in a sentence, fixed for the code.")]
+    status: NotRequired[Annotated[int, doc("The HTTP status; absent in the record of a job.")]]
+    detail: NotRequired[Annotated[str, doc("What is wrong in this case; absent if `title` says it.")]]
+
+
+class ProviderError(_Facts):
+    """The content of an error under `/v1`."""
+
+    message: Annotated[str, doc("What is wrong.")]
+    type: Annotated[str, doc("The provider's name for this kind of error.")]
+    param: Annotated[str | None, doc("The parameter of the request that is wrong, if it is one.")]
+    code: Annotated[str, doc("The stable name of the error, as in a problem document.")]
+
+
+class ProviderProblem(TypedDict):
+    """An error under `/v1`, in the shape that OpenAI's and Anthropic's clients read."""
+
+    type: NotRequired[Annotated[str, doc("`error`; for Anthropic's clients alone.")]]
+    error: ProviderError
+
+
 class DescribedAPI(FastAPI):
-    """A `FastAPI` whose description has the schema to which `DEFAULT_PROBLEM` refers."""
+    """A `FastAPI` whose description has the schemas of errors, and under `/v1` their other shape."""
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
-            schema = TypeAdapter(ProblemDocument).json_schema(ref_template=_SCHEMAS)
-            nested = schema.pop("$defs")
-            components = super().openapi().setdefault("components", {}).setdefault("schemas", {})
-            components.update(nested | {ProblemDocument.__name__: schema})
+            described = super().openapi()
+            components = described.setdefault("components", {}).setdefault("schemas", {})
+            for kind in (ProblemDocument, ProviderProblem):
+                schema = TypeAdapter(kind).json_schema(ref_template=_SCHEMAS)
+                components.update(schema.pop("$defs") | {kind.__name__: schema})
+            shaped = {"application/json": {"schema": {"$ref": _SCHEMAS.format(model=ProviderProblem.__name__)}}}
+            for path, operations in described["paths"].items():
+                responses = [each for operation in operations.values() for each in operation["responses"].values()]
+                for response in responses if path.startswith(PROVIDERS_PREFIX) else ():
+                    if PROBLEM_TYPE in response.get("content", {}):
+                        response["content"] = shaped
         return super().openapi()
 
 
 DEFAULT_PROBLEM: dict[int | str, dict[str, Any]] = {
     "default": {
-        "description": "A problem document; under `/v1`, the same facts in the shape of the providers.",
+        "description": "A problem document.",
         "content": {PROBLEM_TYPE: {"schema": {"$ref": _SCHEMAS.format(model=ProblemDocument.__name__)}}},
     }
 }

@@ -25,7 +25,7 @@ from starlette.types import Receive, Scope, Send
 from core import errors
 from core.amounts import BASIC, Amount, ArmState, delta_of, epsilon_of
 from service import metrics
-from service.http.answers import DEFAULT_PROBLEM, PROBLEM_TYPE, BudgetAmount
+from service.http.answers import DEFAULT_PROBLEM, PROBLEM_TYPE, PROVIDERS_PREFIX, BudgetAmount
 from service.wrong_values import WORDS
 
 # Most specific class first: the first match wins.
@@ -88,7 +88,6 @@ _CODES: Mapping[int, str] = {
     431: "headers-too-large",
 }
 
-PROVIDERS_PREFIX = "/v1/"
 ANTHROPIC_PATH = "/v1/messages"
 
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}

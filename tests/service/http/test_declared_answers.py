@@ -7,6 +7,7 @@ import httpx
 import pytest
 from declared_answers import DeclaredAnswers
 from fastapi import APIRouter, Response
+from gateway_kit import Tenant
 from inprocess_kit import Gateway
 from typing_extensions import TypedDict
 
@@ -90,3 +91,12 @@ def test_every_answer_of_the_gateway_describes_its_members(gateway: Gateway) -> 
             answers = [answer for status, answer in operation["responses"].items() if status.startswith("2")]
             contents = [each for answer in answers for each in answer.get("content", {}).items()]
             assert all(content["schema"] for kind, content in contents if "json" in kind), f"{method} {path}"
+
+
+def test_errors_under_v1_are_described_in_the_shape_of_the_providers(gateway: Gateway, tenant: Tenant) -> None:
+    answer = gateway.with_key(tenant, "release").http.post("/v1/embeddings", json={})
+    assert answer.status_code == 400
+    responses = gateway.app.openapi()["paths"]["/v1/embeddings"]["post"]["responses"]
+    for response in (each for status, each in responses.items() if not status.startswith("2")):
+        assert [*response["content"]] == [answer.headers["content-type"]]
+    DeclaredAnswers(gateway.app).check(answer, method="POST", route="/v1/embeddings")
