@@ -43,7 +43,7 @@ run: setup
 	@test -s $(DATA_DIR)/dev.key \
 	  || $(BIN)/privacy-gateway tenant create dev --epsilon 20000 --limit record=1000,1e-2 --key-file $(DATA_DIR)/dev.key \
 	  || $(BIN)/privacy-gateway key create dev --key-file $(DATA_DIR)/dev.key
-	@exec $(BIN)/privacy-gateway serve --host $(HOST) --port $(PORT)
+	@exec $(BIN)/privacy-gateway serve --host $(HOST) --port $(PORT) --sign-in $(DATA_DIR)/dev.key
 
 ## test: what runs in the process of the tests (5 minutes on 2 cores); `check` runs the rules for the source itself.
 ##   Fails if a file or the sum takes far more of a processor than the aims in docs/contributing.md; machines differ.

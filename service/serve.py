@@ -27,6 +27,8 @@ from service.app import configure_logging, create_admin_app, create_app
 from service.capabilities import CAPABILITIES
 from service.capability import Capability
 from service.config.settings import Settings
+from service.dashboard.endpoints import LINK
+from service.dashboard.sign_in_link import LINK_S, SignInLink
 from service.domains.store import DomainStore
 from service.gateway import Gateway
 from service.http.connections import ConnectionLimits, LimitedProtocol
@@ -58,8 +60,9 @@ def run(
     engine: Engine | None = None,
     capabilities: Sequence[Capability] = CAPABILITIES,
     inherited: Inherited | None = None,
+    sign_in: Path | None = None,
 ) -> None:
-    """Serve until interrupted, by default with the local engine.
+    """Serve until interrupted, by default with the local engine. `sign_in`: the file of a key for a link to sign in.
 
     Exits with 1 and one line with the reason if the gateway cannot start.
     """
@@ -71,7 +74,7 @@ def run(
     drop_other_variables()  # before the first child process
     start_fork_server()
     try:
-        code = asyncio.run(_serve(settings, engine, capabilities, inherited))
+        code = asyncio.run(_serve(settings, engine, capabilities, inherited, sign_in))
     finally:
         end_fork_server()
     sys.exit(code)
@@ -95,7 +98,11 @@ class _Server(uvicorn.Server):
 
 
 async def _serve(
-    settings: Settings, engine: Engine | None, capabilities: Sequence[Capability], inherited: Inherited | None
+    settings: Settings,
+    engine: Engine | None,
+    capabilities: Sequence[Capability],
+    inherited: Inherited | None,
+    sign_in: Path | None,
 ) -> int:
     started = time.monotonic()
     servers: list[_Server] = []
@@ -129,7 +136,7 @@ async def _serve(
         await gateway.start()
         servers += _servers(gateway, shares_sockets=inherited is not None)
         _spare_collector()
-        progress = asyncio.create_task(_report_progress(servers, gateway, started, inherited, say))
+        progress = asyncio.create_task(_report_progress(servers, gateway, started, inherited, say, sign_in))
         main, *others = servers
         sockets = None if inherited is None else list(inherited.sockets)
         await asyncio.gather(main.serve(sockets), *(server.serve() for server in others))
@@ -193,6 +200,7 @@ async def _report_progress(
     started: float,
     inherited: Inherited | None,
     say: Callable[[str], None],
+    sign_in: Path | None,
 ) -> None:
     """Print what is being loaded, and the gateway's addresses once it is ready."""
     shown: dict[Role, str] = {}
@@ -214,6 +222,12 @@ async def _report_progress(
         inherited.report_ready()
     address = f"http://{gateway.settings.host}:{_port(servers[0])}"
     say(f"ready in {time.monotonic() - started:.1f} s: {address}  (API: {address}/docs)")
+    if sign_in is not None:
+        try:
+            token = await gateway.parts[SignInLink].make(await asyncio.to_thread(sign_in.read_text))
+            say(f"playground, by a link that works once, within {LINK_S // 60} minutes: {address}{LINK}?token={token}")
+        except (GatewayError, OSError, ValueError):
+            say(f"warning: no link to sign in: {sign_in} holds no valid key with the role read")
     if len(servers) > 1:
         say(f"administration and metrics: http://{gateway.settings.admin_host}:{_port(servers[1])}")
 

@@ -76,6 +76,12 @@ def serve(
     processes: Annotated[
         int | None, typer.Option(help="Gateways that share the port, each with its own workers.  [default: 1]")
     ] = None,
+    sign_in: Annotated[
+        Path | None,
+        typer.Option(
+            "--sign-in", help="Print a link that signs in on this machine, once, with the API key in this file."
+        ),
+    ] = None,
     config: ConfigFile = None,
     data_dir: DataDir = None,
 ) -> None:
@@ -88,12 +94,14 @@ def serve(
 
     start_fork_server(preloads(settings))  # it imports for the workers while this process imports for itself
     if settings.processes > 1:
+        if sign_in is not None:
+            raise typer.BadParameter("a link to sign in is of one gateway: leave out --sign-in or --processes")
         from service.processes.supervisor import supervise
 
         supervise(settings)
     from service.serve import run
 
-    run(settings)
+    run(settings, sign_in=sign_in)
 
 
 @config_app.command("check")

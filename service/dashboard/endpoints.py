@@ -10,12 +10,13 @@ from typing_extensions import TypedDict
 from core.errors import BrowserRefused, SignOnFailed
 from core.ledger.transitions import Ledger
 from core.master_key import MasterKey
-from core.state.keystore import KeyRole
+from core.state.keystore import KeyRole, KeyStore
 from core.state.sessions import Session, SignedInBy
 from service.capability import Capability, View
 from service.config.settings import Settings
 from service.dashboard import pages
 from service.dashboard.pages import Views
+from service.dashboard.sign_in_link import SignInLink
 from service.dashboard.sign_on import REQUEST_S, SignOn
 from service.http.answers import AnswerRoute, doc
 from service.http.auth import Caller, Needs, Operator
@@ -26,6 +27,8 @@ router = APIRouter(route_class=AnswerRoute, tags=["dashboard"])
 
 PREFIX = "/dashboard"
 SIGN_ON = f"{PREFIX}/sign-on"
+LINK = f"{PREFIX}/link"
+PLAYGROUND = "playground"
 SIGN_ON_COOKIE = "pgw_sign_on"
 READING = Needs(KeyRole.READ, operator=True)
 IdentityDep = Annotated[Caller | Operator, Depends(READING)]
@@ -100,6 +103,21 @@ async def file(path: str, request: Request) -> Response:
     return Response(found.content, headers=headers, media_type=found.media_type)
 
 
+@router.get(LINK, summary="Sign in by the link that the start of the gateway printed", response_class=Response)
+async def follow_link(
+    request: Request, sessions: Part[BrowserSessions], link: Part[SignInLink], token: str = ""
+) -> Response:
+    """Opens the playground. A link works once, on the machine of the gateway."""
+    sessions.check_host(request)
+    try:
+        key = await link.use(request, token)
+    except SignOnFailed as failed:
+        return pages.sign_in(sign_on=None, refusal=failed.reason)
+    response = pages.signed_on(PLAYGROUND if KeyRole.RELEASE in key.roles else "")
+    await sessions.open(request, response, tenant=key.tenant, by=SignedInBy.KEY, credential=key.key_id, roles=key.roles)
+    return response
+
+
 @router.get(SIGN_ON, summary="Sign in through the identity provider", response_class=Response)
 async def sign_on(request: Request, sessions: Part[BrowserSessions], provider: ProviderDep, view: str = "") -> Response:
     """Redirects to the provider. 404 without one."""
@@ -152,6 +170,14 @@ async def signed_on(
     return response
 
 
+@router.get("/", include_in_schema=False)
+async def root(request: Request, sessions: Part[BrowserSessions]) -> Response:
+    """To the playground, for whoever may open it or has not signed in."""
+    session = await sessions.of(request)
+    may_open = session is None or any(each.name == PLAYGROUND for each in _offered(request, session))
+    return RedirectResponse(f"{PREFIX}/{PLAYGROUND}" if may_open else PREFIX, status_code=303)
+
+
 @router.get(PREFIX, summary="The dashboard: its first view, or the page to sign in", response_class=Response)
 @router.get(f"{PREFIX}/{{view}}", summary="A view of the dashboard", response_class=Response)
 async def view(
@@ -199,4 +225,8 @@ def _sign_on(parts: Parts) -> SignOn | None:
     return None if settings is None else SignOn(settings, parts[MasterKey])
 
 
-CAPABILITY = Capability(name="dashboard", common_routers=[router], services={SignOn: _sign_on})
+CAPABILITY = Capability(
+    name="dashboard",
+    common_routers=[router],
+    services={SignOn: _sign_on, SignInLink: lambda parts: SignInLink(parts[KeyStore])},
+)

@@ -50,6 +50,7 @@ REFUSALS = {
     "provider": "The identity provider cannot be reached.",
     "not-authentic": "The identity provider's answer is not valid.",
     "refused": "The identity provider refused to sign you in.",
+    "link": "This link was used before, or is too old. Sign in with a key.",
     "no-grant": "You are signed in at the identity provider, but the operator grants you nothing on this gateway.",
 }
 

@@ -178,6 +178,9 @@ CAPABILITY = Capability(
         StreamParts: _of_streams,
     },
     prices=lambda parts: [_price(parts)],
-    views=[View(140, "try", "Try it", "What does the gateway make of a document?", KeyRole.RELEASE)],
+    views=[
+        View(135, "playground", "Playground", "What would a language model see of a text?", KeyRole.RELEASE),
+        View(140, "try", "Try it", "What does the gateway make of a document?", KeyRole.RELEASE),
+    ],
     begin=lambda parts: parts[RecogniserStore].open(),
 )

@@ -313,6 +313,7 @@ class Gateway(Tenants):
         self.forked = forked
         self.port = port or free_port()
         self.command = command
+        self.arguments: tuple[str, ...] = ()  # of `serve`, at the next start
         self.folder = folder
         self.log_path = data_dir.parent / f"{data_dir.name}.log"
         self.url = f"http://127.0.0.1:{self.port}"
@@ -321,6 +322,7 @@ class Gateway(Tenants):
     def start(self) -> None:
         share_measurements(self.data_dir)
         command = [*self.command, "serve", "--port", str(self.port), "--data-dir", str(self.data_dir)]
+        command += self.arguments
         environment = preloaded_kit.as_started(clean_environment()) | DEFAULTS | self.environment
         with self.log_path.open("ab") as log:
             if self.forked:

@@ -1,13 +1,15 @@
 """Starting and stopping: nothing is left behind, and what cannot start says why in one line."""
 
 import os
+import re
 import resource
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
-from gateway_kit import Gateway, Tenant, children, refused_start
+from gateway_kit import Gateway, Tenant, children, refused_start, until
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +40,22 @@ def test_a_stop_leaves_no_process_and_keeps_the_ledger(served: tuple[Gateway, Te
             os.kill(pid, 0)
     gateway.start()
     assert tenant.committed() == 2.0
+
+
+def test_the_start_prints_a_link_that_signs_in_once(served: tuple[Gateway, Tenant], tmp_path: Path) -> None:
+    gateway, tenant = served
+    (tmp_path / "key").write_text(f"{tenant.key}\n")
+    gateway.arguments = ("--sign-in", str(tmp_path / "key"))
+    gateway.process.send_signal(signal.SIGTERM)
+    assert gateway.process.wait(300) == 0
+    gateway.start()
+    link = until(lambda: re.findall(r"http://\S+/dashboard/link\?token=\S+", gateway.log_path.read_text()), "a link")[
+        -1
+    ]
+    with httpx.Client() as browser:
+        assert "/dashboard/playground" in browser.get(link).text
+        assert browser.get(f"{gateway.url}/dashboard/session").json()["tenant"] == tenant.name
+    assert httpx.get(link).status_code == 403
 
 
 def test_a_killed_gateway_leaves_nothing_that_stops_the_next_one(served: tuple[Gateway, Tenant]) -> None:

@@ -7,9 +7,13 @@ import httpx
 import pytest
 from gateway_kit import Tenant
 from inprocess_kit import Gateway, module_gateway, opened_gateway
+from starlette.requests import Request
 
+from core.errors import SignOnFailed
 from core.master_key import MasterKey
+from core.state.keystore import KeyStore
 from core.state.sessions import SessionStore, SignedInBy
+from service.dashboard.sign_in_link import SignInLink
 
 ORIGIN = "http://127.0.0.1:8000"
 
@@ -228,3 +232,42 @@ def test_files_are_checked_again_by_their_tag(served: Gateway) -> None:
     assert again.status_code == 304
     for path in ("%2e%2e/endpoints.py", "..%2fendpoints.py", "views", "nothing.js", ""):
         assert client.get(f"/dashboard/static/{path}").status_code == 404
+
+
+def link_of(served: Gateway, key: str) -> str:
+    return f"/dashboard/link?token={served.on_loop(served.service.parts[SignInLink].make(key))}"
+
+
+def test_a_link_signs_in_once_on_this_machine(served: Gateway, owner: Tenant) -> None:
+    link = link_of(served, owner.key)
+    assert browser(served).get("/dashboard/link?token=wrong").status_code == 403
+    client = browser(served)
+    followed = client.get(link)
+    assert "/dashboard/playground" in followed.text
+    assert client.get("/dashboard/session").json()["tenant"] == owner.name
+    assert client.get("/").headers["location"] == "/dashboard/playground"
+    assert browser(served).get(link).status_code == 403
+
+    elsewhere = SignInLink(served.service.parts[KeyStore])
+    token = served.on_loop(elsewhere.make(owner.key))
+    for host in ("192.0.2.7", "::ffff:192.0.2.7"):
+        with pytest.raises(SignOnFailed):
+            served.on_loop(elsewhere.use(Request({"type": "http", "client": (host, 1)}), token))
+    assert served.on_loop(elsewhere.use(Request({"type": "http", "client": ("::1", 1)}), token)).tenant == owner.name
+
+
+def test_a_link_ends_with_its_time_and_with_its_key(
+    served: Gateway, owner: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = link_of(served, owner.key)
+    monkeypatch.setattr("service.dashboard.sign_in_link.LINK_S", -1)
+    assert browser(served).get(link_of(served, owner.key)).status_code == 403
+    assert browser(served).get(link).status_code == 403, "a newer link replaces it"
+    with pytest.raises(SignOnFailed):
+        link_of(served, served.with_key(owner, "release").key)
+
+
+def test_the_root_leads_to_what_a_session_may_open(served: Gateway, owner: Tenant) -> None:
+    assert browser(served).get("/").headers["location"] == "/dashboard/playground"
+    reader, _ = signed_in(served, served.with_key(owner, "read").key)
+    assert reader.get("/").headers["location"] == "/dashboard"

@@ -34,7 +34,7 @@ techniques = ["all"]
 mode = "metric_dp"
 epsilon = 2.5
 """
-VIEWS = ("what-if", "jobs", "try", "keys", "catalogue")
+VIEWS = ("what-if", "jobs", "playground", "try", "keys", "catalogue")
 
 
 @dataclass
@@ -242,6 +242,33 @@ def test_a_document_is_tried_at_the_price_that_was_said(served: Gateway, browser
         assert page.get_by_label("Document").input_value() == ""
 
 
+def test_the_playground_shows_what_a_model_sees_and_what_comes_back(served: Gateway, browser: Browser) -> None:
+    tenant = served.tenant()
+    with open_page(browser, served.url) as page:
+        sign_in(page, tenant.key, "/dashboard/playground")
+        shown = page.get_by_role("button", name="Show what a model would see")
+        shown.click()
+        text = page.get_by_label("Text", exact=True).input_value()
+        expect(page.locator("#restored")).to_have_text(text)
+        marks = page.locator("#marked mark")
+        assert "EMAIL_ADDRESS" in " ".join(marks.all_text_contents())
+        assert "maren.holloway@mail.example" not in (page.locator("#model-text").text_content() or "")
+        page.get_by_label("What replaces it").select_option("class_marker")
+        page.get_by_label("Text", exact=True).fill("Write to 😀 edda@mail.example <img src=x onerror=alert(1)>")
+        shown.click()
+        expect(page.locator("#model-text")).to_contain_text("[EMAIL_ADDRESS_1]")
+        assert (marks.text_content() or "").startswith("edda@mail.example")
+        escaped(page)
+        page.get_by_label("The model's answer").fill("I wrote to [EMAIL_ADDRESS_1].")
+        page.get_by_role("button", name="Put the originals back").click()
+        expect(page.locator("#restored")).to_have_text("I wrote to edda@mail.example.")
+        page.get_by_label("Policy").select_option("newsroom")
+        expect(page.get_by_label("What replaces it")).to_be_hidden()
+        shown.click()
+        expect(page.locator("#model-text")).to_contain_text("Write to")
+        assert tenant.committed() == 0
+
+
 def test_a_refused_document_is_not_sent(served: Gateway, browser: Browser) -> None:
     tenant = served.tenant(epsilon=5.0)
     with open_page(browser, served.url) as page:
@@ -345,6 +372,9 @@ def _fill(page: Page) -> None:
         page.get_by_role("button", name="Send, at no charge").click()
         expect(page.locator("#private-text")).to_be_visible()
         page.get_by_text("Whole answer").click()
+    if "/playground" in page.url:
+        page.get_by_role("button", name="Show what a model would see").click()
+        expect(page.locator("#restored")).to_contain_text("Leeds")
     if "/jobs" in page.url:
         page.get_by_role("button", name="Card").click()
         page.get_by_text("Result", exact=True).click()
@@ -356,4 +386,6 @@ def _fill(page: Page) -> None:
 def test_every_view_is_accessible_and_no_string_becomes_markup(served: Gateway, ended: Owner, browser: Browser) -> None:
     views = tuple(f"jobs?job={ended.job}" if view == "jobs" else view for view in VIEWS)
     accessible(browser, served.url, ended.key, views, _fill)
-    harmless(browser, served.url, ended.key, [view for view in VIEWS if view != "try"])  # it shows no names
+    harmless(
+        browser, served.url, ended.key, [view for view in VIEWS if view not in ("playground", "try")]
+    )  # it shows no names
