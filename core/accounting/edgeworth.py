@@ -10,7 +10,7 @@ small sampling rates.
 
 `edgeworth_error` bounds the distance between an order-1 expansion of an iid sum and its distribution function:
 Derumigny, Girard and Guyonvarch 2021, "Explicit non-asymptotic bounds for the distance to the first-order Edgeworth
-expansion", for the case without a continuity assumption. `docs/concepts/accounting.md` lists constants and conditions.
+expansion", for the case without a continuity assumption.
 """
 
 import math

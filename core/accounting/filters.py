@@ -153,12 +153,38 @@ def _randomised_response(epsilon: float, alpha: float) -> float:
 def _laplace(epsilon: float, alpha: float) -> float:
     """Return the divergence of Laplace noise of scale 1/epsilon times the sensitivity (Mironov 2017, Proposition 6).
 
-    Laplace noise dominates permute-and-flip, which returns the index with the largest score plus exponential noise of
-    rate r = epsilon / (2 Delta). For a set S of indices let A be the largest noisy score outside S, B the largest
-    inside, and F the distribution function of A - B. A maximum of shifted exponential variables has a hazard of at most
-    r, hence F' <= r min(F, 1 - F). This is r times the slope of the Laplace distribution function L at the same height.
-    A neighbour moves the difference by at most 2 Delta, so P'[S] <= F(2 Delta) <= L(L^-1(P[S]) + epsilon), which
-    Laplace noise attains for a half-line. The full proof is in docs/concepts/accounting.md.
+    Permute-and-flip with scores u, sensitivity D and acceptance e^(r (u_i - u_max)), r = epsilon / (2 D), is priced as
+    Laplace noise of scale D / epsilon on a number of sensitivity D, because its whole privacy curve lies below that one
+    (McKenna and Sheldon 2020 prove pure epsilon-DP). The proof:
+
+    As noisy scores. Sample every coin; the choice is uniform among the heads. Let E_i be independent exponential
+    variables of rate r. The index i has u_i + E_i > u_max with probability e^(r (u_i - u_max)), independently of the
+    others, and given that, the excess over u_max is again exponential of rate r. So the index of the largest u_i + E_i
+    is uniform among those that exceed u_max, as the choice of permute-and-flip (Ding et al. 2021).
+
+    The hazard of a maximum. Let M be the largest of u_i + E_i over some indices, and x above all their u_i. The density
+    of M at x is the sum over i of f_i(x) times the product of F_j(x) over the other j, where f_i = r (1 - F_i). That is
+    r times the probability that exactly one of the variables exceeds x, hence at most r P[M > x]. Below the largest u_i
+    the density is 0.
+
+    The gap. Let S be a set of indices, neither empty nor all, B the largest noisy score in S, A the largest outside S.
+    They are independent. Let G = A - B with distribution function F and density g. Conditioning on B, then on A:
+    g(x) = E[f_A(x + B)] <= r P[A - B > x] = r (1 - F(x)), and g(x) = E[f_B(A - x)] <= r P[A - B < x] = r F(x). So
+    F' <= r min(F, 1 - F). The choice lies in S if G < 0, so P[S] = F(0), which is neither 0 nor 1.
+
+    The worst neighbour. With scores u' within D of u and the same E_i, B' <= B + D and A' >= A - D. If A' < B', then
+    G = A - B < 2 D. So P'[S] <= F(2 D).
+
+    Laplace noise satisfies the equation. The Laplace distribution function L(y) = e^y / 2 for y < 0, 1 - e^-y / 2 for
+    y >= 0, has L' = min(L, 1 - L). So h = L^-1(F) has h' = F' / min(F, 1 - F) <= r, hence h(2 D) <= h(0) + 2 D r =
+    h(0) + epsilon, and P'[S] <= T(P[S]) with T(p) = L(L^-1(p) + epsilon).
+
+    Domination. For every t, P'[S] - e^t P[S] <= sup over p of T(p) - e^t p. Take Laplace noise of scale 1 on 0 or on
+    epsilon: the half-line above c has the probabilities p = L(-c) and T(p) = L(epsilon - c). So the supremum is at most
+    the hockey-stick divergence of that pair. For S empty or all, P'[S] = P[S] and the inequality holds too. Neighbours
+    are symmetric, so Laplace noise is a dominating pair: it bounds adaptive compositions (Zhu, Dong and Wang 2022,
+    Theorem 10) and Renyi divergences. With two candidates G is a Laplace variable and T is attained at every p, so no
+    smaller bound holds.
     """
     falling = (alpha - 1) * math.expm1(-(2 * alpha - 1) * epsilon) / (2 * alpha - 1)
     return epsilon + math.log1p(falling) / (alpha - 1)

@@ -1,7 +1,7 @@
 """Permute-and-flip is dominated by Laplace noise: the proof's inequality on every set, and its privacy curve.
 
-The proof is in docs/concepts/accounting.md. The tests compute the mechanism's probabilities exactly on small candidate
-sets, and compared for all sets of candidates and all corners of the neighbourhood.
+The proof is in `core.accounting.filters._laplace`. The tests compute the mechanism's probabilities exactly on small
+candidate sets, and compared for all sets of candidates and all corners of the neighbourhood.
 """
 
 import itertools
