@@ -40,7 +40,7 @@ def served(model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 def guardrail(name: str, address: str, key: str, **params: Any) -> dict[str, Any]:
-    """As docs/guide/litellm.md shows it."""
+    """As docs/guide/other-tools.md shows it."""
     fixed = {
         "guardrail": "generic_guardrail_api", "mode": ["pre_call", "post_call"], "api_base": address, "api_key": key,
         "unreachable_fallback": "fail_closed", "streaming_transform_mode": "incremental_diff",
