@@ -1,6 +1,6 @@
 """Macro-F1 of sentence-level release on 20 Newsgroups (7 topics) and IMDB, as Figure 4 of Meehan et al. 2022.
 
-    python -m benchmarks.sentdp --data DATA [--trials 5] [--figures docs/reference/sentdp]
+    python -m benchmarks.sentdp --data DATA [--trials 5] [--figures FOLDER]
 
 Documents of at least 8 sentences, the first 24 used. A logistic regression is trained on clean means of public training
 documents, in the space in which a row's mechanism releases, and tested on released vectors of the test split, which
