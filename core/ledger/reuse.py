@@ -6,6 +6,23 @@ affects a balance: a lost entry costs a new release.
 Attempts. SDKs repeat a request after a time-out or a broken connection. They send no idempotency key, and count their
 attempts in a header. Redis stores the key that the gateway generated for the last attempt under an HMAC of tenant, API
 key, route and body, so that a retry is the same request. It stores no part of a body.
+
+Guarantee of repeats (docs/concepts/reuse.md): for histories with the same pattern of repeats that differ in one
+content, everything that is released for the account, with which rows were copied and what was charged, is (epsilon,
+delta)- indistinguishable at the account's limit. HMAC-SHA256 is treated as a random function. Proof. Call each run of a
+mechanism on a part (a document or text of a request) a draw.
+
+1. Whether a part is drawn or copied depends on the pattern, on which earlier draws were committed, on time, and on the
+   places at which results are kept. A place is an HMAC of the part under a key outside Redis, modulo the number of
+   places: without the key, the places of different parts are independent random numbers, whatever the contents. So,
+   given the same past, the decision has the same distribution in both histories.
+2. A copied row is a function of an earlier committed result. Which rows are copied, what is charged and what is refused
+   are functions of the decisions and of the past.
+3. Each draw is independent of the others given its content, and the ledger has charged its event before it is made. A
+   draw on an unchanged content has the same distribution in both histories.
+
+So the view is post-processing of an adaptive composition of charged draws, of which only those that the account has
+paid for depend on the changed content. The rule of the account bounds that composition.
 """
 
 import secrets
