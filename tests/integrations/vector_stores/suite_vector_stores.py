@@ -1,10 +1,9 @@
-"""Vector stores: the recipes of the guide over private vectors find the topic of a question."""
+"""Vector stores: the recipe of the guide over private vectors finds the topic of a question."""
 
 import random
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from suite_kit import spent
 
 TOPICS = {
@@ -28,12 +27,11 @@ DOCUMENTS = 60
 QUESTION = "The surgeon operated on the patient. The nurse gave her medicine. She had a fever. She went home healthy."
 
 
-@pytest.mark.parametrize("store", ["Qdrant", "sqlite-vec"])
-def test_the_example_of_the_guide_finds_the_topic(store: str, run_example: Callable[..., Any]) -> None:
+def test_the_example_of_the_guide_finds_the_topic(run_example: Callable[..., Any]) -> None:
     draw = random.Random(1)
     topics = [list(TOPICS)[number % len(TOPICS)] for number in range(DOCUMENTS)]
     texts = [" ".join(draw.sample(TOPICS[topic], 4)) for topic in topics]
-    names = run_example(store, texts=texts, question=QUESTION)
+    names = run_example("Qdrant", texts=texts, question=QUESTION)
     assert len(names["found"]) == 3
     assert [topics[number] for number in names["found"]].count("medicine") >= 2
     assert spent(names["gateway"]) == 10 * (DOCUMENTS + 1)
