@@ -58,25 +58,28 @@ class Keeping:
         self._tenant = tenant
         self._upstream = upstream
         self._kept = kept
-        self._asked = asked
+        self._before = self._asked = asked
         self._lifetime_s = lifetime_s
-        self._name: str | None = None  # of the entry, once it is written
+        self._name: str | None = None  # of the entry
+        self._written: Asked | None = None  # in the entry
 
     async def answered(self, answer_id: str | None, said: str) -> None:
         """Write the entry under the first identifier, and once more when it is known what the answer says. Return once
-        it is durable.
+        it is durable. A later identifier changes nothing: an event may have that of something else.
 
         Raises UpstreamAnswerInvalid for the identifier of another answer: an upstream that answers equal requests from
         a cache would give one conversation the names of another. Raises TenantLimitReached, LedgerUnavailable."""
-        name = None if answer_id is None else _name(self._upstream, answer_id)
-        is_new = self._name is None
-        asked = self._asked.after(said) if said else self._asked
-        if name is None or (not is_new and (name != self._name or asked == self._asked)):
-            return  # an event may have an identifier of something else
-        packed = await self._preparation.run(self._tenant, self._kept.chars, self._kept.packed, asked)
-        if not await self._vault.put(self._tenant, name, packed, lifetime_s=self._lifetime_s, only_new=is_new):
+        is_new = self._written is None
+        if is_new and answer_id is not None:
+            self._name = _name(self._upstream, answer_id)
+        if said:
+            self._asked = self._before.after(said)
+        if self._name is None or self._asked == self._written:
+            return
+        packed = await self._preparation.run(self._tenant, self._kept.chars, self._kept.packed, self._asked)
+        if not await self._vault.put(self._tenant, self._name, packed, lifetime_s=self._lifetime_s, only_new=is_new):
             raise UpstreamAnswerInvalid(reason="repeated-id")
-        self._name, self._asked = name, asked
+        self._written = self._asked
 
 
 class KeptConversations:

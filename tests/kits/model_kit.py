@@ -68,6 +68,7 @@ class ModelServer(StubServer):
         self.raw: list[tuple[str, tuple[tuple[str, str], ...], bytes]] = []
         self.status = 200
         self.response_id = "r*"  # of an answer in the format of OpenAI's Responses; * is a number of its own
+        self.last: Callable[[str], str] = str  # what is sent of the last event of such a stream
         self._numbers = count(1)
         super().__init__()
 
@@ -101,8 +102,8 @@ class ModelServer(StubServer):
             _send(request, json.dumps({"input_tokens": words_in(body)} | of_openai))
         elif body.get("stream"):
             facts = json.dumps(self._facts(body))[1:-1]
-            written = events(request.path, said, self.split)
-            self._stream(request, (each.replace('"id": "r1"', facts) for each in written))
+            *written, last = (each.replace('"id": "r1"', facts) for each in events(request.path, said, self.split))
+            self._stream(request, [*written, self.last(last)])
         else:
             own = self._facts(body) if request.path.endswith("/responses") else {}
             _send(request, json.dumps(whole(request.path, said) | own))

@@ -552,7 +552,7 @@ class OpenAIResponses(CommonDialect):
         return found if isinstance(found, str) and found else None
 
     def said(self, data: Any) -> str:
-        output = member(data, "output") or member(data, "response", "output")
+        output = member(data, "output") or member(data, "response", "output") or [member(data, "item")]
         return "\n".join(first_text(item.get("content")) for item in objects(output) if item.get("type") == "message")
 
     def restore(self, answer: Any, restorers: Restorers, *, structured: bool = False) -> None:

@@ -94,7 +94,7 @@ class Dialect(Protocol):
         ...
 
     def said(self, data: Any) -> str:
-        """The text of a whole answer that may be continued, or of the event that has the whole answer; else `""`."""
+        """The text of a whole answer that may be continued, or of an event with it or a message of it; else `""`."""
         ...
 
     def restore(self, answer: Any, restorers: Restorers, *, structured: bool = False) -> None:

@@ -20,7 +20,7 @@ def llm(stub: ModelServer) -> ModelServer:
     """The stub, as it was at first."""
     stub.bodies.clear()
     stub.headers.clear()
-    stub.reply, stub.status, stub.response_id = last_text, 200, "r*"
+    stub.reply, stub.status, stub.response_id, stub.last = last_text, 200, "r*", str
     return stub
 
 

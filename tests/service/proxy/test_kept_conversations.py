@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -86,6 +87,21 @@ def test_an_identifier_that_comes_again_ends_no_other_conversation(
     llm.reply = lambda _: "You are [PERSON_1]."
     later = respond(tenant, llm, "Who am I?", answer="a2", previous_response_id="a1", **fields)
     assert said(later) == "You are Maria Keller."
+
+
+def test_the_last_event_of_a_stream_changes_no_other_conversation(tenant: Tenant, llm: ModelServer) -> None:
+    """The event may have another identifier, or be missing: what the answer asks for is kept with its own entry."""
+    fields: Any = {"policy": "kept-numbered", "stream": True}
+    said(respond(tenant, llm, "I am Maria Keller.", answer="a1", **fields))
+    llm.reply = lambda _: "What is your passport number?"
+    for answer, last in (("a2", '"id": "a1"'), ("a3", '"id": null'), ("a4", None)):
+        llm.last = partial(re.sub, rf'"id": "{answer}"', last) if last else lambda _: ""
+        respond(tenant, llm, "I am Jonas Weber.", answer=answer, **fields)
+    llm.reply, llm.last = (lambda _: "You are [PERSON_1]."), str
+    for answer, name in (("a1", "Maria Keller"), *((each, "Jonas Weber") for each in ("a2", "a3", "a4"))):
+        later = respond(tenant, llm, "533380006", answer="b*", previous_response_id=answer, store=False, **fields)
+        assert said(later) == f"You are {name}."
+        assert (llm.bodies[-1]["input"] == "533380006") == (answer == "a1"), answer
 
 
 def test_what_the_vault_lacks_is_refused_before_it_leaves(proxying: Gateway, tenant: Tenant, llm: ModelServer) -> None:
