@@ -423,9 +423,20 @@ def writings(values: Iterable[MaskedString], addresses: Addresses, tokens: Abstr
                 if not (in_small_letters(written) and is_frequent(written, language)):
                     unsure = group is places and value.original in doubtful
                     keys.setdefault(written, Writing(value, written, change, unsure))
-            for written, change in joined(value.original) if value.type == PERSON else ():
+            for written, change in joined(value.original) if value.type == PERSON and _may_join(value, tokens) else ():
                 keys.setdefault(written, Writing(value, written, change))
     return KeyTree(keys, accepts=_searched)
+
+
+def _may_join(value: MaskedString, tokens: AbstractSet[str]) -> bool:
+    """Return False only if a word of the value in small letters is none of `tokens`. With a digit or an escape, words
+    may become one."""
+    small = value.original.lower()
+    return (
+        first_word(small) is None
+        or any(map(str.isdecimal, small))
+        or all(token.isspace() or token in tokens for token in lex(small).tokens)
+    )
 
 
 def _searched(tokens: list[str]) -> bool:

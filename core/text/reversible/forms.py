@@ -150,9 +150,10 @@ def mapping_of(content: Content, address_parts: _AddressParts | None = None) -> 
     found: dict[str, SurrogateForm] = {}
     unclear: set[str] = set()
     rules = _Rules(content, address_parts or (lambda own, other: ReadAddress(own, content.language).parts(other)))
+    made: set[tuple[str, str]] = set()
     for pair in content.pairs:
         parts = rules.add(pair)
-        for form in forms(pair.type, pair.surrogate, pair.original, content.language, only_whole=parts):
+        for form in forms(pair.type, pair.surrogate, pair.original, content.language, made, only_whole=parts):
             known = found.get(form.written)
             if known is None or form.rank < known.rank:
                 found[form.written] = form
@@ -362,8 +363,11 @@ def has_letters(text: str) -> bool:
     return sum(map(str.isalpha, text)) >= PART_LETTERS_MIN
 
 
-def forms(type_: str, value: str, other: str, language: str, *, only_whole: bool = False) -> Iterator[SurrogateForm]:
-    """Yield the forms of `value`, a surrogate, with those of `other`, its original. `only_whole`: no other one."""
+def forms(
+    type_: str, value: str, other: str, language: str, made: set[tuple[str, str]], *, only_whole: bool = False
+) -> Iterator[SurrogateForm]:
+    """Yield the forms of `value`, a surrogate, with those of `other`, its original. `made`: the parts of names whose
+    forms are not yielded again, to which those of this name are added. `only_whole`: no other one."""
     if only_whole:
         yield SurrogateForm(WHOLE, value, other)
         return
@@ -374,13 +378,15 @@ def forms(type_: str, value: str, other: str, language: str, *, only_whole: bool
     yield from _cased(type_, value, other, language, WHOLE, CASE)
     if type_ == PERSON:
         parts = list(name_parts(other, value))
-        for original, surrogate in parts:
+        fresh = [part for part in parts or [(other, value)] if part not in made]
+        made.update(fresh)
+        for original, surrogate in fresh if parts else ():
             yield from _cased(type_, surrogate, original, language, PART, PART_CASE)
         yield from (SurrogateForm(BARE, *pair) for pair in _initials(other, value))
         yield from (
             SurrogateForm(BARE, form, change(other)) for form, change in joined(value) if len(other.split()) > 1
         )
-        for original, surrogate in parts or [(other, value)]:
+        for original, surrogate in fresh:
             for case, form in inflected(surrogate, language).items():
                 if not is_ordinary(form, language):
                     yield SurrogateForm(INFLECTION, form, same_form(case, original, language))

@@ -9,7 +9,7 @@ linear in the text for any keys.
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
 from functools import partial
-from itertools import accumulate, islice
+from itertools import accumulate, compress, islice
 from typing import Any, NamedTuple, Protocol
 
 from core.text.reversible.lexing import EASTERN, NUMBER, OTHER, SPACE, WORD, Lexed, kind, lex, normal
@@ -20,8 +20,10 @@ _PLUS = "+"  # a space in a URL
 # characters that stand for a token of which a part was passed on
 _CONTEXTS = {WORD: "x", NUMBER: "0", EASTERN: "一", OTHER: ","}
 
-# token -> node or `_Rest`; `_VALUE` -> the value of the key that ends with the node; `_TAILS` -> longer keys
+# token -> node or rest; `_VALUE` -> the value of the key that ends with the node; `_TAILS` -> longer keys
 _Node = dict[Any, Any]
+# What follows a token in the only key that goes on with it, and the value of the key: no node for each token.
+_Rest = tuple[tuple[str, ...], object]
 
 
 class Piece(NamedTuple):
@@ -55,13 +57,6 @@ class Rules(Protocol):
     def begins_with(self, token: str) -> bool: ...
 
     def match(self, tokens: list[str], at: int, end: int, *, more: bool, before: Callable[[], str]) -> Found | None: ...
-
-
-class _Rest(NamedTuple):
-    """What follows a token in the only key that goes on with it: one object in place of a node for each token."""
-
-    tokens: tuple[str, ...]
-    value: object
 
 
 class _Joined:
@@ -155,7 +150,8 @@ class KeyTree:
         before it."""
         tokens, raws, _ = lex(text) if lexed is None else lexed
         out: list[Piece] = []
-        _match(self, tokens, raws, None, out, text=_Joined(tokens), before=before)
+        begins = set(filter(self.begins_with, set(tokens))).__contains__
+        _match(self, tokens, raws, None, out, begins=begins, text=_Joined(tokens), before=before)
         return [piece for piece in out if piece.raw]
 
     def _add(self, tokens: list[str], value: object) -> None:
@@ -164,11 +160,11 @@ class KeyTree:
         for after, token in enumerate(tokens[:HEAD_TOKENS], 1):
             following = node.get(token)
             if following is None and not is_long:
-                node[token] = _Rest(tuple(tokens[after:]), value)
+                node[token] = tuple(tokens[after:]), value
                 return
             if following is None:
                 following = node[token] = {}
-            elif isinstance(following, _Rest):
+            elif isinstance(following, tuple):
                 following = node[token] = _node_of(following)
             node = following
         if is_long:
@@ -179,10 +175,13 @@ class KeyTree:
         elif tokens:
             node.setdefault(_VALUE, value)
 
-    @property
-    def starts(self) -> Callable[[str], _Node | _Rest | None]:
-        """What gives the node after a key's first token, or the rest of that key."""
-        return self._root.get
+    def begins_with(self, token: str) -> bool:
+        """Whether a find may begin with a whole token."""
+        return token in self._root or (self.rules is not None and self.rules.begins_with(token))
+
+    def after(self, token: str) -> _Node | _Rest | None:
+        """Return the node after a key's first token, or the rest of that key."""
+        return self._root.get(token)
 
     def may_start(self, part: str) -> bool:
         """Whether a key begins with a token that begins with `part`."""
@@ -199,9 +198,8 @@ def _child(node: _Node, token: str) -> _Node | _Rest | None:
 
 def _node_of(rest: _Rest) -> _Node:
     """Return the node of a key that another key begins with, or begins like."""
-    if not rest.tokens:
-        return {_VALUE: rest.value}
-    return {rest.tokens[0]: _Rest(rest.tokens[1:], rest.value)}
+    tokens, value = rest
+    return {tokens[0]: (tokens[1:], value)} if tokens else {_VALUE: value}
 
 
 def _equal_tokens(rest: tuple[str, ...], tokens: list[str], after: int) -> int:
@@ -254,6 +252,7 @@ class KeyFinder:
             self._raws,
             tail,
             out,
+            begins=self._tree.begins_with,
             text=self._joined,
             at=self._passed,
             before=self._before,
@@ -285,32 +284,32 @@ def _match(
     tail: tuple[str, str] | None,
     out: list[Piece],
     *,
+    begins: Callable[[str], bool],
     text: _Joined,
     at: int = 0,
     before: str = "",
 ) -> int:
-    """Add what is decided of the tokens from `at` on to `out`. Return the number of tokens that are. `text`: of all
-    tokens. `before`: the end of the text before them and before `out`."""
-    starts, count, rules = tree.starts, len(tokens), tree.rules
+    """Add what is decided of the tokens from `at` on to `out`. Return the number of tokens that are. `begins`: whether
+    a find may begin with a token. `text`: of all tokens. `before`: the end of the text before them and `out`."""
+    count, rules = len(tokens), tree.rules
     plain = at
-    while at < count:
-        found = starts(tokens[at])
-        ruled = rules is not None and rules.begins_with(tokens[at])
-        if found is None and not ruled:
-            at += 1
-            continue
+    for place in compress(range(at, count), map(begins, map(tokens.__getitem__, range(at, count)))):
+        if place < plain:
+            continue  # in the last find
+        at, found = place, tree.after(tokens[place])
         end, value, after = at, None, at + 1
         while True:
             node: _Node = {}  # what may follow
             if found is None:
                 break
-            if isinstance(found, _Rest):
-                equal = _equal_tokens(found.tokens, tokens, after)
+            if isinstance(found, tuple):
+                rest, own = found
+                equal = _equal_tokens(rest, tokens, after)
                 after += equal
-                if equal == len(found.tokens):
-                    end, value = after, found.value
+                if equal == len(rest):
+                    end, value = after, own
                 elif after == count:
-                    node = {found.tokens[equal]: None}
+                    node = {rest[equal]: None}
                 break
             node = found
             if _VALUE in node:
@@ -324,18 +323,18 @@ def _match(
             if tail and node[_TAILS].may_follow(text, after, normal(tail[0])):
                 break
             end, value = node[_TAILS].longest(text, after) or (end, value)
-        if rules and ruled:
+        if rules and rules.begins_with(tokens[at]):
             end_of_text = partial(_text_before, before, out, raws, plain, at)
             if longer := rules.match(tokens, at, end, more=tail is not None, before=end_of_text):
                 if longer.value is None:
                     break
                 end, value = longer
-        if value is None:
-            at += 1
-            continue
-        out.append(Piece("".join(raws[plain:at])))
-        out.append(Piece("".join(raws[at:end]), value))
-        at = plain = end
+        if value is not None:
+            out.append(Piece("".join(raws[plain:at])))
+            out.append(Piece("".join(raws[at:end]), value))
+            plain = end
+    else:
+        at = count
     out.append(Piece("".join(raws[plain:at])))
     return at
 

@@ -51,6 +51,7 @@ _KIND = regex.compile(
     rf"(?P<eastern>[[{_EAST}]&&[\p{{L}}\p{{N}}]])|(?P<number>[\p{{L}}\p{{N}}].*(?<=\p{{Nd}})\Z)|(?P<word>[\p{{L}}\p{{N}}])",
     regex.DOTALL | regex.VERSION1,
 )
+_MARKS = frozenset(char for char in map(chr, range(128)) if not char.isalnum())
 _HEX = "[0-9a-fA-F]"
 _NEXT = "%[89abAB]" + _HEX
 _ESCAPE = regex.compile(
@@ -153,7 +154,7 @@ def escapes(text: str) -> list[Escape]:
 
 def kind(token: str) -> str:
     """Return what a token is: `WORD`, a word that ends with a digit as `NUMBER`, `EASTERN`, or `OTHER`."""
-    found = _KIND.match(token)
+    found = None if token[0] in _MARKS else _KIND.match(token)
     return found.lastgroup if found else OTHER
 
 
