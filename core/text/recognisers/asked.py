@@ -189,8 +189,11 @@ def _heads(question: str) -> Iterator[str]:
 
 def _parts(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield a short answer without the words beside its value, and then its parts."""
-    if len(text[start:end].strip()) > ANSWER_CHARS_MAX:
+    inner = text[start:end].strip()
+    if not inner or len(inner) > ANSWER_CHARS_MAX:
         return
+    start = text.index(inner, start)  # patterns read no long white space, of which they take the square in time
+    end = start + len(inner)
     gaps = [(start, start), *(gap.span() for gap in _AND.finditer(text, start, end)), (end, end)]
     parts = [(start, end), *((one[1], two[0]) for one, two in pairwise(gaps))]
     for part in dict.fromkeys(parts[: VALUES_MAX + 1]):

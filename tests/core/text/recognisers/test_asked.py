@@ -201,6 +201,14 @@ def test_the_answer_to_a_question_is_what_was_asked_for() -> None:
     assert (missed, added) == ([], [])
 
 
+def test_an_answer_in_long_white_space_is_read_at_once() -> None:
+    blank = " \r\n" * 100_000  # patterns would take hours for it
+    asked = NOTHING_ASKED.after("What is your PIN?")
+    assert asked.question_for(f"{blank}4412{blank}") == "What is your PIN?"
+    assert asked.question_for(blank) == ""
+    assert answered("What is your PIN?", f"{blank[:1500]}4412{blank[:1500]}") == [("4412", "PASSWORD")]
+
+
 def test_a_question_stays_open_until_it_is_answered() -> None:
     missed = [turns for turns in rows(LATER) if turns[-1] not in [text for text, _ in answered(*turns)]]
     added = [turns for turns in rows(ANSWERED_BEFORE) if answered(*turns)]
