@@ -85,15 +85,16 @@ def by_system(
     """The slots that are read, and what tells which of them patterns alone read. `system`: what the policy does with
     system prompts and instructions."""
     lists = {name: turns for name in ("messages", "input") if isinstance(turns := body.get(name), list)}
-    prompts = tuple(
-        f"{name}.{number}."
+    prompts = {
+        (name, str(number))
         for name, turns in lists.items()
         for number, turn in enumerate(turns)
         if member(turn, "role") in _SYSTEM_ROLES
-    )
+    }
 
     def of_system(slot: Slot) -> bool:
-        named = slot.path.split(".")[0] in ("system", "instructions") or slot.path.startswith(prompts)
+        first, *rest = slot.path.split(".", 2)
+        named = first in ("system", "instructions") or (first, *rest[:1]) in prompts
         return named and slot.kind not in _NEVER_PASSED
 
     def by_patterns(slot: Slot) -> bool:

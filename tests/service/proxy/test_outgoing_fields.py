@@ -3,7 +3,7 @@
 import pytest
 
 from core.errors import InvalidInput
-from service.proxy.outgoing import sources_of
+from service.proxy.outgoing import by_system, sources_of
 from service.proxy.slots import Slot, SlotKind
 from service.proxy.texts import TextLimits, read_texts
 from service.sanitize.policies import ProxyTerms
@@ -23,3 +23,10 @@ def test_texts_within_texts_count() -> None:
     with pytest.raises(InvalidInput) as refused:
         read_texts([(SlotKind.TEXT, "b"), (SlotKind.TEXT, "[" + '"d",' * 100 + '"e"]')], LIMITS, False)
     assert refused.value.field == "1"
+
+
+def test_system_prompts_are_told_from_other_turns_however_many_there_are() -> None:
+    turns = [{"role": "user" if number % 100 == 1 else "system", "content": "a"} for number in range(50_000)]
+    slots = [Slot(turn, "content", SlotKind.TEXT, f"messages.{number}.content") for number, turn in enumerate(turns)]
+    read, _ = by_system(slots, {"messages": turns}, "pass")
+    assert {slot.owner["role"] for slot in read} == {"user"}
