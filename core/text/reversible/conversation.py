@@ -25,7 +25,7 @@ import regex  # type: ignore[import-untyped]
 
 from core.errors import InvalidInput, TaskFailed
 from core.text.ordinary_words import is_frequent, is_ordinary
-from core.text.policy import NUMBER
+from core.text.policy import NUMBER, SECRETS
 from core.text.reversible.addresses import KNOWN_PARTS_ATTEMPTS, AddressBook, Addresses, is_doubtful, is_meant
 from core.text.reversible.forms import (
     LOCATION,
@@ -383,18 +383,15 @@ def without_mark(text: str, region: Region) -> Region:
 
 
 def disjoint(regions: Iterable[Region]) -> list[Region]:
-    """Return regions in order. Those that overlap become one, with the type of the longest."""
+    """Return regions in order. Those that overlap become one. If they differ in their types, it is a secret: a name
+    keeps digits and a date keeps letters, so that of `Keller4111111111111111` the number would stay."""
     found: list[Region] = []
-    longest = 0
     for region in sorted(regions):
-        size = region.end - region.start
         if found and region.start < found[-1].end:
-            type_ = region.type if size > longest else found[-1].type
+            type_ = region.type if region.type == found[-1].type else SECRETS[0]
             found[-1] = Region(found[-1].start, max(found[-1].end, region.end), type_)
-            longest = max(longest, size)
         else:
             found.append(region)
-            longest = size
     return found
 
 

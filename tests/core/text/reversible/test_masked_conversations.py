@@ -43,6 +43,14 @@ def test_a_packed_mapping_restores_the_same() -> None:
     assert sent.content == done.mapping.content
 
 
+def test_a_word_of_two_finds_leaves_neither() -> None:
+    number, date = "4111111111111111", "19850312"
+    for name, value, type_ in (("Keller", number, "CREDIT_CARD"), ("Gro\u00dfmann\u0301", date, "DATE_OF_BIRTH")):
+        done = masked(f"{name}{value} paid.", values=((name, "PERSON"), (value, type_)))
+        assert name not in done.texts[0]
+        assert value not in done.texts[0]
+
+
 ANNA = (("Anna Kowalska", "PERSON"),)
 _SNIPPETS = st.sampled_from(
     ["Anna", "anna", "ANNA", "Anna Kowalska", "Kowalska", "O'Neil", "O&#39;Neil", "&amp;", "%20", "%C3%BC", "\\", "\\n",
