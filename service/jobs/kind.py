@@ -107,7 +107,8 @@ class JobKind(ABC):
     @property
     def openapi(self) -> dict[str, Any]:
         """The request's body, for the API page."""
-        schema = self.body.model_json_schema(ref_template="#/$defs/{model}")
+        place = f"#/paths/~1jobs~1{self.name}/post/requestBody/content/application~1json/schema"
+        schema = self.body.model_json_schema(ref_template=f"{place}/$defs/{{model}}")
         lines = {"type": "string", "description": f"{self.rows_description} The other members go into the query."}
         return {
             "required": True,

@@ -1,5 +1,6 @@
 """Every number of an answer is public, released, or listed as uncovered: the table of `audits/answer_fields.toml`."""
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -39,6 +40,17 @@ def test_typed_answers_of_the_document_hold_no_unlisted_member(gateway: Gateway)
             for member in schema.get("properties", {}):
                 shown = any(row.names(member) or re.split(r"[.\[]", row.path)[0] in ("", member) for row in rows)
                 assert shown, f"{name}: {member}"
+
+
+def test_every_reference_of_the_document_leads_to_a_schema(gateway: Gateway) -> None:
+    document = gateway.app.openapi()
+    references = set(re.findall(r'"\$ref": "#/([^"]*)"', json.dumps(document)))
+    assert any("LabelledRow" in each for each in references)
+    for reference in references:
+        found = document
+        for step in reference.split("/"):
+            found = found[step.replace("~1", "/")]
+        assert found, reference
 
 
 def test_every_member_of_a_problem_has_a_row() -> None:
