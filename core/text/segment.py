@@ -18,7 +18,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice, pairwise
+from itertools import accumulate, islice, pairwise
 from typing import NamedTuple, Protocol
 
 import regex  # type: ignore[import-untyped]
@@ -56,27 +56,148 @@ WINDOW_WORDS_MAX = 256  # the bundled encoder truncates longer inputs
 PART_CHARS_MAX = 4_000
 PART_MARKS_MAX = 64
 
-_BLANK_LINE = re.compile(r"\n\r*\n")  # as in the segmenter
+WRAPPED_COLUMNS = range(40, 121)  # of a line of prose that was wrapped
+UNIT_TOKENS_MAX = 254  # the bundled encoder reads 256 tokens, two of which mark the ends
+
+_LINE_END = re.compile(r"\r+\n?|[\v\f\x85\u2028\u2029]")
+_BLANK_LINE = re.compile(r"\n[^\S\n]*\n")
 _MARK = re.compile("[\"'`«»‘’‚“”‛„‟‹›《》「」]")  # every character of a quotation mark of the segmenter
+_WIDE = re.compile(r"[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60]")
+_LETTER_OR_DIGIT = re.compile(r"[^\W_]")
+
+# Every repetition is bounded, so that a hostile line takes no longer than others.
+_QUOTED = r"[ \t>|:]{0,40}"
+_NAME = r"\p{Lu}[\p{L}\p{M}\p{N}_.'’-]{0,30}(?:[ ]\p{Lu}[\p{L}\p{M}\p{N}_.'’-]{0,30}){0,2}|\p{Lo}{1,20}"
+_OPENING = regex.compile(
+    rf"""{_QUOTED}(?:
+      [-*+•‣◦·▪●○–—✓✔☐☑][ \t]                                          # a bullet
+    | \#{{1,6}}[ ] | \|[^|>]{{1,200}}\|                                # a heading, a row of a table
+    | [(\[]?(?:\d{{1,3}}(?:\.\d{{1,3}}){{0,3}}[.)\]]|\p{{L}}[)\]])(?:[ \t]|$)    # 1. 2.3. 4) [5] (a)
+    | \d{{1,3}}[、．]
+    | [(\[<]?\d{{1,4}}([-/.:])\d{{1,2}}\1\d{{1,4}}(?!\d)               # a date, a time with seconds
+    | [(\[<]\d{{1,2}}:\d\d(?!\d)                                       # a time
+    | \d{{1,2}}:\d\d[ \t]{{1,4}}(?:[-–|<\[(]|(?:{_NAME})[:：])         # a time and a speaker
+    | \p{{Lu}}\p{{Ll}}\p{{Ll}}[ ]{{1,2}}\d{{1,2}}[ ]\d\d:\d\d          # the time of a log
+    | <[^<>\s]{{1,40}}>[ ] | (?:{_NAME})(?:：|:(?:[ \t]|$))            # a speaker
+    )""",
+    regex.VERBOSE,
+)
+_LABEL = regex.compile(rf"{_QUOTED}\p{{L}}[\p{{L}}\p{{M}}\p{{N}}_.'’-]{{0,30}}:(?:[ \t]|$)")
+
+_PIECE = regex.compile(
+    r"(?P<latin>[A-Za-z]{1,96})|(?P<digits>[0-9]{1,96})|(?P<hangul>[가-힣])|[^\sA-Za-z0-9가-힣]\p{M}{0,8}"
+)
+_HANGUL_TOKENS = 3  # the encoder reads the letters of a syllable
+_PAUSE = re.compile(r"[;:,)\]。！？；：，、…—](?=\s|[^\x00-\x7f])")
 
 
 def sentences(text: str) -> list[str]:
-    """Return every sentence of `text` in order, stripped of surrounding space.
+    """Return every sentence of `text` in order, stripped of surrounding space. The list depends on `text` alone.
 
     Every segment with a non-space character is kept, even if it is short, odd or repeated: a dropped unit would be a
     unit without an account. Text without such a character gives [].
 
-    The time is linear in the length of the text. Blank lines separate paragraphs, which do not affect each other. A
-    paragraph of more than `PART_CHARS_MAX` characters or `PART_MARKS_MAX` quotation marks is segmented in parts within
-    both limits. A part ends between two sentences if its last quarter has such a place, otherwise after a line feed or
-    a space there, otherwise at the limit.
+    A sentence ends where the segmenter finds its end, and at a blank line. It also ends
+
+    * after a line whose width is outside `WRAPPED_COLUMNS`, or that has no letter: its line feed is not that of wrapped
+      prose. A following line of punctuation alone still belongs to the sentence;
+    * before a line that opens an item of a list, a turn of a conversation or an entry of a log.
+
+    A sentence of more than an estimated `UNIT_TOKENS_MAX` tokens is divided into parts of similar size: in the last
+    third of a part, after a line feed, a mark of punctuation or a space, otherwise at its end. `\\r\\n` and the other
+    ends of lines count as line feeds.
+
+    The time is linear in the length of the text. Paragraphs do not affect each other. A paragraph of more than
+    `PART_CHARS_MAX` characters or `PART_MARKS_MAX` quotation marks is segmented in parts within both limits. A part
+    ends between two sentences if its last quarter has such a place, otherwise after a line feed or a space there,
+    otherwise at the limit.
     """
     return [
-        sentence
-        for paragraph in _BLANK_LINE.split(text)
-        for segment in _segments(paragraph)
-        if (sentence := segment.strip())
+        part
+        for paragraph in _BLANK_LINE.split(_LINE_END.sub("\n", text))
+        for sentence in _sentences(paragraph)
+        for piece in _divided(sentence)
+        if (part := piece.strip())
     ]
+
+
+def _sentences(paragraph: str) -> Iterator[str]:
+    """Yield the sentences of a paragraph, with the space around them."""
+    if not paragraph or paragraph.isspace():
+        return
+    ends = set(accumulate(map(len, _segments(paragraph))))
+    start = 0
+    for end in sorted(ends.union(_line_ends(paragraph))):
+        if end in ends or _has_words(paragraph[start:end]):
+            yield paragraph[start:end]
+            start = end
+
+
+def _line_ends(paragraph: str) -> Iterator[int]:
+    """Yield the position after each line feed that ends a sentence, except before a line of punctuation alone."""
+    end = 0
+    for line, following in pairwise(paragraph.split("\n")):
+        end += len(line) + 1
+        if _has_words(following) and (_is_whole(line) or _opens(following, line)):
+            yield end
+
+
+def _has_words(text: str) -> bool:
+    return _LETTER_OR_DIGIT.search(text) is not None
+
+
+def _is_whole(line: str) -> bool:
+    """Whether the line feed after `line` is not one of wrapped prose."""
+    columns = len(line.rstrip()) + 7 * line.count("\t")
+    if not line.isascii():
+        columns += sum(1 for _ in _WIDE.finditer(line))
+    return columns not in WRAPPED_COLUMNS or not has_letter(line)
+
+
+def _opens(line: str, before: str) -> bool:
+    """Whether `line` opens an item, a turn or an entry. Wrapped prose may have a single line like `to: ...`."""
+    return _OPENING.match(line) is not None or (_LABEL.match(line) is not None and _LABEL.match(before) is not None)
+
+
+def _divided(sentence: str) -> Iterator[str]:
+    """Yield the parts of a sentence that is too long for the encoder, otherwise the sentence."""
+    if len(sentence) * (1 if sentence.isascii() else _HANGUL_TOKENS) <= UNIT_TOKENS_MAX:
+        yield sentence
+        return
+    ends, totals = [0], [0]
+    for piece in _PIECE.finditer(sentence):
+        ends.append(piece.end())
+        totals.append(totals[-1] + _tokens(piece))
+    start = done = 0
+    while (left := totals[-1] - done) > UNIT_TOKENS_MAX:
+        size = left // -(-left // UNIT_TOKENS_MAX)
+        earliest, latest = (ends[bisect_right(totals, done + most) - 1] for most in (size * 2 // 3, size))
+        stop = _pause(sentence, earliest, latest)
+        yield sentence[start:stop]
+        start, done = stop, totals[bisect_right(ends, stop) - 1]
+    yield sentence[start:]
+
+
+def _tokens(piece: regex.Match[str]) -> int:
+    """An estimate of the tokens of a piece, too low for random strings alone: words have 2.5 to 4 letters a token."""
+    length: int = piece.end() - piece.start()
+    match piece.lastgroup:
+        case "latin":
+            return -(-length * 2 // 5)
+        case "digits":
+            return -(-length // 2)
+        case "hangul":
+            return _HANGUL_TOKENS
+    return 1
+
+
+def _pause(sentence: str, start: int, stop: int) -> int:
+    """The best position to divide a sentence at, in [start, stop]."""
+    if (found := sentence.rfind("\n", start, stop)) >= 0:
+        return found + 1
+    for last in _PAUSE.finditer(sentence, start, stop):
+        found = last.end()
+    return found if found >= 0 else _space(sentence, start, stop)
 
 
 def _segments(paragraph: str) -> Iterator[str]:

