@@ -71,7 +71,7 @@ def test_a_text_and_a_list_of_texts(client: Client, real_tenant: Tenant) -> None
 
 def test_the_presets_are_the_models(client: Client) -> None:
     listed = client.models.list().data
-    assert [model.id for model in listed] == [SHIPPED, "reviews", "words", "queries", "text-embedding-3-small"]
+    assert [model.id for model in listed] == [SHIPPED, "reviews", "words", "opinions", "text-embedding-3-small"]
     assert listed[0].preset == {
         "endpoint": "sentdp", "mechanism": "sentence_codes", "epsilon": 10.0, "domain": "general",
         "segmentation": "sentences", "window_words": 12, "subject": "user",
@@ -99,26 +99,26 @@ def test_a_preset_by_windows_of_words(client: Client, real_tenant: Tenant) -> No
 
 
 def test_a_preset_of_private_vectors(client: Client, real_tenant: Tenant) -> None:
-    one = client.embed("a short query", model="queries")
+    one = client.embed("a short query", model="opinions")
 
     assert len(one.data[0].embedding) == 384
     assert np.isfinite(one.data[0].embedding).all()
-    assert one.model == "queries"
+    assert one.model == "opinions"
     assert one.privacy["guarantee"] == "pure-dp"
     assert one.privacy["mechanism"] == "codebook"
     assert one.privacy["epsilon"] == 8.0
     assert (one.usage.prompt_tokens, one.usage.total_tokens) == (0, 0)
     assert real_tenant.committed() == 8.0
-    two = client.embed(["one", "two"], model="queries", dimensions=384, encoding_format="float")
+    two = client.embed(["one", "two"], model="opinions", dimensions=384, encoding_format="float")
     assert [row.index for row in two.data] == [0, 1]
     assert real_tenant.committed() == 24.0
 
     with pytest.raises(openai.BadRequestError, match="384") as caught:
-        client.embed(model="queries", dimensions=64)
+        client.embed(model="opinions", dimensions=64)
     assert refusal(caught.value)["param"] == "dimensions"
     for text in ("", [SECRET, " "], [1, 2]):
         with pytest.raises(openai.BadRequestError) as caught:
-            client.embed(text, model="queries")
+            client.embed(text, model="opinions")
         assert refusal(caught.value)["param"] == "input"
         assert SECRET not in caught.value.response.text
     assert real_tenant.committed() == 24.0

@@ -219,8 +219,8 @@ def test_openai_clients_and_the_endpoints_share_releases(saver: Tenant) -> None:
     assert mixed.json()["privacy"]["reused"] == 1
     assert vectors(mixed)[1] == vectors(first)[0] == vectors(saver.embed(epsilon=10))[0]
     assert saver.committed() == 20.0
-    assert origins(embed(DOCUMENT, model="queries")) == [None]
-    assert origins(embed(DOCUMENT, model="queries")) != [None]
+    assert origins(embed(DOCUMENT, model="opinions")) == [None]
+    assert origins(embed(DOCUMENT, model="opinions")) != [None]
     assert saver.committed() == 28.0
 
 

@@ -128,8 +128,8 @@ class PrivateDocumentEmbedder(_Component):
 class PrivateTextEmbedder(_Component):
     """Embeds a text, such as a query, with a guarantee. Each text costs `epsilon`.
 
-    endpoint: `vector` protects the text as a whole, `sentdp` one sentence of it. For one sentence, `sentdp` returns
-    nearly noise. The others: as of `PrivateDocumentEmbedder`.
+    By default, one sentence of the text is protected; with `mechanism="document_selection"` or `endpoint="vector"`,
+    the text as a whole. The others: as of `PrivateDocumentEmbedder`.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class PrivateTextEmbedder(_Component):
         *,
         epsilon: float,
         api_key: Secret = Secret.from_env_var(API_KEY),  # noqa: B008
-        endpoint: Endpoint = "vector",
+        endpoint: Endpoint = "sentdp",
         cache_file: str | None = None,
         cache_key_file: str | None = None,
         **options: Any,
