@@ -26,6 +26,7 @@ from training.tagger_batches import LABELS, PIECES_MAX, Batches, Example, exampl
 SEED = 20231
 SCHEDULE = Schedule(steps=2_640, rate=2e-4)
 BATCH_PIECES = 2_048
+IS_BFLOAT16_FAST = bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())  # else its emulation is far slower than float32
 SOURCE = (
     "Rampart (National Design Studio); WNUT17 train and test, BTC, Tweebank-NER, wikigold, GUM train; Universal NER; "
     "GermEval 2014; KPWr; Europeana newspapers; Universal Dependencies; own texts with names by faker and GeoNames"
@@ -70,7 +71,7 @@ def _logits(net: TaggerNet, examples: list[Example]) -> list[np.ndarray]:
     for start in range(0, len(order), 32):
         rows = order[start : start + 32]
         batch = tensors([examples[i] for i in rows])
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=IS_BFLOAT16_FAST):
             logits = net(batch["ids"], batch["cases"], batch["mask"]).float().numpy()
         for row, i in enumerate(rows):
             out[i] = logits[row, 1 : 1 + len(examples[i].labels)]
@@ -155,7 +156,7 @@ def main() -> None:
 
     def loss_of(step: int) -> torch.Tensor:
         batch = batches.batch(step, BATCH_PIECES)
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=IS_BFLOAT16_FAST):
             logits = net(batch["ids"], batch["cases"], batch["mask"])
         return torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), batch["labels"].flatten())
 
