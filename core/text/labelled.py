@@ -15,10 +15,11 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]
 
-from core.text.recogniser import REGEX_TIMEOUT_S, Hit, Scan, Span, around, lower, matches_in
+from core.text.recogniser import REGEX_TIMEOUT_S, Hit, Scan, Span, around, lower, matches_in, shared
 
 _SHORT_CHARS = 3  # shorter parts occur within many words, and so are searched for at the start of words
 
@@ -37,8 +38,8 @@ class Anchors:
 
     def may_occur(self, text: str) -> bool:
         """Return False only if `text` contains none of the phrases, in any case or spelling."""
-        small = text.lower()
-        if any(part in small for part in self._long):
+        small = shared(text, str.lower)
+        if any(map(small.__contains__, self._long)):
             return True
         return self._short is not None and self._short.search(small) is not None
 
@@ -205,20 +206,27 @@ class Label:
 
     def score(self, text: str, start: int) -> float:
         """Return how surely a label names the value at `start`, 0 if none does."""
-        if not self.may_precede(text, start):
-            return 0.0
+        return self.stated(text, start) if self.may_follow(_letters_before(text, start)) else 0.0
+
+    def stated(self, text: str, start: int) -> float:
+        """The same, where `may_follow` is true."""
         for pattern, score in self._ways:
             if pattern.search(text, max(0, start - LABEL_CHARS), start, timeout=REGEX_TIMEOUT_S):
                 return score
         return 0.0
 
-    def may_precede(self, text: str, start: int) -> bool:
-        """Return False only if no label ends at `start`."""
-        last = _LAST_LETTERS.search(text, max(0, start - _HEAD_CHARS), start)
-        return last is not None and (not last.group(1) or self._may_end(last.group(1).lower()))
+    def may_follow(self, letters: str | None) -> bool:
+        """Return False only if no label has these letters at its end, as `_letters_before` gives them."""
+        if letters is None:
+            return False
+        return not letters or letters in self._endings or letters[-2:] in ("id", "no", "nr") or not letters.isascii()
 
-    def _may_end(self, letters: str) -> bool:
-        return letters in self._endings or letters[-2:] in ("id", "no", "nr") or not letters.isascii()
+
+def _letters_before(text: str, start: int) -> str | None:
+    """Return the last letters before `start`, in small letters; empty for a sign such as `#`, None for anything else
+    that ends no label."""
+    last = _LAST_LETTERS.search(text, max(0, start - _HEAD_CHARS), start)
+    return None if last is None else (last.group(1) or "").lower()
 
 
 def _last_words(phrase: str) -> set[str]:
@@ -261,16 +269,17 @@ def labelled_scan(label: Label, value: LabelledValue = CODE, *, score: float = L
         if not label.may_occur(text):
             return
         last, list_start = Hit(0, 0, 0.0), 0
-        for first, token_end in tokens(text):
-            for start in _starts(text, first, value):
+        for code in shared(text, codes):
+            for start in code.starts(value):
                 if start < last.end:
                     continue
-                in_reach = last.end and start == first and start - list_start < LIST_CHARS
+                first = start == code.start
+                in_reach = last.end and first and start - list_start < LIST_CHARS
                 listed = in_reach and _LIST_GAP.fullmatch(text, last.end, start)
-                if not listed and not label.may_precede(text, start):
+                if not listed and not label.may_follow(code.letters if first else _letters_before(text, start)):
                     continue  # most tokens, and cheaper to see than their form
-                end = _end(text, start, token_end, shape, value)
-                share = 0.0 if end is None else last.score / score if listed else label.score(text, start)
+                end = _end(text, start, code.end, shape, value)
+                share = 0.0 if end is None else last.score / score if listed else label.stated(text, start)
                 if end and share and (not listed or abs((end - start) - (last.end - last.start)) <= 1):
                     list_start = list_start if listed else start
                     last = Hit(start, end, score * share)
@@ -294,8 +303,27 @@ def labelled_forms(label: Label, form: regex.Pattern[str], sign: re.Pattern[str]
     return scan
 
 
-def tokens(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the bounds of the codes in `text`: letters and digits with single separators, and at least one digit."""
+class Code(NamedTuple):
+    """A code of a text: letters and digits with single separators, and at least one digit. `capitals`: capital letters
+    before it and where they start. `letters`: as `_letters_before` gives them."""
+
+    start: int
+    end: int
+    capitals: tuple[int, str] | None
+    letters: str | None
+
+    def starts(self, value: LabelledValue) -> Sequence[int]:
+        """Return where the value may start: at the code, or at capital letters before it (`AB 1234567`)."""
+        if self.capitals is None or not value.spaced:
+            return (self.start,)
+        at, letters = self.capitals
+        first = value.prefixed and letters not in _NUMBER_CAPITALS
+        return (at, self.start) if first else (self.start, at)
+
+
+def codes(text: str) -> list[Code]:
+    """Return the codes of a text, in order."""
+    found = []
     done = 0
     for digits in _DIGITS.finditer(text):
         at = digits.start()
@@ -303,17 +331,11 @@ def tokens(text: str) -> Iterator[tuple[int, int]]:
             continue
         head, tail = _HEAD.search(text, max(0, at - _HEAD_CHARS), at), _TAIL.match(text, at)
         if head and tail and head.start() >= done:
-            done = tail.end()
-            yield head.start(), tail.end()
-
-
-def _starts(text: str, start: int, value: LabelledValue) -> list[int]:
-    """Return where the value of a token may start: at the token, or at capital letters before it (`AB 1234567`)."""
-    prefix = _UPPER_PREFIX.search(text, max(0, start - 6), start) if value.spaced else None
-    if prefix is None:
-        return [start]
-    first = value.prefixed and prefix.group().strip() not in _NUMBER_CAPITALS
-    return [prefix.start(), start] if first else [start, prefix.start()]
+            start, done = head.start(), tail.end()
+            prefix = _UPPER_PREFIX.search(text, max(0, start - 6), start)
+            capitals = prefix and (prefix.start(), prefix.group().strip())
+            found.append(Code(start, done, capitals, _letters_before(text, start)))
+    return found
 
 
 def _end(text: str, start: int, end: int, shape: regex.Pattern[str], value: LabelledValue) -> int | None:

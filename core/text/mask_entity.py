@@ -25,7 +25,7 @@ from core.text.languages import LANGUAGES, guess
 from core.text.mask_words import AllowLists
 from core.text.ordinary_words import names_nobody
 from core.text.policy import ENTITIES, Mask, MaskPolicy
-from core.text.recogniser import Hit, Hits, Recogniser, occurrences
+from core.text.recogniser import Hit, Hits, Recogniser, Window, occurrences
 from core.text.recognisers.asked import answers_in
 from core.text.recognisers.assistants import Assistants
 from core.text.recognisers.number_words import names_machine, starts_code
@@ -98,14 +98,15 @@ def search(text: str, policy: MaskPolicy, between: Callable[[], object] = bool) 
 
     Raises InvalidInput for an entity without a recogniser (before any runs), RecogniserFailed.
     """
-    requested, text = _requested(policy), plain_characters(text)
+    requested, text = _requested(policy), Window(plain_characters(text))
     answers = answers_in(text, policy.question)
+    labelled = Window(answers.labelled) if answers else ""
     digits = sum(map(str.isdecimal, text))
     found: list[Hits] = []
     for recogniser, threshold in requested:
         hits = _hits(recogniser, text, threshold, digits)
         if answers:
-            asked = _hits(recogniser, answers.labelled, threshold, answers.digits)
+            asked = _hits(recogniser, labelled, threshold, answers.digits)
             hits = Hits([*hits.passed, *answers.placed(recogniser.entity, asked.passed)], hits.weak)
         found.append(hits)
         between()

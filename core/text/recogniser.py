@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import regex  # type: ignore[import-untyped]
 
@@ -26,7 +26,24 @@ BOUNDARY = "\ufdd0"  # no character of a text: what is beyond it is no context
 _WORD = re.compile(r"[^\W_]+")
 
 Span = tuple[int, int]
+_T = TypeVar("_T")
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
+
+
+class Window(str):
+    """A text that many scans read, with what they share of it (`shared`)."""
+
+    def __init__(self, text: str) -> None:  # noqa: ARG002 - `str` has read it
+        self.made: dict[Callable[[str], Any], Any] = {}
+
+
+def shared(text: str, make: Callable[[str], _T]) -> _T:
+    """Return `make(text)`, which is made once for a `Window`."""
+    made = text.made if isinstance(text, Window) else {}
+    if make not in made:
+        made[make] = make(text)
+    found: _T = made[make]
+    return found
 
 
 class Hit(NamedTuple):
@@ -76,9 +93,9 @@ Scan = Callable[[str], Iterator[Hit]]
 
 @dataclass(frozen=True)
 class Recogniser:
-    """`digits_min`: a text with fewer decimal digits cannot contain a hit, so the scan is skipped. `copies`: where a
-    string of at least `COPY_CHARS_MIN` characters passes, all its occurrences in the whole text do (`copies_in`).
-    `name`: what an explanation calls it, by default the entity in lower case."""
+    """`digits_min`, `sign`: a text with fewer decimal digits, or without a match of the sign, cannot contain a hit, so
+    the scan is skipped. `copies`: where a string of at least `COPY_CHARS_MIN` characters passes, all its occurrences in
+    the whole text do (`copies_in`). `name`: what an explanation calls it, by default the entity in lower case."""
 
     entity: str
     scan: Scan
@@ -86,6 +103,7 @@ class Recogniser:
     digits_min: int = 0
     copies: bool = False
     name: str = ""
+    sign: re.Pattern[str] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", self.name or self.entity.lower())
@@ -97,7 +115,7 @@ class Recogniser:
         """
         passed: list[Hit] = []
         weak: list[Hit] = []
-        if digits >= self.digits_min:
+        if digits >= self.digits_min and (self.sign is None or self.sign.search(text)):
             for hit in self.scan(text):
                 if _LETTER_OR_DIGIT.search(text, hit.start, hit.end) is None:
                     continue
@@ -191,6 +209,10 @@ def pattern_scan(
 
 def lower(text: str) -> str:
     """Return `text` in lower case, with the same number of characters."""
+    return shared(text, _lower)
+
+
+def _lower(text: str) -> str:
     lowered = text.lower()
     if len(lowered) == len(text):
         return lowered

@@ -5,6 +5,7 @@ separators other than space and hyphen. Its IBAN check logs the string it receiv
 are commonly typed as examples.
 """
 
+import re
 from collections.abc import Iterator
 
 import phonenumbers
@@ -12,7 +13,7 @@ import regex  # type: ignore[import-untyped]
 from stdnum import luhn
 
 from core.text.labelled import LABELLED_SCORE, Label, phrases
-from core.text.recogniser import Hit, Pattern, Recogniser, context_of, matches, pattern_scan
+from core.text.recogniser import Hit, Pattern, Recogniser, context_of, matches, pattern_scan, shared
 
 # ---------------------------------------------------------------- cards
 
@@ -133,6 +134,7 @@ _SSN = (
 # ---------------------------------------------------------------- SWIFT (ISO 9362)
 
 _BIC = regex.compile(r"(?<![\w-])[A-Z]{4}([A-Z]{2})[A-Z0-9]{2}([A-Z0-9]{3})?(?![\w-])", regex.IGNORECASE)
+_UPPER_WITH_DIGIT = re.compile("[A-Z\u0130\u212a]{6}[A-Z0-9\u0130\u212a]{0,4}[0-9]")
 _BIC_COUNTRIES = frozenset(phonenumbers.SUPPORTED_REGIONS)
 _BIC_LABEL = Label(
     names=phrases(
@@ -148,6 +150,11 @@ _PAID_THROUGH = regex.compile(
     r"|[Tt]ransferencia|[Bb]onifico|[Oo]verboeking|[Tt]ransferência|[Pp]rzelew)[ ](?:\p{Ll}{1,10}[ ]){0,2}"
     r"(?:via|through|to|über|an|par|por|tramite|para|przez|do)[ ]\Z"
 )
+# Each code that counts is beside one of these, or ends with the last one.
+_SWIFT_WORDS = (
+    *("bic", "swift", "wire", "remit", "transfer", "pay", "berweis", "virement", "bonifico", "overboeking", "przelew"),
+    "xxx",
+)
 
 
 def _paid_through(text: str, start: int) -> bool:
@@ -157,16 +164,20 @@ def _paid_through(text: str, start: int) -> bool:
     return any(map(str.isdecimal, code)) and _PAID_THROUGH.search(text, max(0, start - 50), start) is not None
 
 
-def _codes(text: str) -> Iterator[regex.Match[str]]:
-    """Yield what has the form of a code, in capital or in small letters, with the code of a country."""
-    for match in matches(_BIC, text):
-        if match.group(1).upper() in _BIC_COUNTRIES and (match.group().isupper() or match.group().islower()):
-            yield match
+def _codes(text: str) -> list[regex.Match[str]]:
+    """Return what has the form of a code, in capital or in small letters, with the code of a country."""
+    return [
+        match
+        for match in matches(_BIC, text)
+        if match.group(1).upper() in _BIC_COUNTRIES and (match.group().isupper() or match.group().islower())
+    ]
 
 
 def _labelled_code(text: str) -> Iterator[Hit]:
     """Yield codes after a label and those of a head office (XXX). Words have this form too: `business`, NE is Niger."""
-    for match in _codes(text):
+    if not any(map(shared(text, str.lower).__contains__, _SWIFT_WORDS)):
+        return
+    for match in shared(text, _codes):
         start, end = match.span()
         if (
             _BIC_LABEL.score(text, start)
@@ -179,7 +190,7 @@ def _labelled_code(text: str) -> Iterator[Hit]:
 
 
 def _code_with_digit(text: str) -> Iterator[Hit]:
-    for match in _codes(text):
+    for match in shared(text, _codes):
         if match.group().isupper() and any(map(str.isdecimal, match.group())):
             yield Hit(match.start(), match.end(), 0.1)
 
@@ -225,5 +236,7 @@ def recognisers() -> tuple[Recogniser, ...]:
         ),
         Recogniser("US_SSN", pattern_scan(_SSN), context_of(ssn), digits_min=9),
         Recogniser("SWIFT_CODE", _labelled_code, copies=True),
-        Recogniser("SWIFT_CODE", _code_with_digit, context_of(("BIC", "SWIFT", "IBAN")), digits_min=1),
+        Recogniser(
+            "SWIFT_CODE", _code_with_digit, context_of(("BIC", "SWIFT", "IBAN")), digits_min=1, sign=_UPPER_WITH_DIGIT
+        ),
     )

@@ -20,7 +20,7 @@ from stdnum.cn import ric
 from stdnum.exceptions import ValidationError
 
 from core.text.labelled import Anchors
-from core.text.recogniser import Hit, Scan, context_of, stands_near, texts_of
+from core.text.recogniser import Hit, Scan, context_of, shared, stands_near, texts_of
 from core.text.recognisers.numbers import iban_valid
 
 ALONE_SCORE = 0.6
@@ -76,7 +76,6 @@ class _Forms:
             for form, alone in row.forms():
                 if alone or near:
                     self.table.setdefault(form, []).append((row, alone))
-        self.chars_max = max(map(len, self.table), default=0)
         lengths: dict[str, set[int]] = {}
         for form in self.table:
             lengths.setdefault(form[:_HEAD_CHARS], set()).add(len(form))
@@ -106,11 +105,10 @@ def number_scan(rows: Sequence[Number], words: Sequence[str]) -> Scan:
     def scan(text: str) -> Iterator[Hit]:
         forms = every if anchors.may_occur(text) else alone_only
         done = 0
-        for start in _starts(text) if forms.table else ():
+        for start, plain, shape in shared(text, _shapes) if forms.table else ():
             if start < done:
                 continue
-            plain = text[start : start + forms.chars_max].translate(_PLAIN).upper()
-            for length, fits in forms.of(plain.translate(_SHAPE)):
+            for length, fits in forms.of(shape):
                 number, end = plain[:length], start + length
                 if _GOES_ON.match(text, end) or len(set(number) & set(_DIGITS)) < 2:
                     continue
@@ -122,6 +120,15 @@ def number_scan(rows: Sequence[Number], words: Sequence[str]) -> Scan:
                     break
 
     return scan
+
+
+def _shapes(text: str) -> list[tuple[int, str, str]]:
+    """Return where a number may start, with its characters and their shape."""
+    found = []
+    for start in _starts(text):
+        plain = text[start : start + _CHARS_MAX].translate(_PLAIN).upper()
+        found.append((start, plain, plain.translate(_SHAPE)))
+    return found
 
 
 def _starts(text: str) -> Iterator[int]:
@@ -178,3 +185,4 @@ NUMBERS = {
     kind: tuple(Number(row["check"], row.get("alone", ""), row.get("near", ""), row["country"]) for row in rows)
     for kind, rows in texts_of(__name__).items()
 }
+_CHARS_MAX = max(len(form) for rows in NUMBERS.values() for row in rows for form, _ in row.forms())
