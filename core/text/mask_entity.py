@@ -38,11 +38,12 @@ from core.text.windows import Extent, extents, windows
 _FULL_WIDTH = range(0xFF01, 0xFF5F)
 _FULL_WIDTH_SHIFT = 0xFF01 - 0x21
 _MATHEMATICAL = range(0x1D400, 0x1D800)
+_BLANKS = (0xA0, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)
 
 
 @cache
 def _table() -> dict[int, str]:
-    forms = {code: chr(code - _FULL_WIDTH_SHIFT) for code in _FULL_WIDTH}
+    forms = {code: chr(code - _FULL_WIDTH_SHIFT) for code in _FULL_WIDTH} | dict.fromkeys(_BLANKS, " ")
     for code in _MATHEMATICAL:
         plain = unicodedata.normalize("NFKC", chr(code))
         if plain.isascii() and len(plain) == 1:
@@ -54,8 +55,9 @@ def _table() -> dict[int, str]:
 
 
 def plain_characters(text: str) -> str:
-    """Return `text` with ASCII characters for their other forms: full-width forms, mathematical letters, and decimal
-    digits of every script. One character becomes one character, so places in the result are those of the text."""
+    """Return `text` with ASCII characters for their other forms: full-width forms, mathematical letters, blanks of
+    every width, and decimal digits of every script. One character becomes one character, so places in the result are
+    those of the text."""
     return text if text.isascii() else text.translate(_table())
 
 
@@ -99,7 +101,7 @@ def search(text: str, policy: MaskPolicy, between: Callable[[], object] = bool) 
     Raises InvalidInput for an entity without a recogniser (before any runs), RecogniserFailed.
     """
     requested, text = _requested(policy), Window(plain_characters(text))
-    answers = answers_in(text, policy.question)
+    answers = answers_in(text, plain_characters(policy.question))
     labelled = Window(answers.labelled) if answers else ""
     digits = sum(map(str.isdecimal, text))
     found: list[Hits] = []

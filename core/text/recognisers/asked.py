@@ -77,7 +77,7 @@ _LINE = regex.compile(
     r"(?m)^[ \t>*_-]{0,6}(?:\[[^\]\n]{1,30}\][ ]?|\d\d?[:.]\d\d[ ])?[\"']?(?P<who>\p{L}[\p{L}\p{N} ._'’()-]{0,30})"
     r"[\"']?[*_]{0,2}:[*_]{0,2}[ \t]+(?P<said>\S.*)$"
 )
-_BELOW = regex.compile(r"(?m)^(?P<asked>[^\n]{3,240}\?)[ \t]*\n{1,2}[ \t>*-]{0,4}(?P<said>[^\n]{1,90})$")
+_BELOW = regex.compile(r"(?m)^(?P<asked>[^\n]{3,240}\?)[ \t]*(?:\r?\n){1,2}[ \t>*-]{0,4}(?P<said>[^\n]{1,90})$")
 _ROW = re.compile(r"(?m)^.*?[,;|\t].*$")
 _HEADING = regex.compile(r"(?:[\p{L}_#][\p{L}\p{N} _.#/°º()-]{0,39})?")
 _LOGIN = regex.compile(_TEXTS["logins"], regex.IGNORECASE)

@@ -76,8 +76,8 @@ def test_invisible_characters_with_a_meaning_stay() -> None:
 
 
 def test_plain_characters_keep_the_length_and_other_letters() -> None:
-    text = full_width("Ab1@") + "𝐀𝟏 \u0663 ² ª é а 张。"
-    assert plain_characters(text) == "Ab1@A1 3 ² ª é а 张。"
+    text = full_width("Ab1@") + "𝐀𝟏 \u0663 ² ª é а\u00a0张。\u202f\u3000"
+    assert plain_characters(text) == "Ab1@A1 3 ² ª é а 张。  "
     assert len(plain_characters(text)) == len(text)
 
 

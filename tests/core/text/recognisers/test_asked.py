@@ -209,6 +209,11 @@ def test_an_answer_in_long_white_space_is_read_at_once() -> None:
     assert answered("What is your PIN?", f"{blank[:1500]}4412{blank[:1500]}") == [("4412", "PASSWORD")]
 
 
+def test_line_ends_of_two_characters_and_hard_blanks_are_read() -> None:
+    for text in ("What is your PIN?\r\n4412\r\n", "Agent\u00a0: Quel est votre code PIN\u202f?\r\nMax\u00a0: 4412\r\n"):
+        assert ("4412", "PASSWORD") in found(text), text
+
+
 def test_a_question_stays_open_until_it_is_answered() -> None:
     missed = [turns for turns in rows(LATER) if turns[-1] not in [text for text, _ in answered(*turns)]]
     added = [turns for turns in rows(ANSWERED_BEFORE) if answered(*turns)]
